@@ -1,0 +1,20 @@
+import type { Signal } from './signal.ts';
+import type { Threshold } from './threshold.ts';
+
+export type ShutdownPhase = { readonly fromPriority: number; readonly graceSeconds: number };
+export type CoreConfig = {
+  readonly thresholds: readonly Threshold[];
+  readonly pressureTransitionMs: number;
+  readonly maxPodGraceSeconds: number;
+  readonly pace: {
+    readonly minMs: number;
+    readonly maxMs: number;
+    readonly cpuShare: number /** Online CPUs: what the fastest plausible fill multiplies with. */;
+    readonly cpus: number;
+  };
+  readonly guard: { readonly kills: number; readonly windowMs: number } | null;
+  readonly localStorageLimits: 'enforce' | 'show' | 'off';
+  /** Signals for which this node has a node-level reclaim (kubelet-eviction.md 6.1; standalone: reclaimCommands). */
+  readonly reclaimSignals: readonly Signal[];
+  readonly phases: readonly ShutdownPhase[];
+};

@@ -1,0 +1,52 @@
+import type { PodUid, Victim } from './pod.ts';
+import type { MonoMs, Reading } from './reading.ts';
+import type { NodeCondition } from './signal.ts';
+import type { MetThreshold } from './threshold.ts';
+
+export type DecisionId = string;
+export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
+  | { readonly kind: 'reclaim'; readonly threshold: MetThreshold }
+  | {
+      readonly kind: 'evict';
+      readonly threshold: MetThreshold;
+      readonly victim: Victim;
+      readonly ranking: readonly RankRow[];
+      readonly graceSeconds: number;
+      readonly message: string;
+      readonly annotations: { readonly [key: string]: string };
+      readonly differences: readonly Difference[];
+    }
+  | {
+      readonly kind: 'evict-over-limit';
+      readonly victim: Victim;
+      readonly limit: StorageLimit;
+      readonly graceSeconds: 1;
+      readonly message: string;
+    }
+  | {
+      readonly kind: 'hasten';
+      readonly eviction: DecisionId;
+      readonly threshold: MetThreshold;
+      readonly graceSeconds: number;
+    }
+  | { readonly kind: 'set-condition'; readonly condition: NodeCondition; readonly status: boolean }
+  | {
+      readonly kind: 'stop-for-shutdown';
+      readonly victim: Victim;
+      readonly phase: number;
+      readonly graceSeconds: number;
+    }
+  | { readonly kind: 'take-lock' }
+  | { readonly kind: 'release-lock'; readonly why: 'all-phases-done' | 'out-of-time' }
+);
+/** Local storage limits: no threshold, no ranking, several pods in one look. */
+export type StorageLimit = 'emptydirfs' | 'ephemeralpodfs' | 'ephemeralcontainerfs';
+/** The deliberate differences of product 6. */
+export type Difference = 'D1' | 'D2' | 'D3' | 'D4' | 'D5' | 'D6' | 'D7' | 'D8' | 'D9' | 'D10' | 'D11' | 'D12' | 'D13';
+export type Comparator = 'over-request' | 'priority' | 'usage-over-request' | 'usage' | 'younger' | 'name' | 'uid';
+export type RankRow = {
+  readonly uid: PodUid;
+  readonly values: readonly { readonly by: Comparator; readonly value: Reading<number | string | boolean> }[];
+  /** The comparator that put this row before the next one; null in the last row. */
+  readonly decidedBy: Comparator | null;
+};

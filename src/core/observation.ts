@@ -1,0 +1,33 @@
+import type { Outcome } from './outcome.ts';
+import type { PodView } from './pod.ts';
+import type { MonoMs, Reading } from './reading.ts';
+import type { Signal, SignalSample } from './signal.ts';
+
+/** Pressure stall information of one resource, in percent of the last 10, 60 and 300 s. */
+export type StallAverages = { readonly avg10: number; readonly avg60: number; readonly avg300: number };
+export type Psi = { readonly some: StallAverages; readonly full: StallAverages | null };
+export type FsLayout = 'nodefs-only' | 'imagefs-separate' | 'containerfs-separate';
+
+/** Everything the core may know about the world at one instant. */
+export type Observation = {
+  readonly atMs: MonoMs;
+  /** CPU time this process has used so far: the input of D2's budget. */
+  readonly cpuMs: number;
+  /** Only for pod age and records; never for a timer. */
+  readonly wallMs: number;
+  readonly signals: { readonly [S in Signal]: Reading<SignalSample> };
+  readonly fsLayout: Reading<FsLayout>;
+  /** `not-asked` unless the previous verdict's `next.pods` asked: far from thresholds no pod is read. */
+  readonly pods: Reading<readonly PodView[]>;
+  /** What became of earlier decisions since the previous observation, oldest first. */
+  readonly outcomes: readonly Outcome[];
+  /** Recorded and shown, never acted on. */
+  readonly psi: { readonly memory: Reading<Psi>; readonly io: Reading<Psi>; readonly cpu: Reading<Psi> };
+  readonly shutdownEvents: readonly ShutdownEvent[];
+};
+export type ShutdownEvent =
+  | { readonly kind: 'lock-granted'; readonly delayMaxMs: number }
+  | { readonly kind: 'lock-lost'; readonly detail: string }
+  | { readonly kind: 'preparing' }
+  | { readonly kind: 'cancelled' }
+  | { readonly kind: 'stopped-without-signal' };

@@ -1,0 +1,73 @@
+import type { Quantity } from './quantity.ts';
+import type { Reading } from './reading.ts';
+
+export type PodUid = string;
+export type PodView = {
+  readonly uid: PodUid;
+  readonly namespace: string;
+  readonly name: string;
+  readonly qos: 'Guaranteed' | 'Burstable' | 'BestEffort';
+  readonly priority: number;
+  /** Effective, for the ranking; rounded up to whole bytes. */
+  readonly requests: { readonly memoryBytes: number; readonly ephemeralStorageBytes: number };
+  /** As written at pod level, for the message; null = none named. */
+  readonly podLevelMemoryRequest: Quantity | null;
+  /** Effective, overhead included; null = no container has one (kubelet-eviction.md 5.7). */
+  readonly ephemeralStorageLimit: Quantity | null;
+  readonly containers: readonly ContainerView[];
+  readonly volumes: readonly VolumeView[];
+  readonly tolerations: readonly Toleration[];
+  readonly terminationGraceSeconds: number;
+  readonly startedAtWallMs: number;
+  readonly ownerKey: string | null;
+  readonly isDaemonSet: boolean;
+  readonly isStaticCritical: boolean;
+  readonly isProtected: boolean;
+  readonly isTerminating: boolean;
+  /** D13: what the mode knows against choosing this pod; null = nothing. */
+  readonly limitedBy: CandidateLimit | null;
+  readonly usage: {
+    readonly workingSetBytes: Reading<number>;
+    readonly processes: Reading<number>;
+    readonly disk: Reading<DiskUsage>;
+    /** In the order of the statistics, which is the order in messages. Unknown = no statistics for this pod. */
+    readonly containers: Reading<readonly ContainerUsage[]>;
+    readonly volumes: Reading<readonly VolumeUsage[]>;
+  };
+};
+/** beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; in standalone there is none. */
+export type CandidateLimit = 'restart-guard' | 'not-stoppable' | 'declaration-unknown' | 'kubelet-evicting';
+/** As written; null = none named. */
+export type Amounts = { readonly memory: Quantity | null; readonly ephemeralStorage: Quantity | null };
+export type ContainerView = {
+  readonly name: string;
+  readonly kind: 'app' | 'init' | 'sidecar';
+  readonly requests: Amounts;
+  readonly limits: Amounts;
+};
+export type ContainerUsage = {
+  readonly name: string;
+  readonly workingSetBytes: Reading<number>;
+  readonly logsBytes: Reading<number>;
+  readonly rootfsBytes: Reading<number>;
+};
+/** An emptyDir; a sizeLimit of null or 0 limits nothing. */
+export type VolumeView = { readonly name: string; readonly sizeLimit: Quantity | null };
+export type VolumeUsage = { readonly name: string; readonly usedBytes: Reading<number> };
+/** The API's spellings; an absent field is ''. For admission. */
+export type Toleration = {
+  readonly key: string;
+  readonly operator: string;
+  readonly value: string;
+  readonly effect: string;
+};
+export type DiskUsage = {
+  readonly logsBytes: number;
+  readonly rootfsBytes: number;
+  readonly volumesBytes: number;
+  readonly logsInodes: number;
+  readonly rootfsInodes: number;
+  readonly volumesInodes: number;
+};
+export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority'>;
+export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };

@@ -1,0 +1,31 @@
+/** Milliseconds on CLOCK_MONOTONIC since boot. Comparable only within one boot id. */
+export type MonoMs = number;
+
+export type Unknown = {
+  readonly known: false;
+  /** `not-applicable`: product 4, this mode has no such source; never counted in failedLooks, never a finding. */
+  readonly why: 'absent' | 'unreadable' | 'malformed' | 'timed-out' | 'stale' | 'not-asked' | 'not-applicable';
+  /** File, property or call, as an operator would look for it. */
+  readonly where: string;
+  readonly detail: string;
+};
+export type Reading<T> = { readonly known: true; readonly value: T } | Unknown;
+
+export function known<T>(value: T): Reading<T> {
+  return { known: true, value };
+}
+
+/** The reason why there is no value. `where` is a file, property or call, as an operator would look for it. */
+export function unknown(why: Unknown['why'], where: string, detail: string): Unknown {
+  return { known: false, why, where, detail };
+}
+
+/** The value, or null where unknown: for places that only show. */
+export function valueOrNull<T>(reading: Reading<T>): T | null {
+  return reading.known ? reading.value : null;
+}
+
+/** A union switched to its end: a new member fails to compile where this stands. */
+export function assertNever(x: never): never {
+  throw new Error(`unexpected value ${JSON.stringify(x)}`);
+}

@@ -1,0 +1,41 @@
+import type { DecisionId } from './decision.ts';
+import type { CandidateLimit, PodUid } from './pod.ts';
+import type { Quantity } from './quantity.ts';
+import type { MonoMs, Unknown } from './reading.ts';
+import type { NodeCondition, Signal } from './signal.ts';
+import type { MetThreshold, ThresholdId } from './threshold.ts';
+
+/** Why something was or was not decided: one code, the facts, no prose. */
+export type Reason =
+  | { readonly code: 'below-threshold'; readonly threshold: MetThreshold }
+  | { readonly code: 'grace-running'; readonly threshold: ThresholdId; readonly remainingMs: number }
+  | {
+      readonly code: 'min-reclaim-pending';
+      readonly threshold: ThresholdId;
+      readonly available: number;
+      readonly target: Quantity;
+    }
+  | {
+      readonly code: 'signal-unknown';
+      readonly signal: Signal;
+      readonly unknown: Unknown;
+      readonly failedLooks: number;
+    }
+  | { readonly code: 'pods-unknown'; readonly unknown: Unknown }
+  | { readonly code: 'sample-not-new'; readonly signal: Signal; readonly sampledAtMs: MonoMs }
+  | { readonly code: 'transition-period'; readonly condition: NodeCondition; readonly remainingMs: number }
+  | { readonly code: 'waiting-for-victim'; readonly eviction: DecisionId; readonly remainingMs: number }
+  | { readonly code: 'reclaim-sufficed'; readonly signal: Signal }
+  | {
+      readonly code: 'passed-over';
+      readonly uid: PodUid;
+      readonly because:
+        | 'static-critical'
+        | 'protected'
+        | 'daemonset-within-request'
+        | 'guard'
+        | 'terminating'
+        | CandidateLimit;
+    }
+  | { readonly code: 'no-candidate'; readonly signal: Signal }
+  | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number };

@@ -1,0 +1,15 @@
+import type { Decision } from './decision.ts';
+import type { Reason } from './reason.ts';
+import type { Signal } from './signal.ts';
+import type { State } from './state.ts';
+
+/** What the core wants of the next look. */
+export type NextLook = { readonly afterMs: number; readonly pods: Signal | 'all' | null };
+export type Verdict = {
+  readonly state: State;
+  readonly decisions: readonly Decision[];
+  readonly reasons: readonly Reason[];
+  readonly next: NextLook;
+  /** How long the first signal may wait for the record's fsync: 5 if a decision is of a hard threshold, else 50. */
+  readonly intentWaitMs: 5 | 50;
+};

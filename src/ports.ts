@@ -1,0 +1,141 @@
+import type { CoreConfig } from './core/core-config.ts';
+import type { Decision, DecisionId } from './core/decision.ts';
+import type { PodStatus } from './core/message.ts';
+import type { Observation, ShutdownEvent } from './core/observation.ts';
+import type { Outcome } from './core/outcome.ts';
+import type { ContainerUsage, DiskUsage, PodView, ProcessView, Victim, VolumeUsage } from './core/pod.ts';
+import type { MonoMs, Reading } from './core/reading.ts';
+import type { NodeCondition, Signal, SignalSample } from './core/signal.ts';
+import type { State } from './core/state.ts';
+import type { NextLook, Verdict } from './core/verdict.ts';
+
+export type Clock = {
+  readonly monoMs: () => MonoMs;
+  readonly wallMs: () => number;
+  /** Runs once after `ms`; the returned function cancels. */
+  readonly after: (ms: number, run: () => void) => () => void;
+};
+export type Observer = {
+  /** Synchronous: kernel files are read now, slow sources give their last sample (2.4). Never throws. */
+  readonly look: (want: NextLook, arrived: Arrived) => Observation;
+  /** D9: one signal, read again right before a kill. */
+  readonly reread: (signal: Signal) => Promise<Reading<SignalSample>>;
+};
+/** A cgroup is its inode, not its path: a new one may have the same path. */
+export type CgroupRef = { readonly path: string; readonly inode: number };
+/** A mode says what a pod declares and where it lives; observe/ measures it and makes the PodView. */
+export type BoundPod = {
+  readonly declared: Omit<PodView, 'usage'>;
+  readonly cgroup: Reading<CgroupRef>;
+  readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
+  readonly disk: () => Promise<Reading<DiskWalk>>;
+};
+export type DiskWalk = {
+  readonly pod: DiskUsage;
+  readonly containers: readonly Omit<ContainerUsage, 'workingSetBytes'>[];
+  readonly volumes: readonly VolumeUsage[];
+};
+export type PodSource = {
+  /** Last synced pods; never waits for a network. */
+  readonly pods: () => Reading<readonly BoundPod[]>;
+  readonly close: () => Promise<void>;
+};
+export type StopOrder = {
+  readonly decision: DecisionId;
+  readonly victim: Victim;
+  readonly graceMs: number;
+  readonly why: 'eviction' | 'shutdown';
+  /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what the API is told. */
+  readonly first: 'sigterm' | 'sigkill';
+};
+export type Killer = {
+  /** Ends every process of the victim and proves it. `hasten` cuts the grace. Never rejects: resolves with the truth. */
+  /** `hasten.reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`. */
+  readonly stop: (order: StopOrder, hasten: AbortSignal) => Promise<Outcome>;
+  readonly largestProcesses: (victim: Victim, count: number) => Reading<readonly ProcessView[]>;
+};
+export type NodeMarks = {
+  readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;
+  readonly event: (reason: 'Evicted' | 'EvictionThresholdMet' | 'NodeShutdown', message: string) => void;
+};
+export type Recorder = {
+  /** Writes the live state, then the record; resolves within `deadlineMs` whatever the disk does; what is deferred is written when there is room. */
+  readonly intent: (
+    step: { readonly observation: Observation; readonly verdict: Verdict },
+    deadlineMs: number,
+  ) => Promise<'durable' | 'deferred'>;
+  /** Not awaited: written at once when a timer, `act` or `shutdown` changed, else at most once a second; coalesced. */
+  readonly keep: (state: State) => void;
+  readonly outcome: (outcome: Outcome) => void;
+  /** What belongs to the record beside decisions and outcomes. */
+  readonly note: (note: RecordNote) => void;
+};
+export type RecordNote =
+  | {
+      readonly kind: 'evidence';
+      readonly of: DecisionId;
+      readonly largestProcesses: Reading<readonly ProcessView[]>;
+      readonly podStatus: PodStatus;
+    }
+  | {
+      readonly kind: 'kernel-oom-kill';
+      readonly atMs: MonoMs;
+      readonly count: number;
+      readonly pods: readonly string[];
+    }
+  | { readonly kind: 'stopped-again' | 'restarted'; readonly atMs: MonoMs; readonly pod: string; readonly unit: string }
+  | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding };
+
+/** Something a person should know, until it is cleared. The same id is one finding. */
+export type Finding = { readonly id: string; readonly text: string };
+export type Findings = {
+  readonly raise: (finding: Finding) => void;
+  readonly clear: (id: string) => void;
+  readonly all: () => readonly Finding[];
+};
+/** product.md section 10: stable names. */
+export type LogEvent =
+  | 'pressure'
+  | 'pressure-cleared'
+  | 'reclaim'
+  | 'evict'
+  | 'evicted'
+  | 'evict-failed'
+  | 'dropped'
+  | 'restarted'
+  | 'kernel-oom-kill'
+  | 'armed'
+  | 'not-armed'
+  | 'shutdown'
+  | 'phase'
+  | 'released'
+  | 'cancelled'
+  | 'cordon'
+  | 'api-away'
+  | 'config'
+  | 'finding';
+export type LogFields = { readonly event: LogEvent; readonly [field: string]: unknown };
+export type Log = {
+  readonly debug: (fields: LogFields, msg: string) => void;
+  readonly info: (fields: LogFields, msg: string) => void;
+  readonly warn: (fields: LogFields, msg: string) => void;
+  readonly error: (fields: LogFields, msg: string) => void;
+};
+/** Everything that happens beside the loop ends here; the loop is the only reader. */
+export type Arrived = { readonly outcomes: readonly Outcome[]; readonly events: readonly ShutdownEvent[] };
+export type Inbox = {
+  readonly put: (item: Outcome | ShutdownEvent) => void;
+  readonly drain: () => Arrived;
+  /** The next `wait` ends at once: a sample came, the kernel has news, or the configuration changed. */
+  readonly wake: () => void;
+  /** Resolves after `ms`, or at once when something arrives or the kernel wakes us. */
+  readonly wait: (ms: number) => Promise<void>;
+};
+export type Parts = {
+  readonly observer: Observer;
+  readonly recorder: Recorder;
+  readonly inbox: Inbox;
+  readonly config: () => CoreConfig;
+  readonly begin: (decision: Decision) => void;
+  readonly publish: (observation: Observation, verdict: Verdict) => void;
+};
