@@ -18,7 +18,8 @@ export type PodView = {
   readonly volumes: readonly VolumeView[];
   readonly tolerations: readonly Toleration[];
   readonly terminationGraceSeconds: number;
-  readonly startedAtWallMs: number;
+  /** null: the source names no start; then age decides no tie (D1). */
+  readonly startedAtWallMs: number | null;
   readonly ownerKey: string | null;
   readonly isDaemonSet: boolean;
   readonly isStaticCritical: boolean;
@@ -30,6 +31,8 @@ export type PodView = {
     readonly workingSetBytes: Reading<number>;
     readonly processes: Reading<number>;
     readonly disk: Reading<DiskUsage>;
+    /** What the pod's ephemeral-storage limit bounds (kubelet-eviction.md 5.8). */
+    readonly ephemeralStorageBytes: Reading<number>;
     /** In the order of the statistics, which is the order in messages. Unknown = no statistics for this pod. */
     readonly containers: Reading<readonly ContainerUsage[]>;
     readonly volumes: Reading<readonly VolumeUsage[]>;

@@ -25,6 +25,7 @@ export type Reason =
   | { readonly code: 'sample-not-new'; readonly signal: Signal; readonly sampledAtMs: MonoMs }
   | { readonly code: 'transition-period'; readonly condition: NodeCondition; readonly remainingMs: number }
   | { readonly code: 'waiting-for-victim'; readonly eviction: DecisionId; readonly remainingMs: number }
+  | { readonly code: 'reclaim-running'; readonly decision: DecisionId; readonly remainingMs: number }
   | { readonly code: 'reclaim-sufficed'; readonly signal: Signal }
   | {
       readonly code: 'passed-over';
