@@ -58,3 +58,42 @@ export type Eviction = {
     | { readonly kind: 'threshold'; readonly threshold: MetThreshold }
     | { readonly kind: 'over-limit'; readonly limit: StorageLimit };
 };
+
+export function initialState(bootId: string): State {
+  return {
+    schema: 1,
+    bootId,
+    nextDecision: 1,
+    firstMetMs: {},
+    unmetSinceMs: {},
+    lastLookMs: null,
+    unresolved: [],
+    conditionLastMetMs: {},
+    lastSample: {},
+    failedLooks: {},
+    spent: [],
+    dryDropped: [],
+    dryOverLimit: [],
+    act: { kind: 'idle' },
+    ownerKills: [],
+    shutdown: { kind: 'unarmed', why: 'not started' },
+  };
+}
+
+/**
+ * Meets the present boot: timers of another boot go, an interrupted shutdown stays as a finding. A reclaim that was
+ * running died with the agent and is decided anew; evictions under way stay, so that nobody is chosen twice.
+ */
+export function adoptState(
+  saved: State,
+  bootId: string,
+): { readonly state: State; readonly findings: readonly string[] } {
+  if (saved.bootId === bootId) {
+    return { state: saved.act.kind === 'reclaiming' ? { ...saved, act: { kind: 'idle' } } : saved, findings: [] };
+  }
+  const findings =
+    saved.shutdown.kind === 'stopping'
+      ? ['the last boot ended within a shutdown phase, before all phases were done']
+      : [];
+  return { state: { ...initialState(bootId), nextDecision: saved.nextDecision }, findings };
+}

@@ -1,6 +1,7 @@
-import type { Quantity } from './quantity.ts';
+import type { FsLayout } from './observation.ts';
+import { addQuantity, isLess, type Quantity, quantityOfBytes } from './quantity.ts';
 import type { MonoMs } from './reading.ts';
-import type { Signal } from './signal.ts';
+import type { Signal, SignalSample } from './signal.ts';
 
 export type ThresholdValue =
   | { readonly kind: 'quantity'; readonly amount: Quantity }
@@ -29,3 +30,102 @@ export type MetThreshold = {
   readonly available: number;
   readonly sinceMs: MonoMs;
 };
+
+export const ZERO_QUANTITY: Quantity = quantityOfBytes(0, 'binary');
+
+/**
+ * The amount a value stands for. A fraction is of the capacity, in the kubelet's arithmetic: float64 times float32,
+ * truncated, binary whatever the signal (kubelet-eviction.md 2.3.2).
+ */
+export function resolve(value: ThresholdValue, capacity: number): Quantity {
+  return value.kind === 'quantity' ? value.amount : quantityOfBytes(Math.trunc(capacity * value.fraction), 'binary');
+}
+
+/** Threshold and threshold plus min reclaim, for one sample's capacity. */
+export function limits(threshold: Threshold, sample: SignalSample): { limit: Quantity; target: Quantity } {
+  const limit = resolve(threshold.value, sample.capacity);
+  const target =
+    threshold.minReclaim === null ? limit : addQuantity(limit, resolve(threshold.minReclaim, sample.capacity));
+  return { limit, target };
+}
+
+/** Strictly below the threshold; equal is not met (kubelet-eviction.md 4.4). */
+export function isMet(threshold: Threshold, sample: SignalSample): boolean {
+  return isLess(sample.available, resolve(threshold.value, sample.capacity));
+}
+
+/** Below the threshold with its min reclaim added: what a node-level reclaim, a latch and the last look compare with. */
+export function isMetWithMinReclaim(threshold: Threshold, sample: SignalSample): boolean {
+  return isLess(sample.available, limits(threshold, sample).target);
+}
+
+/** D12: what the victim's processes get first. The kubelet's grace is told to the API all the same. */
+export function firstSignal(threshold: MetThreshold): 'sigterm' | 'sigkill' {
+  const burns = threshold.signal === 'pid.available' || isMemory(threshold.signal);
+  return threshold.isHard && burns ? 'sigkill' : 'sigterm';
+}
+
+export function isMemory(signal: Signal): boolean {
+  return signal === 'memory.available' || signal === 'allocatableMemory.available';
+}
+
+/** D1: pid, nodefs, imagefs, containerfs, bytes before inodes; node memory before allocatable. */
+const ORDER: readonly Signal[] = [
+  'memory.available',
+  'allocatableMemory.available',
+  'pid.available',
+  'nodefs.available',
+  'nodefs.inodesFree',
+  'imagefs.available',
+  'imagefs.inodesFree',
+  'containerfs.available',
+  'containerfs.inodesFree',
+];
+
+/** D1: memory first, hard before soft, then the fixed order of signals. */
+export function compareRipe(a: MetThreshold, b: MetThreshold): number {
+  return (
+    Number(isMemory(b.signal)) - Number(isMemory(a.signal)) ||
+    Number(b.isHard) - Number(a.isHard) ||
+    ORDER.indexOf(a.signal) - ORDER.indexOf(b.signal) ||
+    (a.id < b.id ? -1 : 1)
+  );
+}
+
+const CONTAINERFS = [
+  { to: 'containerfs.available', nodefs: 'nodefs.available', imagefs: 'imagefs.available' },
+  { to: 'containerfs.inodesFree', nodefs: 'nodefs.inodesFree', imagefs: 'imagefs.inodesFree' },
+] as const;
+
+/**
+ * kubelet-eviction.md 3.4: thresholds of containerfs are copies of those of the file system that it aliases.
+ * `atOnce`: what acts already in the first look, where appended copies are not yet seen (a quirk that is kept).
+ */
+export function withContainerfs(
+  configured: readonly Threshold[],
+  layout: FsLayout,
+): { readonly all: readonly Threshold[]; readonly atOnce: readonly Threshold[] } {
+  const appended: Threshold[] = [];
+  const replaced = new Map<Threshold, Threshold | null>();
+  for (const { to, nodefs, imagefs } of CONTAINERFS) {
+    const from = layout === 'imagefs-separate' ? imagefs : nodefs;
+    for (const isHard of [true, false]) {
+      const ofKind = (signal: Signal) =>
+        configured.filter((threshold) => threshold.signal === signal && (threshold.graceMs === 0) === isHard);
+      // With several of a kind (a soft one with grace 0 is hard) the kubelet keeps the last.
+      const source = ofKind(from).at(-1);
+      const own = ofKind(to);
+      for (const entry of own) {
+        replaced.set(entry, source === undefined ? null : { ...source, id: entry.id, signal: to });
+      }
+      if (source !== undefined && own.length === 0) {
+        appended.push({ ...source, id: `${to}/${isHard ? 'evictionHard' : 'evictionSoft'}`, signal: to });
+      }
+    }
+  }
+  const atOnce = configured.flatMap((threshold) => {
+    const copy = replaced.get(threshold);
+    return copy === undefined ? [threshold] : copy === null ? [] : [copy];
+  });
+  return { all: [...atOnce, ...appended], atOnce };
+}

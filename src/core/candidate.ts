@@ -1,0 +1,119 @@
+import type { Difference } from './decision.ts';
+import type { PodUid, PodView } from './pod.ts';
+import type { Ranked } from './rank.ts';
+import type { MonoMs } from './reading.ts';
+import type { Reason } from './reason.ts';
+import { SIGNAL_FACTS, type Signal } from './signal.ts';
+import type { State } from './state.ts';
+
+type Why = Extract<Reason, { code: 'passed-over' }>['because'];
+type Guard = { readonly kills: number; readonly windowMs: number } | null;
+export type OwnerKills = State['ownerKills'];
+
+const OWNER_KILLS_KEPT = 200;
+
+export type Choice = {
+  readonly victim: PodView | null;
+  readonly passedOver: readonly Reason[];
+  readonly differences: readonly Difference[];
+};
+
+/**
+ * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
+ * pods whose stop is under way (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8).
+ * Only when nobody else is left: DaemonSet pods for signals without a request (D8), then protected ones (D7).
+ */
+export function firstCandidate(
+  signal: Signal,
+  ranking: readonly Ranked[],
+  underWay: readonly PodUid[],
+  guarded: (pod: PodView) => boolean,
+): Choice {
+  const hasRequest = SIGNAL_FACTS[signal].unit === 'bytes';
+  const barred = new Map<PodUid, Why>();
+  for (const entry of ranking) {
+    const why = neverBecause(entry, hasRequest, underWay);
+    if (why !== null) barred.set(entry.pod.uid, why);
+  }
+  const free = ranking.filter(({ pod }) => !barred.has(pod.uid));
+  const isLate = (pod: PodView): boolean => pod.isDaemonSet && !hasRequest;
+  const ordinary = free.filter(({ pod }) => !pod.isProtected && !isLate(pod));
+  const late = free.filter(({ pod }) => !pod.isProtected && isLate(pod));
+  const pool = ordinary.length > 0 ? ordinary : late.length > 0 ? late : free;
+  const victim = giveWay(pool, hasRequest, guarded);
+  return explainChoice(ranking, victim, (entry) => barred.get(entry.pod.uid) ?? laterBecause(entry.pod, isLate));
+}
+
+function neverBecause(entry: Ranked, hasRequest: boolean, underWay: readonly PodUid[]): Why | null {
+  const { pod } = entry;
+  if (pod.isStaticCritical) return 'static-critical';
+  if (pod.isTerminating || underWay.includes(pod.uid)) return 'terminating';
+  if (pod.limitedBy !== null) return pod.limitedBy;
+  if (pod.isDaemonSet && hasRequest && !isOverRequest(entry)) return 'daemonset-within-request';
+  return null;
+}
+
+function laterBecause(pod: PodView, isLate: (pod: PodView) => boolean): Why {
+  if (pod.isProtected) return 'protected';
+  return isLate(pod) ? 'daemonset-within-request' : 'guard';
+}
+
+/** D6: a pod whose owner lost too many gives way, only to another that exceeds its request too. */
+function giveWay(pool: readonly Ranked[], hasRequest: boolean, guarded: (pod: PodView) => boolean): PodView | null {
+  const first = pool[0];
+  if (first === undefined) return null;
+  if (!hasRequest || !guarded(first.pod)) return first.pod;
+  const other = pool.find((entry) => !guarded(entry.pod) && isOverRequest(entry));
+  return (other ?? first).pod;
+}
+
+function isOverRequest(entry: Ranked): boolean {
+  const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
+  // A pod without statistics ranks as exceeding.
+  return value === undefined || !value.known || value.value === true;
+}
+
+function explainChoice(ranking: readonly Ranked[], victim: PodView | null, because: (entry: Ranked) => Why): Choice {
+  const at = victim === null ? ranking.length : ranking.findIndex(({ pod }) => pod.uid === victim.uid);
+  const before = ranking.slice(0, at).map((entry) => ({ uid: entry.pod.uid, because: because(entry) }));
+  const differences = new Set<Difference>();
+  for (const { because: why } of before) {
+    const difference = DIFFERENCE_OF[why];
+    if (difference !== null) differences.add(difference);
+  }
+  if (victim?.isProtected) differences.add('D7');
+  const decidedBy = ranking[at]?.row.decidedBy ?? null;
+  if (decidedBy === 'younger' || decidedBy === 'name' || decidedBy === 'uid') differences.add('D1');
+  return {
+    victim,
+    passedOver: before.map((skipped) => ({ code: 'passed-over', ...skipped })),
+    differences: [...differences],
+  };
+}
+
+const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
+  'static-critical': null,
+  protected: 'D7',
+  'daemonset-within-request': 'D8',
+  guard: 'D6',
+  terminating: 'D3',
+  'restart-guard': 'D13',
+  'not-stoppable': 'D13',
+  'declaration-unknown': 'D13',
+  'kubelet-evicting': 'D13',
+};
+
+/** D6: has the pod's owner lost its share within the window? A pod without an owner never has. */
+export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {
+  if (guard === null || pod.ownerKey === null) return false;
+  const lost = kills.filter((kill) => kill.ownerKey === pod.ownerKey && atMs - kill.atMs < guard.windowMs);
+  return lost.length >= guard.kills;
+}
+
+/** The owners' kills after this one: pruned to the window and to 200 entries. */
+export function guardAfter(kills: OwnerKills, victim: PodView | null, guard: Guard, atMs: MonoMs): OwnerKills {
+  if (guard === null) return [];
+  const recent = kills.filter((kill) => atMs - kill.atMs < guard.windowMs);
+  if (victim === null || victim.ownerKey === null) return recent.length === kills.length ? kills : recent;
+  return [...recent, { ownerKey: victim.ownerKey, atMs }].slice(-OWNER_KILLS_KEPT);
+}

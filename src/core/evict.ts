@@ -1,0 +1,333 @@
+import { firstCandidate, guardAfter, isGuarded } from './candidate.ts';
+import { CONDITIONS, conditionsNow } from './condition.ts';
+import type { CoreConfig } from './core-config.ts';
+import type { Decision, DecisionId, Difference } from './decision.ts';
+import { evictionMessage } from './message.ts';
+import type { FsLayout, Observation } from './observation.ts';
+import { overLimits } from './over-limit.ts';
+import type { PodView, Victim } from './pod.ts';
+import { rank } from './rank.ts';
+import type { Reason } from './reason.ts';
+import { actOf, settleEvictions } from './settle.ts';
+import { SIGNALS, type Signal, type SignalSample } from './signal.ts';
+import type { Eviction, State } from './state.ts';
+import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
+import { type Timers, timersNow } from './timers.ts';
+
+/** What one look comes to. `heldToMs`: when to look again at the latest, for what it waits for; null = nothing. */
+export type EvictionStep = {
+  readonly state: State;
+  readonly decisions: readonly Decision[];
+  readonly reasons: readonly Reason[];
+  readonly pods: Signal | null;
+  readonly heldToMs: number | null;
+};
+export type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
+type Body = Decision extends infer D ? (D extends Decision ? Omit<D, 'id' | 'atMs'> : never) : never;
+type Look = { readonly observation: Observation; readonly config: CoreConfig; readonly layout: FsLayout };
+
+/** A reclaim resolves within the operator's own time-outs; this ends the wait should its outcome be lost. */
+const RECLAIM_DEADLINE_MS = 600_000;
+/** D3: a victim has its grace and 10 s to give back. */
+const PROOF_MS = 10_000;
+/** kubelet-eviction.md 4.12: a soft grace of 0 or less ends up as the runtime's least, 2 s. */
+const LEAST_SOFT_GRACE_MS = 2_000;
+const HARD_GRACE_SECONDS = 1;
+/** While a soft timer runs looks stay under a second apart, so that one unmet look is no recovery (D2). */
+const TIMER_PACE_MS = 250;
+const VICTIM_PACE_MS = 20;
+const SAMPLE_PACE_MS = 100;
+const NOBODY_PACE_MS = 1_000;
+
+/** kubelet-eviction.md section 4, one pass, with the differences of product.md section 6. */
+export function stepEviction(
+  state: State,
+  observation: Observation,
+  config: CoreConfig,
+  thresholds: Thresholds,
+): EvictionStep {
+  const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
+  const look: Look = { observation, config, layout };
+  if (state.act.kind === 'reclaiming' && isReclaimOver(state.act, observation)) {
+    return judgeReclaim(state, state.act.threshold, look, thresholds.all);
+  }
+  const timers = timersNow(state, observation, thresholds.now);
+  const looked = conditionStep(state, look, timers);
+  const over = overLimitStep(looked.state, look);
+  // kubelet-eviction.md 4.6: a look that evicts for a local storage limit does nothing else.
+  const step = over.decisions.length > 0 ? over : pressureStep(over.state, look, timers, state.lastSample);
+  const isAsking = step.heldToMs === 0;
+  return {
+    // A look that only asks for the pods has not used its samples up: they drive the look that brings the pods.
+    state: isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
+    decisions: [...looked.decisions, ...step.decisions],
+    reasons: [...timers.reasons, ...looked.reasons, ...step.reasons],
+    pods: step.pods,
+    heldToMs: least(step.heldToMs, looked.heldToMs),
+  };
+}
+
+/** Timers, conditions and what became of earlier victims, put into the state. */
+function conditionStep(state: State, { observation, config }: Look, timers: Timers): EvictionStep {
+  const { atMs, signals } = observation;
+  const times = conditionsNow(
+    state.conditionLastMetMs,
+    timers.met.map(({ signal }) => signal),
+    atMs,
+    config.pressureTransitionMs,
+  );
+  const lastSample: { [S in Signal]?: SignalSample } = {};
+  for (const signal of SIGNALS) {
+    const sample = signals[signal];
+    if (sample.known) lastSample[signal] = sample.value;
+  }
+  let step: EvictionStep = {
+    state: {
+      ...state,
+      ...timers.kept,
+      ...settleEvictions(state, observation, timers.met),
+      ownerKills: guardAfter(state.ownerKills, null, config.guard, atMs),
+      conditionLastMetMs: times,
+      lastLookMs: atMs,
+      lastSample,
+    },
+    decisions: [],
+    reasons: [],
+    pods: null,
+    heldToMs: Object.keys(timers.kept.firstMetMs).length > 0 ? TIMER_PACE_MS : null,
+  };
+  for (const condition of CONDITIONS) {
+    const lastMs = times[condition];
+    const status = lastMs !== undefined;
+    if (status !== (state.conditionLastMetMs[condition] !== undefined)) {
+      step = withDecision(step, atMs, { kind: 'set-condition', condition, status });
+    }
+    if (lastMs !== undefined && lastMs !== atMs) {
+      const remainingMs = config.pressureTransitionMs - (atMs - lastMs);
+      step = withReason(step, { code: 'transition-period', condition, remainingMs });
+      step = { ...step, heldToMs: least(step.heldToMs, remainingMs) };
+    }
+  }
+  return step;
+}
+
+/** kubelet-eviction.md 4.6: every pod over a local storage limit, at once. */
+function overLimitStep(state: State, { observation, config, layout }: Look): EvictionStep {
+  if (config.localStorageLimits !== 'enforce' || !observation.pods.known) return waiting(state, null);
+  const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
+  const all = overLimits(observation.pods.value, layout).filter(({ pod }) => !underWay.includes(pod.uid));
+  const dryOverLimit = state.dryOverLimit.filter((uid) => all.some(({ pod }) => pod.uid === uid));
+  let step = waiting({ ...state, dryOverLimit }, VICTIM_PACE_MS);
+  for (const { pod, limit, message } of all.filter(({ pod }) => !dryOverLimit.includes(pod.uid))) {
+    const eviction = newEviction(step.state, observation, pod, HARD_GRACE_SECONDS * 1_000, {
+      kind: 'over-limit',
+      limit,
+    });
+    step = withDecision(withEviction(step, eviction), observation.atMs, {
+      kind: 'evict-over-limit',
+      victim: victimOf(pod),
+      limit,
+      graceSeconds: HARD_GRACE_SECONDS,
+      message,
+    });
+  }
+  return step;
+}
+
+/** kubelet-eviction.md 4.7 to 4.12: which threshold to act on, and how. */
+function pressureStep(state: State, look: Look, timers: Timers, lastSample: State['lastSample']): EvictionStep {
+  const { observation } = look;
+  const stale = timers.ripe.filter(({ signal }) => !isNewSample(observation, signal, lastSample));
+  const ripe = timers.ripe
+    .filter((threshold) => !stale.includes(threshold) && !state.dryDropped.includes(threshold.id))
+    .toSorted(compareRipe);
+  const reasons = stale.map(({ signal }): Reason => {
+    return { code: 'sample-not-new', signal, sampledAtMs: lastSample[signal]?.sampledAtMs ?? observation.atMs };
+  });
+  const idle = waiting(state, timers.ripe.length > 0 ? (stale.length > 0 ? SAMPLE_PACE_MS : NOBODY_PACE_MS) : null);
+  const step = ripe.length === 0 ? idle : actOn(state, look, ripe);
+  return { ...step, reasons: [...reasons, ...step.reasons] };
+}
+
+function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): EvictionStep {
+  const { observation, config } = look;
+  const first = ripe[0];
+  if (first === undefined) return waiting(state, null);
+  const inWay = evictionsOf(state).find(({ cause, settledMs }) => cause.kind === 'threshold' && settledMs === null);
+  if (inWay !== undefined) return waitOrHasten(state, observation, inWay, ripe);
+  if (state.act.kind === 'reclaiming') {
+    // A reclaim frees disk only: memory and pids do not wait for it.
+    const other = ripe.find(({ signal }) => !config.reclaimSignals.includes(signal));
+    if (other !== undefined) return evictFor(state, look, other);
+    const { decision, deadlineMs, threshold } = state.act;
+    const running = { code: 'reclaim-running', decision, remainingMs: deadlineMs - observation.atMs } as const;
+    return withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running);
+  }
+  if (!config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
+  const underWay = evictionsOf(state)[0];
+  if (underWay !== undefined) return waitFor(state, observation, underWay);
+  return reclaimFor(state, observation, first);
+}
+
+function reclaimFor(state: State, observation: Observation, threshold: MetThreshold): EvictionStep {
+  const deadlineMs = observation.atMs + RECLAIM_DEADLINE_MS;
+  const act: State['act'] = { kind: 'reclaiming', decision: nextId(state), threshold, deadlineMs };
+  const step = { ...waiting({ ...state, act }, TIMER_PACE_MS), pods: threshold.signal };
+  return withDecision(step, observation.atMs, { kind: 'reclaim', threshold });
+}
+
+function isReclaimOver(act: Extract<State['act'], { kind: 'reclaiming' }>, observation: Observation): boolean {
+  return observation.atMs >= act.deadlineMs || observation.outcomes.some(({ of }) => of === act.decision);
+}
+
+/**
+ * kubelet-eviction.md 6.3: the reading after a reclaim. It is enough only if no threshold of any signal is met with its
+ * min reclaim, whatever its grace; nothing of the timers changes (6.4).
+ */
+function judgeReclaim(state: State, threshold: MetThreshold, look: Look, all: readonly Threshold[]): EvictionStep {
+  const { signals, atMs } = look.observation;
+  const isShort =
+    !signals[threshold.signal].known ||
+    all.some((other) => {
+      const sample = signals[other.signal];
+      return sample.known && isMetWithMinReclaim(other, sample.value);
+    });
+  const idle: State = { ...state, act: { kind: 'idle' } };
+  if (!isShort)
+    return withReason(waiting(idle, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal: threshold.signal });
+  const step = evictFor(idle, look, threshold);
+  // The pods were not at hand: this judgement is repeated with them.
+  const isAsking = step.heldToMs === 0 && state.act.kind === 'reclaiming';
+  return isAsking ? { ...step, state: { ...state, act: { ...state.act, deadlineMs: atMs } } } : step;
+}
+
+/** kubelet-eviction.md 4.10 to 4.12: rank, choose, decide. */
+function evictFor(state: State, look: Look, threshold: MetThreshold): EvictionStep {
+  const { observation, config, layout } = look;
+  const { atMs, pods } = observation;
+  const asked = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal };
+  if (!pods.known) {
+    if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
+    return withReason({ ...asked, heldToMs: TIMER_PACE_MS }, { code: 'pods-unknown', unknown: pods });
+  }
+  const ranking = rank(threshold.signal, pods.value, layout);
+  const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
+  const { victim, passedOver, differences } = firstCandidate(threshold.signal, ranking, underWay, (pod) =>
+    isGuarded(pod, state.ownerKills, config.guard, atMs),
+  );
+  if (victim === null) {
+    const reasons: Reason[] = [...passedOver, { code: 'no-candidate', signal: threshold.signal }];
+    return { ...asked, reasons };
+  }
+  const graceSeconds = graceOf(threshold, victim, config);
+  const eviction = newEviction(state, observation, victim, effectiveGraceMs(threshold, graceSeconds), {
+    kind: 'threshold',
+    threshold,
+  });
+  const ownerKills = guardAfter(state.ownerKills, victim, config.guard, atMs);
+  const step = withEviction(waiting({ ...state, ownerKills }, VICTIM_PACE_MS), eviction);
+  return withDecision({ ...step, reasons: passedOver }, atMs, {
+    kind: 'evict',
+    threshold,
+    victim: victimOf(victim),
+    ranking: ranking.map(({ row }) => row),
+    graceSeconds,
+    ...evictionMessage(threshold, victim),
+    differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
+  });
+}
+
+/** D4: a hard threshold cuts the grace of the soft eviction that is under way. */
+function waitOrHasten(
+  state: State,
+  observation: Observation,
+  eviction: Eviction,
+  ripe: readonly MetThreshold[],
+): EvictionStep {
+  const hard = ripe.find(({ isHard }) => isHard);
+  const isSoft = eviction.cause.kind === 'threshold' && !eviction.cause.threshold.isHard;
+  if (hard === undefined || !isSoft) return waitFor(state, observation, eviction);
+  const graceEndsMs = Math.min(eviction.graceEndsMs, observation.atMs + effectiveGraceMs(hard, HARD_GRACE_SECONDS));
+  const hastened: Eviction = {
+    ...eviction,
+    graceEndsMs,
+    deadlineMs: graceEndsMs + PROOF_MS,
+    cause: { kind: 'threshold', threshold: hard },
+  };
+  const evictions = evictionsOf(state).map((other) => (other === eviction ? hastened : other));
+  return withDecision(waitFor({ ...state, act: actOf(evictions) }, observation, hastened), observation.atMs, {
+    kind: 'hasten',
+    eviction: eviction.decision,
+    threshold: hard,
+    graceSeconds: HARD_GRACE_SECONDS,
+  });
+}
+
+function waitFor(state: State, observation: Observation, eviction: Eviction): EvictionStep {
+  const remainingMs = Math.max(0, eviction.deadlineMs - observation.atMs);
+  const reason: Reason = { code: 'waiting-for-victim', eviction: eviction.decision, remainingMs };
+  return withReason(waiting(state, VICTIM_PACE_MS), reason);
+}
+
+/** Hard: 1 s. Soft: the smaller of the maximum and the pod's own (kubelet-eviction.md 4.12). */
+function graceOf(threshold: MetThreshold, pod: PodView, config: CoreConfig): number {
+  return threshold.isHard ? HARD_GRACE_SECONDS : Math.min(config.maxPodGraceSeconds, pod.terminationGraceSeconds);
+}
+
+/** What the processes really get: nothing when it burns (D12), at least 2 s under a soft threshold. */
+function effectiveGraceMs(threshold: MetThreshold, graceSeconds: number): number {
+  if (firstSignal(threshold) === 'sigkill') return 0;
+  return graceSeconds > 0 ? graceSeconds * 1_000 : LEAST_SOFT_GRACE_MS;
+}
+
+/** kubelet-eviction.md 1.4.4. */
+function isNewSample(observation: Observation, signal: Signal, lastSample: State['lastSample']): boolean {
+  const sample = observation.signals[signal];
+  const before = lastSample[signal];
+  return sample.known && (before === undefined || sample.value.sampledAtMs > before.sampledAtMs);
+}
+
+function newEviction(
+  state: State,
+  observation: Observation,
+  pod: PodView,
+  graceMs: number,
+  cause: Eviction['cause'],
+): Eviction {
+  const graceEndsMs = observation.atMs + graceMs;
+  const deadlineMs = graceEndsMs + PROOF_MS;
+  return { decision: nextId(state), victim: victimOf(pod), graceEndsMs, deadlineMs, settledMs: null, cause };
+}
+
+const nextId = (state: State): DecisionId => `${state.bootId.slice(0, 8)}-${state.nextDecision}`;
+
+function victimOf({ uid, namespace, name, qos, priority }: PodView): Victim {
+  return { uid, namespace, name, qos, priority };
+}
+
+export function evictionsOf(state: State): readonly Eviction[] {
+  return state.act.kind === 'evicting' ? state.act.evictions : [];
+}
+
+function waiting(state: State, heldToMs: number | null): EvictionStep {
+  return { state, decisions: [], reasons: [], pods: null, heldToMs };
+}
+
+function withReason(step: EvictionStep, reason: Reason): EvictionStep {
+  return { ...step, reasons: [...step.reasons, reason] };
+}
+
+function withEviction(step: EvictionStep, eviction: Eviction): EvictionStep {
+  return { ...step, state: { ...step.state, act: actOf([...evictionsOf(step.state), eviction]) } };
+}
+
+/** Gives the decision the state's next id. */
+function withDecision(step: EvictionStep, atMs: number, body: Body): EvictionStep {
+  const decision: Decision = { id: nextId(step.state), atMs, ...body };
+  const state = { ...step.state, nextDecision: step.state.nextDecision + 1 };
+  return { ...step, state, decisions: [...step.decisions, decision] };
+}
+
+function least(a: number | null, b: number | null): number | null {
+  return a === null ? b : b === null ? a : Math.min(a, b);
+}

@@ -1,0 +1,57 @@
+import type { CoreConfig } from './core-config.ts';
+import type { Observation } from './observation.ts';
+import { bytesUp } from './quantity.ts';
+import { SIGNAL_FACTS, type SignalFacts } from './signal.ts';
+import type { State } from './state.ts';
+import { resolve, type Threshold } from './threshold.ts';
+
+/** D2: what one online CPU can plausibly use up in a millisecond, at most. Bench: product.md section 6, D2. */
+const FASTEST_PER_CPU_MS: { readonly [U in SignalFacts['unit']]: number } = {
+  bytes: (2 * 2 ** 30) / 1_000,
+  pids: 20_000 / 1_000,
+  inodes: 100_000 / 1_000,
+};
+const BUDGET_WINDOW_MS = 60_000;
+const SPENT_STEP_MS = 1_000;
+const SPENT_KEPT = 61;
+/** The pace when the minute's CPU budget is spent and a threshold could be crossed within a second. */
+const SPENT_PACE_MS = 20;
+
+/**
+ * D2: milliseconds until the fastest plausible fill could cross a threshold that is not met now, within the pace
+ * configured and the CPU budget. `heldToMs`: what the verdict itself waits for.
+ */
+export function nextLookMs(
+  observation: Observation,
+  thresholds: readonly Threshold[],
+  config: CoreConfig,
+  spent: State['spent'],
+  heldToMs: number,
+): number {
+  const { minMs, maxMs } = config.pace;
+  let afterMs = maxMs;
+  for (const threshold of thresholds) {
+    const sample = observation.signals[threshold.signal];
+    if (!sample.known) continue;
+    const headroom = sample.value.available - bytesUp(resolve(threshold.value, sample.value.capacity));
+    if (headroom < 0) continue;
+    const perMs = FASTEST_PER_CPU_MS[SIGNAL_FACTS[threshold.signal].unit] * config.pace.cpus;
+    afterMs = Math.min(afterMs, headroom / perMs);
+  }
+  const floorMs = isBudgetSpent(observation, spent, config.pace.cpuShare) ? Math.max(minMs, SPENT_PACE_MS) : minMs;
+  return Math.min(Math.max(afterMs, floorMs), Math.max(heldToMs, floorMs), maxMs);
+}
+
+/** D2's minute: CPU time at most once a second, 61 entries. A process that started anew begins again. */
+export function spentAfter(spent: State['spent'], observation: Observation): State['spent'] {
+  const { atMs, cpuMs } = observation;
+  const last = spent.at(-1);
+  if (last === undefined || cpuMs < last.cpuMs || atMs < last.atMs) return [{ atMs, cpuMs }];
+  if (atMs - last.atMs < SPENT_STEP_MS) return spent;
+  return [...spent.filter((entry) => atMs - entry.atMs <= BUDGET_WINDOW_MS), { atMs, cpuMs }].slice(-SPENT_KEPT);
+}
+
+function isBudgetSpent(observation: Observation, spent: State['spent'], cpuShare: number): boolean {
+  const first = spent.find((entry) => observation.atMs - entry.atMs <= BUDGET_WINDOW_MS);
+  return first !== undefined && observation.cpuMs - first.cpuMs >= cpuShare * BUDGET_WINDOW_MS;
+}

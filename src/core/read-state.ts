@@ -1,0 +1,97 @@
+import type { State } from './state.ts';
+
+/** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
+export function readState(json: unknown): State | null {
+  return isState(json) ? json : null;
+}
+
+type Check = (value: unknown) => boolean;
+const LIST_MAX = 10_000;
+
+const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(value);
+const isText: Check = (value) => typeof value === 'string' && value.length <= 4_096;
+const isTrue: Check = (value) => typeof value === 'boolean';
+const isNumberOrNull: Check = (value) => value === null || isNumber(value);
+const isOneOf =
+  (...allowed: readonly unknown[]): Check =>
+  (value) =>
+    allowed.includes(value);
+const listOf =
+  (check: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.length <= LIST_MAX && value.every(check);
+const recordOf =
+  (check: Check): Check =>
+  (value) =>
+    isObject(value) && Object.values(value).every(check);
+const shape =
+  (fields: { readonly [name: string]: Check }): Check =>
+  (value) =>
+    isObject(value) && Object.entries(fields).every(([name, check]) => check(value[name]));
+/** One shape for each value of `kind`. */
+const union =
+  (kinds: { readonly [kind: string]: { readonly [name: string]: Check } }): Check =>
+  (value) => {
+    if (!isObject(value)) return false;
+    const kind = value['kind'];
+    const fields = typeof kind === 'string' && Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
+    return fields !== undefined && shape(fields)(value);
+  };
+
+function isObject(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const isQuantity = shape({
+  nanos: isText,
+  format: isOneOf('binary', 'decimal', 'exponent'),
+  text: (v) => v === null || isText(v),
+});
+const isMetThreshold = shape({
+  id: isText,
+  signal: isText,
+  isHard: isTrue,
+  limit: isQuantity,
+  target: isQuantity,
+  available: isNumber,
+  sinceMs: isNumber,
+});
+const isEviction = shape({
+  decision: isText,
+  victim: shape({ uid: isText, namespace: isText, name: isText, qos: isText, priority: isNumber }),
+  graceEndsMs: isNumber,
+  deadlineMs: isNumber,
+  settledMs: isNumberOrNull,
+  cause: union({ threshold: { threshold: isMetThreshold }, 'over-limit': { limit: isText } }),
+});
+const isStateShape = shape({
+  schema: isOneOf(1),
+  bootId: isText,
+  nextDecision: (value) => Number.isSafeInteger(value),
+  firstMetMs: recordOf(isNumber),
+  unmetSinceMs: recordOf(isNumber),
+  lastLookMs: isNumberOrNull,
+  unresolved: listOf(isText),
+  conditionLastMetMs: recordOf(isNumber),
+  lastSample: recordOf(shape({ available: isNumber, capacity: isNumber, sampledAtMs: isNumber })),
+  failedLooks: recordOf(shape({ count: isNumber, sinceMs: isNumber })),
+  spent: listOf(shape({ atMs: isNumber, cpuMs: isNumber })),
+  dryDropped: listOf(isText),
+  dryOverLimit: listOf(isText),
+  act: union({
+    idle: {},
+    reclaiming: { decision: isText, threshold: isMetThreshold, deadlineMs: isNumber },
+    evicting: { evictions: listOf(isEviction) },
+  }),
+  ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
+  shutdown: union({
+    unarmed: { why: isText },
+    armed: { delayMaxMs: isNumber },
+    stopping: { startedMs: isNumber, phase: isNumber, phaseEndsMs: isNumber, pending: listOf(isText) },
+    released: { atMs: isNumber },
+  }),
+});
+
+function isState(json: unknown): json is State {
+  return isStateShape(json);
+}

@@ -1,0 +1,50 @@
+import type { Observation } from './observation.ts';
+import type { Outcome } from './outcome.ts';
+import type { PodUid } from './pod.ts';
+import type { Eviction, State } from './state.ts';
+import type { MetThreshold, ThresholdId } from './threshold.ts';
+
+type Settled = Pick<State, 'act' | 'dryDropped' | 'dryOverLimit'>;
+
+/**
+ * D3: what became of the evictions under way. One with an outcome is over; one whose threshold is no longer met after
+ * its grace, or whose deadline has passed, no longer holds back the next.
+ */
+export function settleEvictions(state: State, observation: Observation, met: readonly MetThreshold[]): Settled {
+  const evictions = state.act.kind === 'evicting' ? state.act.evictions : [];
+  const isMetOrUnknown = (id: ThresholdId, signal: MetThreshold['signal']): boolean =>
+    met.some((threshold) => threshold.id === id) || !observation.signals[signal].known;
+  let dryDropped = state.dryDropped.filter((id) => met.some((threshold) => threshold.id === id));
+  let dryOverLimit: readonly PodUid[] = state.dryOverLimit;
+  const left: Eviction[] = [];
+  for (const eviction of evictions) {
+    const outcome = observation.outcomes.find(({ of }) => of === eviction.decision);
+    if (outcome === undefined) {
+      left.push(settle(eviction, observation.atMs, isMetOrUnknown));
+    } else if (isDryDrop(outcome)) {
+      if (eviction.cause.kind === 'threshold') dryDropped = [...dryDropped, eviction.cause.threshold.id];
+      else dryOverLimit = [...dryOverLimit, eviction.victim.uid];
+    }
+  }
+  const act: State['act'] = state.act.kind !== 'evicting' ? state.act : actOf(left);
+  return { act, dryDropped, dryOverLimit };
+}
+
+export function actOf(evictions: readonly Eviction[]): State['act'] {
+  return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
+}
+
+function settle(
+  eviction: Eviction,
+  atMs: number,
+  isMetOrUnknown: (id: ThresholdId, signal: MetThreshold['signal']) => boolean,
+): Eviction {
+  if (eviction.settledMs !== null || eviction.cause.kind !== 'threshold') return eviction;
+  const { id, signal } = eviction.cause.threshold;
+  const hasGivenBack = atMs >= eviction.graceEndsMs && !isMetOrUnknown(id, signal);
+  return hasGivenBack || atMs >= eviction.deadlineMs ? { ...eviction, settledMs: atMs } : eviction;
+}
+
+function isDryDrop(outcome: Outcome): boolean {
+  return outcome.kind === 'dropped' && outcome.because === 'dry-run';
+}
