@@ -52,7 +52,8 @@ export type Killer = {
   /** Ends every process of the victim and proves it. `hasten` cuts the grace. Never rejects: resolves with the truth. */
   /** `hasten.reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`. */
   readonly stop: (order: StopOrder, hasten: AbortSignal) => Promise<Outcome>;
-  readonly largestProcesses: (victim: Victim, count: number) => Reading<readonly ProcessView[]>;
+  /** The victim's largest processes by resident memory; unknown when looking takes longer than `budgetMs`. */
+  readonly largestProcesses: (victim: Victim, count: number, budgetMs: number) => Reading<readonly ProcessView[]>;
 };
 export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;
@@ -74,6 +75,8 @@ export type RecordNote =
   | {
       readonly kind: 'evidence';
       readonly of: DecisionId;
+      /** Right before the victim's first signal. */
+      readonly stopBeganAtMs: MonoMs;
       readonly largestProcesses: Reading<readonly ProcessView[]>;
       readonly podStatus: PodStatus;
     }

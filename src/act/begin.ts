@@ -1,0 +1,228 @@
+import type { Decision, DecisionId } from '../core/decision.ts';
+import { evictedStatus } from '../core/message.ts';
+import type { Outcome } from '../core/outcome.ts';
+import type { Victim } from '../core/pod.ts';
+import { isLess } from '../core/quantity.ts';
+import { assertNever, type Reading, unknown } from '../core/reading.ts';
+import { sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
+import type { SignalSample } from '../core/signal.ts';
+import type { Eviction } from '../core/state.ts';
+import { firstSignal, type MetThreshold } from '../core/threshold.ts';
+import type { Clock, Findings, Inbox, Killer, Log, NodeMarks, Observer, Recorder, StopOrder } from '../ports.ts';
+import type { PreKill } from './pre-kill.ts';
+import type { Reclaim } from './reclaim.ts';
+
+export type ActorNeeds = {
+  readonly clock: Clock;
+  readonly observer: Pick<Observer, 'reread'>;
+  readonly killer: Killer;
+  readonly reclaim: Reclaim;
+  readonly preKill: PreKill;
+  readonly recorder: Recorder;
+  readonly inbox: Pick<Inbox, 'put'>;
+  readonly marks: NodeMarks;
+  readonly log: Log;
+  readonly findings: Findings;
+  /** Only for the words: what dry run leaves out is left out by the parts it is given. */
+  readonly isDry: () => boolean;
+};
+export type Actor = {
+  readonly begin: (decision: Decision) => void;
+  /** Goes on with an eviction that an earlier run of the agent had begun. */
+  readonly resume: (eviction: Eviction) => void;
+  /** How many effects are under way. */
+  readonly underWay: () => number;
+};
+type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
+
+/** D9: a reading that takes longer does not stop the kill. */
+const LAST_LOOK_MS = 10;
+const LARGEST_SHOWN = 5;
+/** Product.md section 6: how long the largest processes may be looked for under D12, and otherwise. */
+const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
+
+/** Turns decisions into effects. Never throws: what goes wrong comes back as an outcome. */
+export function createActor(needs: ActorNeeds): Actor {
+  const { clock, recorder, inbox } = needs;
+  const hastenOf = new Map<DecisionId, AbortController>();
+  let underWay = 0;
+
+  function carry(of: DecisionId, effect: () => Promise<Outcome>): void {
+    underWay++;
+    effect()
+      .catch((error: unknown): Outcome => {
+        const detail = error instanceof Error ? error.message : String(error);
+        return { of, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
+      })
+      .then((outcome) => {
+        recorder.outcome(outcome);
+        inbox.put(outcome);
+      })
+      .finally(() => {
+        hastenOf.delete(of);
+        underWay--;
+      });
+  }
+
+  function hastening(id: DecisionId): AbortSignal {
+    const controller = new AbortController();
+    hastenOf.set(id, controller);
+    return controller.signal;
+  }
+
+  return {
+    begin: (decision) => {
+      switch (decision.kind) {
+        case 'evict':
+        case 'evict-over-limit': {
+          const hasten = hastening(decision.id);
+          return carry(decision.id, () => evict(needs, decision, hasten));
+        }
+        case 'reclaim':
+          return carry(decision.id, () => needs.reclaim(decision));
+        case 'hasten': {
+          const graceMs = firstSignal(decision.threshold) === 'sigkill' ? 0 : decision.graceSeconds * 1_000;
+          return hastenOf.get(decision.eviction)?.abort({ first: firstSignal(decision.threshold), graceMs });
+        }
+        case 'set-condition':
+          return needs.marks.setCondition(decision.condition, decision.status, conditionMessage(decision));
+        case 'stop-for-shutdown':
+        case 'take-lock':
+        case 'release-lock':
+          throw new Error(`no rule decides ${decision.kind} yet`);
+        default:
+          return assertNever(decision);
+      }
+    },
+    resume: (eviction) => {
+      const graceMs = Math.max(0, eviction.graceEndsMs - clock.monoMs());
+      const first = eviction.cause.kind === 'threshold' ? firstSignal(eviction.cause.threshold) : 'sigterm';
+      const { decision, victim } = eviction;
+      const order: StopOrder = { decision, victim, graceMs, why: 'eviction', first };
+      const hasten = hastening(decision);
+      carry(decision, async () => ended(needs, victim, await needs.killer.stop(order, hasten)));
+    },
+    underWay: () => underWay,
+  };
+}
+
+/** Order of product.md section 7 after the intent: last look, evidence, tell, stop, prove. */
+async function evict(needs: ActorNeeds, decision: Evict, hasten: AbortSignal): Promise<Outcome> {
+  const { clock, killer, recorder, marks, log } = needs;
+  const { id, victim } = decision;
+  if (decision.kind === 'evict') {
+    const last = await lastLook(needs, decision.threshold);
+    if (last !== null) {
+      log.info({ event: 'dropped', decision: id, pod: podName(victim) }, `not evicting ${podName(victim)}: ${last}`);
+      return { of: id, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
+    }
+  }
+  const first = decision.kind === 'evict' ? firstSignal(decision.threshold) : 'sigterm';
+  const largestProcesses = killer.largestProcesses(victim, LARGEST_SHOWN, LARGEST_BUDGET_MS[first]);
+  if (decision.kind === 'evict' && !decision.threshold.isHard) await needs.preKill(decision);
+  const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
+  marks.event('Evicted', decision.message);
+  log.info(
+    {
+      event: 'evict',
+      ...evictFields(decision),
+      largestProcesses: largestProcesses.known ? largestProcesses.value : null,
+    },
+    `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
+  );
+  const stopBeganAtMs = clock.monoMs();
+  const order: StopOrder = { decision: id, victim, graceMs: graceMsOf(decision), why: 'eviction', first };
+  const stopped = killer.stop(order, hasten);
+  recorder.note({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses, podStatus });
+  return ended(needs, victim, await stopped);
+}
+
+/** D9: the sentence why the kill is dropped, or null when it goes on: also when the reading is unknown or too slow. */
+async function lastLook(needs: ActorNeeds, threshold: MetThreshold): Promise<string | null> {
+  const { signal, target } = threshold;
+  const sample = await inTime(needs.clock, needs.observer.reread(signal));
+  if (!sample.known || isLess(sample.value.available, target)) return null;
+  return `${signal} ${sayAmount(signal, sample.value.available)} has recovered to ${sayLimit(signal, target)} or more`;
+}
+
+function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<Reading<SignalSample>> {
+  return new Promise((resolve) => {
+    const late = unknown('timed-out', 'last look', `no reading within ${LAST_LOOK_MS} ms`);
+    const cancel = clock.after(LAST_LOOK_MS, () => resolve(late));
+    reading
+      .catch((error: unknown) => unknown('unreadable', 'last look', String(error)))
+      .then((value) => {
+        cancel();
+        resolve(value);
+      });
+  });
+}
+
+function ended(needs: ActorNeeds, victim: Victim, outcome: Outcome): Outcome {
+  const { log, findings } = needs;
+  const pod = podName(victim);
+  if (outcome.kind === 'ended') {
+    const bytes = outcome.releasedBytes.known ? outcome.releasedBytes.value : null;
+    const gave = bytes === null ? 'an unknown amount' : sayAmount('memory.available', bytes);
+    log.info(
+      { event: 'evicted', decision: outcome.of, pod, via: outcome.via, releasedBytes: bytes },
+      `${pod} has ended by ${outcome.via} and gave back ${gave}`,
+    );
+    findings.clear(survivedId(victim));
+  } else if (outcome.kind === 'survived') {
+    log.error(
+      { event: 'evict-failed', decision: outcome.of, pod, left: outcome.left },
+      `${pod} could not be ended: ${outcome.detail}; the next candidate is chosen`,
+    );
+    findings.raise({ id: survivedId(victim), text: `${pod} survived its eviction: ${outcome.detail}` });
+  } else if (outcome.kind === 'dropped') {
+    log.info(
+      { event: 'dropped', decision: outcome.of, pod, because: outcome.because },
+      `${pod}: not stopped, ${DROPPED[outcome.because]}`,
+    );
+  }
+  return outcome;
+}
+const DROPPED = {
+  'no-longer-met': 'the threshold is no longer met',
+  gone: 'it was gone already',
+  'dry-run': 'this is a dry run',
+} as const;
+const survivedId = (victim: Victim): string => `survived/${victim.uid}`;
+
+/** What the processes get, in ms: the kubelet's grace, but at least 2 s where a soft one is 0 or less. */
+function graceMsOf(decision: Evict): number {
+  return decision.graceSeconds > 0 ? decision.graceSeconds * 1_000 : 2_000;
+}
+
+function evictFields(decision: Evict): { readonly [field: string]: unknown } {
+  const { id, victim, graceSeconds } = decision;
+  const common = { decision: id, pod: podName(victim), qos: victim.qos, priority: victim.priority, graceSeconds };
+  if (decision.kind === 'evict-over-limit') return { ...common, signal: `${decision.limit}.limit` };
+  const { threshold, differences } = decision;
+  const decidedBy = decision.ranking.find(({ uid }) => uid === victim.uid)?.decidedBy ?? null;
+  return {
+    ...common,
+    signal: threshold.signal,
+    kind: threshold.isHard ? 'hard' : 'soft',
+    observed: threshold.available,
+    threshold: sayLimit(threshold.signal, threshold.limit),
+    decidedBy,
+    candidates: decision.ranking.length,
+    differences,
+  };
+}
+
+function evictSentence(decision: Evict): string {
+  const pod = podName(decision.victim);
+  if (decision.kind === 'evict-over-limit') return `${pod}: ${decision.message.trim()}`;
+  return `${pod}: ${sayThreshold(decision.threshold)}`;
+}
+
+/** kubelet-eviction.md 7.4, in the agent's own name. */
+function conditionMessage({ condition, status }: Extract<Decision, { kind: 'set-condition' }>): string {
+  const words = { MemoryPressure: 'memory', DiskPressure: 'disk', PIDPressure: 'PID' } as const;
+  return status ? `the node is under ${words[condition]} pressure` : `the node has no ${words[condition]} pressure`;
+}
+
+const podName = ({ namespace, name }: Victim): string => `${namespace}/${name}`;

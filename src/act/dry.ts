@@ -1,0 +1,17 @@
+import type { Clock, Killer, NodeMarks } from '../ports.ts';
+import type { PreKill } from './pre-kill.ts';
+import type { Reclaim } from './reclaim.ts';
+
+/** Dry run: the parts that change something, with nothing behind them (product.md section 2). */
+export function dryParts(
+  clock: Clock,
+  killer: Killer,
+): { readonly killer: Killer; readonly reclaim: Reclaim; readonly preKill: PreKill; readonly marks: NodeMarks } {
+  const dropped = (of: string) => ({ of, atMs: clock.monoMs(), kind: 'dropped', because: 'dry-run' }) as const;
+  return {
+    killer: { stop: async ({ decision }) => dropped(decision), largestProcesses: killer.largestProcesses },
+    reclaim: async ({ id }) => dropped(id),
+    preKill: async () => {},
+    marks: { setCondition: () => {}, event: () => {} },
+  };
+}

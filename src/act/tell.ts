@@ -1,0 +1,77 @@
+import type { Observation } from '../core/observation.ts';
+import { sayReason, sayThreshold } from '../core/say.ts';
+import { type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import type { MetThreshold } from '../core/threshold.ts';
+import type { Verdict } from '../core/verdict.ts';
+import type { Findings, Log } from '../ports.ts';
+
+/** D5: a signal that could not be read is a finding after so many looks over at least so long. */
+const UNKNOWN_LOOKS = 3;
+const UNKNOWN_MS = 10_000;
+
+/** Says what a look changed: conditions in the log, what a person should know as findings. One line per fact, none per look. */
+export function createTeller(needs: {
+  readonly log: Log;
+  readonly findings: Findings;
+}): (observation: Observation, verdict: Verdict) => void {
+  const { log, findings } = needs;
+  let raised = new Set<string>();
+
+  return (observation, verdict) => {
+    for (const decision of verdict.decisions) {
+      if (decision.kind === 'set-condition') tellCondition(log, decision.condition, decision.status, verdict);
+    }
+    const now = new Map<string, string>();
+    for (const reason of verdict.reasons) {
+      if (reason.code === 'signal-unknown') {
+        const failed = verdict.state.failedLooks[reason.signal];
+        if (failed === undefined || failed.count < UNKNOWN_LOOKS) continue;
+        if (observation.atMs - failed.sinceMs >= UNKNOWN_MS) {
+          const { where, detail } = reason.unknown;
+          now.set(
+            `signal-unknown/${reason.signal}`,
+            `${reason.signal} cannot be read (${where}: ${detail}): no decision is taken on it`,
+          );
+        }
+      } else if (reason.code === 'no-candidate' || reason.code === 'pods-unknown') {
+        const id = reason.code === 'no-candidate' ? `no-candidate/${reason.signal}` : 'pods-unknown';
+        now.set(
+          id,
+          sayReason(reason, (uid) => uid),
+        );
+      }
+    }
+    for (const [id, text] of now) findings.raise({ id, text });
+    for (const id of raised) if (!now.has(id)) findings.clear(id);
+    raised = new Set(now.keys());
+  };
+}
+
+function tellCondition(log: Log, condition: NodeCondition, status: boolean, verdict: Verdict): void {
+  if (!status) {
+    log.info({ event: 'pressure-cleared', condition }, `${condition} is over`);
+    return;
+  }
+  const cause = causeOf(condition, verdict);
+  const fields = cause === null ? {} : { signal: cause.signal, observed: cause.available, threshold: cause.id };
+  log.warn(
+    { event: 'pressure', condition, ...fields },
+    `${condition}: ${cause === null ? 'a soft threshold is met' : sayThreshold(cause)}`,
+  );
+}
+
+function causeOf(condition: NodeCondition, verdict: Verdict): MetThreshold | null {
+  const isOf = (signal: Signal): boolean => SIGNAL_FACTS[signal].condition === condition;
+  for (const reason of verdict.reasons) {
+    if (reason.code === 'below-threshold' && isOf(reason.threshold.signal)) return reason.threshold;
+  }
+  return null;
+}
+
+/** The signals whose readings are unknown although the mode has their source. */
+export function unreadSignals(observation: Observation): readonly Signal[] {
+  return SIGNALS.filter((signal) => {
+    const sample = observation.signals[signal];
+    return !sample.known && sample.why !== 'not-applicable';
+  });
+}
