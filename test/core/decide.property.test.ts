@@ -1,0 +1,344 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { CoreConfig } from '../../src/core/core-config.ts';
+import { decide } from '../../src/core/decide.ts';
+import type { Observation } from '../../src/core/observation.ts';
+import type { Outcome } from '../../src/core/outcome.ts';
+import type { PodView } from '../../src/core/pod.ts';
+import { comparatorsOf, rank } from '../../src/core/rank.ts';
+import { readState } from '../../src/core/read-state.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { SIGNALS, type Signal } from '../../src/core/signal.ts';
+import { initialState, type State } from '../../src/core/state.ts';
+import type { Verdict } from '../../src/core/verdict.ts';
+import { aConfig, anObservation, aPod, aThreshold, MI } from '../a.ts';
+
+const CAPACITY = 1_000 * MI;
+const USED: readonly Signal[] = ['memory.available', 'nodefs.available', 'pid.available'];
+
+const pod = fc
+  .record({
+    name: fc.integer({ min: 0, max: 7 }).map((n) => `pod-${n}`),
+    priority: fc.constantFrom(0, 0, 10, 1_000),
+    workingSetBytes: fc.integer({ min: 0, max: 5 }).map((n) => n * 100 * MI),
+    diskBytes: fc.integer({ min: 0, max: 3 }).map((n) => n * MI),
+    processes: fc.integer({ min: 0, max: 5 }),
+    requestBytes: fc.constantFrom(0, 100 * MI, 300 * MI),
+    isStaticCritical: fc.constantFrom(false, false, false, true),
+    isProtected: fc.constantFrom(false, false, false, true),
+    isTerminating: fc.constantFrom(false, false, false, true),
+    hasStatistics: fc.constantFrom(true, true, true, false),
+    startedAtWallMs: fc.constantFrom(null, 1, 2, 3),
+  })
+  .map(({ requestBytes, hasStatistics, ...rest }): PodView => {
+    const requests = { memoryBytes: requestBytes, ephemeralStorageBytes: 0 };
+    const usage = hasStatistics ? {} : { containers: unknown('absent', 'stats', 'none') };
+    return aPod({ ...rest, requests, usage });
+  });
+const pods = fc.uniqueArray(pod, { selector: ({ uid }) => uid, maxLength: 6 });
+
+type Step = {
+  readonly gapMs: number;
+  readonly available: readonly (number | null)[];
+  readonly pods: readonly PodView[];
+  readonly isAsked: boolean;
+  /** What becomes of the effects under way: nothing yet, or their end. */
+  readonly end: Outcome['kind'] | null;
+};
+const step: fc.Arbitrary<Step> = fc.record({
+  gapMs: fc.constantFrom(1, 20, 250, 999, 1_000, 5_000, 30_000),
+  available: fc.array(
+    fc.option(
+      fc.integer({ min: 0, max: 40 }).map((n) => n * 10 * MI),
+      { freq: 8 },
+    ),
+    {
+      minLength: USED.length,
+      maxLength: USED.length,
+    },
+  ),
+  pods,
+  isAsked: fc.constantFrom(true, true, false),
+  end: fc.constantFrom(null, null, 'ended', 'survived', 'dropped', 'reclaimed'),
+});
+const config: fc.Arbitrary<CoreConfig> = fc.constantFrom(
+  aConfig(USED.map((signal) => aThreshold(signal, 100 * MI))),
+  aConfig(
+    [
+      aThreshold('memory.available', 100 * MI, { minReclaimBytes: 50 * MI }),
+      aThreshold('memory.available', 200 * MI, { graceMs: 30_000 }),
+    ],
+    {
+      maxPodGraceSeconds: 60,
+    },
+  ),
+  aConfig(
+    USED.flatMap((signal) => [
+      aThreshold(signal, 100 * MI),
+      aThreshold(signal, 300 * MI, { graceMs: 5_000, minReclaimBytes: 50 * MI }),
+    ]),
+    {
+      reclaimSignals: ['nodefs.available'],
+      pressureTransitionMs: 10_000,
+    },
+  ),
+);
+
+type Played = { readonly before: State; readonly observation: Observation; readonly verdict: Verdict };
+
+function outcomeOf(of: string, atMs: number, kind: Outcome['kind']): Outcome {
+  switch (kind) {
+    case 'ended':
+      return { of, atMs, kind, via: 'sigkill', releasedBytes: known(1) };
+    case 'survived':
+      return { of, atMs, kind, left: [], detail: 'test' };
+    case 'dropped':
+      return { of, atMs, kind, because: 'no-longer-met' };
+    case 'reclaimed':
+      return { of, atMs, kind, freed: known(1) };
+  }
+}
+
+function play(
+  steps: readonly Step[],
+  core: CoreConfig,
+  between: (state: State) => State = (state) => state,
+): readonly Played[] {
+  let state = initialState('boot');
+  let atMs = 0;
+  return steps.map((next) => {
+    atMs += next.gapMs;
+    const underWay =
+      state.act.kind === 'evicting'
+        ? state.act.evictions.map(({ decision }) => decision)
+        : state.act.kind === 'reclaiming'
+          ? [state.act.decision]
+          : [];
+    const { end } = next;
+    const outcomes = end === null ? [] : underWay.map((of) => outcomeOf(of, atMs, end));
+    const signals = Object.fromEntries(
+      USED.map((signal, i) => {
+        const available = next.available[i] ?? null;
+        const reading = available === null ? unknown('unreadable', 'test', 'lost') : { available, capacity: CAPACITY };
+        return [signal, reading];
+      }),
+    );
+    const podsRead: Reading<readonly PodView[]> = next.isAsked
+      ? known(next.pods)
+      : unknown('not-asked', 'pods', 'not asked');
+    const observation = freeze(anObservation(atMs, signals, { pods: podsRead, outcomes }));
+    const before = freeze(between(state));
+    const verdict = decide(before, observation, core);
+    state = verdict.state;
+    return { before, observation, verdict };
+  });
+}
+
+function freeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) freeze(inner);
+  }
+  return value;
+}
+const history = fc.array(step, { minLength: 1, maxLength: 25 });
+const RUNS = { numRuns: 300 };
+
+describe('decide, over generated histories', () => {
+  it('gives the same verdict for the same arguments, and for a state that went through a file', () => {
+    fc.assert(
+      fc.property(history, config, (steps, core) => {
+        const played = play(steps, core);
+        const again = play(steps, core, (state) => {
+          const read = readState(JSON.parse(JSON.stringify(state)));
+          if (read === null) throw new Error('a state of our own is not read back');
+          return read;
+        });
+        expect(again.map(({ verdict }) => verdict)).toEqual(played.map(({ verdict }) => verdict));
+      }),
+      RUNS,
+    );
+  });
+
+  it('evicts only for a threshold that is met or held and whose grace is over, and never a second threshold victim before the first is settled', () => {
+    fc.assert(
+      fc.property(history, config, (steps, core) => {
+        for (const { before, observation, verdict } of play(steps, core)) {
+          const evicts = verdict.decisions.filter((decision) => decision.kind === 'evict');
+          expect(evicts.length).toBeLessThanOrEqual(1);
+          for (const { threshold } of evicts) {
+            const configured = core.thresholds.find(({ id }) => id === threshold.id);
+            expect(threshold.available).toBeLessThan(Number(threshold.target.nanos) / 1e9);
+            if (before.act.kind !== 'reclaiming') {
+              expect(observation.atMs - threshold.sinceMs).toBeGreaterThanOrEqual(configured?.graceMs ?? 0);
+              expect(observation.signals[threshold.signal].known).toBe(true);
+            }
+          }
+          const holding =
+            verdict.state.act.kind === 'evicting'
+              ? verdict.state.act.evictions.filter(
+                  ({ cause, settledMs }) => cause.kind === 'threshold' && settledMs === null,
+                )
+              : [];
+          expect(holding.length).toBeLessThanOrEqual(1);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('never chooses a critical pod or one that is being stopped, and a protected one only when nobody else could be', () => {
+    fc.assert(
+      fc.property(history, config, (steps, core) => {
+        for (const { before, observation, verdict } of play(steps, core)) {
+          const seen = observation.pods.known ? observation.pods.value : [];
+          const stopping = before.act.kind === 'evicting' ? before.act.evictions.map(({ victim }) => victim.uid) : [];
+          const ended = new Set(observation.outcomes.map(({ of }) => of));
+          const stillStopping =
+            before.act.kind === 'evicting'
+              ? before.act.evictions.filter(({ decision }) => !ended.has(decision)).map(({ victim }) => victim.uid)
+              : stopping;
+          for (const decision of verdict.decisions) {
+            if (decision.kind !== 'evict') continue;
+            const chosen = seen.find(({ uid }) => uid === decision.victim.uid);
+            expect(chosen).toMatchObject({ isStaticCritical: false, isTerminating: false });
+            expect(stillStopping).not.toContain(decision.victim.uid);
+            if (chosen?.isProtected !== true) continue;
+            const others = seen.filter(
+              (other) =>
+                !other.isProtected &&
+                !other.isStaticCritical &&
+                !other.isTerminating &&
+                !stillStopping.includes(other.uid),
+            );
+            expect(others).toEqual([]);
+          }
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('gives every decision an id that is larger than all before it', () => {
+    fc.assert(
+      fc.property(history, config, (steps, core) => {
+        const numbers = play(steps, core).flatMap(({ verdict }) =>
+          verdict.decisions.map(({ id }) => Number(id.split('-')[1])),
+        );
+        expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
+      }),
+      RUNS,
+    );
+  });
+
+  it('never evicts more for a signal that became unknown, and never resets its timers (D5)', () => {
+    fc.assert(
+      fc.property(history, config, fc.constantFrom(...USED), (steps, core, lost) => {
+        const last = play(steps, core).at(-1);
+        if (last === undefined || last.before.act.kind === 'reclaiming') return;
+        const signals = { ...last.observation.signals, [lost]: unknown('unreadable', 'test', 'lost') };
+        const verdict = decide(last.before, { ...last.observation, signals }, core);
+        expect(
+          verdict.decisions.filter((decision) => decision.kind === 'evict' && decision.threshold.signal === lost),
+        ).toEqual([]);
+        for (const { id, signal } of core.thresholds) {
+          if (signal === lost) expect(verdict.state.firstMetMs[id]).toBe(last.before.firstMetMs[id]);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('is not moved by a jump of the wall clock', () => {
+    fc.assert(
+      fc.property(history, config, (steps, core) => {
+        const last = play(steps, core).at(-1);
+        if (last === undefined) return;
+        const jumped = decide(last.before, { ...last.observation, wallMs: last.observation.wallMs - 10 ** 12 }, core);
+        expect(jumped).toEqual(last.verdict);
+      }),
+      RUNS,
+    );
+  });
+
+  it('looks again between the pace configured, or at once when it asks for the pods', () => {
+    fc.assert(
+      fc.property(history, config, (steps, core) => {
+        for (const { verdict } of play(steps, core)) {
+          const { afterMs, pods: asked } = verdict.next;
+          if (afterMs === 0) expect(asked).not.toBeNull();
+          else expect(afterMs >= core.pace.minMs && afterMs <= core.pace.maxMs).toBe(true);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('keeps its state small: below 256 KiB after 600 looks at 1,000 pods', () => {
+    const many = Array.from({ length: 1_000 }, (_, n) =>
+      aPod({ name: `pod-${n}`, ownerKey: `owner-${n % 7}`, workingSetBytes: n * MI }),
+    );
+    const core = aConfig([aThreshold('memory.available', 100 * MI)], { guard: { kills: 3, windowMs: 600_000 } });
+    let state = initialState('boot');
+    for (let look = 0; look < 600; look++) {
+      const underWay = state.act.kind === 'evicting' ? state.act.evictions : [];
+      const outcomes = underWay.map(({ decision }) =>
+        outcomeOf(decision, look * 100, look % 3 === 0 ? 'survived' : 'ended'),
+      );
+      const available = look % 5 === 0 ? 500 * MI : 50 * MI;
+      const observation = anObservation(
+        look * 100,
+        { 'memory.available': { available, capacity: CAPACITY } },
+        { pods: known(many), outcomes },
+      );
+      state = decide(state, observation, core).state;
+    }
+    expect(JSON.stringify(state).length).toBeLessThan(256 * 1_024);
+  });
+});
+
+describe('rank', () => {
+  it('does not depend on the order of the pods, and keeps every pod', () => {
+    fc.assert(
+      fc.property(pods, fc.constantFrom(...SIGNALS), fc.nat(), (given, signal, seed) => {
+        const shuffled = given
+          .toSorted((a, b) => ((a.uid.length * seed) % 7) - ((b.uid.length * seed) % 7))
+          .toReversed();
+        const order = (list: readonly PodView[]) => rank(signal, list, 'nodefs-only').map(({ row }) => row);
+        expect(order(shuffled)).toEqual(order(given));
+        expect(
+          order(given)
+            .map(({ uid }) => uid)
+            .toSorted(),
+        ).toEqual(given.map(({ uid }) => uid).toSorted());
+      }),
+      RUNS,
+    );
+  });
+
+  it('can be re-derived from the values it prints', () => {
+    fc.assert(
+      fc.property(pods, fc.constantFrom(...SIGNALS), (given, signal) => {
+        const rows = rank(signal, given, 'nodefs-only').map(({ row }) => row);
+        for (const [i, row] of rows.entries()) {
+          const next = rows[i + 1];
+          if (next === undefined) {
+            expect(row.decidedBy).toBeNull();
+            continue;
+          }
+          const differing = [...comparatorsOf(signal)].find(
+            (by) => JSON.stringify(valueAt(row, by)) !== JSON.stringify(valueAt(next, by)),
+          );
+          if (differing === undefined) expect(['younger', 'name', 'uid']).toContain(row.decidedBy);
+          else expect(row.decidedBy).toBe(differing);
+        }
+      }),
+      RUNS,
+    );
+  });
+});
+
+function valueAt(row: ReturnType<typeof rank>[number]['row'], by: string): unknown {
+  const value = row.values.find((entry) => entry.by === by)?.value;
+  return value?.known === true ? value.value : 'unknown';
+}
