@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
+import type { Clock } from '../ports.ts';
+
+/** What systemd is told (sd_notify(3)); every function returns at once and does nothing without NOTIFY_SOCKET. */
+export type Notify = {
+  readonly ready: () => void;
+  readonly reloading: () => void;
+  readonly stopping: () => void;
+  readonly status: (text: string) => void;
+  readonly watchdog: () => void;
+  /** How far apart `watchdog` is to be called; null: systemd does not watch us. */
+  readonly watchdogMs: number | null;
+  /** Lets the relay end once it has sent everything it was given. */
+  readonly close: () => void;
+};
+
+/** More than this a hung systemd cannot make us keep; messages beyond are lost, and its watchdog then does its work. */
+const QUEUED_MESSAGES = 100;
+const STATUS_CHARS = 1024;
+const WATCHDOG_MIN_MS = 10_000;
+
+/**
+ * Node has no datagram unix sockets, so one long-lived perl child relays (10.8 ms for the first message, 0.23 ms for
+ * each other; Socket is in perl-base, which is essential on Debian). Line by line; \x1f stands for a line end inside a message.
+ */
+const RELAY = `
+use Socket;
+$| = 1;
+$SIG{INT} = $SIG{TERM} = 'IGNORE';
+my $path = $ENV{NOTIFY_SOCKET};
+$path =~ s/^@/\\0/;
+socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die "socket: $!";
+while (my $line = <STDIN>) {
+  chomp $line;
+  $line =~ tr/\\x1f/\\n/;
+  send($s, $line, 0, pack_sockaddr_un($path));
+  print '.';
+}
+`;
+
+export function openNotify(env: NodeJS.ProcessEnv, clock: Clock): Notify {
+  const socket = env['NOTIFY_SOCKET'];
+  if (socket === undefined || !/^[/@]./.test(socket)) {
+    const nothing = (): void => {};
+    return {
+      ready: nothing,
+      reloading: nothing,
+      stopping: nothing,
+      status: nothing,
+      watchdog: nothing,
+      watchdogMs: null,
+      close: nothing,
+    };
+  }
+  const relay = startRelay({ PATH: env['PATH'], NOTIFY_SOCKET: socket });
+  const send = relay.send;
+  return {
+    ready: () => send('READY=1'),
+    // Type=notify-reload wants the time at which the reload began.
+    reloading: () => send(`RELOADING=1\nMONOTONIC_USEC=${Math.trunc(clock.monoMs() * 1000)}`),
+    stopping: () => send('STOPPING=1'),
+    // A line end in a text would be another assignment.
+    status: (text) => send(`STATUS=${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ').slice(0, STATUS_CHARS)}`),
+    watchdog: () => send('WATCHDOG=1'),
+    watchdogMs: watchdogMs(env),
+    close: relay.close,
+  };
+}
+
+/** Half of what systemd grants, at least 10 s apart, but never so late that systemd would act. */
+function watchdogMs(env: NodeJS.ProcessEnv): number | null {
+  const grantedMs = Number(env['WATCHDOG_USEC']) / 1000;
+  const pid = env['WATCHDOG_PID'];
+  if (!Number.isFinite(grantedMs) || grantedMs <= 0) return null;
+  if (pid !== undefined && pid !== String(process.pid)) return null;
+  return Math.min(Math.max(grantedMs / 2, WATCHDOG_MIN_MS), grantedMs * 0.8);
+}
+
+type RelayEnv = { readonly PATH: string | undefined; readonly NOTIFY_SOCKET: string };
+type Relay = { readonly send: (message: string) => void; readonly close: () => void };
+
+function startRelay(env: RelayEnv): Relay {
+  const child = spawn('perl', ['-e', RELAY], { env, stdio: ['pipe', 'pipe', 'ignore'] });
+  let isUp = child.pid !== undefined;
+  /** Written to the relay and not yet confirmed by it with one byte each. */
+  const sent: string[] = [];
+  const down = (): void => {
+    isUp = false;
+    // No perl, or it died: what it owes, and each later message, has a child of its own.
+    for (const message of sent.splice(0)) sendByChild(message, env);
+  };
+  child.on('error', down);
+  child.on('exit', down);
+  // Without a descriptor to spare the child has no pipes, whatever the types say.
+  child.stdin?.on('error', down);
+  child.stdout?.on('data', (dots: Buffer) => sent.splice(0, dots.length));
+  letGo(child, child.stdin, child.stdout);
+  return {
+    send: (message) => {
+      if (!isUp) sendByChild(message, env);
+      else if (sent.length < QUEUED_MESSAGES) {
+        sent.push(message);
+        child.stdin.write(`${message.replaceAll('\n', '\x1f')}\n`);
+      }
+    },
+    close: () => child.stdin?.end(),
+  };
+}
+
+/** A failure to fork (no pids left) is no reason to end: systemd's watchdog spans several messages. */
+function sendByChild(message: string, env: RelayEnv): void {
+  const child = spawn('systemd-notify', ['--no-block', ...message.split('\n')], { env, stdio: 'ignore' });
+  child.on('error', () => {
+    // Lost: there is no other way to systemd, and the eviction goes on without it.
+  });
+  child.unref();
+}
+
+/** Neither the child nor its pipes may keep the process alive. */
+function letGo(...handles: readonly (ChildProcess | Writable | Readable | null)[]): void {
+  for (const handle of handles) {
+    if (handle && 'unref' in handle && typeof handle.unref === 'function') handle.unref();
+  }
+}

@@ -1,0 +1,162 @@
+import { constants } from 'node:fs';
+import { type FileHandle, mkdir, open, rename } from 'node:fs/promises';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+
+/**
+ * A file of lines that grows at its end and is rotated. Everything is asynchronous, the write too: on a frozen, hung or
+ * throttled disk write(2) itself blocks, and no decision may wait for that. One call at a time.
+ */
+export type RecordDisk = {
+  /** Resolves once the text is on the disk: all of it, or, where unknown, nothing of it. Never rejects. */
+  readonly append: (text: string) => Promise<Reading<true>>;
+  readonly close: () => Promise<void>;
+};
+export type RecordDiskNeeds = {
+  readonly clock: Clock;
+  readonly directory: string;
+  readonly name: string;
+  /** How every line of the file begins; a file with another line is corrupt. */
+  readonly lineStart: string;
+  /** The file was corrupt and is kept aside under this path. */
+  readonly onCorrupt: (keptAs: string, line: number) => void;
+  readonly maxBytes?: number;
+};
+
+/** product.md section 10. */
+export const RECORD_MAX_BYTES = 16 * 1024 * 1024;
+export const RECORD_KEPT = 4;
+const CHUNK_BYTES = 64 * 1024;
+const LINE_END = 0x0a;
+
+type OpenFile = { readonly handle: FileHandle; sizeBytes: number; isTorn: boolean };
+
+export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
+  const path = `${needs.directory}/${needs.name}`;
+  const maxBytes = needs.maxBytes ?? RECORD_MAX_BYTES;
+  let file: OpenFile | null = null;
+  const write = async (text: string): Promise<void> => {
+    if (file !== null && file.sizeBytes > 0 && file.sizeBytes + text.length > maxBytes) {
+      await file.handle.close();
+      file = null;
+      await rotate(path);
+    }
+    // Not `file ??= await`: an open file's write must start in this turn, so that it runs beside what the caller does next.
+    if (file === null) file = await openChecked(needs, path);
+    await writeWhole(file, text);
+  };
+  return {
+    append: async (text) => {
+      try {
+        await write(text);
+        return known(true);
+      } catch (error) {
+        return unknown('unreadable', path, error instanceof Error ? error.message : String(error));
+      }
+    },
+    close: async () => {
+      await file?.handle.close();
+      file = null;
+    },
+  };
+}
+
+async function writeWhole(file: OpenFile, text: string): Promise<void> {
+  // A torn line of a killed process, or one that could not be taken back, ends here: the next one is whole.
+  const bytes = Buffer.from(file.isTorn ? `\n${text}` : text);
+  try {
+    for (let done = 0; done < bytes.length; ) {
+      const { bytesWritten } = await file.handle.write(bytes, done, bytes.length - done, null);
+      done += bytesWritten;
+    }
+    file.sizeBytes += bytes.length;
+    file.isTorn = false;
+  } catch (error) {
+    // ENOSPC in the middle of a line. When this fails too the rest stays, and the next text begins with a line end.
+    const isBack = await file.handle.truncate(file.sizeBytes).then(
+      () => true,
+      () => false,
+    );
+    file.isTorn ||= !isBack;
+    throw error;
+  }
+}
+
+async function openChecked(needs: RecordDiskNeeds, path: string): Promise<OpenFile> {
+  await mkdir(needs.directory, { recursive: true, mode: 0o750 });
+  const first = await openFile(path);
+  const found = await check(first.handle, needs.lineStart);
+  if (found.badLine === null) return { ...first, isTorn: found.isTorn };
+  await first.handle.close();
+  const keptAs = `${path}.corrupt-${sayStamp(needs.clock.wallMs())}`;
+  await rename(path, keptAs);
+  needs.onCorrupt(keptAs, found.badLine);
+  return openFile(path);
+}
+
+async function openFile(path: string): Promise<OpenFile> {
+  const { O_APPEND, O_CREAT, O_DSYNC, O_NOFOLLOW, O_RDWR } = constants;
+  // O_DSYNC instead of fsync afterwards: durable with one trip to the thread pool instead of two.
+  const handle = await open(path, O_RDWR | O_APPEND | O_CREAT | O_DSYNC | O_NOFOLLOW, 0o640);
+  try {
+    const { size } = await handle.stat();
+    if (size === 0) await syncDirectory(path.slice(0, path.lastIndexOf('/')));
+    return { handle, sizeBytes: size, isTorn: false };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Only how lines begin is looked at: it costs milliseconds, and tells a damaged disk from the torn line of a killed process. */
+async function check(
+  handle: FileHandle,
+  lineStart: string,
+): Promise<{ readonly badLine: number | null; readonly isTorn: boolean }> {
+  const start = Buffer.from(lineStart);
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  let line = 1;
+  let column = 0;
+  for (let position = 0; ; ) {
+    const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, position);
+    if (bytesRead === 0) return { badLine: null, isTorn: column > 0 };
+    for (let i = 0; i < bytesRead; ) {
+      while (column < start.length && i < bytesRead && chunk[i] !== LINE_END) {
+        if (chunk[i++] !== start[column++]) return { badLine: line, isTorn: false };
+      }
+      const end = chunk.subarray(0, bytesRead).indexOf(LINE_END, i);
+      if (end < 0) {
+        column += bytesRead - i;
+        break;
+      }
+      i = end + 1;
+      line++;
+      column = 0;
+    }
+    position += bytesRead;
+  }
+}
+
+/** record.jsonl.3 becomes .4, and so on; what was .4 is gone. */
+async function rotate(path: string): Promise<void> {
+  for (let n = RECORD_KEPT; n >= 1; n--) {
+    const from = n === 1 ? path : `${path}.${n - 1}`;
+    await rename(from, `${path}.${n}`).catch((error: unknown) => {
+      if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+    });
+  }
+}
+
+/** 20260131T120000Z: sorts by time, and needs no quoting in a shell. */
+export function sayStamp(wallMs: number): string {
+  return `${new Date(wallMs).toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;
+}

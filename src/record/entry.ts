@@ -1,0 +1,140 @@
+import type { Decision, DecisionId } from '../core/decision.ts';
+import type { Observation } from '../core/observation.ts';
+import type { Outcome } from '../core/outcome.ts';
+import { assertNever, type MonoMs } from '../core/reading.ts';
+import type { Reason } from '../core/reason.ts';
+import type { RecordNote } from '../ports.ts';
+import type { EvictionScenario } from './scenario-of.ts';
+
+/**
+ * One line of the record. Everything about one decision is spread over several lines, since it becomes known one after
+ * the other, and joined by the decision's id (`joinDecisions`).
+ */
+export type RecordEntry = EntryHead & EntryBody;
+export type EntryHead = {
+  readonly schema: 1;
+  readonly atWallMs: number;
+  /** Every MonoMs of the line belongs to this boot. */
+  readonly bootId: string;
+  readonly dry: boolean;
+};
+export type EntryBody =
+  | { readonly kind: 'decision'; readonly decision: Decision; readonly reasons: readonly Reason[] }
+  /** What the decisions of one look were made from. */
+  | ({ readonly kind: 'observation'; readonly of: readonly DecisionId[] } & Evidence)
+  /** The disk was late: the first signal did not wait for these decisions to be durable. */
+  | { readonly kind: 'deferred'; readonly of: readonly DecisionId[]; readonly waitedMs: number }
+  | { readonly kind: 'outcome'; readonly outcome: Outcome }
+  | { readonly kind: 'note'; readonly note: RecordNote }
+  /** So many entries before this one did not fit into memory while the disk took none. */
+  | { readonly kind: 'lost'; readonly entries: number };
+export type Evidence = {
+  readonly atMs: MonoMs;
+  readonly signals: Observation['signals'];
+  readonly psi: Observation['psi'];
+  /** null: the pods were not known at this look, so nothing can be derived again. */
+  readonly scenario: EvictionScenario | null;
+};
+
+/** How every line begins: a line that does not is damage. */
+export const LINE_START = '{"schema":1,';
+const KINDS: readonly string[] = [
+  'decision',
+  'observation',
+  'deferred',
+  'outcome',
+  'note',
+  'lost',
+] satisfies readonly EntryBody['kind'][];
+
+export function sayEntry(head: Omit<EntryHead, 'schema'>, body: EntryBody): string {
+  return `${JSON.stringify({ schema: 1, ...head, ...body })}\n`;
+}
+
+/** null: no whole line of the record. The agent is the only writer, so the envelope is looked at and the body believed. */
+export function parseEntry(line: string): RecordEntry | null {
+  try {
+    const json: unknown = JSON.parse(line);
+    return isEntry(json) ? json : null;
+  } catch {
+    // A torn line: the caller counts it.
+    return null;
+  }
+}
+
+function isEntry(json: unknown): json is RecordEntry {
+  if (typeof json !== 'object' || json === null) return false;
+  const entry: { readonly [key: string]: unknown } = { ...json };
+  return (
+    entry['schema'] === 1 &&
+    Number.isFinite(entry['atWallMs']) &&
+    typeof entry['bootId'] === 'string' &&
+    typeof entry['dry'] === 'boolean' &&
+    KINDS.includes(String(entry['kind'])) &&
+    hasBody(entry)
+  );
+}
+
+function hasBody(entry: { readonly [key: string]: unknown }): boolean {
+  const field = { decision: 'decision', outcome: 'outcome', note: 'note' }[String(entry['kind'])];
+  if (field !== undefined) return typeof entry[field] === 'object' && entry[field] !== null;
+  return entry['kind'] === 'lost' ? Number.isFinite(entry['entries']) : Array.isArray(entry['of']);
+}
+
+/** A decision with everything that became known of it: what `history` shows. */
+export type DecisionRecord = {
+  readonly atWallMs: number;
+  readonly bootId: string;
+  readonly dry: boolean;
+  readonly decision: Decision;
+  readonly reasons: readonly Reason[];
+  readonly isDeferred: boolean;
+  readonly observation: Evidence | null;
+  /** The largest processes of the victim and the status told to the API; null where none was taken. */
+  readonly evidence: Extract<RecordNote, { kind: 'evidence' }> | null;
+  readonly outcomes: readonly Outcome[];
+};
+
+/** The decisions in the order of the record. What belongs to a decision outside these entries is left out. */
+export function joinDecisions(entries: readonly RecordEntry[]): readonly DecisionRecord[] {
+  const records: DecisionRecord[] = [];
+  // Of two decisions with one id (the state was lost within a boot) later lines belong to the later one.
+  const placeOf = new Map<DecisionId, number>();
+  const change = (id: DecisionId, more: (record: DecisionRecord) => Partial<DecisionRecord>): void => {
+    const place = placeOf.get(id);
+    const record = place === undefined ? undefined : records[place];
+    if (place !== undefined && record !== undefined) records[place] = { ...record, ...more(record) };
+  };
+  for (const entry of entries) {
+    switch (entry.kind) {
+      case 'decision': {
+        const { atWallMs, bootId, dry, decision, reasons } = entry;
+        const rest = { isDeferred: false, observation: null, evidence: null, outcomes: [] };
+        placeOf.set(decision.id, records.length);
+        records.push({ atWallMs, bootId, dry, decision, reasons, ...rest });
+        break;
+      }
+      case 'observation': {
+        const { atMs, signals, psi, scenario } = entry;
+        for (const id of entry.of) change(id, () => ({ observation: { atMs, signals, psi, scenario } }));
+        break;
+      }
+      case 'deferred':
+        for (const id of entry.of) change(id, () => ({ isDeferred: true }));
+        break;
+      case 'outcome':
+        change(entry.outcome.of, ({ outcomes }) => ({ outcomes: [...outcomes, entry.outcome] }));
+        break;
+      case 'note': {
+        const { note } = entry;
+        if (note.kind === 'evidence') change(note.of, () => ({ evidence: note }));
+        break;
+      }
+      case 'lost':
+        break;
+      default:
+        assertNever(entry);
+    }
+  }
+  return records;
+}

@@ -1,0 +1,203 @@
+import type { CoreConfig } from '../core/core-config.ts';
+import type { Decision, DecisionId } from '../core/decision.ts';
+import type { Observation } from '../core/observation.ts';
+import type { Outcome } from '../core/outcome.ts';
+import type { State } from '../core/state.ts';
+import type { MetThreshold } from '../core/threshold.ts';
+import { writeAtomic } from '../host/files.ts';
+import { openRecordDisk } from '../host/record-disk.ts';
+import type { Clock, Findings, Recorder } from '../ports.ts';
+import { type EntryBody, LINE_START, sayEntry } from './entry.ts';
+import { recordName } from './record-file.ts';
+import { scenarioOf } from './scenario-of.ts';
+import { createSpool } from './spool.ts';
+
+export type RecorderNeeds = {
+  readonly clock: Clock;
+  /** stateFilePath(): on tmpfs, since it is written within the look. */
+  readonly stateFile: string;
+  readonly recordDirectory: string;
+  readonly dry: boolean;
+  readonly bootId: string;
+  readonly findings: Findings;
+  readonly config: () => CoreConfig;
+};
+export type RecentDecision = {
+  readonly atWallMs: number;
+  readonly decision: Decision;
+  /** null: not known yet. */
+  readonly outcome: Outcome | null;
+};
+export type OpenRecorder = Recorder & {
+  /** The last decisions of this run, newest first; at most 10. */
+  readonly recent: () => readonly RecentDecision[];
+  /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
+  readonly close: () => Promise<void>;
+};
+
+const RECENT_MAX = 10;
+const KEEP_MS = 1_000;
+const CLOSE_MS = 2_000;
+const STATE_FINDING = 'state-file';
+
+export function createRecorder(needs: RecorderNeeds): OpenRecorder {
+  const { clock, bootId, dry, findings } = needs;
+  const say = (body: EntryBody): string => sayEntry({ atWallMs: clock.wallMs(), bootId, dry }, body);
+  const disk = openRecordDisk({
+    clock,
+    directory: needs.recordDirectory,
+    name: recordName(dry),
+    lineStart: LINE_START,
+    onCorrupt: (keptAs, line) =>
+      findings.raise({
+        id: 'record-corrupt',
+        text: `the record was damaged at line ${line}: it is kept as ${keptAs}, and a new one began`,
+      }),
+  });
+  const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
+  const stateFile = keepState(needs);
+  let recent: readonly RecentDecision[] = [];
+
+  return {
+    intent: ({ observation, verdict }, deadlineMs) => {
+      stateFile.write(verdict.state);
+      const { decisions, reasons } = verdict;
+      const ids = decisions.map(({ id }) => id);
+      const atWallMs = clock.wallMs();
+      recent = [
+        ...decisions
+          .filter(isShown)
+          .map((decision) => ({ atWallMs, decision, outcome: null }))
+          .reverse(),
+        ...recent,
+      ].slice(0, RECENT_MAX);
+      const lines = decisions.map((decision) => say({ kind: 'decision', decision, reasons })).join('');
+      const durable = putWithin(lines, ids, deadlineMs);
+      // Built while the disk works: it costs up to some milliseconds with 1,000 pods, and is not what the kill waits for.
+      spool.put(say(evidenceOf(observation, decisions, needs.config())));
+      return durable;
+    },
+    keep: stateFile.keep,
+    outcome: (outcome) => {
+      recent = recent.map((entry) => (entry.decision.id === outcome.of ? { ...entry, outcome } : entry));
+      spool.put(say({ kind: 'outcome', outcome }));
+    },
+    note: (note) => spool.put(say({ kind: 'note', note })),
+    recent: () => recent,
+    close: async () => {
+      stateFile.close();
+      await withDeadline(clock, spool.drained().then(disk.close), CLOSE_MS);
+    },
+  };
+
+  function putWithin(lines: string, ids: readonly DecisionId[], deadlineMs: number): Promise<'durable' | 'deferred'> {
+    return new Promise((resolve) => {
+      const startedMs = clock.monoMs();
+      let isOver = false;
+      const defer = (): void => {
+        if (isOver) return;
+        isOver = true;
+        spool.put(say({ kind: 'deferred', of: ids, waitedMs: Math.round(clock.monoMs() - startedMs) }));
+        resolve('deferred');
+      };
+      const cancel = clock.after(deadlineMs, defer);
+      spool.put(lines, (how) => {
+        cancel();
+        if (how === 'waiting') defer();
+        isOver = true;
+        resolve('durable');
+      });
+    });
+  }
+}
+
+/** Those a person asks about; conditions and the lock have places of their own. */
+function isShown({ kind }: Decision): boolean {
+  return kind !== 'set-condition' && kind !== 'take-lock' && kind !== 'release-lock';
+}
+
+function evidenceOf(observation: Observation, decisions: readonly Decision[], config: CoreConfig): EntryBody {
+  const { atMs, signals, psi } = observation;
+  const of = decisions.map(({ id }) => id);
+  const scenario = scenarioOf({ name: of[0] ?? 'look', observation, config, acted: actedOn(decisions) });
+  return { kind: 'observation', of, atMs, signals, psi, scenario };
+}
+
+function actedOn(decisions: readonly Decision[]): MetThreshold | null {
+  for (const decision of decisions) {
+    if (decision.kind === 'evict' || decision.kind === 'reclaim') return decision.threshold;
+  }
+  return null;
+}
+
+type StateFile = {
+  readonly write: (state: State) => void;
+  readonly keep: (state: State) => void;
+  readonly close: () => void;
+};
+
+/** Written at once when what a restart would miss has changed, else at most once a second. */
+function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
+  let writtenMs = Number.NEGATIVE_INFINITY;
+  let writtenKey = '';
+  let latest: State | null = null;
+  let cancelTimer: (() => void) | null = null;
+  const write = (state: State): void => {
+    cancelTimer?.();
+    cancelTimer = null;
+    latest = null;
+    writtenMs = clock.monoMs();
+    writtenKey = urgentPart(state);
+    const written = writeAtomic(stateFile, JSON.stringify(state), 0o640);
+    if (written.known) {
+      findings.clear(STATE_FINDING);
+      return;
+    }
+    const then = 'a restart would forget timers and evictions under way';
+    findings.raise({ id: STATE_FINDING, text: `${stateFile} cannot be written (${written.detail}): ${then}` });
+  };
+  return {
+    write,
+    keep: (state) => {
+      const waitMs = writtenMs + KEEP_MS - clock.monoMs();
+      if (waitMs <= 0 || urgentPart(state) !== writtenKey) {
+        write(state);
+        return;
+      }
+      latest = state;
+      cancelTimer ??= clock.after(waitMs, () => {
+        cancelTimer = null;
+        if (latest !== null) write(latest);
+      });
+    },
+    close: () => {
+      cancelTimer?.();
+      cancelTimer = null;
+      if (latest !== null) write(latest);
+    },
+  };
+}
+
+/** Timers, the act and the shutdown. Samples, paces and the conditions' last instants may be a second old. */
+function urgentPart(state: State): string {
+  const { firstMetMs, unmetSinceMs, unresolved, act, ownerKills, shutdown, dryDropped, dryOverLimit } = state;
+  const conditions = Object.keys(state.conditionLastMetMs);
+  return JSON.stringify([
+    firstMetMs,
+    unmetSinceMs,
+    unresolved,
+    act,
+    ownerKills,
+    shutdown,
+    dryDropped,
+    dryOverLimit,
+    conditions,
+  ]);
+}
+
+function withDeadline(clock: Clock, work: Promise<void>, ms: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(ms, resolve);
+    work.finally(cancel).then(resolve, reject);
+  });
+}

@@ -1,0 +1,162 @@
+import type { CoreConfig } from '../core/core-config.ts';
+import type { Observation } from '../core/observation.ts';
+import type { PodView } from '../core/pod.ts';
+import { isLess } from '../core/quantity.ts';
+import type { Reading } from '../core/reading.ts';
+import type { Signal, SignalSample } from '../core/signal.ts';
+import type { MetThreshold, Threshold, ThresholdValue } from '../core/threshold.ts';
+import { type Json, podOf, quantityText, statsOf } from './scenario-pod.ts';
+
+/** scenarios.md: a document with one step that `simulate` takes. */
+export type EvictionScenario = {
+  readonly apiVersion: 'nodewarden.dev/v1alpha1';
+  readonly kind: 'EvictionScenario';
+  readonly metadata: { readonly name: string; readonly labels: { readonly [key: string]: string } };
+  readonly config: Json;
+  readonly node: Json;
+  readonly pods: readonly Json[];
+  readonly steps: readonly [{ readonly at: 0; readonly summary: Json }];
+};
+export type ScenarioInput = {
+  readonly name: string;
+  readonly observation: Observation;
+  readonly config: CoreConfig;
+  /** What was acted on; null where no threshold was (local storage limits). */
+  readonly acted: MetThreshold | null;
+};
+
+/**
+ * One look as a scenario from which ranking and victim can be derived again; null when the pods were not known.
+ * A scenario begins without a history. The threshold that was acted on is therefore written as it stood at this look:
+ * a grace period that was over as 0s, a threshold held by its min reclaim with that added. Pods that could not be
+ * chosen (terminating, or limited by what the mode knows) are left out.
+ */
+export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
+  const { observation, config, acted } = input;
+  if (!observation.pods.known) return null;
+  const pods = observation.pods.value.filter((pod) => !pod.isTerminating && pod.limitedBy === null);
+  return {
+    apiVersion: 'nodewarden.dev/v1alpha1',
+    kind: 'EvictionScenario',
+    metadata: { name: input.name, labels: acted === null ? {} : { acted: acted.id } },
+    config: configOf(config, acted),
+    node: layoutOf(observation),
+    pods: pods.map(podOf),
+    steps: [{ at: 0, summary: summaryOf(observation, pods) }],
+  };
+}
+
+function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
+  const hard: Record<string, string> = {};
+  const soft: Record<string, string> = {};
+  const grace: Record<string, string> = {};
+  const minReclaim: Record<string, string> = {};
+  const isTwin = ({ id }: Threshold): boolean => id.endsWith('/twin');
+  for (const threshold of config.thresholds) {
+    // Twins and containerfs are derived from the others, in the scenario too.
+    if (isTwin(threshold) || threshold.signal.startsWith('containerfs.')) continue;
+    const isActed = acted !== null && acted.id === threshold.id;
+    const { signal } = threshold;
+    const value = isActed && isHeld(acted) ? quantityText(acted.target) : valueText(threshold.value);
+    if (threshold.id.includes('/evictionSoft')) {
+      soft[signal] = value;
+      grace[signal] = isActed ? '0s' : milliseconds(threshold.graceMs);
+    } else {
+      hard[signal] = value;
+    }
+    if (threshold.minReclaim !== null) minReclaim[signal] = valueText(threshold.minReclaim);
+  }
+  return {
+    evictionHard: hard,
+    evictionSoft: soft,
+    evictionSoftGracePeriod: grace,
+    evictionMinimumReclaim: minReclaim,
+    evictionMaxPodGracePeriod: config.maxPodGraceSeconds,
+    evictionPressureTransitionPeriod: milliseconds(config.pressureTransitionMs),
+    enforceNodeAllocatable: config.thresholds.some(isTwin) ? ['pods'] : [],
+    localStorageCapacityIsolation: config.localStorageLimits === 'enforce',
+  };
+}
+
+/** Above its limit, and only its min reclaim still holds it. */
+function isHeld(acted: MetThreshold): boolean {
+  return !isLess(acted.available, acted.limit);
+}
+
+function valueText(value: ThresholdValue): string {
+  return value.kind === 'quantity' ? quantityText(value.amount) : percentText(value.fraction);
+}
+
+/** The shortest percentage that the kubelet's float32 arithmetic reads as this fraction. */
+function percentText(fraction: number): string {
+  const isSame = (text: string): boolean => Math.fround(Math.fround(Number(text)) / 100) === fraction;
+  for (let digits = 1; digits < 9; digits++) {
+    const text = String(Number((fraction * 100).toPrecision(digits)));
+    if (isSame(text)) return `${text}%`;
+  }
+  return `${fraction * 100}%`;
+}
+
+/** A Go duration; milliseconds are as exact as the core is. */
+const milliseconds = (ms: number): string => `${ms}ms`;
+
+function layoutOf({ fsLayout }: Observation): Json {
+  if (!fsLayout.known) return {};
+  switch (fsLayout.value) {
+    case 'nodefs-only':
+      return {};
+    case 'imagefs-separate':
+      return { dedicatedImageFs: true };
+    case 'containerfs-separate':
+      return { dedicatedImageFs: true, splitImageFs: true };
+  }
+}
+
+function summaryOf(observation: Observation, pods: readonly PodView[]): Json {
+  const { signals, atMs } = observation;
+  const memory = (signal: Signal): Json | null =>
+    map(signals[signal], (sample) => ({
+      time: Math.trunc(sample.sampledAtMs - atMs),
+      availableBytes: sample.available,
+      workingSetBytes: Math.max(0, sample.capacity - sample.available),
+    }));
+  const pid = map(signals['pid.available'], (sample) => ({
+    time: Math.trunc(sample.sampledAtMs - atMs),
+    maxpid: sample.capacity,
+    curproc: Math.max(0, sample.capacity - sample.available),
+  }));
+  const allocatable = memory('allocatableMemory.available');
+  return {
+    node: withoutNull({
+      memory: memory('memory.available'),
+      systemContainers: allocatable === null ? null : [{ name: 'pods', memory: allocatable }],
+      fs: fileSystem(observation, 'nodefs'),
+      runtime: withoutNull({
+        imageFs: fileSystem(observation, 'imagefs'),
+        containerFs: fileSystem(observation, 'containerfs'),
+      }),
+      rlimit: pid,
+    }),
+    pods: pods.flatMap((pod) => statsOf(pod) ?? []),
+  };
+}
+
+function fileSystem({ signals, atMs }: Observation, name: 'nodefs' | 'imagefs' | 'containerfs'): Json | null {
+  const bytes = signals[`${name}.available`];
+  const inodes = signals[`${name}.inodesFree`];
+  const sampled = bytes.known ? bytes.value : inodes.known ? inodes.value : null;
+  if (sampled === null) return null;
+  return {
+    time: Math.trunc(sampled.sampledAtMs - atMs),
+    ...map(bytes, ({ available, capacity }) => ({ availableBytes: available, capacityBytes: capacity })),
+    ...map(inodes, ({ available, capacity }) => ({ inodesFree: available, inodes: capacity })),
+  };
+}
+
+function map(reading: Reading<SignalSample>, change: (sample: SignalSample) => Json): Json | null {
+  return reading.known ? change(reading.value) : null;
+}
+
+function withoutNull(object: Json): Json {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
+}

@@ -1,0 +1,120 @@
+import type { Reading } from '../core/reading.ts';
+import type { RecordDisk } from '../host/record-disk.ts';
+import type { Clock, Findings } from '../ports.ts';
+
+/** Lines on their way to the disk. What the disk does not take stays in memory until there is room. */
+export type Spool = {
+  /** `ended` hears once whether the line is durable; `waiting`: the disk refused it, and it is kept. */
+  readonly put: (line: string, ended?: (how: 'durable' | 'waiting') => void) => void;
+  /** Resolves when everything is on the disk, or when the disk refuses. */
+  readonly drained: () => Promise<void>;
+};
+export type SpoolNeeds = {
+  readonly clock: Clock;
+  readonly disk: RecordDisk;
+  readonly findings: Findings;
+  /** The line that says how many were dropped. */
+  readonly sayLost: (entries: number) => string;
+};
+
+/** product.md section 7: up to 10,000 entries in memory, then the oldest are counted and dropped. */
+const ENTRIES_MAX = 10_000;
+/** An entry with 1,000 pods has about 1 MB: the count alone does not bound the memory. */
+const CHARS_MAX = 8 * 1024 * 1024;
+/** One write; the next one takes what came meanwhile. */
+const BATCH_CHARS = 1024 * 1024;
+const RETRY_MS = 1_000;
+/** A write that takes longer is told: the disk hangs, and nothing can be done about it but to go on. */
+const HUNG_MS = 10_000;
+const FINDING = 'record';
+
+type Waiting = { readonly line: string; ended: ((how: 'durable' | 'waiting') => void) | null };
+
+export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spool {
+  let queue: Waiting[] = [];
+  let chars = 0;
+  let lost = 0;
+  let writing: Promise<void> | null = null;
+  let isRetrySet = false;
+
+  const bound = (): void => {
+    while (queue.length > ENTRIES_MAX || (chars > CHARS_MAX && queue.length > 1)) {
+      chars -= queue.shift()?.line.length ?? 0;
+      lost++;
+    }
+  };
+  const refused = (batch: readonly Waiting[], why: Extract<Reading<true>, { known: false }>): void => {
+    queue = [...batch, ...queue];
+    chars += charsOf(batch);
+    bound();
+    tell(queue, 'waiting');
+    findings.raise({
+      id: FINDING,
+      text: `${why.where} takes no entries (${why.detail}): they are kept in memory, up to ${ENTRIES_MAX}, and written when it does`,
+    });
+    if (isRetrySet) return;
+    isRetrySet = true;
+    clock.after(RETRY_MS, () => {
+      isRetrySet = false;
+      start();
+    });
+  };
+  const pump = async (): Promise<void> => {
+    while (queue.length > 0) {
+      const batch = takeBatch(queue);
+      chars -= charsOf(batch);
+      const toSay = lost;
+      const cancelHung = clock.after(HUNG_MS, () => {
+        findings.raise({
+          id: FINDING,
+          text: `the record's disk has not answered for ${HUNG_MS / 1000} s: entries are kept in memory`,
+        });
+      });
+      const text = (toSay > 0 ? sayLost(toSay) : '') + batch.map(({ line }) => line).join('');
+      const written = await disk.append(text);
+      cancelHung();
+      if (!written.known) {
+        refused(batch, written);
+        return;
+      }
+      lost -= toSay;
+      tell(batch, 'durable');
+      findings.clear(FINDING);
+    }
+  };
+  const start = (): void => {
+    writing ??= pump().finally(() => {
+      writing = null;
+    });
+  };
+  return {
+    put: (line, ended) => {
+      queue.push({ line, ended: ended ?? null });
+      chars += line.length;
+      bound();
+      start();
+    },
+    drained: async () => {
+      start();
+      await writing;
+    },
+  };
+}
+
+function takeBatch(queue: Waiting[]): readonly Waiting[] {
+  let chars = 0;
+  const end = queue.findIndex(({ line }) => {
+    chars += line.length;
+    return chars > BATCH_CHARS;
+  });
+  return queue.splice(0, end < 0 ? queue.length : Math.max(1, end));
+}
+
+const charsOf = (entries: readonly Waiting[]): number => entries.reduce((sum, { line }) => sum + line.length, 0);
+
+function tell(entries: readonly Waiting[], how: 'durable' | 'waiting'): void {
+  for (const entry of entries) {
+    entry.ended?.(how);
+    entry.ended = null;
+  }
+}

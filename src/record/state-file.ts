@@ -1,0 +1,50 @@
+import { readState } from '../core/read-state.ts';
+import { adoptState, initialState, type State } from '../core/state.ts';
+import { readText, renameFile } from '../host/files.ts';
+import { sayStamp } from '../host/record-disk.ts';
+import type { Clock, Finding } from '../ports.ts';
+
+/** architecture 4.2: with 1,000 pods the state stays below a quarter of this. */
+const STATE_MAX_BYTES = 1024 * 1024;
+
+export type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
+
+/** A dry run has a state of its own: what it only thought of must not be taken for done. */
+export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
+  return `${runtimeDirectory}/${dry ? 'state-dry.json' : 'state.json'}`;
+}
+
+/**
+ * The state that the last run of this boot left, or a fresh one. A file that cannot be understood is kept aside as
+ * `.corrupt-<time>` and is a finding (product.md section 11).
+ */
+export function loadState(path: string, bootId: string, clock: Clock): LoadedState {
+  const text = readText(path, STATE_MAX_BYTES);
+  if (!text.known && text.why === 'absent') return { state: initialState(bootId), findings: [] };
+  const saved = text.known ? readState(parseJson(text.value)) : null;
+  if (saved === null) {
+    const why = text.known ? 'it is no state of this program' : text.detail;
+    return { state: initialState(bootId), findings: [keepAside(path, why, clock)] };
+  }
+  const { state, findings } = adoptState(saved, bootId);
+  return { state, findings: findings.map((finding, i) => ({ id: `state/${i}`, text: finding })) };
+}
+
+function keepAside(path: string, why: string, clock: Clock): Finding {
+  const aside = `${path}.corrupt-${sayStamp(clock.wallMs())}`;
+  const moved = renameFile(path, aside);
+  const kept = moved.known ? `kept as ${aside}` : `could not be kept aside (${moved.detail})`;
+  return {
+    id: 'state-corrupt',
+    text: `${path} cannot be used (${why}): ${kept}; timers and evictions under way begin anew`,
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Not JSON is not a state; readState says so.
+    return null;
+  }
+}

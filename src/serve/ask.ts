@@ -1,0 +1,81 @@
+import { connect } from 'node:net';
+import type { Clock } from '../ports.ts';
+
+export type Asked =
+  | { readonly kind: 'answer'; readonly answer: unknown }
+  /** `isStale`: a socket lies there and nobody listens. */
+  | { readonly kind: 'not-running'; readonly isStale: boolean; readonly detail: string }
+  | { readonly kind: 'failed'; readonly detail: string };
+export type Request = { readonly ask: 'status' | 'watch' };
+
+/** The daemon answers within a look; a hung one is not waited for longer. */
+const ANSWER_MS = 5_000;
+/** More than a status with thousands of pods. */
+const ANSWER_CHARS = 64 * 1024 * 1024;
+
+/** One question, one answer. Never rejects. */
+export function askDaemon(path: string, request: Request, clock: Clock): Promise<Asked> {
+  return new Promise((resolve) => {
+    const stop = watchDaemon(path, request, clock, (asked) => {
+      resolve(asked);
+      stop();
+    });
+  });
+}
+
+/**
+ * Each answer as it comes; after anything but an answer nothing follows. The returned function hangs up. `heard` is
+ * never called within this call.
+ */
+export function watchDaemon(path: string, request: Request, clock: Clock, heard: (asked: Asked) => void): () => void {
+  let received = '';
+  let isOver = false;
+  const socket = connect(path);
+  const end = (last: Asked | null): void => {
+    if (isOver) return;
+    isOver = true;
+    cancel();
+    socket.destroy();
+    if (last !== null) heard(last);
+  };
+  const late = (): void => end({ kind: 'failed', detail: `${path}: no answer within ${ANSWER_MS / 1000} s` });
+  let cancel = clock.after(ANSWER_MS, late);
+  socket.setEncoding('utf8');
+  socket.on('connect', () => socket.write(`${JSON.stringify(request)}\n`));
+  socket.on('error', (error) => end(connectFailure(path, error)));
+  socket.on('close', () => end({ kind: 'failed', detail: `${path}: the daemon hung up` }));
+  socket.on('data', (chunk: string) => {
+    received += chunk;
+    if (received.length > ANSWER_CHARS) end({ kind: 'failed', detail: `${path}: an answer without end` });
+    for (let at = received.indexOf('\n'); at >= 0 && !isOver; at = received.indexOf('\n')) {
+      const asked = parseAnswer(path, received.slice(0, at));
+      received = received.slice(at + 1);
+      cancel();
+      cancel = clock.after(ANSWER_MS, late);
+      if (asked.kind === 'answer') heard(asked);
+      else end(asked);
+    }
+  });
+  return () => end(null);
+}
+
+function connectFailure(path: string, error: Error): Asked {
+  const code = 'code' in error ? error.code : null;
+  const detail = `${path}: ${error.message}`;
+  if (code === 'ENOENT') return { kind: 'not-running', isStale: false, detail };
+  // ENOTSOCK never comes here: connecting to a file that is no socket is refused too.
+  if (code === 'ECONNREFUSED') return { kind: 'not-running', isStale: true, detail };
+  return { kind: 'failed', detail };
+}
+
+function parseAnswer(path: string, line: string): Asked {
+  try {
+    const json: unknown = JSON.parse(line);
+    if (typeof json === 'object' && json !== null && 'answer' in json) return { kind: 'answer', answer: json.answer };
+    const error = typeof json === 'object' && json !== null && 'error' in json ? String(json.error) : 'no answer';
+    return { kind: 'failed', detail: `${path}: ${error}` };
+  } catch {
+    // Not JSON: something else listens there.
+    return { kind: 'failed', detail: `${path}: what answers is not nodewarden` };
+  }
+}

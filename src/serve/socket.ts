@@ -1,0 +1,152 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+import { askDaemon } from './ask.ts';
+
+/** Everything that can be asked; the socket changes nothing. */
+export type Ask = 'status';
+export type SocketNeeds = {
+  readonly clock: Clock;
+  readonly path: string;
+  /** Group of the socket; null: the group that we run as. */
+  readonly groupId: number | null;
+  readonly removeStale: () => Reading<true>;
+  /** Plain JSON. A watcher gets a new answer each second. */
+  readonly answer: (ask: Ask) => unknown;
+};
+export type OpenSocket = { readonly close: () => Promise<void> };
+
+/** beside-a-kubelet.md H17. */
+const REQUEST_BYTES = 64 * 1024;
+const REQUEST_MS = 5_000;
+const CLIENTS_MAX = 16;
+/** A reader that leaves this much unread, or anything for 5 s, is cut. */
+const UNREAD_BYTES = 4 * 1024 * 1024;
+const UNREAD_MS = 5_000;
+const WATCH_MS = 1_000;
+/** rw-rw----: owner and group. */
+const UMASK = 0o117;
+
+/**
+ * Listens on a unix socket: a client sends one line of JSON, `{"ask":"status"}` or `{"ask":"watch"}`, and gets lines of
+ * JSON, `{"answer":…}` or `{"error":"…"}`. Unknown: why there is no socket, and the agent works without.
+ */
+export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocket>> {
+  const { clock, path } = needs;
+  const there = await askDaemon(path, { ask: 'status' }, clock);
+  if (there.kind === 'answer') return unknown('unreadable', path, 'another nodewarden answers there');
+  if (there.kind === 'not-running' && there.isStale) {
+    const removed = needs.removeStale();
+    if (!removed.known) return removed;
+  }
+  const clients = new Set<Socket>();
+  const server = createServer((socket) => {
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => clients.delete(socket));
+    if (clients.size >= CLIENTS_MAX) {
+      finish(socket, clock, { error: `${CLIENTS_MAX} clients are connected already: try again later` });
+      return;
+    }
+    clients.add(socket);
+    serveClient(socket, needs);
+  });
+  const listening = await listen(server, path, needs.groupId);
+  if (!listening.known) return listening;
+  return known({
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of clients) socket.destroy();
+      }),
+  });
+}
+
+/** Created with the mode and group that it keeps: nothing is changed after bind, so nobody can slip something under us. */
+function listen(server: Server, path: string, groupId: number | null): Promise<Reading<true>> {
+  return new Promise((resolve) => {
+    server.on('error', (error) => resolve(unknown('unreadable', path, error.message)));
+    const umask = process.umask(UMASK);
+    const groupBefore = process.getegid?.() ?? null;
+    const isOurs = groupId !== null && groupBefore !== null && enterGroup(groupId);
+    try {
+      // Binds within the call.
+      server.listen(path, () => resolve(known(true)));
+    } finally {
+      if (isOurs && groupBefore !== null) process.setegid?.(groupBefore);
+      process.umask(umask);
+    }
+  });
+}
+
+function enterGroup(groupId: number): boolean {
+  try {
+    process.setegid?.(groupId);
+    return true;
+  } catch {
+    // Not root and not a member: the socket belongs to the group that we run as.
+    return false;
+  }
+}
+
+function serveClient(socket: Socket, needs: SocketNeeds): void {
+  const { clock } = needs;
+  const cancel = clock.after(REQUEST_MS, () => finish(socket, clock, { error: 'no request within 5 s' }));
+  socket.on('close', cancel);
+  let received = '';
+  socket.setEncoding('utf8');
+  const hear = (chunk: string): void => {
+    received += chunk;
+    const end = received.indexOf('\n');
+    if (end < 0 && received.length <= REQUEST_BYTES) return;
+    socket.off('data', hear);
+    // Whatever else comes is read and forgotten, so that the client's end is seen.
+    socket.resume();
+    cancel();
+    const ask = end < 0 || end > REQUEST_BYTES ? null : parseAsk(received.slice(0, end));
+    received = '';
+    if (ask === null) finish(socket, clock, { error: 'a request is one line: {"ask":"status"} or {"ask":"watch"}' });
+    else if (ask === 'watch') watch(socket, needs);
+    else finish(socket, clock, { answer: needs.answer(ask) });
+  };
+  socket.on('data', hear);
+}
+
+function parseAsk(line: string): Ask | 'watch' | null {
+  try {
+    const json: unknown = JSON.parse(line);
+    const ask = typeof json === 'object' && json !== null && 'ask' in json ? json.ask : null;
+    return ask === 'status' || ask === 'watch' ? ask : null;
+  } catch {
+    // Garbage: the client is told what a request is.
+    return null;
+  }
+}
+
+function watch(socket: Socket, needs: SocketNeeds): void {
+  const { clock } = needs;
+  let unreadSinceMs: number | null = null;
+  const tick = (): void => {
+    if (socket.destroyed) return;
+    const now = clock.monoMs();
+    unreadSinceMs = socket.writableLength === 0 ? null : (unreadSinceMs ?? now);
+    const isSlow = unreadSinceMs !== null && now - unreadSinceMs >= UNREAD_MS;
+    if (isSlow || socket.writableLength > UNREAD_BYTES) {
+      socket.destroy();
+      return;
+    }
+    if (unreadSinceMs === null) socket.write(`${JSON.stringify({ answer: needs.answer('status') })}\n`);
+    const cancel = clock.after(WATCH_MS, () => {
+      socket.off('close', cancel);
+      tick();
+    });
+    socket.once('close', cancel);
+  };
+  tick();
+}
+
+/** The last line; who does not take it within 5 s is cut. */
+function finish(socket: Socket, clock: Clock, line: { readonly answer: unknown } | { readonly error: string }): void {
+  const cancel = clock.after(UNREAD_MS, () => socket.destroy());
+  socket.on('close', cancel);
+  socket.end(`${JSON.stringify(line)}\n`);
+}
