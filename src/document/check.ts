@@ -1,0 +1,155 @@
+import * as z from 'zod/mini';
+import type { YamlDocument } from './document.ts';
+import { nearestName } from './nearest.ts';
+import type { Path, Problem } from './problem.ts';
+
+export type Checked<T> = { readonly value: T | null; readonly problems: readonly Problem[] };
+type Schema = z.core.$ZodType;
+type Issue = z.core.$ZodIssue;
+
+/**
+ * The document's value as the schema wants it, or every mistake in it. `at` is where in the document the value stands.
+ * Sentences are made here from the issues' fields; a schema's own check gives its sentence as the message of a `custom`
+ * issue, and an example of a valid value as `examples` in its metadata.
+ */
+export function check<S extends Schema>(schema: S, document: YamlDocument, at: Path = []): Checked<z.core.output<S>> {
+  const value = valueAt(document.value, at);
+  const result = z.safeParse(schema, value);
+  if (result.success) return { value: result.data, problems: [] };
+  const problems = result.error.issues.flatMap((issue) => problemsOf(issue, schema, document, at));
+  return { value: null, problems };
+}
+
+function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path): readonly Problem[] {
+  const inner = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step));
+  const path = [...at, ...inner];
+  if (issue.code === 'unrecognized_keys') {
+    const valid = namesOf(schemaAt(root, inner));
+    return issue.keys.map((key) => document.problemAt([...path, key], sayUnknownName(key, valid, 'field'), 'key'));
+  }
+  if (issue.code === 'invalid_key') {
+    const valid = namesOf(schemaAt(root, inner.slice(0, -1)));
+    const key = String(inner.at(-1) ?? '');
+    const custom = issue.issues.find(({ code }) => code === 'custom');
+    return [document.problemAt(path, custom?.message ?? sayUnknownName(key, valid, 'name'), 'key')];
+  }
+  const value = valueAt(document.value, path);
+  const schema = schemaAt(root, inner);
+  return [document.problemAt(path, `${sayIssue(issue, value)}${sayExample(schema, issue)}`)];
+}
+
+/** `unknown field`, with the valid name it was probably meant to be, or all of them where they are few. */
+export function sayUnknownName(name: string, valid: readonly string[], what: string): string {
+  const nearest = nearestName(name, valid);
+  if (nearest !== null) return `unknown ${what}; did you mean ${nearest}?`;
+  const MAX_LISTED = 12;
+  return valid.length === 0 || valid.length > MAX_LISTED
+    ? `unknown ${what}`
+    : `unknown ${what}; valid are ${valid.join(', ')}`;
+}
+
+function sayIssue(issue: Issue, value: unknown): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      if (value === undefined) return 'missing';
+      return `expected ${sayType(issue.expected)}, not ${sayValue(value)}`;
+    case 'invalid_value': {
+      const valid = issue.values.map(String);
+      if (value === undefined)
+        return `missing; ${valid.length === 1 ? 'must be' : 'must be one of'} ${valid.join(', ')}`;
+      const nearest = typeof value === 'string' ? nearestName(value, valid) : null;
+      const hint = nearest === null ? '' : `; did you mean ${nearest}?`;
+      return `must be ${valid.length === 1 ? '' : 'one of '}${valid.join(', ')}, not ${sayValue(value)}${hint}`;
+    }
+    case 'too_small':
+      return `must ${sayBound(issue.origin)} at least ${issue.minimum}${sayNot(value)}`;
+    case 'too_big':
+      return `must ${sayBound(issue.origin)} at most ${issue.maximum}${sayNot(value)}`;
+    case 'custom':
+      return issue.message;
+    default:
+      return `is not valid: ${sayValue(value)}`;
+  }
+}
+
+function sayBound(origin: string): string {
+  if (origin === 'string') return 'have a length of';
+  return origin === 'array' ? 'have a number of entries of' : 'be';
+}
+
+function sayNot(value: unknown): string {
+  return typeof value === 'number' ? `, not ${value}` : '';
+}
+
+function sayType(expected: string): string {
+  const words: { readonly [type: string]: string } = {
+    string: 'text',
+    number: 'a number',
+    int: 'a whole number',
+    boolean: 'true or false',
+    array: 'a list',
+    object: 'a mapping',
+    record: 'a mapping',
+  };
+  return words[expected] ?? expected;
+}
+
+/** The offending value, short and with its kind, as `the number 60`. */
+function sayValue(value: unknown): string {
+  if (value === null || value === undefined) return 'empty';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a mapping';
+  const said = JSON.stringify(value);
+  const MAX_LENGTH = 80;
+  const cut = said.length > MAX_LENGTH ? `${said.slice(0, MAX_LENGTH)}…` : said;
+  return typeof value === 'string' ? cut : `the ${typeof value} ${cut}`;
+}
+
+function sayExample(schema: Schema | null, issue: Issue): string {
+  // Where the valid values are listed an example adds nothing.
+  if (schema === null || issue.code === 'invalid_value') return '';
+  const { examples } = z.globalRegistry.get(schema) ?? {};
+  const example = Array.isArray(examples) ? examples[0] : undefined;
+  return example === undefined ? '' : `; for example ${JSON.stringify(example)}`;
+}
+
+function valueAt(value: unknown, path: Path): unknown {
+  let at = value;
+  for (const step of path) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, step)) return undefined;
+    at = Reflect.get(at, step);
+  }
+  return at;
+}
+
+/** The schema of the value at a path, or null where the schema does not say. */
+function schemaAt(root: Schema, path: Path): Schema | null {
+  let schema = unwrapped(root);
+  for (const step of path) {
+    let next: Schema | undefined;
+    if (schema instanceof z.core.$ZodObject) next = schema._zod.def.shape[String(step)];
+    else if (schema instanceof z.core.$ZodArray) next = schema._zod.def.element;
+    else if (schema instanceof z.core.$ZodRecord) next = schema._zod.def.valueType;
+    if (next === undefined) return null;
+    schema = unwrapped(next);
+  }
+  return schema;
+}
+
+/** Without default, optional and nullable around it, unless metadata stands on the outside. */
+function unwrapped(schema: Schema): Schema {
+  if (z.globalRegistry.has(schema)) return schema;
+  const isWrapper =
+    schema instanceof z.core.$ZodDefault ||
+    schema instanceof z.core.$ZodPrefault ||
+    schema instanceof z.core.$ZodOptional ||
+    schema instanceof z.core.$ZodNullable;
+  return isWrapper ? unwrapped(schema._zod.def.innerType) : schema;
+}
+
+function namesOf(schema: Schema | null): readonly string[] {
+  if (schema instanceof z.core.$ZodObject) return Object.keys(schema._zod.def.shape);
+  if (!(schema instanceof z.core.$ZodRecord)) return [];
+  const key = schema._zod.def.keyType;
+  return key instanceof z.core.$ZodEnum ? Object.values(key._zod.def.entries).map(String) : [];
+}

@@ -1,0 +1,230 @@
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Pair,
+  parseAllDocuments,
+  type Scalar,
+  type YAMLError,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
+import { type Path, type Problem, sayPath } from './problem.ts';
+
+/** `ours`: YAML 1.2, spellings that another reader understands differently are problems. `kubelet`: YAML 1.1 as the kubelet reads it. */
+export type Dialect = 'ours' | 'kubelet';
+export type YamlDocument = {
+  readonly file: string;
+  /** Null, booleans, numbers, strings, arrays, and objects without a prototype. */
+  readonly value: unknown;
+  /** A problem at a place in this document; at the nearest place above where the path does not exist. */
+  readonly problemAt: (path: Path, text: string, of?: 'key' | 'value') => Problem;
+};
+export type ParsedDocuments = { readonly documents: readonly YamlDocument[]; readonly problems: readonly Problem[] };
+
+/** A file that a person wrote is smaller; bounds what the parser may spend. */
+export const MAX_DOCUMENT_BYTES = 1024 * 1024;
+const MAX_DEPTH = 64;
+/** Aliases multiply: 100 are enough for a person and too few for a bomb of MAX_NODES. */
+const MAX_ALIASES = 100;
+const MAX_NODES = 200_000;
+/** Problems are for reading; the count of the rest is told. */
+const MAX_PROBLEMS = 100;
+
+/**
+ * All documents of a YAML text with their positions, and everything that is wrong with its form: syntax, duplicate
+ * keys, size, depth. Documents that can be read are given even where there are problems, so that all mistakes can be
+ * told in one pass; an empty text has no documents.
+ */
+export function parseDocuments(text: string, file: string, dialect: Dialect): ParsedDocuments {
+  if (text.length > MAX_DOCUMENT_BYTES) {
+    const said = `larger than ${MAX_DOCUMENT_BYTES / 1024} KiB`;
+    return { documents: [], problems: [{ file, line: 1, column: 1, path: '', text: said }] };
+  }
+  const lines = new LineCounter();
+  const parsed = parseAllDocuments(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    // Ours below needs a set where theirs compares each key with each.
+    uniqueKeys: false,
+    version: dialect === 'ours' ? '1.2' : '1.1',
+    merge: false,
+    logLevel: 'silent',
+  });
+  const problems: Problem[] = [];
+  const documents: YamlDocument[] = [];
+  // An empty text gives a list without documents; its own errors are those of an empty stream.
+  for (const tree of Array.from<Document.Parsed>(parsed)) {
+    const place = placeOf(file, lines, tree);
+    const errors = [...tree.errors, ...tree.warnings];
+    const tooDeep = errors.find(({ message }) => /call stack/.test(message));
+    // What follows such an error are hundreds of its echoes.
+    for (const error of tooDeep === undefined ? errors : [tooDeep]) {
+      problems.push(place.at(error.pos[0], '', sayError(error)));
+    }
+    const reader = createReader(tree, dialect, (offset, path, said) => {
+      problems.push(place.at(offset, sayPath(path), said));
+    });
+    documents.push({ file, value: reader.read(), problemAt: place.problemAt });
+  }
+  return { documents, problems: inOrder(problems) };
+}
+
+/**
+ * In the order of the file, one problem for one place and path: the first one told, so that `yes` for a boolean is not
+ * told twice. At most 100; the last one then says how many more there are.
+ */
+export function inOrder(problems: readonly Problem[]): readonly Problem[] {
+  const byPlace = new Map<string, Problem>();
+  for (const problem of problems) {
+    const { file, line, column, path } = problem;
+    const place = JSON.stringify(path === '' ? [file, line, column, problem.text] : [file, line, column, path]);
+    if (!byPlace.has(place)) byPlace.set(place, problem);
+  }
+  const sorted = [...byPlace.values()].sort((a, b) => a.line - b.line || a.column - b.column);
+  const last = sorted[MAX_PROBLEMS - 1];
+  if (sorted.length <= MAX_PROBLEMS || last === undefined) return sorted;
+  const more = `and ${sorted.length - MAX_PROBLEMS + 1} more problems`;
+  return [...sorted.slice(0, MAX_PROBLEMS - 1), { ...last, path: '', text: more }];
+}
+
+function sayError({ code, message }: YAMLError): string {
+  if (/call stack/.test(message)) return `nested deeper than ${MAX_DEPTH} levels`;
+  return code === 'TAG_RESOLVE_FAILED' ? `tag not known here: ${message}` : `not valid YAML: ${message}`;
+}
+
+type Place = {
+  readonly at: (offset: number, path: string, text: string) => Problem;
+  readonly problemAt: YamlDocument['problemAt'];
+};
+
+function placeOf(file: string, lines: LineCounter, tree: Document.Parsed): Place {
+  const at = (offset: number, path: string, text: string): Problem => {
+    const { line, col } = lines.linePos(offset);
+    return { file, line: Math.max(line, 1), column: Math.max(col, 1), path, text };
+  };
+  return {
+    at,
+    problemAt: (path, text, of = 'value') => at(offsetOf(tree, path, of), sayPath(path), text),
+  };
+}
+
+/** Where the path's value, or the key that names it, begins; the nearest node above where there is none. */
+function offsetOf(tree: Document.Parsed, path: Path, of: 'key' | 'value'): number {
+  let node: unknown = tree.contents;
+  let offset = startOf(node) ?? tree.range[0];
+  for (const [index, step] of path.entries()) {
+    if (isAlias(node)) node = node.resolve(tree);
+    const isLast = index === path.length - 1;
+    if (isMap(node)) {
+      // The last one of several: that is the one whose value was kept.
+      const pair: Pair | undefined = node.items.findLast((item) => keyOf(item) === String(step));
+      if (pair === undefined) return offset;
+      const keyOffset = startOf(pair.key) ?? offset;
+      offset = isLast && of === 'key' ? keyOffset : (startOf(pair.value) ?? keyOffset);
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === 'number') {
+      node = node.items[step];
+      offset = startOf(node) ?? offset;
+    } else return offset;
+  }
+  return offset;
+}
+
+function startOf(node: unknown): number | null {
+  return isAlias(node) || isScalar(node) || isMap(node) || isSeq(node) ? (node.range?.[0] ?? null) : null;
+}
+
+function keyOf({ key }: Pair): string | null {
+  if (!isScalar(key)) return null;
+  return typeof key.value === 'string' ? key.value : (key.source ?? String(key.value));
+}
+
+type Report = (offset: number, path: Path, text: string) => void;
+
+/** From the tree to plain values, within the bounds, telling what is wrong with the form. */
+function createReader(tree: Document.Parsed, dialect: Dialect, report: Report): { read: () => unknown } {
+  let aliases = 0;
+  let nodes = 0;
+  let isTold = false;
+  const once = (offset: number, path: Path, text: string): null => {
+    if (!isTold) report(offset, path, text);
+    isTold = true;
+    return null;
+  };
+
+  function readNode(node: unknown, path: Path): unknown {
+    nodes += 1;
+    const offset = startOf(node) ?? 0;
+    if (path.length > MAX_DEPTH) return once(offset, path.slice(0, 4), `nested deeper than ${MAX_DEPTH} levels`);
+    if (nodes > MAX_NODES) return once(offset, path, `more than ${MAX_NODES} values`);
+    if (isScalar(node)) return readScalar(node, path);
+    if (isSeq(node)) return readList(node, path);
+    if (isMap(node)) return readMap(node, path);
+    if (!isAlias(node)) return null;
+    aliases += 1;
+    if (aliases > MAX_ALIASES) return once(offset, path, `more than ${MAX_ALIASES} aliases`);
+    return readNode(node.resolve(tree), path);
+  }
+
+  function readList(list: YAMLSeq, path: Path): unknown[] {
+    return list.items.map((item, index) => readNode(item, [...path, index]));
+  }
+
+  function readMap(map: YAMLMap, path: Path): { [key: string]: unknown } {
+    const value: { [key: string]: unknown } = Object.create(null);
+    const seen = new Set<string>();
+    const merged: unknown[] = [];
+    for (const pair of map.items) {
+      const key = keyOf(pair);
+      const offset = startOf(pair.key) ?? startOf(map) ?? 0;
+      if (key === null) {
+        report(offset, path, 'a key must be plain text');
+      } else if (dialect === 'kubelet' && key === '<<') {
+        const source = readNode(pair.value, [...path, key]);
+        merged.push(...(Array.isArray(source) ? source : [source]));
+      } else if (seen.has(key)) {
+        report(offset, [...path, key], 'written twice in this mapping');
+      } else {
+        seen.add(key);
+        value[key] = readNode(pair.value, [...path, key]);
+      }
+    }
+    for (const source of merged) {
+      for (const [key, inherited] of Object.entries(source ?? {})) if (!(key in value)) value[key] = inherited;
+    }
+    return value;
+  }
+
+  function readScalar(scalar: Scalar, path: Path): unknown {
+    const { value, source = '' } = scalar;
+    const isPlain = scalar.type === 'PLAIN';
+    if (dialect === 'ours' && isPlain) {
+      const wrong = sayAmbiguous(source, value);
+      if (wrong !== null) report(startOf(scalar) ?? 0, path, wrong);
+    }
+    const isKept = value === null || ['string', 'number', 'boolean'].includes(typeof value);
+    // YAML 1.1 also has dates and binary; as text they are what was written.
+    return isKept ? value : source;
+  }
+
+  return { read: () => readNode(tree.contents, []) };
+}
+
+/** What YAML 1.2 and the 1.1 of other readers take differently, or what loses digits. */
+function sayAmbiguous(source: string, value: unknown): string | null {
+  if (/^(yes|no|on|off|y|n)$/i.test(source)) {
+    const meant = /^(yes|on|y)$/i.test(source) ? 'true' : 'false';
+    return `${source} is text here but a boolean to other readers: write ${meant}, or quote it ("${source}")`;
+  }
+  if (typeof value !== 'number') return null;
+  if (/^[-+]?0[0-9_]/.test(source)) {
+    return `${source} is decimal here but octal to other readers: write it without the leading zero, or quote it ("${source}")`;
+  }
+  if (Number.isInteger(value) && !Number.isSafeInteger(value))
+    return `${source} is beyond 2^53 - 1 and would lose digits`;
+  return null;
+}
