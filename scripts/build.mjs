@@ -1,0 +1,91 @@
+// Builds dist/: one CommonJS file for the agent, and beside it one file for everything that src/ loads by a dynamic
+// import, so that what only one command needs is not in memory of the daemon. `--outdir DIR` builds elsewhere,
+// `--entry FILE` something else than src/main.ts.
+import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { build } from 'esbuild';
+import { noticeOf } from './notice.mjs';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
+const { values } = parseArgs({ options: { outdir: { type: 'string' }, entry: { type: 'string' } } });
+const outdir = path.resolve(root, values.outdir ?? 'dist');
+const main = path.resolve(root, values.entry ?? 'src/main.ts');
+
+/** Files still to be built: name in dist/ (without .js) -> entry point. Grows while dynamic imports are found. */
+const entries = new Map([['nodewarden', main]]);
+
+/** Turns `import('./demo/run.ts')` into a load of ./demo-run.js beside the bundle, and remembers to build that. */
+const beside = {
+  name: 'beside',
+  setup(api) {
+    api.onResolve({ filter: /.*/ }, (found) => {
+      const isOurs = found.importer !== '' && !found.importer.includes('node_modules');
+      if (found.kind !== 'dynamic-import' || !isOurs || found.path.startsWith('node:')) return undefined;
+      const isFile = found.path.startsWith('.');
+      const target = isFile ? path.resolve(found.resolveDir, found.path) : found.path;
+      const name = (isFile ? path.relative(path.dirname(main), target) : target)
+        .replace(/\.ts$/, '')
+        .replace(/[^a-zA-Z0-9]+/g, '-');
+      entries.set(name, target);
+      return { path: `./${name}.js`, external: true };
+    });
+  },
+};
+
+async function bundle(name, entry) {
+  return await build({
+    absWorkingDir: root,
+    entryPoints: { [name]: entry },
+    outdir,
+    write: false,
+    bundle: true,
+    format: 'cjs',
+    platform: 'node',
+    target: 'node20',
+    minify: true,
+    sourcemap: 'linked',
+    sourcesContent: false,
+    legalComments: 'external',
+    metafile: true,
+    logLevel: 'warning',
+    // dbus-next asks for both in a try: x11 for session buses, usocket for descriptors. We use neither.
+    external: ['x11', 'usocket'],
+    // import() of a CommonJS file through Node's ESM loader starts four pool threads and sees no named exports.
+    supported: { 'dynamic-import': false },
+    banner: name === 'nodewarden' ? { js: '#!/usr/bin/env node' } : {},
+    plugins: [beside],
+  });
+}
+
+/** By rename, so that a test or a demo that runs from dist/ meanwhile never reads half a file. */
+async function put(file, content, mode) {
+  const temporary = `${file}.${process.pid}.tmp`;
+  await writeFile(temporary, content);
+  await chmod(temporary, mode);
+  await rename(temporary, file);
+}
+
+const written = new Set(['package.json', 'NOTICE']);
+const inputs = new Set();
+await mkdir(outdir, { recursive: true });
+for (const [name, entry] of entries) {
+  const { outputFiles, metafile } = await bundle(name, entry);
+  for (const file of outputFiles) {
+    // An empty file of legal comments says nothing.
+    if (file.contents.length === 0) continue;
+    written.add(path.basename(file.path));
+    await put(file.path, file.contents, path.basename(file.path) === 'nodewarden.js' ? 0o755 : 0o644);
+  }
+  for (const output of Object.values(metafile.outputs)) {
+    for (const [input, { bytesInOutput }] of Object.entries(output.inputs)) if (bytesInOutput > 0) inputs.add(input);
+  }
+}
+// The repository's package.json says "module"; the bundle is CommonJS wherever it lies.
+await put(path.join(outdir, 'package.json'), '{"type":"commonjs"}\n', 0o644);
+const project = JSON.parse(await readFile(path.join(root, 'package.json'), 'utf8'));
+await put(path.join(outdir, 'NOTICE'), await noticeOf(root, project, inputs), 0o644);
+for (const file of await readdir(outdir)) {
+  if (!written.has(file) && !file.endsWith('.tmp')) await rm(path.join(outdir, file), { recursive: true });
+}
