@@ -1,0 +1,40 @@
+import { Command } from 'commander';
+import picocolors from 'picocolors';
+import { runDemo } from '../demo/run.ts';
+import type { Paint, Terminal } from '../demo/screen.ts';
+
+const EXAMPLE = `
+Examples:
+  nodewarden demo              as root: real processes in real cgroups, some 20 seconds
+  nodewarden demo --simulated  the same story in virtual time, as any user
+
+Exit status: 0 only if the leaking pod was evicted, memory came back and the others live.`;
+
+export function demoCommand(): Command {
+  return new Command('demo')
+    .description('the main job within a minute: real pods leak, the agent evicts, memory comes back')
+    .option('--keep', 'stay when the story is over, until Ctrl-C', false)
+    .option('--simulated', 'virtual time, even where the real demo could run', false)
+    .addHelpText('after', EXAMPLE)
+    .action(async (options: { readonly keep: boolean; readonly simulated: boolean }) => {
+      const stop = new AbortController();
+      const abort = (): void => stop.abort();
+      // All three end the story in order: a terminal that is closed must leave nothing behind either.
+      for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, abort);
+      // A reader that went away (`demo | head`), too; what is written afterwards is lost with it.
+      process.stdout.on('error', abort);
+      const isProven = await runDemo({ ...options, terminal: terminalOf(process.stdout) }, stop.signal);
+      process.exitCode = isProven ? 0 : 1;
+    });
+}
+
+function terminalOf(stdout: NodeJS.WriteStream): Terminal {
+  // picocolors itself looks at NO_COLOR and at whether this is a terminal.
+  const paint: Paint = (style, text) => picocolors[style](text);
+  return {
+    write: (text) => void (stdout.writable && stdout.write(text)),
+    paint,
+    size: () =>
+      stdout.isTTY && process.env['TERM'] !== 'dumb' ? { columns: stdout.columns, rows: stdout.rows } : null,
+  };
+}

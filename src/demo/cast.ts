@@ -1,0 +1,141 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { sleep } from '../host/clock.ts';
+import { startWorkload, type Workload } from '../host/workload.ts';
+import type { Clock } from '../ports.ts';
+import type { Innocent, Witness } from './ending.ts';
+import {
+  DEMO_NAMESPACE,
+  DEMO_PODS,
+  type DemoPod,
+  type DemoPodName,
+  LEAKER,
+  podArgv,
+  podFacts,
+  visitorArgv,
+} from './load.ts';
+import type { DemoNode } from './node.ts';
+import type { PodLine } from './screen.ts';
+
+/** The real processes of the story, each in its own cgroup of the node; the visitors live outside of it. */
+export type Cast = {
+  /** Resolves when the innocents hold their memory, with the sentence what went wrong, or null. */
+  readonly startInnocents: () => Promise<string | null>;
+  /** The web server, and then its visitors. */
+  readonly openDoors: () => Promise<string | null>;
+  readonly podLines: () => readonly PodLine[];
+  /** Asks every innocent to answer. */
+  readonly witness: () => Promise<Witness>;
+  readonly close: () => void;
+};
+type Member = { readonly process: Workload; readonly said: { word: string; lines: number } };
+
+/** A Node.js program starts in 0.1 s, in an emulated machine in 2 s, under load in some more. */
+const START_DEADLINE_MS = 15_000;
+const ANSWER_DEADLINE_MS = 3_000;
+const POLL_MS = 10;
+const NAMES = DEMO_PODS.map(({ name }) => name);
+
+export function openCast(node: DemoNode, clock: Clock): Cast {
+  const members = new Map<DemoPodName | 'visitors', Member>();
+  const socket = `${node.directory}/run/web.sock`;
+  const innocents = DEMO_PODS.filter(({ name }) => name !== LEAKER);
+
+  const start = (name: DemoPodName | 'visitors', argv: readonly string[], join: readonly string[]): string | null => {
+    const said = { word: '', lines: 0 };
+    const line = (text: string): void => {
+      said.word = text;
+      said.lines += 1;
+    };
+    const process = startWorkload({ argv, join, monoMs: clock.monoMs, line });
+    if (typeof process === 'string') return process;
+    members.set(name, { process, said });
+    return null;
+  };
+  const startPod = (pod: DemoPod): string | null => {
+    const join = node.cgroup.addChild(pod.name);
+    if (!join.known) return `${join.where}: ${join.detail}`;
+    return start(pod.name, podArgv(pod, process.execPath, socket), join.value);
+  };
+  const areReady = async (names: readonly DemoPodName[]): Promise<string | null> => {
+    const isReady = (name: DemoPodName): boolean => members.get(name)?.said.word === 'ready';
+    const isGone = (name: DemoPodName): boolean => members.get(name)?.process.isAlive() !== true;
+    await until(clock, () => names.every(isReady) || names.some(isGone), START_DEADLINE_MS);
+    const late = names.find((name) => !isReady(name));
+    return late === undefined ? null : `the program of ${DEMO_NAMESPACE}/${late} did not start`;
+  };
+  const served = (): number => Number(/^served ([0-9]+)$/.exec(members.get('visitors')?.said.word ?? '')?.[1] ?? 0);
+
+  const asked = async (): Promise<readonly Innocent[]> => {
+    const before = new Map(innocents.map(({ name }) => [name, members.get(name)?.said.lines ?? 0]));
+    for (const { name } of innocents) members.get(name)?.process.write('are you alive?');
+    const hasAnswered = (name: DemoPodName): boolean => (members.get(name)?.said.lines ?? 0) > (before.get(name) ?? 0);
+    await until(clock, () => innocents.every(({ name }) => hasAnswered(name)), ANSWER_DEADLINE_MS);
+    return innocents.map(({ name }) => {
+      const member = members.get(name);
+      const isAlive = member?.process.isAlive() === true && hasAnswered(name);
+      return { name: `${DEMO_NAMESPACE}/${name}`, pid: member?.process.pid ?? null, isAlive };
+    });
+  };
+
+  return {
+    startInnocents: async () => {
+      for (const pod of innocents) {
+        const failed = startPod(pod);
+        if (failed !== null) return failed;
+      }
+      return await areReady(innocents.map(({ name }) => name));
+    },
+    openDoors: async () => {
+      for (const pod of DEMO_PODS.filter(({ name }) => name === LEAKER)) {
+        const failed = startPod(pod);
+        if (failed !== null) return failed;
+      }
+      return (await areReady([LEAKER])) ?? start('visitors', visitorArgv(process.execPath, socket), []);
+    },
+    podLines: () =>
+      DEMO_PODS.map((pod) => ({
+        name: `${DEMO_NAMESPACE}/${pod.name}`,
+        facts: podFacts(pod),
+        usedBytes: usedBytes(node, pod.name, members),
+        note: noteOf(members.get(pod.name), pod.name === LEAKER ? served() : 0),
+      })),
+    witness: async () => {
+      const leaker = members.get(LEAKER)?.process;
+      const death = leaker?.ended() ?? null;
+      return {
+        kind: 'real',
+        innocents: await asked(),
+        kernelOomKills: node.cgroup.oomKills(NAMES),
+        requestsServed: served(),
+        death: death === null ? null : { atMs: death.atMs, signal: death.signal },
+        leakerPid: leaker?.pid ?? null,
+      };
+    },
+    close: () => {
+      for (const { process } of members.values()) process.kill('SIGKILL');
+    },
+  };
+}
+
+/** Polls: the facts come from children, whose words and deaths arrive by the event loop. */
+export async function until(clock: Clock, isTrue: () => boolean, deadlineMs: number): Promise<boolean> {
+  const endMs = clock.monoMs() + deadlineMs;
+  while (!isTrue() && clock.monoMs() < endMs) await sleep(clock, POLL_MS);
+  return isTrue();
+}
+
+function usedBytes(
+  node: DemoNode,
+  name: DemoPodName,
+  members: ReadonlyMap<DemoPodName | 'visitors', Member>,
+): Reading<number> {
+  if (!members.has(name)) return unknown('absent', name, 'not started yet');
+  return members.get(name)?.process.isAlive() === true ? node.cgroup.usedBytes(name) : known(0);
+}
+
+function noteOf(member: Member | undefined, served: number): string {
+  if (member === undefined) return 'not started yet';
+  const end = member.process.ended();
+  if (end !== null) return end.signal === null ? 'ended' : `killed by ${end.signal}`;
+  return served > 0 ? `${served} requests served` : '';
+}

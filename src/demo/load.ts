@@ -1,0 +1,171 @@
+import type { Signal } from '../core/signal.ts';
+
+/** What runs on the demo's node: real processes, each bound to its own cgroup by a real manifest. */
+export type DemoPod = {
+  readonly name: DemoPodName;
+  readonly what: string;
+  readonly priority: number;
+  readonly memoryRequestMiB: number | null;
+  /** Guaranteed: limits equal to its requests, for cpu too. */
+  readonly isGuaranteed: boolean;
+  /** What it keeps from its start on; its program itself costs some 13 MiB more. */
+  readonly holdsMiB: number;
+};
+export type DemoPodName = 'critical' | 'database' | 'web' | 'batch';
+
+export const DEMO_NAMESPACE = 'demo';
+export const LEAKER: DemoPodName = 'web';
+/** 100 requests a second that each leave 256 KiB behind: 25 MiB/s. */
+export const REQUESTS_PER_SECOND = 100;
+export const LEAK_PER_REQUEST_BYTES = 256 * 1024;
+
+const MIB = 1024 * 1024;
+export const NODE_MEMORY_BYTES = 512 * MIB;
+export const NODE_MAX_PIDS = 512;
+export const MEMORY_THRESHOLD_BYTES = 60 * MIB;
+/** As written in the configuration. Inodes in percent: a file system that counts none (btrfs) would always be below a number. */
+export const EVICTION_HARD: readonly { readonly signal: Signal; readonly limit: string }[] = [
+  { signal: 'memory.available', limit: `${MEMORY_THRESHOLD_BYTES / MIB}Mi` },
+  { signal: 'pid.available', limit: '64' },
+  { signal: 'nodefs.available', limit: '8Mi' },
+  { signal: 'nodefs.inodesFree', limit: '1%' },
+];
+export const TRANSITION_SECONDS = 5;
+
+// Equal priority of web and batch on purpose: then what each uses above its request decides, as with the kubelet.
+export const DEMO_PODS: readonly DemoPod[] = [
+  {
+    name: 'critical',
+    what: 'a node service that must stay',
+    priority: 2_000_000_000,
+    memoryRequestMiB: 32,
+    isGuaranteed: false,
+    holdsMiB: 4,
+  },
+  {
+    name: 'database',
+    what: 'large, but within its request',
+    priority: 0,
+    memoryRequestMiB: 192,
+    isGuaranteed: true,
+    holdsMiB: 130,
+  },
+  {
+    name: 'batch',
+    what: 'best effort, small',
+    priority: 0,
+    memoryRequestMiB: null,
+    isGuaranteed: false,
+    holdsMiB: 24,
+  },
+  {
+    name: LEAKER,
+    what: 'a web server that leaks',
+    priority: 0,
+    memoryRequestMiB: 64,
+    isGuaranteed: false,
+    holdsMiB: 0,
+  },
+];
+
+/**
+ * The programs, for `node -e`: no file to ship and nothing to compile. Each ends when its input ends, so that nothing
+ * survives a demo that was killed. "hold" allocates and answers each line; "serve" is a web server that forgets nothing;
+ * "visit" sends it requests at a steady rate and says how many were served.
+ */
+export const LOAD_PROGRAM = `
+const [kind, a, b, c] = process.argv.slice(1);
+const say = (line) => process.stdout.write(line + '\\n');
+process.stdin.resume().on('end', () => process.exit(0)).on('error', () => process.exit(0));
+process.stdout.on('error', () => process.exit(0));
+const kept = [];
+if (kind === 'hold') {
+  for (let n = 0; n < Number(a); n++) kept.push(Buffer.alloc(1048576, 0xa5));
+  process.stdin.on('data', () => say('alive'));
+  say('ready');
+} else if (kind === 'serve') {
+  require('node:http').createServer((request, response) => {
+    kept.push(Buffer.alloc(Number(b), 0xa5));
+    response.end('ok');
+  }).listen(a, () => say('ready'));
+} else {
+  const { Agent, get } = require('node:http');
+  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  const start = process.hrtime.bigint();
+  let asked = 0, served = 0, said = -1;
+  const lost = () => { say('served ' + served); process.exit(0); };
+  setInterval(() => {
+    const due = Number(process.hrtime.bigint() - start) / 1e9 * Number(b);
+    for (; asked < due && asked - served < 50; asked++) {
+      get({ socketPath: a, path: '/', agent }, (response) => response.resume().on('end', () => served++)).on('error', lost);
+    }
+    if (served >= said + 10) { said = served; say('served ' + served); }
+  }, 10);
+}
+`;
+
+/** Fewer V8 threads: the pids of the node are a signal too. */
+const NODE_FLAGS = ['--v8-pool-size=1', '-e', LOAD_PROGRAM];
+
+export function podArgv(pod: DemoPod, program: string, socket: string): readonly string[] {
+  const role = pod.name === LEAKER ? ['serve', socket, String(LEAK_PER_REQUEST_BYTES)] : ['hold', String(pod.holdsMiB)];
+  return [program, ...NODE_FLAGS, ...role];
+}
+
+export function visitorArgv(program: string, socket: string): readonly string[] {
+  return [program, ...NODE_FLAGS, 'visit', socket, String(REQUESTS_PER_SECOND)];
+}
+
+export function uidOf(name: DemoPodName): string {
+  return `${DEMO_NAMESPACE}-${name}`;
+}
+
+export function qosOfDemoPod(pod: DemoPod): 'Guaranteed' | 'Burstable' | 'BestEffort' {
+  if (pod.isGuaranteed) return 'Guaranteed';
+  return pod.memoryRequestMiB === null ? 'BestEffort' : 'Burstable';
+}
+
+/** "Burstable, requests 64 MiB" */
+export function podFacts(pod: DemoPod): string {
+  const request = pod.memoryRequestMiB === null ? 'requests nothing' : `requests ${pod.memoryRequestMiB} MiB`;
+  const priority = pod.priority === 0 ? '' : ', critical priority';
+  return `${qosOfDemoPod(pod)}, ${request}${priority}`;
+}
+
+/** A v1 Pod as the agent reads it; `cgroup` is relative to the node's. */
+export function manifestOf(pod: DemoPod): string {
+  const memory = pod.memoryRequestMiB === null ? '' : `memory: ${pod.memoryRequestMiB}Mi`;
+  const amounts = pod.isGuaranteed ? `cpu: "1", ${memory}` : memory;
+  return `apiVersion: v1
+kind: Pod
+metadata:
+  name: ${pod.name}
+  namespace: ${DEMO_NAMESPACE}
+  uid: ${uidOf(pod.name)}
+  annotations:
+    nodewarden.dev/cgroup: ${pod.name}
+spec:
+  priority: ${pod.priority}
+  containers:
+    - name: ${pod.name}
+      resources:
+        requests: { ${amounts} }
+        limits: { ${pod.isGuaranteed ? amounts : ''} }
+`;
+}
+
+/** The agent's own configuration; every other field keeps its default. */
+export function configOf(directory: string, cgroupRoot: string): string {
+  return `apiVersion: nodewarden.dev/v1alpha1
+kind: NodewardenConfiguration
+cgroupRoot: ${cgroupRoot}
+podManifests: ${directory}/pods.d
+stateDirectory: ${directory}/state
+runtimeDirectory: ${directory}/run
+socket: ${directory}/run/nodewarden.sock
+nodefs:
+  path: ${directory}
+evictionHard:
+${EVICTION_HARD.map(({ signal, limit }) => `  ${signal}: "${limit}"\n`).join('')}evictionPressureTransitionPeriod: ${TRANSITION_SECONDS}s
+`;
+}

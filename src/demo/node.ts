@@ -1,0 +1,95 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import {
+  type BoundedCgroup,
+  listBoundedCgroups,
+  openBoundedCgroup,
+  removeBoundedCgroup,
+} from '../host/bounded-cgroup.ts';
+import { type CgroupMounts, findCgroupMounts } from '../host/cgroupfs.ts';
+import { ensureDirectory, writeAtomic } from '../host/files.ts';
+import {
+  listScratchDirectories,
+  makeScratchDirectory,
+  removeScratchDirectory,
+  scratchPath,
+} from '../host/scratch-directory.ts';
+import { startTicks } from '../host/workload.ts';
+import type { Clock } from '../ports.ts';
+import { configOf, DEMO_PODS, manifestOf, NODE_MAX_PIDS, NODE_MEMORY_BYTES } from './load.ts';
+
+/** The demo's node: a bounded cgroup, and a private directory with the agent's configuration and manifests. */
+export type DemoNode = {
+  readonly mounts: CgroupMounts;
+  readonly cgroup: BoundedCgroup;
+  readonly directory: string;
+  readonly configFile: string;
+  /** Ends what runs in it and removes both; the sentences say what is left. */
+  readonly close: () => Promise<readonly string[]>;
+};
+
+/** With the pid and the start of its process, so that a later run knows whose maker is dead. */
+const PREFIX = 'nodewarden-demo-';
+const NAME = /^nodewarden-demo-([0-9]{1,10})-([0-9]{1,16})(?:[.-].*)?$/;
+
+/** What the real demo needs and does not find here is the `detail` of the unknown. */
+export async function openDemoNode(clock: Clock): Promise<Reading<DemoNode>> {
+  const uid = process.getuid?.();
+  if (uid !== 0) return unknown('absent', 'root', `this is not root (uid ${uid}), and only root can make cgroups`);
+  const mounts = findCgroupMounts();
+  if (!mounts.known) return unknown(mounts.why, mounts.where, `no memory cgroups: ${mounts.where}: ${mounts.detail}`);
+  const name = `${PREFIX}${process.pid}-${startTicks(process.pid) ?? 0}`;
+  const limits = { memoryBytes: NODE_MEMORY_BYTES, maxPids: NODE_MAX_PIDS };
+  const cgroup = await openBoundedCgroup({ mounts: mounts.value, clock, name, ...limits });
+  if (!cgroup.known) return unknown(cgroup.why, cgroup.where, `${cgroup.where}: ${cgroup.detail}`);
+  const directory = makeScratchDirectory(`${name}-`);
+  const files = directory.known ? writeFiles(directory.value, cgroup.value.path) : directory;
+  const close = async (): Promise<readonly string[]> => {
+    const left = await cgroup.value.remove();
+    const file = directory.known ? removeScratchDirectory(directory.value) : null;
+    return [left, file].filter((sentence) => sentence !== null);
+  };
+  if (!directory.known || !files.known) {
+    await close();
+    const { where, detail } = files.known ? unknown('absent', name, 'no directory') : files;
+    return unknown('unreadable', where, `no private directory for the agent's files: ${where}: ${detail}`);
+  }
+  const configFile = `${directory.value}/config.yaml`;
+  return known({ mounts: mounts.value, cgroup: cgroup.value, directory: directory.value, configFile, close });
+}
+
+/** Removes what runs left that were killed, and says what it was. Needs no cgroups to be there. */
+export async function clearLeftovers(clock: Clock): Promise<readonly string[]> {
+  const mounts = findCgroupMounts();
+  const cgroups = mounts.known && process.getuid?.() === 0 ? listBoundedCgroups(mounts.value, PREFIX) : [];
+  const said: string[] = [];
+  for (const name of cgroups.filter(isAbandoned)) {
+    const left = mounts.known ? await removeBoundedCgroup(mounts.value, name, clock) : null;
+    said.push(left ?? `removed the cgroup ${name} that a killed demo left`);
+  }
+  for (const name of listScratchDirectories(PREFIX).filter(isAbandoned)) {
+    said.push(removeScratchDirectory(scratchPath(name)) ?? `removed the directory ${name} that a killed demo left`);
+  }
+  return said;
+}
+
+/** Its maker is gone: no such process, or another one that was given the same pid. */
+function isAbandoned(name: string): boolean {
+  const [, pid, ticks] = NAME.exec(name) ?? [];
+  return pid !== undefined && startTicks(Number(pid)) !== Number(ticks);
+}
+
+function writeFiles(directory: string, cgroupRoot: string): Reading<true> {
+  const files = [
+    [`${directory}/config.yaml`, configOf(directory, cgroupRoot)],
+    ...DEMO_PODS.map((pod) => [`${directory}/pods.d/${pod.name}.yaml`, manifestOf(pod)]),
+  ];
+  for (const name of ['pods.d', 'state', 'run']) {
+    const made = ensureDirectory(`${directory}/${name}`, 0o700);
+    if (!made.known) return made;
+  }
+  for (const [path, text] of files) {
+    const written = writeAtomic(String(path), String(text), 0o600);
+    if (!written.known) return written;
+  }
+  return known(true);
+}

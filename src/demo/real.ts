@@ -1,0 +1,189 @@
+import { known, unknown } from '../core/reading.ts';
+import type { NodeCondition } from '../core/signal.ts';
+import { runDaemon } from '../daemon.ts';
+import { sleep } from '../host/clock.ts';
+import type { Clock } from '../ports.ts';
+import { type Cast, openCast, until } from './cast.ts';
+import { endingOf } from './ending.ts';
+import { DEMO_NAMESPACE, DEMO_PODS, NODE_MEMORY_BYTES, podFacts } from './load.ts';
+import type { DemoNode } from './node.ts';
+import { createScreen, type Gauge, type Screen, type Terminal } from './screen.ts';
+import { createStory, type Story } from './story.ts';
+
+type AgentOptions = Parameters<typeof runDaemon>[0];
+type Report = Parameters<NonNullable<AgentOptions['onReport']>>[0];
+type Entry = Parameters<NonNullable<AgentOptions['onEntry']>>[0];
+export type RealNeeds = {
+  readonly terminal: Terminal;
+  readonly clock: Clock;
+  readonly node: DemoNode;
+  readonly keep: boolean;
+};
+
+/** The story has some 15 s of its own; on a slow machine the memory fills later. */
+const STORY_DEADLINE_MS = 40_000;
+const READY_DEADLINE_MS = 10_000;
+/** The agent ends in some milliseconds; its own clean-up is bounded too. */
+const STOP_DEADLINE_MS = 10_000;
+const DRAW_MS = 100;
+/** For whoever watches: the node that recovered, before the summary. */
+const LOOK_BACK_MS = 1_000;
+
+/** The real agent on a real node, until the story is over, `stop` is aborted or time is up; then nothing is left of it. */
+export async function tellReally(needs: RealNeeds, stop: AbortSignal): Promise<boolean> {
+  const { terminal, clock, node, keep } = needs;
+  const say = (...lines: readonly string[]): void => terminal.write(lines.map((line) => `${line}\n`).join(''));
+  const cast = openCast(node, clock);
+  const agent = createAgent(node, clock);
+  let isProven = false;
+  let last = 'not proven (real)';
+  try {
+    say(terminal.paint('bold', `Real: a node of 512 MiB and 512 pids in ${node.cgroup.path}, ${node.cgroup.made}`));
+    for (const pod of DEMO_PODS) say(`  ${`${DEMO_NAMESPACE}/${pod.name}`.padEnd(14)} ${podFacts(pod)}: ${pod.what}`);
+    const screen = createScreen(terminal, clock, NODE_MEMORY_BYTES);
+    const failed = await play({ ...needs, cast, agent, screen }, stop);
+    screen.leave();
+    const ending = endingOf(agent.story().measured(), await cast.witness());
+    isProven = failed === null && ending.isProven;
+    say(...ending.lines.slice(0, -1));
+    last = failed === null ? (ending.lines.at(-1) ?? last) : `not proven: ${failed} (real)`;
+    if (keep && !stop.aborted) {
+      say(last, `It stays until Ctrl-C. The agent's configuration: ${node.configFile}`);
+      await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }));
+    }
+  } finally {
+    await agent.close();
+    cast.close();
+    const left = await node.close();
+    if (left.length > 0) last = `not proven: left behind: ${left.join('; ')} (real)`;
+    isProven = isProven && left.length === 0;
+    say(last);
+  }
+  return isProven;
+}
+
+type Play = RealNeeds & { readonly cast: Cast; readonly agent: Agent; readonly screen: Screen };
+
+/** Null when the story is over, else the sentence why it ended before. */
+async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Promise<string | null> {
+  const stopped = (): boolean => stop.aborted || agent.ended() !== null;
+  const why = (late: string): string => {
+    if (stop.aborted) return 'stopped before the story was over';
+    return agent.ended() === null ? late : `the agent ended with status ${agent.ended()}`;
+  };
+  const failed = await cast.startInnocents();
+  if (failed !== null || stop.aborted) return failed ?? why('');
+  agent.start(screen);
+  const isReady = await until(clock, () => agent.isReady() || stopped(), READY_DEADLINE_MS);
+  if (!isReady || stopped()) return why(`the agent was not ready within ${READY_DEADLINE_MS / 1_000} s`);
+  const draw = (): void => {
+    const report = agent.report();
+    if (report !== null) screen.show({ ...frameOf(report), atMs: clock.monoMs(), pods: cast.podLines() });
+    cancel = clock.after(DRAW_MS, draw);
+  };
+  let cancel = clock.after(0, draw);
+  try {
+    const shut = await cast.openDoors();
+    if (shut !== null) return shut;
+    const isOver = await until(clock, () => agent.story().isOver() || stopped(), STORY_DEADLINE_MS);
+    if (!isOver || stopped()) return why(`the story was not over after ${STORY_DEADLINE_MS / 1_000} s`);
+    await sleep(clock, LOOK_BACK_MS);
+    return null;
+  } finally {
+    cancel();
+  }
+}
+
+type Agent = {
+  readonly start: (screen: Screen) => void;
+  readonly isReady: () => boolean;
+  /** Exit status, or null while it runs. */
+  readonly ended: () => number | null;
+  readonly report: () => Report | null;
+  readonly story: () => Story;
+  readonly close: () => Promise<void>;
+};
+
+/** The daemon as `run` starts it, in this process; what it tells of itself becomes the story. */
+function createAgent(node: DemoNode, clock: Clock): Agent {
+  const stop = new AbortController();
+  let story = createStory({ startMs: 0, say: () => undefined });
+  let report: Report | null = null;
+  let isReady = false;
+  let status: number | null = null;
+  let running: Promise<void> = Promise.resolve();
+  return {
+    start: (screen) => {
+      story = createStory({ startMs: screen.startMs, say: screen.say });
+      const onReport = (now: Report): void => {
+        report = now;
+        story.look(lookMs(now, clock), memoryOf(now));
+      };
+      const options: AgentOptions = {
+        configFile: node.configFile,
+        dryRun: false,
+        log: 'none',
+        onReport,
+        onEntry: (entry) => hear(story, entry),
+        onReady: () => {
+          isReady = true;
+        },
+      };
+      running = runDaemon(options, stop.signal).then((code) => {
+        status = code;
+      });
+    },
+    isReady: () => isReady,
+    ended: () => status,
+    report: () => report,
+    story: () => story,
+    close: async () => {
+      stop.abort();
+      await Promise.race([running, sleep(clock, STOP_DEADLINE_MS)]);
+    },
+  };
+}
+
+function hear(story: Story, entry: Entry): void {
+  if (entry.kind === 'decision') story.fact({ kind: 'decision', decision: entry.decision });
+  if (entry.kind === 'outcome') story.fact({ kind: 'outcome', outcome: entry.outcome });
+  if (entry.kind === 'note' && entry.note.kind === 'evidence') {
+    story.fact({ kind: 'stop-began', of: entry.note.of, atMs: entry.note.stopBeganAtMs });
+  }
+}
+
+/** A report carries wall time in whole ms: the look was at most 1 ms earlier, and that is what is taken. */
+function lookMs(report: Report, clock: Clock): number {
+  return clock.monoMs() - Math.max(0, clock.wallMs() - report.atWallMs) - 1;
+}
+
+function memoryOf(report: Report): Gauge['sample'] {
+  const memory = report.signals.find(({ signal }) => signal === 'memory.available');
+  return sampleOf(memory);
+}
+
+function sampleOf(status: Report['signals'][number] | undefined): Gauge['sample'] {
+  if (status === undefined || status.available === null || status.capacity === null) {
+    return status?.unknown ?? unknown('absent', 'report', 'no such signal');
+  }
+  return known({ available: status.available, capacity: status.capacity, sampledAtMs: 0 });
+}
+
+function frameOf(report: Report): { readonly gauges: readonly Gauge[]; readonly conditions: readonly NodeCondition[] } {
+  const { MemoryPressure, DiskPressure, PIDPressure } = report.conditions;
+  const conditions: readonly (readonly [NodeCondition, boolean])[] = [
+    ['MemoryPressure', MemoryPressure],
+    ['DiskPressure', DiskPressure],
+    ['PIDPressure', PIDPressure],
+  ];
+  return {
+    gauges: report.signals
+      .filter(({ thresholds }) => thresholds.length > 0)
+      .map((status) => ({
+        signal: status.signal,
+        sample: sampleOf(status),
+        limits: status.thresholds.map(({ limit }) => limit).filter((limit) => limit !== null),
+      })),
+    conditions: conditions.filter(([, isSet]) => isSet).map(([condition]) => condition),
+  };
+}

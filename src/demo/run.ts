@@ -1,0 +1,33 @@
+import { createClock } from '../host/clock.ts';
+import { clearLeftovers, openDemoNode } from './node.ts';
+import { tellReally } from './real.ts';
+import type { Terminal } from './screen.ts';
+import { tellVirtually } from './virtual.ts';
+
+export type DemoOptions = {
+  /** Stay until `stop` when the story is over. */
+  readonly keep: boolean;
+  /** Virtual time even where the real demo could run. */
+  readonly simulated: boolean;
+  readonly terminal: Terminal;
+};
+
+/**
+ * The main job on real processes in real cgroups; where that cannot be, the same story in virtual time, said first.
+ * True only if the story holds and nothing is left behind. The last line names `real` or `simulated`.
+ */
+export async function runDemo(options: DemoOptions, stop: AbortSignal): Promise<boolean> {
+  const { terminal } = options;
+  const clock = createClock();
+  const say = (line: string): void => terminal.write(`${line}\n`);
+  for (const sentence of await clearLeftovers(clock)) say(sentence);
+  const node = options.simulated ? null : await openDemoNode(clock);
+  if (node?.known) return await tellReally({ ...options, clock, node: node.value }, stop);
+  const why = node === null ? 'asked for' : node.detail;
+  say(terminal.paint('bold', `Simulated, in virtual time, because: ${why}.`));
+  if (node !== null) say('The real demo needs root and writable memory and pids cgroups (version 1 or 2).');
+  say('The numbers of this story are made up; the decisions are those of the agent: the same loop, the same rules.');
+  const ending = await tellVirtually({ terminal, clock }, stop);
+  for (const line of ending.lines) say(line);
+  return ending.isProven;
+}

@@ -1,0 +1,164 @@
+import type { Comparator, Decision, DecisionId, RankRow } from '../core/decision.ts';
+import type { Outcome } from '../core/outcome.ts';
+import type { PodUid } from '../core/pod.ts';
+import { bytesUp, sayBytes } from '../core/quantity.ts';
+import { assertNever, type MonoMs, type Reading } from '../core/reading.ts';
+import { sayThreshold } from '../core/say.ts';
+import type { SignalSample } from '../core/signal.ts';
+import { DEMO_NAMESPACE, DEMO_PODS, MEMORY_THRESHOLD_BYTES, uidOf } from './load.ts';
+
+/** What the agent tells of itself, in the order in which it happens. */
+export type StoryFact =
+  | { readonly kind: 'decision'; readonly decision: Decision }
+  | { readonly kind: 'stop-began'; readonly of: DecisionId; readonly atMs: MonoMs }
+  | { readonly kind: 'outcome'; readonly outcome: Outcome };
+export type Story = {
+  readonly fact: (fact: StoryFact) => void;
+  /** Each look of the agent: what it saw of memory.available. */
+  readonly look: (atMs: MonoMs, memory: Reading<SignalSample>) => void;
+  /** The eviction is over, memory is back and the node has no pressure any more. */
+  readonly isOver: () => boolean;
+  readonly measured: () => Measured;
+};
+type Evict = Extract<Decision, { kind: 'evict' }>;
+/** All instants on one monotonic clock; null = it has not happened. */
+export type Measured = {
+  readonly evictions: readonly Evict[];
+  readonly outcome: Outcome | null;
+  /** The last look that saw the threshold unmet: the crossing lies between it and `threshold.sinceMs`. */
+  readonly unmetLookMs: MonoMs | null;
+  readonly stopBeganMs: MonoMs | null;
+  /** The first look after the decision that saw the threshold unmet again. */
+  readonly backMs: MonoMs | null;
+  readonly availableNow: number | null;
+};
+export type StoryNeeds = { readonly startMs: MonoMs; readonly say: (...lines: readonly string[]) => void };
+
+/** Follows one eviction: says what happens in words and keeps what was measured for the ending. */
+export function createStory({ startMs, say }: StoryNeeds): Story {
+  let measured: Measured = {
+    evictions: [],
+    outcome: null,
+    unmetLookMs: null,
+    stopBeganMs: null,
+    backMs: null,
+    availableNow: null,
+  };
+  let hasPressure = false;
+  const at = (atMs: MonoMs): string => `${((atMs - startMs) / 1000).toFixed(1).padStart(6)} s  `;
+
+  const decided = (decision: Decision): void => {
+    if (decision.kind === 'set-condition') {
+      hasPressure = decision.status;
+      const why = decision.status ? 'is set' : 'is gone: its transition period is over';
+      say(`${at(decision.atMs)}${decision.condition} ${why}`);
+    }
+    if (decision.kind !== 'evict') return;
+    measured = { ...measured, evictions: [...measured.evictions, decision] };
+    say(`${at(decision.atMs)}${sayThreshold(decision.threshold)}: one pod has to go`, ...sayRanking(decision));
+  };
+  return {
+    fact: (fact) => {
+      switch (fact.kind) {
+        case 'decision':
+          return decided(fact.decision);
+        case 'stop-began':
+          if (fact.of === measured.evictions[0]?.id) measured = { ...measured, stopBeganMs: fact.atMs };
+          return;
+        case 'outcome':
+          if (fact.outcome.of !== measured.evictions[0]?.id) return;
+          measured = { ...measured, outcome: fact.outcome };
+          return say(`${at(fact.outcome.atMs)}${sayOutcome(fact.outcome, victimOf(measured))}`);
+        default:
+          return assertNever(fact);
+      }
+    },
+    look: (atMs, memory) => {
+      if (!memory.known) return;
+      measured = { ...measured, availableNow: memory.value.available };
+      const first = measured.evictions[0];
+      if (first === undefined) measured = unmetBefore(measured, atMs, memory.value);
+      else if (
+        measured.backMs === null &&
+        atMs > first.atMs &&
+        memory.value.available >= bytesUp(first.threshold.limit)
+      ) {
+        measured = { ...measured, backMs: atMs };
+        say(`${at(atMs)}memory is back: ${sayBytes(memory.value.available)} available`);
+      }
+    },
+    isOver: () => measured.outcome !== null && measured.backMs !== null && !hasPressure,
+    measured: () => measured,
+  };
+}
+
+/** Before a decision every look counts as unmet; the one that saw it met is told by the decision's own `sinceMs`. */
+function unmetBefore(measured: Measured, atMs: MonoMs, sample: SignalSample): Measured {
+  return sample.available >= MEMORY_THRESHOLD_BYTES ? { ...measured, unmetLookMs: atMs } : measured;
+}
+
+function sayOutcome(outcome: Outcome, pod: string): string {
+  switch (outcome.kind) {
+    case 'ended': {
+      const bytes = outcome.releasedBytes.known ? ` and gave back ${sayBytes(outcome.releasedBytes.value)}` : '';
+      return `${pod} has ended (${outcome.via})${bytes}`;
+    }
+    case 'survived':
+      return `the victim could not be ended: ${outcome.detail}`;
+    case 'dropped':
+      return `the eviction was dropped: ${outcome.because}`;
+    case 'reclaimed':
+      return 'node-level reclaim has ended';
+    default:
+      return assertNever(outcome);
+  }
+}
+
+export function podName(uid: PodUid): string {
+  const pod = DEMO_PODS.find(({ name }) => uidOf(name) === uid);
+  return pod === undefined ? uid : `${DEMO_NAMESPACE}/${pod.name}`;
+}
+
+/** The ranking with the values that decided it, and why the first goes and not the next. */
+function sayRanking({ ranking, victim }: Evict): readonly string[] {
+  const rows = ranking.map((row, place) => {
+    const cells = [
+      `${place + 1}`,
+      podName(row.uid).padEnd(14),
+      sayOver(row).padEnd(22),
+      `priority ${comparedValue(row, 'priority')}`,
+    ];
+    return `            ${cells.join('  ')}${row.uid === victim.uid ? '   <- goes' : ''}`;
+  });
+  const first = ranking.findIndex(({ uid }) => uid === victim.uid);
+  const [one, next] = [ranking[first], ranking[first + 1]];
+  if (one === undefined || next === undefined || one.decidedBy === null) return rows;
+  return [...rows, `            ${podName(one.uid)} and not ${podName(next.uid)}: ${DECIDED_BY[one.decidedBy]}`];
+}
+
+const DECIDED_BY: { readonly [C in Comparator]: string } = {
+  'over-request': 'it uses more than it requested, the other does not',
+  priority: 'its priority is lower',
+  'usage-over-request': 'both exceed their requests at equal priority, it by more',
+  usage: 'it uses more',
+  younger: 'it started later',
+  name: 'all else is equal, its name comes first',
+  uid: 'all else is equal, its uid comes first',
+};
+
+function sayOver(row: RankRow): string {
+  const above = comparedValue(row, 'usage-over-request');
+  if (typeof above !== 'number') return 'usage unknown';
+  return above > 0 ? `${sayBytes(above)} above request` : `${sayBytes(-above)} below request`;
+}
+
+/** Null: unknown, or not compared for this signal. */
+function comparedValue(row: RankRow, by: Comparator): number | string | boolean | null {
+  const found = row.values.find((entry) => entry.by === by)?.value;
+  return found?.known ? found.value : null;
+}
+
+function victimOf(measured: Measured): string {
+  const first = measured.evictions[0];
+  return first === undefined ? 'nobody' : podName(first.victim.uid);
+}

@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+/** A process that we started for longer than one call, and that we must see to its end. */
+export type Workload = {
+  readonly pid: number;
+  readonly isAlive: () => boolean;
+  /** Null while it runs. `atMs` is when its parent heard of it, by the clock given at start. */
+  readonly ended: () => WorkloadEnd | null;
+  /** Ignored when it is gone. */
+  readonly write: (line: string) => void;
+  readonly closeInput: () => void;
+  readonly kill: (signal: 'SIGTERM' | 'SIGKILL') => void;
+};
+export type WorkloadEnd = { readonly atMs: number; readonly signal: string | null; readonly code: number | null };
+export type WorkloadNeeds = {
+  readonly argv: readonly string[];
+  /** Directories of cgroups that it joins before it becomes `argv`: nothing of it is charged elsewhere. */
+  readonly join: readonly string[];
+  readonly monoMs: () => number;
+  readonly line: (line: string) => void;
+};
+
+/** Longer lines are cut: our own programs write a word or a number. */
+const MAX_LINE = 200;
+// "0" moves the writer itself. The directories and the command are arguments, never part of the script.
+const JOIN =
+  'n=$1; shift; while [ "$n" -gt 0 ]; do echo 0 > "$1/cgroup.procs" || exit 125; shift; n=$((n - 1)); done; exec "$@"';
+
+/** Starts `argv` inside the given cgroups, or says why it could not be started. */
+export function startWorkload(needs: WorkloadNeeds): Workload | string {
+  const argv = ['-c', JOIN, 'sh', String(needs.join.length), ...needs.join, ...needs.argv];
+  // A group of its own: the terminal's Ctrl-C is for us, we then end it in order.
+  const child = spawn('/bin/sh', argv, {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    detached: true,
+    env: { PATH: '/usr/bin:/bin' },
+  });
+  let ended: WorkloadEnd | null = null;
+  child.on('exit', (code, signal) => {
+    ended = { atMs: needs.monoMs(), signal, code };
+  });
+  // Without a listener a failed start or a write to one that has just died would end us; `ended` tells the same.
+  child.on('error', () => undefined);
+  child.stdin.on('error', () => undefined);
+  createInterface({ input: child.stdout }).on('line', (line) => needs.line(line.slice(0, MAX_LINE)));
+  const pid = child.pid;
+  if (pid === undefined) return `/bin/sh could not be started as a child of process ${process.pid}`;
+  return {
+    pid,
+    isAlive: () => ended === null,
+    ended: () => ended,
+    write: (line) => void (child.stdin.writable && child.stdin.write(`${line}\n`)),
+    closeInput: () => void child.stdin.end(),
+    kill: (signal) => killIfOurs(child, signal),
+  };
+}
+
+/** Node holds the pid until it has reaped the child, so this cannot reach a stranger. */
+function killIfOurs(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
+  if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+}
+
+/** When a process started, in clock ticks since boot: with its pid the identity of a process. Null: there is none. */
+export function startTicks(pid: number): number | null {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name before the last ")" may contain anything; the start time is the 20th field after it.
+    const ticks = Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[19]);
+    return Number.isSafeInteger(ticks) ? ticks : null;
+  } catch {
+    return null; // No such process.
+  }
+}
