@@ -1,0 +1,218 @@
+import type { Actor } from './act/begin.ts';
+import { createTeller } from './act/tell.ts';
+import { loadConfig } from './config/load.ts';
+import { evictionsOf } from './core/evict.ts';
+import type { Observation } from './core/observation.ts';
+import type { Verdict } from './core/verdict.ts';
+import { sayProblem } from './document/problem.ts';
+import { findCgroupMounts } from './host/cgroupfs.ts';
+import { createClock, readBootId, sleep } from './host/clock.ts';
+import { hostName } from './host/facts.ts';
+import { type Notify, openNotify } from './host/notify.ts';
+import { groupIdOf, removeStaleSocket } from './host/socket-file.ts';
+import { runLoop } from './loop.ts';
+import { type OpenParts, openParts, type PartsHost } from './parts.ts';
+import type { Clock } from './ports.ts';
+import type { RecordEntry } from './record/entry.ts';
+import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
+import { serveSocket } from './serve/socket.ts';
+import { type StatusReport, statusReport } from './serve/status.ts';
+import { VERSION } from './version.ts';
+
+export type DaemonOptions = {
+  /** null = the default path, or all defaults where no file stands there. */
+  readonly configFile: string | null;
+  readonly dryRun: boolean;
+  readonly log: 'stdout' | 'none';
+  /** Sentences for whoever started it: why it did not start. */
+  readonly complain?: (line: string) => void;
+  readonly onReport?: (report: StatusReport) => void;
+  readonly onEntry?: (entry: RecordEntry) => void;
+  /** It observes. */
+  readonly onReady?: () => void;
+};
+type Host = PartsHost & { readonly notify: Notify; readonly options: DaemonOptions };
+
+/** What an effect under way still may do after the stop; the next run goes on with the rest. */
+const LAST_EFFECTS_MS = 1_000;
+const GROUP = 'nodewarden';
+
+/** The daemon, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
+export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Promise<0 | 1 | 2> {
+  const complain = options.complain ?? (() => {});
+  const clock = createClock();
+  const loaded = loadConfig(options.configFile);
+  for (const problem of loaded.problems) complain(sayProblem(problem));
+  if (loaded.effective === null || loaded.problems.length > 0) return 2;
+  if (loaded.effective.mode === 'kubelet') {
+    complain('mode kubelet is not there yet: this version runs in mode standalone only (docs/status.md)');
+    return 1;
+  }
+  const mounts = findCgroupMounts();
+  const bootId = readBootId();
+  for (const fact of [mounts, bootId]) if (!fact.known) complain(`${fact.where}: ${fact.detail}`);
+  if (!mounts.known || !bootId.known) return 1;
+  const notify = openNotify(process.env, clock);
+  const { log, onEntry } = options;
+  const host: Host = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, notify, options };
+  try {
+    let next: Loaded | null = { effective: loaded.effective, warnings: loaded.warnings };
+    while (next !== null) next = await runParts(host, next, stop);
+    return 0;
+  } catch (error) {
+    complain(error instanceof Error ? error.message : String(error));
+    return 1;
+  } finally {
+    notify.close();
+  }
+}
+
+/**
+ * Makes the parts, runs the loop, ends the parts. Null: stopped; otherwise the configuration to go on with, whose
+ * parts differ. What must outlive this is in the state file.
+ */
+async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<Loaded | null> {
+  const { clock, notify, options } = host;
+  let now = withOptions(given, options);
+  let next: Loaded | null = null;
+  const parts = openParts(host, now.effective, () => now.effective);
+  const { actor, inbox, observer, recorder, findings, log } = parts;
+  const reload = createReload({
+    clock,
+    log,
+    findings,
+    configFile: options.configFile,
+    effective: now.effective,
+    apply: (loaded) => {
+      const before = now.effective;
+      now = withOptions(loaded, options);
+      next = hasSameParts(before, now.effective) ? next : loaded;
+      inbox.wake();
+    },
+  });
+  const ended = new AbortController();
+  const end = (): void => {
+    ended.abort();
+    inbox.wake();
+  };
+  if (stop.aborted) end();
+  stop.addEventListener('abort', end);
+  const sinceWallMs = clock.wallMs();
+  const reportOf = createReporter(host, parts, { sinceWallMs, loaded: () => now, lastReload: reload.last });
+  const socket = await serveSocket({
+    clock,
+    path: now.effective.socket,
+    groupId: groupIdOf(GROUP),
+    removeStale: () => removeStaleSocket(now.effective.socket),
+    answer: () => reportOf.now(),
+  });
+  if (!socket.known)
+    findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
+  const tell = createTeller({ log, findings });
+  const pulse = createPulse(clock, notify, options.onReady);
+  for (const eviction of evictionsOf(parts.state)) actor.resume(eviction);
+  await runLoop(
+    parts.state,
+    {
+      observer,
+      recorder,
+      inbox,
+      config: () => parts.core(),
+      begin: actor.begin,
+      publish: (observation, verdict) => {
+        tell(observation, verdict);
+        parts.oomKills(observation.atMs);
+        reportOf.seen(observation, verdict);
+        pulse(observation);
+        if (next !== null && actor.underWay() === 0) end();
+      },
+    },
+    ended.signal,
+  );
+  stop.removeEventListener('abort', end);
+  reload.close();
+  if (next === null) notify.stopping();
+  else notify.reloading();
+  await settled(clock, actor);
+  if (socket.known) await socket.value.close();
+  await parts.close();
+  return stop.aborted ? null : next;
+}
+
+function withOptions(loaded: Loaded, options: DaemonOptions): Loaded {
+  return options.dryRun ? { ...loaded, effective: { ...loaded.effective, dryRun: true } } : loaded;
+}
+
+async function settled(clock: Clock, actor: Actor): Promise<void> {
+  const untilMs = clock.monoMs() + LAST_EFFECTS_MS;
+  while (actor.underWay() > 0 && clock.monoMs() < untilMs) await sleep(clock, 10);
+}
+
+/** READY at the first look that really observes; then the watchdog, as long as looks come. */
+function createPulse(
+  clock: Clock,
+  notify: Notify,
+  onReady: (() => void) | undefined,
+): (observation: Observation) => void {
+  let isReady = false;
+  let pingedMs = clock.monoMs();
+  return ({ atMs, signals }) => {
+    if (!isReady && signals['memory.available'].known) {
+      isReady = true;
+      notify.ready();
+      onReady?.();
+    }
+    if (notify.watchdogMs !== null && atMs - pingedMs >= notify.watchdogMs) {
+      pingedMs = atMs;
+      notify.watchdog();
+    }
+  };
+}
+
+/** The report of the last look, for the socket and for who watches from within. */
+function createReporter(
+  host: Host,
+  parts: OpenParts,
+  daemon: { readonly sinceWallMs: number; readonly loaded: () => Loaded; readonly lastReload: () => LastReload },
+): { readonly seen: (observation: Observation, verdict: Verdict) => void; readonly now: () => StatusReport | null } {
+  const { observer, findings, recorder } = parts;
+  let last: { readonly observation: Observation; readonly verdict: Verdict } | null = null;
+  const report = (observation: Observation, verdict: Verdict): StatusReport => {
+    const { effective, warnings } = daemon.loaded();
+    const { workingSetAvailableBytes, reclaimableAvailableBytes } = observer.memoryFacts();
+    return statusReport({
+      observation,
+      verdict,
+      config: parts.core(),
+      context: {
+        node: {
+          name: hostName(),
+          version: VERSION,
+          pid: process.pid,
+          mode: effective.mode,
+          dryRun: effective.dryRun,
+          cgroupLayout: host.mounts.layout,
+          cgroupRoot: effective.cgroupRoot,
+          sinceWallMs: daemon.sinceWallMs,
+        },
+        memory: {
+          counted: effective.memoryAvailable,
+          workingSet: workingSetAvailableBytes,
+          reclaimable: reclaimableAvailableBytes,
+        },
+        findings: findings.all(),
+        recent: recorder.recent(),
+        configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
+        warnings,
+      },
+    });
+  };
+  return {
+    seen: (observation, verdict) => {
+      last = { observation, verdict };
+      host.options.onReport?.(report(observation, verdict));
+    },
+    // A reader needs the pods although no decision does.
+    now: () => (last === null ? null : report({ ...last.observation, pods: observer.podsNow() }, last.verdict)),
+  };
+}

@@ -1,0 +1,158 @@
+import { type Actor, createActor } from './act/begin.ts';
+import { dryParts } from './act/dry.ts';
+import { createPreKill } from './act/pre-kill.ts';
+import { createReclaim } from './act/reclaim.ts';
+import { toCoreConfig } from './config/core-config.ts';
+import type { Effective } from './config/effective.ts';
+import type { CoreConfig } from './core/core-config.ts';
+import type { MonoMs } from './core/reading.ts';
+import type { State } from './core/state.ts';
+import type { CgroupMounts } from './host/cgroupfs.ts';
+import { ensureDirectory } from './host/files.ts';
+import { onlineCpus } from './host/procfs.ts';
+import { createStdout } from './host/stdout.ts';
+import { createInbox } from './loop.ts';
+import { createObserver, type OpenObserver } from './observe/look.ts';
+import { createOomWatch } from './observe/oom-kills.ts';
+import type { Clock, Findings, Inbox, Log } from './ports.ts';
+import type { RecordEntry } from './record/entry.ts';
+import { createFindings } from './record/findings.ts';
+import { createLog } from './record/log.ts';
+import { createRecorder, type OpenRecorder } from './record/recorder.ts';
+import { loadState, stateFilePath } from './record/state-file.ts';
+import { openStandalone } from './standalone/open.ts';
+
+export type PartsHost = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly bootId: string;
+  readonly log: 'stdout' | 'none';
+  readonly onEntry: ((entry: RecordEntry) => void) | undefined;
+};
+/** Everything that one configuration is made into. */
+export type OpenParts = {
+  readonly log: Log;
+  readonly findings: Findings;
+  readonly inbox: Inbox;
+  readonly recorder: OpenRecorder;
+  readonly observer: OpenObserver;
+  readonly actor: Actor;
+  /** As the last run of this boot left it. */
+  readonly state: State;
+  readonly core: () => CoreConfig;
+  /** Looks for kills by the kernel since the last call; logs and records them. */
+  readonly oomKills: (atMs: MonoMs) => void;
+  readonly close: () => Promise<void>;
+};
+
+const DIRECTORY_MODE = 0o750;
+const SILENT = { writeLine: () => {} };
+
+/** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
+export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
+  const { clock, mounts, bootId } = host;
+  const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
+  for (const directory of [made.stateDirectory, made.runtimeDirectory]) {
+    const there = ensureDirectory(directory, DIRECTORY_MODE);
+    if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
+  }
+  const cpus = onlineCpus();
+  const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
+  const findings: Findings = createFindings({ clock, log, note: (note) => recorder.note(note) });
+  const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
+  const recorder = createRecorder({
+    clock,
+    stateFile,
+    recordDirectory: made.stateDirectory,
+    dry: made.dryRun,
+    bootId,
+    findings,
+    config: core,
+    ...(host.onEntry === undefined ? {} : { onEntry: host.onEntry }),
+  });
+  const saved = loadState(stateFile, bootId, clock);
+  for (const finding of saved.findings) findings.raise(finding);
+  const inbox = createInbox(clock);
+  const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
+  const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
+  const standalone = openStandalone({ ...common, podManifests, runtimeDirectory, cgroupRoot, dry: dryRun });
+  const observer = createObserver({ ...common, ...observed(made), pods: standalone.pods.pods });
+  const live = {
+    killer: standalone.killer,
+    marks: standalone.marks,
+    reclaim: createReclaim({
+      ...common,
+      observer,
+      commands: () => effective().reclaimCommands,
+      run: standalone.runCommand,
+    }),
+    preKill: createPreKill({ command: () => effective().preKill, run: standalone.runCommand, findings }),
+  };
+  const dry = dryParts(clock, standalone.killer);
+  // Dry run is the kill switch: it holds for the next decision, before the parts are made anew.
+  const acting = (): typeof live => (effective().dryRun ? dry : live);
+  const actor = createActor({
+    ...common,
+    observer,
+    recorder,
+    inbox,
+    isDry: () => effective().dryRun,
+    killer: {
+      stop: (order, hasten) => acting().killer.stop(order, hasten),
+      largestProcesses: standalone.killer.largestProcesses,
+    },
+    marks: {
+      setCondition: (condition, status, message) => acting().marks.setCondition(condition, status, message),
+      event: (reason, message) => acting().marks.event(reason, message),
+    },
+    reclaim: (decision) => acting().reclaim(decision),
+    preKill: (decision) => acting().preKill(decision),
+  });
+  return {
+    log,
+    findings,
+    inbox,
+    recorder,
+    observer,
+    actor,
+    state: saved.state,
+    core,
+    oomKills: kernelKills(log, recorder, createOomWatch({ mounts, pods: standalone.pods.pods })),
+    close: async () => {
+      observer.close();
+      await standalone.close();
+      await recorder.close();
+    },
+  };
+}
+
+function observed(made: Effective) {
+  const { cgroupRoot, nodefsPath, imagefsPath, containerfsPath, memoryAvailable } = made;
+  return { cgroupRoot, nodefsPath, imagefsPath, containerfsPath, memoryAvailable };
+}
+
+/** Product.md section 6: a kill by the kernel is never silent, and ours is never mistaken for one. */
+function kernelKills(
+  log: Log,
+  recorder: OpenRecorder,
+  watch: ReturnType<typeof createOomWatch>,
+): (atMs: MonoMs) => void {
+  return (atMs) => {
+    const kills = watch.look();
+    if (kills === null) return;
+    const { count, pods } = kills;
+    const whose = pods.length === 0 ? 'unattributed' : pods.join(', ');
+    log.warn({ event: 'kernel-oom-kill', count, pods }, `the kernel killed ${count} out of memory: ${whose}`);
+    recorder.note({ kind: 'kernel-oom-kill', atMs, count, pods });
+  };
+}
+
+/** The last answer again while the question is the same. */
+function memoized<A, B>(ask: () => A, answer: (asked: A) => B): () => B {
+  let last: { readonly asked: A; readonly answered: B } | null = null;
+  return () => {
+    const asked = ask();
+    if (last === null || last.asked !== asked) last = { asked, answered: answer(asked) };
+    return last.answered;
+  };
+}
