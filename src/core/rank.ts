@@ -1,16 +1,17 @@
 import type { Comparator, RankRow } from './decision.ts';
 import type { FsLayout } from './observation.ts';
 import type { DiskUsage, PodView } from './pod.ts';
-import { known, type Reading } from './reading.ts';
+import { known, type Reading, unknown } from './reading.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
 
 type Value = number | string | boolean;
+/** The kubelet's comparators; the others of Comparator settle ties. */
+type Rule = Exclude<Comparator, 'younger' | 'name' | 'uid'>;
 
 /** kubelet-eviction.md 5.1, then D1. The lists are data, so that every value can be shown. */
-export function comparatorsOf(signal: Signal): readonly Comparator[] {
+export function comparatorsOf(signal: Signal): readonly Rule[] {
   return signal === 'pid.available' ? ['priority', 'usage'] : ['over-request', 'priority', 'usage-over-request'];
 }
-const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
 
 export type Ranked = { readonly pod: PodView; readonly row: RankRow };
 
@@ -21,74 +22,88 @@ export type Ranked = { readonly pod: PodView; readonly row: RankRow };
  */
 export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout): readonly Ranked[] {
   const rules = comparatorsOf(signal);
-  const keyed = pods.map((pod) => ({
-    pod,
-    keys: rules.map((by) => sortKey(by, comparedValue(by, pod, signal, layout))),
-  }));
-  const compareRules = (a: Keyed, b: Keyed): number => firstDifference(a.keys, b.keys);
-  const sorted = keyed.toSorted((a, b) => compareRules(a, b) || compareUid(a.pod, b.pod));
-  const order: PodView[] = [];
+  const keyed = pods.map((pod): Keyed => {
+    const values = rules.map((by) => comparedValue(by, pod, signal, layout));
+    return { pod, name: nameOf(pod), values, keys: rules.map((by, i) => sortKey(by, values[i])) };
+  });
+  const sorted = keyed.toSorted((a, b) => compareKeys(a, b) || compareText(a.pod.uid, b.pod.uid));
+  const order: Keyed[] = [];
   for (let start = 0; start < sorted.length; ) {
     const first = sorted[start];
     let end = start + 1;
-    for (let next = sorted[end]; first && next && compareRules(first, next) === 0; next = sorted[end]) end++;
-    order.push(...settleTies(sorted.slice(start, end).map((entry) => entry.pod)));
+    for (let next = sorted[end]; first && next && compareKeys(first, next) === 0; next = sorted[end]) end++;
+    if (end - start === 1 && first) order.push(first);
+    else order.push(...settleTies(sorted.slice(start, end)));
     start = end;
   }
-  return withRows(order, signal, layout);
+  return order.map((entry, i) => {
+    const next = order[i + 1];
+    const decidedBy = next === undefined ? null : deciding(rules, entry, next);
+    return { pod: entry.pod, row: { uid: entry.pod.uid, values: shownValues(rules, entry), decidedBy } };
+  });
 }
-type Keyed = { readonly pod: PodView; readonly keys: readonly number[] };
+/** A pod with what its place in the order follows from, computed once. */
+type Keyed = {
+  readonly pod: PodView;
+  readonly name: string;
+  readonly values: readonly Reading<Value>[];
+  readonly keys: readonly number[];
+};
 
 /** Among equals the later start first, but only where every one of them names a start: else no order would be total. */
-function settleTies(pods: readonly PodView[]): readonly PodView[] {
-  const hasAges = pods.every((pod) => pod.startedAtWallMs !== null);
+function settleTies(pods: readonly Keyed[]): readonly Keyed[] {
+  const hasAges = pods.every(({ pod }) => pod.startedAtWallMs !== null);
   return pods.toSorted(
     (a, b) =>
-      (hasAges ? (b.startedAtWallMs ?? 0) - (a.startedAtWallMs ?? 0) : 0) ||
-      compareText(nameOf(a), nameOf(b)) ||
-      compareUid(a, b),
+      (hasAges ? (b.pod.startedAtWallMs ?? 0) - (a.pod.startedAtWallMs ?? 0) : 0) ||
+      compareText(a.name, b.name) ||
+      compareText(a.pod.uid, b.pod.uid),
   );
 }
 
-function withRows(order: readonly PodView[], signal: Signal, layout: FsLayout): readonly Ranked[] {
-  const rules = comparatorsOf(signal);
-  const valuesOf = (pod: PodView): RankRow['values'] =>
-    [...rules, ...TIES].map((by) => ({ by, value: comparedValue(by, pod, signal, layout) }));
-  return order.map((pod, i) => {
-    const values = valuesOf(pod);
-    const next = order[i + 1];
-    return {
-      pod,
-      row: { uid: pod.uid, values, decidedBy: next === undefined ? null : decidedBy(rules, pod, next, signal, layout) },
-    };
-  });
+function shownValues(rules: readonly Comparator[], { pod, name, values }: Keyed): RankRow['values'] {
+  const started: Reading<Value> =
+    pod.startedAtWallMs === null
+      ? unknown('absent', 'creationTimestamp', 'the pod names no start')
+      : known(pod.startedAtWallMs);
+  return [
+    ...rules.map((by, i) => ({ by, value: values[i] ?? known(0) })),
+    { by: 'younger', value: started },
+    { by: 'name', value: known(name) },
+    { by: 'uid', value: known(pod.uid) },
+  ];
 }
 
-function decidedBy(
-  rules: readonly Comparator[],
-  pod: PodView,
-  next: PodView,
-  signal: Signal,
-  layout: FsLayout,
-): Comparator {
-  const differs = (by: Comparator): boolean =>
-    sortKey(by, comparedValue(by, pod, signal, layout)) !== sortKey(by, comparedValue(by, next, signal, layout));
-  const rule = rules.find(differs);
+function deciding(rules: readonly Comparator[], entry: Keyed, next: Keyed): Comparator {
+  const rule = rules.find((_, i) => entry.keys[i] !== next.keys[i]);
   if (rule !== undefined) return rule;
-  const younger = (pod.startedAtWallMs ?? -1) - (next.startedAtWallMs ?? -1);
-  if (pod.startedAtWallMs !== null && next.startedAtWallMs !== null && younger > 0) return 'younger';
-  return nameOf(pod) !== nameOf(next) ? 'name' : 'uid';
+  const isYounger =
+    entry.pod.startedAtWallMs !== null &&
+    next.pod.startedAtWallMs !== null &&
+    entry.pod.startedAtWallMs > next.pod.startedAtWallMs;
+  if (isYounger) return 'younger';
+  return entry.name !== next.name ? 'name' : 'uid';
+}
+
+function compareKeys(a: Keyed, b: Keyed): number {
+  for (let i = 0; i < a.keys.length; i++) {
+    const x = a.keys[i] ?? 0;
+    const y = b.keys[i] ?? 0;
+    if (x !== y) return x < y ? -1 : 1;
+  }
+  return 0;
 }
 
 /** Smaller comes first. Without statistics: before everything, whatever the others use. */
-function sortKey(by: Comparator, value: Reading<Value>): number {
+function sortKey(by: Comparator, value: Reading<Value> | undefined): number {
+  if (value === undefined) return 0;
   if (by === 'priority') return value.known && typeof value.value === 'number' ? value.value : 0;
   if (!value.known) return Number.NEGATIVE_INFINITY;
   if (typeof value.value === 'boolean') return value.value ? 0 : 1;
   return typeof value.value === 'number' ? -value.value : 0;
 }
 
-function comparedValue(by: Comparator, pod: PodView, signal: Signal, layout: FsLayout): Reading<Value> {
+function comparedValue(by: Rule, pod: PodView, signal: Signal, layout: FsLayout): Reading<Value> {
   switch (by) {
     case 'priority':
       return known(pod.priority);
@@ -98,14 +113,6 @@ function comparedValue(by: Comparator, pod: PodView, signal: Signal, layout: FsL
       return map(usageFor(signal, pod, layout), (used) => used - subtractedRequest(signal, pod));
     case 'usage':
       return usageFor(signal, pod, layout);
-    case 'younger':
-      return pod.startedAtWallMs === null
-        ? { known: false, why: 'absent', where: 'creationTimestamp', detail: 'the pod names no start' }
-        : known(pod.startedAtWallMs);
-    case 'name':
-      return known(nameOf(pod));
-    case 'uid':
-      return known(pod.uid);
   }
 }
 
@@ -152,16 +159,6 @@ function subtractedRequest(signal: Signal, pod: PodView): number {
 
 const nameOf = (pod: PodView): string => `${pod.namespace}/${pod.name}`;
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-const compareUid = (a: PodView, b: PodView): number => compareText(a.uid, b.uid);
 const orZero = (reading: Reading<number>): Reading<number> => (reading.known ? reading : known(0));
 const map = <A, B>(reading: Reading<A>, change: (value: A) => B): Reading<B> =>
   reading.known ? known(change(reading.value)) : reading;
-
-function firstDifference(a: readonly number[], b: readonly number[]): number {
-  for (let i = 0; i < a.length; i++) {
-    const x = a[i] ?? 0;
-    const y = b[i] ?? 0;
-    if (x !== y) return x < y ? -1 : 1;
-  }
-  return 0;
-}
