@@ -21,8 +21,8 @@ export function demoCommand(): Command {
       const abort = (): void => stop.abort();
       // All three end the story in order: a terminal that is closed must leave nothing behind either.
       for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, abort);
-      // A reader that went away (`demo | head`), too; what is written afterwards is lost with it.
-      process.stdout.on('error', abort);
+      // A reader that went away (`demo | head`), too: other commands may just end then, this one has to clear up.
+      process.stdout.removeAllListeners('error').on('error', abort);
       const isProven = await runDemo({ ...options, terminal: terminalOf(process.stdout) }, stop.signal);
       process.exitCode = isProven ? 0 : 1;
     });

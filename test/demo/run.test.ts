@@ -1,0 +1,138 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { until } from '../../src/demo/cast.ts';
+import { clearLeftovers, openDemoNode } from '../../src/demo/node.ts';
+import { findCgroupMounts } from '../../src/host/cgroupfs.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { isBoundedCgroupPossible } from './possible.ts';
+
+/** The built command, as `npm start` runs it. */
+const PROGRAM = join(import.meta.dirname, '../../dist/nodewarden.js');
+const clock = createClock();
+const isRoot = process.getuid?.() === 0;
+const running: ChildProcess[] = [];
+afterEach(async () => {
+  for (const child of running.splice(0)) child.kill('SIGKILL');
+  await clearLeftovers(clock);
+});
+
+type Run = { readonly child: ChildProcess; readonly text: () => string; readonly status: () => number | null };
+function demo(args: readonly string[], as: { readonly uid?: number; readonly gid?: number } = {}): Run {
+  const child = spawn(process.execPath, [PROGRAM, 'demo', ...args], { stdio: ['ignore', 'pipe', 'inherit'], ...as });
+  running.push(child);
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (more: string) => {
+    text += more;
+  });
+  return { child, text: () => text, status: () => child.exitCode };
+}
+const ended = async (run: Run, withinMs = 58_000): Promise<number | null> => {
+  await until(clock, () => run.child.exitCode !== null || run.child.signalCode !== null, withinMs);
+  return run.status();
+};
+const lastLine = (run: Run): string => run.text().trimEnd().split('\n').at(-1) ?? '';
+
+/** Cgroups, directories and processes that bear the name of the demo with this pid. */
+function traces(pid: number | undefined): readonly string[] {
+  const prefix = `nodewarden-demo-${pid}-`;
+  const mounts = findCgroupMounts();
+  const roots = mounts.known ? [mounts.value.memory, mounts.value.pids].filter((path) => path !== null) : [];
+  const places = [...roots, ...roots.map((root) => join(root, 'system.slice')), tmpdir()];
+  const names = places.flatMap((place) => namesIn(place)).filter((name) => name.startsWith(prefix));
+  const processes = namesIn('/proc').filter((name) => /^[0-9]+$/.test(name) && cgroupsOf(name).includes(prefix));
+  return [...names, ...processes];
+}
+function namesIn(path: string): readonly string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
+}
+function cgroupsOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cgroup`, 'latin1');
+  } catch {
+    return '';
+  }
+}
+
+describe('demo --simulated', () => {
+  it('tells the same story twice, ends with 0 and names itself simulated', async () => {
+    const [one, two] = [demo(['--simulated']), demo(['--simulated'])];
+    expect([await ended(one), await ended(two)]).toEqual([0, 0]);
+    expect(one.text()).toBe(two.text());
+    expect(lastLine(one)).toMatch(/^ok: demo\/web evicted at .*\(simulated\)$/);
+  });
+
+  it.skipIf(!isRoot)('is what an ordinary user gets, after the reason [needs root to become one]', async () => {
+    const run = demo([], { uid: 65_534, gid: 65_534 });
+    expect(await ended(run)).toBe(0);
+    const [first] = run.text().split('\n');
+    expect(first).toBe(
+      'Simulated, in virtual time, because: this is not root (uid 65534), and only root can make cgroups.',
+    );
+    expect(lastLine(run)).toMatch(/\(simulated\)$/);
+  });
+});
+
+describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory and pids cgroups]', () => {
+  it('evicts the leaker within a minute, with its figures, and leaves nothing behind', async () => {
+    const run = demo([]);
+    expect(await ended(run), run.text()).toBe(0);
+    expect(lastLine(run)).toMatch(
+      /^ok: demo\/web evicted at \S+ MiB < 60 MiB memory\.available, \S+ ms from look to SIGKILL, \S+ MiB recovered, 3 innocents alive \(real\)$/,
+    );
+    expect(run.text()).toContain('0 kills by the kernel');
+    expect(traces(run.child.pid)).toEqual([]);
+  });
+
+  it('leaves nothing behind when it is interrupted, and does not call that proven', async () => {
+    const run = demo([]);
+    await until(clock, () => /memory\.available \d/.test(run.text()), 30_000);
+    expect(traces(run.child.pid)).not.toEqual([]);
+    run.child.kill('SIGINT');
+    expect(await ended(run, 20_000)).toBe(1);
+    expect(lastLine(run)).toBe('not proven: stopped before the story was over (real)');
+    expect(traces(run.child.pid)).toEqual([]);
+  });
+
+  it('is cleared by the next run when it was killed', async () => {
+    const run = demo([]);
+    await until(clock, () => /memory\.available \d/.test(run.text()), 30_000);
+    run.child.kill('SIGKILL');
+    await ended(run, 5_000);
+    expect(traces(run.child.pid)).not.toEqual([]);
+    expect((await clearLeftovers(clock)).join('\n')).toContain(`nodewarden-demo-${run.child.pid}-`);
+    expect(traces(run.child.pid)).toEqual([]);
+  });
+
+  // In this file, since every start of the demo clears leftovers: two files of tests run at the same time.
+  it('clears what a dead demo left, with the processes in it, and leaves a living one alone', async () => {
+    const living = await openDemoNode(clock);
+    if (!living.known) throw new Error(living.detail);
+    const mounts = [living.value.mounts.memory, living.value.mounts.pids].filter((path) => path !== null);
+    // This pid is alive, but no process has that start time: another process was given the pid since.
+    const name = `nodewarden-demo-${process.pid}-1`;
+    const sleeper = spawn('sleep', ['60'], { stdio: 'ignore' });
+    running.push(sleeper);
+    for (const mount of mounts) {
+      mkdirSync(join(mount, name, 'web'), { recursive: true });
+      writeFileSync(join(mount, name, 'web', 'cgroup.procs'), String(sleeper.pid));
+    }
+    const said = await clearLeftovers(clock);
+    await until(clock, () => sleeper.signalCode !== null, 5_000);
+    const isLivingThere = [
+      ...mounts.map((mount) => join(mount, living.value.cgroup.path)),
+      living.value.configFile,
+    ].every(existsSync);
+    expect(await living.value.close()).toEqual([]);
+    expect(said).toContain(`removed the cgroup ${name} that a killed demo left`);
+    expect(sleeper.signalCode).toBe('SIGKILL');
+    expect(isLivingThere).toBe(true);
+    expect(traces(process.pid)).toEqual([]);
+  });
+});
