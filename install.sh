@@ -1,0 +1,272 @@
+#!/bin/sh
+# Installs nodewarden on a host with systemd: from an unpacked release, or from a checkout after `npm run build`.
+# Needs no compiler, no npm and no network. Run it again to upgrade; see --help.
+set -eu
+
+LIB=/usr/lib/nodewarden
+BIN=/usr/bin/nodewarden
+UNITS=/usr/lib/systemd/system
+ETC=/etc/nodewarden
+STATE=/var/lib/nodewarden
+RUNTIME=/run/nodewarden
+GROUP=nodewarden
+# sha256sum lines of what was installed: whatever differs at uninstall was changed by the user, and stays.
+SUMS=$LIB/installed.sha256
+NO_REALTIME=$UNITS/nodewarden.service.d/50-no-realtime.conf
+MIN_MAJOR=20
+MIN_MINOR=19
+
+HERE=$(cd "$(dirname "$0")" && pwd)
+dry=no
+start=no
+what=install
+node=
+changed=no
+
+usage() {
+  cat <<USAGE
+usage: ./install.sh [--start] [--node PATH] [--dry-run]
+       ./install.sh --uninstall [--dry-run]
+
+  --start      start the service too (it is enabled in any case)
+  --node PATH  the Node.js to use, $MIN_MAJOR.$MIN_MINOR or newer; default: node in PATH
+  --uninstall  stop nodewarden, start what an eviction still holds down, and remove everything that you did not change
+  --dry-run    say what would be done, and do nothing
+
+Installs the program into $LIB, the command $BIN, nodewarden.service and nodewarden.slice,
+$ETC/config.yaml (only where there is none) and $ETC/pods.d. Running it twice changes nothing.
+USAGE
+}
+
+say() { printf '%s\n' "$*"; }
+refuse() {
+  printf 'install.sh: %s\n' "$*" >&2
+  exit 1
+}
+
+# act COMMAND...  runs it, or in a dry run says it
+act() {
+  if [ "$dry" = yes ]; then say "would run: $*"; else "$@"; fi
+}
+
+# put SOURCE TARGET MODE  installs a file unless it is there already; by rename, since a running node may be the target
+put() {
+  if cmp -s "$1" "$2" && [ "$(stat -c %a "$2")" = "$3" ]; then return 0; fi
+  changed=yes
+  if [ "$dry" = yes ]; then
+    say "would install: $2"
+    return 0
+  fi
+  mkdir -p "$(dirname "$2")"
+  cp "$1" "$2.new"
+  chmod "$3" "$2.new"
+  mv -f "$2.new" "$2"
+  say "installed: $2"
+}
+
+# put_text TARGET MODE  the same, content from standard input
+put_text() {
+  text=$(mktemp)
+  cat >"$text"
+  put "$text" "$1" "$2"
+  rm -f "$text"
+}
+
+need_host() {
+  if [ ! -d /run/systemd/system ] || ! command -v systemctl >/dev/null; then
+    refuse "this host is not running systemd (no /run/systemd/system), and what this script installs is a systemd service. Without systemd, run the agent under your own supervisor: node dist/nodewarden.js run"
+  fi
+  if [ "$dry" = no ] && [ "$(id -u)" != 0 ]; then refuse "must run as root; --dry-run shows what it would do"; fi
+}
+
+need_node() {
+  if [ -z "$node" ]; then
+    node=$(command -v node || true)
+    [ -n "$node" ] || refuse "no node in PATH. Install Node.js $MIN_MAJOR.$MIN_MINOR or newer, or name one: --node /path/to/node"
+  fi
+  version=$("$node" --version 2>/dev/null || true)
+  major=${version#v}
+  major=${major%%.*}
+  minor=${version#v*.}
+  minor=${minor%%.*}
+  case $major.$minor in
+    *[!0-9.]* | .* | *.) refuse "$node does not run, or is no Node.js: its version is \"$version\"" ;;
+  esac
+  if [ "$major" -lt $MIN_MAJOR ] || { [ "$major" -eq $MIN_MAJOR ] && [ "$minor" -lt $MIN_MINOR ]; }; then
+    refuse "$node is Node.js $version; nodewarden needs $MIN_MAJOR.$MIN_MINOR or newer. Install a newer one, or name one: --node /path/to/node"
+  fi
+  node=$(readlink -f "$node")
+}
+
+need_bundle() {
+  [ -f "$HERE/dist/nodewarden.js" ] || refuse "$HERE/dist/nodewarden.js is missing: in a checkout, run npm ci && npm run build first"
+}
+
+install_program() {
+  for file in "$HERE"/dist/*; do
+    case $file in
+      *.tmp) ;;
+      */nodewarden.js) put "$file" "$LIB/nodewarden.js" 755 ;;
+      *) put "$file" "$LIB/$(basename "$file")" 644 ;;
+    esac
+  done
+  put "$HERE/LICENSE" "$LIB/LICENSE" 644
+  # Why a copy: see ExecStart in nodewarden.service.
+  put "$node" "$LIB/node" 755
+  # Out of the page cache: else its pages stay charged to this shell, not to the unit that reads them next.
+  act dd if="$LIB/node" iflag=nocache count=0 status=none
+  if [ "$dry" = no ] && ! "$LIB/node" --version >/dev/null 2>&1; then
+    # A node that finds its libraries relative to itself cannot be copied.
+    ln -sf "$node" "$LIB/node"
+    say "note: $node does not run when copied, so $LIB/node is a link to it"
+  fi
+  put_text $BIN 755 <<WRAPPER
+#!/bin/sh
+exec $LIB/node --disallow-code-generation-from-strings $LIB/nodewarden.js "\$@"
+WRAPPER
+  put "$HERE/systemd/nodewarden.service" $UNITS/nodewarden.service 644
+  put "$HERE/systemd/nodewarden.slice" $UNITS/nodewarden.slice 644
+}
+
+install_configuration() {
+  if ! getent group $GROUP >/dev/null; then
+    act groupadd --system $GROUP
+    changed=yes
+  fi
+  for directory in $ETC $ETC/pods.d; do
+    [ -d "$directory" ] || act mkdir -p "$directory"
+  done
+  if [ -e $ETC/config.yaml ]; then
+    say "kept: $ETC/config.yaml is there already"
+  else
+    put "$HERE/config/config.yaml" $ETC/config.yaml 644
+    own_config=yes
+  fi
+}
+
+# Programs are listed as they lie there now; the configuration only if we wrote it, with the sum that it then had.
+write_sums() {
+  [ "$dry" = no ] || return 0
+  sums=$(mktemp)
+  if [ "${own_config:-no}" = yes ]; then
+    sha256sum $ETC/config.yaml >"$sums"
+  elif [ -f $SUMS ]; then
+    grep " $ETC/" $SUMS >"$sums" || true
+  fi
+  for file in "$LIB"/*; do
+    if [ "$file" != $SUMS ]; then sha256sum "$file" >>"$sums"; fi
+  done
+  sha256sum $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice >>"$sums"
+  cmp -s "$sums" $SUMS || cp "$sums" $SUMS
+  chmod 644 $SUMS
+  rm -f "$sums"
+}
+
+# A kernel with real-time groups on cgroup v1, or a container without the right to it, refuses SCHED_RR; the service
+# could then not start at all. Ask the host, and fall back to Nice.
+settle_realtime() {
+  [ "$dry" = no ] || return 0
+  if systemd-run --quiet --wait --collect --slice=nodewarden.slice -p CPUSchedulingPolicy=rr -p CPUSchedulingPriority=1 /bin/true 2>/dev/null; then
+    if [ -e $NO_REALTIME ]; then
+      rm -f $NO_REALTIME
+      changed=yes
+      systemctl daemon-reload
+    fi
+    return 0
+  fi
+  say "note: this host refuses real-time scheduling to services; nodewarden runs with Nice=-10 instead and reacts later when all CPUs are busy"
+  put_text $NO_REALTIME 644 <<DROPIN
+# Written by install.sh: this host refuses SCHED_RR to services.
+[Service]
+CPUSchedulingPolicy=other
+DROPIN
+  systemctl daemon-reload
+}
+
+install_all() {
+  need_host
+  need_node
+  need_bundle
+  say "installing with Node.js $version from $node"
+  install_program
+  install_configuration
+  write_sums
+  if [ "$changed" = yes ]; then act systemctl daemon-reload; fi
+  settle_realtime
+  act systemctl --quiet enable nodewarden.service
+  if [ "$start" = yes ]; then
+    if [ "$changed" = yes ]; then act systemctl restart nodewarden.service; else act systemctl start nodewarden.service; fi
+  elif [ "$changed" = yes ] && systemctl --quiet is-active nodewarden.service; then
+    act systemctl restart nodewarden.service
+    say "restarted: it was running"
+  fi
+  if [ "$changed" = no ]; then say "nothing had to be changed"; fi
+  if ! systemctl --quiet is-active nodewarden.service; then
+    say "next: describe your services in $ETC/pods.d, check with: nodewarden config check, then: systemctl start nodewarden"
+  fi
+}
+
+# is_ours FILE  unchanged since it was installed
+is_ours() {
+  [ -f $SUMS ] && grep -qxF "$(sha256sum "$1")" $SUMS
+}
+
+remove_file() {
+  [ -e "$1" ] || [ -L "$1" ] || return 0
+  if is_ours "$1"; then act rm -f "$1"; else say "kept: $1 was changed since it was installed"; fi
+}
+
+uninstall_all() {
+  need_host
+  # Whatever its state: one that keeps failing is started again and again, and is not "active".
+  act systemctl stop nodewarden.service 2>/dev/null || true
+  if [ -x $BIN ]; then
+    act $BIN release-held || say "note: what an eviction stopped could not be started again; see: systemctl --failed, systemctl list-units --state=inactive"
+  fi
+  act systemctl --quiet disable nodewarden.service 2>/dev/null || true
+  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ETC/config.yaml "$LIB"/*; do
+    if [ "$file" != $SUMS ]; then remove_file "$file"; fi
+  done
+  act rm -f $SUMS $NO_REALTIME
+  act rm -rf $STATE $RUNTIME
+  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB; do
+    if [ ! -d "$directory" ]; then continue; fi
+    if [ "$dry" = yes ]; then
+      say "would remove if empty: $directory"
+    elif ! rmdir "$directory" 2>/dev/null; then
+      say "kept: $directory is not empty"
+    fi
+  done
+  members=$(getent group $GROUP | cut -d: -f4)
+  if [ -n "$members" ]; then
+    say "kept: group $GROUP has members: $members"
+  elif getent group $GROUP >/dev/null; then
+    act groupdel $GROUP
+  fi
+  act systemctl daemon-reload
+  act systemctl reset-failed nodewarden.service 2>/dev/null || true
+  say "nodewarden is uninstalled"
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --start) start=yes ;;
+    --dry-run) dry=yes ;;
+    --uninstall) what=uninstall ;;
+    --node)
+      [ $# -ge 2 ] || refuse "--node needs a path"
+      node=$2
+      shift
+      ;;
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    *)
+      usage >&2
+      refuse "unknown option $1"
+      ;;
+  esac
+  shift
+done
+if [ $what = install ]; then install_all; else uninstall_all; fi
