@@ -47,8 +47,13 @@ const KINDS: readonly string[] = [
   'lost',
 ] satisfies readonly EntryBody['kind'][];
 
-export function sayEntry(head: Omit<EntryHead, 'schema'>, body: EntryBody): string {
-  return `${JSON.stringify({ schema: 1, ...head, ...body })}\n`;
+/** The schema comes first, so that every line begins with LINE_START. */
+export function entryOf(head: Omit<EntryHead, 'schema'>, body: EntryBody): RecordEntry {
+  return { schema: 1, ...head, ...body };
+}
+
+export function sayEntry(entry: RecordEntry): string {
+  return `${JSON.stringify(entry)}\n`;
 }
 
 /** null: no whole line of the record. The agent is the only writer, so the envelope is looked at and the body believed. */

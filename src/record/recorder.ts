@@ -7,7 +7,7 @@ import type { MetThreshold } from '../core/threshold.ts';
 import { writeAtomic } from '../host/files.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings, Recorder } from '../ports.ts';
-import { type EntryBody, LINE_START, sayEntry } from './entry.ts';
+import { type EntryBody, entryOf, LINE_START, type RecordEntry, sayEntry } from './entry.ts';
 import { recordName } from './record-file.ts';
 import { scenarioOf } from './scenario-of.ts';
 import { createSpool } from './spool.ts';
@@ -21,6 +21,8 @@ export type RecorderNeeds = {
   readonly bootId: string;
   readonly findings: Findings;
   readonly config: () => CoreConfig;
+  /** Hears every entry, whether or not the disk takes it. */
+  readonly onEntry?: (entry: RecordEntry) => void;
 };
 export type RecentDecision = {
   readonly atWallMs: number;
@@ -42,7 +44,11 @@ const STATE_FINDING = 'state-file';
 
 export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   const { clock, bootId, dry, findings } = needs;
-  const say = (body: EntryBody): string => sayEntry({ atWallMs: clock.wallMs(), bootId, dry }, body);
+  const say = (body: EntryBody): string => {
+    const entry = entryOf({ atWallMs: clock.wallMs(), bootId, dry }, body);
+    needs.onEntry?.(entry);
+    return sayEntry(entry);
+  };
   const disk = openRecordDisk({
     clock,
     directory: needs.recordDirectory,

@@ -1,4 +1,5 @@
 import type { CoreConfig } from '../core/core-config.ts';
+import { sayDuration } from '../core/duration.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
@@ -60,7 +61,7 @@ function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
     const value = isActed && isHeld(acted) ? quantityText(acted.target) : valueText(threshold.value);
     if (threshold.id.includes('/evictionSoft')) {
       soft[signal] = value;
-      grace[signal] = isActed ? '0s' : milliseconds(threshold.graceMs);
+      grace[signal] = isActed ? '0s' : sayDuration(threshold.graceMs);
     } else {
       hard[signal] = value;
     }
@@ -72,7 +73,7 @@ function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
     evictionSoftGracePeriod: grace,
     evictionMinimumReclaim: minReclaim,
     evictionMaxPodGracePeriod: config.maxPodGraceSeconds,
-    evictionPressureTransitionPeriod: milliseconds(config.pressureTransitionMs),
+    evictionPressureTransitionPeriod: sayDuration(config.pressureTransitionMs),
     enforceNodeAllocatable: config.thresholds.some(isTwin) ? ['pods'] : [],
     localStorageCapacityIsolation: config.localStorageLimits === 'enforce',
   };
@@ -96,9 +97,6 @@ function percentText(fraction: number): string {
   }
   return `${fraction * 100}%`;
 }
-
-/** A Go duration; milliseconds are as exact as the core is. */
-const milliseconds = (ms: number): string => `${ms}ms`;
 
 function layoutOf({ fsLayout }: Observation): Json {
   if (!fsLayout.known) return {};

@@ -60,7 +60,8 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
     });
   };
   const pump = async (): Promise<void> => {
-    while (queue.length > 0) {
+    // Also with nothing to write: the file is then open before the first decision, and a disk that refuses is told early.
+    do {
       const batch = takeBatch(queue);
       chars -= charsOf(batch);
       const toSay = lost;
@@ -74,19 +75,21 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       const written = await disk.append(text);
       cancelHung();
       if (!written.known) {
+        writing = null;
         refused(batch, written);
         return;
       }
       lost -= toSay;
       tell(batch, 'durable');
       findings.clear(FINDING);
-    }
+    } while (queue.length > 0);
+    // Not in a later turn: whoever was just told may put the next line before that.
+    writing = null;
   };
   const start = (): void => {
-    writing ??= pump().finally(() => {
-      writing = null;
-    });
+    writing ??= pump();
   };
+  start();
   return {
     put: (line, ended) => {
       queue.push({ line, ended: ended ?? null });

@@ -148,5 +148,7 @@ function watch(socket: Socket, needs: SocketNeeds): void {
 function finish(socket: Socket, clock: Clock, line: { readonly answer: unknown } | { readonly error: string }): void {
   const cancel = clock.after(UNREAD_MS, () => socket.destroy());
   socket.on('close', cancel);
+  // Its end is only seen by who reads.
+  socket.resume();
   socket.end(`${JSON.stringify(line)}\n`);
 }

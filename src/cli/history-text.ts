@@ -1,0 +1,140 @@
+import type { Comparator, Decision, RankRow } from '../core/decision.ts';
+import { sayDuration } from '../core/duration.ts';
+import type { PodUid } from '../core/pod.ts';
+import { sayBytes } from '../core/quantity.ts';
+import type { Reading } from '../core/reading.ts';
+import { sayAmount, sayLimit, sayReason } from '../core/say.ts';
+import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import type { DecisionRecord } from '../record/entry.ts';
+import { podName, sayDecision, sayMs, sayOutcome } from '../serve/say-decision.ts';
+import type { History } from './history.ts';
+import { clean, type Paint, sayWhen, table } from './print.ts';
+
+export type OomKill = { readonly atWallMs: number; readonly count: number; readonly pods: readonly string[] };
+type Evict = Extract<Decision, { kind: 'evict' }>;
+
+const RANKING_SHOWN = 5;
+
+/** One block for each eviction, one line for everything else, oldest first. */
+export function historyText(history: History, directory: string, paint: Paint): string {
+  const parts = [
+    ...history.decisions.map((record) => ({ atWallMs: record.atWallMs, text: recordText(record, paint) })),
+    ...history.kernelOomKills.map((kill) => ({ atWallMs: kill.atWallMs, text: oomText(kill, paint) })),
+  ].toSorted((a, b) => a.atWallMs - b.atWallMs);
+  if (parts.length === 0) return `No decisions in the record under ${directory}.\n`;
+  return parts.map(({ text }) => text).join('');
+}
+
+function recordText(record: DecisionRecord, paint: Paint): string {
+  const { decision } = record;
+  const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [the disk was late]' : ''}`;
+  const head = `${sayWhen(record.atWallMs)}  ${decision.id}${marks}  `;
+  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
+    const outcomes = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`).join('');
+    return `${head}${clean(sayDecision(decision))}${outcomes}\n`;
+  }
+  const lines = [
+    ['victim', `${clean(podName(decision.victim))} (${decision.victim.qos}, priority ${decision.victim.priority})`],
+    ...(decision.kind === 'evict' ? evictLines(record, decision) : [['because', clean(decision.message.trim())]]),
+    ...processLines(record),
+    ['grace', sayDuration(decision.graceSeconds * 1000)],
+    ...outcomeLines(record),
+  ];
+  const block = lines.map(([name, text]) => `  ${(name ?? '').padEnd(10)}${text}\n`).join('');
+  return `${head}${paint('bold', `evicted ${clean(podName(decision.victim))}`)}\n${block}\n`;
+}
+
+function evictLines(record: DecisionRecord, { threshold, ranking, victim, differences }: Evict): string[][] {
+  const { signal } = threshold;
+  const nameOf = namesIn(record);
+  const passedOver = record.reasons
+    .filter(({ code }) => code === 'passed-over')
+    .map((reason) => ['', clean(sayReason(reason, nameOf))]);
+  return [
+    ['signal', `${signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold`],
+    ['observed', sayAmount(signal, threshold.available)],
+    ['threshold', sayLimit(signal, threshold.limit)],
+    ['why', whyChosen(ranking, victim.uid)],
+    ...passedOver,
+    ...rankingLines(signal, ranking, nameOf),
+    ...(differences.length > 0 ? [['differs', `from the kubelet in ${differences.join(', ')}`]] : []),
+  ];
+}
+
+function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
+  const row = ranking.find((entry) => entry.uid === uid);
+  if (row === undefined) return 'not in the ranking';
+  if (row.decidedBy === null) return ranking.length === 1 ? 'the only pod' : 'last in the ranking';
+  return `of ${ranking.length} pods it comes first by ${SAY_COMPARATOR[row.decidedBy]}`;
+}
+const SAY_COMPARATOR: { readonly [C in Comparator]: string } = {
+  'over-request': 'using more than its request',
+  priority: 'its lower priority',
+  'usage-over-request': 'the most usage above its request',
+  usage: 'the most usage',
+  younger: 'having started last',
+  name: 'its name (all else is equal)',
+  uid: 'its uid (all else is equal)',
+};
+
+function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid: PodUid) => string): string[][] {
+  const rules = (ranking[0]?.values ?? []).map(({ by }) => by).filter((by) => !TIES.includes(by));
+  const rows = ranking
+    .slice(0, RANKING_SHOWN)
+    .map((row) => [
+      clean(nameOf(row.uid)),
+      ...rules.map((by) => sayValue(signal, by, row.values.find((value) => value.by === by)?.value)),
+    ]);
+  const lines = table(['POD', ...rules.map((by) => by.toUpperCase())], rows)
+    .trimEnd()
+    .split('\n');
+  const more = ranking.length > RANKING_SHOWN ? [['', `and ${ranking.length - RANKING_SHOWN} more`]] : [];
+  return [...lines.map((line, i) => [i === 0 ? 'ranking' : '', line]), ...more];
+}
+const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
+
+function sayValue(signal: Signal, by: Comparator, value: Reading<number | string | boolean> | undefined): string {
+  if (value === undefined) return '-';
+  if (!value.known) return 'unknown';
+  if (typeof value.value === 'boolean') return value.value ? 'yes' : 'no';
+  const isAmount = typeof value.value === 'number' && by !== 'priority';
+  return isAmount && SIGNAL_FACTS[signal].unit === 'bytes' ? sayBytes(Number(value.value)) : String(value.value);
+}
+
+function processLines({ evidence }: DecisionRecord): string[][] {
+  if (evidence === null) return [];
+  const { largestProcesses } = evidence;
+  if (!largestProcesses.known) return [['processes', `not read: ${clean(largestProcesses.detail)}`]];
+  return largestProcesses.value.map(({ pid, name, rssBytes }, i) => [
+    i === 0 ? 'processes' : '',
+    `${clean(name)} (pid ${pid}) ${sayBytes(rssBytes)}`,
+  ]);
+}
+
+function outcomeLines({ outcomes, evidence, decision }: DecisionRecord): string[][] {
+  if (outcomes.length === 0) return [['outcome', 'not recorded: the agent ended before it was known']];
+  const reacted =
+    evidence === null ? [] : [['reacted', `within ${sayMs(Math.max(0, evidence.stopBeganAtMs - decision.atMs))}`]];
+  const ended = outcomes.map((outcome) => {
+    const afterMs = evidence === null ? null : Math.max(0, outcome.atMs - evidence.stopBeganAtMs);
+    return ['outcome', clean(sayOutcome(outcome, afterMs))];
+  });
+  return [...reacted, ...ended];
+}
+
+/** The names are those of the observation: the decision itself knows only its victim's. */
+function namesIn({ observation, decision }: DecisionRecord): (uid: PodUid) => string {
+  const names = new Map<unknown, string>();
+  if ('victim' in decision) names.set(decision.victim.uid, podName(decision.victim));
+  for (const { metadata } of observation?.scenario?.pods ?? []) {
+    if (typeof metadata !== 'object' || metadata === null) continue;
+    const { uid, namespace, name } = { uid: '', namespace: '', name: '', ...metadata };
+    names.set(uid, podName({ namespace, name }));
+  }
+  return (uid) => names.get(uid) ?? uid;
+}
+
+function oomText({ atWallMs, count, pods }: OomKill, paint: Paint): string {
+  const whom = pods.length > 0 ? clean(pods.join(', ')) : 'unattributed';
+  return `${sayWhen(atWallMs)}  ${paint('red', `the kernel's OOM killer killed ${count} process${count === 1 ? '' : 'es'}`)}: ${whom}\n`;
+}

@@ -1,0 +1,36 @@
+import { Command } from 'commander';
+import pkg from '../../package.json' with { type: 'json' };
+import { configCommand } from './config.ts';
+import { demoCommand } from './demo.ts';
+import { historyCommand } from './history.ts';
+import { runCommand } from './run.ts';
+import { statusCommand } from './status.ts';
+
+/** Usage mistakes end with this status, like a bad configuration. */
+const BAD_USAGE = 2;
+
+/** Runs the command of the arguments. Sets the exit status of the process, and never ends it. */
+export async function runProgram(args: readonly string[]): Promise<void> {
+  const program = new Command('nodewarden')
+    .description("keeps one machine alive under pressure: node-pressure eviction with the kubelet's rules")
+    .version(pkg.version)
+    .showHelpAfterError('(nodewarden --help shows what there is)')
+    .exitOverride();
+  for (const command of [runCommand(), demoCommand(), configCommand(), statusCommand(), historyCommand()]) {
+    program.addCommand(overridden(command));
+  }
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    // Thrown by commander in place of process.exit; it has printed its sentence already.
+    const isUsage = error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
+    if (!isUsage) throw error;
+    process.exitCode = 'exitCode' in error && error.exitCode === 0 ? 0 : BAD_USAGE;
+  }
+}
+
+/** A command that was made elsewhere inherits nothing: settings are copied, subcommands' too. */
+function overridden(command: Command): Command {
+  for (const sub of command.commands) overridden(sub);
+  return command.exitOverride().showHelpAfterError('(--help shows what there is)');
+}

@@ -1,0 +1,183 @@
+import { sayDuration } from '../core/duration.ts';
+import type { Psi } from '../core/observation.ts';
+import { sayBytes } from '../core/quantity.ts';
+import { sayAmount } from '../core/say.ts';
+import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import type { HostFacts } from '../host/facts.ts';
+import { sayMs } from '../serve/say-decision.ts';
+import type { SignalStatus, StatusReport, ThresholdStatus } from '../serve/status.ts';
+import { clean, gauge, type Paint, padEnd, sayWhen, table } from './print.ts';
+
+const PODS_SHOWN = 20;
+
+/** The report for people. Everything that a tenant named is escaped. */
+export function statusText(report: StatusReport, paint: Paint): string {
+  const parts = [
+    headText(report, paint),
+    signalsText(report, paint),
+    pressureText(report, paint),
+    podsText(report, paint),
+    reasonsText(report),
+    findingsText(report, paint),
+    decisionsText(report, paint),
+    configText(report, paint),
+  ];
+  return parts.filter((part) => part !== '').join('\n');
+}
+
+function headText({ node, atWallMs }: StatusReport, paint: Paint): string {
+  const dry = node.dryRun ? paint('yellow', ' (dry run: nothing is stopped)') : '';
+  const since = sayDuration(Math.max(0, Math.round((atWallMs - node.sinceWallMs) / 1000)) * 1000);
+  return (
+    `${paint('bold', `nodewarden ${node.version}`)} on ${clean(node.name)}: mode ${node.mode}${dry}, pid ${node.pid}\n` +
+    `cgroup ${node.cgroupLayout}, node ${clean(node.cgroupRoot)}; observing for ${since}, at ${sayWhen(atWallMs)}\n`
+  );
+}
+
+function signalsText({ signals }: StatusReport, paint: Paint): string {
+  const shown = signals.filter(({ unknown }) => unknown?.why !== 'not-applicable');
+  const name = Math.max(...shown.map(({ signal }) => signal.length));
+  const lines = shown.flatMap((status) => signalLines(status, name, paint));
+  const absent = signals.filter(({ unknown }) => unknown?.why === 'not-applicable').map(({ signal }) => signal);
+  const note = absent.length > 0 ? [paint('dim', `not applicable here: ${absent.join(', ')}`)] : [];
+  return `${[...lines, ...note].join('\n')}\n`;
+}
+
+function signalLines(status: SignalStatus, nameWidth: number, paint: Paint): readonly string[] {
+  const { signal, available, capacity, unknown, thresholds } = status;
+  const name = padEnd(signal, nameWidth);
+  if (available === null || capacity === null) {
+    const why = unknown === null ? 'not known' : `${clean(unknown.where)}: ${clean(unknown.detail)} (${unknown.why})`;
+    return [`${name}  ${paint('yellow', `unknown: ${why}`)}`];
+  }
+  const marks = thresholds.flatMap(({ kind, limit }) => (limit === null ? [] : [{ kind, limit }]));
+  const isHard = thresholds.some(({ isMet, kind }) => isMet && kind === 'hard');
+  const isAny = thresholds.some(({ isMet, metForMs }) => isMet || metForMs !== null);
+  const colour = isHard ? 'red' : isAny ? 'yellow' : 'green';
+  const age = status.ageMs !== null && status.ageMs >= 1_000 ? paint('dim', `, ${sayMs(status.ageMs)} old`) : '';
+  const bar = paint(colour, gauge(available, capacity, marks));
+  const first = `${name}  ${bar} ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)}${age}`;
+  return [
+    first,
+    ...thresholds.map((threshold) => `${padEnd('', nameWidth)}  ${thresholdText(signal, threshold, paint)}`),
+  ];
+}
+
+function thresholdText(signal: Signal, threshold: ThresholdStatus, paint: Paint): string {
+  const { kind, limit, minReclaim, metForMs, graceMs, graceLeftMs, isMet } = threshold;
+  const mark = kind === 'hard' ? '!' : '~';
+  const reclaim = minReclaim === null || minReclaim === 0 ? '' : ` + ${sayAmount(signal, minReclaim)} min reclaim`;
+  const grace = graceMs > 0 ? `, grace ${sayDuration(graceMs)}` : '';
+  const twin = threshold.id.endsWith('/twin') ? ' (from memory.available)' : '';
+  const what = `${mark} ${kind} below ${limit === null ? 'unknown' : sayAmount(signal, limit)}${reclaim}${grace}${twin}`;
+  if (metForMs === null) return isMet ? paint('yellow', `${what}: met`) : paint('dim', what);
+  const left = graceLeftMs !== null && graceLeftMs > 0 ? `, ${sayMs(graceLeftMs)} of its grace left` : '';
+  const held = isMet ? `met for ${sayMs(metForMs)}` : `above it again, held for ${sayMs(metForMs)}`;
+  return paint(kind === 'hard' ? 'red' : 'yellow', `${what}: ${held}${left}`);
+}
+
+function pressureText(report: StatusReport, paint: Paint): string {
+  const { conditions, psi, memory, act } = report;
+  const said = Object.entries(conditions).map(([name, isTrue]) => `${name} ${isTrue ? paint('red', 'yes') : 'no'}`);
+  const { workingSetAvailableBytes: workingSet, reclaimableAvailableBytes: reclaimable, counted } = memory;
+  const or = (bytes: number | null): string => (bytes === null ? 'unknown' : sayBytes(bytes));
+  const ways = `by working set ${or(workingSet)}, by what could be freed ${or(reclaimable)}; thresholds use ${counted}`;
+  return (
+    `conditions  ${said.join(', ')}\n` +
+    `memory      available ${ways}\n` +
+    `stalls      ${(['memory', 'io', 'cpu'] as const).map((resource) => `${resource} ${psiText(psi[resource])}`).join(', ')}\n` +
+    `acting      ${actText(act)}\n`
+  );
+}
+
+function psiText(psi: Psi | null): string {
+  if (psi === null) return 'unknown';
+  return `${psi.some.avg10}%${psi.full === null ? '' : ` (all: ${psi.full.avg10}%)`}`;
+}
+
+function actText(act: StatusReport['act']): string {
+  switch (act.kind) {
+    case 'idle':
+      return 'no';
+    case 'reclaiming':
+      return `reclaiming for ${act.signal}, ${sayMs(act.leftMs)} left (${act.decision})`;
+    case 'evicting':
+      return act.evictions
+        .map((eviction) => {
+          const settled = eviction.isSettled ? 'has given back' : `waited for, ${sayMs(eviction.leftMs)} at most`;
+          return `evicting ${clean(eviction.pod)} for ${clean(eviction.cause)}: ${settled} (${eviction.decision})`;
+        })
+        .join('; ');
+  }
+}
+
+function podsText({ pods }: StatusReport, paint: Paint): string {
+  if (!pods.known) return `pods        ${clean(pods.why)}\n`;
+  if (pods.order.length === 0) return `pods        ${paint('yellow', 'none: nothing can be evicted')}\n`;
+  const amount = (value: number | null): string => (value === null ? '-' : sayUsage(pods.rankedFor, value));
+  const rows = pods.order
+    .slice(0, PODS_SHOWN)
+    .map((pod, i) => [
+      String(i + 1),
+      clean(`${pod.namespace}/${pod.name}`),
+      pod.qos,
+      String(pod.priority),
+      amount(pod.usage),
+      amount(pod.request),
+      [pod.isProtected ? 'protected' : '', pod.isTerminating ? 'terminating' : ''].filter(Boolean).join(', '),
+    ]);
+  const more = pods.order.length > PODS_SHOWN ? `and ${pods.order.length - PODS_SHOWN} more\n` : '';
+  return (
+    `pods in eviction order for ${pods.rankedFor}\n` +
+    table(['#', 'POD', 'QOS', 'PRIORITY', 'USAGE', 'REQUEST', ''], rows, [0, 3, 4, 5]) +
+    more
+  );
+}
+
+/** Usage of a pod in what its signal's ranking counts. */
+export function sayUsage(signal: Signal, amount: number): string {
+  return SIGNAL_FACTS[signal].unit === 'bytes' ? sayBytes(amount) : String(amount);
+}
+
+function reasonsText({ reasons }: StatusReport): string {
+  return reasons.map(({ text }) => `because     ${clean(text)}\n`).join('');
+}
+
+function findingsText({ findings, warnings }: StatusReport, paint: Paint): string {
+  const lines = [
+    ...findings.map(({ text }) => `${paint('yellow', 'finding')}     ${clean(text)}\n`),
+    ...warnings.map((text) => `${paint('yellow', 'warning')}     ${clean(text)}\n`),
+  ];
+  return lines.join('');
+}
+
+function decisionsText({ decisions }: StatusReport, paint: Paint): string {
+  if (decisions.length === 0) return 'decisions   none since the start; `nodewarden history` shows the record\n';
+  const lines = decisions.map(({ atWallMs, text, outcome }) => {
+    const end = outcome === null ? paint('yellow', 'under way') : clean(outcome.text);
+    return `  ${sayWhen(atWallMs)}  ${clean(text)}: ${end}\n`;
+  });
+  return `last decisions\n${lines.join('')}`;
+}
+
+function configText({ config }: StatusReport, paint: Paint): string {
+  const file = config.path === null ? 'no file, all defaults' : clean(config.path);
+  const { lastReload } = config;
+  if (lastReload === null) return `config      ${file}, loaded ${sayWhen(config.loadedWallMs)}\n`;
+  const how = lastReload.ok ? 'loaded anew' : paint('red', 'refused, the running one stays in force');
+  return `config      ${file}, ${how} ${sayWhen(lastReload.atWallMs)}: ${clean(lastReload.text)}\n`;
+}
+
+export function hostText(facts: HostFacts): string {
+  const disks = facts.disks.filter(({ mount }) => mount !== '');
+  return (
+    `host        ${clean(facts.hostname)}: ${clean(facts.distribution)}, kernel ${clean(facts.kernel)} ${facts.architecture}\n` +
+    `machine     ${clean(facts.machine)}${facts.isVirtual ? ' (virtual)' : ''}, ${facts.cpuCores} CPUs ${clean(facts.cpu)}\n` +
+    disks
+      .map(
+        (disk) =>
+          `disk        ${clean(disk.name)} ${disk.fileSystem} on ${clean(disk.mount)}, ${sayBytes(disk.sizeBytes)}\n`,
+      )
+      .join('')
+  );
+}

@@ -1,0 +1,97 @@
+import { Command, Option } from 'commander';
+import { createClock } from '../host/clock.ts';
+import { createHostFacts } from '../host/facts.ts';
+import type { Clock } from '../ports.ts';
+import { type Asked, askDaemon, watchDaemon } from '../serve/ask.ts';
+import type { StatusReport } from '../serve/status.ts';
+import { placesOf } from './places.ts';
+import { type Paper, painter, standardPaper } from './print.ts';
+import { hostText, statusText } from './status-text.ts';
+
+type Failure = Exclude<Asked, { kind: 'answer' }>;
+type Options = {
+  readonly config?: string;
+  readonly output: 'text' | 'json';
+  readonly watch?: true;
+  readonly verbose?: true;
+};
+
+export function statusCommand(): Command {
+  return new Command('status')
+    .description('signals against thresholds, conditions and the last decisions of the running daemon')
+    .option('-c, --config <file>', 'configuration that names the socket')
+    .option('-w, --watch', 'again each second, until interrupted')
+    .option('-v, --verbose', 'with facts about the host')
+    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
+    .addHelpText(
+      'after',
+      '\nExample:\n  nodewarden status --watch\n\nExit status: 0, or 3 when the daemon is not running.',
+    )
+    .action(async (options: Options) => {
+      const clock = createClock();
+      const socket = placesOf(options.config ?? null).socket;
+      process.exitCode = options.watch
+        ? await watch(socket, options, standardPaper(), clock)
+        : await once(socket, options, standardPaper(), clock);
+    });
+}
+
+async function once(socket: string, options: Options, paper: Paper, clock: Clock): Promise<number> {
+  const asked = await askDaemon(socket, { ask: 'status' }, clock);
+  if (asked.kind !== 'answer') return fail(asked, socket);
+  const report = asked.answer;
+  if (!isReport(report)) return fail(OTHER_VERSION, socket);
+  const host = options.verbose ? await createHostFacts(clock)() : null;
+  if (options.output === 'json') {
+    const facts = host === null ? {} : { host: host.known ? host.value : host };
+    paper.write(`${JSON.stringify({ ...report, ...facts }, null, 2)}\n`);
+    return 0;
+  }
+  paper.write(statusText(report, painter(paper.hasColour)));
+  if (host !== null) paper.write(host.known ? `\n${hostText(host.value)}` : `\nhost        ${host.detail}\n`);
+  return 0;
+}
+
+/** A report each second. A terminal is drawn over, anything else gets one after the other. */
+function watch(socket: string, options: Options, paper: Paper, clock: Clock): Promise<number> {
+  const paint = painter(paper.hasColour);
+  let linesUp = 0;
+  return new Promise((resolve) => {
+    const stop = watchDaemon(socket, { ask: 'watch' }, clock, (asked) => {
+      const report = asked.kind === 'answer' ? asked.answer : null;
+      if (!isReport(report)) {
+        stop();
+        resolve(fail(asked.kind === 'answer' ? OTHER_VERSION : asked, socket));
+        return;
+      }
+      if (options.output === 'json') {
+        paper.write(`${JSON.stringify(report)}\n`);
+        return;
+      }
+      const text = statusText(report, paint);
+      paper.write(paper.isTerminal && linesUp > 0 ? `\x1b[${linesUp}A\x1b[J${text}` : text);
+      linesUp = text.split('\n').length - 1;
+    });
+    process.once('SIGINT', () => {
+      stop();
+      resolve(0);
+    });
+  });
+}
+
+/** The daemon is this program; only another version of it could answer something else. */
+function isReport(answer: unknown): answer is StatusReport {
+  return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
+}
+const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon is of another version; restart it' };
+
+function fail(asked: Failure, socket: string): number {
+  if (asked.kind === 'not-running') {
+    process.stderr.write(
+      `nodewarden is not running: nobody listens on ${socket}; start it with: systemctl start nodewarden\n`,
+    );
+    return 3;
+  }
+  process.stderr.write(`nodewarden cannot be asked: ${asked.detail}; only root and the group nodewarden may ask\n`);
+  return 1;
+}

@@ -1,0 +1,15 @@
+import { runProgram } from './cli/program.ts';
+
+process.title = 'nodewarden';
+
+function endWith(error: unknown): void {
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  process.stderr.write(`nodewarden ended because of a mistake in itself: ${text.replaceAll('\n', ' | ')}\n`);
+  process.exit(1);
+}
+process.on('uncaughtException', endWith);
+process.on('unhandledRejection', endWith);
+// Who reads us may go: `nodewarden history | head` is no failure.
+process.stdout.on('error', () => process.exit(0));
+
+runProgram(process.argv.slice(2)).catch(endWith);

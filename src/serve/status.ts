@@ -1,0 +1,295 @@
+import { trueConditions } from '../core/condition.ts';
+import type { CoreConfig } from '../core/core-config.ts';
+import type { Decision } from '../core/decision.ts';
+import type { FsLayout, Observation, Psi } from '../core/observation.ts';
+import type { Outcome } from '../core/outcome.ts';
+import type { PodUid, PodView } from '../core/pod.ts';
+import { bytesUp } from '../core/quantity.ts';
+import { rank, usageFor } from '../core/rank.ts';
+import { type MonoMs, type Reading, type Unknown, valueOrNull } from '../core/reading.ts';
+import { sayReason } from '../core/say.ts';
+import { type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import type { State } from '../core/state.ts';
+import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from '../core/threshold.ts';
+import type { Verdict } from '../core/verdict.ts';
+import type { Finding } from '../ports.ts';
+import { podName, sayDecision, sayOutcome } from './say-decision.ts';
+
+/** What `status -o json` prints; docs/json.md describes every field. Only JSON, nothing but facts of one look. */
+export type StatusReport = {
+  readonly schema: 1;
+  readonly atWallMs: number;
+  readonly node: NodeFacts;
+  readonly signals: readonly SignalStatus[];
+  readonly conditions: { readonly [C in NodeCondition]: boolean };
+  readonly psi: { readonly [R in 'memory' | 'io' | 'cpu']: Psi | null };
+  readonly memory: MemoryStatus;
+  readonly pods: PodsStatus;
+  readonly act: ActStatus;
+  readonly reasons: readonly { readonly code: string; readonly text: string }[];
+  readonly findings: readonly Finding[];
+  readonly decisions: readonly DecisionStatus[];
+  readonly config: ConfigStatus;
+  readonly warnings: readonly string[];
+};
+export type NodeFacts = {
+  readonly name: string;
+  readonly version: string;
+  readonly pid: number;
+  readonly mode: 'standalone' | 'kubelet';
+  readonly dryRun: boolean;
+  readonly cgroupLayout: 'v1' | 'v2' | 'hybrid';
+  readonly cgroupRoot: string;
+  /** When the daemon began to observe. */
+  readonly sinceWallMs: number;
+};
+export type SignalStatus = {
+  readonly signal: Signal;
+  readonly unit: 'bytes' | 'inodes' | 'pids';
+  readonly available: number | null;
+  readonly capacity: number | null;
+  readonly ageMs: number | null;
+  readonly unknown: Unknown | null;
+  readonly thresholds: readonly ThresholdStatus[];
+};
+export type ThresholdStatus = {
+  readonly id: ThresholdId;
+  readonly kind: 'hard' | 'soft';
+  /** In the signal's unit; null while the capacity it is a share of is unknown. */
+  readonly limit: number | null;
+  readonly minReclaim: number | null;
+  readonly isMet: boolean;
+  /** Since when it counts as met, also while only its min reclaim or D2's second holds it. */
+  readonly metForMs: number | null;
+  readonly graceMs: number;
+  readonly graceLeftMs: number | null;
+};
+/** product.md section 8: both ways of counting, whichever the thresholds use. */
+export type MemoryStatus = {
+  readonly counted: 'workingSet' | 'reclaimable';
+  readonly workingSetAvailableBytes: number | null;
+  readonly reclaimableAvailableBytes: number | null;
+};
+export type PodsStatus =
+  | { readonly known: false; readonly why: string }
+  | { readonly known: true; readonly rankedFor: Signal; readonly order: readonly PodRow[] };
+export type PodRow = {
+  readonly uid: PodUid;
+  readonly namespace: string;
+  readonly name: string;
+  readonly qos: PodView['qos'];
+  readonly priority: number;
+  readonly usage: number | null;
+  /** null: this signal knows no request. */
+  readonly request: number | null;
+  readonly isProtected: boolean;
+  readonly isTerminating: boolean;
+  /** The comparator that puts it before the next one. */
+  readonly decidedBy: string | null;
+};
+export type ActStatus =
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'reclaiming'; readonly decision: string; readonly signal: Signal; readonly leftMs: number }
+  | {
+      readonly kind: 'evicting';
+      readonly evictions: readonly {
+        readonly decision: string;
+        readonly pod: string;
+        readonly cause: string;
+        readonly graceLeftMs: number;
+        readonly leftMs: number;
+        readonly isSettled: boolean;
+      }[];
+    };
+export type DecisionStatus = {
+  readonly id: string;
+  readonly atWallMs: number;
+  readonly kind: Decision['kind'];
+  readonly pod: string | null;
+  readonly signal: string | null;
+  readonly text: string;
+  readonly outcome: { readonly kind: Outcome['kind']; readonly text: string } | null;
+};
+export type ConfigStatus = {
+  /** null: no file, all defaults. */
+  readonly path: string | null;
+  readonly loadedWallMs: number;
+  /** The last attempt to load it anew; a bad file leaves the running configuration in force. */
+  readonly lastReload: { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
+};
+
+/** What a look does not know. */
+export type StatusContext = {
+  readonly node: NodeFacts;
+  readonly memory: {
+    readonly counted: 'workingSet' | 'reclaimable';
+    readonly workingSet: Reading<number>;
+    readonly reclaimable: Reading<number>;
+  };
+  readonly findings: readonly Finding[];
+  /** Newest first. */
+  readonly recent: readonly {
+    readonly atWallMs: number;
+    readonly decision: Decision;
+    readonly outcome: Outcome | null;
+  }[];
+  readonly configFile: ConfigStatus;
+  readonly warnings: readonly string[];
+};
+export type StatusInput = {
+  readonly observation: Observation;
+  readonly verdict: Verdict;
+  readonly config: CoreConfig;
+  readonly context: StatusContext;
+};
+
+export function statusReport({ observation, verdict, config, context }: StatusInput): StatusReport {
+  const { state } = verdict;
+  const { psi, atMs } = observation;
+  const conditions = trueConditions(state.conditionLastMetMs);
+  const nameOf = namesOf(observation);
+  const thresholds = withContainerfs(config.thresholds, layoutOf(observation)).all;
+  return {
+    schema: 1,
+    atWallMs: observation.wallMs,
+    node: context.node,
+    signals: SIGNALS.map((signal) => signalStatus(signal, observation, state, thresholds)),
+    conditions: {
+      MemoryPressure: conditions.includes('MemoryPressure'),
+      DiskPressure: conditions.includes('DiskPressure'),
+      PIDPressure: conditions.includes('PIDPressure'),
+    },
+    psi: { memory: valueOrNull(psi.memory), io: valueOrNull(psi.io), cpu: valueOrNull(psi.cpu) },
+    memory: {
+      counted: context.memory.counted,
+      workingSetAvailableBytes: valueOrNull(context.memory.workingSet),
+      reclaimableAvailableBytes: valueOrNull(context.memory.reclaimable),
+    },
+    pods: podsStatus(observation, state),
+    act: actStatus(state.act, atMs),
+    reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
+    findings: context.findings,
+    decisions: context.recent.map(decisionStatus),
+    config: context.configFile,
+    warnings: context.warnings,
+  };
+}
+
+function signalStatus(
+  signal: Signal,
+  { signals, atMs }: Observation,
+  state: State,
+  thresholds: readonly Threshold[],
+): SignalStatus {
+  const reading = signals[signal];
+  const sample = valueOrNull(reading);
+  return {
+    signal,
+    unit: SIGNAL_FACTS[signal].unit,
+    available: sample?.available ?? null,
+    capacity: sample?.capacity ?? null,
+    ageMs: sample === null ? null : Math.max(0, atMs - sample.sampledAtMs),
+    unknown: reading.known ? null : reading,
+    thresholds: thresholds
+      .filter((threshold) => threshold.signal === signal)
+      .map((threshold) => {
+        const since = state.firstMetMs[threshold.id];
+        const resolved = sample === null ? null : limits(threshold, sample);
+        const limit = resolved === null ? null : bytesUp(resolved.limit);
+        return {
+          id: threshold.id,
+          kind: threshold.graceMs === 0 ? 'hard' : 'soft',
+          limit,
+          minReclaim: resolved === null || limit === null ? null : bytesUp(resolved.target) - limit,
+          isMet: sample !== null && isMet(threshold, sample),
+          metForMs: since === undefined ? null : atMs - since,
+          graceMs: threshold.graceMs,
+          graceLeftMs: since === undefined ? null : Math.max(0, threshold.graceMs - (atMs - since)),
+        };
+      }),
+  };
+}
+
+/** Ranked for the signal that is acted on, else the first that is met, else node memory. */
+function podsStatus(observation: Observation, state: State): PodsStatus {
+  const { pods } = observation;
+  if (!pods.known) {
+    const isAsked = pods.why !== 'not-asked';
+    return { known: false, why: isAsked ? `${pods.where}: ${pods.detail}` : 'not read: nothing is near a threshold' };
+  }
+  const rankedFor = signalActedOn(state);
+  const layout = layoutOf(observation);
+  return {
+    known: true,
+    rankedFor,
+    order: rank(rankedFor, pods.value, layout).map(({ pod, row }) => ({
+      uid: pod.uid,
+      namespace: pod.namespace,
+      name: pod.name,
+      qos: pod.qos,
+      priority: pod.priority,
+      usage: valueOrNull(usageFor(rankedFor, pod, layout)),
+      request: requestFor(rankedFor, pod),
+      isProtected: pod.isProtected,
+      isTerminating: pod.isTerminating,
+      decidedBy: row.decidedBy,
+    })),
+  };
+}
+
+function signalActedOn({ act, firstMetMs }: State): Signal {
+  if (act.kind === 'reclaiming') return act.threshold.signal;
+  if (act.kind === 'evicting') {
+    for (const { cause } of act.evictions) if (cause.kind === 'threshold') return cause.threshold.signal;
+  }
+  const met = Object.keys(firstMetMs);
+  return SIGNALS.find((signal) => met.some((id) => id.startsWith(`${signal}/`))) ?? 'memory.available';
+}
+
+function requestFor(signal: Signal, pod: PodView): number | null {
+  const { resource } = SIGNAL_FACTS[signal];
+  if (resource === 'memory') return pod.requests.memoryBytes;
+  return resource === 'ephemeral-storage' ? pod.requests.ephemeralStorageBytes : null;
+}
+
+function actStatus(act: State['act'], atMs: MonoMs): ActStatus {
+  if (act.kind === 'idle') return { kind: 'idle' };
+  if (act.kind === 'reclaiming') {
+    const { decision, threshold, deadlineMs } = act;
+    return { kind: 'reclaiming', decision, signal: threshold.signal, leftMs: Math.max(0, deadlineMs - atMs) };
+  }
+  return {
+    kind: 'evicting',
+    evictions: act.evictions.map((eviction) => ({
+      decision: eviction.decision,
+      pod: podName(eviction.victim),
+      cause: eviction.cause.kind === 'threshold' ? eviction.cause.threshold.id : `${eviction.cause.limit}.limit`,
+      graceLeftMs: Math.max(0, eviction.graceEndsMs - atMs),
+      leftMs: Math.max(0, eviction.deadlineMs - atMs),
+      isSettled: eviction.settledMs !== null,
+    })),
+  };
+}
+
+function decisionStatus({ atWallMs, decision, outcome }: StatusContext['recent'][number]): DecisionStatus {
+  const text = sayDecision(decision);
+  return {
+    id: decision.id,
+    atWallMs,
+    kind: decision.kind,
+    pod: 'victim' in decision ? podName(decision.victim) : null,
+    signal:
+      'threshold' in decision ? decision.threshold.signal : 'limit' in decision ? `${decision.limit}.limit` : null,
+    text,
+    outcome: outcome === null ? null : { kind: outcome.kind, text: sayOutcome(outcome, outcome.atMs - decision.atMs) },
+  };
+}
+
+function layoutOf({ fsLayout }: Observation): FsLayout {
+  return fsLayout.known ? fsLayout.value : 'nodefs-only';
+}
+
+function namesOf({ pods }: Observation): (uid: PodUid) => string {
+  const names = new Map(pods.known ? pods.value.map((pod) => [pod.uid, podName(pod)]) : []);
+  return (uid) => names.get(uid) ?? uid;
+}

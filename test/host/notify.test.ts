@@ -1,0 +1,110 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createClock } from '../../src/host/clock.ts';
+import { openNotify } from '../../src/host/notify.ts';
+
+/** A datagram socket as systemd has one: prints each message as a line, with line ends as |. */
+const RECEIVER = `
+use Socket;
+$| = 1;
+my $path = $ARGV[0];
+$path =~ s/^@/\\0/;
+socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die;
+bind($s, pack_sockaddr_un($path)) or die $!;
+print "listening\\n";
+while (defined(recv($s, my $m, 65536, 0))) { $m =~ tr/\\n/|/; print "$m\\n"; }
+`;
+
+let directory: string;
+let receiver: ChildProcess | null;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-notify-'));
+  receiver = null;
+});
+afterEach(() => {
+  receiver?.kill('SIGKILL');
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** The messages as they come. */
+async function receive(path: string): Promise<AsyncIterator<string>> {
+  receiver = spawn('perl', ['-e', RECEIVER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  if (receiver.stdout === null) throw new Error('no pipe');
+  const lines = createInterface({ input: receiver.stdout })[Symbol.asyncIterator]();
+  expect((await lines.next()).value).toBe('listening');
+  return lines;
+}
+
+async function take(lines: AsyncIterator<string>, count: number): Promise<readonly string[]> {
+  const taken: string[] = [];
+  while (taken.length < count) taken.push((await lines.next()).value);
+  return taken;
+}
+
+describe('sd_notify', () => {
+  it.each(['/path', '@abstract'])('tells systemd everything, in order, over a socket of the kind %s', async (kind) => {
+    const socket = kind === '/path' ? join(directory, 'notify') : `@nodewarden-test-${process.pid}`;
+    const lines = await receive(socket);
+    const notify = openNotify({ PATH: process.env['PATH'], NOTIFY_SOCKET: socket }, createClock());
+    notify.ready();
+    notify.status('evicting shop/web\nREADY=1');
+    notify.watchdog();
+    notify.reloading();
+    notify.stopping();
+    notify.close();
+    const messages = await take(lines, 5);
+    expect(messages.with(3, messages[3]?.replace(/\d+$/, 'N') ?? '')).toEqual([
+      'READY=1',
+      'STATUS=evicting shop/web READY=1',
+      'WATCHDOG=1',
+      'RELOADING=1|MONOTONIC_USEC=N',
+      'STOPPING=1',
+    ]);
+  });
+
+  it('does nothing where nobody asked to be notified', () => {
+    const notify = openNotify({}, createClock());
+    notify.ready();
+    notify.close();
+    expect(notify.watchdogMs).toBeNull();
+  });
+
+  it('survives a host without perl and without systemd-notify', async () => {
+    const clock = createClock();
+    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: join(directory, 'none') }, clock);
+    notify.ready();
+    notify.watchdog();
+    await new Promise<void>((resolve) => {
+      clock.after(50, resolve);
+    });
+    notify.watchdog();
+    notify.close();
+    expect(notify.watchdogMs).toBeNull();
+  });
+
+  it.each([
+    ['60000000', undefined, 30_000],
+    // Half would be 5 s; 10 s is what systemd would act at.
+    ['10000000', undefined, 8_000],
+    ['16000000', undefined, 10_000],
+    ['60000000', '1', null],
+    ['60000000', String(process.pid), 30_000],
+    ['no number', undefined, null],
+    ['0', undefined, null],
+  ])('with WATCHDOG_USEC=%s and WATCHDOG_PID=%s pings each %s ms', (usec, pid, expected) => {
+    const env = {
+      PATH: process.env['PATH'],
+      NOTIFY_SOCKET: join(directory, 'none'),
+      WATCHDOG_USEC: usec,
+      ...(pid === undefined ? {} : { WATCHDOG_PID: pid }),
+    };
+    const notify = openNotify(env, createClock());
+    notify.close();
+    expect(notify.watchdogMs).toBe(expected);
+  });
+});

@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest';
+import { createLog, type LogLevel } from '../../src/record/log.ts';
+
+function collect(level: LogLevel, env: NodeJS.ProcessEnv = { JOURNAL_STREAM: '8:1' }) {
+  const lines: string[] = [];
+  const log = createLog(level, { writeLine: (line) => lines.push(line) }, env);
+  return { log, lines };
+}
+
+describe('a log line', () => {
+  it('is one JSON object behind the priority that journald knows', () => {
+    const { log, lines } = collect('debug');
+    log.debug({ event: 'config' }, 'read');
+    log.info({ event: 'evict', pod: 'shop/web', availableBytes: 92 }, 'evicting shop/web');
+    log.warn({ event: 'finding', finding: 'x' }, 'found');
+    log.error({ event: 'evict-failed' }, 'failed');
+    expect(lines).toEqual([
+      '<7>{"level":"debug","event":"config","msg":"read"}',
+      '<6>{"level":"info","event":"evict","pod":"shop/web","availableBytes":92,"msg":"evicting shop/web"}',
+      '<4>{"level":"warn","event":"finding","finding":"x","msg":"found"}',
+      '<3>{"level":"error","event":"evict-failed","msg":"failed"}',
+    ]);
+  });
+
+  it('is left out below the level', () => {
+    const { log, lines } = collect('warn');
+    log.info({ event: 'config' }, 'read');
+    expect(lines).toEqual([]);
+  });
+
+  it('carries the time only where no journal adds one', () => {
+    const { log, lines } = collect('info', {});
+    log.info({ event: 'config' }, 'read');
+    expect(lines[0]).toMatch(/^<6>\{"level":"info","time":"\d{4}-\d\d-\d\dT[\d:.]+Z","event":"config","msg":"read"\}$/);
+  });
+
+  it('cannot be forged by a name: a whole fake line in it stays text of one line', () => {
+    const { log, lines } = collect('info');
+    const hostile =
+      'web"}\n<0>{"level":"error","event":"evict","msg":"evicting kube-system/dns"}\r\x1b[2J\u202e\u2028\u0085';
+    log.info({ event: 'evict', pod: hostile }, `evicting ${hostile}`);
+    expect(lines).toHaveLength(1);
+    const [line = ''] = lines;
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
+    expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/);
+    expect(line.startsWith('<6>{"level":"info","event":"evict"')).toBe(true);
+    expect(JSON.parse(line.slice(3))).toEqual({
+      level: 'info',
+      event: 'evict',
+      pod: hostile,
+      msg: `evicting ${hostile}`,
+    });
+  });
+
+  it('is bounded: 4 KiB for a field, 16 KiB in all', () => {
+    const { log, lines } = collect('info');
+    log.info({ event: 'evict', pod: 'é'.repeat(10_000), left: Array.from({ length: 5_000 }, (_, pid) => pid) }, 'x');
+    const cut = JSON.parse(lines[0]?.slice(3) ?? '');
+    expect(Buffer.byteLength(cut.pod)).toBeLessThanOrEqual(4096);
+    expect(cut.pod).toMatch(/^é+…$/);
+    expect(Buffer.byteLength(cut.left)).toBeLessThanOrEqual(4096);
+
+    // Each of these characters is six when escaped.
+    const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`field${i}`, '\x1b'.repeat(4_000)]));
+    log.error({ event: 'evict-failed', ...many }, `\u202e${'m'.repeat(3_000)}`);
+    expect(Buffer.byteLength(lines[1] ?? '')).toBeLessThanOrEqual(16 * 1024);
+    const short = JSON.parse(lines[1]?.slice(3) ?? '');
+    expect(short).toMatchObject({ level: 'error', event: 'evict-failed' });
+    expect(short.msg).toMatch(/^\u202em+$/);
+    expect(short.cut).toMatch(/^the line had \d+ characters$/);
+  });
+});

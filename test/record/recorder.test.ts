@@ -1,0 +1,289 @@
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
+import { initialState, type State } from '../../src/core/state.ts';
+import type { Verdict } from '../../src/core/verdict.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { Findings } from '../../src/ports.ts';
+import { joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
+import { createFindings } from '../../src/record/findings.ts';
+import { readRecord } from '../../src/record/record-file.ts';
+import { createRecorder, type OpenRecorder } from '../../src/record/recorder.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+
+const isRoot = process.getuid?.() === 0;
+const clock = createClock();
+let directory: string;
+let opened: OpenRecorder[];
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-record-'));
+  opened = [];
+});
+afterEach(async () => {
+  for (const recorder of opened) await recorder.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+function openRecorder(rest: { readonly recordDirectory?: string; readonly dry?: boolean } = {}) {
+  const entries: RecordEntry[] = [];
+  const findings: Findings = createFindings({ clock, log: silent, note: (note) => recorder.note(note) });
+  const recorder: OpenRecorder = createRecorder({
+    clock,
+    stateFile: join(directory, 'state.json'),
+    recordDirectory: join(directory, 'record'),
+    dry: false,
+    bootId: 'boot',
+    findings,
+    config: () => aConfig([aThreshold('memory.available', 100 * MI)]),
+    onEntry: (entry) => entries.push(entry),
+    ...rest,
+  });
+  opened.push(recorder);
+  return { recorder, findings, entries };
+}
+
+function aDecision(id: string): Decision {
+  return { id, atMs: 1_000, kind: 'set-condition', condition: 'MemoryPressure', status: true };
+}
+
+function aStep(id: string, state: Partial<State> = {}) {
+  const pods = { known: true, value: [aPod({ name: 'web', workingSetBytes: 300 * MI })] } as const;
+  const verdict: Verdict = {
+    state: { ...initialState('boot'), ...state },
+    decisions: [aDecision(id)],
+    reasons: [{ code: 'no-candidate', signal: 'memory.available' }],
+    next: { afterMs: 2, pods: null },
+    intentWaitMs: 5,
+  };
+  return {
+    observation: anObservation(1_000, { 'memory.available': { available: 92 * MI, capacity: GI } }, { pods }),
+    verdict,
+  };
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  const giveUpMs = clock.monoMs() + 20_000;
+  while (!isSo()) {
+    if (clock.monoMs() > giveUpMs) throw new Error('it never became so');
+    await new Promise<void>((resolve) => {
+      clock.after(10, resolve);
+    });
+  }
+}
+
+describe('an intent', () => {
+  it('is in the state file and durable in the record before it resolves, with what it was made from after', async () => {
+    const { recorder } = openRecorder();
+    const how = await recorder.intent(aStep('b-1', { nextDecision: 2 }), 2_000);
+    expect(how).toBe('durable');
+    expect(JSON.parse(readFileSync(join(directory, 'state.json'), 'utf8'))).toMatchObject({ nextDecision: 2 });
+    const onDisk = readRecord(join(directory, 'record')).entries;
+    expect(onDisk[0]).toMatchObject({
+      schema: 1,
+      kind: 'decision',
+      bootId: 'boot',
+      dry: false,
+      decision: { id: 'b-1' },
+    });
+
+    recorder.outcome({ of: 'b-1', atMs: 1_200, kind: 'dropped', because: 'gone' });
+    await recorder.close();
+    const [joined] = joinDecisions(readRecord(join(directory, 'record')).entries);
+    expect(joined).toMatchObject({
+      decision: { id: 'b-1' },
+      reasons: [{ code: 'no-candidate' }],
+      isDeferred: false,
+      observation: { atMs: 1_000, scenario: { kind: 'EvictionScenario', pods: [{ metadata: { name: 'web' } }] } },
+      outcomes: [{ kind: 'dropped', because: 'gone' }],
+    });
+    expect(recorder.recent()).toEqual([]);
+    expect(statSync(join(directory, 'record')).mode & 0o777).toBe(0o750);
+    expect(statSync(join(directory, 'record', 'record.jsonl')).mode & 0o777).toBe(0o640);
+  });
+
+  it('in a dry run goes into a record of its own and says so', async () => {
+    const { recorder } = openRecorder({ dry: true });
+    await recorder.intent(aStep('b-1'), 2_000);
+    expect(readdirSync(join(directory, 'record'))).toEqual(['record-dry.jsonl']);
+    expect(readRecord(join(directory, 'record')).entries).toEqual([]);
+    expect(readRecord(join(directory, 'record'), { dry: true }).entries[0]).toMatchObject({ dry: true });
+  });
+
+  it('is deferred, kept and written later when the disk takes nothing', async () => {
+    // A file where the directory should be: every attempt fails until it is gone.
+    writeFileSync(join(directory, 'record'), '');
+    const { recorder, findings } = openRecorder();
+    expect(await recorder.intent(aStep('b-1'), 1_000)).toBe('deferred');
+    expect(findings.all().map(({ id }) => id)).toEqual(['record']);
+    expect(JSON.parse(readFileSync(join(directory, 'state.json'), 'utf8')).schema).toBe(1);
+
+    rmSync(join(directory, 'record'));
+    await until(() => findings.all().length === 0);
+    const [joined] = joinDecisions(readRecord(join(directory, 'record')).entries);
+    expect(joined).toMatchObject({ decision: { id: 'b-1' }, isDeferred: true });
+  });
+
+  it('is never lost beyond 10,000 entries without a count of what was', async () => {
+    writeFileSync(join(directory, 'record'), '');
+    const { recorder, findings } = openRecorder();
+    for (let i = 1; i <= 10_500; i++) recorder.outcome({ of: `b-${i}`, atMs: i, kind: 'dropped', because: 'gone' });
+    await until(() => findings.all().length === 1);
+    rmSync(join(directory, 'record'));
+    await until(() => findings.all().length === 0);
+    const { entries } = readRecord(join(directory, 'record'));
+    const lost = entries.flatMap((entry) => (entry.kind === 'lost' ? [entry.entries] : []));
+    const kept = entries.filter(({ kind }) => kind !== 'lost');
+    expect(lost.reduce((a, b) => a + b, 0)).toBeGreaterThanOrEqual(500);
+    expect(kept.length).toBeLessThanOrEqual(10_000);
+    expect(kept.findLast(({ kind }) => kind === 'outcome')).toMatchObject({ outcome: { of: 'b-10500' } });
+  });
+});
+
+describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
+  it.skipIf(!isRoot)('delays no intent, loses nothing, and tears no line', async () => {
+    const full = join(directory, 'full');
+    mkdirSync(full);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', full]);
+    try {
+      const { recorder, findings } = openRecorder({ recordDirectory: full });
+      expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+      try {
+        writeFileSync(join(full, 'ballast'), Buffer.alloc(2 * MI));
+      } catch {
+        // ENOSPC is what is wanted.
+      }
+      const began = clock.monoMs();
+      for (let i = 2; i <= 200; i++) {
+        // A line's length, so that one of them meets the end of the disk in its middle.
+        const how = await recorder.intent(aStep(`b-${i}`), 50);
+        if (i > 100) expect(how).toBe('deferred');
+      }
+      expect(clock.monoMs() - began).toBeLessThan(199 * 60);
+      expect(findings.all().map(({ id }) => id)).toEqual(['record']);
+
+      rmSync(join(full, 'ballast'));
+      await until(() => findings.all().length === 0);
+      await recorder.close();
+      const { entries, tornLines } = readRecord(full);
+      expect(tornLines).toBe(0);
+      const ids = joinDecisions(entries).map(({ decision }) => decision.id);
+      expect(ids).toEqual(Array.from({ length: 200 }, (_, i) => `b-${i + 1}`));
+    } finally {
+      for (const recorder of opened.splice(0)) await recorder.close();
+      execFileSync('umount', ['-l', full]);
+    }
+  });
+});
+
+describe('the record file', () => {
+  it('goes on behind the torn line of a killed agent, which the reader leaves out and counts', async () => {
+    const first = openRecorder();
+    await first.recorder.intent(aStep('b-1'), 2_000);
+    await first.recorder.close();
+    const path = join(directory, 'record', 'record.jsonl');
+    appendFileSync(path, '{"schema":1,"atWallMs":17000000');
+
+    const second = openRecorder();
+    await second.recorder.intent(aStep('b-2'), 2_000);
+    await second.recorder.close();
+    const { entries, tornLines } = readRecord(join(directory, 'record'));
+    expect(tornLines).toBe(1);
+    expect(joinDecisions(entries).map(({ decision }) => decision.id)).toEqual(['b-1', 'b-2']);
+    expect(second.findings.all()).toEqual([]);
+  });
+
+  it('that is damaged is kept aside, is a finding, and a new one begins', async () => {
+    mkdirSync(join(directory, 'record'));
+    const path = join(directory, 'record', 'record.jsonl');
+    const garbage = Buffer.concat([
+      Buffer.from('{"schema":1,"atWallMs":1}\n'),
+      Buffer.alloc(4096, 0),
+      Buffer.from('\n'),
+    ]);
+    writeFileSync(path, garbage);
+    const { recorder, findings } = openRecorder();
+    expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+    expect(findings.all().map(({ id }) => id)).toEqual(['record-corrupt']);
+    expect(findings.all()[0]?.text).toContain('at line 2');
+    const [aside = ''] = readdirSync(join(directory, 'record')).filter((name) => name.includes('corrupt'));
+    expect(aside).toMatch(/^record\.jsonl\.corrupt-\d{8}T\d{6}Z$/);
+    expect(readFileSync(join(directory, 'record', aside))).toEqual(garbage);
+    const { entries } = readRecord(join(directory, 'record'));
+    expect(entries.map(({ kind }) => kind)).toContain('decision');
+  });
+
+  it('is rotated at 16 MiB, and four old ones are kept and read in order', async () => {
+    mkdirSync(join(directory, 'record'));
+    const path = join(directory, 'record', 'record.jsonl');
+    const line = (of: string) =>
+      `${JSON.stringify({ schema: 1, atWallMs: 1, bootId: 'b', dry: false, kind: 'outcome', outcome: { of } })}\n`;
+    for (const n of [4, 3, 2, 1]) writeFileSync(`${path}.${n}`, line(`old-${n}`));
+    writeFileSync(path, `${line('full')}{"schema":1,${' '.repeat(16 * MI)}\n`);
+    const { recorder } = openRecorder();
+    expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+    await recorder.close();
+    expect(existsSync(`${path}.5`)).toBe(false);
+    const { entries } = readRecord(join(directory, 'record'));
+    const outcomes = entries.flatMap((entry) => (entry.kind === 'outcome' ? [entry.outcome.of] : []));
+    expect(outcomes).toEqual(['old-3', 'old-2', 'old-1', 'full']);
+    expect(statSync(path).size).toBeLessThan(MI);
+  });
+
+  it('that does not exist is an empty one', () => {
+    expect(readRecord(join(directory, 'none'))).toEqual({ entries: [], tornLines: 0, unreadable: [] });
+  });
+});
+
+describe('keeping the state', () => {
+  const read = () => JSON.parse(readFileSync(join(directory, 'state.json'), 'utf8'));
+
+  it('writes a timer, an act or a shutdown at once and everything else within a second', async () => {
+    const { recorder } = openRecorder();
+    const state = initialState('boot');
+    recorder.keep(state);
+    expect(read().lastLookMs).toBeNull();
+
+    recorder.keep({ ...state, lastLookMs: 5 });
+    expect(read().lastLookMs).toBeNull();
+    recorder.keep({ ...state, lastLookMs: 7, firstMetMs: { 'memory.available/evictionSoft': 6 } });
+    expect(read()).toMatchObject({ lastLookMs: 7, firstMetMs: { 'memory.available/evictionSoft': 6 } });
+
+    recorder.keep({ ...state, lastLookMs: 9, firstMetMs: { 'memory.available/evictionSoft': 6 } });
+    expect(read().lastLookMs).toBe(7);
+    await until(() => read().lastLookMs === 9);
+  });
+
+  it('writes the last one when it is closed', async () => {
+    const { recorder } = openRecorder();
+    recorder.keep(initialState('boot'));
+    recorder.keep({ ...initialState('boot'), lastLookMs: 5 });
+    await recorder.close();
+    expect(read().lastLookMs).toBe(5);
+  });
+
+  it('goes on without it, and says so, when it cannot be written', () => {
+    mkdirSync(join(directory, 'state.json'));
+    const { recorder, findings } = openRecorder();
+    recorder.keep(initialState('boot'));
+    expect(findings.all().map(({ id }) => id)).toEqual(['state-file']);
+    rmSync(join(directory, 'state.json'), { recursive: true });
+    recorder.keep({ ...initialState('boot'), nextDecision: 9, ownerKills: [{ ownerKey: 'a', atMs: 1 }] });
+    expect(findings.all()).toEqual([]);
+  });
+});

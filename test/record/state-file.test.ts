@@ -1,0 +1,98 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { initialState } from '../../src/core/state.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { loadState, stateFilePath } from '../../src/record/state-file.ts';
+
+const clock = createClock();
+let directory: string;
+let path: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-state-'));
+  path = stateFilePath(directory, false);
+});
+afterEach(() => {
+  rmSync(directory, { recursive: true, force: true });
+});
+
+describe('the state file', () => {
+  it('gives back what this boot left', () => {
+    const saved = { ...initialState('boot'), nextDecision: 7, firstMetMs: { 'memory.available/evictionSoft': 12 } };
+    writeFileSync(path, JSON.stringify(saved));
+    expect(loadState(path, 'boot', clock)).toEqual({ state: saved, findings: [] });
+  });
+
+  it('is fresh where there is none', () => {
+    expect(loadState(path, 'boot', clock)).toEqual({ state: initialState('boot'), findings: [] });
+  });
+
+  it('drops the timers of another boot', () => {
+    writeFileSync(
+      path,
+      JSON.stringify({ ...initialState('old'), firstMetMs: { 'memory.available/evictionSoft': 12 } }),
+    );
+    expect(loadState(path, 'boot', clock).state).toEqual(initialState('boot'));
+  });
+
+  it.each([
+    ['an empty file', ''],
+    ['half a state', JSON.stringify(initialState('boot')).slice(0, 40)],
+    ['another schema', '{"schema":2}'],
+    ['no state', '[1,2,3]'],
+    [
+      'a state with a wrong field',
+      JSON.stringify({ ...initialState('boot'), act: { kind: 'evicting', evictions: [{}] } }),
+    ],
+  ])('that is %s is kept aside, is a finding, and a fresh one begins', (_, text) => {
+    writeFileSync(path, text);
+    const { state, findings } = loadState(path, 'boot', clock);
+    expect(state).toEqual(initialState('boot'));
+    expect(findings.map(({ id }) => id)).toEqual(['state-corrupt']);
+    const [aside = ''] = readdirSync(directory);
+    expect(aside).toMatch(/^state\.json\.corrupt-\d{8}T\d{6}Z$/);
+    expect(findings[0]?.text).toContain(aside);
+    expect(readFileSync(join(directory, aside), 'utf8')).toBe(text);
+  });
+
+  it('is whole whenever its writer is killed', async () => {
+    const writer = `
+      import { createClock } from '${new URL('../../src/host/clock.ts', import.meta.url).href}';
+      import { initialState } from '${new URL('../../src/core/state.ts', import.meta.url).href}';
+      import { createRecorder } from '${new URL('../../src/record/recorder.ts', import.meta.url).href}';
+      const [stateFile, recordDirectory] = process.argv.slice(1);
+      const findings = { raise: () => {}, clear: () => {}, all: () => [] };
+      const recorder = createRecorder({ clock: createClock(), stateFile, recordDirectory, dry: false, bootId: 'boot', findings, config: () => null });
+      const ownerKills = Array.from({ length: 200 }, (_, i) => ({ ownerKey: 'k'.repeat(200), atMs: i }));
+      process.stdout.write('writing');
+      for (let n = 1; ; n++) recorder.keep({ ...initialState('boot'), nextDecision: n, firstMetMs: { a: n }, ownerKills });
+    `;
+    let last = 0;
+    for (let round = 0; round < 8; round++) {
+      const child = spawn(
+        process.execPath,
+        ['--import', 'tsx', '--input-type=module', '-e', writer, '--', path, join(directory, 'record')],
+        { stdio: ['ignore', 'pipe', 'inherit'], cwd: fileURLToPath(new URL('../..', import.meta.url)) },
+      );
+      const isWriting = await Promise.race([
+        new Promise((resolve) => child.stdout.once('data', () => resolve(true))),
+        new Promise((resolve) => child.once('exit', () => resolve(false))),
+      ]);
+      expect(isWriting).toBe(true);
+      await new Promise<void>((resolve) => {
+        clock.after(5 + round * 7, resolve);
+      });
+      child.kill('SIGKILL');
+      await new Promise((resolve) => child.once('exit', resolve));
+      const { state, findings } = loadState(path, 'boot', clock);
+      expect(findings).toEqual([]);
+      expect(state.ownerKills).toHaveLength(200);
+      last = state.nextDecision;
+    }
+    expect(last).toBeGreaterThan(1);
+  });
+});

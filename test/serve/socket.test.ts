@@ -1,0 +1,178 @@
+import { linkSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createClock } from '../../src/host/clock.ts';
+import { groupIdOf, removeStaleSocket } from '../../src/host/socket-file.ts';
+import { type Asked, askDaemon, watchDaemon } from '../../src/serve/ask.ts';
+import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
+
+const clock = createClock();
+const isRoot = process.getuid?.() === 0;
+let directory: string;
+let path: string;
+let opened: OpenSocket[];
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-socket-'));
+  path = join(directory, 'nodewarden.sock');
+  opened = [];
+});
+afterEach(async () => {
+  for (const socket of opened) await socket.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function serve(answer: () => unknown = () => ({ schema: 1 }), groupId: number | null = null) {
+  const served = await serveSocket({ clock, path, groupId, removeStale: () => removeStaleSocket(path), answer });
+  if (served.known) opened.push(served.value);
+  return served;
+}
+
+/** Everything that comes until the daemon hangs up. */
+function talk(said: string | Buffer): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let heard = '';
+    const socket = connect(path, () => socket.write(said));
+    socket.setEncoding('utf8');
+    socket.on('data', (text: string) => {
+      heard += text;
+    });
+    socket.on('close', () => resolve(heard));
+    // Cut off in the middle of what we said is how garbage ends.
+    socket.on('error', (error) =>
+      'code' in error && ['EPIPE', 'ECONNRESET'].includes(String(error.code)) ? resolve(heard) : reject(error),
+    );
+  });
+}
+
+describe('the socket', () => {
+  it('answers what the status is, to owner and group only', async () => {
+    await serve(() => ({ schema: 1, node: 'a' }));
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({
+      kind: 'answer',
+      answer: { schema: 1, node: 'a' },
+    });
+    expect(statSync(path).mode & 0o777).toBe(0o660);
+    // The umask is as before.
+    writeFileSync(join(directory, 'other'), '', { mode: 0o666 });
+    expect(statSync(join(directory, 'other')).mode & 0o111).toBe(0);
+    expect(statSync(join(directory, 'other')).mode & 0o444).not.toBe(0o440);
+  });
+
+  it.skipIf(!isRoot)('belongs to the group that it is given, without a change after bind [needs root]', async () => {
+    const daemonGroup = groupIdOf('daemon');
+    await serve(undefined, daemonGroup);
+    expect(statSync(path).gid).toBe(daemonGroup);
+    expect(process.getegid?.()).toBe(0);
+  });
+
+  it.each([
+    ['no JSON', 'GET / HTTP/1.1\n'],
+    ['another question', '{"ask":"stop"}\n'],
+    ['a list', '[1]\n'],
+    ['binary', Buffer.from([0, 255, 254, 10])],
+    ['a line of more than 64 KiB', 'x'.repeat(65 * 1024)],
+    ['a line of more than 64 KiB with an end', `${' '.repeat(65 * 1024)}{"ask":"status"}\n`],
+  ])('answers %s with one sentence and hangs up', async (_, said) => {
+    await serve();
+    const heard = await talk(said);
+    expect(heard).toBe('{"error":"a request is one line: {\\"ask\\":\\"status\\"} or {\\"ask\\":\\"watch\\"}"}\n');
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
+  });
+
+  it('hangs up on who asks nothing within 5 s', async () => {
+    await serve();
+    expect(await talk('{"ask":')).toBe('{"error":"no request within 5 s"}\n');
+  });
+
+  it('tells a watcher again each second, until it hangs up', async () => {
+    let n = 0;
+    await serve(() => ({ n: ++n }));
+    const heard: Asked[] = [];
+    await new Promise<void>((resolve) => {
+      const stop = watchDaemon(path, { ask: 'watch' }, clock, (asked) => {
+        if (heard.push(asked) < 3) return;
+        stop();
+        resolve();
+      });
+    });
+    expect(heard.map((asked) => (asked.kind === 'answer' ? asked.answer : asked))).toEqual([
+      { n: 1 },
+      { n: 2 },
+      { n: 3 },
+    ]);
+  });
+
+  it('cuts a watcher who reads nothing, and serves the others meanwhile', async () => {
+    await serve(() => ({ padding: 'x'.repeat(2 * 1024 * 1024) }));
+    const deaf: Socket = connect(path, () => deaf.write('{"ask":"watch"}\n'));
+    deaf.pause();
+    deaf.on('error', () => {});
+    const began = clock.monoMs();
+    const isOpen = await new Promise<boolean>((resolve) => {
+      const look = (): void => {
+        // A destroyed peer shows only when written to.
+        if (deaf.destroyed || deaf.write(' ') === false) resolve(false);
+        else if (clock.monoMs() - began > 20_000) resolve(true);
+        else clock.after(200, look);
+      };
+      deaf.on('close', () => resolve(false));
+      look();
+    });
+    expect(isOpen).toBe(false);
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
+    deaf.destroy();
+  });
+
+  it('refuses the 17th client with a sentence', async () => {
+    await serve();
+    const clients = Array.from({ length: 16 }, () => connect(path));
+    await Promise.all(clients.map((client) => new Promise((resolve) => client.once('connect', resolve))));
+    expect(await talk('{"ask":"status"}\n')).toBe('{"error":"16 clients are connected already: try again later"}\n');
+    for (const client of clients) client.destroy();
+  });
+
+  it('that a dead daemon left is replaced', async () => {
+    const dead = createServer().listen(path);
+    await new Promise((resolve) => dead.once('listening', resolve));
+    // Closing would remove the file: a killed process leaves it. A hard link keeps it here.
+    linkSync(path, `${path}.kept`);
+    await new Promise((resolve) => dead.close(resolve));
+    renameSync(`${path}.kept`, path);
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'not-running', isStale: true });
+    expect((await serve()).known).toBe(true);
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
+  });
+
+  it('of a living daemon is left to it', async () => {
+    await serve();
+    expect(await serve()).toMatchObject({ known: false, detail: 'another nodewarden answers there' });
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
+  });
+
+  it('is not made over a file that is no socket, and not where there is no directory', async () => {
+    writeFileSync(path, 'mine');
+    expect(await serve()).toMatchObject({ known: false, detail: 'a file that is no socket lies there' });
+    rmSync(path);
+    path = join(directory, 'none', 'nodewarden.sock');
+    expect(await serve()).toMatchObject({ known: false });
+  });
+});
+
+describe('asking', () => {
+  it('says that nobody listens where there is no socket', async () => {
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'not-running', isStale: false });
+  });
+
+  it('does not wait for ever, and does not believe what is not JSON', async () => {
+    const server = createServer((socket) => socket.resume().write('hello\n')).listen(path);
+    await new Promise((resolve) => server.once('listening', resolve));
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({
+      kind: 'failed',
+      detail: `${path}: what answers is not nodewarden`,
+    });
+    await new Promise((resolve) => server.close(resolve));
+  });
+});
