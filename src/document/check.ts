@@ -24,14 +24,14 @@ function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path
   const inner = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step));
   const path = [...at, ...inner];
   if (issue.code === 'unrecognized_keys') {
-    const valid = namesOf(schemaAt(root, inner));
-    return issue.keys.map((key) => document.problemAt([...path, key], sayUnknownName(key, valid, 'field'), 'key'));
+    const { what, valid } = namesOf(schemaAt(root, inner));
+    return issue.keys.map((key) => document.problemAt([...path, key], sayUnknownName(key, valid, what), 'key'));
   }
   if (issue.code === 'invalid_key') {
-    const valid = namesOf(schemaAt(root, inner.slice(0, -1)));
+    const { what, valid } = namesOf(schemaAt(root, inner.slice(0, -1)));
     const key = String(inner.at(-1) ?? '');
     const custom = issue.issues.find(({ code }) => code === 'custom');
-    return [document.problemAt(path, custom?.message ?? sayUnknownName(key, valid, 'name'), 'key')];
+    return [document.problemAt(path, custom?.message ?? sayUnknownName(key, valid, what), 'key')];
   }
   const value = valueAt(document.value, path);
   const schema = schemaAt(root, inner);
@@ -147,9 +147,11 @@ function unwrapped(schema: Schema): Schema {
   return isWrapper ? unwrapped(schema._zod.def.innerType) : schema;
 }
 
-function namesOf(schema: Schema | null): readonly string[] {
-  if (schema instanceof z.core.$ZodObject) return Object.keys(schema._zod.def.shape);
-  if (!(schema instanceof z.core.$ZodRecord)) return [];
+/** The valid keys of a mapping, and what they are called; a record's key schema says it as its title. */
+function namesOf(schema: Schema | null): { readonly what: string; readonly valid: readonly string[] } {
+  if (schema instanceof z.core.$ZodObject) return { what: 'field', valid: Object.keys(schema._zod.def.shape) };
+  if (!(schema instanceof z.core.$ZodRecord)) return { what: 'field', valid: [] };
   const key = schema._zod.def.keyType;
-  return key instanceof z.core.$ZodEnum ? Object.values(key._zod.def.entries).map(String) : [];
+  const what = z.globalRegistry.get(key)?.title ?? 'name';
+  return { what, valid: key instanceof z.core.$ZodEnum ? Object.values(key._zod.def.entries).map(String) : [] };
 }

@@ -84,7 +84,10 @@ export function inOrder(problems: readonly Problem[]): readonly Problem[] {
     const place = JSON.stringify(path === '' ? [file, line, column, problem.text] : [file, line, column, path]);
     if (!byPlace.has(place)) byPlace.set(place, problem);
   }
-  const sorted = [...byPlace.values()].sort((a, b) => a.line - b.line || a.column - b.column);
+  const files = [...new Set(problems.map(({ file }) => file))];
+  const sorted = [...byPlace.values()].sort(
+    (a, b) => files.indexOf(a.file) - files.indexOf(b.file) || a.line - b.line || a.column - b.column,
+  );
   const last = sorted[MAX_PROBLEMS - 1];
   if (sorted.length <= MAX_PROBLEMS || last === undefined) return sorted;
   const more = `and ${sorted.length - MAX_PROBLEMS + 1} more problems`;

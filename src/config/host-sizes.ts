@@ -1,0 +1,29 @@
+import { valueOrNull } from '../core/reading.ts';
+import { openProcfs } from '../host/procfs.ts';
+import { openFileSystem } from '../host/statfs.ts';
+import type { Clock } from '../ports.ts';
+import type { Effective, HostSizes } from './effective.ts';
+
+/** What /proc says at once. File systems can hang, so they are not known here: see `withDisks`. */
+export function readHostSizes(): HostSizes {
+  const procfs = openProcfs();
+  const sizes = {
+    memoryBytes: valueOrNull(procfs.memTotalBytes()),
+    pids: valueOrNull(procfs.pidLimit()),
+    nodefs: null,
+    imagefs: null,
+  };
+  procfs.close();
+  return sizes;
+}
+
+/** The same with the file systems of a configuration; one that does not answer stays unknown. */
+export async function withDisks(sizes: HostSizes, effective: Effective, clock: Clock): Promise<HostSizes> {
+  const sizeOf = async (path: string | null): Promise<HostSizes['nodefs']> => {
+    if (path === null) return null;
+    const sample = valueOrNull(await openFileSystem(path, clock).sample());
+    return sample === null ? null : { bytes: sample.bytesCapacity, inodes: sample.inodes };
+  };
+  const [nodefs, imagefs] = await Promise.all([sizeOf(effective.nodefsPath), sizeOf(effective.imagefsPath)]);
+  return { ...sizes, nodefs, imagefs };
+}

@@ -1,0 +1,197 @@
+import { check } from '../document/check.ts';
+import { type Dialect, inOrder, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
+import type { Problem } from '../document/problem.ts';
+import { distrust, readText } from '../host/files.ts';
+import type { Effective, HostSizes } from './effective.ts';
+import { readEviction } from './eviction.ts';
+import { createFields, entryOf, type Fields, type Source } from './field.ts';
+import { readHostSizes } from './host-sizes.ts';
+import { effectiveOf } from './resolve.ts';
+import {
+  KUBELET_API_VERSION,
+  KUBELET_FIELDS,
+  type KubeletValues,
+  kubeletSchema,
+  NODEWARDEN_API_VERSION,
+  type NodewardenValues,
+  nodewardenSchema,
+} from './schema.ts';
+import { sectionProblems } from './section-rules.ts';
+import { negativePeriodProblems, readShutdown, shutdownProblems } from './shutdown.ts';
+import { warnings } from './warnings.ts';
+
+export const DEFAULT_CONFIG_FILE = '/etc/nodewarden/config.yaml';
+
+export type LoadedConfig = {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+  /** null where there are problems. */
+  readonly effective: Effective | null;
+};
+type Kind = Effective['kind'];
+
+/**
+ * The configuration of a file, with every mistake in it. null = the file at its usual path, or all defaults where there
+ * is none; a named file must exist. `sizes` is what warnings and margins may know about the host.
+ */
+export function loadConfig(path: string | null, sizes: HostSizes = readHostSizes()): LoadedConfig {
+  const file = path ?? DEFAULT_CONFIG_FILE;
+  const text = readConfigFile(file);
+  if (typeof text === 'string') return configOf(text, file, sizes);
+  return text === null && path === null ? defaultConfig(sizes) : failed([missing(file, text)]);
+}
+
+/** The configuration of a text; `file` names it in problems and origins. An imported KubeletConfiguration is read. */
+export function configOf(text: string, file: string, sizes: HostSizes): LoadedConfig {
+  const own = readSource(text, file, ['NodewardenConfiguration', 'KubeletConfiguration'], 'file');
+  if (own.source === null || own.kind === null) return failed(own.problems);
+  if (own.kind === 'KubeletConfiguration') return withKubeletKind(own.source, own.problems, file, sizes);
+  const checked = check(nodewardenSchema, withoutEmptyFields(own.source.document));
+  const problems = [...own.problems, ...checked.problems];
+  const imported = readImported(own.source.document, problems);
+  const fields = createFields(own.source, imported?.source ?? null);
+  const rest = rulesOf(fields);
+  problems.push(...rest.problems, ...sectionProblems(fields));
+  if (problems.length > 0 || checked.value === null) return failed(problems);
+  const good = { ...rest, file, kind: own.kind, fields, own: checked.value, imported: imported?.values ?? null };
+  return loaded({ ...good, ignoredFields: ignoredOf(imported?.source ?? null) }, sizes);
+}
+
+function withKubeletKind(source: Source, form: readonly Problem[], file: string, sizes: HostSizes): LoadedConfig {
+  const checked = check(kubeletSchema, withoutEmptyFields(source.document));
+  const fields = createFields(source, null);
+  const rest = rulesOf(fields);
+  const problems = [...form, ...checked.problems, ...rest.problems];
+  if (problems.length > 0 || checked.value === null) return failed(problems);
+  const own: NodewardenValues = { ...ownDefaults(), ...checked.value, ...OWN_KIND };
+  const ignoredFields = ignoredOf(source);
+  return loaded({ ...rest, file, kind: 'KubeletConfiguration', fields, own, imported: null, ignoredFields }, sizes);
+}
+
+const OWN_KIND = { apiVersion: NODEWARDEN_API_VERSION, kind: 'NodewardenConfiguration' } as const;
+
+function defaultConfig(sizes: HostSizes): LoadedConfig {
+  const document: YamlDocument = {
+    file: '(defaults)',
+    value: OWN_KIND,
+    problemAt: (_, text) => ({ file: '(defaults)', line: 1, column: 1, path: '', text }),
+  };
+  const fields = createFields({ document, kind: 'file' }, null);
+  const kind = 'NodewardenConfiguration';
+  const own = ownDefaults();
+  return loaded({ ...rulesOf(fields), file: null, kind, fields, own, imported: null, ignoredFields: [] }, sizes);
+}
+
+function ownDefaults(): NodewardenValues {
+  return nodewardenSchema.parse(OWN_KIND);
+}
+
+type Rules = {
+  readonly eviction: ReturnType<typeof readEviction>;
+  readonly shutdown: ReturnType<typeof readShutdown>;
+  readonly problems: readonly Problem[];
+};
+
+/** The rules of the kubelet's fields that a schema cannot express. */
+function rulesOf(fields: Fields): Rules {
+  const eviction = readEviction(fields);
+  const shutdown = readShutdown(fields);
+  const problems = [
+    ...eviction.problems,
+    ...shutdownProblems(shutdown, fields),
+    ...negativePeriodProblems(shutdown, fields),
+  ];
+  return { eviction, shutdown, problems };
+}
+
+type Imported = { readonly source: Source; readonly values: KubeletValues | null };
+
+function loaded(checked: Parameters<typeof effectiveOf>[0], sizes: HostSizes): LoadedConfig {
+  const effective = effectiveOf(checked, sizes);
+  // Below a cgroup of its own the node may be smaller than the machine (product.md section 4).
+  const isBounded = effective.mode === 'standalone' && effective.cgroupRoot !== '/';
+  const known = isBounded ? { ...sizes, memoryBytes: null, pids: null } : sizes;
+  return { problems: [], warnings: warnings(effective, known), effective };
+}
+
+function failed(problems: readonly Problem[]): LoadedConfig {
+  return { problems: inOrder(problems), warnings: [], effective: null };
+}
+
+function ignoredOf(source: Source | null): readonly string[] {
+  const known = ['apiVersion', 'kind', ...KUBELET_FIELDS];
+  return Object.keys(source?.document.value ?? {}).filter((name) => !known.includes(name));
+}
+
+/** The KubeletConfiguration that `kubeletConfig` names; what is wrong with it is added to the problems. */
+function readImported(own: YamlDocument, problems: Problem[]): Imported | null {
+  const path = entryOf(own.value, 'kubeletConfig');
+  if (typeof path !== 'string' || !path.startsWith('/')) return null;
+  const text = readConfigFile(path);
+  if (typeof text !== 'string') {
+    problems.push(own.problemAt(['kubeletConfig'], text === null ? `${path} does not exist` : text.text));
+    return null;
+  }
+  const read = readSource(text, path, ['KubeletConfiguration'], 'kubelet');
+  problems.push(...read.problems);
+  if (read.source === null) return null;
+  const checked = check(kubeletSchema, withoutEmptyFields(read.source.document));
+  problems.push(...checked.problems);
+  return { source: read.source, values: checked.value };
+}
+
+type ReadSource = { readonly kind: Kind | null; readonly source: Source | null; readonly problems: readonly Problem[] };
+
+/** One document of one of the kinds. The kubelet's kind is read as the kubelet reads it. */
+function readSource(text: string, file: string, kinds: readonly Kind[], from: Source['kind']): ReadSource {
+  const parse = (dialect: Dialect) => parseDocuments(text, file, dialect);
+  const first = parse('ours');
+  const kind = kinds.find((valid) => valid === entryOf(first.documents[0]?.value, 'kind')) ?? null;
+  const { documents, problems } = kind === 'KubeletConfiguration' ? parse('kubelet') : first;
+  const [document, second] = documents;
+  const more = second === undefined ? [] : [second.problemAt([], 'a second document; only one is read')];
+  if (document === undefined) {
+    const nothing = { file, line: 1, column: 1, path: '', text: `empty; it needs ${sayHead(kinds)}` };
+    return { kind: null, source: null, problems: problems.length > 0 ? problems : [nothing] };
+  }
+  if (kind === null) {
+    const isMap = typeof document.value === 'object' && document.value !== null && !Array.isArray(document.value);
+    const given = entryOf(document.value, 'kind');
+    const wrong = isMap
+      ? document.problemAt(
+          ['kind'],
+          given === undefined ? `missing; it needs ${sayHead(kinds)}` : `must be ${kinds.join(' or ')}`,
+        )
+      : document.problemAt([], `expected a mapping; it needs ${sayHead(kinds)}`);
+    return { kind: null, source: null, problems: [...problems, wrong] };
+  }
+  return { kind, source: { document, kind: from }, problems: [...problems, ...more] };
+}
+
+function sayHead(kinds: readonly Kind[]): string {
+  const heads = kinds.map((kind) => {
+    const version = kind === 'KubeletConfiguration' ? KUBELET_API_VERSION : NODEWARDEN_API_VERSION;
+    return `apiVersion: ${version} with kind: ${kind}`;
+  });
+  return heads.join(', or ');
+}
+
+/** An empty field is as an absent one, as in the kubelet; so a section may have all its lines commented out. */
+function withoutEmptyFields(document: YamlDocument): YamlDocument {
+  const kept = Object.entries(document.value ?? {}).filter(([, value]) => value !== null);
+  return { ...document, value: Object.fromEntries(kept) };
+}
+
+/** The text; null where there is no such file; a problem where it must not or cannot be read. */
+function readConfigFile(file: string): string | Problem | null {
+  const refused = distrust(file);
+  if (refused !== null) return { file, line: 1, column: 1, path: '', text: `refused: ${refused}` };
+  const text = readText(file, MAX_DOCUMENT_BYTES);
+  if (text.known) return text.value;
+  return text.why === 'absent' ? null : { file, line: 1, column: 1, path: '', text: `cannot be read: ${text.detail}` };
+}
+
+function missing(file: string, problem: Problem | null): Problem {
+  const text = 'does not exist; name another file, or leave --config away to run with the defaults';
+  return problem ?? { file, line: 1, column: 1, path: '', text };
+}

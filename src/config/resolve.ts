@@ -1,0 +1,139 @@
+import { parseDuration } from '../core/duration.ts';
+import { parseQuantity, type Quantity } from '../core/quantity.ts';
+import { isSignal } from '../core/signal.ts';
+import type { Effective, HostSizes, HttpAddress, KubernetesSettings, Reserved } from './effective.ts';
+import type { Eviction } from './eviction.ts';
+import type { Fields } from './field.ts';
+import { withMargin } from './margin.ts';
+import type { KubeletValues, NodewardenValues } from './schema.ts';
+import { parseListen } from './section-rules.ts';
+import { settingsOf } from './setting.ts';
+import { phasesOf, type ShutdownPeriods } from './shutdown.ts';
+
+/** What was checked and found good, to be put together. */
+export type Checked = {
+  readonly file: string | null;
+  readonly kind: Effective['kind'];
+  readonly fields: Fields;
+  /** The agent's own values with their defaults; a KubeletConfiguration has only the kubelet's. */
+  readonly own: NodewardenValues;
+  readonly imported: KubeletValues | null;
+  readonly eviction: Eviction;
+  readonly shutdown: ShutdownPeriods;
+  readonly ignoredFields: readonly string[];
+};
+
+type SharedField = keyof KubeletValues & keyof NodewardenValues;
+
+/** Everything with its value. Texts were checked before, so one that does not parse is a broken invariant. */
+export function effectiveOf(checked: Checked, sizes: HostSizes | null): Effective {
+  const { file, kind, fields, own, imported, shutdown } = checked;
+  const shared = <K extends SharedField>(name: K): (NodewardenValues | KubeletValues)[K] => {
+    const isImported = imported !== null && fields.get(name)?.source.kind !== 'file';
+    return isImported ? imported[name] : own[name];
+  };
+  const mode = kind === 'KubeletConfiguration' ? 'kubelet' : own.mode;
+  const values = {
+    file,
+    kind,
+    kubeletConfig: own.kubeletConfig ?? null,
+    ignoredFields: checked.ignoredFields,
+    mode,
+    dryRun: own.dryRun,
+    podManifests: own.podManifests,
+    ...evictionOf(checked, sizes, shared('imageGCHighThresholdPercent')),
+    mergeDefaultEvictionSettings: shared('mergeDefaultEvictionSettings'),
+    // 0 stands for the default, as in the kubelet's file (kubelet-eviction.md 2.1).
+    pressureTransitionMs: msOf(shared('evictionPressureTransitionPeriod')) || 300_000,
+    maxPodGraceSeconds: shared('evictionMaxPodGracePeriod'),
+    localStorageCapacityIsolation: shared('localStorageCapacityIsolation'),
+    imageMinimumGCAgeMs: msOf(shared('imageMinimumGCAge')) || 120_000,
+    imageGCHighThresholdPercent: shared('imageGCHighThresholdPercent'),
+    enforceNodeAllocatable: shared('enforceNodeAllocatable'),
+    systemReserved: reservedOf(shared('systemReserved')),
+    kubeReserved: reservedOf(shared('kubeReserved')),
+    cgroupRoot: shared('cgroupRoot') || '/',
+    cgroupDriver: shared('cgroupDriver'),
+    cgroupsPerQOS: shared('cgroupsPerQOS'),
+    podLogsDir: shared('podLogsDir'),
+    containerRuntimeEndpoint: shared('containerRuntimeEndpoint'),
+    shutdown: {
+      ...shutdown,
+      phases: phasesOf(shutdown),
+      carryOver: own.shutdownCarryOver,
+      cancelPolicy: own.shutdownCancelPolicy,
+      secondTier: own.shutdownSecondTier,
+    },
+    ...ownSectionsOf(own, mode),
+  } as const satisfies Omit<Effective, 'settings'>;
+  return { ...values, settings: settingsOf(values, own, shared, checked) };
+}
+
+/** In mode kubelet every hard threshold that is the kubelet's, from its file or its defaults, gets the margin. */
+function evictionOf(
+  { kind, imported, eviction, fields }: Checked,
+  sizes: HostSizes | null,
+  imageGcHighPercent: number,
+): Pick<Effective, 'thresholds' | 'minReclaims'> {
+  const isOwn =
+    imported === null ? kind !== 'KubeletConfiguration' : fields.get('evictionHard')?.source.kind === 'file';
+  const thresholds =
+    isOwn || sizes === null
+      ? eviction.thresholds
+      : eviction.thresholds.map((threshold) => withMargin(threshold, imageGcHighPercent, sizes));
+  return { thresholds, minReclaims: eviction.minReclaims };
+}
+
+function ownSectionsOf(own: NodewardenValues, mode: Effective['mode']) {
+  const { monitoringInterval, guard, preKill } = own;
+  return {
+    nodefsPath: own.nodefs.path ?? (mode === 'kubelet' ? '/var/lib/kubelet' : '/var'),
+    imagefsPath: own.imagefs.path ?? null,
+    containerfsPath: own.containerfs.path ?? null,
+    memoryAvailable: own.memoryAvailable,
+    monitoringInterval: {
+      minMs: msOf(monitoringInterval.min),
+      maxMs: msOf(monitoringInterval.max),
+      cpuShare: Number(monitoringInterval.cpu.replace('%', '')) / 100,
+    },
+    reclaimCommands: own.reclaimCommands.flatMap(({ signal, command, timeout }) =>
+      isSignal(signal) ? [{ signal, command, timeoutMs: msOf(timeout) }] : [],
+    ),
+    preKill: preKill === undefined ? null : { command: preKill.command, timeoutMs: msOf(preKill.timeout) },
+    guard: guard.sameOwnerKills === 0 ? null : { sameOwnerKills: guard.sameOwnerKills, windowMs: msOf(guard.window) },
+    http: httpOf(own.http),
+    socket: own.socket,
+    stateDirectory: own.stateDirectory,
+    runtimeDirectory: own.runtimeDirectory,
+    logLevel: own.log.level,
+    kubernetes: kubernetesOf(own.kubernetes),
+  } as const;
+}
+
+function httpOf(http: NodewardenValues['http']): HttpAddress | null {
+  const listen = http === undefined ? null : parseListen(http.listen);
+  if (http === undefined || listen === null) return null;
+  return { ...listen, allowRemote: http.allowRemote, hosts: http.hosts };
+}
+
+function kubernetesOf(kubernetes: NodewardenValues['kubernetes']): KubernetesSettings | null {
+  return kubernetes === undefined ? null : { ...kubernetes, nodeName: kubernetes.nodeName ?? null };
+}
+
+function reservedOf(texts: { readonly [resource: string]: string | undefined }): Reserved {
+  return Object.fromEntries(
+    Object.entries(texts).flatMap(([resource, text]) => (text === undefined ? [] : [[resource, quantityOf(text)]])),
+  );
+}
+
+function quantityOf(text: string): Quantity {
+  const parsed = parseQuantity(text);
+  if (!parsed.ok) throw new Error(`a checked quantity does not parse: ${text}: ${parsed.text}`);
+  return parsed.quantity;
+}
+
+function msOf(text: string): number {
+  const parsed = parseDuration(text);
+  if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);
+  return parsed.duration.ms;
+}

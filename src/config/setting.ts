@@ -1,0 +1,91 @@
+import { sayQuantity } from '../core/quantity.ts';
+import type { ThresholdValue } from '../core/threshold.ts';
+import { type Path, sayPath } from '../document/problem.ts';
+import type { Effective, Origin, Setting } from './effective.ts';
+import type { Eviction } from './eviction.ts';
+import type { Fields } from './field.ts';
+import { KUBELET_FIELDS, type KubeletValues, type NodewardenValues, OWN_FIELDS } from './schema.ts';
+
+type SharedField = keyof KubeletValues & keyof NodewardenValues;
+type Shared = (name: SharedField) => unknown;
+
+/** Every field as it would be written, with its origin: own fields first, then the kubelet's, sections leaf by leaf. */
+export function settingsOf(
+  effective: Omit<Effective, 'settings'>,
+  own: NodewardenValues,
+  shared: Shared,
+  { fields, eviction: { off } }: { readonly fields: Fields; readonly eviction: Eviction },
+): readonly Setting[] {
+  const settings: Setting[] = [];
+  const put = (path: Path, value: unknown, origin: Origin = fields.originOf(path)) => {
+    settings.push({ path: sayPath(path), value, origin });
+  };
+  const putLeaves = (path: Path, value: unknown): void => {
+    const isSection = typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (!isSection || Object.keys(value).length === 0) put(path, value ?? null);
+    else for (const [key, leaf] of Object.entries(value)) putLeaves([...path, key], leaf);
+  };
+  for (const name of OWN_FIELDS) {
+    if (name === 'mode') {
+      const origin = effective.kind === 'KubeletConfiguration' ? kindOrigin(effective.file) : fields.originOf(['mode']);
+      put(['mode'], effective.mode, origin);
+    } else if (name === 'nodefs') {
+      put(['nodefs', 'path'], effective.nodefsPath);
+    } else if (name === 'imagefs' || name === 'containerfs') {
+      put([name, 'path'], own[name].path ?? null);
+    } else putLeaves([name], Reflect.get(own, name));
+  }
+  for (const name of KUBELET_FIELDS) {
+    if (name === 'evictionHard') {
+      const hard = effective.thresholds.filter(({ field }) => field === 'evictionHard');
+      for (const { signal, value, origin } of hard) put([name, signal], sayValue(value), origin);
+      for (const { signal, text, origin } of off) put([name, signal], text, origin);
+      if (hard.length === 0 && off.length === 0) put([name], {});
+    } else if (isShared(name)) putLeaves([name], shared(name));
+  }
+  return settings;
+}
+
+function isShared(name: string): name is SharedField {
+  return KUBELET_FIELDS.includes(name);
+}
+
+/** The kind itself says the mode, on the file's first lines. */
+function kindOrigin(file: string | null): Origin {
+  return file === null ? { kind: 'default' } : { kind: 'file', file, line: 1 };
+}
+
+/** Where the first setting at or below a path is set; undefined where no file sets it. */
+export function originOf({ settings }: Pick<Effective, 'settings'>, path: string): Origin | undefined {
+  const isBelow = (said: string) => said === path || said.startsWith(`${path}.`) || said.startsWith(`${path}[`);
+  return settings.find((setting) => isBelow(setting.path) && setting.origin.kind !== 'default')?.origin;
+}
+
+/** `config.yaml:12: `, or nothing where no file says it. */
+export function sayPlace(origin: Origin | undefined): string {
+  return origin !== undefined && 'line' in origin ? `${origin.file}:${origin.line}: ` : '';
+}
+
+/** A threshold as it would be written: the percentage with as few digits as give the same 32-bit fraction. */
+export function sayValue(value: ThresholdValue): string {
+  if (value.kind === 'quantity') return value.amount.text ?? sayQuantity(value.amount);
+  const percent = value.fraction * 100;
+  for (let digits = 1; digits < 17; digits++) {
+    const text = percent.toPrecision(digits);
+    if (Math.fround(Math.fround(Number(text)) / 100) === value.fraction) return `${Number(text)}%`;
+  }
+  return `${percent}%`;
+}
+
+/** `default`, `config.yaml:12`, `kubelet.yaml:8`, `kubelet + margin 205Mi`. */
+export function sayOrigin(origin: Origin): string {
+  switch (origin.kind) {
+    case 'default':
+      return 'default';
+    case 'file':
+    case 'kubelet':
+      return `${origin.file}:${origin.line}`;
+    case 'kubelet-and-margin':
+      return `kubelet + margin (${origin.file}, ${sayQuantity(origin.margin)} more)`;
+  }
+}

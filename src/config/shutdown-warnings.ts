@@ -1,0 +1,46 @@
+import type { Effective } from './effective.ts';
+import { originOf, sayPlace } from './setting.ts';
+
+/** kubelet-shutdown.md 1.6, what concerns the periods alone: what logind grants is known only while running. */
+export function shutdownWarnings(effective: Effective): readonly string[] {
+  const { totalMs, criticalMs, byPodPriority } = effective.shutdown;
+  const list = 'shutdownGracePeriodByPodPriority';
+  const said: string[] = [];
+  const warn = (field: string, text: string) => said.push(`${sayPlace(originOf(effective, field))}${field}: ${text}`);
+  if (byPodPriority.length > 0) {
+    const priorities = byPodPriority.map(({ priority }) => priority);
+    for (const twice of new Set(priorities.filter((priority, index) => priorities.indexOf(priority) < index))) {
+      warn(
+        list,
+        `priority ${twice} is written twice; pods of exactly that priority fall into the first, higher ones into the last`,
+      );
+    }
+    for (const { priority, graceSeconds } of byPodPriority) {
+      if (graceSeconds === 0) warn(list, `pods from priority ${priority} get 0 s: they are not waited for`);
+    }
+    const lowest = Math.min(...priorities);
+    if (lowest > 0) warn(list, `the lowest priority is ${lowest}; pods below it stop in that phase too`);
+    return said;
+  }
+  if (totalMs <= 0) return [];
+  const cut = [
+    { field: 'shutdownGracePeriod', ms: totalMs - criticalMs },
+    { field: 'shutdownGracePeriodCriticalPods', ms: criticalMs },
+  ].filter(({ ms }) => ms % 1000 !== 0);
+  for (const { field, ms } of cut) {
+    warn(field, `phases last whole seconds, so ${ms / 1000} s become ${Math.floor(ms / 1000)} s`);
+  }
+  if (criticalMs === 0) {
+    const part = Math.max(1, Math.floor(totalMs / 3000));
+    warn(
+      'shutdownGracePeriod',
+      `critical pods get 0 s of it and are not waited for; add shutdownGracePeriodCriticalPods: ${part}s`,
+    );
+  } else if (criticalMs === totalMs) {
+    warn('shutdownGracePeriodCriticalPods', 'it is all of shutdownGracePeriod, so ordinary pods get 0 s');
+  }
+  if (originOf(effective, list) !== undefined) {
+    warn(list, 'the empty list is without effect; shutdownGracePeriod counts');
+  }
+  return said;
+}

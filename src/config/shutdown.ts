@@ -1,0 +1,76 @@
+import type { ShutdownPhase } from '../core/core-config.ts';
+import { parseDuration } from '../core/duration.ts';
+import type { Problem } from '../document/problem.ts';
+import { entryOf, type Fields } from './field.ts';
+
+export type Period = { readonly priority: number; readonly graceSeconds: number };
+export type ShutdownPeriods = {
+  readonly totalMs: number;
+  readonly criticalMs: number;
+  readonly byPodPriority: readonly Period[];
+};
+
+const TOTAL = 'shutdownGracePeriod';
+const CRITICAL = 'shutdownGracePeriodCriticalPods';
+const LIST = 'shutdownGracePeriodByPodPriority';
+/** kubelet-shutdown.md 1.3: where critical pods begin. */
+const CRITICAL_PRIORITY = 2_000_000_000;
+
+/** Values that the schema has told about count as absent here, so that the other rules are still checked. */
+export function readShutdown(fields: Fields): ShutdownPeriods {
+  const list = fields.get(LIST)?.value;
+  const numberAt = (entry: unknown, key: string): number => {
+    const value = entryOf(entry, key);
+    return typeof value === 'number' ? value : 0;
+  };
+  return {
+    totalMs: durationMs(fields, TOTAL),
+    criticalMs: durationMs(fields, CRITICAL),
+    byPodPriority: (Array.isArray(list) ? list : []).map((entry: unknown) => ({
+      priority: numberAt(entry, 'priority'),
+      graceSeconds: numberAt(entry, 'shutdownGracePeriodSeconds'),
+    })),
+  };
+}
+
+function durationMs(fields: Fields, name: string): number {
+  const value = fields.get(name)?.value;
+  const parsed = typeof value === 'string' ? parseDuration(value) : null;
+  return parsed?.ok ? parsed.duration.ms : 0;
+}
+
+/** kubelet-shutdown.md 1.5: what the kubelet refuses. */
+export function shutdownProblems(periods: ShutdownPeriods, fields: Fields): readonly Problem[] {
+  const { totalMs, criticalMs, byPodPriority } = periods;
+  const problems: Problem[] = [];
+  const refuse = (name: string, text: string) => problems.push(fields.problemAt([name], text));
+  if (criticalMs > totalMs) refuse(CRITICAL, `must not be more than ${TOTAL}`);
+  if (totalMs < 0 || (totalMs > 0 && totalMs < 1000)) refuse(TOTAL, 'must be 0s or at least 1s; for example "30s"');
+  if (criticalMs < 0 || (criticalMs > 0 && criticalMs < 1000)) {
+    refuse(CRITICAL, 'must be 0s or at least 1s; for example "10s"');
+  }
+  if (byPodPriority.length > 0 && (totalMs > 0 || criticalMs > 0)) {
+    refuse(LIST, `cannot be set together with ${TOTAL} or ${CRITICAL}; remove one of them`);
+  }
+  return problems;
+}
+
+/** kubelet-shutdown.md 1.6: the kubelet takes them, and such a phase ends before it begins; refused here. */
+export function negativePeriodProblems({ byPodPriority }: ShutdownPeriods, fields: Fields): readonly Problem[] {
+  return byPodPriority.flatMap(({ graceSeconds }, index) =>
+    graceSeconds < 0
+      ? [fields.problemAt([LIST, index, 'shutdownGracePeriodSeconds'], `must not be negative, it is ${graceSeconds}`)]
+      : [],
+  );
+}
+
+/** kubelet-shutdown.md 1.2 to 1.4: ascending by priority, equal ones in the order written; empty = off. */
+export function phasesOf({ totalMs, criticalMs, byPodPriority }: ShutdownPeriods): readonly ShutdownPhase[] {
+  const phase = ({ priority, graceSeconds }: Period): ShutdownPhase => ({ fromPriority: priority, graceSeconds });
+  if (byPodPriority.length > 0) return byPodPriority.map(phase).sort((a, b) => a.fromPriority - b.fromPriority);
+  if (totalMs <= 0) return [];
+  return [
+    { fromPriority: 0, graceSeconds: Math.floor((totalMs - criticalMs) / 1000) },
+    { fromPriority: CRITICAL_PRIORITY, graceSeconds: Math.floor(criticalMs / 1000) },
+  ];
+}

@@ -1,0 +1,198 @@
+import { sayDuration } from '../core/duration.ts';
+import { addQuantity, bytesUp, compareQuantity, type Quantity, quantityOfBytes, sayBytes } from '../core/quantity.ts';
+import { SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import { resolve, type ThresholdValue } from '../core/threshold.ts';
+import type { ConfiguredThreshold, Effective, HostSizes } from './effective.ts';
+import { DEFAULT_HARD } from './eviction.ts';
+import { capacityOf } from './margin.ts';
+import { originOf, sayPlace, sayValue } from './setting.ts';
+import { shutdownWarnings } from './shutdown-warnings.ts';
+
+export const UNKNOWN_SIZES: HostSizes = { memoryBytes: null, pids: null, nodefs: null, imagefs: null };
+
+/** What is valid but hardly meant (product.md section 3), each with where it stands and what to do. */
+export function warnings(effective: Effective, sizes: HostSizes): readonly string[] {
+  return [
+    ...vanishedDefaults(effective),
+    ...softWarnings(effective, sizes),
+    ...valueWarnings(effective, sizes),
+    ...withoutEffect(effective),
+    ...pidWarning(effective, sizes),
+    ...minReclaimWarnings(effective, sizes),
+    ...reservedWarnings(effective, sizes),
+    ...conditionWarning(effective),
+    ...shutdownWarnings(effective),
+  ];
+}
+
+function hasThreshold({ thresholds }: Effective, signal: Signal): boolean {
+  return thresholds.some((threshold) => threshold.signal === signal);
+}
+
+/** kubelet-eviction.md 3.2. A signal that was written and switched off with 0% is meant. */
+function vanishedDefaults(effective: Effective): readonly string[] {
+  const origin = originOf(effective, 'evictionHard');
+  if (effective.thresholds.length === 0) {
+    return [`${sayPlace(origin)}evictionHard: no threshold is left, so nothing is ever evicted for pressure`];
+  }
+  if (origin === undefined || effective.mergeDefaultEvictionSettings) return [];
+  const gone = Object.entries(DEFAULT_HARD).filter(
+    ([signal]) => originOf(effective, `evictionHard["${signal}"]`) === undefined && isApplicable(effective, signal),
+  );
+  if (gone.length === 0) return [];
+  const lines = gone.map(([signal, text]) => `${signal}: "${text}"`).join(', ');
+  return [
+    `${sayPlace(origin)}evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or to evictionHard what is missing: ${lines}`,
+  ];
+}
+
+/** In standalone there is no imagefs unless a path is named. */
+function isApplicable({ mode, imagefsPath }: Effective, signal: string): boolean {
+  return mode === 'kubelet' || imagefsPath !== null || !signal.startsWith('imagefs.');
+}
+
+function softWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+  const soft = effective.thresholds.filter(({ graceMs }) => graceMs > 0);
+  const said = soft.flatMap((threshold) => {
+    const { signal, value, origin } = threshold;
+    const hard = effective.thresholds.find((other) => other.signal === signal && other.graceMs === 0);
+    if (hard === undefined || !isAtMost(value, hard.value, capacityOf(signal, sizes))) return [];
+    return [
+      `${sayPlace(origin)}evictionSoft: ${signal} ${sayValue(value)} is without effect: it is not above the hard threshold ${sayValue(hard.value)}, which always acts first`,
+    ];
+  });
+  const isUngraced = soft.length > 0 && effective.maxPodGraceSeconds <= 0;
+  if (!isUngraced) return said;
+  return [
+    ...said,
+    `${sayPlace(soft[0]?.origin)}evictionSoft: evictionMaxPodGracePeriod is ${effective.maxPodGraceSeconds}, so pods evicted by a soft threshold get no grace at all (SIGKILL 2 s after SIGTERM); set it, for example to 60`,
+  ];
+}
+
+/** Two percentages, or two amounts, compare without the host; else its capacity decides, and without that nothing is said. */
+function isAtMost(soft: ThresholdValue, hard: ThresholdValue, capacity: number | null): boolean {
+  if (soft.kind === 'fraction' && hard.kind === 'fraction') return soft.fraction <= hard.fraction;
+  if (soft.kind === 'quantity' && hard.kind === 'quantity') return compareQuantity(soft.amount, hard.amount) <= 0;
+  return capacity !== null && compareQuantity(resolve(soft, capacity), resolve(hard, capacity)) <= 0;
+}
+
+/** Thresholds that are never, or always, met (kubelet-eviction.md 2.3.3). */
+function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+  return effective.thresholds.flatMap(({ signal, value, origin, field }) => {
+    const place = `${sayPlace(origin)}${field}: ${signal} ${sayValue(value)}`;
+    if (value.kind === 'fraction' && !(value.fraction > 0))
+      return [`${place} is never met; to switch it off write "0%"`];
+    const capacity = capacityOf(signal, sizes);
+    const isAll =
+      value.kind === 'fraction'
+        ? value.fraction >= 1
+        : capacity !== null && compareQuantity(value.amount, quantityOfBytes(capacity, 'binary')) >= 0;
+    if (!isAll) return [];
+    const all = capacity === null ? 'all there is' : `all that this host has (${sayAmount(signal, capacity)})`;
+    return [`${place} is ${all}: it is met as soon as anything is used`];
+  });
+}
+
+function sayAmount(signal: Signal, amount: number): string {
+  const { unit } = SIGNAL_FACTS[signal];
+  return unit === 'bytes' ? sayBytes(amount) : `${amount} ${unit}`;
+}
+
+function withoutEffect(effective: Effective): readonly string[] {
+  const said: string[] = [];
+  const isSoft = (signal: Signal) =>
+    effective.thresholds.some((threshold) => threshold.signal === signal && threshold.field === 'evictionSoft');
+  for (const signal of SIGNALS) {
+    const grace = originOf(effective, `evictionSoftGracePeriod["${signal}"]`);
+    if (grace !== undefined && !isSoft(signal)) {
+      said.push(
+        `${sayPlace(grace)}evictionSoftGracePeriod: ${signal} is without effect: it has no threshold in evictionSoft`,
+      );
+    }
+    const reclaim = originOf(effective, `evictionMinimumReclaim["${signal}"]`);
+    if (reclaim !== undefined && !hasThreshold(effective, signal)) {
+      said.push(`${sayPlace(reclaim)}evictionMinimumReclaim: ${signal} is without effect: it has no threshold`);
+    }
+  }
+  const reclaimed = effective.reclaimCommands.filter(({ signal }) => !hasThreshold(effective, signal));
+  for (const { signal } of reclaimed) {
+    said.push(
+      `${sayPlace(originOf(effective, 'reclaimCommands'))}reclaimCommands: ${signal} has no threshold, so its command never runs`,
+    );
+  }
+  if (effective.mode === 'standalone' && effective.kubernetes !== null) {
+    said.push(`${sayPlace(originOf(effective, 'kubernetes'))}kubernetes: without effect in mode standalone`);
+  }
+  return [...said, ...effective.thresholds.flatMap((threshold) => inapplicable(effective, threshold))];
+}
+
+function inapplicable(effective: Effective, { signal, origin, field }: ConfiguredThreshold): readonly string[] {
+  if (origin.kind === 'default') return [];
+  const place = `${sayPlace(origin)}${field}: ${signal} is without effect`;
+  if (signal.startsWith('containerfs.')) {
+    return [`${place}: thresholds of containerfs are always copied from nodefs or imagefs`];
+  }
+  if (effective.mode === 'kubelet') return [];
+  if (signal.startsWith('imagefs.') && effective.imagefsPath === null) return [`${place}: imagefs.path is not set`];
+  if (signal === 'allocatableMemory.available') return [`${place} in mode standalone: there is no cgroup of all pods`];
+  return [];
+}
+
+function pidWarning(effective: Effective, sizes: HostSizes): readonly string[] {
+  if (hasThreshold(effective, 'pid.available') || effective.thresholds.length === 0) return [];
+  const percent = 10;
+  const here =
+    sizes.pids === null
+      ? ''
+      : ` (on this host ${bytesUp(quantityOfBytes((sizes.pids * percent) / 100, 'decimal'))} of ${sizes.pids})`;
+  return [
+    `evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "${percent}%"${here} and keep the other lines`,
+  ];
+}
+
+function minReclaimWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+  return effective.thresholds.flatMap(({ signal, field, value, minReclaim }) => {
+    const capacity = capacityOf(signal, sizes);
+    if (minReclaim === null || capacity === null) return [];
+    const target = addQuantity(resolve(value, capacity), resolve(minReclaim, capacity));
+    if (compareQuantity(target, quantityOfBytes(capacity, 'binary')) <= 0) return [];
+    const origin = originOf(effective, `evictionMinimumReclaim["${signal}"]`);
+    return [
+      `${sayPlace(origin)}evictionMinimumReclaim: ${signal} ${sayValue(minReclaim)} above its ${field} threshold is more than this host has (${sayAmount(signal, capacity)}): once met it stays met and pod after pod goes`,
+    ];
+  });
+}
+
+/** kubelet-eviction.md 3.3: the kubelet does not start with it. */
+function reservedWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+  const rules = [
+    { resource: 'memory', signal: 'memory.available' },
+    { resource: 'ephemeral-storage', signal: 'nodefs.available' },
+  ] as const;
+  return rules.flatMap(({ resource, signal }) => {
+    const capacity = capacityOf(signal, sizes);
+    const reserved = [effective.systemReserved[resource], effective.kubeReserved[resource]];
+    if (capacity === null || reserved.every((amount) => amount === undefined)) return [];
+    const hard = effective.thresholds.find((threshold) => threshold.signal === signal && threshold.graceMs === 0);
+    const parts: readonly (Quantity | undefined)[] = [...reserved, hard && resolve(hard.value, capacity)];
+    const sum = parts.reduce<Quantity>(
+      (total, part) => (part === undefined ? total : addQuantity(total, part)),
+      NOTHING,
+    );
+    if (compareQuantity(sum, quantityOfBytes(capacity, 'binary')) <= 0) return [];
+    return [
+      `systemReserved, kubeReserved and the hard threshold of ${signal} together (${sayBytes(bytesUp(sum))}) exceed what this host has (${sayBytes(capacity)}): a kubelet does not start with that`,
+    ];
+  });
+}
+
+const NOTHING: Quantity = quantityOfBytes(0, 'binary');
+
+function conditionWarning(effective: Effective): readonly string[] {
+  const { pressureTransitionMs } = effective;
+  if (pressureTransitionMs > 0) return [];
+  const origin = originOf(effective, 'evictionPressureTransitionPeriod');
+  return [
+    `${sayPlace(origin)}evictionPressureTransitionPeriod: with ${sayDuration(pressureTransitionMs)} no condition is ever reported; write for example "5m"`,
+  ];
+}
