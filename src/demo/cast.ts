@@ -1,4 +1,5 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
+import { type CgroupMemory, oomKillsOf, openMemory, refOf } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import { startWorkload, type Workload } from '../host/workload.ts';
 import type { Clock } from '../ports.ts';
@@ -27,20 +28,26 @@ export type Cast = {
   readonly witness: () => Promise<Witness>;
   readonly close: () => void;
 };
-type Member = { readonly process: Workload; readonly said: { word: string; lines: number } };
+type Member = {
+  readonly process: Workload;
+  readonly said: { word: string; lines: number };
+  /** Null: it lives outside of the node. */
+  readonly memory: CgroupMemory | null;
+};
+
+type MemberName = DemoPodName | 'visitors';
 
 /** A Node.js program starts in 0.1 s, in an emulated machine in 2 s, under load in some more. */
 const START_DEADLINE_MS = 15_000;
 const ANSWER_DEADLINE_MS = 3_000;
 const POLL_MS = 10;
-const NAMES = DEMO_PODS.map(({ name }) => name);
 
 export function openCast(node: DemoNode, clock: Clock): Cast {
-  const members = new Map<DemoPodName | 'visitors', Member>();
+  const members = new Map<MemberName, Member>();
   const socket = `${node.directory}/run/web.sock`;
   const innocents = DEMO_PODS.filter(({ name }) => name !== LEAKER);
 
-  const start = (name: DemoPodName | 'visitors', argv: readonly string[], join: readonly string[]): string | null => {
+  const start = (name: MemberName, argv: readonly string[], join: readonly string[]): string | null => {
     const said = { word: '', lines: 0 };
     const line = (text: string): void => {
       said.word = text;
@@ -48,7 +55,8 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
     };
     const process = startWorkload({ argv, join, monoMs: clock.monoMs, line });
     if (typeof process === 'string') return process;
-    members.set(name, { process, said });
+    const memory = name === 'visitors' ? null : openMemory(node.mounts, `${node.cgroup.path}/${name}`);
+    members.set(name, { process, said, memory });
     return null;
   };
   const startPod = (pod: DemoPod): string | null => {
@@ -69,7 +77,9 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
     const before = new Map(innocents.map(({ name }) => [name, members.get(name)?.said.lines ?? 0]));
     for (const { name } of innocents) members.get(name)?.process.write('are you alive?');
     const hasAnswered = (name: DemoPodName): boolean => (members.get(name)?.said.lines ?? 0) > (before.get(name) ?? 0);
-    await until(clock, () => innocents.every(({ name }) => hasAnswered(name)), ANSWER_DEADLINE_MS);
+    const isSettled = (name: DemoPodName): boolean =>
+      hasAnswered(name) || members.get(name)?.process.isAlive() !== true;
+    await until(clock, () => innocents.every(({ name }) => isSettled(name)), ANSWER_DEADLINE_MS);
     return innocents.map(({ name }) => {
       const member = members.get(name);
       const isAlive = member?.process.isAlive() === true && hasAnswered(name);
@@ -96,7 +106,7 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
       DEMO_PODS.map((pod) => ({
         name: `${DEMO_NAMESPACE}/${pod.name}`,
         facts: podFacts(pod),
-        usedBytes: usedBytes(node, pod.name, members),
+        usedBytes: usedBytes(members.get(pod.name)),
         note: noteOf(members.get(pod.name), pod.name === LEAKER ? served() : 0),
       })),
     witness: async () => {
@@ -105,14 +115,17 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
       return {
         kind: 'real',
         innocents: await asked(),
-        kernelOomKills: node.cgroup.oomKills(NAMES),
+        kernelOomKills: kernelOomKills(node),
         requestsServed: served(),
         death: death === null ? null : { atMs: death.atMs, signal: death.signal },
         leakerPid: leaker?.pid ?? null,
       };
     },
     close: () => {
-      for (const { process } of members.values()) process.kill('SIGKILL');
+      for (const { process, memory } of members.values()) {
+        process.kill('SIGKILL');
+        memory?.close();
+      }
     },
   };
 }
@@ -124,13 +137,17 @@ export async function until(clock: Clock, isTrue: () => boolean, deadlineMs: num
   return isTrue();
 }
 
-function usedBytes(
-  node: DemoNode,
-  name: DemoPodName,
-  members: ReadonlyMap<DemoPodName | 'visitors', Member>,
-): Reading<number> {
-  if (!members.has(name)) return unknown('absent', name, 'not started yet');
-  return members.get(name)?.process.isAlive() === true ? node.cgroup.usedBytes(name) : known(0);
+function usedBytes(member: Member | undefined): Reading<number> {
+  if (member?.memory == null) return unknown('absent', 'process', 'not started yet');
+  if (!member.process.isAlive()) return known(0);
+  const use = member.memory.read();
+  return use.known ? known(use.value.workingSetBytes) : use;
+}
+
+/** In the node and everything below it. */
+function kernelOomKills({ mounts, cgroup }: DemoNode): Reading<number> {
+  const ref = refOf(mounts, cgroup.path);
+  return ref.known ? oomKillsOf(mounts, ref.value) : ref;
 }
 
 function noteOf(member: Member | undefined, served: number): string {

@@ -44,6 +44,8 @@ const DRAW_EVERY_MS = 100;
 const PLAIN_EVERY_MS = 1_000;
 const MIN_COLUMNS = 60;
 const BAR_CELLS = 36;
+/** "2000000 inodes" */
+const AMOUNT_COLUMNS = 15;
 const ESC = '\u001b[';
 
 /** `clock` is the clock of the story, which begins now: in virtual time a second is a virtual one. */
@@ -119,7 +121,7 @@ export function gaugeLine({ signal, sample, limits }: Gauge, paint: Paint): stri
     return cell < filled ? paint(style, '█') : paint('dim', '░');
   });
   const bounds = limits.map((limit) => `evict below ${sayAmount(signal, limit)}`).join(', ');
-  const amount = sayAmount(signal, available).padStart(12);
+  const amount = sayAmount(signal, available).padStart(AMOUNT_COLUMNS);
   return `${label} ${cells.join('')} ${paint(isMet ? 'red' : 'bold', amount)} ${paint('dim', bounds)}`;
 }
 
@@ -127,7 +129,7 @@ function podLine(pod: PodLine, memoryBytes: number, paint: Paint): string {
   const used = pod.usedBytes.known ? sayBytes(pod.usedBytes.value) : '-';
   const cells = pod.usedBytes.known ? cellOf(pod.usedBytes.value, memoryBytes) : 0;
   const bar = `${paint('cyan', '▆'.repeat(cells))}${' '.repeat(Math.max(0, BAR_CELLS - cells))}`;
-  return ` ${pod.name.padEnd(18)} ${bar} ${used.padStart(12)} ${paint('dim', `${pod.facts}${pod.note === '' ? '' : `, ${pod.note}`}`)}`;
+  return ` ${pod.name.padEnd(18)} ${bar} ${used.padStart(AMOUNT_COLUMNS)} ${paint('dim', `${pod.facts}${pod.note === '' ? '' : `, ${pod.note}`}`)}`;
 }
 
 function plainLine(frame: Frame, elapsedMs: number): string {

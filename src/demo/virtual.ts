@@ -37,6 +37,8 @@ const TEARDOWN_MS = 20;
 const LOOK_CPU_MS = 0.06;
 const PROCESS_THREADS = 8;
 const UNTIL_MS = 60_000;
+/** The node that recovered, before the summary. */
+const LOOK_BACK_MS = 500;
 /** On a terminal 100 ms of the story take this long, so that it can be read. */
 const STEP_MS = 100;
 const STEP_REAL_MS = 20;
@@ -53,6 +55,7 @@ export async function tellVirtually(
   const thresholds = EVICTION_HARD.map(thresholdOf);
   const conditions = new Set<NodeCondition>();
   let steppedMs = 0;
+  let overMs: number | null = null;
   let alive: readonly VirtualPod[] = [];
   const abort = (): void => over.abort();
   stop.addEventListener('abort', abort, { once: true });
@@ -89,9 +92,10 @@ export async function tellVirtually(
         const gauges = thresholds.map((threshold) => gaugeOf(threshold, observation));
         const lines = DEMO_PODS.map((pod) => podLineOf(pod, alive, observation.atMs));
         screen.show({ atMs: observation.atMs, gauges, conditions: [...conditions], pods: lines });
-        if (story.isOver()) over.abort();
+        if (story.isOver()) overMs ??= observation.atMs;
       },
       turn: async (nowMs) => {
+        if (overMs !== null && nowMs - overMs >= LOOK_BACK_MS) over.abort();
         const isDue = terminal.size() !== null && nowMs - steppedMs >= STEP_MS;
         if (isDue) steppedMs = nowMs;
         await sleep(hostClock, isDue ? STEP_REAL_MS : 0);

@@ -13,10 +13,6 @@ export type BoundedCgroup = {
   readonly made: string;
   /** The directories that a process must join to be in the new child. */
   readonly addChild: (name: string) => Reading<readonly string[]>;
-  /** The working set of a child: its usage without file pages that nobody used lately (kubelet-eviction.md 1.1.1). */
-  readonly usedBytes: (name: string) => Reading<number>;
-  /** Kernel OOM kills in these children. */
-  readonly oomKills: (names: readonly string[]) => Reading<number>;
   /** Ends every process in it and removes it; the sentence says what is left. */
   readonly remove: () => Promise<string | null>;
 };
@@ -145,8 +141,6 @@ async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgro
 }
 
 function opened({ mounts, clock }: BoundedCgroupNeeds, path: string, made: string): BoundedCgroup {
-  const isV1 = mounts.version === 1;
-  const memoryOf = (name: string, file: string): string => join(mounts.memory, path, name, file);
   const roots = hierarchies(mounts).map((mount) => join(mount, path));
   return {
     path,
@@ -160,41 +154,12 @@ function opened({ mounts, clock }: BoundedCgroupNeeds, path: string, made: strin
         return unknown('unreadable', path, `no cgroup for ${name}: ${say(cause)}`);
       }
     },
-    usedBytes: (name) => {
-      const usage = readNumber(memoryOf(name, isV1 ? 'memory.usage_in_bytes' : 'memory.current'), null);
-      const inactive = readNumber(memoryOf(name, 'memory.stat'), isV1 ? 'total_inactive_file' : 'inactive_file');
-      return usage.known && inactive.known ? known(Math.max(0, usage.value - inactive.value)) : usage;
-    },
-    oomKills: (names) => {
-      let kills = 0;
-      for (const name of names) {
-        // v1 counts in the victim's own cgroup only, hence each child is asked.
-        const count = readNumber(memoryOf(name, isV1 ? 'memory.oom_control' : 'memory.events'), 'oom_kill');
-        if (!count.known) return count;
-        kills += count.value;
-      }
-      return known(kills);
-    },
     remove: async () => {
       const left: (string | null)[] = [];
       for (const root of roots) left.push(await removeTree(root, clock));
       return left.find((sentence) => sentence !== null) ?? null;
     },
   };
-}
-
-/** A file that is one number, or the number behind `key` at the beginning of a line. */
-function readNumber(path: string, key: string | null): Reading<number> {
-  try {
-    const lines = readFileSync(path, 'latin1').split('\n');
-    const line = key === null ? lines[0] : lines.find((text) => text.startsWith(`${key} `))?.slice(key.length + 1);
-    const value = Number(line);
-    return line !== undefined && line !== '' && Number.isFinite(value)
-      ? known(value)
-      : unknown('malformed', path, key === null ? 'not a number' : `no number for ${key}`);
-  } catch (cause) {
-    return unknown('absent', path, say(cause));
-  }
 }
 
 /** A fork may escape one round, and a dying process keeps its cgroup for a moment: repeat until the directory is gone. */
