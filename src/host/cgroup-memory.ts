@@ -1,0 +1,162 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
+import { type Key, key, openKernelFile, openNumberFile, parseKeyed } from './kernel-file.ts';
+
+/** kubelet-eviction.md 1.1.1. */
+export type MemoryUse = {
+  readonly usageBytes: number;
+  readonly workingSetBytes: number;
+  readonly inactiveFileBytes: number;
+};
+/** Of the cgroup and its descendants. Null = this cgroup version does not have the figure. */
+export type MemoryStat = {
+  /** v2 `anon`, v1 `total_rss`. */
+  readonly anonBytes: Reading<number>;
+  readonly shmemBytes: Reading<number>;
+  readonly unevictableBytes: Reading<number>;
+  /** All kernel memory. Not counted for the root of v2: /proc/meminfo has it. */
+  readonly kernelBytes: Reading<number>;
+  readonly slabReclaimableBytes: Reading<number> | null;
+  readonly dirtyBytes: Reading<number>;
+  readonly writebackBytes: Reading<number>;
+  readonly inactiveFileBytes: Reading<number>;
+  readonly activeFileBytes: Reading<number>;
+  /** A counter, in pages, of file pages that were read again after they had been reclaimed (5.9). */
+  readonly workingsetRefaultFilePages: Reading<number>;
+};
+export type CgroupMemory = {
+  readonly read: () => Reading<MemoryUse>;
+  /** Null = no limit. */
+  readonly limit: () => Reading<number | null>;
+  readonly stat: () => Reading<MemoryStat>;
+  readonly close: () => void;
+};
+
+/** Some 2 KiB on 6.18. */
+export const MEMORY_STAT_BYTES = 64 * 1024;
+
+type Names = { readonly usage: string; readonly limit: string } & {
+  readonly [name in
+    | 'anon'
+    | 'shmem'
+    | 'unevictable'
+    | 'dirty'
+    | 'writeback'
+    | 'inactiveFile'
+    | 'activeFile'
+    | 'refault']: Key;
+};
+const V1: Names = {
+  usage: 'memory.usage_in_bytes',
+  limit: 'memory.limit_in_bytes',
+  anon: key('total_rss '),
+  shmem: key('total_shmem '),
+  unevictable: key('total_unevictable '),
+  dirty: key('total_dirty '),
+  writeback: key('total_writeback '),
+  inactiveFile: key('total_inactive_file '),
+  activeFile: key('total_active_file '),
+  refault: key('total_workingset_refault_file '),
+};
+const V2: Names = {
+  usage: 'memory.current',
+  limit: 'memory.max',
+  anon: key('anon '),
+  shmem: key('shmem '),
+  unevictable: key('unevictable '),
+  dirty: key('file_dirty '),
+  writeback: key('file_writeback '),
+  inactiveFile: key('inactive_file '),
+  activeFile: key('active_file '),
+  refault: key('workingset_refault_file '),
+};
+const FILE = key('file ');
+const SLAB_RECLAIMABLE = key('slab_reclaimable ');
+const KERNEL = key('kernel ');
+/** What `kernel` sums since 5.18, as far as an older kernel names it. */
+const KERNEL_PARTS = [key('kernel_stack '), key('pagetables '), key('percpu '), key('slab ')];
+
+/** v2 `anon`, v1 `total_rss`, from the text of memory.stat. */
+export function anonOf(mounts: CgroupMounts, bytes: Buffer, where: string): Reading<number> {
+  return fieldOf(bytes, (mounts.version === 1 ? V1 : V2).anon, where);
+}
+
+/**
+ * The memory of the cgroup at `path` below the mount, on kept descriptors. By path, not by identity: a cgroup that was
+ * removed and made again is read on. Gone is unknown `absent`.
+ */
+export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
+  const names = mounts.version === 1 ? V1 : V2;
+  const directory = path === '/' ? mounts.memory : mounts.memory + path;
+  const statPath = `${directory}/memory.stat`;
+  const usage = openNumberFile(`${directory}/${names.usage}`);
+  const limit = openNumberFile(`${directory}/${names.limit}`);
+  const stat = openKernelFile(statPath, MEMORY_STAT_BYTES);
+  const kmem = mounts.version === 1 ? openNumberFile(`${directory}/memory.kmem.usage_in_bytes`) : null;
+  const isUnifiedRoot = mounts.version === 2 && path === '/';
+
+  /** The root of v2 has no memory.current: anon + file (kubelet-eviction.md 1.1.2). */
+  const usageOf = (bytes: Buffer): Reading<number> => {
+    const read = usage.read();
+    if (read.known || read.why !== 'absent' || !isUnifiedRoot) return read;
+    const anon = fieldOf(bytes, names.anon, statPath);
+    const file = fieldOf(bytes, FILE, statPath);
+    if (!anon.known) return anon;
+    return file.known ? known(anon.value + file.value) : file;
+  };
+  return {
+    read: () => {
+      const bytes = stat.read();
+      if (!bytes.known) return bytes;
+      const used = usageOf(bytes.value);
+      if (!used.known) return used;
+      // Without the key the working set is the usage.
+      const inactive = parseKeyed(bytes.value, names.inactiveFile, '', statPath) ?? known(0);
+      if (!inactive.known) return inactive;
+      const usageBytes = used.value;
+      const inactiveFileBytes = inactive.value;
+      return known({ usageBytes, workingSetBytes: Math.max(0, usageBytes - inactiveFileBytes), inactiveFileBytes });
+    },
+    limit: () => {
+      const read = limit.readLimit();
+      // The root of v2 has no limit file because it cannot have a limit.
+      return !read.known && read.why === 'absent' && isUnifiedRoot ? known(null) : read;
+    },
+    stat: () => {
+      const bytes = stat.read();
+      if (!bytes.known) return bytes;
+      const field = (name: Key): Reading<number> => fieldOf(bytes.value, name, statPath);
+      return known({
+        anonBytes: field(names.anon),
+        shmemBytes: field(names.shmem),
+        unevictableBytes: field(names.unevictable),
+        kernelBytes: kmem === null ? kernelOf(bytes.value, statPath) : kmem.read(),
+        slabReclaimableBytes: kmem === null ? field(SLAB_RECLAIMABLE) : null,
+        dirtyBytes: field(names.dirty),
+        writebackBytes: field(names.writeback),
+        inactiveFileBytes: field(names.inactiveFile),
+        activeFileBytes: field(names.activeFile),
+        workingsetRefaultFilePages: field(names.refault),
+      });
+    },
+    close: () => {
+      for (const file of [usage, limit, stat, kmem]) file?.close();
+    },
+  };
+}
+
+function fieldOf(bytes: Buffer, name: Key, where: string): Reading<number> {
+  return parseKeyed(bytes, name, '', where) ?? unknown('absent', where, `no line ${name.text.trim()}`);
+}
+
+function kernelOf(bytes: Buffer, where: string): Reading<number> {
+  const whole = parseKeyed(bytes, KERNEL, '', where);
+  if (whole !== null) return whole;
+  let sumBytes = 0;
+  for (const part of KERNEL_PARTS) {
+    const read = parseKeyed(bytes, part, '', where);
+    if (read?.known === false) return read;
+    sumBytes += read?.value ?? 0;
+  }
+  return known(sumBytes);
+}

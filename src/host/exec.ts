@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { createClock } from './clock.ts';
+
+export type ExecOptions = {
+  readonly timeoutMs: number;
+  readonly stdin?: string;
+  /** Of each stream; what comes after is read and dropped. */
+  readonly maxOutputBytes: number;
+};
+export type ExecResult =
+  | { readonly kind: 'exited'; readonly code: number; readonly stdout: string; readonly stderr: string }
+  /** Not started, or ended by a signal. */
+  | { readonly kind: 'failed'; readonly detail: string }
+  | { readonly kind: 'timed-out' };
+
+/** Nothing of our own environment: it may hold what a child should not see, and a PATH that somebody else chose. */
+const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' };
+
+/**
+ * Runs a command without a shell, in a process group of its own. Whatever of the group is left when the command ends,
+ * or at the deadline, gets SIGKILL. Never rejects, and resolves at the deadline also when something that left the group
+ * still holds its output.
+ */
+export function run(argv: readonly string[], options: ExecOptions): Promise<ExecResult> {
+  const [program = '', ...args] = argv;
+  let child: ChildProcess;
+  try {
+    const stdin = options.stdin === undefined ? 'ignore' : 'pipe';
+    child = spawn(program, args, { cwd: '/', env: ENVIRONMENT, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
+  } catch (cause) {
+    // An empty program name or a NUL in an argument.
+    return Promise.resolve({ kind: 'failed', detail: cause instanceof Error ? cause.message : String(cause) });
+  }
+  const stdout = gather(child.stdout, options.maxOutputBytes);
+  const stderr = gather(child.stderr, options.maxOutputBytes);
+  // A command that does not read its input is no failure: its exit status says what it thinks.
+  child.stdin?.on('error', () => undefined);
+  child.stdin?.end(options.stdin);
+  return new Promise((resolve) => {
+    let ended: Ended | null = null;
+    const finish = (result: ExecResult): void => {
+      cancel();
+      for (const stream of child.stdio) stream?.destroy();
+      resolve(result);
+    };
+    const say = ({ code, signal }: Ended): ExecResult =>
+      code === null
+        ? { kind: 'failed', detail: `${program} was ended by ${signal}` }
+        : { kind: 'exited', code, stdout: stdout(), stderr: stderr() };
+    const cancel = createClock().after(options.timeoutMs, () => {
+      killGroup(child);
+      finish(ended === null ? { kind: 'timed-out' } : say(ended));
+    });
+    child.on('error', (cause) => finish({ kind: 'failed', detail: cause.message }));
+    child.on('exit', (code, signal) => {
+      ended = { code, signal };
+      killGroup(child);
+    });
+    child.on('close', (code, signal) => finish(say(ended ?? { code, signal })));
+  });
+}
+
+type Ended = { readonly code: number | null; readonly signal: string | null };
+
+/** The first `maxBytes` of a stream, when asked. */
+function gather(stream: Readable | null, maxBytes: number): () => string {
+  const chunks: Buffer[] = [];
+  let left = maxBytes;
+  stream?.on('data', (chunk: Buffer) => {
+    if (left === 0) return;
+    chunks.push(chunk.subarray(0, left));
+    left = Math.max(0, left - chunk.length);
+  });
+  return () => Buffer.concat(chunks).toString('utf8');
+}
+
+/** Also after its leader ended: the kernel gives its number to nobody while the group has a member. */
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // ESRCH: nobody of the group is left.
+  }
+}

@@ -1,0 +1,16 @@
+import { type Unknown, unknown } from '../core/reading.ts';
+
+/** `ENOENT` and the like; null where the thrown value has none. */
+export function codeOf(cause: unknown): string | null {
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : null;
+}
+
+// ENODEV: an open file of a removed cgroup. ESRCH: a file of a process that ended. ENOTDIR: a parent is no directory.
+const ABSENT = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'ENOTDIR']);
+
+/** What a failed call on a file means: it is not there, or it cannot be read. */
+export function fileUnknown(path: string, cause: unknown): Unknown {
+  const code = codeOf(cause);
+  const detail = cause instanceof Error ? cause.message : String(cause);
+  return unknown(code !== null && ABSENT.has(code) ? 'absent' : 'unreadable', path, detail);
+}

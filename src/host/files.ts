@@ -1,0 +1,225 @@
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  type FSWatcher,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  opendirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  watch,
+  writeSync,
+} from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+import { codeOf, fileUnknown } from './file-error.ts';
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
+const CHUNK_BYTES = 64 * 1024;
+
+/** A regular file, no link. Larger than `maxBytes` is unreadable; what is not UTF-8 becomes U+FFFD. */
+export function readText(path: string, maxBytes: number): Reading<string> {
+  try {
+    // O_NONBLOCK: opening a FIFO that somebody put there must not wait for its writer.
+    const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    try {
+      if (!fstatSync(fd).isFile()) return unknown('unreadable', path, 'not a regular file');
+      const bytes = readUpTo(fd, maxBytes + 1);
+      if (bytes.length > maxBytes) return unknown('unreadable', path, `larger than ${maxBytes} bytes`);
+      return known(bytes.toString('utf8'));
+    } finally {
+      closeSync(fd);
+    }
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+function readUpTo(fd: number, maxBytes: number): Buffer {
+  const chunks: Buffer[] = [];
+  // The size that stat names is no help: a file of /proc has none.
+  for (let length = 0; length < maxBytes; ) {
+    const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, maxBytes - length));
+    const count = readSync(fd, chunk, 0, chunk.length, null);
+    if (count === 0) break;
+    chunks.push(chunk.subarray(0, count));
+    length += count;
+  }
+  return Buffer.concat(chunks);
+}
+
+/**
+ * Replaces the file: temporary file, fsync, rename, fsync of the directory. On failure the old content stays and the
+ * temporary file is removed. One writer per path: the temporary file has a fixed name, so that a writer that was
+ * killed leaves at most one behind, which the next one replaces.
+ */
+export function writeAtomic(path: string, text: string, mode: number): Reading<true> {
+  const temporary = `${path}.tmp`;
+  try {
+    rmSync(temporary, { force: true });
+    try {
+      writeSynced(temporary, text, mode);
+      renameSync(temporary, path);
+    } catch (cause) {
+      rmSync(temporary, { force: true });
+      throw cause;
+    }
+    syncDirectory(dirname(path));
+    return known(true);
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+function writeSynced(path: string, text: string, mode: number): void {
+  const fd = openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  try {
+    // The umask took bits from the mode given to open(2).
+    fchmodSync(fd, mode);
+    const bytes = Buffer.from(text);
+    for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function syncDirectory(path: string): void {
+  const fd = openSync(path, O_RDONLY | O_DIRECTORY);
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Names in the order of the file system, without `.` and `..`; more than `maxEntries` is unreadable. */
+export function listDirectory(path: string, maxEntries: number): Reading<readonly string[]> {
+  try {
+    const directory = opendirSync(path);
+    try {
+      const names: string[] = [];
+      for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
+        if (names.length === maxEntries) return unknown('unreadable', path, `more than ${maxEntries} entries`);
+        names.push(entry.name);
+      }
+      return known(names);
+    } finally {
+      directory.closeSync();
+    }
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+/** Makes the directory and its parents where missing. An existing one keeps its mode. */
+export function ensureDirectory(path: string, mode: number): Reading<true> {
+  try {
+    if (mkdirSync(path, { recursive: true, mode }) !== undefined) chmodSync(path, mode);
+    else if (!statSync(path).isDirectory()) return unknown('unreadable', path, 'not a directory');
+    return known(true);
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+export function renameFile(from: string, to: string): Reading<true> {
+  try {
+    renameSync(from, to);
+    return known(true);
+  } catch (cause) {
+    return fileUnknown(from, cause);
+  }
+}
+
+const WRITABLE_BY_OTHERS = 0o022;
+
+/**
+ * Why a file or directory must not steer this program, as a sentence; null = owned by root (or by the user we run as)
+ * and writable by nobody else. A missing one is not distrusted: reading it says that it is missing.
+ */
+export function distrust(path: string): string | null {
+  try {
+    const facts = lstatSync(path);
+    if (facts.isSymbolicLink()) return `${path} is a symbolic link; name the file itself`;
+    if (facts.uid !== 0 && facts.uid !== process.getuid?.()) {
+      return `${path} belongs to user ${facts.uid}; it must belong to root (chown root ${path})`;
+    }
+    if ((facts.mode & WRITABLE_BY_OTHERS) !== 0) {
+      return `${path} can be written by its group or by others (chmod go-w ${path})`;
+    }
+    return null;
+  } catch (cause) {
+    if (codeOf(cause) === 'ENOENT') return null;
+    return `${path} cannot be examined: ${fileUnknown(path, cause).detail}`;
+  }
+}
+
+/** Editors and package managers touch a file several times; one report for all of it. */
+const DEBOUNCE_MS = 200;
+/** While the parent directory is missing there is nothing to watch. */
+const RETRY_MS = 5_000;
+
+/**
+ * Calls `changed` 200 ms after the last change of a file, or of a directory's entries; also when it was replaced by
+ * rename, removed or made. Late, doubled and needless calls happen: look what there is. The returned function ends it.
+ */
+export function watchPath(path: string, changed: () => void, clock: Clock): () => void {
+  let watchers: FSWatcher[] = [];
+  let cancel = (): void => undefined;
+  const parent = dirname(path);
+  // The name of the parent itself comes when that is moved or removed.
+  const names: readonly (string | null)[] = [basename(path), basename(parent), null];
+
+  const release = (): void => {
+    for (const watcher of watchers) watcher.close();
+    watchers = [];
+  };
+  const later = (ms: number, run: () => void): void => {
+    cancel();
+    cancel = clock.after(ms, run);
+  };
+  const add = (target: string, see: (name: string | null) => unknown): boolean => {
+    try {
+      const watcher = watch(target, { persistent: false }, (_, name) => see(name));
+      watcher.on('error', () => later(RETRY_MS, renew));
+      watchers.push(watcher);
+      return true;
+    } catch {
+      return false; // Missing, or no inotify instance left: what happens until a retry succeeds is reported then.
+    }
+  };
+  /** Watches are on inodes: after each change they are made anew. False = nothing can be watched now. */
+  const arm = (): boolean => {
+    release();
+    const soon = (): void => later(DEBOUNCE_MS, renew);
+    const isArmed = add(parent, (name) => names.includes(name) && soon());
+    if (!isArmed) later(RETRY_MS, renew);
+    else if (isDirectory(path)) add(path, soon);
+    return isArmed;
+  };
+  const renew = (): void => {
+    if (arm()) changed();
+  };
+  arm();
+  return () => {
+    cancel();
+    release();
+  };
+}
+
+function isDirectory(path: string): boolean {
+  try {
+    return lstatSync(path).isDirectory();
+  } catch {
+    return false; // Missing: its parent tells when it comes.
+  }
+}

@@ -1,0 +1,268 @@
+import type { Psi, StallAverages } from '../core/observation.ts';
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { key, openKernelFile, parseCount, parseKeyed, readKernelFile } from './kernel-file.ts';
+
+/** Fields of /proc/meminfo. */
+export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number> } & {
+  /** Slab, stacks, page tables and per-CPU memory. */
+  readonly kernelBytes: Reading<number>;
+};
+export type PsiResource = 'memory' | 'io' | 'cpu';
+export type Procfs = {
+  readonly memTotalBytes: () => Reading<number>;
+  readonly meminfo: () => Reading<Meminfo>;
+  /** Threads that exist now (kubelet-eviction.md 1.3.2). */
+  readonly tasks: () => Reading<number>;
+  /** The smaller of pid_max and threads-max; one that cannot be read is left out (kubelet-eviction.md 1.3.1). */
+  readonly pidLimit: () => Reading<number>;
+  /** A counter since boot of processes that the kernel's OOM killer ended. */
+  readonly oomKills: () => Reading<number>;
+  /** Sum of the zones' low watermarks: what the kernel keeps free for itself. */
+  readonly lowWatermarkBytes: () => Reading<number>;
+  /** `absent` where the kernel has no /proc/pressure or it is switched off. */
+  readonly psi: (resource: PsiResource) => Reading<Psi>;
+  readonly onlineCpus: () => Reading<number>;
+  readonly close: () => void;
+};
+
+const MEMINFO = {
+  memTotalBytes: key('MemTotal:'),
+  memFreeBytes: key('MemFree:'),
+  swapFreeBytes: key('SwapFree:'),
+  anonBytes: key('AnonPages:'),
+  shmemBytes: key('Shmem:'),
+  unevictableBytes: key('Unevictable:'),
+  slabReclaimableBytes: key('SReclaimable:'),
+  dirtyBytes: key('Dirty:'),
+  writebackBytes: key('Writeback:'),
+  activeFileBytes: key('Active(file):'),
+  /** All sizes of huge pages together, used or not (4.20). */
+  hugetlbPoolBytes: key('Hugetlb:'),
+} as const;
+const KERNEL_PARTS = [key('Slab:'), key('KernelStack:'), key('PageTables:'), key('Percpu:')];
+const MEM_TOTAL = MEMINFO.memTotalBytes;
+const OOM_KILL = key('oom_kill ');
+
+/** meminfo and vmstat: 2 to 5 KiB on 6.18. */
+const TEXT_BYTES = 64 * 1024;
+/** Grows with zones times CPUs: some 100 bytes for each pair. */
+const ZONEINFO_BYTES = 4 * 1024 * 1024;
+const LINE_BYTES = 4096;
+/** An entry for each hierarchy, each with a path of up to 4 KiB. */
+const CGROUP_BYTES = 128 * 1024;
+
+/** Facts of the whole machine, below `<root>/proc` and `<root>/sys`; what a look needs stays open. */
+export function createProcfs(root = '/'): Procfs {
+  const top = root.replace(/\/+$/, '');
+  const paths = { meminfo: `${top}/proc/meminfo`, vmstat: `${top}/proc/vmstat`, loadavg: `${top}/proc/loadavg` };
+  const meminfo = openKernelFile(paths.meminfo, TEXT_BYTES);
+  const vmstat = openKernelFile(paths.vmstat, TEXT_BYTES);
+  const loadavg = openKernelFile(paths.loadavg, LINE_BYTES);
+  const pressure = (resource: PsiResource) => openKernelFile(`${top}/proc/pressure/${resource}`, LINE_BYTES);
+  const stalls = { memory: pressure('memory'), io: pressure('io'), cpu: pressure('cpu') };
+  return {
+    memTotalBytes: () => {
+      const bytes = meminfo.read();
+      return bytes.known ? kibOf(bytes.value, MEM_TOTAL, paths.meminfo) : bytes;
+    },
+    meminfo: () => {
+      const bytes = meminfo.read();
+      return bytes.known ? known(parseMeminfo(bytes.value, paths.meminfo)) : bytes;
+    },
+    tasks: () => {
+      const bytes = loadavg.read();
+      return bytes.known ? parseLoadavgTasks(bytes.value.toString('latin1'), paths.loadavg) : bytes;
+    },
+    pidLimit: () => readPidLimit(`${top}/proc/sys/kernel`),
+    oomKills: () => {
+      const bytes = vmstat.read();
+      if (!bytes.known) return bytes;
+      return parseKeyed(bytes.value, OOM_KILL, '', paths.vmstat) ?? noLine(paths.vmstat, 'oom_kill (Linux 4.13)');
+    },
+    lowWatermarkBytes: () => readLowWatermark(`${top}/proc`),
+    psi: (resource) => {
+      const bytes = stalls[resource].read();
+      if (bytes.known) return parsePsi(bytes.value.toString('latin1'), `${top}/proc/pressure/${resource}`);
+      // Booted with psi=0, older kernels still show the files.
+      return bytes.detail.startsWith('ENOTSUP') || bytes.detail.startsWith('EOPNOTSUPP')
+        ? { ...bytes, why: 'absent' }
+        : bytes;
+    },
+    onlineCpus: () => {
+      const path = `${top}/sys/devices/system/cpu/online`;
+      const bytes = readKernelFile(path, LINE_BYTES);
+      return bytes.known ? parseCpuList(bytes.value.toString('latin1'), path) : bytes;
+    },
+    close: () => {
+      for (const file of [meminfo, vmstat, loadavg, stalls.memory, stalls.io, stalls.cpu]) file.close();
+    },
+  };
+}
+
+function parseMeminfo(bytes: Buffer, where: string): Meminfo {
+  const field = (name: keyof typeof MEMINFO): Reading<number> => kibOf(bytes, MEMINFO[name], where);
+  return {
+    memTotalBytes: field('memTotalBytes'),
+    memFreeBytes: field('memFreeBytes'),
+    swapFreeBytes: field('swapFreeBytes'),
+    anonBytes: field('anonBytes'),
+    shmemBytes: field('shmemBytes'),
+    unevictableBytes: field('unevictableBytes'),
+    slabReclaimableBytes: field('slabReclaimableBytes'),
+    dirtyBytes: field('dirtyBytes'),
+    writebackBytes: field('writebackBytes'),
+    activeFileBytes: field('activeFileBytes'),
+    hugetlbPoolBytes: field('hugetlbPoolBytes'),
+    kernelBytes: kernelOf(bytes, where),
+  };
+}
+
+function kernelOf(bytes: Buffer, where: string): Reading<number> {
+  let sumBytes = 0;
+  for (const part of KERNEL_PARTS) {
+    const read = kibOf(bytes, part, where);
+    if (!read.known) return read;
+    sumBytes += read.value;
+  }
+  return known(sumBytes);
+}
+
+function kibOf(bytes: Buffer, name: ReturnType<typeof key>, where: string): Reading<number> {
+  const kib = parseKeyed(bytes, name, ' kB', where) ?? noLine(where, name.text);
+  return kib.known ? known(Math.min(kib.value * 1024, Number.MAX_SAFE_INTEGER)) : kib;
+}
+
+const noLine = (where: string, name: string): Unknown => unknown('absent', where, `no line ${name}`);
+
+/** The number after the slash in the fourth field: threads, not processes. */
+export function parseLoadavgTasks(text: string, where: string): Reading<number> {
+  const tasks = /^\d+\.\d\d \d+\.\d\d \d+\.\d\d \d+\/(\d+) \d+\n$/.exec(text)?.[1];
+  return tasks === undefined ? garbled(text, where) : known(Math.min(Number(tasks), Number.MAX_SAFE_INTEGER));
+}
+
+function readPidLimit(directory: string): Reading<number> {
+  const limits = ['pid_max', 'threads-max'].map((name) => {
+    const bytes = readKernelFile(`${directory}/${name}`, LINE_BYTES);
+    return bytes.known ? parseCount(bytes.value, `${directory}/${name}`) : bytes;
+  });
+  const values = limits.filter((limit) => limit.known).map(({ value }) => value);
+  const failed = limits.find((limit) => !limit.known);
+  return values.length > 0 || failed === undefined ? known(Math.min(...values)) : failed;
+}
+
+const LOW = /^ +low +(\d+)$/gm;
+
+function readLowWatermark(proc: string): Reading<number> {
+  const where = `${proc}/zoneinfo`;
+  const bytes = readKernelFile(where, ZONEINFO_BYTES);
+  if (!bytes.known) return bytes;
+  const text = bytes.value.toString('latin1');
+  const pages = [...text.matchAll(LOW)].map(([, count]) => Number(count));
+  if (pages.length === 0 || !text.endsWith('\n')) return garbled(text, where);
+  const pageBytes = readPageSize(proc);
+  if (!pageBytes.known) return pageBytes;
+  const lowBytes = pages.reduce((sum, count) => sum + count, 0) * pageBytes.value;
+  return known(Math.min(lowBytes, Number.MAX_SAFE_INTEGER));
+}
+
+const AT_PAGESZ = 6;
+const AUXV_ENTRY_BYTES = 16;
+
+/** From the auxiliary vector, the only place that says it without a call that Node does not offer. 64-bit, little-endian. */
+function readPageSize(proc: string): Reading<number> {
+  const where = `${proc}/self/auxv`;
+  const bytes = readKernelFile(where, LINE_BYTES);
+  if (!bytes.known) return bytes;
+  for (let at = 0; at + AUXV_ENTRY_BYTES <= bytes.value.length; at += AUXV_ENTRY_BYTES) {
+    if (bytes.value.readUInt32LE(at) === AT_PAGESZ) return known(bytes.value.readUInt32LE(at + 8));
+  }
+  return unknown('malformed', where, 'no page size');
+}
+
+const PSI = /^(?:some (?<some>[^\n]*)\n)(?:full (?<full>[^\n]*)\n)?$/;
+const STALL = /^avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d) total=\d+$/;
+
+/** `full` is null where the kernel has none: cpu before 5.13. */
+export function parsePsi(text: string, where: string): Reading<Psi> {
+  const groups = PSI.exec(text)?.groups;
+  const some = parseStall(groups?.['some']);
+  const fullText = groups?.['full'];
+  const full = parseStall(fullText);
+  if (some === null || (fullText !== undefined && full === null)) return garbled(text, where);
+  return known({ some, full });
+}
+
+function parseStall(text: string | undefined): StallAverages | null {
+  const [, avg10, avg60, avg300] = STALL.exec(text ?? '') ?? [];
+  return avg10 === undefined ? null : { avg10: Number(avg10), avg60: Number(avg60), avg300: Number(avg300) };
+}
+
+/** `0-3,8,10-11` */
+function parseCpuList(text: string, where: string): Reading<number> {
+  if (!/^\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*\n$/.test(text)) return garbled(text, where);
+  const ranges = text.trim().split(',');
+  const counts = ranges.map((range) => {
+    const [first = 0, last = first] = range.split('-').map(Number);
+    return last - first + 1;
+  });
+  return known(counts.reduce((sum, count) => sum + count, 0));
+}
+
+/** The name that the process gave itself, up to 15 bytes of anything: to be escaped before it is shown. */
+export function processName(pid: number): Reading<string> {
+  const bytes = readKernelFile(`/proc/${pid}/comm`, LINE_BYTES);
+  return bytes.known ? known(bytes.value.toString('utf8').replace(/\n$/, '')) : bytes;
+}
+
+const VM_RSS = key('VmRSS:');
+
+/** Resident memory. 0 for one that has none: a kernel thread, or a process that ended and was not reaped. */
+export function rssBytes(pid: number): Reading<number> {
+  const where = `/proc/${pid}/status`;
+  const bytes = readKernelFile(where, LINE_BYTES);
+  if (!bytes.known) return bytes;
+  // Not statm, which counts in pages of a size that would have to be looked up.
+  const kib = parseKeyed(bytes.value, VM_RSS, ' kB', where);
+  if (kib === null) return known(0);
+  return kib.known ? known(kib.value * 1024) : kib;
+}
+
+/** By controller (`memory`, `name=systemd`, each of a joint hierarchy by itself); the unified hierarchy is `''`. */
+export function cgroupPathsOf(pid: number): Reading<ReadonlyMap<string, string>> {
+  const where = `/proc/${pid}/cgroup`;
+  const bytes = readKernelFile(where, CGROUP_BYTES);
+  return bytes.known ? parseCgroupPaths(bytes.value.toString('utf8'), where) : bytes;
+}
+
+export function parseCgroupPaths(text: string, where: string): Reading<ReadonlyMap<string, string>> {
+  const paths = new Map<string, string>();
+  if (!text.endsWith('\n')) return garbled(text, where);
+  for (const line of text.slice(0, -1).split('\n')) {
+    // A path may contain colons, a list of controllers may not.
+    const [, controllers, path] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
+    if (controllers === undefined || path === undefined) return garbled(line, where);
+    for (const controller of controllers.split(',')) paths.set(controller, path);
+  }
+  return known(paths);
+}
+
+const PF_KTHREAD = 0x0020_0000;
+
+export function isKernelThread(pid: number): Reading<boolean> {
+  const where = `/proc/${pid}/stat`;
+  const bytes = readKernelFile(where, LINE_BYTES);
+  if (!bytes.known) return bytes;
+  const text = bytes.value.toString('latin1');
+  // The name before the last ")" may contain anything; the flags are the seventh field after it.
+  const flags = text.slice(text.lastIndexOf(')') + 2).split(' ')[6];
+  if (flags === undefined || !/^\d{1,10}$/.test(flags)) return garbled(text, where);
+  return known(Math.floor(Number(flags) / PF_KTHREAD) % 2 === 1);
+}
+
+const SHOWN_CHARACTERS = 40;
+
+function garbled(text: string, where: string): Unknown {
+  const shown =
+    text === '' ? 'empty' : `not what the kernel writes there: ${JSON.stringify(text.slice(0, SHOWN_CHARACTERS))}`;
+  return unknown('malformed', where, shown);
+}

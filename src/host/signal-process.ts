@@ -1,0 +1,33 @@
+import type { CgroupRef } from '../ports.ts';
+import { type CgroupMounts, cgroupPathOf, isSame } from './cgroupfs.ts';
+import { codeOf } from './file-error.ts';
+import { isKernelThread } from './procfs.ts';
+
+/**
+ * Signals a process that is in the cgroup or below it right now (beside-a-kubelet H10: since its pid was listed it may
+ * have become somebody else's). Never pid 1, ourselves, a kernel thread, or anybody in the name of the root cgroup.
+ * `gone`: it ended. `not-ours`: it is not there, must not be signalled, or that could not be told.
+ */
+export function signalInCgroup(
+  mounts: CgroupMounts,
+  ref: CgroupRef,
+  pid: number,
+  signal: 'SIGTERM' | 'SIGKILL',
+): 'sent' | 'gone' | 'not-ours' {
+  // Less than 2 is a process group or everybody to kill(2).
+  if (!Number.isSafeInteger(pid) || pid < 2 || pid === process.pid) return 'not-ours';
+  if (ref.path === '/' || !isSame(mounts, ref)) return 'not-ours';
+  const isKernel = isKernelThread(pid);
+  if (!isKernel.known) return isKernel.why === 'absent' ? 'gone' : 'not-ours';
+  if (isKernel.value) return 'not-ours';
+  // The last thing before the signal: nothing may come between.
+  const path = cgroupPathOf(mounts, pid);
+  if (!path.known) return path.why === 'absent' ? 'gone' : 'not-ours';
+  if (path.value !== ref.path && !path.value.startsWith(`${ref.path}/`)) return 'not-ours';
+  try {
+    process.kill(pid, signal);
+    return 'sent';
+  } catch (cause) {
+    return codeOf(cause) === 'ESRCH' ? 'gone' : 'not-ours';
+  }
+}
