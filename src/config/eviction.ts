@@ -58,7 +58,8 @@ export function readEviction(fields: Fields): Eviction {
   const soft = entriesOf(fields, 'evictionSoft').flatMap((entry) => {
     if (isDropped(entry)) return [];
     const graceMs = graces.get(entry.signal);
-    if (graceMs === undefined) {
+    // One of a wrong type is there too, and told.
+    if (entryOf(fields.get('evictionSoftGracePeriod')?.value, entry.signal) === undefined) {
       const text = `grace period must be specified for the soft eviction threshold ${entry.signal}; add it to evictionSoftGracePeriod, for example "1m30s"`;
       problems.push(fields.problemAt(entry.path, text));
     }

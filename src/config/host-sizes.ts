@@ -1,12 +1,12 @@
 import { valueOrNull } from '../core/reading.ts';
-import { openProcfs } from '../host/procfs.ts';
+import { createProcfs } from '../host/procfs.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import type { Clock } from '../ports.ts';
 import type { Effective, HostSizes } from './effective.ts';
 
 /** What /proc says at once. File systems can hang, so they are not known here: see `withDisks`. */
 export function readHostSizes(): HostSizes {
-  const procfs = openProcfs();
+  const procfs = createProcfs();
   const sizes = {
     memoryBytes: valueOrNull(procfs.memTotalBytes()),
     pids: valueOrNull(procfs.pidLimit()),

@@ -75,6 +75,7 @@ function defaultConfig(sizes: HostSizes): LoadedConfig {
     file: '(defaults)',
     value: OWN_KIND,
     problemAt: (_, text) => ({ file: '(defaults)', line: 1, column: 1, path: '', text }),
+    told: new Set(),
   };
   const fields = createFields({ document, kind: 'file' }, null);
   const kind = 'NodewardenConfiguration';

@@ -145,17 +145,21 @@ function pidWarning(effective: Effective, sizes: HostSizes): readonly string[] {
     sizes.pids === null
       ? ''
       : ` (on this host ${bytesUp(quantityOfBytes((sizes.pids * percent) / 100, 'decimal'))} of ${sizes.pids})`;
+  const isDefault = originOf(effective, 'evictionHard') === undefined;
+  const merged = isDefault ? ' together with mergeDefaultEvictionSettings: true, which keeps the defaults' : '';
   return [
-    `evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "${percent}%"${here} and keep the other lines`,
+    `evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "${percent}%"${here}${merged}`,
   ];
 }
 
 function minReclaimWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+  const told = new Set<Signal>();
   return effective.thresholds.flatMap(({ signal, field, value, minReclaim }) => {
     const capacity = capacityOf(signal, sizes);
-    if (minReclaim === null || capacity === null) return [];
+    if (minReclaim === null || capacity === null || told.has(signal)) return [];
     const target = addQuantity(resolve(value, capacity), resolve(minReclaim, capacity));
     if (compareQuantity(target, quantityOfBytes(capacity, 'binary')) <= 0) return [];
+    told.add(signal);
     const origin = originOf(effective, `evictionMinimumReclaim["${signal}"]`);
     return [
       `${sayPlace(origin)}evictionMinimumReclaim: ${signal} ${sayValue(minReclaim)} above its ${field} threshold is more than this host has (${sayAmount(signal, capacity)}): once met it stays met and pod after pod goes`,

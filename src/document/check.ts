@@ -17,7 +17,7 @@ export function check<S extends Schema>(schema: S, document: YamlDocument, at: P
   const result = z.safeParse(schema, value);
   if (result.success) return { value: result.data, problems: [] };
   const problems = result.error.issues.flatMap((issue) => problemsOf(issue, schema, document, at));
-  return { value: null, problems };
+  return { value: null, problems: problems.filter(({ path }) => !document.told.has(path)) };
 }
 
 function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path): readonly Problem[] {

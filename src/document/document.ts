@@ -22,6 +22,8 @@ export type YamlDocument = {
   readonly value: unknown;
   /** A problem at a place in this document; at the nearest place above where the path does not exist. */
   readonly problemAt: (path: Path, text: string, of?: 'key' | 'value') => Problem;
+  /** Paths whose value is told already, as `dryRun` for `yes`: what a schema finds there is the same mistake. */
+  readonly told: ReadonlySet<string>;
 };
 export type ParsedDocuments = { readonly documents: readonly YamlDocument[]; readonly problems: readonly Problem[] };
 
@@ -65,27 +67,21 @@ export function parseDocuments(text: string, file: string, dialect: Dialect): Pa
     for (const error of tooDeep === undefined ? errors : [tooDeep]) {
       problems.push(place.at(error.pos[0], '', sayError(error)));
     }
+    const told = new Set<string>();
     const reader = createReader(tree, dialect, (offset, path, said) => {
+      told.add(sayPath(path));
       problems.push(place.at(offset, sayPath(path), said));
     });
-    documents.push({ file, value: reader.read(), problemAt: place.problemAt });
+    documents.push({ file, value: reader.read(), problemAt: place.problemAt, told });
   }
   return { documents, problems: inOrder(problems) };
 }
 
-/**
- * In the order of the file, one problem for one place and path: the first one told, so that `yes` for a boolean is not
- * told twice. At most 100; the last one then says how many more there are.
- */
+/** In the order of the files, each said once. At most 100; the last one then says how many more there are. */
 export function inOrder(problems: readonly Problem[]): readonly Problem[] {
-  const byPlace = new Map<string, Problem>();
-  for (const problem of problems) {
-    const { file, line, column, path } = problem;
-    const place = JSON.stringify(path === '' ? [file, line, column, problem.text] : [file, line, column, path]);
-    if (!byPlace.has(place)) byPlace.set(place, problem);
-  }
+  const once = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   const files = [...new Set(problems.map(({ file }) => file))];
-  const sorted = [...byPlace.values()].sort(
+  const sorted = [...once.values()].sort(
     (a, b) => files.indexOf(a.file) - files.indexOf(b.file) || a.line - b.line || a.column - b.column,
   );
   const last = sorted[MAX_PROBLEMS - 1];
