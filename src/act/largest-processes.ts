@@ -1,0 +1,43 @@
+import type { ProcessView } from '../core/pod.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { type CgroupMounts, processesOf } from '../host/cgroupfs.ts';
+import { processName, rssBytes } from '../host/procfs.ts';
+import type { CgroupRef, Clock } from '../ports.ts';
+
+export type LargestNeeds = {
+  readonly mounts: CgroupMounts;
+  readonly ref: CgroupRef;
+  readonly clock: Clock;
+  readonly count: number;
+  readonly budgetMs: number;
+};
+
+/** By resident memory, largest first. Given up with `timed-out` at the budget: evidence never holds up a kill. */
+export function largestProcesses({
+  mounts,
+  ref,
+  clock,
+  count,
+  budgetMs,
+}: LargestNeeds): Reading<readonly ProcessView[]> {
+  const endsMs = clock.monoMs() + budgetMs;
+  const pids = processesOf(mounts, ref);
+  if (!pids.known) return pids;
+  const sized: { readonly pid: number; readonly rssBytes: number }[] = [];
+  for (const pid of pids.value) {
+    if (clock.monoMs() > endsMs) {
+      const detail = `${pids.value.length} processes could not be looked at within ${budgetMs} ms`;
+      return unknown('timed-out', ref.path, detail);
+    }
+    const rss = rssBytes(pid);
+    // One that cannot be read has ended meanwhile.
+    if (rss.known) sized.push({ pid, rssBytes: rss.value });
+  }
+  const largest = sized.toSorted((a, b) => b.rssBytes - a.rssBytes || a.pid - b.pid).slice(0, count);
+  return known(
+    largest.map((process) => {
+      const name = processName(process.pid);
+      return { ...process, name: name.known ? name.value : '' };
+    }),
+  );
+}

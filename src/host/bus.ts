@@ -1,0 +1,293 @@
+import { EventEmitter } from 'node:events';
+import { Duplex } from 'node:stream';
+import { Message, type MessageBus, MessageType, sessionBus } from 'dbus-next';
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+import { type BusValue, decodeValue, encodeBody } from './bus-value.ts';
+
+export type BusCall = {
+  readonly destination: string;
+  readonly path: string;
+  readonly interface: string;
+  readonly member: string;
+  readonly signature?: string;
+  readonly body?: readonly BusValue[];
+  /** 2 s where none is given. */
+  readonly deadlineMs?: number;
+};
+export type SignalRule = {
+  /** A well-known name: a signal counts only from its present owner. */
+  readonly sender: string;
+  readonly interface: string;
+  readonly member: string;
+  /** Absent: any path. */
+  readonly path?: string;
+};
+export type BusState = 'down' | 'connecting' | 'up';
+export type SystemBus = {
+  readonly state: () => BusState;
+  /**
+   * The body of the answer. Unknown: `absent` = no bus, `malformed` = must not be sent, `timed-out`, `unreadable` = an
+   * error reply, with its name at the beginning of the detail.
+   */
+  readonly call: (call: BusCall) => Promise<Reading<readonly BusValue[]>>;
+  /** Holds over reconnects. A throw of `heard` reaches the process, as any other one does. */
+  readonly subscribe: (rule: SignalRule, heard: (body: readonly BusValue[], path: string) => void) => () => void;
+  /** Runs each time the bus is up, after the match rules are in force: read what they guard then. */
+  readonly whenUp: (run: () => void) => () => void;
+  readonly close: () => void;
+};
+
+/** dependencies.md B7: neither connecting nor authenticating has a deadline of its own. */
+const CONNECT_MS = 3_000;
+const CALL_MS = 2_000;
+const PING_MS = 30_000;
+const FIRST_RETRY_MS = 100;
+const MAX_RETRY_MS = 5_000;
+const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
+
+type Connection = {
+  readonly bus: MessageBus;
+  readonly stream: Duplex;
+  /** Ends what waits when the connection is lost. */
+  readonly lost: Set<(why: Unknown) => void>;
+};
+type Subscription = { readonly rule: SignalRule; readonly heard: (body: readonly BusValue[], path: string) => void };
+
+/**
+ * One connection to the system bus, kept for ever (dependencies.md 2.4). The package is only its codec and socket: its
+ * defects B1 to B17 are worked round here.
+ */
+export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env): SystemBus {
+  const address = busAddress(env['DBUS_SYSTEM_BUS_ADDRESS']);
+  const subscriptions = new Set<Subscription>();
+  const runsWhenUp = new Set<() => void>();
+  const owners = new Map<string, string>();
+  let state: BusState = 'down';
+  let connection: Connection | null = null;
+  let retryMs = FIRST_RETRY_MS;
+  let cancelTimer: () => void = () => undefined;
+  let isClosed = false;
+  let downBecause = unknown('absent', 'the system bus', 'not connected yet');
+
+  function lose(of: Connection, detail: string): void {
+    if (connection !== of) return;
+    connection = null;
+    state = 'down';
+    owners.clear();
+    downBecause = unknown('absent', 'the system bus', detail);
+    // Not disconnect(): before the connection is made that writes after the end (B15).
+    of.stream.destroy();
+    for (const end of [...of.lost]) end(downBecause);
+    cancelTimer();
+    if (isClosed) return;
+    // Half of it at random, so that many agents do not come back in one instant.
+    cancelTimer = clock.after(retryMs * (0.5 + Math.random() / 2), connect);
+    retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
+  }
+
+  function connect(): void {
+    if (isClosed || !address.known) return;
+    state = 'connecting';
+    const made = createConnection(address.value);
+    if (!made.known) {
+      state = 'down';
+      downBecause = made;
+      cancelTimer = clock.after(MAX_RETRY_MS, connect);
+      return;
+    }
+    const mine = made.value;
+    connection = mine;
+    const { bus, stream } = mine;
+    // B3: an `error` event without a listener ends the process.
+    bus.on('error', (cause: unknown) => {
+      // Once up, loss shows in the stream; a message that could not be decoded is no reason to drop the connection.
+      if (state !== 'up') lose(mine, `no connection: ${cause instanceof Error ? cause.message : String(cause)}`);
+    });
+    // B1: the package does not tell that the connection has ended.
+    stream.on('close', () => lose(mine, 'the connection was closed'));
+    stream.on('end', () => lose(mine, 'the bus ended the connection'));
+    bus.on('message', (message) => receive(mine, message));
+    // We offer nothing: without this the package would answer introspection by itself.
+    bus.addMethodHandler(() => true);
+    cancelTimer = clock.after(CONNECT_MS, () => lose(mine, `no answer within ${CONNECT_MS} ms`));
+    bus.on('connect', () => void begin(mine));
+  }
+
+  /** Match rules first, what they guard second, so that nothing falls between. */
+  async function begin(mine: Connection): Promise<void> {
+    if (connection !== mine) return;
+    cancelTimer();
+    const rules = [...subscriptions];
+    for (const name of new Set(rules.map(({ rule }) => rule.sender))) await followOwner(mine, name);
+    for (const { rule } of rules) await addMatch(mine, matchOf(rule));
+    if (connection !== mine) return;
+    state = 'up';
+    retryMs = FIRST_RETRY_MS;
+    cancelTimer = clock.after(PING_MS, () => void ping(mine));
+    for (const run of [...runsWhenUp]) run();
+  }
+
+  async function ping(mine: Connection): Promise<void> {
+    const pong = await callOn(mine, { ...DBUS, interface: 'org.freedesktop.DBus.Peer', member: 'Ping' });
+    if (connection !== mine) return;
+    if (!pong.known) return lose(mine, `the bus does not answer: ${pong.detail}`);
+    cancelTimer = clock.after(PING_MS, () => void ping(mine));
+  }
+
+  async function followOwner(mine: Connection, name: string): Promise<void> {
+    await addMatch(mine, `type='signal',sender='${DBUS.destination}',member='NameOwnerChanged',arg0='${name}'`);
+    const owner = await callOn(mine, { ...DBUS, member: 'GetNameOwner', signature: 's', body: [name] });
+    const [unique] = owner.known ? owner.value : [];
+    if (connection === mine && typeof unique === 'string') owners.set(name, unique);
+  }
+
+  async function addMatch(mine: Connection, rule: string): Promise<void> {
+    const added = await callOn(mine, { ...DBUS, member: 'AddMatch', signature: 's', body: [rule] });
+    // Without its rules the connection is worth nothing: begin anew.
+    if (!added.known) lose(mine, `the bus refused ${rule}: ${added.detail}`);
+  }
+
+  function callOn(mine: Connection, call: BusCall): Promise<Reading<readonly BusValue[]>> {
+    const where = `${call.interface}.${call.member}`;
+    if (connection !== mine) return Promise.resolve(downBecause);
+    const body = encodeBody(call.signature ?? '', call.body ?? []);
+    if (!body.ok) return Promise.resolve(unknown('malformed', where, body.text));
+    const made = messageOf(call, body.value);
+    if (!made.known) return Promise.resolve(made);
+    const message = made.value;
+    return new Promise((resolve) => {
+      const finish = (reading: Reading<readonly BusValue[]>): void => {
+        cancel();
+        mine.lost.delete(finish);
+        // B2, B9: the package keeps the handler of a call that never settles or could not be sent.
+        forgetReply(mine.bus, message.serial);
+        resolve(reading);
+      };
+      const deadlineMs = call.deadlineMs ?? CALL_MS;
+      const cancel = clock.after(deadlineMs, () =>
+        finish(unknown('timed-out', where, `no answer from ${call.destination} within ${deadlineMs} ms`)),
+      );
+      mine.lost.add(finish);
+      mine.bus.call(message).then(
+        (reply) => finish(known((reply?.body ?? []).map(decodeValue))),
+        (cause: unknown) => finish(unknown('unreadable', where, sayError(cause))),
+      );
+    });
+  }
+
+  function receive(mine: Connection, message: Message): void {
+    // A refused Hello would be thrown again where nobody can catch it, and end the process.
+    if (message.type === MessageType.ERROR && Number(message.replySerial) === HELLO_SERIAL) {
+      forgetReply(mine.bus, HELLO_SERIAL);
+      lose(mine, `the bus refused us: ${message.errorName}: ${String(message.body[0] ?? '')}`);
+    }
+    if (connection !== mine || message.type !== MessageType.SIGNAL) return;
+    const body = (): readonly BusValue[] => message.body.map(decodeValue);
+    if (message.sender === DBUS.destination && message.member === 'NameOwnerChanged') noteOwner(body());
+    for (const { rule, heard } of [...subscriptions]) {
+      if (!isHeard(rule, message, owners.get(rule.sender))) continue;
+      const facts = body();
+      // B6: the package swallows what is thrown here; outside of it a throw reaches the process.
+      clock.after(0, () => heard(facts, message.path));
+    }
+  }
+
+  function noteOwner([name, , owner]: readonly BusValue[]): void {
+    if (typeof name !== 'string' || typeof owner !== 'string') return;
+    if (![...subscriptions].some(({ rule }) => rule.sender === name)) return;
+    if (owner === '') owners.delete(name);
+    else owners.set(name, owner);
+  }
+
+  if (address.known) connect();
+  else downBecause = address;
+  return {
+    state: () => state,
+    call: (call) => (connection !== null && state === 'up' ? callOn(connection, call) : Promise.resolve(downBecause)),
+    subscribe: (rule, heard) => {
+      const subscription: Subscription = { rule, heard };
+      const isNewRule = ![...subscriptions].some((other) => matchOf(other.rule) === matchOf(rule));
+      subscriptions.add(subscription);
+      const mine = connection;
+      if (mine !== null && state === 'up' && isNewRule) {
+        void followOwner(mine, rule.sender).then(() =>
+          connection === mine ? addMatch(mine, matchOf(rule)) : undefined,
+        );
+      }
+      // The rule itself stays until the connection ends: rules are few, and the package's own removal is broken (B5).
+      return () => void subscriptions.delete(subscription);
+    },
+    whenUp: (run) => {
+      runsWhenUp.add(run);
+      return () => void runsWhenUp.delete(run);
+    },
+    close: () => {
+      isClosed = true;
+      cancelTimer();
+      // B17: an open connection keeps the process alive.
+      if (connection !== null) lose(connection, 'closed');
+    },
+  };
+}
+
+/** The package's first call. */
+const HELLO_SERIAL = 1;
+
+/** Its private names are pinned by a test: `_connection.stream` and `_methodReturnHandlers`. */
+function createConnection(busAddressText: string): Reading<Connection> {
+  try {
+    const bus = sessionBus({ busAddress: busAddressText });
+    const inner: unknown = Reflect.get(bus, '_connection');
+    const stream: unknown = inner instanceof EventEmitter ? Reflect.get(inner, 'stream') : null;
+    if (!(stream instanceof Duplex)) throw new Error('dbus-next has no _connection.stream');
+    return known({ bus, stream, lost: new Set() });
+  } catch (cause) {
+    return unknown('unreadable', busAddressText, cause instanceof Error ? cause.message : String(cause));
+  }
+}
+
+function forgetReply(bus: MessageBus, serial: number | null): void {
+  const handlers: unknown = Reflect.get(bus, '_methodReturnHandlers');
+  if (serial !== null && typeof handlers === 'object' && handlers !== null) Reflect.deleteProperty(handlers, serial);
+}
+
+function messageOf(call: BusCall, body: unknown): Reading<Message> {
+  const { destination, path, interface: iface, member, signature = '' } = call;
+  try {
+    return known(
+      new Message({ destination, path, interface: iface, member, signature, body: Array.isArray(body) ? body : [] }),
+    );
+  } catch (cause) {
+    return unknown('malformed', `${iface}.${member}`, cause instanceof Error ? cause.message : String(cause));
+  }
+}
+
+/** Error replies carry their name in `type`. */
+function sayError(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  const name: unknown = Reflect.get(cause, 'type');
+  const text: unknown = Reflect.get(cause, 'text');
+  return typeof name === 'string' ? `${name}: ${typeof text === 'string' ? text : cause.message}` : cause.message;
+}
+
+function matchOf(rule: SignalRule): string {
+  const path = rule.path === undefined ? '' : `,path='${rule.path}'`;
+  return `type='signal',sender='${rule.sender}',interface='${rule.interface}',member='${rule.member}'${path}`;
+}
+
+function isHeard(rule: SignalRule, message: Message, owner: string | undefined): boolean {
+  const isFrom = rule.sender === DBUS.destination ? message.sender === rule.sender : message.sender === owner;
+  const isPath = rule.path === undefined || rule.path === message.path;
+  return isFrom && isPath && message.interface === rule.interface && message.member === rule.member;
+}
+
+/** B12: the package does not decode %xx, tries only the first address, and needs an addon for abstract ones. */
+function busAddress(given: string | undefined): Reading<string> {
+  const address = given === undefined || given === '' ? 'unix:path=/run/dbus/system_bus_socket' : given;
+  const match = /^unix:path=([^;,%]+)(?:,guid=[0-9a-f]+)?$/.exec(address);
+  const where = 'DBUS_SYSTEM_BUS_ADDRESS';
+  return match === null
+    ? unknown('malformed', where, `only unix:path=… is supported, not ${address}`)
+    : known(`unix:path=${match[1]}`);
+}

@@ -1,0 +1,174 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { SystemBus } from './bus.ts';
+import { type BusValue, type BusVariant, isObjectPath, isVariant } from './bus-value.ts';
+
+export type UnitFacts = {
+  /** `not-found` and `masked` among others. */
+  readonly loadState: string;
+  readonly activeState: string;
+  readonly subState: string;
+  /** Below the root of systemd's hierarchy; null: it has none now. */
+  readonly controlGroup: string | null;
+  /** Changes with each start; '' where it never ran since it was loaded. */
+  readonly invocationId: string;
+  /** Start of the unit; null: never since boot. */
+  readonly activeSinceWallMs: number | null;
+};
+export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
+/** Also how an operator's command ended; read before the unit is let go. */
+export type ServiceEnd = { readonly result: string; readonly exitStatus: number };
+export type Systemd = {
+  /** Also a unit that is not running, or does not exist: `loadState` tells. */
+  readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
+  /** Resolves when the job is queued, not when it is done. */
+  readonly stop: (name: string) => Promise<Reading<true>>;
+  readonly start: (name: string) => Promise<Reading<true>>;
+  /** Starts a transient service that stays loaded until `unref`. */
+  readonly startTransient: (name: string, properties: readonly UnitProperty[]) => Promise<Reading<true>>;
+  readonly serviceEnd: (name: string) => Promise<Reading<ServiceEnd>>;
+  readonly unref: (name: string) => Promise<void>;
+  /** A start or stop of any unit has ended, whoever wanted it. */
+  readonly whenJobEnds: (run: (end: JobEnd) => void) => () => void;
+  readonly whenUp: (run: () => void) => () => void;
+  readonly isUp: () => boolean;
+};
+export type UnitProperty = { readonly name: string; readonly value: BusVariant };
+
+const NAME = 'org.freedesktop.systemd1';
+const MANAGER = { destination: NAME, path: '/org/freedesktop/systemd1', interface: `${NAME}.Manager` };
+/** A stop may wait for systemd to reload, or to start its generators. */
+const JOB_MS = 5_000;
+/** Jobs of ours that are remembered, to tell them from others'. */
+const MAX_JOBS = 256;
+
+/** The calls to systemd that this program makes, and no others. Each has a deadline. */
+export function createSystemd(bus: SystemBus): Systemd {
+  const ours = new Set<string>();
+  const subscribe = (): void => void bus.call({ ...MANAGER, member: 'Subscribe' });
+  // Without it the manager sends no signals.
+  bus.whenUp(subscribe);
+  if (bus.state() === 'up') subscribe();
+
+  async function queue(member: 'StartUnit' | 'StopUnit', name: string): Promise<Reading<true>> {
+    const body = [name, 'replace'];
+    const job = await bus.call({ ...MANAGER, member, signature: 'ss', body, deadlineMs: JOB_MS });
+    return remember(job);
+  }
+
+  function remember(job: Reading<readonly BusValue[]>): Reading<true> {
+    if (!job.known) return job;
+    const [path] = job.value;
+    if (typeof path === 'string') ours.add(path);
+    for (const oldest of ours) if (ours.size > MAX_JOBS) ours.delete(oldest);
+    return known(true);
+  }
+
+  async function property(path: string, type: string, name: string): Promise<Reading<BusValue>> {
+    const got = await bus.call({
+      destination: NAME,
+      path,
+      interface: 'org.freedesktop.DBus.Properties',
+      member: 'Get',
+      signature: 'ss',
+      body: [`${NAME}.${type}`, name],
+    });
+    if (!got.known) return got;
+    const [value] = got.value;
+    return isVariant(value) ? known(value.value) : unknown('malformed', `${type}.${name}`, 'not a variant');
+  }
+
+  async function unit(name: string): Promise<Reading<UnitFacts>> {
+    const loaded = await bus.call({ ...MANAGER, member: 'LoadUnit', signature: 's', body: [name] });
+    if (!loaded.known) return loaded;
+    const [path] = loaded.value;
+    if (typeof path !== 'string' || !isObjectPath(path)) return unknown('malformed', 'LoadUnit', 'no object path');
+    const [loadState, activeState, subState, since, invocation, group] = await Promise.all([
+      property(path, 'Unit', 'LoadState'),
+      property(path, 'Unit', 'ActiveState'),
+      property(path, 'Unit', 'SubState'),
+      property(path, 'Unit', 'ActiveEnterTimestamp'),
+      property(path, 'Unit', 'InvocationID'),
+      property(path, typeOf(name), 'ControlGroup'),
+    ]);
+    for (const reading of [loadState, activeState, subState]) if (!reading.known) return reading;
+    const controlGroup = textOf(group);
+    const sinceUs = since.known ? Number(since.value) : 0;
+    return known({
+      loadState: textOf(loadState),
+      activeState: textOf(activeState),
+      subState: textOf(subState),
+      controlGroup: controlGroup.startsWith('/') ? controlGroup : null,
+      invocationId: invocation.known && Array.isArray(invocation.value) ? hexOf(invocation.value) : '',
+      activeSinceWallMs: sinceUs > 0 ? Math.floor(sinceUs / 1_000) : null,
+    });
+  }
+
+  return {
+    unit,
+    stop: (name) => queue('StopUnit', name),
+    start: (name) => queue('StartUnit', name),
+    startTransient: async (name, properties) =>
+      remember(
+        await bus.call({
+          ...MANAGER,
+          member: 'StartTransientUnit',
+          signature: 'ssa(sv)a(sa(sv))',
+          body: [name, 'fail', properties.map((entry) => [entry.name, entry.value]), []],
+          deadlineMs: JOB_MS,
+        }),
+      ),
+    serviceEnd: async (name) => {
+      const result = await property(unitPath(name), 'Service', 'Result');
+      const exitStatus = await property(unitPath(name), 'Service', 'ExecMainStatus');
+      if (!result.known) return result;
+      if (!exitStatus.known) return exitStatus;
+      return known({ result: String(result.value), exitStatus: Number(exitStatus.value) });
+    },
+    unref: async (name) => void (await bus.call({ ...MANAGER, member: 'UnrefUnit', signature: 's', body: [name] })),
+    whenJobEnds: (run) =>
+      bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'JobRemoved' }, ([, job, name, result]) => {
+        // The answer that names the job may come after its end: who asks, asks later.
+        const isOurs = (): boolean => ours.has(String(job));
+        if (typeof name === 'string' && typeof result === 'string') run({ unit: name, result, isOurs });
+      }),
+    whenUp: bus.whenUp,
+    isUp: () => bus.state() === 'up',
+  };
+}
+
+/** Units that have a cgroup and that we bind; the type is a part of the interface's name. */
+const TYPES = { service: 'Service', slice: 'Slice', scope: 'Scope' } as const;
+const MAX_NAME = 255;
+
+function typeOf(name: string): string {
+  const suffix = name.slice(name.lastIndexOf('.') + 1);
+  return suffix === 'slice' || suffix === 'scope' ? TYPES[suffix] : TYPES.service;
+}
+
+/** Why this is no name of a unit that has processes; null = it is one. */
+export function unitNameMistake(name: string): string | null {
+  const match = /^[A-Za-z0-9:_.\\@-]+\.([a-z]+)$/.exec(name);
+  if (name.length > MAX_NAME) return `a unit's name has at most ${MAX_NAME} characters`;
+  if (match === null) return 'not the full name of a systemd unit, such as web.service';
+  if (!Object.hasOwn(TYPES, match[1] ?? ''))
+    return 'only services, slices and scopes have processes to measure and stop';
+  return name.includes('@.') ? 'a template: name an instance of it, such as web@1.service' : null;
+}
+
+const UNITS = '/org/freedesktop/systemd1/unit/';
+
+/** The one place where a unit's name becomes an object path: systemd's bus_label_escape. */
+export function unitPath(name: string): string {
+  const bytes = [...new TextEncoder().encode(name)];
+  const label = bytes.map((byte, i) => {
+    const char = String.fromCharCode(byte);
+    const isPlain = /[A-Za-z]/.test(char) || (i > 0 && /[0-9]/.test(char));
+    return isPlain ? char : `_${byte.toString(16).padStart(2, '0')}`;
+  });
+  return `${UNITS}${label.length === 0 ? '_' : label.join('')}`;
+}
+
+const textOf = (reading: Reading<BusValue>): string =>
+  reading.known && typeof reading.value === 'string' ? reading.value : '';
+const hexOf = (bytes: readonly BusValue[]): string =>
+  bytes.map((byte) => Number(byte).toString(16).padStart(2, '0')).join('');

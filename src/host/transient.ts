@@ -1,0 +1,116 @@
+import type { Clock } from '../ports.ts';
+import type { SystemBus } from './bus.ts';
+import { type ExecResult, run } from './exec.ts';
+import { createSystemd, type Systemd, type UnitProperty } from './systemd.ts';
+
+export type Command = {
+  readonly argv: readonly string[];
+  readonly timeoutMs: number;
+  /** Given whole on standard input. */
+  readonly stdin?: string;
+};
+export type CommandRunner = (command: Command) => Promise<ExecResult>;
+
+/** What systemd itself may take on top of the command's own time. */
+const MARGIN_MS = 3_000;
+const STOP_SECONDS = 1;
+const MAX_OUTPUT_BYTES = 64 * 1024;
+
+/**
+ * Runs an operator's command as a transient systemd service, outside the agent's sandbox; its output goes to the
+ * journal. Where no systemd answers on the bus it is a child instead. No shell anywhere. Never rejects.
+ */
+export function createCommandRunner(needs: { readonly bus: SystemBus; readonly clock: Clock }): CommandRunner {
+  const { bus, clock } = needs;
+  const systemd = createSystemd(bus);
+  let started = 0;
+  return async (command) => {
+    const asChild = (): Promise<ExecResult> => {
+      const { argv, timeoutMs, stdin } = command;
+      const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES };
+      return run(argv, stdin === undefined ? options : { ...options, stdin });
+    };
+    if (!systemd.isUp()) return asChild();
+    started += 1;
+    // The instant too: after a SIGKILL of ours the last one may still run.
+    const name = `nodewarden-command-${process.pid}-${Math.floor(clock.monoMs())}-${started}.service`;
+    const end = await runAsUnit({ systemd, clock, name, command });
+    return end === 'no-systemd' ? asChild() : end;
+  };
+}
+
+type UnitRun = {
+  readonly systemd: Systemd;
+  readonly clock: Clock;
+  readonly name: string;
+  readonly command: Command;
+};
+
+async function runAsUnit({ systemd, clock, name, command }: UnitRun): Promise<ExecResult | 'no-systemd'> {
+  let jobEnded: () => void = () => undefined;
+  const job = new Promise<'ended'>((resolve) => {
+    jobEnded = () => resolve('ended');
+  });
+  // A oneshot's start job ends when its process does, so that this signal is all there is to wait for.
+  const unsubscribe = systemd.whenJobEnds(({ unit }) => {
+    if (unit === name) jobEnded();
+  });
+  try {
+    const started = await systemd.startTransient(name, propertiesOf(command));
+    if (!started.known) {
+      const isNobodyThere = started.detail.includes('ServiceUnknown') || started.detail.includes('NameHasNoOwner');
+      return isNobodyThere ? 'no-systemd' : { kind: 'failed', detail: `${started.where}: ${started.detail}` };
+    }
+    const late = new Promise<'late'>((resolve) => {
+      clock.after(command.timeoutMs + STOP_SECONDS * 1_000 + MARGIN_MS, () => resolve('late'));
+    });
+    if ((await Promise.race([job, late])) === 'late') {
+      await systemd.stop(name);
+      return { kind: 'timed-out' };
+    }
+    return resultOf(systemd, name);
+  } finally {
+    unsubscribe();
+    await systemd.unref(name);
+  }
+}
+
+async function resultOf(systemd: Systemd, name: string): Promise<ExecResult> {
+  const end = await systemd.serviceEnd(name);
+  if (!end.known) return { kind: 'failed', detail: `how it ended is not known: ${end.detail}` };
+  const { result, exitStatus } = end.value;
+  if (result === 'timeout') return { kind: 'timed-out' };
+  if (result === 'success' || result === 'exit-code') {
+    return { kind: 'exited', code: exitStatus, stdout: '', stderr: '' };
+  }
+  return { kind: 'failed', detail: `systemd says ${result}` };
+}
+
+function propertiesOf({ argv, timeoutMs, stdin }: Command): readonly UnitProperty[] {
+  const [program = ''] = argv;
+  const isAbsolute = program.startsWith('/');
+  // systemd wants an absolute path; env(1) looks a bare name up without a shell.
+  const path = isAbsolute ? program : '/usr/bin/env';
+  const args = isAbsolute ? argv : [path, ...argv];
+  const of = (name: string, signature: string, value: UnitProperty['value']['value']): UnitProperty => ({
+    name,
+    value: { signature, value },
+  });
+  const input =
+    stdin === undefined ? [] : [of('StandardInput', 's', 'data'), of('StandardInputData', 'ay', bytesOf(stdin))];
+  return [
+    of('Description', 's', `A command of nodewarden's configuration`),
+    of('Type', 's', 'oneshot'),
+    of('ExecStart', 'a(sasb)', [[path, args, false]]),
+    // RuntimeMaxSec does not hold for a oneshot: its whole run is its start.
+    of('TimeoutStartUSec', 't', timeoutMs * 1_000),
+    of('TimeoutStopUSec', 't', STOP_SECONDS * 1_000_000),
+    of('CollectMode', 's', 'inactive-or-failed'),
+    // Kept loaded until its result is read.
+    of('AddRef', 'b', true),
+    of('DefaultDependencies', 'b', false),
+    ...input,
+  ];
+}
+
+const bytesOf = (text: string): readonly number[] => [...new TextEncoder().encode(text)];
