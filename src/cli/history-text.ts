@@ -41,7 +41,21 @@ function recordText(record: DecisionRecord, paint: Paint): string {
     ...outcomeLines(record),
   ];
   const block = lines.map(([name, text]) => `  ${(name ?? '').padEnd(10)}${text}\n`).join('');
-  return `${head}${paint('bold', `evicted ${clean(podName(decision.victim))}`)}\n${block}\n`;
+  return `${head}${paint('bold', `${sayEnd(record)} ${clean(podName(decision.victim))}`)}\n${block}\n`;
+}
+
+/** An attempt is not yet an eviction. */
+function sayEnd({ outcomes }: DecisionRecord): string {
+  switch (outcomes.at(-1)?.kind) {
+    case 'ended':
+      return 'evicted';
+    case 'dropped':
+      return 'did not evict';
+    case 'survived':
+      return 'could not evict';
+    default:
+      return 'began to evict';
+  }
 }
 
 function evictLines(record: DecisionRecord, { threshold, ranking, victim, differences }: Evict): string[][] {
@@ -51,7 +65,10 @@ function evictLines(record: DecisionRecord, { threshold, ranking, victim, differ
     .filter(({ code }) => code === 'passed-over')
     .map((reason) => ['', clean(sayReason(reason, nameOf))]);
   return [
-    ['signal', `${signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold`],
+    [
+      'signal',
+      `${signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold, met for ${sayMs(record.decision.atMs - threshold.sinceMs)}`,
+    ],
     ['observed', sayAmount(signal, threshold.available)],
     ['threshold', sayLimit(signal, threshold.limit)],
     ['why', whyChosen(ranking, victim.uid)],

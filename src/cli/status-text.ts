@@ -155,7 +155,7 @@ function decisionsText({ decisions }: StatusReport, paint: Paint): string {
   if (decisions.length === 0) return 'decisions   none since the start; `nodewarden history` shows the record\n';
   const lines = decisions.map(({ atWallMs, text, outcome }) => {
     const end = outcome === null ? paint('yellow', 'under way') : clean(outcome.text);
-    return `  ${sayWhen(atWallMs)}  ${clean(text)}: ${end}\n`;
+    return `  ${sayWhen(atWallMs)}  ${clean(text)}; ${end}\n`;
   });
   return `last decisions\n${lines.join('')}`;
 }

@@ -1,0 +1,156 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { historyText } from '../../src/cli/history-text.ts';
+import { painter } from '../../src/cli/print.ts';
+import { known } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
+import { scenarioOf } from '../../src/record/scenario-of.ts';
+import { aConfig, anObservation, aPod } from '../a.ts';
+import { anEviction, ended } from '../serve/a-report.ts';
+
+const BEGAN_WALL_MS = Date.UTC(2026, 0, 31, 12);
+const head = { atWallMs: BEGAN_WALL_MS, bootId: 'boot', dry: false };
+const plain = painter(false);
+
+function observed(of: string): EntryBody {
+  const pods = known([aPod({ name: 'web', namespace: 'shop' }), aPod({ name: 'db', namespace: 'shop' })]);
+  const observation = anObservation(1_000, {}, { pods });
+  const scenario = scenarioOf({ name: of, observation, config: aConfig([]), acted: null });
+  return { kind: 'observation', of: [of], atMs: 1_000, signals: observation.signals, psi: observation.psi, scenario };
+}
+
+const evidence = {
+  kind: 'evidence',
+  of: 'b-1',
+  stopBeganAtMs: 1_002,
+  largestProcesses: known([{ pid: 77, name: 'leak\x1b[31m', rssBytes: 280 * 2 ** 20 }]),
+  podStatus: { phase: 'Failed', reason: 'Evicted', message: '', conditions: [] },
+} as const;
+
+function entries(): readonly EntryBody[] {
+  return [
+    {
+      kind: 'decision',
+      decision: anEviction('b-1'),
+      reasons: [{ code: 'passed-over', uid: 'uid-db', because: 'protected' }],
+    },
+    observed('b-1'),
+    { kind: 'deferred', of: ['b-1'], waitedMs: 5 },
+    { kind: 'note', note: evidence },
+    { kind: 'outcome', outcome: ended('b-1') },
+    { kind: 'note', note: { kind: 'kernel-oom-kill', atMs: 1_100, count: 2, pods: ['shop/web'] } },
+    {
+      kind: 'decision',
+      decision: { id: 'b-2', atMs: 2_000, kind: 'set-condition', condition: 'MemoryPressure', status: true },
+      reasons: [],
+    },
+  ];
+}
+
+describe('the history as text', () => {
+  it('is one block for an eviction: who, for what, why this pod, what it gave back', () => {
+    const joined = joinDecisions(entries().map((body) => entryOf(head, body)));
+    const text = historyText(
+      { schema: 1, decisions: joined, kernelOomKills: [{ atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] }] },
+      '/var/lib/nodewarden',
+      plain,
+    );
+    expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-1 [the disk was late]  evicted shop/web
+  victim    shop/web (Burstable, priority 0)
+  signal    memory.available, hard threshold, met for 100ms
+  observed  92 MiB
+  threshold 100 MiB
+  why       of 2 pods it comes first by the most usage above its request
+            shop/db is passed over: protected, chosen only when nobody else is left
+  ranking   POD       OVER-REQUEST  PRIORITY  USAGE-OVER-REQUEST
+            shop/web  yes           0         300 MiB
+            shop/db   yes           0         10 MiB
+  differs   from the kubelet in D12
+  processes leak\u001b[31m (pid 77) 280 MiB
+  grace     1s
+  reacted   within 2ms
+  outcome   empty after 36ms by sigkill, gave back 290 MiB
+
+2026-01-31 12:00:00 UTC  b-2  MemoryPressure is true
+2026-01-31 12:00:00 UTC  the kernel's OOM killer killed 2 processes: shop/web
+`);
+  });
+
+  it.each([
+    [[], 'began to evict shop/web'],
+    [[{ of: 'b-1', atMs: 1_001, kind: 'dropped', because: 'no-longer-met' }], 'did not evict shop/web'],
+    [[{ of: 'b-1', atMs: 9_000, kind: 'survived', left: [], detail: 'in D state' }], 'could not evict shop/web'],
+  ] as const)('does not call an attempt an eviction: outcome %j', (outcomes, said) => {
+    const bodies = [...entries().slice(0, 2), ...outcomes.map((outcome) => ({ kind: 'outcome', outcome }) as const)];
+    const decisions = joinDecisions(bodies.map((body) => entryOf(head, body)));
+    expect(historyText({ schema: 1, decisions, kernelOomKills: [] }, '/', plain)).toContain(`  ${said}\n`);
+  });
+
+  it('says where it looked when there is nothing', () => {
+    const text = historyText({ schema: 1, decisions: [], kernelOomKills: [] }, '/var/lib/nodewarden', plain);
+    expect(text).toBe('No decisions in the record under /var/lib/nodewarden.\n');
+  });
+});
+
+describe('nodewarden history', () => {
+  let directory: string;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-history-'));
+    const text = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nstateDirectory: ${directory}/state\n`;
+    writeFileSync(join(directory, 'config.yaml'), text, { mode: 0o644 });
+    mkdirSync(join(directory, 'state'));
+    const record = entries().map((body) => sayEntry(entryOf(head, body)));
+    writeFileSync(join(directory, 'state', 'record.jsonl'), `${record.join('')}{"schema":1,"atWall`);
+    const now = createClock().wallMs();
+    const late = entryOf(
+      { ...head, atWallMs: now - 60_000, dry: true },
+      { kind: 'decision', decision: anEviction('d-1'), reasons: [] },
+    );
+    writeFileSync(join(directory, 'state', 'record-dry.jsonl'), sayEntry(late));
+  });
+  afterEach(() => {
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  function run(...args: readonly string[]): Promise<{ code: number; out: string; err: string }> {
+    const argv = ['--import', 'tsx', 'src/main.ts', 'history', '--config', join(directory, 'config.yaml'), ...args];
+    return new Promise((resolve) => {
+      const cwd = fileURLToPath(new URL('../..', import.meta.url));
+      execFile(process.execPath, argv, { cwd }, (error, out, err) => {
+        resolve({ code: error === null ? 0 : Number(error.code), out, err });
+      });
+    });
+  }
+  const idsOf = (out: string): readonly string[] =>
+    JSON.parse(out).decisions.map(({ decision }: { decision: { id: string } }) => decision.id);
+
+  it('gives everything as JSON, dry runs marked, and counts the line that a killed agent tore', async () => {
+    const { code, out, err } = await run('-o', 'json');
+    expect(code).toBe(0);
+    expect(idsOf(out)).toEqual(['b-1', 'b-2', 'd-1']);
+    const { decisions, kernelOomKills } = JSON.parse(out);
+    expect(decisions[0]).toMatchObject({ isDeferred: true, evidence: { of: 'b-1' }, outcomes: [{ kind: 'ended' }] });
+    expect(decisions[2]).toMatchObject({ dry: true, outcomes: [] });
+    expect(kernelOomKills).toEqual([{ atWallMs: BEGAN_WALL_MS, count: 2, pods: ['shop/web'] }]);
+    expect(err).toBe('1 incomplete lines of the record were left out\n');
+  });
+
+  it('can be narrowed to evictions, to shutdowns and to a time', async () => {
+    expect(idsOf((await run('-o', 'json', '--evictions')).out)).toEqual(['b-1', 'd-1']);
+    expect(idsOf((await run('-o', 'json', '--shutdowns')).out)).toEqual([]);
+    expect(idsOf((await run('-o', 'json', '--since', '5m')).out)).toEqual(['d-1']);
+    expect(idsOf((await run('-o', 'json', '--since', '2026-01-31T12:00:00Z')).out)).toHaveLength(3);
+  });
+
+  it('says what a time looks like when it is given nonsense, with status 2', async () => {
+    const { code, err } = await run('--since', 'yesterday-ish');
+    expect(code).toBe(2);
+    expect(err).toContain('a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z');
+  });
+});

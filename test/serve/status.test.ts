@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import { known, unknown } from '../../src/core/reading.ts';
+import { initialState, type State } from '../../src/core/state.ts';
+import type { MetThreshold } from '../../src/core/threshold.ts';
+import { statusReport } from '../../src/serve/status.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+import { aContext, aVerdict } from './a-report.ts';
+
+const hard = aThreshold('memory.available', 100 * MI, { minReclaimBytes: 20 * MI });
+const soft = aThreshold('memory.available', 200 * MI, { graceMs: 30_000 });
+const acted: MetThreshold = {
+  id: hard.id,
+  signal: 'memory.available',
+  isHard: true,
+  limit: { nanos: '1', format: 'binary', text: null },
+  target: { nanos: '1', format: 'binary', text: null },
+  available: 92 * MI,
+  sinceMs: 9_000,
+};
+
+function report(
+  state: Partial<State>,
+  observation = anObservation(10_000, { 'memory.available': { available: 92 * MI, capacity: GI } }),
+) {
+  const verdict = aVerdict({ ...initialState('boot'), ...state });
+  return statusReport({ observation, verdict, config: aConfig([hard, soft]), context: aContext() });
+}
+
+describe('the status report', () => {
+  it('shows each signal against its thresholds, with what of the grace is left', () => {
+    const { signals } = report({
+      firstMetMs: { 'memory.available/evictionHard': 9_000, 'memory.available/evictionSoft': 2_000 },
+    });
+    expect(signals[0]).toEqual({
+      signal: 'memory.available',
+      unit: 'bytes',
+      available: 92 * MI,
+      capacity: GI,
+      ageMs: 0,
+      unknown: null,
+      thresholds: [
+        {
+          id: 'memory.available/evictionHard',
+          kind: 'hard',
+          limit: 100 * MI,
+          minReclaim: 20 * MI,
+          isMet: true,
+          metForMs: 1_000,
+          graceMs: 0,
+          graceLeftMs: 0,
+        },
+        {
+          id: 'memory.available/evictionSoft',
+          kind: 'soft',
+          limit: 200 * MI,
+          minReclaim: 0,
+          isMet: true,
+          metForMs: 8_000,
+          graceMs: 30_000,
+          graceLeftMs: 22_000,
+        },
+      ],
+    });
+  });
+
+  it('says why a signal is unknown, and invents no number for it', () => {
+    const reading = unknown('timed-out', '/srv', 'statfs gave no answer within 2 s');
+    const { signals } = report({}, anObservation(10_000, { 'memory.available': reading }));
+    expect(signals[0]).toMatchObject({ available: null, capacity: null, ageMs: null, unknown: reading });
+    expect(signals[0]?.thresholds[0]).toMatchObject({ limit: null, minReclaim: null, isMet: false, graceLeftMs: null });
+  });
+
+  it('gives the pods in eviction order for the signal that is acted on', () => {
+    const pods = known([
+      aPod({ name: 'db', workingSetBytes: 100 * MI, requests: { memoryBytes: 200 * MI, ephemeralStorageBytes: 0 } }),
+      aPod({ name: 'web', workingSetBytes: 300 * MI }),
+    ]);
+    const observation = anObservation(10_000, {}, { pods });
+    const { pods: shown } = report({}, observation);
+    expect(shown).toMatchObject({
+      known: true,
+      rankedFor: 'memory.available',
+      order: [
+        { name: 'web', usage: 300 * MI, request: 0, decidedBy: 'over-request' },
+        { name: 'db', usage: 100 * MI, request: 200 * MI, decidedBy: null },
+      ],
+    });
+    const pid = { ...acted, id: 'pid.available/evictionHard', signal: 'pid.available' } as const;
+    const act = { kind: 'reclaiming', decision: 'b-1', threshold: pid, deadlineMs: 12_000 } as const;
+    expect(report({ act }, observation).pods).toMatchObject({
+      rankedFor: 'pid.available',
+      order: [{ request: null }, {}],
+    });
+  });
+
+  it('says that pods are not read far from every threshold', () => {
+    expect(report({}).pods).toEqual({ known: false, why: 'not read: nothing is near a threshold' });
+  });
+
+  it('shows an eviction under way with the time that is left for it', () => {
+    const victim = { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 } as const;
+    const eviction = { decision: 'b-7', victim, graceEndsMs: 11_000, deadlineMs: 21_000, settledMs: null };
+    const { act } = report({
+      act: { kind: 'evicting', evictions: [{ ...eviction, cause: { kind: 'threshold', threshold: acted } }] },
+    });
+    expect(act).toEqual({
+      kind: 'evicting',
+      evictions: [
+        { decision: 'b-7', pod: 'shop/web', cause: hard.id, graceLeftMs: 1_000, leftMs: 11_000, isSettled: false },
+      ],
+    });
+  });
+
+  it('survives the way over the socket unchanged', () => {
+    const sent = report({ conditionLastMetMs: { MemoryPressure: 10_000 } });
+    expect(JSON.parse(JSON.stringify(sent))).toEqual(sent);
+    expect(sent.conditions).toEqual({ MemoryPressure: true, DiskPressure: false, PIDPressure: false });
+  });
+});
