@@ -1,3 +1,4 @@
+import pkg from '../package.json' with { type: 'json' };
 import type { Actor } from './act/begin.ts';
 import { createTeller } from './act/tell.ts';
 import { loadConfig } from './config/load.ts';
@@ -7,7 +8,7 @@ import type { Verdict } from './core/verdict.ts';
 import { sayProblem } from './document/problem.ts';
 import { findCgroupMounts } from './host/cgroupfs.ts';
 import { createClock, readBootId, sleep } from './host/clock.ts';
-import { hostName } from './host/facts.ts';
+import { hostName } from './host/host-name.ts';
 import { type Notify, openNotify } from './host/notify.ts';
 import { groupIdOf, removeStaleSocket } from './host/socket-file.ts';
 import { runLoop } from './loop.ts';
@@ -17,7 +18,6 @@ import type { RecordEntry } from './record/entry.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
 import { serveSocket } from './serve/socket.ts';
 import { type StatusReport, statusReport } from './serve/status.ts';
-import { VERSION } from './version.ts';
 
 export type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
@@ -187,7 +187,7 @@ function createReporter(
       context: {
         node: {
           name: hostName(),
-          version: VERSION,
+          version: pkg.version,
           pid: process.pid,
           mode: effective.mode,
           dryRun: effective.dryRun,

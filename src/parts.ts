@@ -7,10 +7,12 @@ import type { Effective } from './config/effective.ts';
 import type { CoreConfig } from './core/core-config.ts';
 import type { MonoMs } from './core/reading.ts';
 import type { State } from './core/state.ts';
+import { openSystemBus } from './host/bus.ts';
 import type { CgroupMounts } from './host/cgroupfs.ts';
 import { ensureDirectory } from './host/files.ts';
-import { onlineCpus } from './host/procfs.ts';
+import { createProcfs } from './host/procfs.ts';
 import { createStdout } from './host/stdout.ts';
+import { createCommandRunner } from './host/transient.ts';
 import { createInbox } from './loop.ts';
 import { createObserver, type OpenObserver } from './observe/look.ts';
 import { createOomWatch } from './observe/oom-kills.ts';
@@ -56,7 +58,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     const there = ensureDirectory(directory, DIRECTORY_MODE);
     if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
   }
-  const cpus = onlineCpus();
+  const cpus = createProcfs().onlineCpus();
   const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
   const findings: Findings = createFindings({ clock, log, note: (note) => recorder.note(note) });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
@@ -73,9 +75,11 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const saved = loadState(stateFile, bootId, clock);
   for (const finding of saved.findings) findings.raise(finding);
   const inbox = createInbox(clock);
+  const bus = openSystemBus(clock);
+  const run = createCommandRunner({ bus, clock });
   const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
   const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
-  const standalone = openStandalone({ ...common, podManifests, runtimeDirectory, cgroupRoot, dry: dryRun });
+  const standalone = openStandalone({ ...common, bus, podManifests, runtimeDirectory, cgroupRoot, dry: dryRun });
   const observer = createObserver({ ...common, ...observed(made), pods: standalone.pods.pods });
   const live = {
     killer: standalone.killer,
@@ -84,9 +88,9 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       ...common,
       observer,
       commands: () => effective().reclaimCommands,
-      run: standalone.runCommand,
+      run,
     }),
-    preKill: createPreKill({ command: () => effective().preKill, run: standalone.runCommand, findings }),
+    preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
   };
   const dry = dryParts(clock, standalone.killer);
   // Dry run is the kill switch: it holds for the next decision, before the parts are made anew.

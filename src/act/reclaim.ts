@@ -4,6 +4,7 @@ import { assertNever, known, type Reading } from '../core/reading.ts';
 import { sayAmount } from '../core/say.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
 import type { ExecResult } from '../host/exec.ts';
+import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Findings, Log, Observer } from '../ports.ts';
 
 export type ReclaimCommand = {
@@ -23,7 +24,7 @@ export function createReclaim(needs: {
   readonly clock: Clock;
   readonly observer: Pick<Observer, 'reread'>;
   readonly commands: () => readonly ReclaimCommand[];
-  readonly run: (argv: readonly string[], timeoutMs: number) => Promise<ExecResult>;
+  readonly run: CommandRunner;
   readonly log: Log;
   readonly findings: Findings;
 }): Reclaim {
@@ -34,7 +35,7 @@ export function createReclaim(needs: {
     const before = await observer.reread(signal);
     for (const { command, timeoutMs } of commands().filter((entry) => entry.signal === signal)) {
       const [program = ''] = command;
-      const failure = failureOf(await run(command, timeoutMs));
+      const failure = failureOf(await run({ argv: command, timeoutMs }));
       const id = `reclaim/${signal}/${program}`;
       if (failure === null) findings.clear(id);
       else findings.raise({ id, text: `the reclaim command ${program} for ${signal} failed: ${failure}` });

@@ -1,0 +1,1 @@
+export { hostname as hostName } from 'node:os';
