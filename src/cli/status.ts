@@ -92,6 +92,6 @@ function fail(asked: Failure, socket: string): number {
     );
     return 3;
   }
-  process.stderr.write(`nodewarden cannot be asked: ${asked.detail}; only root and the group nodewarden may ask\n`);
+  process.stderr.write(`nodewarden cannot be asked: ${asked.detail}\n`);
   return 1;
 }

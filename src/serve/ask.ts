@@ -65,7 +65,8 @@ function connectFailure(path: string, error: Error): Asked {
   if (code === 'ENOENT') return { kind: 'not-running', isStale: false, detail };
   // ENOTSOCK never comes here: connecting to a file that is no socket is refused too.
   if (code === 'ECONNREFUSED') return { kind: 'not-running', isStale: true, detail };
-  return { kind: 'failed', detail };
+  const who = code === 'EACCES' ? ': only root and the group nodewarden may ask' : '';
+  return { kind: 'failed', detail: `${detail}${who}` };
 }
 
 function parseAnswer(path: string, line: string): Asked {

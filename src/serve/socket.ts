@@ -1,18 +1,16 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import { askDaemon } from './ask.ts';
+import { askDaemon, type Request } from './ask.ts';
 
-/** Everything that can be asked; the socket changes nothing. */
-export type Ask = 'status';
 export type SocketNeeds = {
   readonly clock: Clock;
   readonly path: string;
   /** Group of the socket; null: the group that we run as. */
   readonly groupId: number | null;
   readonly removeStale: () => Reading<true>;
-  /** Plain JSON. A watcher gets a new answer each second. */
-  readonly answer: (ask: Ask) => unknown;
+  /** Plain JSON; null: nothing was observed yet. A watcher gets a new answer each second. */
+  readonly answer: () => unknown;
 };
 export type OpenSocket = { readonly close: () => Promise<void> };
 
@@ -106,12 +104,12 @@ function serveClient(socket: Socket, needs: SocketNeeds): void {
     received = '';
     if (ask === null) finish(socket, clock, { error: 'a request is one line: {"ask":"status"} or {"ask":"watch"}' });
     else if (ask === 'watch') watch(socket, needs);
-    else finish(socket, clock, { answer: needs.answer(ask) });
+    else finish(socket, clock, answerOf(needs));
   };
   socket.on('data', hear);
 }
 
-function parseAsk(line: string): Ask | 'watch' | null {
+function parseAsk(line: string): Request['ask'] | null {
   try {
     const json: unknown = JSON.parse(line);
     const ask = typeof json === 'object' && json !== null && 'ask' in json ? json.ask : null;
@@ -134,7 +132,7 @@ function watch(socket: Socket, needs: SocketNeeds): void {
       socket.destroy();
       return;
     }
-    if (unreadSinceMs === null) socket.write(`${JSON.stringify({ answer: needs.answer('status') })}\n`);
+    if (unreadSinceMs === null) socket.write(`${JSON.stringify(answerOf(needs))}\n`);
     const cancel = clock.after(WATCH_MS, () => {
       socket.off('close', cancel);
       tick();
@@ -144,8 +142,15 @@ function watch(socket: Socket, needs: SocketNeeds): void {
   tick();
 }
 
+type Line = { readonly answer: unknown } | { readonly error: string };
+
+function answerOf(needs: SocketNeeds): Line {
+  const answer = needs.answer();
+  return answer === null ? { error: 'nothing was observed yet: ask again in a moment' } : { answer };
+}
+
 /** The last line; who does not take it within 5 s is cut. */
-function finish(socket: Socket, clock: Clock, line: { readonly answer: unknown } | { readonly error: string }): void {
+function finish(socket: Socket, clock: Clock, line: Line): void {
   const cancel = clock.after(UNREAD_MS, () => socket.destroy());
   socket.on('close', cancel);
   // Its end is only seen by who reads.

@@ -82,6 +82,12 @@ describe('the socket', () => {
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
   });
 
+  it('says that nothing was observed yet as long as that is so', async () => {
+    await serve(() => null);
+    const detail = `${path}: nothing was observed yet: ask again in a moment`;
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({ kind: 'failed', detail });
+  });
+
   it('hangs up on who asks nothing within 5 s', async () => {
     await serve();
     expect(await talk('{"ask":')).toBe('{"error":"no request within 5 s"}\n');
