@@ -1,14 +1,20 @@
+import { trueConditions } from '../core/condition.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod.ts';
 import { bytesUp, parseQuantity, quantityOfBytes } from '../core/quantity.ts';
 import { known } from '../core/reading.ts';
-import type { NodeCondition } from '../core/signal.ts';
 import { resolve, type Threshold, type ThresholdValue } from '../core/threshold.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
-import { createVirtualClock, runVirtually, type VirtualPod } from '../simulate/world.ts';
-import { type Ending, endingOf } from './ending.ts';
+import {
+  createVirtualClock,
+  runVirtually,
+  type VirtualNode,
+  type VirtualPod,
+  type VirtualRun,
+} from '../simulate/world.ts';
+import { type Ending, endingOf, type Witness } from './ending.ts';
 import {
   DEMO_NAMESPACE,
   DEMO_PODS,
@@ -43,6 +49,14 @@ const LOOK_BACK_MS = 500;
 const STEP_MS = 100;
 const STEP_REAL_MS = 20;
 
+/** A machine that has nothing to do with this one. */
+const NODE: VirtualNode = {
+  memoryBytes: NODE_MEMORY_BYTES,
+  maxPids: NODE_MAX_PIDS,
+  disk: { bytesAvailable: 20 * 1024 * MIB, bytesCapacity: 40 * 1024 * MIB },
+  inodes: { free: 2_000_000, total: 2_500_000 },
+};
+
 /** The demo's story in virtual time, through the agent's own loop and core. Same output at any time on any machine. */
 export async function tellVirtually(
   { terminal, clock: hostClock }: { readonly terminal: Terminal; readonly clock: Clock },
@@ -50,76 +64,71 @@ export async function tellVirtually(
 ): Promise<Ending> {
   const clock = createVirtualClock(0);
   const screen = createScreen(terminal, clock, NODE_MEMORY_BYTES);
-  const story = createStory({ startMs: 0, say: screen.say });
+  const story = createStory({ startMs: screen.startMs, say: screen.say });
   const over = new AbortController();
+  const abort = (): void => over.abort();
   const thresholds = EVICTION_HARD.map(thresholdOf);
-  const conditions = new Set<NodeCondition>();
   let steppedMs = 0;
   let overMs: number | null = null;
   let alive: readonly VirtualPod[] = [];
-  const abort = (): void => over.abort();
-  stop.addEventListener('abort', abort, { once: true });
-  await runVirtually(
-    {
-      clock,
-      node: {
-        memoryBytes: NODE_MEMORY_BYTES,
-        maxPids: NODE_MAX_PIDS,
-        disk: { bytesAvailable: 20 * 1024 * MIB, bytesCapacity: 40 * 1024 * MIB },
-        inodes: { free: 2_000_000, total: 2_500_000 },
-      },
-      pods: DEMO_PODS.map((pod) => ({
-        declared: declaredOf(pod),
-        processes: PROCESS_THREADS,
-        workingSetBytes: (atMs) => PROGRAM_BYTES + pod.holdsMiB * MIB + (pod.name === LEAKER ? leakedBytes(atMs) : 0),
-      })),
-      teardownMs: TEARDOWN_MS,
-      lookCpuMs: LOOK_CPU_MS,
-      config: coreConfig(thresholds),
-      untilMs: UNTIL_MS,
-      decided: (decision) => {
-        if (decision.kind === 'set-condition') {
-          if (decision.status) conditions.add(decision.condition);
-          else conditions.delete(decision.condition);
-        }
-        story.fact({ kind: 'decision', decision });
-        if (decision.kind === 'evict') story.fact({ kind: 'stop-began', of: decision.id, atMs: clock.monoMs() });
-      },
-      ended: (outcome) => story.fact({ kind: 'outcome', outcome }),
-      looked: (observation, _verdict, pods) => {
-        alive = pods;
-        story.look(observation.atMs, observation.signals['memory.available']);
-        const gauges = thresholds.map((threshold) => gaugeOf(threshold, observation));
-        const lines = DEMO_PODS.map((pod) => podLineOf(pod, alive, observation.atMs));
-        screen.show({ atMs: observation.atMs, gauges, conditions: [...conditions], pods: lines });
-        if (story.isOver()) overMs ??= observation.atMs;
-      },
-      turn: async (nowMs) => {
-        if (overMs !== null && nowMs - overMs >= LOOK_BACK_MS) over.abort();
-        const isDue = terminal.size() !== null && nowMs - steppedMs >= STEP_MS;
-        if (isDue) steppedMs = nowMs;
-        await sleep(hostClock, isDue ? STEP_REAL_MS : 0);
-      },
+  const run: VirtualRun = {
+    clock,
+    node: NODE,
+    pods: DEMO_PODS.map(virtualPodOf),
+    teardownMs: TEARDOWN_MS,
+    lookCpuMs: LOOK_CPU_MS,
+    config: coreConfig(thresholds),
+    untilMs: UNTIL_MS,
+    decided: (decision) => {
+      story.fact({ kind: 'decision', decision });
+      if (decision.kind === 'evict') story.fact({ kind: 'stop-began', of: decision.id, atMs: clock.monoMs() });
     },
-    over.signal,
-  );
+    ended: (outcome) => story.fact({ kind: 'outcome', outcome }),
+    looked: (observation, { state }, pods) => {
+      alive = pods;
+      const { atMs, signals } = observation;
+      story.look(atMs, signals['memory.available']);
+      const gauges = thresholds.map((threshold) => gaugeOf(threshold, observation));
+      const lines = DEMO_PODS.map((pod) => podLineOf(pod, alive, atMs));
+      screen.show({ atMs, gauges, conditions: trueConditions(state.conditionLastMetMs), pods: lines });
+      if (story.isOver()) overMs ??= atMs;
+    },
+    turn: async (nowMs) => {
+      if (overMs !== null && nowMs - overMs >= LOOK_BACK_MS) over.abort();
+      const isDue = terminal.size() !== null && nowMs - steppedMs >= STEP_MS;
+      if (isDue) steppedMs = nowMs;
+      await sleep(hostClock, isDue ? STEP_REAL_MS : 0);
+    },
+  };
+  if (stop.aborted) abort();
+  stop.addEventListener('abort', abort, { once: true });
+  await runVirtually(run, over.signal);
   stop.removeEventListener('abort', abort);
-  const innocents = DEMO_PODS.filter(({ name }) => name !== LEAKER).map((pod) => ({
-    name: `${DEMO_NAMESPACE}/${pod.name}`,
-    pid: null,
-    isAlive: alive.some(({ declared }) => declared.uid === uidOf(pod.name)),
-  }));
-  const measured = story.measured();
-  const requestsServed = Math.floor(leakedBytes(measured.stopBeganMs ?? clock.monoMs()) / LEAK_PER_REQUEST_BYTES);
   screen.leave();
-  return endingOf(measured, {
+  return endingOf(story.measured(), witnessOf(alive, story.measured().stopBeganMs ?? clock.monoMs()));
+}
+
+/** In virtual time the world itself is the witness. */
+function witnessOf(alive: readonly VirtualPod[], servedUntilMs: number): Witness {
+  const isAlive = (pod: DemoPod): boolean => alive.some(({ declared }) => declared.uid === uidOf(pod.name));
+  const innocents = DEMO_PODS.filter(({ name }) => name !== LEAKER);
+  return {
     kind: 'simulated',
-    innocents,
+    innocents: innocents.map((pod) => ({ name: `${DEMO_NAMESPACE}/${pod.name}`, pid: null, isAlive: isAlive(pod) })),
     kernelOomKills: known(0),
-    requestsServed,
+    requestsServed: Math.floor(leakedBytes(servedUntilMs) / LEAK_PER_REQUEST_BYTES),
     death: null,
     leakerPid: null,
-  });
+  };
+}
+
+function virtualPodOf(pod: DemoPod): VirtualPod {
+  const heldBytes = PROGRAM_BYTES + pod.holdsMiB * MIB;
+  return {
+    declared: declaredOf(pod),
+    processes: PROCESS_THREADS,
+    workingSetBytes: (atMs) => heldBytes + (pod.name === LEAKER ? leakedBytes(atMs) : 0),
+  };
 }
 
 function leakedBytes(atMs: number): number {
