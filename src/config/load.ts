@@ -9,6 +9,7 @@ import { readHostSizes } from './host-sizes.ts';
 import { effectiveOf } from './resolve.ts';
 import {
   KUBELET_API_VERSION,
+  KUBELET_DURATION_FIELDS,
   KUBELET_FIELDS,
   type KubeletValues,
   kubeletSchema,
@@ -177,9 +178,14 @@ function sayHead(kinds: readonly Kind[]): string {
   return heads.join(', or ');
 }
 
-/** An empty field is as an absent one, as in the kubelet; so a section may have all its lines commented out. */
+/**
+ * An empty field is as an absent one, so that a section may have all its lines commented out; but not a duration, which
+ * the kubelet decodes as the empty text and refuses (seen in its recorded answers).
+ */
 function withoutEmptyFields(document: YamlDocument): YamlDocument {
-  const kept = Object.entries(document.value ?? {}).filter(([, value]) => value !== null);
+  const kept = Object.entries(document.value ?? {}).filter(
+    ([name, value]) => value !== null || KUBELET_DURATION_FIELDS.includes(name),
+  );
   return { ...document, value: Object.fromEntries(kept) };
 }
 

@@ -1,5 +1,5 @@
 import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/quantity.ts';
-import type { Signal } from '../core/signal.ts';
+import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { resolve } from '../core/threshold.ts';
 import type { ConfiguredThreshold, HostSizes } from './effective.ts';
 
@@ -42,8 +42,11 @@ export function withMargin(
   const { signal, value, origin } = threshold;
   const capacity = capacityOf(signal, sizes);
   if (capacity === null || threshold.field !== 'evictionHard') return threshold;
-  const format = signal.endsWith('.available') && signal !== 'pid.available' ? 'binary' : 'decimal';
-  const margin = quantityOfBytes(Math.ceil(marginOf(signal, capacity)), format);
+  const isBytes = SIGNAL_FACTS[signal].unit === 'bytes';
+  // Whole MiB, so that people can read it.
+  const step = isBytes ? MIB : 1;
+  const amountUp = Math.ceil(marginOf(signal, capacity) / step) * step;
+  const margin = quantityOfBytes(amountUp, isBytes ? 'binary' : 'decimal');
   const raised = addQuantity(resolve(value, capacity), margin);
   const amount = atLeast(raised, gcFloor(signal, capacity, imageGcHighPercent));
   const file = origin.kind === 'default' ? "the kubelet's defaults" : 'file' in origin ? origin.file : '';

@@ -358,6 +358,12 @@ export const kubeletSchema = z.object({
 
 export const OWN_FIELDS: readonly string[] = Object.keys(ownFields);
 export const KUBELET_FIELDS: readonly string[] = Object.keys(kubeletFields);
+export const KUBELET_DURATION_FIELDS: readonly string[] = [
+  'evictionPressureTransitionPeriod',
+  'imageMinimumGCAge',
+  'shutdownGracePeriod',
+  'shutdownGracePeriodCriticalPods',
+];
 export type NodewardenValues = z.output<typeof nodewardenSchema>;
 export type KubeletValues = z.output<typeof kubeletSchema>;
 

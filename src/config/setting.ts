@@ -27,8 +27,8 @@ export function settingsOf(
   };
   for (const name of OWN_FIELDS) {
     if (name === 'mode') {
-      const origin = effective.kind === 'KubeletConfiguration' ? kindOrigin(effective.file) : fields.originOf(['mode']);
-      put(['mode'], effective.mode, origin);
+      // The kubelet's kind implies it.
+      put(['mode'], effective.mode, fields.originOf([effective.kind === 'KubeletConfiguration' ? 'kind' : 'mode']));
     } else if (name === 'nodefs') {
       put(['nodefs', 'path'], effective.nodefsPath);
     } else if (name === 'imagefs' || name === 'containerfs') {
@@ -48,11 +48,6 @@ export function settingsOf(
 
 function isShared(name: string): name is SharedField {
   return KUBELET_FIELDS.includes(name);
-}
-
-/** The kind itself says the mode, on the file's first lines. */
-function kindOrigin(file: string | null): Origin {
-  return file === null ? { kind: 'default' } : { kind: 'file', file, line: 1 };
 }
 
 /** Where the first setting at or below a path is set; undefined where no file sets it. */
