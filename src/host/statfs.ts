@@ -1,0 +1,121 @@
+import { stat, statfs } from 'node:fs/promises';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+import { run } from './exec.ts';
+
+/** One statfs(2), as the kubelet counts (kubelet-eviction.md 1.2.1): bytes an ordinary user may still write. */
+export type FileSystemSample = {
+  readonly bytesAvailable: number;
+  readonly bytesCapacity: number;
+  readonly inodesFree: number;
+  /** 0 where the file system does not count them (btrfs). */
+  readonly inodes: number;
+  /** st_dev: the same number is the same file system. */
+  readonly device: number;
+  /** When it was asked for: what is read is never older than this. */
+  readonly sampledAtMs: MonoMs;
+};
+export type FileSystem = {
+  /** Joins a call under way; once one is overdue it is not started again until it returned. Never rejects. */
+  readonly sample: () => Promise<Reading<FileSystemSample>>;
+  /** A sentence where f_bsize and f_frsize differ, so that counts are in another unit than Node's; null = they agree or are not known yet. */
+  readonly blockSizeNote: () => string | null;
+};
+
+/** A local file system answers in microseconds; a network mount that needs longer than this does not help a decision. */
+const DEADLINE_MS = 2_000;
+/** Away from the loop, for one child of coreutils. */
+const BLOCK_SIZE_DEADLINE_MS = 5_000;
+const BLOCK_SIZE_RETRY_MS = 60_000;
+
+/** The file system that holds `path`. At most one statfs(2) in flight: a hung one holds one of libuv's threads. */
+export function openFileSystem(path: string, clock: Clock): FileSystem {
+  const blockSize = createBlockSize(path, clock);
+  let inFlight: Promise<Reading<FileSystemSample>> | null = null;
+  let isOverdue = false;
+  const late = unknown('timed-out', `statfs ${path}`, `no answer within ${DEADLINE_MS / 1_000} s; the mount may hang`);
+  const start = (): Promise<Reading<FileSystemSample>> =>
+    new Promise((resolve) => {
+      const cancel = clock.after(DEADLINE_MS, () => {
+        isOverdue = true;
+        inFlight = null;
+        resolve(late);
+      });
+      void read(path, blockSize, clock.monoMs()).then((reading) => {
+        cancel();
+        isOverdue = false;
+        inFlight = null;
+        resolve(reading);
+      });
+    });
+  return {
+    sample: () => {
+      if (isOverdue) return Promise.resolve(late);
+      inFlight ??= start();
+      return inFlight;
+    },
+    blockSizeNote: blockSize.note,
+  };
+}
+
+async function read(path: string, blockSize: BlockSize, sampledAtMs: MonoMs): Promise<Reading<FileSystemSample>> {
+  try {
+    const { dev } = await stat(path);
+    const counts = await statfs(path, { bigint: true });
+    const unit = blockSize.unitFor(dev, counts.bsize);
+    return known({
+      bytesAvailable: saturate(counts.bavail * unit),
+      bytesCapacity: saturate(counts.blocks * unit),
+      inodesFree: saturate(counts.ffree),
+      inodes: saturate(counts.files),
+      device: dev,
+      sampledAtMs,
+    });
+  } catch (cause) {
+    const detail = cause instanceof Error ? cause.message : String(cause);
+    return unknown(detail.startsWith('ENOENT') ? 'absent' : 'unreadable', `statfs ${path}`, detail);
+  }
+}
+
+const MOST = BigInt(Number.MAX_SAFE_INTEGER);
+
+/** Some FUSE file systems report more than 8 PiB, or a "minus one". */
+function saturate(count: bigint): number {
+  if (count < 0n) return 0;
+  return Number(count > MOST ? MOST : count);
+}
+
+type BlockSize = {
+  readonly unitFor: (device: number, bsize: bigint) => bigint;
+  readonly note: () => string | null;
+};
+
+/** Counts are in units of f_frsize, which Node leaves out: read once per mount with stat(1), until then f_bsize. */
+function createBlockSize(path: string, clock: Clock): BlockSize {
+  let askedFor: { readonly device: number; readonly atMs: number } | null = null;
+  let found: { readonly device: number; readonly bytes: bigint } | null = null;
+  let note: string | null = null;
+  const ask = async (device: number, bsize: bigint): Promise<void> => {
+    const end = await run(['stat', '-f', '-c', '%S', '--', path], {
+      timeoutMs: BLOCK_SIZE_DEADLINE_MS,
+      maxOutputBytes: 100,
+    });
+    const text = end.kind === 'exited' && end.code === 0 ? end.stdout.trim() : '';
+    if (!/^[1-9][0-9]{0,9}$/.test(text)) return;
+    const bytes = BigInt(text);
+    found = { device, bytes };
+    note = bytes === bsize ? null : `${path} counts in blocks of ${text} bytes, where statfs names ${bsize}`;
+  };
+  return {
+    unitFor: (device, bsize) => {
+      if (found?.device === device) return found.bytes;
+      const nowMs = clock.monoMs();
+      if (askedFor?.device !== device || nowMs - askedFor.atMs > BLOCK_SIZE_RETRY_MS) {
+        askedFor = { device, atMs: nowMs };
+        void ask(device, bsize);
+      }
+      return bsize;
+    },
+    note: () => note,
+  };
+}

@@ -1,0 +1,149 @@
+import type { PodUid } from '../core/pod.ts';
+import { type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { SIGNAL_FACTS } from '../core/signal.ts';
+import type { NextLook } from '../core/verdict.ts';
+import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
+
+export type PodDiskNeeds = {
+  readonly clock: Clock;
+  readonly pods: () => Reading<readonly BoundPod[]>;
+  readonly wake: () => void;
+};
+export type PodDisk = {
+  /** The last walk of the pod's directories. */
+  readonly latest: (uid: PodUid) => Reading<DiskWalk>;
+  /** Tells what the loop wants. A disk signal that is asked for starts a round at once. */
+  readonly follow: (want: NextLook) => void;
+  /** While a ranking for the signal would be a guess, because nobody has been walked yet: why. Else null. */
+  readonly notReady: (signal: NextLook['pods']) => Unknown | null;
+  /** True once after new results: a look may bring a local storage limit to bear. */
+  readonly takeNews: () => boolean;
+  readonly close: () => void;
+};
+
+/** The kubelet's own period. */
+const ROUND_MS = 10_000;
+/** A walk ends itself after a minute (host/disk-walk.ts); one that does not hangs in the kernel. */
+const HUNG_MS = 70_000;
+/** Each hung walk holds one of libuv's four threads: no more are begun. */
+const MAX_HUNG = 2;
+/** A round may take minutes with many pods of a minute each; what is older than this says nothing any more. */
+const STALE_MS = 600_000;
+/** How long a disk threshold waits for the first figures before pods are chosen without them. */
+const FIRST_ROUND_MS = 3_000;
+/** A ranking may use figures of the last three rounds. */
+const READY_FOR_MS = 3 * ROUND_MS;
+const NEWS_PACE_MS = 1_000;
+
+type Walked = { readonly reading: Reading<DiskWalk>; readonly atMs: MonoMs };
+
+/** Walks the pods' directories beside the loop, one pod after another: nobody far from thresholds without limits. */
+export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
+  const walked = new Map<PodUid, Walked>();
+  const hung = new Set<PodUid>();
+  let asked: { readonly sinceMs: MonoMs } | null = null;
+  let fullRoundMs: MonoMs | null = null;
+  let isRunning = false;
+  let hasNews = false;
+  let newsMs = Number.NEGATIVE_INFINITY;
+  let isClosed = false;
+  let cancelTimer: () => void = () => undefined;
+
+  /** Resolves at the latest after HUNG_MS; a walk that hangs is owned by `hung` until it returns. */
+  const walk = (pod: BoundPod): Promise<Reading<DiskWalk>> => {
+    const { uid } = pod.declared;
+    if (hung.has(uid) || hung.size >= MAX_HUNG) return Promise.resolve(hangs(uid));
+    return new Promise((resolve) => {
+      const cancel = clock.after(HUNG_MS, () => {
+        hung.add(uid);
+        resolve(hangs(uid));
+      });
+      void pod.disk().then((reading) => {
+        cancel();
+        hung.delete(uid);
+        resolve(reading);
+      });
+    });
+  };
+  const round = async (): Promise<'everybody' | 'limited' | 'nobody'> => {
+    const bound = pods();
+    if (!bound.known) return 'nobody';
+    const uids = new Set(bound.value.map(({ declared }) => declared.uid));
+    for (const uid of walked.keys()) if (!uids.has(uid)) walked.delete(uid);
+    const isFull = asked !== null;
+    for (const pod of bound.value) {
+      if (isClosed) return 'nobody';
+      if (!isFull && !hasLimit(pod)) continue;
+      walked.set(pod.declared.uid, { reading: await walk(pod), atMs: clock.monoMs() });
+      hasNews = true;
+      if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
+    }
+    if (isFull) fullRoundMs = clock.monoMs();
+    if (hasNews || isFull) tell();
+    return isFull ? 'everybody' : 'limited';
+  };
+  const tell = (): void => {
+    newsMs = clock.monoMs();
+    if (!isClosed) wake();
+  };
+  const run = (): void => {
+    if (isRunning || isClosed) return;
+    cancelTimer();
+    isRunning = true;
+    void round().then((walkedPods) => {
+      isRunning = false;
+      if (isClosed) return;
+      const isShort = walkedPods === 'limited' && asked !== null && !isReady();
+      cancelTimer = clock.after(isShort ? 0 : ROUND_MS, run);
+    });
+  };
+  const isReady = (): boolean => fullRoundMs !== null && clock.monoMs() - fullRoundMs < READY_FOR_MS;
+  cancelTimer = clock.after(ROUND_MS, run);
+
+  return {
+    latest: (uid) => {
+      const found = walked.get(uid);
+      if (found === undefined) return unknown('not-asked', `disk of ${uid}`, 'nobody needed it yet');
+      if (clock.monoMs() - found.atMs > STALE_MS) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
+      return found.reading;
+    },
+    follow: (want) => {
+      if (!wantsDisk(want.pods)) {
+        asked = null;
+        return;
+      }
+      asked ??= { sinceMs: clock.monoMs() };
+      if (!isReady()) run();
+    },
+    notReady: (signal) => {
+      if (signal === 'all' || !wantsDisk(signal) || asked === null || isReady()) return null;
+      if (clock.monoMs() - asked.sinceMs > FIRST_ROUND_MS) return null;
+      return unknown('timed-out', "the pods' directories", 'their usage is being measured');
+    },
+    takeNews: () => {
+      const news = hasNews;
+      hasNews = false;
+      return news;
+    },
+    close: () => {
+      isClosed = true;
+      cancelTimer();
+    },
+  };
+}
+
+const hangs = (uid: PodUid): Unknown => unknown('timed-out', `disk of ${uid}`, 'a walk hangs in a file system');
+
+function wantsDisk(pods: NextLook['pods']): boolean {
+  if (pods === null) return false;
+  if (pods === 'all') return true;
+  return SIGNAL_FACTS[pods].condition === 'DiskPressure';
+}
+
+function hasLimit({ declared }: BoundPod): boolean {
+  return (
+    declared.ephemeralStorageLimit !== null ||
+    declared.volumes.some(({ sizeLimit }) => sizeLimit !== null) ||
+    declared.containers.some(({ limits }) => limits.ephemeralStorage !== null)
+  );
+}

@@ -1,0 +1,172 @@
+import type { FsLayout } from '../core/observation.ts';
+import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import type { Signal, SignalSample } from '../core/signal.ts';
+import { type FileSystem, type FileSystemSample, openFileSystem } from '../host/statfs.ts';
+import type { Clock, Findings } from '../ports.ts';
+
+export type DiskPaths = {
+  readonly nodefsPath: string;
+  readonly imagefsPath: string | null;
+  readonly containerfsPath: string | null;
+};
+export type DiskSamplerNeeds = DiskPaths & {
+  readonly clock: Clock;
+  readonly findings: Findings;
+  /** A look is wanted now. */
+  readonly wake: () => void;
+};
+export type DiskSignal = Exclude<Signal, 'memory.available' | 'allocatableMemory.available' | 'pid.available'>;
+export type DiskSampler = {
+  /** The latest sample of the signal. Waits for nothing. */
+  readonly latest: (signal: DiskSignal) => Reading<SignalSample>;
+  readonly layout: () => Reading<FsLayout>;
+  /** Samples as often as the loop looks, within bounds. */
+  readonly follow: (paceMs: number) => void;
+  /** A fresh sample, which becomes the latest one. At most the deadline of host/statfs.ts. */
+  readonly refresh: (signal: DiskSignal) => Promise<Reading<SignalSample>>;
+  readonly close: () => void;
+};
+
+const LEAST_CADENCE_MS = 50;
+const MOST_CADENCE_MS = 10_000;
+const STALE_CADENCES = 3;
+const STALE_MARGIN_MS = 2_000;
+
+type Sample = FileSystemSample & { readonly staleAtMs: MonoMs };
+type Role = 'nodefs' | 'imagefs' | 'containerfs';
+type Source = { readonly path: string; readonly fileSystem: FileSystem; latest: Reading<Sample> };
+type Sources = { readonly nodefs: Source; readonly imagefs: Source | null; readonly containerfs: Source | null };
+
+/** Samples the file systems beside the loop, each for itself: one that hangs does not hide the others. */
+export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
+  const { clock, findings, wake } = needs;
+  const sources = openSources(needs, clock);
+  const all = new Set(Object.values(sources).filter((source) => source !== null));
+  const timers = new Map<Source, { readonly startedMs: MonoMs; readonly cancel: () => void }>();
+  let layout: Reading<FsLayout> = layoutOf(sources);
+  let paceMs = MOST_CADENCE_MS;
+  let isClosed = false;
+  const cadenceMs = (): number => Math.min(Math.max(paceMs, LEAST_CADENCE_MS), MOST_CADENCE_MS);
+
+  const take = async (source: Source): Promise<void> => {
+    const reading = await source.fileSystem.sample();
+    if (isClosed) return;
+    const before = source.latest;
+    const freshForMs = STALE_CADENCES * cadenceMs() + STALE_MARGIN_MS;
+    source.latest = reading.known
+      ? known({ ...reading.value, staleAtMs: reading.value.sampledAtMs + freshForMs })
+      : reading;
+    if (!layout.known) layout = layoutOf(sources);
+    noteBlockSize(source, findings);
+    // A look that comes by itself takes the sample along; one that is far away is called for.
+    if (before.known !== reading.known || paceMs > cadenceMs()) wake();
+  };
+  const schedule = (source: Source, startedMs: MonoMs): void => {
+    if (isClosed) return;
+    timers.get(source)?.cancel();
+    const afterMs = Math.max(0, startedMs + cadenceMs() - clock.monoMs());
+    const cancel = clock.after(afterMs, () => run(source));
+    timers.set(source, { startedMs, cancel });
+  };
+  const run = (source: Source): void => {
+    const startedMs = clock.monoMs();
+    timers.delete(source);
+    void take(source).then(() => schedule(source, startedMs));
+  };
+  for (const source of all) run(source);
+
+  return {
+    latest: (signal) => sampleOf(signal, sources, layout, clock.monoMs()),
+    layout: () => layout,
+    follow: (nextMs) => {
+      const before = cadenceMs();
+      paceMs = nextMs;
+      if (cadenceMs() >= before) return;
+      for (const [source, { startedMs }] of timers) schedule(source, startedMs);
+    },
+    refresh: async (signal) => {
+      const source = sourceOf(roleOf(signal), sources, layout);
+      if ('why' in source) return source;
+      await take(source);
+      return sampleOf(signal, sources, layout, clock.monoMs());
+    },
+    close: () => {
+      isClosed = true;
+      for (const { cancel } of timers.values()) cancel();
+    },
+  };
+}
+
+/** Equal paths are one source. */
+function openSources({ nodefsPath, imagefsPath, containerfsPath }: DiskPaths, clock: Clock): Sources {
+  const byPath = new Map<string, Source>();
+  const open = (path: string): Source => {
+    const latest = unknown('absent', `statfs ${path}`, 'the first sample is under way');
+    const source = byPath.get(path) ?? { path, fileSystem: openFileSystem(path, clock), latest };
+    byPath.set(path, source);
+    return source;
+  };
+  return {
+    nodefs: open(nodefsPath),
+    imagefs: imagefsPath === null ? null : open(imagefsPath),
+    containerfs: containerfsPath === null ? null : open(containerfsPath),
+  };
+}
+
+function noteBlockSize(source: Source, findings: Findings): void {
+  const id = `statfs-block-size:${source.path}`;
+  const text = source.fileSystem.blockSizeNote();
+  if (text !== null) findings.raise({ id, text });
+}
+
+/** By st_dev, once the devices are known (kubelet-eviction.md 1.2.7, 1.2.8). */
+function layoutOf(sources: Sources): Reading<FsLayout> {
+  const { nodefs, imagefs, containerfs } = sources;
+  if (imagefs === null || imagefs === nodefs) return known('nodefs-only');
+  for (const source of [nodefs, imagefs, containerfs]) if (source?.latest.known === false) return source.latest;
+  const node = deviceOf(nodefs);
+  if (deviceOf(imagefs) === node) return known('nodefs-only');
+  return known(containerfs !== null && deviceOf(containerfs) === node ? 'containerfs-separate' : 'imagefs-separate');
+}
+
+const deviceOf = (source: Source): number | null => (source.latest.known ? source.latest.value.device : null);
+const roleOf = (signal: DiskSignal): Role =>
+  signal.startsWith('nodefs') ? 'nodefs' : signal.startsWith('imagefs') ? 'imagefs' : 'containerfs';
+
+/** Which file system a role is read from; containerfs without a path of its own is another one's alias. */
+function sourceOf(role: Role, sources: Sources, layout: Reading<FsLayout>): Source | Unknown {
+  const where = `${role}.path`;
+  const noPath = unknown('not-applicable', where, 'no path is configured');
+  switch (role) {
+    case 'nodefs':
+      return sources.nodefs;
+    case 'imagefs':
+      if (sources.imagefs === null) return noPath;
+      if (!layout.known || layout.value !== 'nodefs-only') return sources.imagefs;
+      return unknown('not-applicable', where, 'the same file system as nodefs');
+    case 'containerfs':
+      if (sources.containerfs !== null) return sources.containerfs;
+      if (!layout.known) return layout;
+      return (layout.value === 'imagefs-separate' ? sources.imagefs : sources.nodefs) ?? noPath;
+  }
+}
+
+function sampleOf(
+  signal: DiskSignal,
+  sources: Sources,
+  layout: Reading<FsLayout>,
+  nowMs: MonoMs,
+): Reading<SignalSample> {
+  const source = sourceOf(roleOf(signal), sources, layout);
+  if ('why' in source) return source;
+  if (!source.latest.known) return source.latest;
+  const sample = source.latest.value;
+  if (nowMs > sample.staleAtMs) {
+    const seconds = Math.round((nowMs - sample.sampledAtMs) / 1_000);
+    return unknown('stale', `statfs ${source.path}`, `the last sample is ${seconds} s old`);
+  }
+  const { sampledAtMs } = sample;
+  return signal.endsWith('.inodesFree')
+    ? known({ available: sample.inodesFree, capacity: sample.inodes, sampledAtMs })
+    : known({ available: sample.bytesAvailable, capacity: sample.bytesCapacity, sampledAtMs });
+}

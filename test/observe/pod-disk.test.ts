@@ -1,0 +1,171 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { quantityOfBytes } from '../../src/core/quantity.ts';
+import { known } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
+import type { BoundPod, Clock } from '../../src/ports.ts';
+import { aBoundPod, aDiskWalk, until } from './a-bound-pod.ts';
+
+/** Real time, a hundred times faster. */
+const real = createClock();
+const clock: Clock = {
+  monoMs: () => real.monoMs() * 100,
+  wallMs: real.wallMs,
+  after: (ms, run) => real.after(ms / 100, run),
+};
+let opened: PodDisk | null = null;
+afterEach(() => opened?.close());
+
+function open(pods: readonly BoundPod[], wake: () => void = () => undefined): PodDisk {
+  opened = createPodDisk({ clock, pods: () => known(pods), wake });
+  return opened;
+}
+function counted(
+  name: string,
+  overrides: Partial<Parameters<typeof aBoundPod>[0]> = {},
+): { pod: BoundPod; walks: () => number } {
+  let walks = 0;
+  const disk: BoundPod['disk'] = () => {
+    walks += 1;
+    return Promise.resolve(known(aDiskWalk(walks)));
+  };
+  return { pod: aBoundPod({ name, disk, ...overrides }), walks: () => walks };
+}
+const limit = { ephemeralStorageLimit: quantityOfBytes(1_000, 'decimal') };
+
+describe('walks of the pods’ directories', () => {
+  it('are made every 10 s for pods with a limit, and for nobody else', async () => {
+    const limited = counted('limited', limit);
+    const free = counted('free');
+    const disk = open([free.pod, limited.pod]);
+    disk.follow({ afterMs: 10_000, pods: null });
+    await until(() => limited.walks() >= 3, 'three walks');
+    expect(free.walks()).toBe(0);
+    expect(disk.latest('uid-limited')).toMatchObject({ known: true });
+    expect(disk.latest('uid-free')).toMatchObject({ known: false, why: 'not-asked' });
+  });
+
+  it.each(['nodefs.available', 'containerfs.inodesFree', 'all'] as const)(
+    'are made at once for everybody when %s asks',
+    async (signal) => {
+      const free = counted('free');
+      const disk = open([free.pod]);
+      disk.follow({ afterMs: 0, pods: signal });
+      await until(() => disk.latest('uid-free').known, 'a walk');
+      expect(free.walks()).toBe(1);
+    },
+  );
+
+  it.each(['memory.available', 'pid.available'] as const)('are not made for %s', async (signal) => {
+    const free = counted('free');
+    const limited = counted('limited', limit);
+    const disk = open([free.pod, limited.pod]);
+    disk.follow({ afterMs: 0, pods: signal });
+    await until(() => limited.walks() >= 2, 'two rounds');
+    expect(free.walks()).toBe(0);
+    expect(disk.notReady(signal)).toBeNull();
+  });
+
+  it('are news once, for the look that acts on local storage limits', async () => {
+    let wakes = 0;
+    const disk = open([counted('limited', limit).pod], () => {
+      wakes += 1;
+    });
+    expect(disk.takeNews()).toBe(false);
+    await until(() => wakes > 0, 'a wake-up');
+    expect(disk.takeNews()).toBe(true);
+    expect(disk.takeNews()).toBe(false);
+  });
+
+  it('are waited for by a disk signal for 3 s, so that nobody is chosen by a guess', async () => {
+    let finish: () => void = () => undefined;
+    const slow = aBoundPod({
+      name: 'slow',
+      disk: () =>
+        new Promise((resolve) => {
+          finish = () => resolve(known(aDiskWalk(7)));
+        }),
+    });
+    const disk = open([slow]);
+    expect(disk.notReady('nodefs.available')).toBeNull();
+    disk.follow({ afterMs: 0, pods: 'nodefs.available' });
+    expect(disk.notReady('nodefs.available')).toMatchObject({ known: false, why: 'timed-out' });
+    expect(disk.notReady('memory.available')).toBeNull();
+    expect(disk.notReady('all')).toBeNull();
+    await until(() => disk.notReady('nodefs.available') === null, 'the end of the wait');
+    expect(disk.latest('uid-slow').known).toBe(false);
+    finish();
+    await until(() => disk.latest('uid-slow').known, 'the walk');
+  });
+
+  it('of everybody follow at once when a round of the limited pods was under way', async () => {
+    let finish: () => void = () => undefined;
+    let isFirst = true;
+    const limited = aBoundPod({
+      name: 'limited',
+      ...limit,
+      disk: () => {
+        if (!isFirst) return Promise.resolve(known(aDiskWalk(2)));
+        isFirst = false;
+        return new Promise((resolve) => {
+          finish = () => resolve(known(aDiskWalk(1)));
+        });
+      },
+    });
+    const free = counted('free');
+    const disk = open([limited, free.pod]);
+    await until(() => !isFirst, 'the first round');
+    disk.follow({ afterMs: 0, pods: 'nodefs.available' });
+    finish();
+    await until(() => free.walks() > 0 && disk.notReady('nodefs.available') === null, 'a full round');
+  });
+
+  it('that hang hide that pod only; after two of them no more are begun, and they end it by coming back', async () => {
+    const finish: (() => void)[] = [];
+    const hanging = (name: string): BoundPod =>
+      aBoundPod({
+        name,
+        disk: () =>
+          new Promise((resolve) => {
+            finish.push(() => resolve(known(aDiskWalk(1))));
+          }),
+      });
+    const well = counted('well');
+    const disk = open([hanging('one'), hanging('two'), hanging('three'), well.pod]);
+    // As the loop does, look after look.
+    const ask = (): void => disk.follow({ afterMs: 0, pods: 'nodefs.available' });
+    ask();
+    const isTimedOut = (uid: string): boolean => {
+      const reading = disk.latest(uid);
+      return !reading.known && reading.why === 'timed-out';
+    };
+    await until(() => isTimedOut('uid-three') && isTimedOut('uid-well'), 'everybody timed out');
+    expect(finish.length).toBe(2);
+    for (const end of finish) end();
+    await until(() => {
+      ask();
+      for (const end of finish) end();
+      return disk.latest('uid-well').known && finish.length > 2;
+    }, 'walks again');
+  });
+
+  it('of pods that are gone are forgotten', async () => {
+    const pods = [counted('gone', limit).pod, counted('stays', limit).pod];
+    const disk = open(pods);
+    await until(() => disk.latest('uid-gone').known && disk.latest('uid-stays').known, 'both walks');
+    pods.shift();
+    await until(() => !disk.latest('uid-gone').known, 'one of them forgotten');
+    expect(disk.latest('uid-stays').known).toBe(true);
+  });
+
+  it('end with the part', async () => {
+    const limited = counted('limited', limit);
+    const disk = open([limited.pod]);
+    await until(() => limited.walks() > 0, 'a walk');
+    disk.close();
+    const walks = limited.walks();
+    await real.after(0, () => undefined);
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    expect(limited.walks()).toBeLessThanOrEqual(walks);
+  });
+});
