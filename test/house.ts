@@ -14,7 +14,7 @@ const TYPE_IMPORT = /\btypeof import\(\s*(['"])([^'"]+)\1/g;
 const MAY_IMPORT_DYNAMICALLY = ['daemon.ts', 'main.ts', 'host/facts.ts'];
 /** Files outside src/: the version number. */
 const OUTSIDE = new Map([
-  ['version', ['../package.json']],
+  ['daemon', ['../package.json']],
   ['cli', ['../package.json']],
 ]);
 

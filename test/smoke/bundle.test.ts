@@ -1,0 +1,71 @@
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const DIST = path.join(ROOT, 'dist');
+/** A native addon could not be installed without a compiler, and would end with another Node. */
+const NATIVE = /\.node["'`]|node-gyp|\bbindings\(|process\.binding/;
+
+const codeFiles = (): readonly string[] => fs.readdirSync(DIST).filter((file) => file.endsWith('.js'));
+
+describe('the bundle', () => {
+  it('is one executable file, with its lazily loaded ones and a package.json of its own beside it', () => {
+    expect(codeFiles()).toEqual(expect.arrayContaining(['nodewarden.js', 'systeminformation.js']));
+    expect(fs.statSync(path.join(DIST, 'nodewarden.js')).mode & 0o777).toBe(0o755);
+    expect(fs.readFileSync(path.join(DIST, 'nodewarden.js'), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
+    expect(fs.readFileSync(path.join(DIST, 'package.json'), 'utf8')).toBe('{"type":"commonjs"}\n');
+  });
+  it('has nothing native in it', () => {
+    for (const file of codeFiles())
+      expect(NATIVE.exec(fs.readFileSync(path.join(DIST, file), 'utf8'))?.[0]).toBeUndefined();
+    for (const planted of [
+      'require("./x.node")',
+      'require("bindings")("x"),bindings("y")',
+      'process.binding("pipe_wrap")',
+    ]) {
+      expect(planted).toMatch(NATIVE);
+    }
+  });
+  it('requires nothing but built-in modules and the files beside it', () => {
+    const known = new Set([...codeFiles().map((file) => `./${file}`), 'x11', 'usocket']);
+    for (const file of codeFiles()) {
+      const code = fs.readFileSync(path.join(DIST, file), 'utf8');
+      const wanted = [...code.matchAll(/\brequire\("([^"]+)"\)/g)].map((match) => match[1] ?? '');
+      expect(wanted.filter((name) => !known.has(name) && !isBuiltIn(name))).toEqual([]);
+    }
+  });
+  it('does not carry systeminformation in the file of the daemon', () => {
+    const size = (file: string): number => fs.statSync(path.join(DIST, file)).size;
+    expect(fs.readFileSync(path.join(DIST, 'nodewarden.js'), 'utf8')).not.toContain('dmidecode');
+    expect(size('systeminformation.js')).toBeGreaterThan(100_000);
+  });
+  it('names every package in it with a licence', () => {
+    const notice = fs.readFileSync(path.join(DIST, 'NOTICE'), 'utf8');
+    for (const name of ['commander', 'pino', 'yaml', 'zod', 'dbus-next', 'systeminformation', 'picocolors', 'xml2js']) {
+      expect(notice).toMatch(new RegExp(`^${name} \\d+\\.\\d+\\.\\d+, [A-Za-z0-9.-]+$`, 'm'));
+    }
+    expect(notice).not.toContain('esbuild ');
+  });
+  it('runs from a directory of its own, under the flags of the unit', () => {
+    const elsewhere = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bundle-'));
+    try {
+      fs.cpSync(DIST, elsewhere, { recursive: true });
+      const flags = ['--disallow-code-generation-from-strings', '--v8-pool-size=1'];
+      const printed = execFileSync(process.execPath, [...flags, path.join(elsewhere, 'nodewarden.js'), '--version'], {
+        encoding: 'utf8',
+        cwd: '/',
+      });
+      expect(printed.trim()).toBe(JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8')).version);
+    } finally {
+      fs.rmSync(elsewhere, { recursive: true });
+    }
+  });
+});
+
+function isBuiltIn(name: string): boolean {
+  return process.getBuiltinModule(name.startsWith('node:') ? name : `node:${name}`) !== undefined;
+}
