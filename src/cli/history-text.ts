@@ -7,10 +7,17 @@ import { sayAmount, sayLimit, sayReason } from '../core/say.ts';
 import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { DecisionRecord } from '../record/entry.ts';
 import { podName, sayDecision, sayMs, sayOutcome } from '../serve/say-decision.ts';
-import type { History } from './history.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
 
 export type OomKill = { readonly atWallMs: number; readonly count: number; readonly pods: readonly string[] };
+/** What `history -o json` prints; docs/json.md describes every field. */
+export type History = {
+  readonly schema: 1;
+  /** Oldest first. */
+  readonly decisions: readonly DecisionRecord[];
+  /** The kernel's own kills, never ours. */
+  readonly kernelOomKills: readonly OomKill[];
+};
 type Evict = Extract<Decision, { kind: 'evict' }>;
 
 const RANKING_SHOWN = 5;

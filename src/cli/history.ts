@@ -3,7 +3,7 @@ import { parseDuration } from '../core/duration.ts';
 import { createClock } from '../host/clock.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/record-file.ts';
-import { historyText, type OomKill } from './history-text.ts';
+import { type History, historyText, type OomKill } from './history-text.ts';
 import { placesOf } from './places.ts';
 import { painter, standardPaper } from './print.ts';
 
@@ -35,14 +35,6 @@ export function historyCommand(): Command {
       else paper.write(historyText(history, stateDirectory, painter(paper.hasColour)));
     });
 }
-
-export type History = {
-  readonly schema: 1;
-  /** Oldest first. */
-  readonly decisions: readonly DecisionRecord[];
-  /** The kernel's own kills, never ours. */
-  readonly kernelOomKills: readonly OomKill[];
-};
 
 function historyOf(records: readonly ReadRecord[], options: Options): History {
   const wanted = (record: DecisionRecord): boolean => {

@@ -193,7 +193,7 @@ describe('nodewarden status', () => {
   it('watches until it is interrupted, and then ends well', async () => {
     await serve(aReport);
     const { ended, out } = run('--watch', '-o', 'json');
-    while (out().split('\n').length < 4) {
+    while (out().split('\n').length < 4 && child?.exitCode === null) {
       await new Promise<void>((resolve) => {
         clock.after(50, resolve);
       });
