@@ -22,19 +22,18 @@ const CONTROLLERS_BYTES = 4096;
 
 type Mount = { readonly point: string; readonly type: string; readonly options: readonly string[] };
 
-/** Detected from `<root>/proc/self/mountinfo`; unknown where no memory controller is mounted whole. */
-export function findCgroupMounts(root = '/'): Reading<CgroupMounts> {
-  const prefix = root.replace(/\/+$/, '');
-  const where = `${prefix}/proc/self/mountinfo`;
+/** Detected from `<root>/proc/self/mountinfo` (a captured tree; '' = this machine). Unknown where no memory controller is mounted whole. */
+export function findCgroupMounts(root = ''): Reading<CgroupMounts> {
+  const where = `${root}/proc/self/mountinfo`;
   const bytes = readKernelFile(where, MOUNTINFO_BYTES);
   if (!bytes.known) return bytes;
   const mounts = parseMountinfo(bytes.value.toString('utf8'));
   const v1 = (option: string): string | null => {
     const found = mounts.find(({ type, options }) => type === 'cgroup' && options.includes(option));
-    return found === undefined ? null : prefix + found.point;
+    return found === undefined ? null : root + found.point;
   };
   const cgroup2 = mounts.find(({ type }) => type === 'cgroup2');
-  const unified = cgroup2 === undefined ? null : prefix + cgroup2.point;
+  const unified = cgroup2 === undefined ? null : root + cgroup2.point;
   const controllers = unified === null ? known([]) : readControllers(unified);
   if (unified !== null && controllers.known && controllers.value.includes('memory')) {
     const pids = controllers.value.includes('pids') ? unified : null;

@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, opendirSync, openSync } from 'node:fs'
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { codeOf, fileUnknown } from './file-error.ts';
+import { codeOf, fileUnknown, isUnsupported } from './file-error.ts';
 import { readKernelFile } from './kernel-file.ts';
 
 /**
@@ -55,9 +55,9 @@ export function walkProcesses(directory: string, isEnough: (pids: ReadonlySet<nu
   const walked = walkCgroups(directory, (path, depth) => {
     const listed = addProcesses(pids, `${path}/cgroup.procs`);
     if (!listed.known) {
-      // A descendant that vanished has no processes; the cgroup itself must be there.
-      if (depth > 0 && listed.why === 'absent') return 'go-on';
-      return listed;
+      // A descendant that vanished has no processes. A threaded one answers EOPNOTSUPP: its processes are listed at the
+      // head of its domain, which is above it.
+      return depth > 0 && (listed.why === 'absent' || isUnsupported(listed)) ? 'go-on' : listed;
     }
     isWhole &&= listed.value;
     return isEnough(pids) ? 'enough' : 'go-on';
@@ -69,9 +69,7 @@ export function walkProcesses(directory: string, isEnough: (pids: ReadonlySet<nu
 /** Adds to `pids`; false = there are more than the bound. */
 function addProcesses(pids: Set<number>, path: string): Reading<boolean> {
   const bytes = readKernelFile(path, PIDS_BYTES);
-  // A threaded cgroup answers EOPNOTSUPP: its processes are listed at the head of its domain, which is above it.
-  if (!bytes.known)
-    return bytes.detail.startsWith('ENOTSUP') || bytes.detail.startsWith('EOPNOTSUPP') ? known(true) : bytes;
+  if (!bytes.known) return bytes;
   const text = bytes.value.toString('latin1');
   if (text !== '' && !/^(?:\d{1,10}\n)+$/.test(text)) return unknown('malformed', path, 'not a list of processes');
   for (const line of text.split('\n')) {

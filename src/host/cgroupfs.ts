@@ -1,4 +1,4 @@
-import { lstatSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import { anonOf, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
@@ -83,9 +83,13 @@ export function killAtOnce(mounts: CgroupMounts, ref: CgroupRef): Reading<true> 
   return inCgroup(mounts, ref, (directory) => {
     const path = `${directory}/cgroup.kill`;
     try {
-      // r+: without it a missing file would be made, which cgroupfs answers with EACCES.
-      writeFileSync(path, '1', { flag: 'r+' });
-      return known(true);
+      const fd = openSync(path, constants.O_WRONLY | constants.O_NOFOLLOW);
+      try {
+        writeSync(fd, '1');
+        return known(true);
+      } finally {
+        closeSync(fd);
+      }
     } catch (cause) {
       return fileUnknown(path, cause);
     }

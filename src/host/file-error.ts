@@ -14,3 +14,8 @@ export function fileUnknown(path: string, cause: unknown): Unknown {
   const detail = cause instanceof Error ? cause.message : String(cause);
   return unknown(code !== null && ABSENT.has(code) ? 'absent' : 'unreadable', path, detail);
 }
+
+/** The file is there, but this kernel, boot or cgroup does not serve it (Linux has one number for both names). */
+export function isUnsupported({ detail }: Unknown): boolean {
+  return detail.startsWith('ENOTSUP') || detail.startsWith('EOPNOTSUPP');
+}

@@ -89,7 +89,7 @@ export function readKernelFile(path: string, maxBytes: number): Reading<Buffer> 
 }
 
 /** One decimal number and a line end, nothing else. Saturates at Number.MAX_SAFE_INTEGER. */
-export function parseCount(bytes: Buffer, where: string): Reading<number> {
+function parseCount(bytes: Buffer, where: string): Reading<number> {
   const value = numberUpTo(bytes, 0, bytes.length - 1);
   if (value === null || bytes[bytes.length - 1] !== LINE_END) return malformed(bytes, where);
   return known(Math.min(value, Number.MAX_SAFE_INTEGER));
@@ -99,7 +99,7 @@ export function parseCount(bytes: Buffer, where: string): Reading<number> {
 const NO_LIMIT_ABOVE = 2 ** 62;
 const MAX = Buffer.from('max\n');
 
-export function parseLimit(bytes: Buffer, where: string): Reading<number | null> {
+function parseLimit(bytes: Buffer, where: string): Reading<number | null> {
   if (bytes.equals(MAX)) return known(null);
   const value = numberUpTo(bytes, 0, bytes.length - 1);
   if (value === null || bytes[bytes.length - 1] !== LINE_END) return malformed(bytes, where);

@@ -1,6 +1,7 @@
 import type { Psi, StallAverages } from '../core/observation.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { key, openKernelFile, parseCount, parseKeyed, readKernelFile } from './kernel-file.ts';
+import { isUnsupported } from './file-error.ts';
+import { key, openKernelFile, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
 
 /** Fields of /proc/meminfo. */
 export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number> } & {
@@ -52,13 +53,13 @@ const LINE_BYTES = 4096;
 const CGROUP_BYTES = 128 * 1024;
 
 /** Facts of the whole machine, below `<root>/proc` and `<root>/sys`; what a look needs stays open. */
-export function createProcfs(root = '/'): Procfs {
-  const top = root.replace(/\/+$/, '');
-  const paths = { meminfo: `${top}/proc/meminfo`, vmstat: `${top}/proc/vmstat`, loadavg: `${top}/proc/loadavg` };
+export function createProcfs(root = ''): Procfs {
+  const paths = { meminfo: `${root}/proc/meminfo`, vmstat: `${root}/proc/vmstat`, loadavg: `${root}/proc/loadavg` };
   const meminfo = openKernelFile(paths.meminfo, TEXT_BYTES);
   const vmstat = openKernelFile(paths.vmstat, TEXT_BYTES);
   const loadavg = openKernelFile(paths.loadavg, LINE_BYTES);
-  const pressure = (resource: PsiResource) => openKernelFile(`${top}/proc/pressure/${resource}`, LINE_BYTES);
+  const pidLimits = ['pid_max', 'threads-max'].map((name) => openNumberFile(`${root}/proc/sys/kernel/${name}`));
+  const pressure = (resource: PsiResource) => openKernelFile(`${root}/proc/pressure/${resource}`, LINE_BYTES);
   const stalls = { memory: pressure('memory'), io: pressure('io'), cpu: pressure('cpu') };
   return {
     memTotalBytes: () => {
@@ -73,28 +74,26 @@ export function createProcfs(root = '/'): Procfs {
       const bytes = loadavg.read();
       return bytes.known ? parseLoadavgTasks(bytes.value.toString('latin1'), paths.loadavg) : bytes;
     },
-    pidLimit: () => readPidLimit(`${top}/proc/sys/kernel`),
+    pidLimit: () => smallest(pidLimits.map((file) => file.read())),
     oomKills: () => {
       const bytes = vmstat.read();
       if (!bytes.known) return bytes;
       return parseKeyed(bytes.value, OOM_KILL, '', paths.vmstat) ?? noLine(paths.vmstat, 'oom_kill (Linux 4.13)');
     },
-    lowWatermarkBytes: () => readLowWatermark(`${top}/proc`),
+    lowWatermarkBytes: () => readLowWatermark(`${root}/proc`),
     psi: (resource) => {
       const bytes = stalls[resource].read();
-      if (bytes.known) return parsePsi(bytes.value.toString('latin1'), `${top}/proc/pressure/${resource}`);
+      if (bytes.known) return parsePsi(bytes.value.toString('latin1'), `${root}/proc/pressure/${resource}`);
       // Booted with psi=0, older kernels still show the files.
-      return bytes.detail.startsWith('ENOTSUP') || bytes.detail.startsWith('EOPNOTSUPP')
-        ? { ...bytes, why: 'absent' }
-        : bytes;
+      return isUnsupported(bytes) ? { ...bytes, why: 'absent' } : bytes;
     },
     onlineCpus: () => {
-      const path = `${top}/sys/devices/system/cpu/online`;
+      const path = `${root}/sys/devices/system/cpu/online`;
       const bytes = readKernelFile(path, LINE_BYTES);
       return bytes.known ? parseCpuList(bytes.value.toString('latin1'), path) : bytes;
     },
     close: () => {
-      for (const file of [meminfo, vmstat, loadavg, stalls.memory, stalls.io, stalls.cpu]) file.close();
+      for (const file of [meminfo, vmstat, loadavg, ...pidLimits, ...Object.values(stalls)]) file.close();
     },
   };
 }
@@ -135,16 +134,12 @@ function kibOf(bytes: Buffer, name: ReturnType<typeof key>, where: string): Read
 const noLine = (where: string, name: string): Unknown => unknown('absent', where, `no line ${name}`);
 
 /** The number after the slash in the fourth field: threads, not processes. */
-export function parseLoadavgTasks(text: string, where: string): Reading<number> {
+function parseLoadavgTasks(text: string, where: string): Reading<number> {
   const tasks = /^\d+\.\d\d \d+\.\d\d \d+\.\d\d \d+\/(\d+) \d+\n$/.exec(text)?.[1];
   return tasks === undefined ? garbled(text, where) : known(Math.min(Number(tasks), Number.MAX_SAFE_INTEGER));
 }
 
-function readPidLimit(directory: string): Reading<number> {
-  const limits = ['pid_max', 'threads-max'].map((name) => {
-    const bytes = readKernelFile(`${directory}/${name}`, LINE_BYTES);
-    return bytes.known ? parseCount(bytes.value, `${directory}/${name}`) : bytes;
-  });
+function smallest(limits: readonly Reading<number>[]): Reading<number> {
   const values = limits.filter((limit) => limit.known).map(({ value }) => value);
   const failed = limits.find((limit) => !limit.known);
   return values.length > 0 || failed === undefined ? known(Math.min(...values)) : failed;
@@ -183,7 +178,7 @@ const PSI = /^(?:some (?<some>[^\n]*)\n)(?:full (?<full>[^\n]*)\n)?$/;
 const STALL = /^avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d) total=\d+$/;
 
 /** `full` is null where the kernel has none: cpu before 5.13. */
-export function parsePsi(text: string, where: string): Reading<Psi> {
+function parsePsi(text: string, where: string): Reading<Psi> {
   const groups = PSI.exec(text)?.groups;
   const some = parseStall(groups?.['some']);
   const fullText = groups?.['full'];
@@ -209,16 +204,16 @@ function parseCpuList(text: string, where: string): Reading<number> {
 }
 
 /** The name that the process gave itself, up to 15 bytes of anything: to be escaped before it is shown. */
-export function processName(pid: number): Reading<string> {
-  const bytes = readKernelFile(`/proc/${pid}/comm`, LINE_BYTES);
+export function processName(pid: number, root = ''): Reading<string> {
+  const bytes = readKernelFile(`${root}/proc/${pid}/comm`, LINE_BYTES);
   return bytes.known ? known(bytes.value.toString('utf8').replace(/\n$/, '')) : bytes;
 }
 
 const VM_RSS = key('VmRSS:');
 
 /** Resident memory. 0 for one that has none: a kernel thread, or a process that ended and was not reaped. */
-export function rssBytes(pid: number): Reading<number> {
-  const where = `/proc/${pid}/status`;
+export function rssBytes(pid: number, root = ''): Reading<number> {
+  const where = `${root}/proc/${pid}/status`;
   const bytes = readKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   // Not statm, which counts in pages of a size that would have to be looked up.
@@ -228,13 +223,13 @@ export function rssBytes(pid: number): Reading<number> {
 }
 
 /** By controller (`memory`, `name=systemd`, each of a joint hierarchy by itself); the unified hierarchy is `''`. */
-export function cgroupPathsOf(pid: number): Reading<ReadonlyMap<string, string>> {
-  const where = `/proc/${pid}/cgroup`;
+export function cgroupPathsOf(pid: number, root = ''): Reading<ReadonlyMap<string, string>> {
+  const where = `${root}/proc/${pid}/cgroup`;
   const bytes = readKernelFile(where, CGROUP_BYTES);
   return bytes.known ? parseCgroupPaths(bytes.value.toString('utf8'), where) : bytes;
 }
 
-export function parseCgroupPaths(text: string, where: string): Reading<ReadonlyMap<string, string>> {
+function parseCgroupPaths(text: string, where: string): Reading<ReadonlyMap<string, string>> {
   const paths = new Map<string, string>();
   if (!text.endsWith('\n')) return garbled(text, where);
   for (const line of text.slice(0, -1).split('\n')) {
@@ -248,8 +243,8 @@ export function parseCgroupPaths(text: string, where: string): Reading<ReadonlyM
 
 const PF_KTHREAD = 0x0020_0000;
 
-export function isKernelThread(pid: number): Reading<boolean> {
-  const where = `/proc/${pid}/stat`;
+export function isKernelThread(pid: number, root = ''): Reading<boolean> {
+  const where = `${root}/proc/${pid}/stat`;
   const bytes = readKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   const text = bytes.value.toString('latin1');

@@ -1,0 +1,220 @@
+import { mkdirSync, rmdirSync, statSync, symlinkSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import {
+  anonBytes,
+  type CgroupMounts,
+  cgroupPathOf,
+  isPopulated,
+  isSame,
+  killAtOnce,
+  oomKillsOf,
+  processesOf,
+  refOf,
+} from '../../src/host/cgroupfs.ts';
+import type { CgroupRef } from '../../src/ports.ts';
+import { aCgroup, aProcess, enter, limitMemory, machine, until } from './test-cgroup.ts';
+import { aTree } from './tree.ts';
+
+/** A hierarchy that is only files. */
+const v1 = (memory: string): CgroupMounts => ({
+  layout: 'v1',
+  version: 1,
+  unified: null,
+  memory,
+  pids: null,
+  systemd: null,
+});
+const v2 = (root: string): CgroupMounts => ({ ...v1(root), layout: 'v2', version: 2, unified: root, pids: root });
+
+function refTo(mounts: CgroupMounts, path: string): CgroupRef {
+  const ref = refOf(mounts, path);
+  if (!ref.known) throw new Error(ref.detail);
+  return ref.value;
+}
+
+describe('a cgroup is its inode', () => {
+  it.each(['/', '/a', '/a/b/c', '/a/..b'])('refOf takes the path %s', (path) => {
+    const mounts = v1(aTree({ 'a/b/c': null, 'a/..b': null }));
+    expect(refOf(mounts, path)).toEqual(known({ path, inode: statSync(mounts.memory + path).ino }));
+  });
+
+  it.each(['', 'a', '//', '/a/', '/a//b', '/.', '/..', '/a/..', '/a/../a', '/a/./b', '/a\0b'])(
+    'refOf refuses the path %j',
+    (path) => {
+      expect(refOf(v1(aTree({ a: null })), path)).toMatchObject({ known: false, why: 'malformed' });
+    },
+  );
+
+  it('a link and a file are no cgroups, and none is absent', () => {
+    const mounts = v1(aTree({ a: null, file: '' }));
+    symlinkSync('a', `${mounts.memory}/link`);
+    expect(refOf(mounts, '/link')).toMatchObject({ why: 'unreadable' });
+    expect(refOf(mounts, '/file')).toMatchObject({ why: 'unreadable' });
+    expect(refOf(mounts, '/none')).toMatchObject({ why: 'absent' });
+  });
+
+  it('another cgroup under the same path is not read, not listed and not killed in its place', () => {
+    const mounts = v2(aTree({ 'a/cgroup.kill': '', 'a/cgroup.events': 'populated 1\n', 'a/cgroup.procs': '7\n' }));
+    const ref = { ...refTo(mounts, '/a'), inode: 1 };
+    const gone = { known: false, why: 'absent', detail: 'another cgroup has this path now' };
+    expect(isSame(mounts, ref)).toBe(false);
+    expect(isPopulated(mounts, ref)).toMatchObject(gone);
+    expect(processesOf(mounts, ref)).toMatchObject(gone);
+    expect(anonBytes(mounts, ref)).toMatchObject(gone);
+    expect(killAtOnce(mounts, ref)).toMatchObject(gone);
+  });
+
+  it('an unknown names the file by its path, not by the descriptor it was reached through', () => {
+    const mounts = v2(aTree({ a: null }));
+    expect(killAtOnce(mounts, refTo(mounts, '/a'))).toMatchObject({
+      known: false,
+      why: 'absent',
+      where: `${mounts.memory}/a/cgroup.kill`,
+    });
+  });
+});
+
+describe('processes of a tree of files', () => {
+  it('come from it and its descendants, each once, without those of other pid namespaces', () => {
+    const mounts = v2(aTree({ 'a/cgroup.procs': '5\n7\n', 'a/b/cgroup.procs': '7\n0\n', 'c/cgroup.procs': '9\n' }));
+    expect(processesOf(mounts, refTo(mounts, '/a'))).toEqual(known([5, 7]));
+  });
+
+  it('links below are not followed', () => {
+    const mounts = v1(aTree({ 'a/cgroup.procs': '', 'c/cgroup.procs': '9\n' }));
+    symlinkSync('../c', `${mounts.memory}/a/link`);
+    expect(processesOf(mounts, refTo(mounts, '/a'))).toEqual(known([]));
+    expect(isPopulated(mounts, refTo(mounts, '/a'))).toEqual(known(false));
+  });
+
+  it.each(['5\n7', '5\nx\n', '-5\n', '5 7\n', '\n'])('a list %j is malformed, not a part of a list', (text) => {
+    const mounts = v1(aTree({ 'a/cgroup.procs': text }));
+    expect(processesOf(mounts, refTo(mounts, '/a'))).toMatchObject({ known: false, why: 'malformed' });
+    expect(isPopulated(mounts, refTo(mounts, '/a'))).toMatchObject({ known: false, why: 'malformed' });
+  });
+
+  it('beyond 64 levels nobody is looked for, and nobody found is then not "empty"', () => {
+    const levels = Array.from({ length: 70 }, (_, depth) => [`a${'/x'.repeat(depth)}/cgroup.procs`, '']);
+    const mounts = v1(aTree({ ...Object.fromEntries(levels), [`a${'/x'.repeat(70)}/cgroup.procs`]: '5\n' }));
+    const ref = refTo(mounts, '/a');
+    expect(isPopulated(mounts, ref)).toMatchObject({ known: false, why: 'unreadable' });
+    expect(processesOf(mounts, ref)).toMatchObject({ known: false, why: 'unreadable' });
+  });
+
+  it('version 2 says by cgroup.events whether anybody is in it or below', () => {
+    const mounts = v2(
+      aTree({
+        'a/cgroup.events': 'populated 1\nfrozen 0\n',
+        'b/cgroup.events': 'populated 0\nfrozen 0\n',
+        'c/cgroup.events': 'populated\n',
+        'd/cgroup.procs': '5\n',
+        'cgroup.procs': '1\n',
+      }),
+    );
+    expect(isPopulated(mounts, refTo(mounts, '/a'))).toEqual(known(true));
+    expect(isPopulated(mounts, refTo(mounts, '/b'))).toEqual(known(false));
+    expect(isPopulated(mounts, refTo(mounts, '/c'))).toMatchObject({ why: 'absent' });
+    expect(isPopulated(mounts, refTo(mounts, '/d'))).toMatchObject({ why: 'absent' });
+    expect(isPopulated(mounts, refTo(mounts, '/'))).toEqual(known(true));
+  });
+});
+
+describe('OOM kills of a tree of files', () => {
+  it('version 1 counts in each cgroup for itself, so they are summed', () => {
+    const own = (kills: number): string => `oom_kill_disable 0\nunder_oom 0\noom_kill ${kills}\n`;
+    const mounts = v1(aTree({ 'a/memory.oom_control': own(1), 'a/b/memory.oom_control': own(2), 'a/c': null }));
+    expect(oomKillsOf(mounts, refTo(mounts, '/a'))).toEqual(known(3));
+  });
+
+  it('version 2 counts descendants itself', () => {
+    const events = 'low 0\nhigh 0\nmax 9\noom 5\noom_kill 4\noom_group_kill 0\n';
+    const mounts = v2(aTree({ 'a/memory.events': events, 'a/b/memory.events': events }));
+    expect(oomKillsOf(mounts, refTo(mounts, '/a'))).toEqual(known(4));
+  });
+});
+
+describe.skipIf(machine === null)('real cgroups [needs root and a writable memory hierarchy]', () => {
+  const mounts = machine ?? v1('/none');
+
+  it('a removed cgroup is not the same, nor is the one made after it under its path', () => {
+    const path = aCgroup(mounts.memory);
+    const ref = refTo(mounts, path);
+    expect(isSame(mounts, ref)).toBe(true);
+    rmdirSync(mounts.memory + path);
+    expect(isSame(mounts, ref)).toBe(false);
+    expect(isPopulated(mounts, ref)).toMatchObject({ known: false, why: 'absent' });
+    mkdirSync(mounts.memory + path);
+    expect(isSame(mounts, ref)).toBe(false);
+    expect(isSame(mounts, refTo(mounts, path))).toBe(true);
+  });
+
+  it('a process that joins is seen at once, however often the list was read before', async () => {
+    const path = aCgroup(mounts.memory);
+    const ref = refTo(mounts, path);
+    const { pid } = await aProcess('');
+    for (let i = 0; i < 200; i++) expect(processesOf(mounts, ref)).toEqual(known([]));
+    expect(isPopulated(mounts, ref)).toEqual(known(false));
+    enter(mounts.memory + path, pid);
+    expect(processesOf(mounts, ref)).toEqual(known([pid]));
+    expect(isPopulated(mounts, ref)).toEqual(known(true));
+    expect(cgroupPathOf(mounts, pid)).toEqual(known(path));
+  });
+
+  it('a process below is in it, and its end empties it', async () => {
+    const path = aCgroup(mounts.memory);
+    mkdirSync(`${mounts.memory}${path}/below`);
+    const child = await aProcess('', `${mounts.memory}${path}/below`);
+    const ref = refTo(mounts, path);
+    expect(processesOf(mounts, ref)).toEqual(known([child.pid]));
+    expect(isPopulated(mounts, ref)).toEqual(known(true));
+    child.kill('SIGKILL');
+    await until(() => child.ended() !== null);
+    expect(processesOf(mounts, ref)).toEqual(known([]));
+    expect(isPopulated(mounts, ref)).toEqual(known(false));
+  });
+
+  it('anonymous memory is what the process touched, and falls below 1 MiB when it ended', async () => {
+    const path = aCgroup(mounts.memory);
+    const ref = refTo(mounts, path);
+    const child = await aProcess('globalThis.kept = Buffer.alloc(64 * 2 ** 20, 1)', mounts.memory + path);
+    const full = anonBytes(mounts, ref);
+    expect(full.known && full.value).toBeGreaterThan(64 * 2 ** 20);
+    child.kill('SIGKILL');
+    // The kernel flushes these statistics up to 2 s late.
+    await until(() => {
+      const left = anonBytes(mounts, ref);
+      return left.known && left.value < 2 ** 20;
+    });
+  });
+
+  it('a process that the kernel kills for want of memory is counted where it was', async () => {
+    const path = aCgroup(mounts.memory);
+    const ref = refTo(mounts, path);
+    expect(oomKillsOf(mounts, ref)).toEqual(known(0));
+    const child = await aProcess(
+      "process.stdin.once('data', () => { globalThis.kept = Buffer.alloc(2 ** 30, 1) })",
+      mounts.memory + path,
+    );
+    limitMemory(mounts, path, 100 * 2 ** 20);
+    child.write('go');
+    await until(() => child.ended() !== null);
+    expect(child.ended()).toMatchObject({ signal: 'SIGKILL' });
+    expect(oomKillsOf(mounts, ref)).toEqual(known(1));
+  });
+
+  it.skipIf(machine?.unified === null)(
+    'cgroup.kill ends a process and its child at once [needs a cgroup2 mount]',
+    async () => {
+      const unified = v2(mounts.unified ?? '/none');
+      const path = aCgroup(unified.memory);
+      const ref = refTo(unified, path);
+      const child = await aProcess("require('child_process').spawn('sleep', ['1000'])", unified.memory + path);
+      expect(processesOf(unified, ref)).toMatchObject({ value: [child.pid, expect.any(Number)] });
+      expect(killAtOnce(unified, ref)).toEqual(known(true));
+      await until(() => child.ended() !== null);
+      expect(child.ended()).toMatchObject({ signal: 'SIGKILL' });
+      await until(() => JSON.stringify(isPopulated(unified, ref)) === JSON.stringify(known(false)));
+    },
+  );
+});

@@ -1,0 +1,232 @@
+import { chmodSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import {
+  cgroupPathsOf,
+  createProcfs,
+  isKernelThread,
+  type Procfs,
+  processName,
+  rssBytes,
+} from '../../src/host/procfs.ts';
+import { aDamagedTree, aTree, DAMAGE } from './tree.ts';
+
+const STALL = 'avg10=1.50 avg60=0.20 avg300=0.03 total=169362169';
+const MEMINFO = [
+  'MemTotal:       24684096 kB',
+  'SwapFree:              4 kB',
+  'Unevictable:          20 kB',
+  'HugePages_Total:       3',
+  'Hugetlb:            6144 kB',
+  'Slab:                 10 kB',
+  'KernelStack:           2 kB',
+  'PageTables:            3 kB',
+  'Percpu:                1 kB',
+];
+const FILES = {
+  'proc/meminfo': `${MEMINFO.join('\n')}\n`,
+  'proc/loadavg': '5.75 2.79 1.38 4/199 24326\n',
+  'proc/vmstat': 'nr_free_pages 5685\noom_kill 3\nswap_ra 0\n',
+  'proc/sys/kernel/pid_max': '32768\n',
+  'proc/sys/kernel/threads-max': '192000\n',
+  'proc/pressure/memory': `some ${STALL}\nfull avg10=0.00 avg60=0.00 avg300=100.00 total=1\n`,
+  'proc/zoneinfo':
+    'Node 0, zone      DMA\n  pages free     3840\n        low      48\nNode 0, zone   Normal\n        low      2\n',
+  'sys/devices/system/cpu/online': '0-3,8,10-11\n',
+} as const;
+type Kind = Exclude<keyof Procfs, 'close' | 'psi'>;
+
+describe('what the kernel says of the machine', () => {
+  it('memory, in bytes', () => {
+    const procfs = createProcfs(aTree(FILES));
+    expect(procfs.memTotalBytes()).toEqual(known(24684096 * 1024));
+    expect(procfs.meminfo()).toMatchObject({
+      value: {
+        memTotalBytes: known(24684096 * 1024),
+        swapFreeBytes: known(4096),
+        unevictableBytes: known(20480),
+        hugetlbPoolBytes: known(6144 * 1024),
+        kernelBytes: known(16 * 1024),
+        dirtyBytes: { known: false, why: 'absent' },
+      },
+    });
+    procfs.close();
+  });
+
+  it('tasks, OOM kills and CPUs', () => {
+    const procfs = createProcfs(aTree(FILES));
+    expect(procfs.tasks()).toEqual(known(199));
+    expect(procfs.oomKills()).toEqual(known(3));
+    expect(procfs.onlineCpus()).toEqual(known(7));
+  });
+
+  it('the smaller pid limit', () => {
+    expect(createProcfs(aTree(FILES)).pidLimit()).toEqual(known(32768));
+    const large = { ...FILES, 'proc/sys/kernel/pid_max': '4194304\n' };
+    expect(createProcfs(aTree(large)).pidLimit()).toEqual(known(192000));
+  });
+
+  it.each(DAMAGE)('a pid limit that is $name is left out; if both are, there is none', ({ text, why }) => {
+    const pidMax = 'proc/sys/kernel/pid_max';
+    expect(createProcfs(aDamagedTree(FILES, pidMax, text)).pidLimit()).toEqual(known(192000));
+    const { 'proc/sys/kernel/threads-max': _, ...others } = FILES;
+    expect(createProcfs(aDamagedTree(others, pidMax, text)).pidLimit()).toMatchObject({ known: false, why });
+  });
+
+  it('pressure, with no `full` where the kernel has none', () => {
+    const procfs = createProcfs(aTree({ ...FILES, 'proc/pressure/cpu': `some ${STALL}\n` }));
+    const some = { avg10: 1.5, avg60: 0.2, avg300: 0.03 };
+    expect(procfs.psi('memory')).toEqual(known({ some, full: { avg10: 0, avg60: 0, avg300: 100 } }));
+    expect(procfs.psi('cpu')).toEqual(known({ some, full: null }));
+    expect(procfs.psi('io')).toMatchObject({ known: false, why: 'absent' });
+  });
+
+  it('low watermarks in bytes of this machine, all zones together', () => {
+    const reading = createProcfs().lowWatermarkBytes();
+    expect(reading).toMatchObject({ known: true });
+    expect(reading.known && reading.value % 4096).toBe(0);
+  });
+
+  it('numbers beyond 2^53 saturate', () => {
+    const huge = '18446744073709551615';
+    const procfs = createProcfs(
+      aTree({
+        'proc/meminfo': `MemTotal: ${huge} kB\n`,
+        'proc/loadavg': `0.00 0.00 0.00 1/${huge} 7\n`,
+        'proc/vmstat': `oom_kill ${huge}\n`,
+      }),
+    );
+    const all = [procfs.memTotalBytes(), procfs.tasks(), procfs.oomKills()];
+    expect(all).toEqual(all.map(() => known(Number.MAX_SAFE_INTEGER)));
+  });
+});
+
+const TEXT_DAMAGE: readonly { readonly file: keyof typeof FILES; readonly of: Kind; readonly text: string }[] = [
+  { file: 'proc/meminfo', of: 'memTotalBytes', text: '' },
+  { file: 'proc/meminfo', of: 'memTotalBytes', text: 'MemTotal:       2468' },
+  { file: 'proc/meminfo', of: 'memTotalBytes', text: 'MemTotal: many kB\n' },
+  { file: 'proc/meminfo', of: 'memTotalBytes', text: 'MemTotal: 5 MB\n' },
+  { file: 'proc/meminfo', of: 'memTotalBytes', text: 'MemTotal: 5\n' },
+  { file: 'proc/meminfo', of: 'memTotalBytes', text: 'MemTotal: 5 kB kB\n' },
+  { file: 'proc/loadavg', of: 'tasks', text: '' },
+  { file: 'proc/loadavg', of: 'tasks', text: '5.75 2.79 1.38 4/19' },
+  { file: 'proc/loadavg', of: 'tasks', text: '5.75 2.79 1.38 4 24326\n' },
+  { file: 'proc/loadavg', of: 'tasks', text: '5.75 2.79 1.38 4/max 24326\n' },
+  { file: 'proc/loadavg', of: 'tasks', text: '5.75 2.79 1.38 4/199 24326\nmore\n' },
+  { file: 'proc/vmstat', of: 'oomKills', text: '' },
+  { file: 'proc/vmstat', of: 'oomKills', text: 'oom_kill 3' },
+  { file: 'proc/vmstat', of: 'oomKills', text: 'oom_kill max\n' },
+  { file: 'proc/zoneinfo', of: 'lowWatermarkBytes', text: '' },
+  { file: 'proc/zoneinfo', of: 'lowWatermarkBytes', text: '        low      48' },
+  { file: 'proc/zoneinfo', of: 'lowWatermarkBytes', text: 'Node 0, zone DMA\n' },
+  { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '' },
+  { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-' },
+  { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-3,\n' },
+  { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: 'all\n' },
+];
+
+describe('damaged files', () => {
+  it.each(TEXT_DAMAGE)('$file with $text is malformed', ({ file, of, text }) => {
+    expect(createProcfs(aTree({ ...FILES, [file]: text }))[of]()).toMatchObject({ known: false, why: 'malformed' });
+  });
+
+  it.each([
+    ['proc/meminfo', 'memTotalBytes'],
+    ['proc/meminfo', 'meminfo'],
+    ['proc/loadavg', 'tasks'],
+    ['proc/vmstat', 'oomKills'],
+    ['proc/zoneinfo', 'lowWatermarkBytes'],
+    ['sys/devices/system/cpu/online', 'onlineCpus'],
+  ] as const)('%s missing is absent, a directory in its place unreadable', (file, of) => {
+    expect(createProcfs(aDamagedTree(FILES, file, undefined))[of]()).toMatchObject({ known: false, why: 'absent' });
+    expect(createProcfs(aDamagedTree(FILES, file, null))[of]()).toMatchObject({ known: false, why: 'unreadable' });
+  });
+
+  it.each([
+    '',
+    'some',
+    `some ${STALL}`,
+    `full ${STALL}\n`,
+    `some ${STALL}\nfull avg10=1.5`,
+    `some ${STALL}\nfull \n`,
+    `some ${STALL}\nfull ${STALL}\nfull ${STALL}\n`,
+    'some avg10=max avg60=0.20 avg300=0.03 total=1\n',
+    `some ${STALL} more=1\n`,
+  ])('pressure %j is malformed', (text) => {
+    const psi = createProcfs(aTree({ 'proc/pressure/memory': text })).psi('memory');
+    expect(psi).toMatchObject({ known: false, why: 'malformed' });
+  });
+
+  it('a line of vmstat that this kernel lacks is absent', () => {
+    const procfs = createProcfs(aTree({ 'proc/vmstat': 'nr_free_pages 5\nthp_oom_kill 4\n' }));
+    expect(procfs.oomKills()).toMatchObject({ known: false, why: 'absent' });
+  });
+
+  it.skipIf(process.getuid?.() === 0)('no permission is unreadable [not as root]', () => {
+    const root = aTree(FILES);
+    chmodSync(`${root}/proc/meminfo`, 0);
+    expect(createProcfs(root).memTotalBytes()).toMatchObject({ known: false, why: 'unreadable' });
+  });
+
+  it('a later good text is read after a bad one, on the same descriptor', () => {
+    const root = aTree({ ...FILES, 'proc/loadavg': 'x' });
+    const procfs = createProcfs(root);
+    expect(procfs.tasks()).toMatchObject({ why: 'malformed' });
+    writeFileSync(`${root}/proc/loadavg`, FILES['proc/loadavg']);
+    expect(procfs.tasks()).toEqual(known(199));
+  });
+});
+
+describe('a process', () => {
+  it('has a name and memory', () => {
+    expect(processName(process.pid)).toMatchObject({ known: true });
+    const rss = rssBytes(process.pid);
+    expect(rss.known && rss.value).toBeGreaterThan(20 * 2 ** 20);
+    expect(isKernelThread(process.pid)).toEqual(known(false));
+  });
+
+  it('may have any name', () => {
+    expect(processName(5, aTree({ 'proc/5/comm': ') S \n\u001b[31m\n' }))).toEqual(known(') S \n\u001b[31m'));
+  });
+
+  it('that is gone is absent', () => {
+    const pid = 2 ** 30;
+    const all = [processName(pid), rssBytes(pid), cgroupPathsOf(pid), isKernelThread(pid)];
+    expect(all).toMatchObject(all.map(() => ({ known: false, why: 'absent' })));
+  });
+
+  it('is a kernel thread by its flags, whatever its name looks like', () => {
+    const stat = (name: string, flags: number): string => `5 (${name}) S 2 0 0 0 -1 ${flags} 0 0\n`;
+    const root = aTree({
+      'proc/5/stat': stat('kworker/0:1', 69238880),
+      'proc/6/stat': stat('a) S 2 0 0 0 -1 69238880 0', 4194304),
+      'proc/7/stat': '7 (cut',
+    });
+    expect(isKernelThread(5, root)).toEqual(known(true));
+    expect(isKernelThread(6, root)).toEqual(known(false));
+    expect(isKernelThread(7, root)).toMatchObject({ why: 'malformed' });
+  });
+
+  it('without memory of its own has none', () => {
+    expect(rssBytes(5, aTree({ 'proc/5/status': 'Name:\tkthreadd\nThreads:\t1\n' }))).toEqual(known(0));
+    expect(rssBytes(5, aTree({ 'proc/5/status': 'Name:\tx\nVmRSS:\t    12 kB\n' }))).toEqual(known(12288));
+  });
+
+  it('is in a cgroup of each hierarchy, whose path may contain colons', () => {
+    const root = aTree({ 'proc/5/cgroup': '9:name=systemd:/a\n4:cpu,cpuacct:/b:c\n0::/d e\n' });
+    expect(cgroupPathsOf(5, root)).toEqual(
+      known(
+        new Map([
+          ['name=systemd', '/a'],
+          ['cpu', '/b:c'],
+          ['cpuacct', '/b:c'],
+          ['', '/d e'],
+        ]),
+      ),
+    );
+  });
+
+  it.each(['', '0::/a', '0:/a\n', 'x::/a\n', '0::a\n', '0::/a\n\n'])('a list of cgroups %j is malformed', (text) => {
+    expect(cgroupPathsOf(5, aTree({ 'proc/5/cgroup': text }))).toMatchObject({ known: false, why: 'malformed' });
+  });
+});
