@@ -178,7 +178,7 @@ const PSI = /^(?:some (?<some>[^\n]*)\n)(?:full (?<full>[^\n]*)\n)?$/;
 const STALL = /^avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d) total=\d+$/;
 
 /** `full` is null where the kernel has none: cpu before 5.13. */
-function parsePsi(text: string, where: string): Reading<Psi> {
+export function parsePsi(text: string, where: string): Reading<Psi> {
   const groups = PSI.exec(text)?.groups;
   const some = parseStall(groups?.['some']);
   const fullText = groups?.['full'];
