@@ -10,7 +10,7 @@ export function nearestName(wrong: string, valid: readonly string[]): string | n
   for (const name of valid) {
     const distance = name.toLowerCase() === wrong.toLowerCase() ? 0 : editDistance(wrong, name);
     // In a short name two edits change nearly everything.
-    if (distance < bestDistance && distance < Math.max(wrong.length, 2)) {
+    if (distance < bestDistance && distance < wrong.length) {
       best = name;
       bestDistance = distance;
     }

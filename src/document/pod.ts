@@ -1,0 +1,94 @@
+import * as z from 'zod/mini';
+import { parseQuantity, type Quantity } from '../core/quantity.ts';
+
+/**
+ * What is read of a v1 Pod. It is Kubernetes' kind, so unknown fields are nobody's mistake here; null is as absent, as
+ * in the API.
+ */
+
+type Facts = { readonly examples: readonly unknown[] };
+
+function text(wrong: (value: string) => string | null, facts: Facts) {
+  return z.string().check((context) => {
+    const message = wrong(context.value);
+    if (message !== null) context.issues.push({ code: 'custom', message, input: context.value, continue: true });
+  }, z.meta(facts));
+}
+
+const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+/** beside-a-kubelet.md H1: names become keys, log fields and parts of file names. */
+const label = text(
+  (value) => (LABEL.test(value) && value.length <= 63 ? null : 'must be a DNS label: at most 63 of a-z, 0-9 and -'),
+  { examples: ['web'] },
+);
+const subdomain = text(
+  (value) =>
+    value.length <= 253 && value.split('.').every((part) => LABEL.test(part))
+      ? null
+      : 'must be a DNS name: at most 253 of a-z, 0-9, - and .',
+  { examples: ['web'] },
+);
+const uid = text(
+  (value) =>
+    /^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$/.test(value)
+      ? null
+      : 'must be at most 128 of A-Z, a-z, 0-9, ., _ and -',
+  { examples: ['0f8fad5b-d9cb-469f-a165-70867728950e'] },
+);
+
+/** Written as text or as a number; anything else is told with an example. */
+const quantity = z
+  .pipe(
+    z.unknown(),
+    z.transform((value: unknown, context): Quantity => {
+      const parsed =
+        typeof value === 'string' || typeof value === 'number'
+          ? parseQuantity(String(value))
+          : { ok: false as const, text: 'expected an amount' };
+      const wrong = parsed.ok ? negative(parsed.quantity, value) : parsed.text;
+      if (parsed.ok && wrong === null) return parsed.quantity;
+      context.issues.push({ code: 'custom', message: wrong ?? 'expected an amount', input: value });
+      return z.NEVER;
+    }),
+  )
+  .check(z.meta({ examples: ['64Mi'] }));
+
+function negative(quantityRead: Quantity, value: unknown): string | null {
+  return quantityRead.nanos.startsWith('-') ? `must not be negative, it is ${String(value)}` : null;
+}
+
+const resourceList = z.nullish(z.record(z.string(), quantity));
+const resources = z.nullish(z.object({ requests: resourceList, limits: resourceList }));
+const container = z.object({ name: label, resources, restartPolicy: z.nullish(z.string()) });
+const toleration = z.object({
+  key: z.nullish(z.string()),
+  operator: z.nullish(z.string()),
+  value: z.nullish(z.string()),
+  effect: z.nullish(z.string()),
+});
+const int32 = z.int().check(z.minimum(-(2 ** 31)), z.maximum(2 ** 31 - 1), z.meta({ examples: [1000] }));
+const graceSeconds = z.int().check(z.minimum(0), z.maximum(2 ** 31 - 1), z.meta({ examples: [30] }));
+/** A pod has a handful; bounds what one manifest may cost. */
+const MAX_ENTRIES = 100;
+
+export const podSchema = z.object({
+  metadata: z.object({
+    name: subdomain,
+    namespace: z.nullish(label),
+    uid: z.nullish(uid),
+    annotations: z.nullish(z.record(z.string(), z.string().check(z.meta({ examples: ['true'] })))),
+  }),
+  spec: z.object({
+    containers: z.array(container).check(z.minLength(1), z.maxLength(MAX_ENTRIES)),
+    initContainers: z.nullish(z.array(container).check(z.maxLength(MAX_ENTRIES))),
+    resources,
+    overhead: resourceList,
+    priority: z.nullish(int32),
+    priorityClassName: z.nullish(z.string()),
+    terminationGracePeriodSeconds: z.nullish(graceSeconds),
+    tolerations: z.nullish(z.array(toleration).check(z.maxLength(MAX_ENTRIES))),
+  }),
+});
+export type V1Pod = z.infer<typeof podSchema>;
+export type V1Container = z.infer<typeof container>;
+export type V1Resources = z.infer<typeof resources>;

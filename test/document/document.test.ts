@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Dialect, inOrder, parseDocuments } from '../../src/document/document.ts';
+import { nearestName } from '../../src/document/nearest.ts';
+import { sayPath, sayProblem } from '../../src/document/problem.ts';
+
+function read(text: string, dialect: Dialect = 'ours') {
+  const { documents, problems } = parseDocuments(text, 'f.yaml', dialect);
+  return { values: documents.map(({ value }) => value), problems: problems.map(sayProblem), documents };
+}
+
+describe('parseDocuments', () => {
+  it('gives each document of a text, and none of an empty one', () => {
+    expect(read('a: 1\n---\n- x\n- ~\n').values).toEqual([{ a: 1 }, ['x', null]]);
+    expect(read('# only a comment\n')).toMatchObject({ values: [], problems: [] });
+  });
+
+  it('places a problem at a value, at a key, and at the nearest place above one that is missing', () => {
+    const [document] = read('top:\n  list:\n    - name: x\n').documents;
+    if (document === undefined) throw new Error('no document');
+    const say = (path: (string | number)[], of?: 'key') => sayProblem(document.problemAt(path, 'wrong', of));
+    expect(say(['top', 'list', 0, 'name'])).toBe('f.yaml:3:13: top.list[0].name: wrong');
+    expect(say(['top', 'list', 0, 'name'], 'key')).toBe('f.yaml:3:7: top.list[0].name: wrong');
+    expect(say(['top', 'list', 0, 'nothing'])).toBe('f.yaml:3:7: top.list[0].nothing: wrong');
+    expect(say([])).toBe('f.yaml:1:1: wrong');
+  });
+
+  it('tells syntax with its place, and reads what can be read', () => {
+    const { problems, values } = read('a: [1\nb: 2\n');
+    expect(problems).toEqual([expect.stringMatching(/^f\.yaml:2:1: not valid YAML: /)]);
+    expect(values).toEqual([{ a: [1], b: 2 }]);
+  });
+
+  it('refuses a key that is written twice, and keeps the first', () => {
+    const { problems, values } = read('a: 1\nb: 2\na: 3\n');
+    expect(problems).toEqual(['f.yaml:3:1: a: written twice in this mapping']);
+    expect(values).toEqual([{ a: 1, b: 2 }]);
+  });
+
+  it('flags plain words and numbers that other readers take for something else', () => {
+    expect(read('a: yes\nb: 010\nc: "yes"\nd: 0.5\ne: 0\nf: 99999999999999999999\n').problems).toEqual([
+      'f.yaml:1:4: a: yes is text here but a boolean to other readers: write true, or quote it ("yes")',
+      'f.yaml:2:4: b: 010 is decimal here but octal to other readers: write it without the leading zero, or quote it ("010")',
+      'f.yaml:6:4: f: 99999999999999999999 is beyond 2^53 - 1 and would lose digits',
+    ]);
+  });
+
+  it("reads the kubelet's files with YAML 1.1, merge keys included", () => {
+    const text = 'a: yes\nb: 010\nc: &x {d: 1, e: 2}\nf: {<<: *x, e: 3}\n';
+    const { values, problems } = read(text, 'kubelet');
+    expect(problems).toEqual([]);
+    expect(values).toEqual([{ a: true, b: 8, c: { d: 1, e: 2 }, f: { d: 1, e: 3 } }]);
+  });
+
+  it('keeps names that mean something to JavaScript as ordinary keys', () => {
+    const [value] = read('__proto__: {polluted: true}\nconstructor: 1\n').values;
+    expect(JSON.stringify(value)).toBe('{"__proto__":{"polluted":true},"constructor":1}');
+    expect(Object.getPrototypeOf(value)).toBeNull();
+    expect(Reflect.get({}, 'polluted')).toBeUndefined();
+  });
+
+  it('bounds size, depth and aliases, each said once', () => {
+    expect(read(`a: ${'x'.repeat(1024 * 1024)}`).problems).toEqual(['f.yaml:1:1: larger than 1024 KiB']);
+    expect(read(`${'['.repeat(80)}${']'.repeat(80)}`).problems).toEqual([
+      'f.yaml:1:66: [0][0][0][0]: nested deeper than 64 levels',
+    ]);
+    expect(read('a: &a [*a]').problems).toEqual([expect.stringContaining('nested deeper than 64 levels')]);
+    expect(read(`a: &a 1\nb: [${'*a, '.repeat(101)}]`).problems).toEqual([
+      expect.stringContaining('b[100]: more than 100 aliases'),
+    ]);
+    const bomb = ['a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]'];
+    for (let i = 0; i < 8; i++) bomb.push(`${'bcdefghi'[i]}: &${'bcdefghi'[i]} [${`*${'abcdefgh'[i]}, `.repeat(10)}]`);
+    expect(read(bomb.join('\n')).problems).toEqual([expect.stringContaining('more than 100 aliases')]);
+  });
+
+  it('survives nesting that exhausts the stack', () => {
+    const { problems } = read('['.repeat(20_000));
+    expect(problems.length).toBeLessThan(3);
+    expect(problems.join()).toContain('nested deeper than 64 levels');
+  });
+
+  it('reads or refuses, whatever the text', () => {
+    const yaml = fc.string({
+      unit: fc.constantFrom('a', ':', ' ', '\n', '-', '[', ']', '{', '}', '&', '*', '"', '<', '!', '|', '0'),
+    });
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), yaml), fc.constantFrom<Dialect>('ours', 'kubelet'), (text, dialect) => {
+        for (const problem of parseDocuments(text, 'f', dialect).problems) {
+          expect(sayProblem(problem)).toMatch(/^f:[1-9][0-9]*:[1-9][0-9]*: /);
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});
+
+describe('problems', () => {
+  it('cannot move, hide or reorder text on a terminal', () => {
+    const problem = { file: 'f', line: 1, column: 1, path: 'a\u001b[2J', text: 'x\u202ey\nz' };
+    expect(sayProblem(problem)).toBe('f:1:1: a\\u001b[2J: x\\u202ey\\u000az');
+  });
+
+  it('name keys that are no identifiers in brackets', () => {
+    expect(sayPath(['evictionHard', 'memory.available', 0, 'x-y'])).toBe('evictionHard["memory.available"][0].x-y');
+  });
+
+  it('stand in the order of the files, once, and at most 100', () => {
+    const at = (file: string, line: number) => ({ file, line, column: 1, path: '', text: `${file}${line}` });
+    const sorted = inOrder([at('b', 2), at('a', 9), at('b', 1), at('b', 2)]);
+    expect(sorted.map(({ text }) => text)).toEqual(['b1', 'b2', 'a9']);
+    const many = inOrder(Array.from({ length: 150 }, (_, i) => at('a', i + 1)));
+    expect([many.length, many.at(-1)?.text]).toEqual([100, 'and 51 more problems']);
+  });
+});
+
+describe('nearestName', () => {
+  it.each([
+    ['memory.avialable', 'memory.available'],
+    ['MEMORY.AVAILABLE', 'memory.available'],
+    ['nodefs.inodesfree', 'nodefs.inodesFree'],
+    ['memory', null],
+    ['', null],
+    ['x'.repeat(200), null],
+  ])('finds for %s the name %s', (wrong, right) => {
+    expect(nearestName(wrong, ['memory.available', 'nodefs.inodesFree', 'a'])).toBe(right);
+  });
+});
