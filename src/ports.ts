@@ -45,6 +45,11 @@ export type StopOrder = {
   readonly victim: Victim;
   readonly graceMs: number;
   readonly why: 'eviction' | 'shutdown';
+  /**
+   * When an earlier run of the agent decided it, null for a decision of this run. Who started later is not its victim:
+   * what was ended already is not ended twice.
+   */
+  readonly resumedFromMs: MonoMs | null;
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what the API is told. */
   readonly first: 'sigterm' | 'sigkill';
 };

@@ -97,8 +97,8 @@ export function createActor(needs: ActorNeeds): Actor {
     resume: (eviction) => {
       const graceMs = Math.max(0, eviction.graceEndsMs - clock.monoMs());
       const first = eviction.cause.kind === 'threshold' ? firstSignal(eviction.cause.threshold) : 'sigterm';
-      const { decision, victim } = eviction;
-      const order: StopOrder = { decision, victim, graceMs, why: 'eviction', first };
+      const { decision, victim, decidedMs } = eviction;
+      const order: StopOrder = { decision, victim, graceMs, why: 'eviction', resumedFromMs: decidedMs, first };
       const hasten = hastening(decision);
       carry(decision, async () => ended(needs, victim, await needs.killer.stop(order, hasten)));
     },
@@ -131,7 +131,8 @@ async function evict(needs: ActorNeeds, decision: Evict, hasten: AbortSignal): P
     `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
   );
   const stopBeganAtMs = clock.monoMs();
-  const order: StopOrder = { decision: id, victim, graceMs: graceMsOf(decision), why: 'eviction', first };
+  const graceMs = graceMsOf(decision);
+  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first };
   const stopped = killer.stop(order, hasten);
   recorder.note({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses, podStatus });
   return ended(needs, victim, await stopped);

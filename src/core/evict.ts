@@ -296,7 +296,15 @@ function newEviction(
 ): Eviction {
   const graceEndsMs = observation.atMs + graceMs;
   const deadlineMs = graceEndsMs + PROOF_MS;
-  return { decision: nextId(state), victim: victimOf(pod), graceEndsMs, deadlineMs, settledMs: null, cause };
+  return {
+    decision: nextId(state),
+    decidedMs: observation.atMs,
+    victim: victimOf(pod),
+    graceEndsMs,
+    deadlineMs,
+    settledMs: null,
+    cause,
+  };
 }
 
 const nextId = (state: State): DecisionId => `${state.bootId.slice(0, 8)}-${state.nextDecision}`;

@@ -58,6 +58,7 @@ const isMetThreshold = shape({
 });
 const isEviction = shape({
   decision: isText,
+  decidedMs: isNumber,
   victim: shape({ uid: isText, namespace: isText, name: isText, qos: isText, priority: isNumber }),
   graceEndsMs: isNumber,
   deadlineMs: isNumber,

@@ -49,6 +49,7 @@ export type State = {
 };
 export type Eviction = {
   readonly decision: DecisionId;
+  readonly decidedMs: MonoMs;
   readonly victim: Victim;
   readonly graceEndsMs: MonoMs;
   readonly deadlineMs: MonoMs;
