@@ -1,0 +1,47 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import { createClock, readBootId, sleep } from '../../src/host/clock.ts';
+
+describe('createClock', () => {
+  const clock = createClock();
+
+  it('counts from boot, not from the start of the process', () => {
+    const uptimeMs = (): number => Number.parseFloat(readFileSync('/proc/uptime', 'latin1')) * 1_000;
+    const before = uptimeMs();
+    const ms = clock.monoMs();
+    // /proc/uptime counts hundredths.
+    expect(ms).toBeGreaterThanOrEqual(before);
+    expect(ms).toBeLessThanOrEqual(uptimeMs() + 10);
+  });
+
+  it('runs what was put off by 0 before any timer, and what was cancelled never', async () => {
+    const ran: string[] = [];
+    clock.after(1, () => ran.push('timer'));
+    clock.after(0, () => ran.push('at once'));
+    clock.after(0, () => ran.push('cancelled'))();
+    clock.after(1, () => ran.push('cancelled timer'))();
+    await sleep(clock, 20);
+    expect(ran).toEqual(['at once', 'timer']);
+  });
+
+  it('a wait of more than 24 days does not end at once', async () => {
+    let hasRun = false;
+    const cancel = clock.after(2 ** 31, () => {
+      hasRun = true;
+    });
+    await sleep(clock, 20);
+    cancel();
+    expect(hasRun).toBe(false);
+  });
+
+  it('sleeps at least as long as it was told, but for the granularity of a timer', async () => {
+    const startMs = clock.monoMs();
+    await sleep(clock, 30);
+    expect(clock.monoMs() - startMs).toBeGreaterThan(28);
+  });
+});
+
+it('the boot id is the kernel’s', () => {
+  expect(readBootId()).toEqual(known(readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()));
+});
