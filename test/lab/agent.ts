@@ -1,0 +1,123 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import { askDaemon } from '../../src/serve/ask.ts';
+
+export type AgentPlaces = {
+  readonly configFile: string;
+  readonly manifests: string;
+  readonly stateDirectory: string;
+  readonly runtimeDirectory: string;
+  readonly socket: string;
+};
+export type Agent = {
+  readonly places: AgentPlaces;
+  /** The program, to which a command is appended. */
+  readonly command: readonly string[];
+  /** Resolves when it observes. */
+  readonly start: () => Promise<void>;
+  readonly log: () => string;
+  /** A clean stop; throws when it was none. Leaves nothing of this scene. */
+  readonly close: () => Promise<void>;
+};
+
+const READY_DEADLINE_MS = 30_000;
+const clock = createClock();
+
+/** The built agent as a child of ours. NODEWARDEN_BUNDLE names another bundle than that of the repository. */
+export function ownAgent(directory: string): Agent {
+  const bundle = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../../dist/nodewarden.js');
+  const command = [process.execPath, bundle];
+  const logFile = path.join(directory, 'agent.log');
+  const places = {
+    configFile: path.join(directory, 'config.yaml'),
+    manifests: path.join(directory, 'pods.d'),
+    stateDirectory: path.join(directory, 'state'),
+    runtimeDirectory: path.join(directory, 'run'),
+    socket: path.join(directory, 'run/nodewarden.sock'),
+  };
+  for (const made of [places.manifests, places.stateDirectory, places.runtimeDirectory])
+    fs.mkdirSync(made, { mode: 0o700 });
+  let child: ReturnType<typeof spawn> | null = null;
+  return {
+    places,
+    command,
+    start: async () => {
+      const log = fs.openSync(logFile, 'a');
+      child = spawn(process.execPath, [bundle, 'run', '--config', places.configFile], { stdio: ['ignore', log, log] });
+      fs.closeSync(log);
+      const endMs = clock.monoMs() + READY_DEADLINE_MS;
+      while ((await askDaemon(places.socket, { ask: 'status' }, clock)).kind !== 'answer') {
+        if (child.exitCode !== null) throw new Error(`the agent ended: ${fs.readFileSync(logFile, 'utf8')}`);
+        if (clock.monoMs() > endMs) throw new Error('the agent is not ready');
+        await sleep(clock, 50);
+      }
+    },
+    log: () => fs.readFileSync(logFile, 'utf8'),
+    close: async () => {
+      if (child === null) return;
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGTERM');
+        const cancel = clock.after(10_000, () => void child?.kill('SIGKILL'));
+        await once(child, 'exit');
+        cancel();
+      }
+      if (child.exitCode !== 0) {
+        throw new Error(
+          `the agent ended with ${child.exitCode ?? child.signalCode}: ${fs.readFileSync(logFile, 'utf8').slice(-4000)}`,
+        );
+      }
+    },
+  };
+}
+
+/** What install.sh installed, started and stopped by systemd. Its configuration is replaced, its record begun anew. */
+export function installedAgent(): Agent {
+  const places = {
+    configFile: '/etc/nodewarden/config.yaml',
+    manifests: '/etc/nodewarden/pods.d',
+    stateDirectory: '/var/lib/nodewarden',
+    runtimeDirectory: '/run/nodewarden',
+    socket: '/run/nodewarden/nodewarden.sock',
+  };
+  const clear = (): void => {
+    for (const directory of [places.manifests, places.stateDirectory, places.runtimeDirectory]) {
+      for (const name of fs.existsSync(directory) ? fs.readdirSync(directory) : []) {
+        fs.rmSync(path.join(directory, name), { recursive: true });
+      }
+    }
+  };
+  const journal = (): string =>
+    execFileSync('journalctl', ['--unit=nodewarden', '--output=cat', '--no-pager', `--after-cursor=${cursor}`], {
+      encoding: 'utf8',
+      maxBuffer: 1 << 28,
+    });
+  const cursor =
+    /-- cursor: (.*)/.exec(
+      execFileSync('journalctl', ['-n', '1', '--show-cursor', '--no-pager'], { encoding: 'utf8' }),
+    )?.[1] ?? '';
+  clear();
+  return {
+    places,
+    command: ['nodewarden'],
+    start: async () => {
+      // Type=notify: returns when the agent said READY.
+      execFileSync('systemctl', ['start', 'nodewarden'], {
+        timeout: READY_DEADLINE_MS,
+        stdio: ['ignore', 'ignore', 'inherit'],
+      });
+    },
+    log: () => {
+      execFileSync('journalctl', ['--sync']);
+      return journal();
+    },
+    close: async () => {
+      execFileSync('systemctl', ['stop', 'nodewarden']);
+      const result = execFileSync('systemctl', ['show', '-P', 'Result', 'nodewarden'], { encoding: 'utf8' }).trim();
+      if (result !== 'success') throw new Error(`the service ended with ${result}: ${journal().slice(-4000)}`);
+      clear();
+    },
+  };
+}

@@ -1,0 +1,219 @@
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { type BoundedCgroup, openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
+import { findCgroupMounts } from '../../src/host/cgroupfs.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import { startWorkload, type Workload } from '../../src/host/workload.ts';
+import type { DecisionRecord } from '../../src/record/entry.ts';
+import { askDaemon } from '../../src/serve/ask.ts';
+import type { StatusReport } from '../../src/serve/status.ts';
+import { type Agent, type AgentPlaces, installedAgent, ownAgent } from './agent.ts';
+
+export type PodSpec = {
+  readonly name: string;
+  readonly priority?: number;
+  readonly requestMiB?: number;
+  readonly graceSeconds?: number;
+  /** A bound of its own, below that of the node. */
+  readonly maxPids?: number;
+};
+export type SceneSpec = {
+  readonly pods: readonly PodSpec[];
+  /** Lines of the configuration. */
+  readonly config: readonly string[];
+  /** A small tmpfs as nodefs. */
+  readonly nodefs?: { readonly sizeMiB: number; readonly inodes: number };
+};
+export type History = {
+  readonly decisions: readonly DecisionRecord[];
+  readonly kernelOomKills: readonly unknown[];
+};
+/** A bounded node with its pods and a running agent. */
+export type Scene = {
+  /** Starts a workload in the pod's cgroup and waits until it obeyed. */
+  readonly play: (pod: string, ...commands: readonly string[]) => Promise<Workload>;
+  /** Tells a running one, without waiting. */
+  readonly directory: (pod: string) => string;
+  readonly status: () => Promise<StatusReport>;
+  readonly history: () => History;
+  /** What the agent logged in this scene: its standard output, or the journal of its unit. */
+  readonly log: () => string;
+  readonly agent: Agent;
+};
+
+export const NODE_MIB = 384;
+export const NODE_PIDS = 256;
+const LOAD = path.join(import.meta.dirname, 'load.pl');
+const STEP_DEADLINE_MS = 60_000;
+
+export const clock = createClock();
+
+/** Waits for a fact; the deadline only ends a hung run. */
+export async function until<T>(
+  what: string,
+  ask: () => T | null | Promise<T | null>,
+  deadlineMs = STEP_DEADLINE_MS,
+): Promise<T> {
+  const endMs = clock.monoMs() + deadlineMs;
+  for (;;) {
+    const answer = await ask();
+    if (answer !== null) return answer;
+    if (clock.monoMs() > endMs) throw new Error(`waited ${deadlineMs / 1000} s in vain: ${what}`);
+    await sleep(clock, 20);
+  }
+}
+
+/** Makes the node, starts the agent, runs `body`, and leaves nothing behind whatever happens. */
+export async function withScene(
+  spec: SceneSpec,
+  isInstalled: boolean,
+  body: (scene: Scene) => Promise<void>,
+): Promise<void> {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-lab-'));
+  const closers: (() => unknown)[] = [() => fs.rmSync(directory, { recursive: true })];
+  try {
+    const node = await openNode(spec.pods);
+    closers.push(node.remove);
+    const nodefs = path.join(directory, 'nodefs');
+    fs.mkdirSync(nodefs);
+    if (spec.nodefs !== undefined) {
+      mountTmpfs(nodefs, spec.nodefs);
+      closers.push(() => void execFileSync('umount', ['--lazy', nodefs]));
+    }
+    for (const pod of spec.pods) fs.mkdirSync(path.join(nodefs, pod.name));
+    const agent = isInstalled ? installedAgent() : ownAgent(directory);
+    closers.push(agent.close);
+    writeConfiguration(agent.places, node.cgroup.path, nodefs, spec);
+    await agent.start();
+    const workloads: Workload[] = [];
+    closers.push(() => {
+      for (const workload of workloads) workload.kill('SIGKILL');
+    });
+    const play = async (pod: string, ...commands: readonly string[]): Promise<Workload> => {
+      const workload = await startLoad(node.directories.get(pod) ?? [], commands);
+      workloads.push(workload);
+      return workload;
+    };
+    await body({
+      play,
+      directory: (pod) => path.join(nodefs, pod),
+      status: () => askStatus(agent.places.socket),
+      history: () => readHistory(agent),
+      log: agent.log,
+      agent,
+    });
+  } finally {
+    for (const close of closers.reverse()) await close();
+  }
+}
+
+type Node = {
+  readonly cgroup: BoundedCgroup;
+  readonly directories: ReadonlyMap<string, readonly string[]>;
+  readonly remove: () => Promise<void>;
+};
+
+async function openNode(pods: readonly PodSpec[]): Promise<Node> {
+  const mounts = findCgroupMounts();
+  if (!mounts.known) throw new Error(`no cgroups: ${mounts.detail}`);
+  const name = `nodewarden-lab-${process.pid}`;
+  const bounds = { memoryBytes: NODE_MIB * 1024 * 1024, maxPids: NODE_PIDS };
+  const cgroup = await openBoundedCgroup({ mounts: mounts.value, clock, name, ...bounds });
+  if (!cgroup.known) throw new Error(`no node: ${cgroup.detail}`);
+  const remove = async (): Promise<void> => {
+    const left = await cgroup.value.remove();
+    if (left !== null) throw new Error(left);
+  };
+  const directories = new Map<string, readonly string[]>();
+  for (const pod of pods) {
+    const child = cgroup.value.addChild(pod.name);
+    if (!child.known) {
+      await remove();
+      throw new Error(child.detail);
+    }
+    directories.set(pod.name, child.value);
+    for (const one of child.value) {
+      const bound = path.join(one, 'pids.max');
+      if (pod.maxPids !== undefined && fs.existsSync(bound)) fs.writeFileSync(bound, String(pod.maxPids));
+    }
+  }
+  return { cgroup: cgroup.value, directories, remove };
+}
+
+function mountTmpfs(target: string, { sizeMiB, inodes }: NonNullable<SceneSpec['nodefs']>): void {
+  const options = `size=${sizeMiB}m,nr_inodes=${inodes},mode=0755`;
+  execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'nodewarden-lab', target]);
+}
+
+function writeConfiguration(places: AgentPlaces, cgroupRoot: string, nodefs: string, spec: SceneSpec): void {
+  const lines = [
+    'apiVersion: nodewarden.dev/v1alpha1',
+    'kind: NodewardenConfiguration',
+    `cgroupRoot: ${cgroupRoot}`,
+    `podManifests: ${places.manifests}`,
+    `stateDirectory: ${places.stateDirectory}`,
+    `runtimeDirectory: ${places.runtimeDirectory}`,
+    `socket: ${places.socket}`,
+    `nodefs: { path: ${nodefs} }`,
+    'evictionPressureTransitionPeriod: 2s',
+    ...spec.config,
+  ];
+  fs.writeFileSync(places.configFile, `${lines.join('\n')}\n`, { mode: 0o644 });
+  for (const pod of spec.pods) {
+    fs.writeFileSync(path.join(places.manifests, `${pod.name}.yaml`), manifestOf(pod, nodefs), { mode: 0o644 });
+  }
+}
+
+function manifestOf(pod: PodSpec, nodefs: string): string {
+  const requests = pod.requestMiB === undefined ? '{}' : `{ memory: ${pod.requestMiB}Mi }`;
+  return `apiVersion: v1
+kind: Pod
+metadata:
+  name: ${pod.name}
+  namespace: lab
+  annotations:
+    nodewarden.dev/cgroup: ${pod.name}
+    nodewarden.dev/disk: ${path.join(nodefs, pod.name)}
+spec:
+  priority: ${pod.priority ?? 0}
+  terminationGracePeriodSeconds: ${pod.graceSeconds ?? 30}
+  containers:
+    - name: main
+      resources: { requests: ${requests} }
+`;
+}
+
+async function startLoad(join: readonly string[], commands: readonly string[]): Promise<Workload> {
+  let done = 0;
+  // With a fixed threshold glibc gives every MiB back at once.
+  const argv = ['/usr/bin/env', 'MALLOC_MMAP_THRESHOLD_=131072', '/usr/bin/perl', LOAD, ...commands];
+  const line = (text: string): void => {
+    if (text === 'done') done += 1;
+  };
+  const workload = startWorkload({ argv, join, monoMs: clock.monoMs, line });
+  if (typeof workload === 'string') throw new Error(workload);
+  // One that was evicted before it was done has done its duty as well.
+  await until(
+    `the workload obeys ${commands.join(', ')}`,
+    () => done >= commands.length || !workload.isAlive() || null,
+  );
+  return workload;
+}
+
+async function askStatus(socket: string): Promise<StatusReport> {
+  const asked = await askDaemon(socket, { ask: 'status' }, clock);
+  if (asked.kind !== 'answer') throw new Error(`no status: ${asked.kind}`);
+  // The lab trusts the agent's own JSON.
+  return asked.answer as StatusReport;
+}
+
+function readHistory(agent: Agent): History {
+  const [program = '', ...args] = agent.command;
+  const text = execFileSync(program, [...args, 'history', '-o', 'json', '--config', agent.places.configFile], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  });
+  return JSON.parse(text);
+}
