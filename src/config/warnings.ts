@@ -142,9 +142,7 @@ function pidWarning(effective: Effective, sizes: HostSizes): readonly string[] {
   if (hasThreshold(effective, 'pid.available') || effective.thresholds.length === 0) return [];
   const percent = 10;
   const here =
-    sizes.pids === null
-      ? ''
-      : ` (on this host ${bytesUp(quantityOfBytes((sizes.pids * percent) / 100, 'decimal'))} of ${sizes.pids})`;
+    sizes.pids === null ? '' : ` (on this host ${Math.trunc((sizes.pids * percent) / 100)} of ${sizes.pids})`;
   const isDefault = originOf(effective, 'evictionHard') === undefined;
   const merged = isDefault ? ' together with mergeDefaultEvictionSettings: true, which keeps the defaults' : '';
   return [

@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import { toCoreConfig } from '../../src/config/core-config.ts';
+import { effective } from './a-config.ts';
+
+function core(text: string) {
+  return toCoreConfig(effective(text), 4);
+}
+
+describe('toCoreConfig', () => {
+  it('gives the core exactly what it knows, defaults included', () => {
+    const { thresholds, ...rest } = core('');
+    expect(rest).toEqual({
+      pressureTransitionMs: 300_000,
+      maxPodGraceSeconds: 0,
+      pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 4 },
+      guard: { kills: 3, windowMs: 600_000 },
+      localStorageLimits: 'enforce',
+      reclaimSignals: [],
+      phases: [],
+    });
+    expect(thresholds.map(({ id }) => id)).toEqual([
+      'memory.available/evictionHard',
+      'nodefs.available/evictionHard',
+      'nodefs.inodesFree/evictionHard',
+      'imagefs.available/evictionHard',
+      'imagefs.inodesFree/evictionHard',
+      'allocatableMemory.available/evictionHard/twin',
+    ]);
+    expect(thresholds[0]).toEqual({
+      id: 'memory.available/evictionHard',
+      signal: 'memory.available',
+      value: { kind: 'quantity', amount: { nanos: '104857600000000000', format: 'binary', text: '100Mi' } },
+      graceMs: 0,
+      minReclaim: null,
+    });
+  });
+
+  it('copies every memory threshold without grace for the cgroup of all pods, also beside an explicit one', () => {
+    const text = [
+      'evictionHard: {memory.available: 100Mi, allocatableMemory.available: 50Mi}',
+      'evictionSoft: {memory.available: 1Gi}',
+      'evictionSoftGracePeriod: {memory.available: 0s}',
+    ].join('\n');
+    expect(core(text).thresholds.map(({ id }) => id)).toEqual([
+      'memory.available/evictionHard',
+      'allocatableMemory.available/evictionHard',
+      'memory.available/evictionSoft',
+      'allocatableMemory.available/evictionHard/twin',
+      'allocatableMemory.available/evictionSoft/twin',
+    ]);
+    expect(core(`enforceNodeAllocatable: [none]\n${text}`).thresholds).toHaveLength(3);
+  });
+
+  it('gives a minimum reclaim to the hard and the soft threshold of its signal, and to the twin', () => {
+    const text = [
+      'evictionHard: {memory.available: 100Mi}',
+      'evictionSoft: {memory.available: 1Gi, pid.available: 10%}',
+      'evictionSoftGracePeriod: {memory.available: 1m, pid.available: 1m}',
+      'evictionMinimumReclaim: {memory.available: 150%}',
+    ].join('\n');
+    const reclaims = core(text).thresholds.map(({ id, minReclaim }) => [id, minReclaim]);
+    const half = { kind: 'fraction', fraction: 1.5 };
+    expect(reclaims).toEqual([
+      ['memory.available/evictionHard', half],
+      ['memory.available/evictionSoft', half],
+      ['pid.available/evictionSoft', null],
+      ['allocatableMemory.available/evictionHard/twin', half],
+    ]);
+  });
+
+  it('names each signal with a reclaim command once', () => {
+    const command = (signal: string) => `{signal: ${signal}, command: [/bin/true]}`;
+    const text = `reclaimCommands: [${['nodefs.available', 'nodefs.available', 'imagefs.available'].map(command).join()}]`;
+    expect(core(text).reclaimSignals).toEqual(['nodefs.available', 'imagefs.available']);
+  });
+
+  it('switches the guard and the local limits off', () => {
+    const off = core('guard: {sameOwnerKills: 0}\nlocalStorageCapacityIsolation: false');
+    expect([off.guard, off.localStorageLimits]).toEqual([null, 'off']);
+  });
+
+  it('makes shutdown phases of the two durations, floored each on its own, and of the list, sorted', () => {
+    expect(core('shutdownGracePeriod: 30.9s\nshutdownGracePeriodCriticalPods: 10.5s').phases).toEqual([
+      { fromPriority: 0, graceSeconds: 20 },
+      { fromPriority: 2_000_000_000, graceSeconds: 10 },
+    ]);
+    const list =
+      'shutdownGracePeriodByPodPriority: [{priority: 9, shutdownGracePeriodSeconds: 1}, {priority: -1, shutdownGracePeriodSeconds: 2}]';
+    expect(core(list).phases).toEqual([
+      { fromPriority: -1, graceSeconds: 2 },
+      { fromPriority: 9, graceSeconds: 1 },
+    ]);
+  });
+});

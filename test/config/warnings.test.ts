@@ -1,0 +1,157 @@
+import { describe, expect, it } from 'vitest';
+import { load, NO_SIZES, SIZES } from './a-config.ts';
+
+/** All but the one about pid.available, which nearly every configuration gets. */
+function warnings(text: string, sizes = SIZES): readonly string[] {
+  return load(text, sizes).warnings.filter((warning) => !warning.includes('no threshold for pid.available'));
+}
+
+describe('warnings', () => {
+  it('tell that naming one signal drops the other defaults, with what to add', () => {
+    const said =
+      'c.yaml:4: evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or to evictionHard what is missing: nodefs.available: "10%", nodefs.inodesFree: "5%"';
+    expect(warnings('evictionHard:\n  memory.available: 200Mi')).toEqual([said]);
+    expect(warnings('mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 200Mi}')).toEqual([]);
+    const off = 'evictionHard: {memory.available: 200Mi, nodefs.available: 0%, nodefs.inodesFree: 100%}';
+    expect(warnings(off)).toEqual([]);
+    const withImagefs = warnings('imagefs: {path: /images}\nevictionHard: {memory.available: 200Mi}');
+    expect(withImagefs.join()).toContain('imagefs.available: "15%", imagefs.inodesFree: "5%"');
+  });
+
+  it('tell that nothing is left that could evict', () => {
+    expect(warnings('evictionHard: {}')).toEqual([
+      'c.yaml:3: evictionHard: no threshold is left, so nothing is ever evicted for pressure',
+    ]);
+  });
+
+  it('tell a soft threshold below its hard one, with both values', () => {
+    const soft = (amount: string) =>
+      `evictionSoft: {memory.available: ${amount}}\nevictionSoftGracePeriod: {memory.available: 1m}\nevictionMaxPodGracePeriod: 60`;
+    const said = (amount: string) => [
+      `c.yaml:3: evictionSoft: memory.available ${amount} is without effect: it is not above the hard threshold 100Mi, which always acts first`,
+    ];
+    expect(warnings(soft('50Mi'))).toEqual(said('50Mi'));
+    expect(warnings(soft('100Mi'))).toEqual(said('100Mi'));
+    expect(warnings(soft('101Mi'))).toEqual([]);
+    // 1 % of 8 GiB is 82 MiB; without the host nobody knows.
+    expect(warnings(soft('1%'))).toEqual(said('1%'));
+    expect(warnings(soft('1%'), NO_SIZES)).toEqual([]);
+  });
+
+  it('tell that soft evictions give no grace at all', () => {
+    const text = 'evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}';
+    expect(warnings(text)).toEqual([
+      'c.yaml:3: evictionSoft: evictionMaxPodGracePeriod is 0, so pods evicted by a soft threshold get no grace at all (SIGKILL 2 s after SIGTERM); set it, for example to 60',
+    ]);
+  });
+
+  it('tell that no threshold guards the process ids, with a value for this host', () => {
+    const said = (text: string, sizes = SIZES) => load(text, sizes).warnings.join();
+    expect(said('')).toBe(
+      'evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "10%" (on this host 3276 of 32768) together with mergeDefaultEvictionSettings: true, which keeps the defaults',
+    );
+    expect(said('', NO_SIZES)).not.toContain('on this host');
+    expect(said('mergeDefaultEvictionSettings: true\nevictionHard: {pid.available: 10%}')).toBe('');
+  });
+
+  it('tell a minimum reclaim that can never be reached, once for each signal', () => {
+    const text = `evictionMinimumReclaim: {memory.available: 8Gi, nodefs.available: 91%}`;
+    const said = warnings(text);
+    expect(said).toHaveLength(2);
+    expect(said[0]).toBe(
+      'c.yaml:3: evictionMinimumReclaim: memory.available 8Gi above its evictionHard threshold is more than this host has (8 GiB): once met it stays met and pod after pod goes',
+    );
+    expect(warnings(text, NO_SIZES)).toEqual([]);
+    expect(warnings('evictionMinimumReclaim: {memory.available: 1Gi}')).toEqual([]);
+  });
+
+  it('tell thresholds that are never met, or always', () => {
+    const all = 'mergeDefaultEvictionSettings: true\nevictionHard: ';
+    expect(warnings(`${all}{memory.available: 0.0%}`)).toEqual([
+      'c.yaml:4: evictionHard: memory.available 0% is never met; to switch it off write "0%"',
+    ]);
+    expect(warnings(`${all}{memory.available: 100.0%}`)).toEqual([
+      'c.yaml:4: evictionHard: memory.available 100% is all that this host has (8 GiB): it is met as soon as anything is used',
+    ]);
+    expect(warnings(`${all}{memory.available: 9Gi}`).join()).toContain('9Gi is all that this host has');
+  });
+
+  it.each([
+    ['evictionSoftGracePeriod: {memory.available: 1m}', 'evictionSoftGracePeriod: memory.available is without effect'],
+    ['evictionMinimumReclaim: {pid.available: "5"}', 'evictionMinimumReclaim: pid.available is without effect'],
+    [
+      'mergeDefaultEvictionSettings: true\nevictionHard: {containerfs.available: 5%}',
+      'containerfs.available is without effect: thresholds of containerfs are always copied',
+    ],
+    [
+      'mergeDefaultEvictionSettings: true\nevictionHard: {imagefs.available: 5%}',
+      'imagefs.available is without effect: imagefs.path is not set',
+    ],
+    [
+      'mergeDefaultEvictionSettings: true\nevictionHard: {allocatableMemory.available: 5%}',
+      'allocatableMemory.available is without effect in mode standalone',
+    ],
+    ['kubernetes: {kubeconfig: /k}', 'kubernetes: without effect in mode standalone'],
+    [
+      'reclaimCommands: [{signal: containerfs.available, command: [/bin/true]}]',
+      'reclaimCommands: containerfs.available has no threshold',
+    ],
+    ['evictionPressureTransitionPeriod: -5s', 'with -5s no condition is ever reported'],
+    [
+      'systemReserved: {memory: 5Gi}\nkubeReserved: {memory: 3Gi}',
+      'together (8 GiB) exceed what this host has (8 GiB)',
+    ],
+  ])('tell what has no effect, or stops a kubelet: %s', (text, part) => {
+    const said = warnings(text);
+    expect(said).toHaveLength(1);
+    expect(said[0]).toContain(part);
+  });
+
+  it('about memory are not given for a node that is smaller than the machine', () => {
+    expect(warnings('cgroupRoot: /small\nevictionMinimumReclaim: {memory.available: 8Gi}')).toEqual([]);
+  });
+});
+
+describe('warnings about shutdown', () => {
+  const list = 'shutdownGracePeriodByPodPriority';
+  const entry = (priority: number, seconds: number) =>
+    `{priority: ${priority}, shutdownGracePeriodSeconds: ${seconds}}`;
+
+  it.each([
+    [
+      `${list}: [${entry(0, 5)}, ${entry(0, 9)}]`,
+      [
+        `c.yaml:3: ${list}: priority 0 is written twice; pods of exactly that priority fall into the first, higher ones into the last`,
+      ],
+    ],
+    [`${list}: [${entry(0, 0)}]`, [`c.yaml:3: ${list}: pods from priority 0 get 0 s: they are not waited for`]],
+    [
+      `${list}: [${entry(5, 1)}]`,
+      [`c.yaml:3: ${list}: the lowest priority is 5; pods below it stop in that phase too`],
+    ],
+    [
+      'shutdownGracePeriod: 30s',
+      [
+        'c.yaml:3: shutdownGracePeriod: critical pods get 0 s of it and are not waited for; add shutdownGracePeriodCriticalPods: 10s',
+      ],
+    ],
+    [
+      'shutdownGracePeriod: 9s\nshutdownGracePeriodCriticalPods: 9s',
+      ['c.yaml:4: shutdownGracePeriodCriticalPods: it is all of shutdownGracePeriod, so ordinary pods get 0 s'],
+    ],
+    [
+      'shutdownGracePeriod: 30.9s\nshutdownGracePeriodCriticalPods: 10.5s',
+      [
+        'c.yaml:3: shutdownGracePeriod: phases last whole seconds, so 20.4 s become 20 s',
+        'c.yaml:4: shutdownGracePeriodCriticalPods: phases last whole seconds, so 10.5 s become 10 s',
+      ],
+    ],
+    [
+      `shutdownGracePeriod: 9s\nshutdownGracePeriodCriticalPods: 3s\n${list}: []`,
+      [`c.yaml:5: ${list}: the empty list is without effect; shutdownGracePeriod counts`],
+    ],
+    ['shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s', []],
+  ])('of %s', (text, said) => {
+    expect(warnings(text)).toEqual(said);
+  });
+});
