@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,6 +26,7 @@ import { createRecorder, type OpenRecorder } from '../../src/record/recorder.ts'
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 
 const isRoot = process.getuid?.() === 0;
+const hasLoop = existsSync('/dev/loop-control');
 const clock = createClock();
 let directory: string;
 let opened: OpenRecorder[];
@@ -129,7 +131,10 @@ describe('an intent', () => {
     // A file where the directory should be: every attempt fails until it is gone.
     writeFileSync(join(directory, 'record'), '');
     const { recorder, findings } = openRecorder();
-    expect(await recorder.intent(aStep('b-1'), 1_000)).toBe('deferred');
+    // A refusal is known at once: nobody waits for the deadline.
+    const began = clock.monoMs();
+    expect(await recorder.intent(aStep('b-1'), 30_000)).toBe('deferred');
+    expect(clock.monoMs() - began).toBeLessThan(10_000);
     expect(findings.all().map(({ id }) => id)).toEqual(['record']);
     expect(JSON.parse(readFileSync(join(directory, 'state.json'), 'utf8')).schema).toBe(1);
 
@@ -191,6 +196,46 @@ describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
   });
 });
 
+describe('a disk that hangs [needs root and a loop mount that can be frozen]', () => {
+  it.skipIf(!isRoot || !hasLoop)(
+    'delays no intent beyond its deadline, and gets everything when it comes back',
+    async () => {
+      const [image, mount] = [join(directory, 'image'), join(directory, 'mount')];
+      writeFileSync(image, '');
+      truncateSync(image, 16 * MI);
+      execFileSync('mkfs.ext4', ['-q', image]);
+      mkdirSync(mount);
+      execFileSync('mount', ['-o', 'loop', image, mount]);
+      try {
+        const { recorder } = openRecorder({ recordDirectory: mount });
+        expect(await recorder.intent(aStep('b-1'), 10_000)).toBe('durable');
+        execFileSync('fsfreeze', ['-f', mount]);
+        try {
+          const began = clock.monoMs();
+          // From here on write(2) itself blocks: this thread must not be the one that calls it.
+          for (const id of ['b-2', 'b-3', 'b-4']) expect(await recorder.intent(aStep(id), 50)).toBe('deferred');
+          expect(clock.monoMs() - began).toBeLessThan(5_000);
+        } finally {
+          execFileSync('fsfreeze', ['-u', mount]);
+        }
+        expect(await recorder.intent(aStep('b-5'), 10_000)).toBe('durable');
+        await recorder.close();
+        const joined = joinDecisions(readRecord(mount).entries);
+        expect(joined.map(({ decision, isDeferred }) => [decision.id, isDeferred])).toEqual([
+          ['b-1', false],
+          ['b-2', true],
+          ['b-3', true],
+          ['b-4', true],
+          ['b-5', false],
+        ]);
+      } finally {
+        for (const recorder of opened.splice(0)) await recorder.close();
+        execFileSync('umount', ['-l', mount]);
+      }
+    },
+  );
+});
+
 describe('the record file', () => {
   it('goes on behind the torn line of a killed agent, which the reader leaves out and counts', async () => {
     const first = openRecorder();
@@ -243,6 +288,17 @@ describe('the record file', () => {
     const outcomes = entries.flatMap((entry) => (entry.kind === 'outcome' ? [entry.outcome.of] : []));
     expect(outcomes).toEqual(['old-3', 'old-2', 'old-1', 'full']);
     expect(statSync(path).size).toBeLessThan(MI);
+  });
+
+  it('keeps two decisions apart that have one id, because the state was lost between them', async () => {
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('b-1'), 2_000);
+    recorder.outcome({ of: 'b-1', atMs: 1, kind: 'dropped', because: 'gone' });
+    await recorder.intent(aStep('b-1'), 2_000);
+    recorder.outcome({ of: 'b-1', atMs: 2, kind: 'dropped', because: 'dry-run' });
+    await recorder.close();
+    const joined = joinDecisions(readRecord(join(directory, 'record')).entries);
+    expect(joined.map(({ outcomes }) => outcomes)).toMatchObject([[{ because: 'gone' }], [{ because: 'dry-run' }]]);
   });
 
   it('that does not exist is an empty one', () => {
