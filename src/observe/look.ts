@@ -1,0 +1,109 @@
+import type { Observation } from '../core/observation.ts';
+import type { PodView } from '../core/pod.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { Signal, SignalSample } from '../core/signal.ts';
+import type { NextLook } from '../core/verdict.ts';
+import type { CgroupMounts } from '../host/cgroupfs.ts';
+import { cpuMs } from '../host/cpu.ts';
+import { createProcfs } from '../host/procfs.ts';
+import type { BoundPod, Clock, Findings, Observer } from '../ports.ts';
+import { createAllocatableMemory } from './allocatable.ts';
+import { createNodeMemory, type MemoryFigures } from './memory.ts';
+import { createNodePids } from './pids.ts';
+import { createPodDisk } from './pod-disk.ts';
+import { createNodePressure } from './pressure.ts';
+import { createDiskSampler, type DiskPaths, type DiskSignal } from './sample.ts';
+import { createPodReader } from './usage.ts';
+
+export type ObserverNeeds = DiskPaths & {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  /** Relative to each controller's mount, begins with '/': the node (product.md section 4). */
+  readonly cgroupRoot: string;
+  readonly memoryAvailable: 'workingSet' | 'reclaimable';
+  readonly pods: () => Reading<readonly BoundPod[]>;
+  readonly findings: Findings;
+  /** A sample beside the loop wants a look. */
+  readonly wake: () => void;
+};
+export type OpenObserver = Observer & {
+  /** memory.available by both formulas of product.md section 8, read now. */
+  readonly memoryFacts: () => MemoryFigures;
+  /** Every pod with all that is measured of it, read now: for a reader, who pays for it. Disks as they were walked last. */
+  readonly podsNow: () => Reading<readonly PodView[]>;
+  readonly close: () => void;
+};
+
+const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
+
+/** Assembles one observation: kernel files are read now, disks give their last sample, pods only when asked for. */
+export function createObserver(needs: ObserverNeeds): OpenObserver {
+  const { clock, mounts, findings } = needs;
+  const procfs = createProcfs();
+  const memory = createNodeMemory({ ...needs, procfs });
+  const allocatable = createAllocatableMemory(mounts, needs.cgroupRoot);
+  const pids = createNodePids({ ...needs, procfs });
+  const pressure = createNodePressure(procfs);
+  const disk = createDiskSampler(needs);
+  const podDisk = createPodDisk(needs);
+  const podReader = createPodReader({ mounts, findings, disk: podDisk.latest });
+
+  const readNow: { readonly [S in Exclude<Signal, DiskSignal>]: (atMs: MonoMs) => Reading<SignalSample> } = {
+    'memory.available': memory.available,
+    'allocatableMemory.available': allocatable.available,
+    'pid.available': pids.available,
+  };
+  const readPods = (want: NextLook['pods']): Reading<readonly PodView[]> => {
+    const bound = needs.pods();
+    return bound.known ? known(podReader.read(bound.value, want)) : bound;
+  };
+  const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
+    // A result of a disk walk brings the pods by itself, so that local storage limits act when it arrives.
+    const hasNews = podDisk.takeNews();
+    if (want === null && !hasNews) return NOT_ASKED;
+    const notReady = podDisk.notReady(want);
+    if (notReady !== null) return notReady;
+    return readPods(want);
+  };
+
+  return {
+    look: (want, arrived): Observation => {
+      disk.follow(want.afterMs);
+      podDisk.follow(want);
+      const atMs = clock.monoMs();
+      return {
+        atMs,
+        cpuMs: cpuMs(),
+        wallMs: clock.wallMs(),
+        signals: {
+          'memory.available': memory.available(atMs),
+          'allocatableMemory.available': allocatable.available(atMs),
+          'nodefs.available': disk.latest('nodefs.available'),
+          'nodefs.inodesFree': disk.latest('nodefs.inodesFree'),
+          'imagefs.available': disk.latest('imagefs.available'),
+          'imagefs.inodesFree': disk.latest('imagefs.inodesFree'),
+          'containerfs.available': disk.latest('containerfs.available'),
+          'containerfs.inodesFree': disk.latest('containerfs.inodesFree'),
+          'pid.available': pids.available(atMs),
+        },
+        fsLayout: disk.layout(),
+        pods: podsFor(want.pods),
+        outcomes: arrived.outcomes,
+        psi: pressure.read(atMs),
+        shutdownEvents: arrived.events,
+      };
+    },
+    reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
+    memoryFacts: () => memory.figures(clock.monoMs()),
+    podsNow: () => readPods('all'),
+    close: () => {
+      disk.close();
+      podDisk.close();
+      for (const part of [memory, allocatable, pids, podReader, procfs]) part.close();
+    },
+  };
+}
+
+function isReadNow(signal: Signal): signal is Exclude<Signal, DiskSignal> {
+  return signal === 'memory.available' || signal === 'allocatableMemory.available' || signal === 'pid.available';
+}

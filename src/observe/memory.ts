@@ -1,0 +1,166 @@
+import { known, type MonoMs, type Reading, type Unknown } from '../core/reading.ts';
+import { type RefaultHistory, reclaimableBytes, refaultRate, refaultsAfter } from '../core/reclaimable.ts';
+import type { SignalSample } from '../core/signal.ts';
+import { openCgroupSwap } from '../host/cgroup-swap.ts';
+import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
+import { pageBytes } from '../host/page-size.ts';
+import type { Procfs } from '../host/procfs.ts';
+
+export type NodeMemoryNeeds = {
+  readonly mounts: CgroupMounts;
+  readonly procfs: Procfs;
+  readonly cgroupRoot: string;
+  readonly memoryAvailable: 'workingSet' | 'reclaimable';
+};
+/** memory.available by both formulas, in bytes. */
+export type MemoryFigures = {
+  readonly workingSetAvailableBytes: Reading<number>;
+  readonly reclaimableAvailableBytes: Reading<number>;
+};
+export type NodeMemory = {
+  readonly available: (atMs: MonoMs) => Reading<SignalSample>;
+  readonly figures: (atMs: MonoMs) => MemoryFigures;
+  readonly close: () => void;
+};
+
+/** /proc/zoneinfo is long, and its watermarks change by an operator's hand only. */
+const WATERMARK_PACE_MS = 10_000;
+const REFAULT_PACE_MS = 1_000;
+
+/** What stands for the node now: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
+type Node = { readonly capacityBytes: number; readonly memory: CgroupMemory };
+/** The terms of product.md section 8 that the machine and a cgroup name differently. */
+type Terms = {
+  readonly [term in
+    | 'anonBytes'
+    | 'shmemBytes'
+    | 'freeSwapBytes'
+    | 'unevictableBytes'
+    | 'kernelBytes'
+    | 'slabReclaimableBytes'
+    | 'dirtyBytes'
+    | 'writebackBytes'
+    | 'hugetlbPoolBytes'
+    | 'lowWatermarkBytes'
+    | 'activeFileBytes']: Reading<number>;
+};
+
+export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }: NodeMemoryNeeds): NodeMemory {
+  const machine = openMemory(mounts, '/');
+  const own = cgroupRoot === '/' ? null : openMemory(mounts, cgroupRoot);
+  const swap = openCgroupSwap(mounts, cgroupRoot);
+  const pageSize = pageBytes();
+  let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
+  let watermark: { readonly atMs: MonoMs; readonly bytes: Reading<number> } | null = null;
+
+  const nodeNow = (): Reading<Node> => {
+    const total = procfs.memTotalBytes();
+    if (!total.known) return total;
+    const ofMachine = known({ capacityBytes: total.value, memory: machine });
+    if (own === null) return ofMachine;
+    const limit = own.limit();
+    if (!limit.known) return limit;
+    if (limit.value === null || limit.value >= total.value) return ofMachine;
+    return known({ capacityBytes: limit.value, memory: own });
+  };
+  /** The refault rate needs its counter at every look, whichever formula counts. */
+  const followRefaults = ({ memory }: Node, atMs: MonoMs): void => {
+    const before = refaults?.of === memory ? refaults : null;
+    if (!pageSize.known || (before !== null && atMs - before.readMs < REFAULT_PACE_MS)) return;
+    const stat = memory.stat();
+    const history = before?.history ?? [];
+    const pages = stat.known ? stat.value.workingsetRefaultFilePages : stat;
+    const next = pages.known ? refaultsAfter(history, atMs, pages.value * pageSize.value) : history;
+    refaults = { of: memory, readMs: atMs, history: next };
+  };
+  const lowWatermark = (atMs: MonoMs): Reading<number> => {
+    if (watermark === null || atMs - watermark.atMs >= WATERMARK_PACE_MS) {
+      watermark = { atMs, bytes: procfs.lowWatermarkBytes() };
+    }
+    return watermark.bytes;
+  };
+  const reclaimable = (node: Node, atMs: MonoMs): Reading<number> => {
+    const terms = node.memory === machine ? machineTerms(procfs, lowWatermark(atMs)) : cgroupTerms(node.memory);
+    if ('why' in terms) return terms;
+    const missing = Object.values(terms).find((term) => !term.known);
+    if (missing !== undefined && !missing.known) return missing;
+    const refaultBytesPerSecond = refaults?.of === node.memory ? refaultRate(refaults.history) : null;
+    const capacityBytes = node.capacityBytes;
+    return known(reclaimableBytes({ capacityBytes, refaultBytesPerSecond, ...valuesOf(terms) }));
+  };
+  const cgroupTerms = (memory: CgroupMemory): Terms | Unknown => {
+    const stat = memory.stat();
+    if (!stat.known) return stat;
+    return {
+      ...stat.value,
+      freeSwapBytes: freeSwapOf(procfs, swap.freeBytes()),
+      // Version 1 does not say how much of a cgroup's kernel memory is reclaimable: none is counted on.
+      slabReclaimableBytes: stat.value.slabReclaimableBytes ?? known(0),
+      // The pool and the watermark are the machine's: no cgroup is charged for them.
+      hugetlbPoolBytes: known(0),
+      lowWatermarkBytes: known(0),
+    };
+  };
+  return {
+    available: (atMs) => {
+      const node = nodeNow();
+      if (!node.known) return node;
+      followRefaults(node.value, atMs);
+      const available =
+        memoryAvailable === 'reclaimable' ? reclaimable(node.value, atMs) : workingSetAvailable(node.value);
+      if (!available.known) return available;
+      return known({ available: available.value, capacity: node.value.capacityBytes, sampledAtMs: atMs });
+    },
+    figures: (atMs) => {
+      const node = nodeNow();
+      if (!node.known) return { workingSetAvailableBytes: node, reclaimableAvailableBytes: node };
+      return {
+        workingSetAvailableBytes: workingSetAvailable(node.value),
+        reclaimableAvailableBytes: reclaimable(node.value, atMs),
+      };
+    },
+    close: () => {
+      for (const part of [machine, own, swap]) part?.close();
+    },
+  };
+}
+
+/** kubelet-eviction.md 1.1.4, 1.1.6: may be negative. */
+function workingSetAvailable({ capacityBytes, memory }: Node): Reading<number> {
+  const use = memory.read();
+  return use.known ? known(capacityBytes - use.value.workingSetBytes) : use;
+}
+
+/** /proc/meminfo: the root of version 2 counts no kernel memory of its own. */
+function machineTerms(procfs: Procfs, lowWatermarkBytes: Reading<number>): Terms | Unknown {
+  const meminfo = procfs.meminfo();
+  if (!meminfo.known) return meminfo;
+  return { ...meminfo.value, freeSwapBytes: meminfo.value.swapFreeBytes, lowWatermarkBytes };
+}
+
+function freeSwapOf(procfs: Procfs, own: Reading<number | null>): Reading<number> {
+  if (!own.known) return own;
+  const meminfo = procfs.meminfo();
+  if (!meminfo.known) return meminfo;
+  const { swapFreeBytes } = meminfo.value;
+  if (!swapFreeBytes.known || own.value === null) return swapFreeBytes;
+  return known(Math.min(swapFreeBytes.value, own.value));
+}
+
+/** Every term is known here. */
+function valuesOf(terms: Terms): { readonly [term in keyof Terms]: number } {
+  const of = (term: Reading<number>): number => (term.known ? term.value : 0);
+  return {
+    anonBytes: of(terms.anonBytes),
+    shmemBytes: of(terms.shmemBytes),
+    freeSwapBytes: of(terms.freeSwapBytes),
+    unevictableBytes: of(terms.unevictableBytes),
+    kernelBytes: of(terms.kernelBytes),
+    slabReclaimableBytes: of(terms.slabReclaimableBytes),
+    dirtyBytes: of(terms.dirtyBytes),
+    writebackBytes: of(terms.writebackBytes),
+    hugetlbPoolBytes: of(terms.hugetlbPoolBytes),
+    lowWatermarkBytes: of(terms.lowWatermarkBytes),
+    activeFileBytes: of(terms.activeFileBytes),
+  };
+}

@@ -1,0 +1,42 @@
+import { known, type MonoMs, type Reading } from '../core/reading.ts';
+import type { SignalSample } from '../core/signal.ts';
+import { type CgroupMounts, openPids } from '../host/cgroupfs.ts';
+import type { Procfs } from '../host/procfs.ts';
+
+export type NodePidsNeeds = { readonly mounts: CgroupMounts; readonly procfs: Procfs; readonly cgroupRoot: string };
+export type NodePids = {
+  readonly available: (atMs: MonoMs) => Reading<SignalSample>;
+  readonly close: () => void;
+};
+
+/** Limits change by an operator's hand; three files that are opened anew each time. */
+const LIMITS_PACE_MS = 1_000;
+
+type Limit = { readonly pids: number; readonly of: 'machine' | 'cgroup' };
+
+/** pid.available of the node: the kernel's limits, or those of its cgroup where they are smaller (product.md section 4). */
+export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): NodePids {
+  const own = cgroupRoot === '/' ? null : openPids(mounts, cgroupRoot);
+  let last: { readonly atMs: MonoMs; readonly limit: Reading<Limit> } | null = null;
+
+  const readLimit = (): Reading<Limit> => {
+    const machine = procfs.pidLimit();
+    const ofMachine: Reading<Limit> = machine.known ? known({ pids: machine.value, of: 'machine' }) : machine;
+    if (own === null) return ofMachine;
+    const max = own.max();
+    if (!max.known) return max.why === 'absent' || max.why === 'not-applicable' ? ofMachine : max;
+    if (max.value === null || (machine.known && max.value >= machine.value)) return ofMachine;
+    return known({ pids: max.value, of: 'cgroup' });
+  };
+  return {
+    available: (atMs) => {
+      if (last === null || !last.limit.known || atMs - last.atMs >= LIMITS_PACE_MS) last = { atMs, limit: readLimit() };
+      const { limit } = last;
+      if (!limit.known) return limit;
+      const tasks = limit.value.of === 'cgroup' && own !== null ? own.current() : procfs.tasks();
+      if (!tasks.known) return tasks;
+      return known({ available: limit.value.pids - tasks.value, capacity: limit.value.pids, sampledAtMs: atMs });
+    },
+    close: () => own?.close(),
+  };
+}

@@ -1,0 +1,120 @@
+import type { PodUid, PodView } from '../core/pod.ts';
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import type { NextLook } from '../core/verdict.ts';
+import { type CgroupMounts, isPopulated, isSame, processesOf } from '../host/cgroupfs.ts';
+import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
+import { createWorkingSets } from './working-sets.ts';
+
+export type PodReaderNeeds = {
+  readonly mounts: CgroupMounts;
+  readonly findings: Findings;
+  /** The last walk of the pod's directories. */
+  readonly disk: (uid: PodUid) => Reading<DiskWalk>;
+};
+export type PodReader = {
+  /** Each pod with a populated cgroup, read now. Costs per pod: only for a look that asked. */
+  readonly read: (bound: readonly BoundPod[], want: NextLook['pods']) => readonly PodView[];
+  readonly close: () => void;
+};
+
+const FINDING = 'pods-unreadable';
+const NOT_ASKED = unknown('not-asked', 'cgroup.procs', 'only a decision about processes needs them');
+
+export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): PodReader {
+  const workingSets = createWorkingSets(mounts);
+  /** Of the pods presented last, for D13. */
+  let lastBytes: ReadonlyMap<PodUid, number> = new Map();
+  let isFound = false;
+
+  const note = (left: readonly { readonly pod: BoundPod; readonly why: Unknown }[]): void => {
+    const first = left[0];
+    if (first === undefined) {
+      if (isFound) findings.clear(FINDING);
+      isFound = false;
+      return;
+    }
+    isFound = true;
+    const { namespace, name } = first.pod.declared;
+    const others = left.length === 1 ? '' : ` and ${left.length - 1} more`;
+    const text = `${namespace}/${name}${others} cannot be read and is left out of every choice: ${first.why.where}: ${first.why.detail}`;
+    findings.raise({ id: FINDING, text });
+  };
+
+  return {
+    read: (bound, want) => {
+      const views: PodView[] = [];
+      const left: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
+      const bytes = new Map<PodUid, number>();
+      for (const pod of bound) {
+        if (!pod.cgroup.known || !isSame(mounts, pod.cgroup.value)) continue;
+        const { uid } = pod.declared;
+        const read = readPod(pod.cgroup.value, want);
+        if (read === 'empty') continue;
+        const lastKnown = lastBytes.get(uid);
+        const workingSetBytes =
+          read.workingSetBytes.known || lastKnown === undefined ? read.workingSetBytes : known(lastKnown);
+        if (!workingSetBytes.known) {
+          // It may have ended since it was found to be the same.
+          if (isSame(mounts, pod.cgroup.value)) left.push({ pod, why: workingSetBytes });
+          continue;
+        }
+        bytes.set(uid, workingSetBytes.value);
+        views.push(viewOf(pod, workingSetBytes, read.processes));
+      }
+      lastBytes = bytes;
+      workingSets.sweep();
+      note(left);
+      return views;
+    },
+    close: workingSets.close,
+  };
+
+  /** D13: empty is no candidate; what cannot be told is unknown. */
+  function readPod(
+    ref: CgroupRef,
+    want: NextLook['pods'],
+  ): 'empty' | { readonly workingSetBytes: Reading<number>; readonly processes: Reading<number> } {
+    const listed = want === 'pid.available' || want === 'all' ? processesOf(mounts, ref) : NOT_ASKED;
+    const populated = listed.known ? known(listed.value.length > 0) : isPopulated(mounts, ref);
+    if (populated.known && !populated.value) return 'empty';
+    const workingSetBytes = populated.known ? workingSets.read(ref) : populated;
+    return { workingSetBytes, processes: listed.known ? known(listed.value.length) : listed };
+  }
+
+  function viewOf(pod: BoundPod, workingSetBytes: Reading<number>, processes: Reading<number>): PodView {
+    const walk = disk(pod.declared.uid);
+    return {
+      ...pod.declared,
+      usage: {
+        workingSetBytes,
+        processes,
+        disk: walk.known ? known(walk.value.pod) : walk,
+        ephemeralStorageBytes: walk.known ? known(localBytes(walk.value)) : walk,
+        volumes: walk.known ? known(walk.value.volumes) : walk,
+        containers: known(
+          pod.containers.map(({ name, cgroup }) => {
+            const walked = walk.known ? walk.value.containers.find((container) => container.name === name) : undefined;
+            const notWalked = walk.known ? unknown('absent', `disk of ${name}`, 'nothing of it was measured') : walk;
+            return {
+              name,
+              workingSetBytes: containerBytes(pod, cgroup, workingSetBytes),
+              logsBytes: walked?.logsBytes ?? notWalked,
+              rootfsBytes: walked?.rootfsBytes ?? notWalked,
+            };
+          }),
+        ),
+      },
+    };
+  }
+
+  function containerBytes(pod: BoundPod, cgroup: Reading<CgroupRef>, podBytes: Reading<number>): Reading<number> {
+    if (!cgroup.known) return cgroup;
+    const isWholePod = pod.cgroup.known && pod.cgroup.value.inode === cgroup.value.inode;
+    return isWholePod ? podBytes : workingSets.read(cgroup.value);
+  }
+}
+
+/** kubelet-eviction.md 5.8, for 4.6.2. */
+function localBytes({ pod }: DiskWalk): number {
+  return pod.logsBytes + pod.rootfsBytes + pod.volumesBytes;
+}

@@ -1,0 +1,228 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known, unknown } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createObserver, type ObserverNeeds, type OpenObserver } from '../../src/observe/look.ts';
+import type { BoundPod, Clock } from '../../src/ports.ts';
+import { aBoundPod, aDiskWalk, someFindings, until } from './a-bound-pod.ts';
+import { MIB, noCgroups, openTestNode, realMounts, type TestNode } from './a-node.ts';
+
+const needs = noCgroups === null ? 'root, cgroups' : noCgroups;
+const real = createClock();
+const nothing = { outcomes: [], events: [] };
+const quiet = { afterMs: 10_000, pods: null } as const;
+const askFor = (pods: 'memory.available' | 'nodefs.available' | 'all') => ({ afterMs: 0, pods });
+const opened: OpenObserver[] = [];
+let disk: string;
+let aheadMs = 0;
+/** Real time that a test may move forward. */
+const clock: Clock = { ...real, monoMs: () => real.monoMs() + aheadMs };
+
+beforeEach(() => {
+  disk = mkdtempSync(join(tmpdir(), 'nodewarden-look-'));
+});
+afterEach(() => {
+  for (const observer of opened.splice(0)) observer.close();
+  rmSync(disk, { recursive: true, force: true });
+});
+
+function open(overrides: Partial<ObserverNeeds>): OpenObserver {
+  const observer = createObserver({
+    clock,
+    mounts: overrides.mounts ?? realMounts(),
+    cgroupRoot: '/',
+    nodefsPath: disk,
+    imagefsPath: null,
+    containerfsPath: null,
+    memoryAvailable: 'workingSet',
+    pods: () => known([]),
+    findings: someFindings(),
+    wake: () => undefined,
+    ...overrides,
+  });
+  opened.push(observer);
+  return observer;
+}
+
+describe('a look at nothing', () => {
+  it('never throws: every signal is unknown with its reason', async () => {
+    const memory = join(disk, 'missing');
+    const mounts = { layout: 'v1', version: 1, unified: null, memory, pids: memory, systemd: null } as const;
+    const pods = () => unknown('stale', 'pods.d', 'not read yet');
+    const observer = open({ mounts, cgroupRoot: '/node', nodefsPath: memory, pods });
+    observer.look(quiet, nothing);
+    await observer.reread('nodefs.available');
+    const { signals, pods: seen } = observer.look(askFor('memory.available'), nothing);
+    expect(signals['memory.available']).toMatchObject({ why: 'absent', where: `${memory}/node/memory.limit_in_bytes` });
+    expect(signals['allocatableMemory.available']).toMatchObject({ why: 'not-applicable' });
+    expect(signals['nodefs.available']).toMatchObject({ why: 'absent', where: `statfs ${memory}` });
+    expect(signals['imagefs.inodesFree']).toMatchObject({ why: 'not-applicable' });
+    // Without a cgroup of its own the node is the machine.
+    expect(signals['pid.available']).toMatchObject({ known: true });
+    expect(seen).toEqual(pods());
+    expect(observer.podsNow()).toEqual(pods());
+    expect(observer.memoryFacts().reclaimableAvailableBytes).toMatchObject({ why: 'absent' });
+  });
+});
+
+describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
+  it('reads memory, pids and pressure now, and knows of no pods', () => {
+    const observer = open({});
+    const { atMs, signals, pods, psi, cpuMs } = observer.look(quiet, nothing);
+    const memTotal = Number(/MemTotal: +(\d+) kB/.exec(readFileSync('/proc/meminfo', 'latin1'))?.[1]) * 1024;
+    expect(signals['memory.available']).toMatchObject({
+      known: true,
+      value: { capacity: memTotal, sampledAtMs: atMs },
+    });
+    const pidMax = Number(readFileSync('/proc/sys/kernel/pid_max', 'latin1'));
+    const threadsMax = Number(readFileSync('/proc/sys/kernel/threads-max', 'latin1'));
+    const tasks = Number(readFileSync('/proc/loadavg', 'latin1').split(/[ /]/)[4]);
+    const pid = signals['pid.available'];
+    expect(pid).toMatchObject({ known: true, value: { capacity: Math.min(pidMax, threadsMax) } });
+    if (pid.known) expect(Math.abs(pid.value.capacity - tasks - pid.value.available)).toBeLessThan(100);
+    expect(signals['allocatableMemory.available']).toMatchObject({ known: false, why: 'not-applicable' });
+    expect(pods).toMatchObject({ known: false, why: 'not-asked' });
+    expect(cpuMs).toBeGreaterThan(0);
+    expect(psi.memory.known || psi.memory.why === 'absent').toBe(true);
+  });
+
+  it('costs nothing per pod while nobody asks: a thousand bound pods are not even listed', () => {
+    let listed = 0;
+    const thousand = Array.from({ length: 1_000 }, (_, i) => aBoundPod({ name: `pod-${i}` }));
+    const observer = open({
+      pods: () => {
+        listed += 1;
+        return known(thousand);
+      },
+    });
+    for (let i = 0; i < 100; i++) observer.look({ afterMs: 2, pods: null }, nothing);
+    expect(listed).toBe(0);
+    observer.look(askFor('memory.available'), nothing);
+    expect(listed).toBe(1);
+  });
+
+  it('hands on what has arrived', () => {
+    const outcome = { of: 'd-1', atMs: 1, kind: 'dropped', because: 'gone' } as const;
+    const seen = open({}).look(quiet, { outcomes: [outcome], events: [{ kind: 'preparing' }] });
+    expect(seen.outcomes).toEqual([outcome]);
+    expect(seen.shutdownEvents).toEqual([{ kind: 'preparing' }]);
+  });
+
+  it('reads a memory or pid signal again at once, and a disk signal afresh', async () => {
+    const observer = open({});
+    await until(() => observer.look(quiet, nothing).signals['nodefs.available'].known, 'a first sample');
+    for (const signal of ['memory.available', 'pid.available', 'nodefs.inodesFree'] as const) {
+      const askedMs = clock.monoMs();
+      const reading = await observer.reread(signal);
+      expect(reading.known && reading.value.sampledAtMs >= askedMs, signal).toBe(true);
+    }
+    expect(await observer.reread('imagefs.available')).toMatchObject({ why: 'not-applicable' });
+  });
+
+  it('shows the pods by itself when their directories have been walked, and waits for that when a disk signal asks', async () => {
+    let wakes = 0;
+    const wake = (): void => {
+      wakes += 1;
+    };
+    const pod = aBoundPod({ name: 'web', cgroup: known({ path: '/', inode: rootInode() }), disk: aWalk });
+    const observer = open({ pods: () => known([pod]), wake });
+    expect(observer.look(askFor('nodefs.available'), nothing).pods).toMatchObject({ known: false, why: 'timed-out' });
+    await until(() => wakes > 1, 'a walk and a sample');
+    const { pods } = observer.look(quiet, nothing);
+    expect(pods.known && pods.value.map(({ usage }) => usage.ephemeralStorageBytes)).toEqual([known(4_096)]);
+    expect(observer.look(quiet, nothing).pods).toMatchObject({ why: 'not-asked' });
+  });
+
+  it('keeps no descriptor when it is closed', async () => {
+    const before = descriptors();
+    const observer = open({ memoryAvailable: 'reclaimable' });
+    observer.look(askFor('all'), nothing);
+    observer.memoryFacts();
+    await until(() => observer.look(quiet, nothing).signals['nodefs.available'].known, 'a sample');
+    observer.close();
+    // The child that reads the block size may still be ending.
+    await until(() => descriptors() <= before, 'all of them closed');
+  });
+});
+
+const aWalk: BoundPod['disk'] = () => Promise.resolve(known(aDiskWalk(4_096)));
+const rootInode = (): number => statSync(realMounts().memory).ino;
+const descriptors = (): number => readdirSync('/proc/self/fd').length;
+
+describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () => {
+  let node: TestNode;
+  beforeEach(async () => {
+    node = await openTestNode(256 * MIB, 50);
+  });
+  afterEach(async () => {
+    await node.remove();
+  });
+
+  it('has the limit of its cgroup as capacity and counts its own processes only', async () => {
+    await node.addPod('web').start(64 * MIB);
+    const { signals } = open({ cgroupRoot: node.path }).look(quiet, nothing);
+    const memory = signals['memory.available'];
+    expect(memory).toMatchObject({ known: true, value: { capacity: 256 * MIB } });
+    if (!memory.known) return;
+    expect(memory.value.available).toBeLessThanOrEqual(192 * MIB);
+    expect(memory.value.available).toBeGreaterThan(150 * MIB);
+    expect(signals['pid.available']).toMatchObject({ known: true, value: { capacity: 50, available: 49 } });
+  });
+
+  it('follows limits that change, and is the machine while there is none', () => {
+    const observer = open({ cgroupRoot: node.path });
+    const machine = open({}).look(quiet, nothing).signals;
+    const capacities = (): unknown[] => {
+      aheadMs += 1_000;
+      const { signals } = observer.look(quiet, nothing);
+      return [signals['memory.available'], signals['pid.available']].map((of) => of.known && of.value.capacity);
+    };
+    expect(capacities()).toEqual([256 * MIB, 50]);
+    const { version } = node.mounts;
+    node.write(version === 1 ? 'memory.limit_in_bytes' : 'memory.max', String(128 * MIB));
+    node.write('pids.max', '60', 'pids');
+    expect(capacities()).toEqual([128 * MIB, 60]);
+    node.write(version === 1 ? 'memory.limit_in_bytes' : 'memory.max', version === 1 ? '-1' : 'max');
+    node.write('pids.max', 'max', 'pids');
+    const whole = [machine['memory.available'], machine['pid.available']].map((of) => of.known && of.value.capacity);
+    expect(capacities()).toEqual(whole);
+  });
+
+  it('has the limit of kubepods less its working set as allocatable memory, also below zero', async () => {
+    const pods = node.addPod('kubepods');
+    const observer = open({ cgroupRoot: node.path });
+    const allocatable = () => {
+      aheadMs += 1_000;
+      return observer.look(quiet, nothing).signals['allocatableMemory.available'];
+    };
+    expect(allocatable()).toMatchObject({ known: false, why: 'not-applicable', detail: 'it has no limit' });
+    const child = await pods.start(32 * MIB);
+    const limit = node.mounts.version === 1 ? 'memory.limit_in_bytes' : 'memory.max';
+    node.write(`kubepods/${limit}`, String(48 * MIB));
+    const reading = allocatable();
+    expect(reading).toMatchObject({ known: true, value: { capacity: 48 * MIB } });
+    expect(reading.known && reading.value.available < 16 * MIB && reading.value.available > 8 * MIB).toBe(true);
+    child.kill('SIGKILL');
+  });
+
+  it('is unknown when its cgroup is gone, instead of being the machine', async () => {
+    const observer = open({ cgroupRoot: `${node.path}/gone` });
+    expect(observer.look(quiet, nothing).signals['memory.available']).toMatchObject({ known: false, why: 'absent' });
+  });
+
+  it('shows that page cache in use by nobody can be given back, though the working set holds it', () => {
+    const file = join(disk, 'cached');
+    const read = `cat ${file} > /dev/null`;
+    node.addPod('reader').run(`head -c ${80 * MIB} /dev/zero > ${file}; sync ${file}; ${read}; ${read}; ${read}`);
+    const facts = open({ cgroupRoot: node.path }).memoryFacts();
+    const { workingSetAvailableBytes: working, reclaimableAvailableBytes: reclaimable } = facts;
+    if (!working.known || !reclaimable.known) throw new Error(JSON.stringify(facts));
+    expect(working.value).toBeLessThan(200 * MIB);
+    expect(reclaimable.value).toBeGreaterThan(240 * MIB);
+    const counted = open({ cgroupRoot: node.path, memoryAvailable: 'reclaimable' }).look(quiet, nothing);
+    const available = counted.signals['memory.available'];
+    expect(available.known && Math.abs(available.value.available - reclaimable.value) < 4 * MIB).toBe(true);
+  });
+});

@@ -1,0 +1,190 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known, unknown } from '../../src/core/reading.ts';
+import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { createPodReader, type PodReader } from '../../src/observe/usage.ts';
+import type { BoundPod, Findings } from '../../src/ports.ts';
+import { aBoundPod, aDiskWalk, someFindings } from './a-bound-pod.ts';
+import { MIB, noCgroups, openTestNode, type TestNode } from './a-node.ts';
+
+const notWalked = unknown('not-asked', 'disk', 'nobody needed it yet');
+let reader: PodReader | null = null;
+afterEach(() => {
+  reader?.close();
+  reader = null;
+});
+
+function open(mounts: CgroupMounts, findings: Findings = someFindings(), walk = notWalked): PodReader {
+  reader = createPodReader({ mounts, findings, disk: () => walk });
+  return reader;
+}
+const bound = (name: string, mounts: CgroupMounts, path: string): BoundPod =>
+  aBoundPod({ name, cgroup: refOf(mounts, path) });
+const names = (of: PodReader, pods: readonly BoundPod[]): string[] =>
+  of.read(pods, 'memory.available').map(({ name }) => name);
+
+describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root, cgroups'}]`, () => {
+  let node: TestNode;
+  beforeEach(async () => {
+    node = await openTestNode(256 * MIB, 50);
+  });
+  afterEach(async () => {
+    await node.remove();
+  });
+
+  it('are presented with their working set, and with processes only when those are asked for', async () => {
+    const pod = node.addPod('web');
+    await pod.start(32 * MIB);
+    await pod.start(MIB);
+    const web = aBoundPod({ name: 'web', cgroup: known(pod.ref()) });
+    const of = open(node.mounts);
+    const [byMemory] = of.read([web], 'memory.available');
+    const used = byMemory?.usage.workingSetBytes;
+    expect(used?.known && used.value > 33 * MIB && used.value < 60 * MIB).toBe(true);
+    expect(byMemory?.usage.processes).toMatchObject({ known: false, why: 'not-asked' });
+    expect(of.read([web], 'pid.available')[0]?.usage.processes).toEqual(known(2));
+    expect(of.read([web], 'all')[0]?.usage.processes).toEqual(known(2));
+  });
+
+  it('are no candidates when they are empty, gone, replaced or bound to nothing', async () => {
+    const full = node.addPod('full');
+    const empty = node.addPod('empty');
+    const gone = node.addPod('gone');
+    const replaced = node.addPod('replaced');
+    const [child] = [await full.start(MIB), await replaced.start(MIB)];
+    const pods = [full, empty, gone, replaced].map((pod, i) =>
+      aBoundPod({ name: `pod-${i}`, cgroup: known(pod.ref()) }),
+    );
+    pods.push(aBoundPod({ name: 'unbound' }));
+    const of = open(node.mounts);
+    expect(names(of, pods)).toEqual(['pod-0', 'pod-3']);
+    rmdirSync(gone.directory);
+    const old = pods[3]?.cgroup;
+    if (old?.known) pods[3] = aBoundPod({ name: 'pod-3', cgroup: known({ ...old.value, inode: old.value.inode + 1 }) });
+    expect(names(of, pods)).toEqual(['pod-0']);
+    child?.kill('SIGKILL');
+    while (names(of, pods).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  });
+
+  it('show their containers, each with its own working set', async () => {
+    const pod = node.addPod('web');
+    const main = node.addPod('web/main');
+    await main.start(16 * MIB);
+    const web = aBoundPod({
+      name: 'web',
+      cgroup: known(pod.ref()),
+      boundContainers: [
+        { name: 'main', cgroup: known(main.ref()) },
+        { name: 'whole', cgroup: known(pod.ref()) },
+        { name: 'ended', cgroup: unknown('absent', '/web/ended', 'gone') },
+      ],
+    });
+    const [view] = open(node.mounts).read([web], 'memory.available');
+    const containers = view?.usage.containers;
+    if (!containers?.known) throw new Error('no containers');
+    const bytes = containers.value.map(({ workingSetBytes }) => workingSetBytes.known && workingSetBytes.value);
+    expect(bytes[0] !== false && bytes[0] !== undefined && bytes[0] > 16 * MIB).toBe(true);
+    expect(known(bytes[1])).toEqual(view?.usage.workingSetBytes);
+    expect(bytes[2]).toBe(false);
+    expect(containers.value[0]?.logsBytes).toEqual(notWalked);
+  });
+});
+
+/** A tree of plain files, laid out as version 1: for faults that a kernel does not show on demand. */
+describe('pods in a tree of files', () => {
+  let root: string;
+  let mounts: CgroupMounts;
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'nodewarden-usage-'));
+    mounts = { layout: 'v1', version: 1, unified: null, memory: root, pids: null, systemd: null };
+  });
+  afterEach(() => {
+    rmSync(root, { recursive: true, force: true });
+  });
+  function write(name: string, usageBytes: number, inactiveBytes: number): void {
+    mkdirSync(join(root, name), { recursive: true });
+    writeFileSync(join(root, name, 'cgroup.procs'), '4242\n');
+    writeFileSync(join(root, name, 'memory.usage_in_bytes'), `${usageBytes}\n`);
+    writeFileSync(join(root, name, 'memory.stat'), `total_inactive_file ${inactiveBytes}\n`);
+  }
+
+  it('have usage less inactive file pages as working set', () => {
+    write('web', 1_000, 300);
+    const [view] = open(mounts).read([bound('web', mounts, '/web')], 'memory.available');
+    expect(view?.usage.workingSetBytes).toEqual(known(700));
+  });
+
+  it('are presented with their last known usage when they cannot be read', () => {
+    write('web', 1_000, 300);
+    const pods = [bound('web', mounts, '/web')];
+    const of = open(mounts);
+    of.read(pods, 'memory.available');
+    reader?.close();
+    writeFileSync(join(root, 'web/memory.usage_in_bytes'), 'garbage\n');
+    expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toEqual(known(700));
+    expect(of.read(pods, 'memory.available')[0]?.usage.workingSetBytes).toEqual(known(700));
+  });
+
+  it('are left out with a finding when they never could be read, until they can', () => {
+    write('web', 1_000, 300);
+    write('db', 2_000, 0);
+    write('api', 3_000, 0);
+    for (const name of ['web', 'api']) writeFileSync(join(root, name, 'memory.usage_in_bytes'), '');
+    const pods = ['web', 'db', 'api'].map((name) => bound(name, mounts, `/${name}`));
+    const findings = someFindings();
+    const of = open(mounts, findings);
+    expect(names(of, pods)).toEqual(['db']);
+    const where = `${root}/web/memory.usage_in_bytes`;
+    expect(findings.all()).toEqual([
+      {
+        id: 'pods-unreadable',
+        text: `default/web and 1 more cannot be read and is left out of every choice: ${where}: empty`,
+      },
+    ]);
+    for (const name of ['web', 'api']) write(name, 1_000, 300);
+    expect(names(of, pods)).toEqual(['web', 'db', 'api']);
+    expect(findings.all()).toEqual([]);
+  });
+
+  it('are left out with a finding when nobody can tell whether they have processes', () => {
+    write('web', 1_000, 300);
+    unlinkSync(join(root, 'web/cgroup.procs'));
+    mkdirSync(join(root, 'web/cgroup.procs'));
+    const findings = someFindings();
+    expect(names(open(mounts, findings), [bound('web', mounts, '/web')])).toEqual([]);
+    expect(findings.all()).toHaveLength(1);
+  });
+
+  it('carry the last walk of their directories', () => {
+    write('web', 1_000, 300);
+    const walk = known({ ...aDiskWalk(5_000), volumes: [{ name: 'data', usedBytes: known(5_000) }] });
+    reader = createPodReader({ mounts, findings: someFindings(), disk: () => walk });
+    const [view] = reader.read([bound('web', mounts, '/web')], 'nodefs.available');
+    expect(view?.usage).toMatchObject({
+      disk: known(walk.known && walk.value.pod),
+      ephemeralStorageBytes: known(5_000),
+      volumes: known([{ name: 'data', usedBytes: known(5_000) }]),
+    });
+  });
+
+  it('cost at most 512 descriptors, and none when they are gone', () => {
+    const pods: BoundPod[] = [];
+    for (let i = 0; i < 400; i++) {
+      write(`pod-${i}`, 1_000 + i, 0);
+      pods.push(bound(`pod-${i}`, mounts, `/pod-${i}`));
+    }
+    const before = descriptors();
+    const of = open(mounts);
+    const used = of.read(pods, 'memory.available').map(({ usage }) => usage.workingSetBytes);
+    expect(used).toEqual(pods.map((_, i) => known(1_000 + i)));
+    expect(descriptors() - before).toBeLessThanOrEqual(512);
+    expect(descriptors() - before).toBeGreaterThan(400);
+    of.read([], 'memory.available');
+    of.read([], 'memory.available');
+    expect(descriptors()).toBe(before);
+  });
+});
+
+const descriptors = (): number => readdirSync('/proc/self/fd').length;
