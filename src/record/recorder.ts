@@ -40,6 +40,8 @@ export type OpenRecorder = Recorder & {
 const RECENT_MAX = 10;
 const KEEP_MS = 1_000;
 const CLOSE_MS = 2_000;
+/** An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this loses it. */
+const EVIDENCE_MS = 20;
 const STATE_FINDING = 'state-file';
 
 export function createRecorder(needs: RecorderNeeds): OpenRecorder {
@@ -63,6 +65,8 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
   const stateFile = keepState(needs);
   let recent: readonly RecentDecision[] = [];
+  /** What the last decisions were made from: written once the first signals are out. */
+  const evidence: (() => void)[] = [];
 
   return {
     intent: ({ observation, verdict }, deadlineMs) => {
@@ -78,10 +82,10 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
         ...recent,
       ].slice(0, RECENT_MAX);
       const lines = decisions.map((decision) => say({ kind: 'decision', decision, reasons })).join('');
-      const durable = putWithin(lines, ids, deadlineMs);
-      // Built while the disk works: it costs up to some milliseconds with 1,000 pods, and is not what the kill waits for.
-      spool.put(say(evidenceOf(observation, decisions, needs.config())));
-      return durable;
+      const config = needs.config();
+      evidence.push(() => spool.put(say(evidenceOf(observation, decisions, config))));
+      clock.after(EVIDENCE_MS, putEvidence);
+      return putWithin(lines, ids, deadlineMs);
     },
     keep: stateFile.keep,
     outcome: (outcome) => {
@@ -92,9 +96,14 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     recent: () => recent,
     close: async () => {
       stateFile.close();
+      putEvidence();
       await withDeadline(clock, spool.drained().then(disk.close), CLOSE_MS);
     },
   };
+
+  function putEvidence(): void {
+    for (const put of evidence.splice(0)) put();
+  }
 
   function putWithin(lines: string, ids: readonly DecisionId[], deadlineMs: number): Promise<'durable' | 'deferred'> {
     return new Promise((resolve) => {

@@ -99,7 +99,14 @@ describe('the status report', () => {
 
   it('shows an eviction under way with the time that is left for it', () => {
     const victim = { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 } as const;
-    const eviction = { decision: 'b-7', victim, graceEndsMs: 11_000, deadlineMs: 21_000, settledMs: null };
+    const eviction = {
+      decision: 'b-7',
+      victim,
+      decidedMs: 10_000,
+      graceEndsMs: 11_000,
+      deadlineMs: 21_000,
+      settledMs: null,
+    };
     const { act } = report({
       act: { kind: 'evicting', evictions: [{ ...eviction, cause: { kind: 'threshold', threshold: acted } }] },
     });
