@@ -1,0 +1,115 @@
+import { sayUnknownName } from '../document/check.ts';
+import { unitNameMistake } from '../host/systemd.ts';
+
+/** What a manifest names as the real thing behind the pod. */
+export type Target =
+  | { readonly kind: 'unit'; readonly unit: string }
+  /** Below cgroupRoot; begins with '/'. */
+  | { readonly kind: 'cgroup'; readonly path: string }
+  | { readonly kind: 'podman'; readonly name: string };
+export type Annotations = {
+  readonly target: Target | null;
+  readonly disk: readonly string[];
+  readonly isProtected: boolean;
+  readonly afterEviction: 'restart' | 'stay';
+};
+/** A mistake in the annotation of that name; '' = in the annotations as a whole. */
+export type AnnotationMistake = { readonly name: string; readonly text: string; readonly of: 'key' | 'value' };
+
+const PREFIX = 'nodewarden.dev/';
+export const BINDINGS = [`${PREFIX}systemd-unit`, `${PREFIX}cgroup`, `${PREFIX}podman`] as const;
+const DISK = `${PREFIX}disk`;
+const PROTECT = `${PREFIX}protect`;
+const AFTER_EVICTION = `${PREFIX}after-eviction`;
+const KNOWN = [...BINDINGS, DISK, PROTECT, AFTER_EVICTION];
+const MAX_PATH = 4096;
+/** As many as a walk takes (host/disk-walk.ts). */
+const MAX_DIRECTORIES = 64;
+
+/** product.md section 5. All mistakes, not the first one. */
+export function readAnnotations(given: { readonly [name: string]: string }): {
+  readonly annotations: Annotations;
+  readonly mistakes: readonly AnnotationMistake[];
+} {
+  const mistakes: AnnotationMistake[] = [];
+  const wrong = (name: string, text: string, of: 'key' | 'value' = 'value'): null => {
+    mistakes.push({ name, text, of });
+    return null;
+  };
+  for (const name of Object.keys(given)) {
+    if (!name.startsWith(PREFIX) || KNOWN.includes(name)) continue;
+    wrong(name, sayUnknownName(name, KNOWN, 'annotation'), 'key');
+  }
+  const target = readTarget(given, wrong);
+  const afterEviction = given[AFTER_EVICTION] ?? 'restart';
+  if (afterEviction !== 'restart' && afterEviction !== 'stay') {
+    wrong(AFTER_EVICTION, `must be restart or stay, not ${JSON.stringify(afterEviction)}`);
+  }
+  if (given[AFTER_EVICTION] !== undefined && given[BINDINGS[0]] === undefined) {
+    wrong(AFTER_EVICTION, `only a pod with ${BINDINGS[0]} is started again`, 'key');
+  }
+  const isProtected = given[PROTECT] ?? 'false';
+  if (isProtected !== 'true' && isProtected !== 'false') {
+    wrong(PROTECT, `must be "true" or "false", not ${JSON.stringify(isProtected)}`);
+  }
+  const annotations: Annotations = {
+    target,
+    disk: readDisk(given[DISK], wrong),
+    isProtected: isProtected === 'true',
+    afterEviction: afterEviction === 'stay' ? 'stay' : 'restart',
+  };
+  return { annotations, mistakes };
+}
+type Wrong = (name: string, text: string, of?: 'key' | 'value') => null;
+
+function readTarget(given: { readonly [name: string]: string }, wrong: Wrong): Target | null {
+  const named = BINDINGS.filter((name) => given[name] !== undefined);
+  const [first, second] = named;
+  if (first === undefined) return wrong('', `names nothing real: add exactly one of ${BINDINGS.join(', ')}`);
+  if (second !== undefined) return wrong(second, `exactly one binding is allowed, and ${first} is there too`, 'key');
+  const value = given[first] ?? '';
+  switch (first) {
+    case 'nodewarden.dev/systemd-unit': {
+      const mistake = unitNameMistake(value);
+      return mistake === null ? { kind: 'unit', unit: value } : wrong(first, `${mistake}: ${JSON.stringify(value)}`);
+    }
+    case 'nodewarden.dev/cgroup': {
+      const mistake = cgroupMistake(value);
+      if (mistake !== null) return wrong(first, `${mistake}: ${JSON.stringify(value)}`);
+      return {
+        kind: 'cgroup',
+        path: `/${value
+          .split('/')
+          .filter((part) => part !== '')
+          .join('/')}`,
+      };
+    }
+    case 'nodewarden.dev/podman':
+      // Podman's own rule for names; also keeps it from being an option.
+      if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$/.test(value)) return { kind: 'podman', name: value };
+      return wrong(first, `not the name or id of a Podman container or pod: ${JSON.stringify(value)}`);
+  }
+}
+
+function cgroupMistake(value: string): string | null {
+  const parts = value.split('/');
+  if (parts.includes('..') || parts.includes('.')) return 'must not contain . or ..';
+  if (value.includes('\0') || value.length > MAX_PATH) return 'not the path of a cgroup';
+  return parts.every((part) => part === '') ? 'the node itself cannot be a pod: name a cgroup below cgroupRoot' : null;
+}
+
+function readDisk(value: string | undefined, wrong: Wrong): readonly string[] {
+  if (value === undefined) return [];
+  const paths = value.split(',').map((path) => path.trim());
+  const mistake = paths.map(directoryMistake).find((found) => found !== null);
+  if (mistake !== undefined) wrong(DISK, mistake);
+  if (paths.length > MAX_DIRECTORIES) wrong(DISK, `at most ${MAX_DIRECTORIES} directories`);
+  return paths;
+}
+
+function directoryMistake(path: string): string | null {
+  if (!path.startsWith('/')) return `must be absolute paths, separated by commas, not ${JSON.stringify(path)}`;
+  if (path.split('/').includes('..')) return `must not contain ..: ${JSON.stringify(path)}`;
+  if (path.includes('\0') || path.length > MAX_PATH) return 'not a path';
+  return /^\/+$/.test(path) ? 'the whole file system is not the directory of one pod' : null;
+}

@@ -1,0 +1,162 @@
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { type CgroupMounts, cgroupPathOf } from '../host/cgroupfs.ts';
+import { type ExecResult, run } from '../host/exec.ts';
+import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import type { Target } from './annotation.ts';
+
+/** What a binding means right now. */
+export type Place = {
+  /** Below the mount; null: it is not running. */
+  readonly path: string | null;
+  /** What is stopped through systemd; null: its processes are signalled. */
+  readonly unit: string | null;
+  /** Only of a systemd-unit binding. */
+  readonly facts: UnitFacts | null;
+};
+
+const PODMAN_MS = 5_000;
+const PODMAN_OUTPUT_BYTES = 1024 * 1024;
+
+/**
+ * Asks systemd or podman; never on the decision path. Unknown = something is wrong with the binding; its detail says
+ * what.
+ */
+export function resolveTarget(systemd: Systemd, target: Exclude<Target, { kind: 'cgroup' }>): Promise<Reading<Place>> {
+  return target.kind === 'unit' ? resolveUnit(systemd, target.unit) : resolvePodman(target.name);
+}
+
+/** Needs nobody: the path is what was written, below the node. */
+export function cgroupPlace(cgroupRoot: string, target: Extract<Target, { kind: 'cgroup' }>): Place {
+  return { path: `${cgroupRoot.replace(/\/+$/, '')}${target.path}`, unit: null, facts: null };
+}
+
+async function resolveUnit(systemd: Systemd, unit: string): Promise<Reading<Place>> {
+  const facts = await systemd.unit(unit);
+  if (!facts.known) return facts;
+  const { loadState, controlGroup } = facts.value;
+  if (loadState === 'not-found') return unknown('absent', unit, 'systemd knows no such unit');
+  return known({ path: controlGroup, unit, facts: facts.value });
+}
+
+async function resolvePodman(name: string): Promise<Reading<Place>> {
+  const container = await inspect('container', name);
+  if (container.known) return containerPlace(name, container.value);
+  if (container.why !== 'absent') return container;
+  const pod = await inspect('pod', name);
+  if (pod.known) return podPlace(name, pod.value);
+  return pod.why === 'absent' ? unknown('absent', name, 'podman knows no container and no pod of this name') : pod;
+}
+
+async function inspect(kind: 'container' | 'pod', name: string): Promise<Reading<object>> {
+  const argv = ['podman', kind, 'inspect', name];
+  const result = await run(argv, { timeoutMs: PODMAN_MS, maxOutputBytes: PODMAN_OUTPUT_BYTES });
+  const where = argv.join(' ');
+  if (result.kind !== 'exited')
+    return unknown(result.kind === 'failed' ? 'unreadable' : 'timed-out', where, sayFailure(result));
+  // 125 is also what podman says of its own troubles; only its words tell.
+  if (result.code !== 0) {
+    const isAbsent = /no such (container|pod|object)|no (container|pod) with name or id/i.test(result.stderr);
+    return unknown(isAbsent ? 'absent' : 'unreadable', where, result.stderr.trim().slice(0, 300));
+  }
+  const parsed = parseJson(result.stdout);
+  const first: unknown = Array.isArray(parsed) ? parsed[0] : parsed;
+  return typeof first === 'object' && first !== null
+    ? known(first)
+    : unknown('malformed', where, 'not what podman prints');
+}
+
+function sayFailure(result: Exclude<ExecResult, { kind: 'exited' }>): string {
+  if (result.kind === 'timed-out') return `no answer within ${PODMAN_MS / 1_000} s`;
+  return result.detail.includes('ENOENT') ? 'podman is not installed here' : result.detail;
+}
+
+/** The scope that systemd made for it: `libpod-<id>.scope`, wherever the container's own cgroup is below it. */
+function containerPlace(name: string, container: object): Reading<Place> {
+  const id = textAt(container, 'Id');
+  const path = textAt(container, 'State', 'CgroupPath');
+  if (!/^[0-9a-f]{64}$/.test(id)) return unknown('malformed', name, 'podman names no container id');
+  const unit = `libpod-${id}.scope`;
+  if (textAt(container, 'State', 'Status') !== 'running' || path === '')
+    return known({ path: null, unit, facts: null });
+  const parts = path.split('/');
+  const at = parts.indexOf(unit);
+  if (at < 0 || parts.includes('..')) return notSystemd(name, path);
+  return known({ path: rooted(parts.slice(0, at + 1)), unit, facts: null });
+}
+
+function podPlace(name: string, pod: object): Reading<Place> {
+  const path = textAt(pod, 'CgroupPath');
+  const parts = path.split('/');
+  const unit = parts.at(-1) ?? '';
+  if (!/^[A-Za-z0-9_-]+\.slice$/.test(unit) || parts.includes('..')) return notSystemd(name, path);
+  const isRunning = /^(Running|Degraded)$/.test(textAt(pod, 'State'));
+  return known({ path: isRunning ? rooted(parts) : null, unit, facts: null });
+}
+
+const notSystemd = (name: string, path: string): Unknown =>
+  unknown(
+    'unreadable',
+    name,
+    `its cgroup is ${path || 'not named'}: only Podman's systemd cgroup manager is supported`,
+  );
+const rooted = (parts: readonly string[]): string => `/${parts.filter((part) => part !== '').join('/')}`;
+
+function textAt(value: unknown, ...path: readonly string[]): string {
+  let at = value;
+  for (const step of path) {
+    at = typeof at === 'object' && at !== null && Object.hasOwn(at, step) ? Reflect.get(at, step) : null;
+  }
+  return typeof at === 'string' ? at : '';
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // What is no JSON is not what podman prints; the caller says so.
+    return null;
+  }
+}
+
+export type Guarded = { readonly what: string; readonly path: string };
+
+/** Without them the machine cannot be saved: product.md section 5. */
+const GUARDED_UNITS = [
+  'dbus.service',
+  'dbus-broker.service',
+  'systemd-logind.service',
+  'systemd-journald.service',
+  'systemd-udevd.service',
+];
+
+/** What no binding may contain, where it is now. */
+export function guardedNow(mounts: CgroupMounts): readonly Guarded[] {
+  const guarded = GUARDED_UNITS.map((unit) => ({ what: unit, path: `/system.slice/${unit}` }));
+  const processes = [
+    { what: 'pid 1', path: cgroupPathOf(mounts, 1) },
+    { what: 'nodewarden itself', path: cgroupPathOf(mounts, process.pid) },
+  ];
+  for (const { what, path } of processes) if (path.known) guarded.push({ what, path: path.value });
+  return guarded;
+}
+
+/** Where an administrator moved them. */
+export async function guardedUnits(systemd: Systemd): Promise<readonly Guarded[]> {
+  const found: Guarded[] = [];
+  for (const unit of GUARDED_UNITS) {
+    const facts = await systemd.unit(unit);
+    if (facts.known && facts.value.controlGroup !== null) found.push({ what: unit, path: facts.value.controlGroup });
+  }
+  return found;
+}
+
+/** Why this cgroup must never be a pod; null = it may. */
+export function refusal(path: string, guarded: readonly Guarded[]): string | null {
+  const inside = guarded.find((other) => isWithin(other.path, path));
+  return inside === undefined ? null : `${path} contains ${inside.what}, which must never be stopped`;
+}
+
+/** Equal, or below it. */
+export function isWithin(path: string, of: string): boolean {
+  return path === of || of === '/' || path.startsWith(`${of}/`);
+}

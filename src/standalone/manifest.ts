@@ -1,0 +1,225 @@
+import type { PodView } from '../core/pod.ts';
+import {
+  type ContainerSpec,
+  containerViewOf,
+  derivedUid,
+  ephemeralStorageLimitOf,
+  isCriticalPriority,
+  type PodSpec,
+  PRIORITY_CLASSES,
+  podLevelMemoryRequestOf,
+  qosOf,
+  type ResourceList,
+  requestsOf,
+  withDefaultRequests,
+} from '../core/pod-spec.ts';
+import { compareQuantity, type Quantity } from '../core/quantity.ts';
+import { check } from '../document/check.ts';
+import { inOrder, parseDocuments, type YamlDocument } from '../document/document.ts';
+import { podSchema, type V1Container, type V1Pod, type V1Resources } from '../document/pod.ts';
+import type { Path, Problem } from '../document/problem.ts';
+import { type Annotations, BINDINGS, readAnnotations, type Target } from './annotation.ts';
+
+/** What a mode knows of a pod before anything of it was looked up. */
+export type ManifestPod = {
+  /** `startedAtWallMs` null and not terminating: the source knows these. */
+  readonly declared: Omit<PodView, 'usage'>;
+  readonly target: Target;
+  readonly disk: readonly string[];
+  readonly afterEviction: Annotations['afterEviction'];
+  /** A problem at the binding, found later. */
+  readonly problem: (text: string) => Problem;
+};
+export type Manifest = { readonly pods: readonly ManifestPod[]; readonly problems: readonly Problem[] };
+
+const DEFAULT_GRACE_SECONDS = 30;
+const MAX_PODS = 1_000;
+
+/**
+ * The v1 Pods of a manifest (also of a List, and of several documents) and every mistake in it. A file with a problem
+ * is not to be used in parts; the pods are given all the same.
+ */
+export function parseManifest(text: string, file: string): Manifest {
+  // Kubernetes reads its own kind by YAML 1.1.
+  const { documents, problems } = parseDocuments(text, file, 'kubelet');
+  const found: Problem[] = [...problems];
+  const pods: ManifestPod[] = [];
+  for (const document of documents) {
+    for (const path of podPaths(document, found)) {
+      const pod = readPod(document, path, found);
+      if (pod !== null) pods.push(pod);
+    }
+  }
+  if (pods.length > MAX_PODS) found.push({ file, line: 1, column: 1, path: '', text: `more than ${MAX_PODS} pods` });
+  found.push(...repeated(pods));
+  return { pods, problems: inOrder(found) };
+}
+
+/** Where the Pods are in a document: it is one itself, or a List of them. */
+function podPaths(document: YamlDocument, problems: Problem[]): readonly Path[] {
+  const root = document.value;
+  // An empty document between two separators.
+  if (root === null) return [];
+  const kind = fieldOf(root, 'kind');
+  const version = fieldOf(root, 'apiVersion');
+  if (version !== 'v1') problems.push(document.problemAt(['apiVersion'], 'must be v1'));
+  if (kind === 'Pod') return [[]];
+  const items = fieldOf(root, 'items');
+  if ((kind === 'List' || kind === 'PodList') && Array.isArray(items)) {
+    const paths = items.map((_, i): Path => ['items', i]);
+    return paths.filter((path, i) => {
+      const item = fieldOf(items[i], 'kind');
+      // The items of a PodList need not say what they are.
+      if (item === 'Pod' || (kind === 'PodList' && item === undefined)) return true;
+      problems.push(document.problemAt([...path, 'kind'], 'must be Pod'));
+      return false;
+    });
+  }
+  problems.push(document.problemAt(['kind'], 'must be Pod, or List with items'));
+  return [];
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined;
+}
+
+function readPod(document: YamlDocument, at: Path, problems: Problem[]): ManifestPod | null {
+  const checked = check(podSchema, document, at);
+  problems.push(...checked.problems);
+  const annotationsAt: Path = [...at, 'metadata', 'annotations'];
+  const { annotations, mistakes } = readAnnotations(textsOf(document, annotationsAt));
+  for (const { name, text, of } of mistakes) {
+    problems.push(document.problemAt(name === '' ? annotationsAt : [...annotationsAt, name], text, of));
+  }
+  if (checked.value === null) return null;
+  const pod = checked.value;
+  const spec = withDefaultRequests(specOf(pod));
+  problems.push(...overLimits(document, at, pod), ...classProblems(document, at, pod), ...sameNames(document, at, pod));
+  const { target } = annotations;
+  if (target === null) return null;
+  const binding = BINDINGS.find((name) => pod.metadata.annotations?.[name] !== undefined) ?? BINDINGS[0];
+  return {
+    declared: declaredOf(pod, spec, annotations.isProtected),
+    target,
+    disk: annotations.disk,
+    afterEviction: annotations.afterEviction,
+    problem: (text) => document.problemAt([...annotationsAt, binding], text),
+  };
+}
+
+/** Annotations are looked at even where the rest of the pod is wrong: all mistakes in one pass. */
+function textsOf(document: YamlDocument, path: Path): { readonly [name: string]: string } {
+  let value: unknown = document.value;
+  for (const step of path) value = fieldOf(value, String(step));
+  if (typeof value !== 'object' || value === null) return {};
+  const texts: { [name: string]: string } = Object.create(null);
+  for (const [name, entry] of Object.entries(value)) if (typeof entry === 'string') texts[name] = entry;
+  return texts;
+}
+
+function declaredOf(pod: V1Pod, spec: PodSpec, isProtected: boolean): ManifestPod['declared'] {
+  const { name } = pod.metadata;
+  const namespace = pod.metadata.namespace ?? 'default';
+  const priority = pod.spec.priority ?? PRIORITY_CLASSES.get(pod.spec.priorityClassName ?? '') ?? 0;
+  return {
+    uid: pod.metadata.uid ?? derivedUid(namespace, name),
+    namespace,
+    name,
+    qos: qosOf(spec),
+    priority,
+    requests: requestsOf(spec),
+    podLevelMemoryRequest: podLevelMemoryRequestOf(spec),
+    ephemeralStorageLimit: ephemeralStorageLimitOf(spec),
+    containers: spec.containers.map(containerViewOf),
+    // An emptyDir of a manifest has no directory here; what counts is the annotation.
+    volumes: [],
+    tolerations: (pod.spec.tolerations ?? []).map(({ key, operator, value, effect }) => ({
+      key: key ?? '',
+      operator: operator ?? '',
+      value: value ?? '',
+      effect: effect ?? '',
+    })),
+    terminationGraceSeconds: pod.spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
+    startedAtWallMs: null,
+    ownerKey: null,
+    isDaemonSet: false,
+    isStaticCritical: isCriticalPriority(priority),
+    isProtected,
+    isTerminating: false,
+    limitedBy: null,
+  };
+}
+
+function specOf({ spec }: V1Pod): PodSpec {
+  const containers: ContainerSpec[] = [
+    ...(spec.initContainers ?? []).map((init) =>
+      containerSpecOf(init, init.restartPolicy === 'Always' ? ('sidecar' as const) : ('init' as const)),
+    ),
+    ...spec.containers.map((app) => containerSpecOf(app, 'app')),
+  ];
+  const podLevel = spec.resources === undefined || spec.resources === null ? null : resourcesOf(spec.resources);
+  return { containers, podLevel, overhead: listOf(spec.overhead) };
+}
+
+function containerSpecOf({ name, resources }: V1Container, kind: ContainerSpec['kind']): ContainerSpec {
+  return { name, kind, ...resourcesOf(resources) };
+}
+
+function resourcesOf(resources: V1Resources): { readonly requests: ResourceList; readonly limits: ResourceList } {
+  return { requests: listOf(resources?.requests), limits: listOf(resources?.limits) };
+}
+
+const listOf = (list: { readonly [name: string]: Quantity } | null | undefined): ResourceList =>
+  new Map(Object.entries(list ?? {}));
+
+/** What the API server refuses: a request above the limit of the same resource. */
+function overLimits(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {
+  const places: readonly { readonly path: Path; readonly resources: V1Resources }[] = [
+    ...spec.containers.map(({ resources }, i) => ({ path: ['spec', 'containers', i], resources })),
+    ...(spec.initContainers ?? []).map(({ resources }, i) => ({ path: ['spec', 'initContainers', i], resources })),
+    { path: ['spec'], resources: spec.resources },
+  ];
+  return places.flatMap(({ path, resources }) => {
+    const { requests, limits } = resourcesOf(resources);
+    return [...requests].flatMap(([name, request]) => {
+      const limit = limits.get(name);
+      if (limit === undefined || compareQuantity(request, limit) <= 0) return [];
+      const text = `must not be more than the limit ${limit.text}, it is ${request.text}`;
+      return [document.problemAt([...at, ...path, 'resources', 'requests', name], text)];
+    });
+  });
+}
+
+/** A class that only a cluster knows would silently be priority 0. */
+function classProblems(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {
+  const name = spec.priorityClassName ?? '';
+  if (name === '' || PRIORITY_CLASSES.has(name) || typeof spec.priority === 'number') return [];
+  const text = `not known here, only ${[...PRIORITY_CLASSES.keys()].join(' and ')} are: write its number as spec.priority`;
+  return [document.problemAt([...at, 'spec', 'priorityClassName'], text)];
+}
+
+function sameNames(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {
+  const seen = new Set<string>();
+  const named = [
+    ...spec.containers.map(({ name }, i) => ({ name, path: ['spec', 'containers', i, 'name'] })),
+    ...(spec.initContainers ?? []).map(({ name }, i) => ({ name, path: ['spec', 'initContainers', i, 'name'] })),
+  ];
+  return named.flatMap(({ name, path }) => {
+    if (seen.has(name)) return [document.problemAt([...at, ...path], `another container is called ${name} too`)];
+    seen.add(name);
+    return [];
+  });
+}
+
+/** Two pods of one file with the same name or uid. */
+function repeated(pods: readonly ManifestPod[]): readonly Problem[] {
+  const seen = new Set<string>();
+  return pods.flatMap(({ declared: { namespace, name, uid }, problem }) => {
+    const keys = [`name ${namespace}/${name}`, `uid ${uid}`];
+    const again = keys.find((key) => seen.has(key));
+    for (const key of keys) seen.add(key);
+    return again === undefined ? [] : [problem(`another pod of this file has the ${again} too`)];
+  });
+}

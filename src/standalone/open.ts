@@ -1,0 +1,56 @@
+import { openSystemBus, type SystemBus } from '../host/bus.ts';
+import type { CgroupMounts } from '../host/cgroupfs.ts';
+import { readBootId } from '../host/clock.ts';
+import { createSystemd } from '../host/systemd.ts';
+import type { Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
+import { createRestart } from './restart.ts';
+import { createStandaloneSource } from './source.ts';
+import { createStandaloneKiller } from './stop.ts';
+
+export type StandaloneNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly cgroupRoot: string;
+  readonly podManifests: string;
+  readonly runtimeDirectory: string;
+  /** Absent: one of its own, closed with it. */
+  readonly bus?: SystemBus;
+  readonly log: Log;
+  readonly findings: Findings;
+  readonly note: (note: RecordNote) => void;
+  readonly wake: () => void;
+  /** Nothing is stopped and nothing started. */
+  readonly dry: boolean;
+};
+export type Standalone = {
+  readonly pods: PodSource;
+  readonly killer: Killer;
+  readonly marks: NodeMarks;
+  readonly close: () => Promise<void>;
+};
+
+/** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
+export function openStandalone(needs: StandaloneNeeds): Standalone {
+  const { clock, mounts, findings, log, note, runtimeDirectory } = needs;
+  const bus = needs.bus ?? openSystemBus(clock);
+  const systemd = createSystemd(bus);
+  const source = createStandaloneSource({ ...needs, systemd });
+  const boot = readBootId();
+  // Without a boot id nothing that was held before can be told from another boot's.
+  const bootId = boot.known ? boot.value : '';
+  const restart = needs.dry ? null : createRestart({ clock, systemd, runtimeDirectory, bootId, log, findings, note });
+  return {
+    pods: source,
+    killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, findings }),
+    marks: {
+      setCondition: (condition, status) => restart?.setCondition(condition, status),
+      // Told by the log; there is no API here.
+      event: () => undefined,
+    },
+    close: async () => {
+      restart?.close();
+      await source.close();
+      if (needs.bus === undefined) bus.close();
+    },
+  };
+}

@@ -1,0 +1,239 @@
+import { admits } from '../core/admit.ts';
+import type { NodeCondition } from '../core/signal.ts';
+import type { JobEnd, Systemd, UnitFacts } from '../host/systemd.ts';
+import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
+import { type Held, type HeldUnit, loadHeld, MAX_HELD, nothingHeld, saveHeld } from './held-file.ts';
+import type { ManifestPod } from './manifest.ts';
+
+export type RestartNeeds = {
+  readonly clock: Clock;
+  readonly systemd: Systemd;
+  readonly runtimeDirectory: string;
+  readonly bootId: string;
+  readonly log: Log;
+  readonly findings: Findings;
+  readonly note: (note: RecordNote) => void;
+};
+export type Restart = {
+  /** Before the first signal of an eviction: what is stopped now comes back by us, and by nobody else. */
+  readonly hold: (manifest: ManifestPod, unit: string, facts: UnitFacts | null) => void;
+  readonly setCondition: (condition: NodeCondition, status: boolean) => void;
+  readonly close: () => void;
+};
+
+const TICK_MS = 1_000;
+/** product.md section 5. */
+const FIRST_BACK_OFF_MS = 10_000;
+const MAX_BACK_OFF_MS = 300_000;
+const HEALTHY_MS = 600_000;
+const STOPPED_AGAIN = { times: 3, withinMs: 600_000 } as const;
+/**
+ * Conditions taken over from an earlier run that nobody confirms: the core tells changes only, and a core that lost its
+ * state does not know them.
+ */
+const ADOPTED_MS = 600_000;
+
+/** product.md section 5, "Coming back". The file is the memory: what is held down survives this process. */
+export function createRestart(needs: RestartNeeds): Restart {
+  const { clock, systemd, findings, log, runtimeDirectory, bootId } = needs;
+  const loaded = loadHeld(runtimeDirectory, bootId, clock);
+  if (loaded.complaint !== null) findings.raise({ id: 'held-corrupt', text: loaded.complaint });
+  let held: Held = loaded.held;
+  const adoptedMs = clock.monoMs();
+  const confirmed = new Set<NodeCondition>();
+  let foreignJobs: readonly JobEnd[] = [];
+  let isTicking = false;
+  let isClosed = false;
+  let cancelTimer: () => void = () => undefined;
+
+  function keep(next: Held): void {
+    held = next;
+    const complaint = saveHeld(runtimeDirectory, next);
+    if (complaint === null) findings.clear(NOT_SAVED);
+    else
+      findings.raise({ id: NOT_SAVED, text: `a restart would forget which units an eviction stopped: ${complaint}` });
+  }
+  const put = (unit: HeldUnit): void =>
+    keep({ ...held, units: [...held.units.filter((other) => other.unit !== unit.unit), unit].slice(-MAX_HELD) });
+  const drop = (unit: HeldUnit, why: string): void => {
+    keep({ ...held, units: held.units.filter((other) => other.unit !== unit.unit) });
+    log.info({ event: 'restarted', unit: unit.unit, pod: unit.pod, started: false }, `${unit.unit} is let go: ${why}`);
+  };
+
+  function conditions(): readonly NodeCondition[] {
+    const isAdopting = clock.monoMs() - adoptedMs < ADOPTED_MS;
+    return held.conditions.filter((condition) => isAdopting || confirmed.has(condition));
+  }
+
+  function mayRun(unit: HeldUnit): boolean {
+    const now = conditions();
+    return !unit.conditions.some((condition) => now.includes(condition)) && admits(unit, now).kind === 'admitted';
+  }
+
+  function schedule(ms: number): void {
+    cancelTimer();
+    if (!isClosed && held.units.length > 0) cancelTimer = clock.after(ms, () => void tick());
+  }
+
+  async function tick(): Promise<void> {
+    if (isTicking) return;
+    isTicking = true;
+    const jobs = foreignJobs;
+    foreignJobs = [];
+    for (const { unit } of held.units) {
+      const facts = await systemd.unit(unit);
+      // Held anew, or let go, while systemd was asked.
+      const now = held.units.find((other) => other.unit === unit);
+      if (isClosed || now === undefined || !facts.known) continue;
+      const isForeign = jobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs());
+      await step(now, facts.value, isForeign);
+    }
+    isTicking = false;
+    schedule(TICK_MS);
+  }
+
+  async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean): Promise<void> {
+    const isAnotherRun =
+      facts.invocationId !== '' && unit.invocationId !== '' && facts.invocationId !== unit.invocationId;
+    const mayRunNow = mayRun(unit);
+    if (facts.activeState === 'deactivating') return;
+    if (facts.activeState === 'active' || facts.activeState === 'reloading' || facts.activeState === 'activating') {
+      if (mayRunNow) return drop(unit, 'somebody else started it');
+      return stopAgain(unit, facts);
+    }
+    if (facts.loadState !== 'loaded') return drop(unit, `its unit is ${facts.loadState}`);
+    if (isAnotherRun || isForeign) return drop(unit, 'somebody else started or stopped it since');
+    if (!mayRunNow) {
+      if (unit.dueMs !== null) put({ ...unit, dueMs: null });
+      return;
+    }
+    if (unit.after === 'stay') return drop(unit, 'it is to stay stopped after an eviction');
+    if (unit.dueMs === null) return put({ ...unit, dueMs: clock.monoMs() + backOffMs(unit.level) });
+    if (clock.monoMs() >= unit.dueMs) await startAgain(unit);
+  }
+
+  async function startAgain(unit: HeldUnit): Promise<void> {
+    const id = `restart/${unit.unit}`;
+    const started = await systemd.start(unit.unit);
+    if (!started.known) {
+      findings.raise({ id, text: `${unit.unit} could not be started again: ${started.detail}; it is tried again` });
+      const level = unit.level + 1;
+      return put({ ...unit, level, dueMs: clock.monoMs() + backOffMs(level) });
+    }
+    findings.clear(id);
+    const startedMs = clock.monoMs();
+    const restarted = [
+      ...held.restarted.filter((other) => other.unit !== unit.unit && startedMs - other.startedMs < HEALTHY_MS),
+      { unit: unit.unit, level: unit.level, startedMs },
+    ].slice(-MAX_HELD);
+    keep({ ...held, restarted, units: held.units.filter((other) => other.unit !== unit.unit) });
+    log.info({ event: 'restarted', unit: unit.unit, pod: unit.pod, started: true }, `${unit.unit} is started again`);
+    needs.note({ kind: 'restarted', atMs: startedMs, pod: unit.pod, unit: unit.unit });
+  }
+
+  async function stopAgain(unit: HeldUnit, facts: UnitFacts): Promise<void> {
+    const atMs = clock.monoMs();
+    const id = `kept-starting/${unit.unit}`;
+    const recent = unit.stoppedAgainMs.filter((pastMs) => atMs - pastMs < STOPPED_AGAIN.withinMs);
+    if (recent.length >= STOPPED_AGAIN.times) {
+      const text = `${unit.unit} (${unit.pod}) was evicted and is started by something else again and again (a socket, a timer, a dependency): it is left running`;
+      findings.raise({ id, text });
+      return drop(unit, 'it was stopped again 3 times within 10 minutes');
+    }
+    const stopped = await systemd.stop(unit.unit);
+    if (!stopped.known) return;
+    put({ ...unit, invocationId: facts.invocationId, stoppedAgainMs: [...recent, atMs] });
+    log.info(
+      { event: 'evict', unit: unit.unit, pod: unit.pod, again: recent.length + 1 },
+      `${unit.unit} was started while the condition that evicted it lasts: stopped again`,
+    );
+    needs.note({ kind: 'stopped-again', atMs, pod: unit.pod, unit: unit.unit });
+  }
+
+  function levelOf(unit: string): number {
+    const before = held.restarted.find((other) => other.unit === unit);
+    return before !== undefined && clock.monoMs() - before.startedMs < HEALTHY_MS ? before.level + 1 : 0;
+  }
+
+  const endJobs = systemd.whenJobEnds((job) => {
+    if (!held.units.some(({ unit }) => unit === job.unit)) return;
+    foreignJobs = [...foreignJobs, job].slice(-MAX_HELD);
+  });
+  schedule(0);
+  return {
+    hold: (manifest, unit, facts) => {
+      const wasHeld = held.units.find((other) => other.unit === unit);
+      // A resumed eviction: what was written before the crash says how it was.
+      if (wasHeld !== undefined || !wasRunning(facts)) return;
+      const { namespace, name, qos, tolerations, isStaticCritical } = manifest.declared;
+      put({
+        unit,
+        pod: `${namespace}/${name}`,
+        qos,
+        tolerations,
+        isStaticCritical,
+        after: manifest.afterEviction,
+        conditions: conditions(),
+        invocationId: facts?.invocationId ?? '',
+        level: levelOf(unit),
+        dueMs: null,
+        stoppedAgainMs: [],
+      });
+      findings.clear(`kept-starting/${unit}`);
+      schedule(TICK_MS);
+    },
+    setCondition: (condition, status) => {
+      confirmed.add(condition);
+      const others = held.conditions.filter((other) => other !== condition);
+      keep({ ...held, conditions: status ? [...others, condition] : others });
+      schedule(0);
+    },
+    close: () => {
+      isClosed = true;
+      cancelTimer();
+      endJobs();
+    },
+  };
+}
+
+const NOT_SAVED = 'held-not-saved';
+
+/** Doubling from 10 s to 5 min. */
+function backOffMs(level: number): number {
+  return Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(level, 10));
+}
+
+/** A unit that somebody was just stopping does not come back. */
+function wasRunning(facts: UnitFacts | null): boolean {
+  return facts !== null && ['active', 'reloading', 'activating'].includes(facts.activeState);
+}
+
+/** For uninstall: starts what an eviction still holds down, whatever the conditions are. Sentences for whoever asked. */
+export async function releaseHeld(needs: {
+  readonly clock: Clock;
+  readonly systemd: Systemd;
+  readonly runtimeDirectory: string;
+  readonly bootId: string;
+}): Promise<readonly string[]> {
+  const { held, complaint } = loadHeld(needs.runtimeDirectory, needs.bootId, needs.clock);
+  const said: string[] = complaint === null ? [] : [complaint];
+  let left: readonly HeldUnit[] = [];
+  for (const unit of held.units.filter(({ after }) => after === 'restart')) {
+    const facts = await needs.systemd.unit(unit.unit);
+    const isDown = !facts.known || facts.value.activeState === 'inactive' || facts.value.activeState === 'failed';
+    if (!isDown) continue;
+    const started = await needs.systemd.start(unit.unit);
+    said.push(started.known ? `started ${unit.unit}` : `${unit.unit} could not be started: ${started.detail}`);
+    if (!started.known) left = [...left, unit];
+  }
+  if (held.units.length > 0) {
+    const complaintOfSave = saveHeld(needs.runtimeDirectory, { ...nothingHeld(held.bootId), units: left });
+    if (complaintOfSave !== null) said.push(complaintOfSave);
+  }
+  return said;
+}
+
+/** What is held down now, for doctor; times are of this boot. */
+export function heldUnits(runtimeDirectory: string, bootId: string, clock: Clock): readonly HeldUnit[] {
+  return loadHeld(runtimeDirectory, bootId, clock).held.units;
+}

@@ -1,0 +1,299 @@
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { type Problem, sayProblem } from '../document/problem.ts';
+import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
+import { walkDirectories } from '../host/disk-walk.ts';
+import { watchPath } from '../host/files.ts';
+import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import type { BoundPod, CgroupRef, Clock, DiskWalk, Findings, PodSource } from '../ports.ts';
+import { oldestStartMs } from './age.ts';
+import {
+  cgroupPlace,
+  type Guarded,
+  guardedNow,
+  guardedUnits,
+  isWithin,
+  type Place,
+  refusal,
+  resolveTarget,
+} from './bind.ts';
+import type { ManifestPod } from './manifest.ts';
+import { createManifestFiles } from './manifest-files.ts';
+
+export type SourceNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly cgroupRoot: string;
+  readonly podManifests: string;
+  readonly systemd: Systemd;
+  readonly findings: Findings;
+  readonly wake: () => void;
+};
+/** What the killer needs of a pod. */
+export type LivePod = {
+  readonly manifest: ManifestPod;
+  /** Unknown with `not-asked` as long as the binding was never looked up. */
+  readonly cgroup: Reading<CgroupRef>;
+  readonly unit: string | null;
+  /** As systemd said last; null: no unit, or it did not say. */
+  readonly facts: UnitFacts | null;
+};
+export type StandaloneSource = PodSource & {
+  readonly find: (uid: string) => LivePod | null;
+  /** The pod is terminating until `stopEnded`, or, where it survived, until its cgroup is empty. */
+  readonly stopBegan: (uid: string) => void;
+  readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
+};
+
+/** How often paths are looked at again: a restarted unit has a new cgroup under its old path. */
+const REFRESH_MS = 2_000;
+/** How often systemd and podman are asked again about what does not run. */
+const RESOLVE_MS = 5_000;
+/** The directory is watched; this is for the event that got lost. */
+const REREAD_MS = 30_000;
+/** A start of systemd's bus is waited for before its absence is told. */
+const BUS_PATIENCE_MS = 5_000;
+
+type Entry = {
+  readonly manifest: ManifestPod;
+  place: Reading<Place>;
+  /** ASK_NOW: what is known may have changed. */
+  askedMs: MonoMs;
+  /** Unknown: it does not run, or must not be used. */
+  cgroup: Reading<CgroupRef>;
+  startedAtWallMs: number | null;
+};
+
+/** The pods of the manifests directory with what they are bound to, kept current beside the loop. */
+export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
+  const { clock, mounts, systemd, findings } = needs;
+  const files = createManifestFiles(needs.podManifests, findings);
+  const entries = new Map<string, Entry>();
+  const terminating = new Map<string, 'stopping' | 'survived'>();
+  const startMs = clock.monoMs();
+  let movedUnits: readonly Guarded[] = [];
+  let bound: readonly BoundPod[] = [];
+  let readMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let isResolving = false;
+  let isClosed = false;
+  let cancelTimer: () => void = () => undefined;
+
+  function readManifests(): void {
+    readMs = clock.monoMs();
+    if (!files.read()) return;
+    const before = new Map(entries);
+    entries.clear();
+    for (const manifest of files.pods()) {
+      const { uid } = manifest.declared;
+      const old = before.get(uid);
+      const isSameTarget = old !== undefined && JSON.stringify(old.manifest.target) === JSON.stringify(manifest.target);
+      entries.set(uid, isSameTarget ? { ...old, manifest } : newEntry(manifest, needs.cgroupRoot));
+    }
+    for (const [uid, { manifest }] of before) {
+      if (!entries.has(uid)) terminating.delete(uid);
+      findings.clear(findingOf(manifest));
+    }
+  }
+
+  /** Synchronous: paths to cgroups, refusals, conflicts, ages; then the list that `pods` gives. */
+  function refresh(): void {
+    const guarded = [...guardedNow(mounts), ...movedUnits];
+    const taken: { readonly path: string; readonly problem: Problem }[] = [];
+    const before = bound;
+    for (const [uid, entry] of entries) {
+      const old = entry.cgroup;
+      entry.cgroup = cgroupOf(entry, guarded, taken);
+      const isNew = entry.cgroup.known && !(old.known && old.value.inode === entry.cgroup.value.inode);
+      if (isNew || entry.startedAtWallMs === null) entry.startedAtWallMs = startedAt(entry);
+      if (isNew || terminating.get(uid) === 'survived') settle(uid, entry);
+    }
+    bound = [...entries].map(([uid, entry]) => boundPod(entry, terminating.has(uid)));
+    if (JSON.stringify(before.map(identityOf)) !== JSON.stringify(bound.map(identityOf))) needs.wake();
+  }
+
+  /** A pod that survived stays out of every choice until its cgroup is empty or another one. */
+  function settle(uid: string, { cgroup }: Entry): void {
+    if (terminating.get(uid) !== 'survived') return;
+    const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
+    if (!cgroup.known || (populated.known && !populated.value)) terminating.delete(uid);
+  }
+
+  function cgroupOf(
+    { manifest, place }: Entry,
+    guarded: readonly Guarded[],
+    taken: { readonly path: string; readonly problem: Problem }[],
+  ): Reading<CgroupRef> {
+    const id = findingOf(manifest);
+    const refuse = (text: string, where: string): Reading<CgroupRef> => {
+      findings.raise({ id, text: sayProblem(manifest.problem(text)) });
+      return unknown('unreadable', where, text);
+    };
+    if (!place.known) {
+      const isEarly = !systemd.isUp() && clock.monoMs() - startMs < BUS_PATIENCE_MS;
+      if (place.why === 'not-asked' || (isEarly && manifest.target.kind === 'unit')) return place;
+      return refuse(`cannot be resolved: ${place.where}: ${place.detail}`, place.where);
+    }
+    const { path, unit } = place.value;
+    if (path === null) {
+      findings.clear(id);
+      return unknown('absent', unit ?? '', 'it is not running');
+    }
+    const refused = refusal(path, guarded);
+    if (refused !== null) return refuse(refused, path);
+    const other = taken.find((earlier) => isWithin(earlier.path, path) || isWithin(path, earlier.path));
+    if (other !== undefined) {
+      const { file, line, column } = other.problem;
+      return refuse(`${path} is, holds or lies in ${other.path}, which is bound at ${file}:${line}:${column}`, path);
+    }
+    taken.push({ path, problem: manifest.problem('') });
+    const ref = refOf(mounts, path);
+    if (!ref.known && ref.why !== 'absent') return refuse(`${ref.where}: ${ref.detail}`, path);
+    findings.clear(id);
+    return ref;
+  }
+
+  function startedAt({ place, cgroup }: Entry): number | null {
+    const since = place.known ? (place.value.facts?.activeSinceWallMs ?? null) : null;
+    if (since !== null || !cgroup.known) return since;
+    const oldestMs = oldestStartMs(mounts, cgroup.value);
+    return oldestMs === null ? null : Math.round(clock.wallMs() - clock.monoMs() + oldestMs);
+  }
+
+  function boundPod({ manifest, cgroup, startedAtWallMs }: Entry, isTerminating: boolean): BoundPod {
+    const { declared, disk } = manifest;
+    const [only, ...others] = declared.containers;
+    const notOne = unknown('not-applicable', declared.name, 'a manifest binds the pod, not its containers');
+    return {
+      declared: { ...declared, startedAtWallMs, isTerminating },
+      cgroup,
+      containers: declared.containers.map(({ name }) => ({
+        name,
+        cgroup: only !== undefined && others.length === 0 ? cgroup : notOne,
+      })),
+      disk: () => walk(disk, declared.containers, clock),
+    };
+  }
+
+  /** Asks about everything that is due, one after another; never two rounds at a time. */
+  async function resolve(): Promise<void> {
+    if (isResolving) return;
+    isResolving = true;
+    for (let entry = nextDue(); entry !== undefined && !isClosed; entry = nextDue()) {
+      entry.askedMs = clock.monoMs();
+      const { target } = entry.manifest;
+      if (target.kind === 'cgroup') continue;
+      const place = await resolveTarget(systemd, target);
+      // With the bus away what was known of a unit still holds: its path does not change.
+      if (place.known || !entry.place.known || systemd.isUp()) entry.place = place;
+      if (!isClosed) refresh();
+    }
+    isResolving = false;
+  }
+
+  /** Units first: podman takes its time. */
+  function nextDue(): Entry | undefined {
+    const due = [...entries.values()].filter(isDue);
+    return due.find(({ manifest }) => manifest.target.kind === 'unit') ?? due[0];
+  }
+
+  function isDue(entry: Entry): boolean {
+    if (entry.manifest.target.kind === 'cgroup') return false;
+    if (entry.askedMs === ASK_NOW) return true;
+    const isRunning = entry.place.known && entry.place.value.path !== null && entry.cgroup.known;
+    return !isRunning && clock.monoMs() - entry.askedMs >= RESOLVE_MS;
+  }
+
+  /** A start or stop has ended, or the bus is back. */
+  function askAgain(isMeant: (entry: Entry) => boolean): void {
+    for (const entry of entries.values()) if (isMeant(entry)) entry.askedMs = ASK_NOW;
+    void resolve();
+  }
+
+  function tick(): void {
+    if (isClosed) return;
+    if (clock.monoMs() - readMs >= REREAD_MS) readManifests();
+    refresh();
+    void resolve();
+    cancelTimer = clock.after(REFRESH_MS, tick);
+  }
+
+  /** On the path to a kill: nothing is looked up here. */
+  function mark(uid: string, as: 'stopping' | 'survived' | null): void {
+    if (as === null) terminating.delete(uid);
+    else terminating.set(uid, as);
+    bound = bound.map((pod) =>
+      pod.declared.uid === uid ? { ...pod, declared: { ...pod.declared, isTerminating: as !== null } } : pod,
+    );
+  }
+
+  const unitOf = ({ place, manifest }: Entry): string | null =>
+    place.known ? place.value.unit : manifest.target.kind === 'unit' ? manifest.target.unit : null;
+  const endWatch = watchPath(
+    needs.podManifests,
+    () => {
+      readManifests();
+      refresh();
+      void resolve();
+    },
+    clock,
+  );
+  const endJobs = systemd.whenJobEnds(({ unit }) => askAgain((entry) => unitOf(entry) === unit));
+  const endUps = systemd.whenUp(() => {
+    void guardedUnits(systemd).then((moved) => {
+      movedUnits = moved;
+    });
+    askAgain((entry) => entry.manifest.target.kind === 'unit');
+  });
+  readManifests();
+  tick();
+
+  return {
+    pods: () => known(bound),
+    find: (uid) => {
+      const entry = entries.get(uid);
+      if (entry === undefined) return null;
+      const { manifest, cgroup, place } = entry;
+      return { manifest, cgroup, unit: unitOf(entry), facts: place.known ? place.value.facts : null };
+    },
+    stopBegan: (uid) => mark(uid, 'stopping'),
+    stopEnded: (uid, how) => mark(uid, how === 'survived' ? 'survived' : null),
+    close: async () => {
+      isClosed = true;
+      cancelTimer();
+      endWatch();
+      endJobs();
+      endUps();
+    },
+  };
+}
+
+const ASK_NOW = Number.NEGATIVE_INFINITY;
+const NOT_ASKED = unknown('not-asked', 'binding', 'not looked up yet');
+const findingOf = ({ declared: { namespace, name } }: ManifestPod): string => `binding/${namespace}/${name}`;
+
+function newEntry(manifest: ManifestPod, cgroupRoot: string): Entry {
+  const { target } = manifest;
+  const place = target.kind === 'cgroup' ? known(cgroupPlace(cgroupRoot, target)) : NOT_ASKED;
+  return { manifest, place, askedMs: ASK_NOW, cgroup: NOT_ASKED, startedAtWallMs: null };
+}
+
+/** What of a pod makes a look worth while when it changes. */
+function identityOf({ declared, cgroup }: BoundPod): readonly unknown[] {
+  return [declared.uid, declared.isTerminating, cgroup.known ? cgroup.value.inode : null];
+}
+
+/** All declared directories together are the pod's volumes; it has no layer and no logs of its own. */
+async function walk(
+  paths: readonly string[],
+  containers: ManifestPod['declared']['containers'],
+  clock: Clock,
+): Promise<Reading<DiskWalk>> {
+  const walked = await walkDirectories(paths, clock);
+  if (!walked.known) return walked;
+  const { bytes, inodes } = walked.value;
+  const none = known(0);
+  return known({
+    pod: { logsBytes: 0, rootfsBytes: 0, volumesBytes: bytes, logsInodes: 0, rootfsInodes: 0, volumesInodes: inodes },
+    containers: containers.map(({ name }) => ({ name, logsBytes: none, rootfsBytes: none })),
+    volumes: [],
+  });
+}

@@ -1,0 +1,118 @@
+import { type KillEnd, killCgroup } from '../act/kill.ts';
+import { largestProcesses } from '../act/largest-processes.ts';
+import type { Outcome } from '../core/outcome.ts';
+import { assertNever, type Reading, unknown } from '../core/reading.ts';
+import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import { sleep } from '../host/clock.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { Clock, Findings, Killer, StopOrder } from '../ports.ts';
+import { oldestStartMs } from './age.ts';
+import type { Restart } from './restart.ts';
+import type { LivePod, StandaloneSource } from './source.ts';
+
+export type StandaloneKillerNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly systemd: Systemd;
+  readonly source: Pick<StandaloneSource, 'find' | 'stopBegan' | 'stopEnded'>;
+  /** Null: nothing of ours comes back by itself (dry run). */
+  readonly restart: Pick<Restart, 'hold'> | null;
+  readonly findings: Findings;
+};
+
+/** An eviction that is resumed at the start of the agent meets bindings that systemd has not told yet. */
+const FIND_MS = 5_000;
+const FIND_POLL_MS = 50;
+
+/** product.md section 7: units and podman scopes through systemd, everything by its cgroup. */
+export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
+  const { clock, mounts, source } = needs;
+
+  /** Null: there is no such pod any more. */
+  async function find(uid: string): Promise<LivePod | null> {
+    const endsMs = clock.monoMs() + FIND_MS;
+    let live = source.find(uid);
+    while (live !== null && !live.cgroup.known && live.cgroup.why === 'not-asked' && clock.monoMs() < endsMs) {
+      await sleep(clock, FIND_POLL_MS);
+      live = source.find(uid);
+    }
+    return live;
+  }
+
+  return {
+    stop: async (order, hasten) => {
+      // Not awaited where it is there at once: the first signal must not wait for a turn.
+      const now = source.find(order.victim.uid);
+      const live = now?.cgroup.known ? now : await find(order.victim.uid);
+      const outcome = { of: order.decision };
+      if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
+        return { ...outcome, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
+      }
+      if (!live.cgroup.known) {
+        const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
+        return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
+      }
+      const end = await stopLive(needs, live, order, hasten);
+      return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end) };
+    },
+    largestProcesses: ({ uid }, count, budgetMs): Reading<never> | ReturnType<typeof largestProcesses> => {
+      const live = source.find(uid);
+      if (live === null) return unknown('absent', uid, 'no such pod');
+      if (!live.cgroup.known) return live.cgroup;
+      return largestProcesses({ mounts, ref: live.cgroup.value, clock, count, budgetMs });
+    },
+  };
+}
+
+async function stopLive(
+  needs: StandaloneKillerNeeds,
+  { manifest, cgroup, unit, facts }: LivePod,
+  order: StopOrder,
+  hasten: AbortSignal,
+): Promise<KillEnd> {
+  if (!cgroup.known) return { kind: 'gone' };
+  const { clock, mounts, source, systemd, restart, findings } = needs;
+  const { uid } = manifest.declared;
+  const ref = cgroup.value;
+  const populated = isPopulated(mounts, ref);
+  if (populated.known && !populated.value) return { kind: 'gone' };
+  const oldestMs = order.resumedFromMs === null ? null : oldestStartMs(mounts, ref);
+  // Resumed: everybody in it started after the decision, so the victim had ended before.
+  if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
+  source.stopBegan(uid);
+  const isUnit = manifest.target.kind === 'unit';
+  if (isUnit && unit !== null && order.why === 'eviction') restart?.hold(manifest, unit, facts);
+  const stopUnit = async (name: string): Promise<boolean> => {
+    const stopped = await systemd.stop(name);
+    const id = `stop-unit/${name}`;
+    const text = `systemd could not be asked to stop ${name} (${stopped.known ? '' : stopped.detail}): its processes were signalled; Restart= may bring it back`;
+    if (stopped.known) findings.clear(id);
+    else findings.raise({ id, text });
+    return stopped.known;
+  };
+  // D12: sent first, so that Restart= does not answer the SIGKILL, and not awaited.
+  const isAtOnce = order.first === 'sigkill';
+  if (isAtOnce && unit !== null) void stopUnit(unit);
+  const ask = !isAtOnce && unit !== null ? () => stopUnit(unit) : null;
+  const { first, graceMs } = order;
+  const end = await killCgroup({ mounts, ref, clock, graceMs, first, hasten, ask });
+  source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
+  return end;
+}
+
+type Ending =
+  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes'>
+  | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail'>
+  | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
+
+function toOutcome(end: KillEnd): Ending {
+  switch (end.kind) {
+    case 'ended':
+    case 'survived':
+      return end;
+    case 'gone':
+      return { kind: 'dropped', because: 'gone' };
+    default:
+      return assertNever(end);
+  }
+}
