@@ -82,12 +82,12 @@ function printCheck(loaded: LoadedConfig, file: string | null): void {
 }
 
 function printCheckJson({ problems, warnings, effective }: LoadedConfig): void {
-  printJson({ valid: effective !== null, file: effective?.file ?? null, problems, warnings });
+  printJson({ schema: 1, valid: effective !== null, file: effective?.file ?? null, problems, warnings });
   if (effective === null) process.exitCode = BAD_CONFIG;
 }
 
-function shownJson({ settings, thresholds, file, kind, ignoredFields }: Effective): unknown {
-  return { file, kind, ignoredFields, settings, thresholds };
+function shownJson({ settings, file, kind, ignoredFields }: Effective): unknown {
+  return { schema: 1, file, kind, ignoredFields, settings };
 }
 
 function shownText(settings: readonly Setting[]): string {

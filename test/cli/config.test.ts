@@ -1,0 +1,115 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const cwd = fileURLToPath(new URL('../../', import.meta.url));
+const HEAD = 'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\n';
+
+let directory = '';
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-config-'));
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+function file(text: string): string {
+  const path = join(directory, 'config.yaml');
+  writeFileSync(path, HEAD + text, { mode: 0o644 });
+  return path;
+}
+
+type Ran = { readonly code: number; readonly out: string; readonly err: string };
+
+function nodewarden(...args: readonly string[]): Promise<Ran> {
+  return new Promise((resolve) => {
+    const argv = ['--import', 'tsx', 'src/main.ts', 'config', ...args];
+    execFile(process.execPath, argv, { cwd, env: { ...process.env, NO_COLOR: '1' } }, (error, out, err) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : 1;
+      resolve({ code, out: out.replaceAll(`${directory}/`, ''), err: err.replaceAll(`${directory}/`, '') });
+    });
+  });
+}
+
+describe('config check', () => {
+  it('tells every mistake on standard error, then their count, and ends with 2', async () => {
+    expect(await nodewarden('check', file('evictionHrad: {}\nmode: standalon\n'))).toEqual({
+      code: 2,
+      out: '',
+      err: [
+        'config.yaml:3:1: evictionHrad: unknown field; did you mean evictionHard?',
+        'config.yaml:4:7: mode: must be one of standalone, kubelet, not "standalon"; did you mean standalone?',
+        '2 mistakes',
+        '',
+      ].join('\n'),
+    });
+  });
+
+  it('says that a good one is valid, after its warnings', async () => {
+    const { code, out, err } = await nodewarden('check', file('evictionHard: {pid.available: 5%}\n'));
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toMatch(
+      /^warning config\.yaml:3: evictionHard: naming one signal drops .*\nconfig\.yaml: valid, 1 warning\n$/,
+    );
+  });
+
+  it('tells the same as JSON', async () => {
+    const { code, out } = await nodewarden('check', file('mode: standalon\n'), '-o', 'json');
+    expect(code).toBe(2);
+    expect(JSON.parse(out)).toMatchObject({
+      schema: 1,
+      valid: false,
+      problems: [{ line: 3, column: 7, path: 'mode' }],
+      warnings: [],
+    });
+  });
+
+  it('ends with 2 for a file that does not exist', async () => {
+    const { code, err } = await nodewarden('check', join(directory, 'none.yaml'));
+    expect([code, err]).toEqual([2, expect.stringMatching(/^none\.yaml:1:1: does not exist; .*\n1 mistake\n$/)]);
+  });
+});
+
+describe('config show', () => {
+  it('is a table of values with their origins', async () => {
+    const { code, out } = await nodewarden('show', file('dryRun: true\nevictionHard: {pid.available: 5%}\n'));
+    expect(code).toBe(0);
+    const rows = out.split('\n').map((line) => line.split(/ {2,}/));
+    expect(rows[0]).toEqual(['FIELD', 'VALUE', 'ORIGIN']);
+    expect(rows).toContainEqual(['dryRun', 'true', 'config.yaml:3']);
+    expect(rows).toContainEqual(['evictionHard["pid.available"]', '5%', 'config.yaml:4']);
+    expect(rows).toContainEqual(['evictionPressureTransitionPeriod', '5m', 'default']);
+    const columns = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.lastIndexOf('  '));
+    expect(new Set(columns).size).toBe(1);
+  });
+
+  it('tells the same as JSON', async () => {
+    const { settings } = JSON.parse((await nodewarden('show', file('dryRun: true\n'), '-o', 'json')).out);
+    expect(settings).toContainEqual({
+      path: 'dryRun',
+      value: true,
+      origin: { kind: 'file', file: join(directory, 'config.yaml').replace(`${directory}/`, ''), line: 3 },
+    });
+  });
+
+  it('tells mistakes as check does', async () => {
+    const { code, out, err } = await nodewarden('show', file('dryRun: 1\n'));
+    expect([code, out, err.trimEnd().split('\n').at(-1)]).toEqual([2, '', '1 mistake']);
+  });
+});
+
+describe('config', () => {
+  it('prints the JSON Schema', async () => {
+    const { code, out } = await nodewarden('schema');
+    expect([code, JSON.parse(out).title]).toEqual([0, 'NodewardenConfiguration']);
+  });
+
+  it.each([['check'], ['show'], ['schema']])('%s has help with an example', async (name) => {
+    const { code, out } = await nodewarden(name, '--help');
+    expect([code, out]).toEqual([0, expect.stringContaining(`Example:\n  nodewarden config ${name}`)]);
+  });
+});

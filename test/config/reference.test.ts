@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { configOf } from '../../src/config/load.ts';
+import { KUBELET_FIELDS, OWN_FIELDS } from '../../src/config/schema.ts';
+import { sayProblem } from '../../src/document/problem.ts';
+import { HEAD, NO_SIZES, SIZES } from './a-config.ts';
+
+const root = new URL('../../', import.meta.url);
+const reference = readFileSync(new URL('docs/configure.md', root), 'utf8');
+const examples = [...reference.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = '']) => text);
+
+describe('docs/configure.md', () => {
+  it('has examples, and each passes the check', () => {
+    expect(examples.length).toBeGreaterThan(6);
+    for (const example of examples) {
+      const text = example.startsWith('apiVersion:') ? example : HEAD + example;
+      expect(configOf(text, 'example.yaml', NO_SIZES).problems.map(sayProblem), text).toEqual([]);
+    }
+  });
+
+  it('names every field', () => {
+    for (const field of [...OWN_FIELDS, ...KUBELET_FIELDS]) {
+      expect(reference.includes(`\`${field}`), field).toBe(true);
+    }
+  });
+});
+
+describe('the commented examples', () => {
+  it.each(['config/config.yaml', 'config/kubelet.yaml'])('%s passes the check without a warning', (name) => {
+    const text = readFileSync(new URL(name, root), 'utf8');
+    const { problems, warnings } = configOf(text, name, SIZES);
+    expect([problems.map(sayProblem), warnings]).toEqual([[], []]);
+  });
+
+  it('is still valid with each commented field switched on', () => {
+    const text = readFileSync(new URL('config/config.yaml', root), 'utf8');
+    const fields = [...OWN_FIELDS, ...KUBELET_FIELDS];
+    const on = text.replace(
+      /^# (( +)?(- )?([a-zA-Z]+).*)$/gm,
+      (line, field: string, indent: unknown, _, name: string) =>
+        indent !== undefined || (fields.includes(name) && field.startsWith(`${name}:`)) ? field : line,
+    );
+    expect(on).toContain('\nhttp:\n  listen:');
+    expect(configOf(on, 'on.yaml', SIZES).problems.map(sayProblem)).toEqual([]);
+  });
+});
