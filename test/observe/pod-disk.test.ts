@@ -156,6 +156,33 @@ describe('walks of the pods’ directories', () => {
     }, 'walks again');
   });
 
+  it('for limits take at most a twentieth of the time, however many files there are', async () => {
+    const rests: number[] = [];
+    const recording: Clock = {
+      ...clock,
+      after: (ms, run) => {
+        // Not the deadline of a walk.
+        if (ms !== 70_000) rests.push(ms);
+        return clock.after(ms, run);
+      },
+    };
+    let walkMs = 0;
+    const disk: BoundPod['disk'] = async () => {
+      const startMs = clock.monoMs();
+      await new Promise<void>((resolve) => void clock.after(3_000, resolve));
+      walkMs = clock.monoMs() - startMs;
+      return known(aDiskWalk(1));
+    };
+    const pods = known([aBoundPod({ name: 'large', ...limit, disk })]);
+    let wakes = 0;
+    const wake = (): void => {
+      wakes += 1;
+    };
+    opened = createPodDisk({ clock: recording, pods: () => pods, wake });
+    await until(() => wakes > 0, 'a walk');
+    await until(() => (rests.at(-1) ?? 0) >= 19 * walkMs, 'the rest after it');
+  });
+
   it('of pods that are gone are forgotten', async () => {
     const pods = [counted('gone', limit).pod, counted('stays', limit).pod];
     const disk = open(pods);
