@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type BoundedCgroup, openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
 import { type CgroupMounts, findCgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
@@ -26,7 +26,6 @@ export type TestNode = {
   readonly mounts: CgroupMounts;
   /** Of the memory controller. */
   readonly directory: string;
-  readonly read: (name: string) => string;
   readonly write: (name: string, text: string, controller?: 'memory' | 'pids') => void;
   readonly addPod: (name: string) => TestPod;
   readonly remove: () => Promise<void>;
@@ -56,9 +55,12 @@ export async function openTestNode(memoryBytes: number, maxPids: number): Promis
     path: cgroup.path,
     mounts,
     directory,
-    read: (file) => readFileSync(join(directory, file), 'latin1'),
     write: (file, text, controller = 'memory') => writeFileSync(join(directoryOf(controller), file), text),
     addPod: (pod) => {
+      // Version 2 gives controllers from parent to child only when told to.
+      const parent = pod.split('/').slice(0, -1).join('/');
+      const control = join(directory, parent, 'cgroup.subtree_control');
+      if (parent !== '' && mounts.version === 2) writeFileSync(control, '+memory +pids');
       const directories = cgroup.addChild(pod);
       if (!directories.known) throw new Error(directories.detail);
       return testPod(mounts, `${cgroup.path}/${pod}`, directories.value);
@@ -98,8 +100,4 @@ function testPod(mounts: CgroupMounts, path: string, directories: readonly strin
       }
     },
   };
-}
-
-export function hasFile(node: TestNode, name: string): boolean {
-  return existsSync(join(node.directory, name));
 }
