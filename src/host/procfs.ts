@@ -2,6 +2,7 @@ import type { Psi, StallAverages } from '../core/observation.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isUnsupported } from './file-error.ts';
 import { key, openKernelFile, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
+import { pageBytes } from './page-size.ts';
 
 /** Fields of /proc/meminfo. */
 export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number> } & {
@@ -154,31 +155,17 @@ function readLowWatermark(proc: string): Reading<number> {
   const text = bytes.value.toString('latin1');
   const pages = [...text.matchAll(LOW)].map(([, count]) => Number(count));
   if (pages.length === 0 || !text.endsWith('\n')) return garbled(text, where);
-  const pageBytes = readPageSize(proc);
-  if (!pageBytes.known) return pageBytes;
-  const lowBytes = pages.reduce((sum, count) => sum + count, 0) * pageBytes.value;
+  const size = pageBytes();
+  if (!size.known) return size;
+  const lowBytes = pages.reduce((sum, count) => sum + count, 0) * size.value;
   return known(Math.min(lowBytes, Number.MAX_SAFE_INTEGER));
-}
-
-const AT_PAGESZ = 6;
-const AUXV_ENTRY_BYTES = 16;
-
-/** From the auxiliary vector, the only place that says it without a call that Node does not offer. 64-bit, little-endian. */
-function readPageSize(proc: string): Reading<number> {
-  const where = `${proc}/self/auxv`;
-  const bytes = readKernelFile(where, LINE_BYTES);
-  if (!bytes.known) return bytes;
-  for (let at = 0; at + AUXV_ENTRY_BYTES <= bytes.value.length; at += AUXV_ENTRY_BYTES) {
-    if (bytes.value.readUInt32LE(at) === AT_PAGESZ) return known(bytes.value.readUInt32LE(at + 8));
-  }
-  return unknown('malformed', where, 'no page size');
 }
 
 const PSI = /^(?:some (?<some>[^\n]*)\n)(?:full (?<full>[^\n]*)\n)?$/;
 const STALL = /^avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d) total=\d+$/;
 
 /** `full` is null where the kernel has none: cpu before 5.13. */
-export function parsePsi(text: string, where: string): Reading<Psi> {
+function parsePsi(text: string, where: string): Reading<Psi> {
   const groups = PSI.exec(text)?.groups;
   const some = parseStall(groups?.['some']);
   const fullText = groups?.['full'];

@@ -77,9 +77,11 @@ describe('run', () => {
 
   it('something that left the group and holds the output delays the answer to the deadline, not longer', async () => {
     const root = aTree({});
-    const script = 'setsid sh -c "touch $1/out; sleep 3" & while [ ! -e "$1/out" ]; do sleep 0.01; done; echo done';
+    const script =
+      'setsid sh -c "echo \\$\\$ > $1/pid; exec sleep 1000" & while [ ! -s "$1/pid" ]; do sleep 0.01; done; echo done';
     const startMs = clock.monoMs();
     const result = await sh(script, { ...usual, timeoutMs: 1_000 }, 'sh', root);
+    process.kill(Number(readFileSync(`${root}/pid`, 'latin1')), 'SIGKILL');
     expect(clock.monoMs() - startMs).toBeGreaterThan(990);
     expect(result).toEqual({ kind: 'exited', code: 0, stdout: 'done\n', stderr: '' });
   });
