@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type BoundedCgroup, openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
-import { findCgroupMounts } from '../../src/host/cgroupfs.ts';
+import { findCgroupMounts, oomKillsOf, refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { startWorkload, type Workload } from '../../src/host/workload.ts';
 import type { DecisionRecord } from '../../src/record/entry.ts';
@@ -26,10 +26,7 @@ export type SceneSpec = {
   /** A small tmpfs as nodefs. */
   readonly nodefs?: { readonly sizeMiB: number; readonly inodes: number };
 };
-export type History = {
-  readonly decisions: readonly DecisionRecord[];
-  readonly kernelOomKills: readonly unknown[];
-};
+export type History = { readonly decisions: readonly DecisionRecord[] };
 /** A bounded node with its pods and a running agent. */
 export type Scene = {
   /** Starts a workload in the pod's cgroup and waits until it obeyed. */
@@ -38,6 +35,8 @@ export type Scene = {
   readonly directory: (pod: string) => string;
   readonly status: () => Promise<StatusReport>;
   readonly history: () => History;
+  /** By the node's own counters: that of the machine counts other people's as well. */
+  readonly kernelOomKills: () => number;
   /** What the agent logged in this scene: its standard output, or the journal of its unit. */
   readonly log: () => string;
   readonly agent: Agent;
@@ -101,17 +100,32 @@ export async function withScene(
       directory: (pod) => path.join(nodefs, pod),
       status: () => askStatus(agent.places.socket),
       history: () => readHistory(agent),
+      kernelOomKills: node.oomKills,
       log: agent.log,
       agent,
     });
   } finally {
-    for (const close of closers.reverse()) await close();
+    await closeAll(closers.reverse());
   }
+}
+
+/** Every one, whatever the others do; the first failure is thrown at the end. */
+async function closeAll(closers: readonly (() => unknown)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const close of closers) {
+    try {
+      await close();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
 }
 
 type Node = {
   readonly cgroup: BoundedCgroup;
   readonly directories: ReadonlyMap<string, readonly string[]>;
+  readonly oomKills: () => number;
   readonly remove: () => Promise<void>;
 };
 
@@ -139,7 +153,13 @@ async function openNode(pods: readonly PodSpec[]): Promise<Node> {
       if (pod.maxPids !== undefined && fs.existsSync(bound)) fs.writeFileSync(bound, String(pod.maxPids));
     }
   }
-  return { cgroup: cgroup.value, directories, remove };
+  const oomKills = (): number => {
+    const ref = refOf(mounts.value, cgroup.value.path);
+    const counted = ref.known ? oomKillsOf(mounts.value, ref.value) : ref;
+    if (!counted.known) throw new Error(counted.detail);
+    return counted.value;
+  };
+  return { cgroup: cgroup.value, directories, oomKills, remove };
 }
 
 function mountTmpfs(target: string, { sizeMiB, inodes }: NonNullable<SceneSpec['nodefs']>): void {
@@ -187,8 +207,11 @@ spec:
 
 async function startLoad(join: readonly string[], commands: readonly string[]): Promise<Workload> {
   let done = 0;
+  // The dead count against the pids of their cgroup until somebody has reaped them, and not every PID 1 does at once:
+  // in a pid namespace of its own a fork bomb is reaped by the kernel.
+  const reaped = commands.includes('bomb') ? ['/usr/bin/unshare', '--pid', '--fork'] : [];
   // With a fixed threshold glibc gives every MiB back at once.
-  const argv = ['/usr/bin/env', 'MALLOC_MMAP_THRESHOLD_=131072', '/usr/bin/perl', LOAD, ...commands];
+  const argv = [...reaped, '/usr/bin/env', 'MALLOC_MMAP_THRESHOLD_=131072', '/usr/bin/perl', LOAD, ...commands];
   const line = (text: string): void => {
     if (text === 'done') done += 1;
   };
