@@ -58,7 +58,9 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     const there = ensureDirectory(directory, DIRECTORY_MODE);
     if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
   }
-  const cpus = createProcfs().onlineCpus();
+  const procfs = createProcfs();
+  const cpus = procfs.onlineCpus();
+  procfs.close();
   const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
   const findings: Findings = createFindings({ clock, log, note: (note) => recorder.note(note) });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
@@ -112,6 +114,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     reclaim: (decision) => acting().reclaim(decision),
     preKill: (decision) => acting().preKill(decision),
   });
+  const oomWatch = createOomWatch({ mounts, pods: standalone.pods.pods });
   return {
     log,
     findings,
@@ -121,10 +124,12 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     actor,
     state: saved.state,
     core,
-    oomKills: kernelKills(log, recorder, createOomWatch({ mounts, pods: standalone.pods.pods })),
+    oomKills: kernelKills(log, recorder, oomWatch),
     close: async () => {
       observer.close();
+      oomWatch.close();
       await standalone.close();
+      bus.close();
       await recorder.close();
     },
   };
