@@ -44,7 +44,7 @@ const POLL_MS = 10;
 
 export function openCast(node: DemoNode, clock: Clock): Cast {
   const members = new Map<MemberName, Member>();
-  const socket = `${node.directory}/run/web.sock`;
+  const socket = `${node.runtimeDirectory}/web.sock`;
   const innocents = DEMO_PODS.filter(({ name }) => name !== LEAKER);
 
   const start = (name: MemberName, argv: readonly string[], join: readonly string[]): string | null => {

@@ -154,18 +154,26 @@ spec:
 `;
 }
 
+export type DemoPaths = {
+  readonly directory: string;
+  readonly runtimeDirectory: string;
+  readonly cgroupRoot: string;
+};
+
 /** The agent's own configuration; every other field keeps its default. */
-export function configOf(directory: string, cgroupRoot: string): string {
+export function configOf({ directory, runtimeDirectory, cgroupRoot }: DemoPaths): string {
   return `apiVersion: nodewarden.dev/v1alpha1
 kind: NodewardenConfiguration
 cgroupRoot: ${cgroupRoot}
 podManifests: ${directory}/pods.d
 stateDirectory: ${directory}/state
-runtimeDirectory: ${directory}/run
-socket: ${directory}/run/nodewarden.sock
+runtimeDirectory: ${runtimeDirectory}
+socket: ${runtimeDirectory}/nodewarden.sock
 nodefs:
   path: ${directory}
 evictionHard:
 ${EVICTION_HARD.map(({ signal, limit }) => `  ${signal}: "${limit}"\n`).join('')}evictionPressureTransitionPeriod: ${TRANSITION_SECONDS}s
+# The picture is drawn by the agent's own process here, which must not cost it looks.
+monitoringInterval: { cpu: 10% }
 `;
 }

@@ -1,4 +1,4 @@
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import {
   type BoundedCgroup,
   listBoundedCgroups,
@@ -7,21 +7,18 @@ import {
 } from '../host/bounded-cgroup.ts';
 import { type CgroupMounts, findCgroupMounts } from '../host/cgroupfs.ts';
 import { ensureDirectory, writeAtomic } from '../host/files.ts';
-import {
-  listScratchDirectories,
-  makeScratchDirectory,
-  removeScratchDirectory,
-  scratchPath,
-} from '../host/scratch-directory.ts';
+import { listScratchDirectories, makeScratchDirectory, removeScratchDirectory } from '../host/scratch-directory.ts';
 import { startTicks } from '../host/workload.ts';
 import type { Clock } from '../ports.ts';
-import { configOf, DEMO_PODS, manifestOf, NODE_MAX_PIDS, NODE_MEMORY_BYTES } from './load.ts';
+import { configOf, DEMO_PODS, type DemoPaths, manifestOf, NODE_MAX_PIDS, NODE_MEMORY_BYTES } from './load.ts';
 
 /** The demo's node: a bounded cgroup, and a private directory with the agent's configuration and manifests. */
 export type DemoNode = {
   readonly mounts: CgroupMounts;
   readonly cgroup: BoundedCgroup;
   readonly directory: string;
+  /** In memory, as /run is: the agent's state, sockets. */
+  readonly runtimeDirectory: string;
   readonly configFile: string;
   /** Ends what runs in it and removes both; the sentences say what is left. */
   readonly close: () => Promise<readonly string[]>;
@@ -29,7 +26,7 @@ export type DemoNode = {
 
 /** With the pid and the start of its process, so that a later run knows whose maker is dead. */
 const PREFIX = 'nodewarden-demo-';
-const NAME = /^nodewarden-demo-([0-9]{1,10})-([0-9]{1,16})(?:[.-].*)?$/;
+const NAME = /(?:^|\/)nodewarden-demo-([0-9]{1,10})-([0-9]{1,16})(?:[.-][^/]*)?$/;
 
 /** What the real demo needs and does not find here is the `detail` of the unknown. */
 export async function openDemoNode(clock: Clock): Promise<Reading<DemoNode>> {
@@ -41,20 +38,31 @@ export async function openDemoNode(clock: Clock): Promise<Reading<DemoNode>> {
   const limits = { memoryBytes: NODE_MEMORY_BYTES, maxPids: NODE_MAX_PIDS };
   const cgroup = await openBoundedCgroup({ mounts: mounts.value, clock, name, ...limits });
   if (!cgroup.known) return unknown(cgroup.why, cgroup.where, `${cgroup.where}: ${cgroup.detail}`);
-  const directory = makeScratchDirectory(`${name}-`);
-  const files = directory.known ? writeFiles(directory.value, cgroup.value.path) : directory;
+  const directory = makeScratchDirectory(`${name}-`, 'disk');
+  const runtime = makeScratchDirectory(`${name}-`, 'memory');
   const close = async (): Promise<readonly string[]> => {
-    const left = await cgroup.value.remove();
-    const file = directory.known ? removeScratchDirectory(directory.value) : null;
-    return [left, file].filter((sentence) => sentence !== null);
+    const left = [await cgroup.value.remove()];
+    for (const made of [directory, runtime]) if (made.known) left.push(removeScratchDirectory(made.value));
+    return left.filter((sentence) => sentence !== null);
   };
-  if (!directory.known || !files.known) {
+  const wrong = (reading: Unknown): Unknown =>
+    unknown('unreadable', reading.where, `no private directory for the agent: ${reading.where}: ${reading.detail}`);
+  if (!directory.known) {
     await close();
-    const { where, detail } = files.known ? unknown('absent', name, 'no directory') : files;
-    return unknown('unreadable', where, `no private directory for the agent's files: ${where}: ${detail}`);
+    return wrong(directory);
+  }
+  if (!runtime.known) {
+    await close();
+    return wrong(runtime);
+  }
+  const paths = { directory: directory.value, runtimeDirectory: runtime.value };
+  const files = writeFiles({ ...paths, cgroupRoot: cgroup.value.path });
+  if (!files.known) {
+    await close();
+    return wrong(files);
   }
   const configFile = `${directory.value}/config.yaml`;
-  return known({ mounts: mounts.value, cgroup: cgroup.value, directory: directory.value, configFile, close });
+  return known({ mounts: mounts.value, cgroup: cgroup.value, ...paths, configFile, close });
 }
 
 /** Removes what runs left that were killed, and says what it was. Needs no cgroups to be there. */
@@ -66,8 +74,8 @@ export async function clearLeftovers(clock: Clock): Promise<readonly string[]> {
     const left = mounts.known ? await removeBoundedCgroup(mounts.value, name, clock) : null;
     said.push(left ?? `removed the cgroup ${name} that a killed demo left`);
   }
-  for (const name of listScratchDirectories(PREFIX).filter(isAbandoned)) {
-    said.push(removeScratchDirectory(scratchPath(name)) ?? `removed the directory ${name} that a killed demo left`);
+  for (const path of listScratchDirectories(PREFIX).filter(isAbandoned)) {
+    said.push(removeScratchDirectory(path) ?? `removed the directory ${path} that a killed demo left`);
   }
   return said;
 }
@@ -78,12 +86,13 @@ function isAbandoned(name: string): boolean {
   return pid !== undefined && startTicks(Number(pid)) !== Number(ticks);
 }
 
-function writeFiles(directory: string, cgroupRoot: string): Reading<true> {
+function writeFiles(paths: DemoPaths): Reading<true> {
+  const { directory } = paths;
   const files = [
-    [`${directory}/config.yaml`, configOf(directory, cgroupRoot)],
+    [`${directory}/config.yaml`, configOf(paths)],
     ...DEMO_PODS.map((pod) => [`${directory}/pods.d/${pod.name}.yaml`, manifestOf(pod)]),
   ];
-  for (const name of ['pods.d', 'state', 'run']) {
+  for (const name of ['pods.d', 'state']) {
     const made = ensureDirectory(`${directory}/${name}`, 0o700);
     if (!made.known) return made;
   }

@@ -5,7 +5,7 @@ import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { type Cast, openCast, until } from './cast.ts';
 import { endingOf } from './ending.ts';
-import { DEMO_NAMESPACE, DEMO_PODS, NODE_MEMORY_BYTES, podFacts } from './load.ts';
+import { DEMO_NAMESPACE, DEMO_PODS, EVICTION_HARD, NODE_MEMORY_BYTES, podFacts } from './load.ts';
 import type { DemoNode } from './node.ts';
 import { createScreen, type Gauge, type Screen, type Terminal } from './screen.ts';
 import { createStory, type Story } from './story.ts';
@@ -139,7 +139,13 @@ function createAgent(node: DemoNode, clock: Clock): Agent {
     story: () => story,
     close: async () => {
       stop.abort();
-      await Promise.race([running, sleep(clock, STOP_DEADLINE_MS)]);
+      await new Promise<void>((resolve) => {
+        const cancel = clock.after(STOP_DEADLINE_MS, resolve);
+        running.finally(() => {
+          cancel();
+          resolve();
+        });
+      });
     },
   };
 }
@@ -169,6 +175,7 @@ function sampleOf(status: Report['signals'][number] | undefined): Gauge['sample'
   return known({ available: status.available, capacity: status.capacity, sampledAtMs: 0 });
 }
 
+/** The configured signals; those derived from them (allocatable memory, containerfs) would only repeat. */
 function frameOf(report: Report): { readonly gauges: readonly Gauge[]; readonly conditions: readonly NodeCondition[] } {
   const { MemoryPressure, DiskPressure, PIDPressure } = report.conditions;
   const conditions: readonly (readonly [NodeCondition, boolean])[] = [
@@ -178,7 +185,7 @@ function frameOf(report: Report): { readonly gauges: readonly Gauge[]; readonly 
   ];
   return {
     gauges: report.signals
-      .filter(({ thresholds }) => thresholds.length > 0)
+      .filter(({ signal }) => EVICTION_HARD.some((configured) => configured.signal === signal))
       .map((status) => ({
         signal: status.signal,
         sample: sampleOf(status),

@@ -1,29 +1,29 @@
-import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { accessSync, constants, lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { known, type Reading, unknown } from '../core/reading.ts';
 
 /** Names read at most; more in one directory for temporary files are left alone. */
 const MAX_NAMES = 100_000;
 
+/** Where `memory` is wanted; Linux has had it for twenty years, and where it is missing a disk must do. */
+const SHARED_MEMORY = '/dev/shm';
+
 /** A new directory with mode 0700 for temporary files; its name begins with `prefix`. */
-export function makeScratchDirectory(prefix: string): Reading<string> {
+export function makeScratchDirectory(prefix: string, on: 'disk' | 'memory'): Reading<string> {
+  const place = on === 'memory' && isWritable(SHARED_MEMORY) ? SHARED_MEMORY : tmpdir();
   try {
-    return known(mkdtempSync(join(tmpdir(), prefix)));
+    return known(mkdtempSync(join(place, prefix)));
   } catch (cause) {
-    return unknown('unreadable', tmpdir(), cause instanceof Error ? cause.message : String(cause));
+    return unknown('unreadable', place, cause instanceof Error ? cause.message : String(cause));
   }
 }
 
-/** Names of directories that begin with `prefix`, belong to us and are closed to others: nobody else made them. */
+/** Paths of directories that begin with `prefix`, belong to us and are closed to others: nobody else made them. */
 export function listScratchDirectories(prefix: string): readonly string[] {
-  let names: readonly string[];
-  try {
-    names = readdirSync(tmpdir()).slice(0, MAX_NAMES);
-  } catch {
-    return []; // Then nothing can be made there either, and that is said.
-  }
-  return names.filter((name) => name.startsWith(prefix)).filter((name) => isPrivate(join(tmpdir(), name)));
+  const places = [...new Set([tmpdir(), SHARED_MEMORY])];
+  const paths = places.flatMap((place) => namesIn(place).map((name) => join(place, name)));
+  return paths.filter((path) => basename(path).startsWith(prefix)).filter(isPrivate);
 }
 
 /** Removes what `makeScratchDirectory` made, never following a link. The sentence says why it is still there. */
@@ -36,8 +36,21 @@ export function removeScratchDirectory(path: string): string | null {
   }
 }
 
-export function scratchPath(name: string): string {
-  return join(tmpdir(), name);
+function namesIn(place: string): readonly string[] {
+  try {
+    return readdirSync(place).slice(0, MAX_NAMES);
+  } catch {
+    return []; // Then nothing can be made there either, and that is said.
+  }
+}
+
+function isWritable(place: string): boolean {
+  try {
+    accessSync(place, constants.W_OK);
+    return true;
+  } catch {
+    return false; // It is not there, or not for us.
+  }
 }
 
 function isPrivate(path: string): boolean {

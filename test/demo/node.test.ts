@@ -31,10 +31,10 @@ describe.skipIf(!isBoundedCgroupPossible)('the demo’s node [needs root and mem
     const [memory] = directoriesOf(node);
     const limit = node.mounts.version === 1 ? 'memory.limit_in_bytes' : 'memory.max';
     expect(readFileSync(join(memory ?? '', limit), 'utf8').trim()).toBe(String(512 * MIB));
-    expect(statSync(node.directory).mode & 0o777).toBe(0o700);
+    for (const path of [node.directory, node.runtimeDirectory]) expect(statSync(path).mode & 0o777).toBe(0o700);
     expect(readFileSync(node.configFile, 'utf8')).toContain(`cgroupRoot: ${node.cgroup.path}\n`);
     expect(await node.close()).toEqual([]);
-    expect([...directoriesOf(node), node.directory].filter(existsSync)).toEqual([]);
+    expect([...directoriesOf(node), node.directory, node.runtimeDirectory].filter(existsSync)).toEqual([]);
   });
 
   it('takes its workloads in before they allocate, and sees each one’s memory', async () => {

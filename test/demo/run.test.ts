@@ -40,7 +40,7 @@ function traces(pid: number | undefined): readonly string[] {
   const prefix = `nodewarden-demo-${pid}-`;
   const mounts = findCgroupMounts();
   const roots = mounts.known ? [mounts.value.memory, mounts.value.pids].filter((path) => path !== null) : [];
-  const places = [...roots, ...roots.map((root) => join(root, 'system.slice')), tmpdir()];
+  const places = [...roots, ...roots.map((root) => join(root, 'system.slice')), tmpdir(), '/dev/shm'];
   const names = places.flatMap((place) => namesIn(place)).filter((name) => name.startsWith(prefix));
   const processes = namesIn('/proc').filter((name) => /^[0-9]+$/.test(name) && cgroupsOf(name).includes(prefix));
   return [...names, ...processes];
