@@ -54,10 +54,9 @@ const SILENT = { writeLine: () => {} };
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
   const { clock, mounts, bootId } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
-  for (const directory of [made.stateDirectory, made.runtimeDirectory]) {
-    const there = ensureDirectory(directory, DIRECTORY_MODE);
-    if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
-  }
+  // The state lives there, so nothing goes without it; a record that cannot be written is a finding of the recorder.
+  const there = ensureDirectory(made.runtimeDirectory, DIRECTORY_MODE);
+  if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
   const procfs = createProcfs();
   const cpus = procfs.onlineCpus();
   procfs.close();

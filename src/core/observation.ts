@@ -1,12 +1,11 @@
 import type { Outcome } from './outcome.ts';
 import type { PodView } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
-import type { Signal, SignalSample } from './signal.ts';
+import type { FsLayout, Signal, SignalSample } from './signal.ts';
 
 /** Pressure stall information of one resource, in percent of the last 10, 60 and 300 s. */
 export type StallAverages = { readonly avg10: number; readonly avg60: number; readonly avg300: number };
 export type Psi = { readonly some: StallAverages; readonly full: StallAverages | null };
-export type FsLayout = 'nodefs-only' | 'imagefs-separate' | 'containerfs-separate';
 
 /** Everything the core may know about the world at one instant. */
 export type Observation = {

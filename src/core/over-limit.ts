@@ -1,9 +1,9 @@
 import type { StorageLimit } from './decision.ts';
 import { containerLimitMessage, emptyDirMessage, podLimitMessage } from './message.ts';
-import type { FsLayout } from './observation.ts';
 import type { PodView } from './pod.ts';
 import { compareQuantity, isLess, type Quantity, quantityOfBytes } from './quantity.ts';
 import type { Reading } from './reading.ts';
+import type { FsLayout } from './signal.ts';
 
 export type OverLimit = { readonly pod: PodView; readonly limit: StorageLimit; readonly message: string };
 

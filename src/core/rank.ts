@@ -1,8 +1,7 @@
 import type { Comparator, RankRow } from './decision.ts';
-import type { FsLayout } from './observation.ts';
 import type { DiskUsage, PodView } from './pod.ts';
 import { known, type Reading, unknown } from './reading.ts';
-import { SIGNAL_FACTS, type Signal } from './signal.ts';
+import { type FsLayout, SIGNAL_FACTS, type Signal } from './signal.ts';
 
 type Value = number | string | boolean;
 /** The kubelet's comparators; the others of Comparator settle ties. */

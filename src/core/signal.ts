@@ -16,6 +16,8 @@ export type NodeCondition = 'MemoryPressure' | 'DiskPressure' | 'PIDPressure';
 /** Bytes, inodes or pids, by the signal (SIGNAL_FACTS). */
 export type SignalSample = { readonly available: number; readonly capacity: number; readonly sampledAtMs: MonoMs };
 
+/** kubelet-eviction.md 1.2.8: which file systems are one. */
+export type FsLayout = 'nodefs-only' | 'imagefs-separate' | 'containerfs-separate';
 export type Resource = 'memory' | 'ephemeral-storage' | 'inodes' | 'pids';
 export type SignalFacts = {
   readonly unit: 'bytes' | 'inodes' | 'pids';

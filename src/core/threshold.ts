@@ -1,7 +1,6 @@
-import type { FsLayout } from './observation.ts';
 import { addQuantity, isLess, type Quantity, quantityOfBytes } from './quantity.ts';
 import type { MonoMs } from './reading.ts';
-import type { Signal, SignalSample } from './signal.ts';
+import type { FsLayout, Signal, SignalSample } from './signal.ts';
 
 export type ThresholdValue =
   | { readonly kind: 'quantity'; readonly amount: Quantity }

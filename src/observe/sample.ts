@@ -1,6 +1,5 @@
-import type { FsLayout } from '../core/observation.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import type { Signal, SignalSample } from '../core/signal.ts';
+import type { FsLayout, Signal, SignalSample } from '../core/signal.ts';
 import { type FileSystem, type FileSystemSample, openFileSystem } from '../host/statfs.ts';
 import type { Clock, Findings } from '../ports.ts';
 

@@ -1,14 +1,14 @@
 import { trueConditions } from '../core/condition.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision } from '../core/decision.ts';
-import type { FsLayout, Observation, Psi } from '../core/observation.ts';
+import type { Observation, Psi } from '../core/observation.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { PodUid, PodView } from '../core/pod.ts';
 import { bytesUp } from '../core/quantity.ts';
 import { rank, usageFor } from '../core/rank.ts';
 import { type MonoMs, type Reading, type Unknown, valueOrNull } from '../core/reading.ts';
 import { sayReason } from '../core/say.ts';
-import { type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import { type FsLayout, type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
 import type { State } from '../core/state.ts';
 import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
