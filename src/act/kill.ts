@@ -3,6 +3,7 @@ import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import {
   anonBytes,
   type CgroupMounts,
+  cgroupPathOf,
   isPopulated,
   isSame,
   killAtOnce,
@@ -129,12 +130,20 @@ async function endByForce(
     // Empty, but its memory is not back: nothing more can be done than wait.
     if (clock.monoMs() >= endsMs) return { via, isEmpty: now === 'empty' };
     if (now === 'populated') {
-      if (killAtOnce(mounts, ref).known) via = 'cgroup.kill';
+      if (mayKillWhole(order) && killAtOnce(mounts, ref).known) via = 'cgroup.kill';
       else await signalAll(order, 'SIGKILL', () => clock.monoMs() >= endsMs);
     }
     await sleep(clock, pollMs);
     pollMs = Math.min(pollMs * 1.5, MAX_POLL_MS);
   }
+}
+
+/** cgroup.kill asks nobody: where we or pid 1 are in it, processes are signalled one by one instead. */
+function mayKillWhole({ mounts, ref }: KillOrder): boolean {
+  return [1, process.pid].every((pid) => {
+    const path = cgroupPathOf(mounts, pid);
+    return path.known && path.value !== ref.path && !path.value.startsWith(`${ref.path}/`);
+  });
 }
 
 /**

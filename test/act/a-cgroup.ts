@@ -1,0 +1,93 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { findCgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import { startWorkload, type Workload } from '../../src/host/workload.ts';
+import type { CgroupRef } from '../../src/ports.ts';
+
+const clock = createClock();
+const found = findCgroupMounts();
+export const mounts = found.known ? found.value : null;
+/** Why machine tests cannot run here; '' = they can. */
+export const needsCgroups = process.getuid?.() !== 0 ? '[needs root]' : mounts === null ? '[needs cgroups]' : '';
+let made = 0;
+
+export type TestCgroup = {
+  readonly ref: CgroupRef;
+  readonly path: string;
+  /** A shell script that runs in it; resolves when it has said a line. */
+  readonly run: (script: string) => Promise<Workload>;
+  readonly child: (name: string) => Promise<Workload>;
+  readonly limitPids: (max: number) => void;
+  readonly pids: () => readonly number[];
+  readonly remove: () => Promise<void>;
+};
+
+/** A cgroup of its own in the memory and pids hierarchies; `remove` ends whatever is in it. */
+export function makeCgroup(): TestCgroup {
+  if (mounts === null) throw new Error('no cgroups here');
+  made += 1;
+  const path = `/nodewarden-test-${process.pid}-${made}-${Math.floor(clock.monoMs())}`;
+  const roots = [...new Set([mounts.memory, mounts.pids ?? mounts.memory])].map((mount) => mount + path);
+  for (const root of roots) mkdirSync(root);
+  const ref = refOf(mounts, path);
+  if (!ref.known) throw new Error(ref.detail);
+  const start = async (script: string, directories: readonly string[]): Promise<Workload> => {
+    let said = '';
+    const workload = startWorkload({
+      argv: ['/bin/sh', '-c', script],
+      join: directories,
+      monoMs: clock.monoMs,
+      line: (line) => {
+        said += line;
+      },
+    });
+    if (typeof workload === 'string') throw new Error(workload);
+    while (said === '' && workload.isAlive()) await sleep(clock, 5);
+    return workload;
+  };
+  return {
+    ref: ref.value,
+    path,
+    run: (script) => start(script, roots),
+    child: (name) => {
+      const directories = roots.map((root) => `${root}/${name}`);
+      for (const directory of directories) mkdirSync(directory);
+      return start('echo up; exec sleep 1000', directories);
+    },
+    limitPids: (max) => writeFileSync(`${mounts.pids}${path}/pids.max`, String(max)),
+    pids: () => pidsBelow(roots[0] ?? ''),
+    remove: async () => {
+      for (const root of roots) await removeTree(root);
+    },
+  };
+}
+
+function pidsBelow(directory: string): readonly number[] {
+  if (!existsSync(directory)) return [];
+  const own = readFileSync(`${directory}/cgroup.procs`, 'latin1').split('\n').filter(Boolean).map(Number);
+  return [...own, ...childrenOf(directory).flatMap(pidsBelow)];
+}
+
+const childrenOf = (directory: string): readonly string[] =>
+  readdirSync(directory, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => `${directory}/${entry.name}`);
+
+async function removeTree(directory: string): Promise<void> {
+  while (existsSync(directory)) {
+    for (const pid of pidsBelow(directory)) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It ended since it was listed.
+      }
+    }
+    try {
+      for (const child of childrenOf(directory)) await removeTree(child);
+      rmdirSync(directory);
+    } catch {
+      // Somebody is still dying in it.
+    }
+    await sleep(clock, 5);
+  }
+}

@@ -1,0 +1,158 @@
+import { writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
+import { largestProcesses } from '../../src/act/largest-processes.ts';
+import { cgroupPathOf } from '../../src/host/cgroupfs.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
+
+const clock = createClock();
+const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+const OBEYS = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
+
+describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCgroups}`, () => {
+  let cgroup: TestCgroup;
+  beforeEach(() => {
+    cgroup = makeCgroup();
+  });
+  afterEach(() => cgroup.remove());
+
+  const order = (overrides: Partial<KillOrder>): KillOrder => {
+    if (mounts === null) throw new Error('no cgroups');
+    const { ref } = cgroup;
+    const hasten = new AbortController().signal;
+    return { mounts, ref, clock, graceMs: 5_000, first: 'sigterm', hasten, ask: null, ...overrides };
+  };
+  const timed = async (overrides: Partial<KillOrder>): Promise<{ readonly end: KillEnd; readonly tookMs: number }> => {
+    const startMs = clock.monoMs();
+    const end = await killCgroup(order(overrides));
+    return { end, tookMs: clock.monoMs() - startMs };
+  };
+  const byForce = expect.stringMatching(/^(sigkill|cgroup\.kill)$/);
+
+  it('lets a process that obeys SIGTERM end in its own time, and gets no further', async () => {
+    await cgroup.run(OBEYS);
+    const { end, tookMs } = await timed({});
+    expect(end).toMatchObject({ kind: 'ended', via: 'sigterm', releasedBytes: { known: true } });
+    expect(tookMs).toBeLessThan(4_000);
+    expect(cgroup.pids()).toEqual([]);
+  });
+
+  it('ends what ignores SIGTERM after the grace, not before', async () => {
+    const workload = await cgroup.run(IGNORES);
+    const { end, tookMs } = await timed({ graceMs: 300 });
+    expect(end).toMatchObject({ kind: 'ended', via: byForce });
+    expect(tookMs).toBeGreaterThanOrEqual(299);
+    expect(cgroup.pids()).toEqual([]);
+    await sleep(clock, 50);
+    expect(workload.ended()?.signal).toBe('SIGKILL');
+  });
+
+  it('gives a grace of 0 two seconds, as the kubelet does', async () => {
+    await cgroup.run(IGNORES);
+    const { end, tookMs } = await timed({ graceMs: 0 });
+    expect(end).toMatchObject({ kind: 'ended', via: byForce });
+    expect(tookMs).toBeGreaterThanOrEqual(1_999);
+  });
+
+  it('kills at once where SIGKILL comes first, in cgroups below it too', async () => {
+    await cgroup.run(IGNORES);
+    await cgroup.child('inner');
+    const { end, tookMs } = await timed({ first: 'sigkill', graceMs: 30_000 });
+    expect(end).toMatchObject({ kind: 'ended', via: byForce });
+    expect(tookMs).toBeLessThan(5_000);
+    expect(cgroup.pids()).toEqual([]);
+  });
+
+  it('ends a fork bomb that its cgroup bounds', async () => {
+    cgroup.limitPids(150);
+    await cgroup.run(
+      'bomb() { bomb 2>/dev/null & bomb 2>/dev/null & wait; }; echo up; while :; do bomb 2>/dev/null; done',
+    );
+    while (cgroup.pids().length < 100) await sleep(clock, 10);
+    const { end } = await timed({ first: 'sigkill' });
+    expect(end).toMatchObject({ kind: 'ended' });
+    expect(cgroup.pids()).toEqual([]);
+  });
+
+  it('ends processes that join while the grace runs', async () => {
+    await cgroup.run(IGNORES);
+    const ending = killCgroup(order({ graceMs: 300 }));
+    await sleep(clock, 150);
+    const late = await cgroup.run(IGNORES);
+    expect(await ending).toMatchObject({ kind: 'ended' });
+    await sleep(clock, 50);
+    expect(late.isAlive()).toBe(false);
+  });
+
+  it('cuts a long grace when it is hastened, to the grace that the reason names', async () => {
+    await cgroup.run(IGNORES);
+    const hasten = new AbortController();
+    clock.after(100, () => hasten.abort({ first: 'sigterm', graceMs: 200 }));
+    const { end, tookMs } = await timed({ graceMs: 60_000, hasten: hasten.signal });
+    expect(end).toMatchObject({ kind: 'ended', via: byForce });
+    expect(tookMs).toBeGreaterThanOrEqual(299);
+    expect(tookMs).toBeLessThan(10_000);
+  });
+
+  it('kills at once when it is hastened to SIGKILL', async () => {
+    await cgroup.run(IGNORES);
+    const hasten = new AbortController();
+    hasten.abort({ first: 'sigkill', graceMs: 1_000 });
+    const { tookMs } = await timed({ graceMs: 60_000, hasten: hasten.signal });
+    expect(tookMs).toBeLessThan(900);
+  });
+
+  it('says gone for a cgroup that is empty, removed, or another one under the same path', async () => {
+    expect(await killCgroup(order({}))).toEqual({ kind: 'gone' });
+    await cgroup.run(IGNORES);
+    const { ref } = cgroup;
+    expect(await killCgroup(order({ ref: { ...ref, inode: ref.inode + 1 } }))).toEqual({ kind: 'gone' });
+    expect(cgroup.pids()).not.toEqual([]);
+    expect(await killCgroup(order({ ref: { path: `${ref.path}-not`, inode: 1 } }))).toEqual({ kind: 'gone' });
+  });
+
+  it('leaves SIGTERM to whoever asks in another way, and falls back to it when that fails', async () => {
+    const workload = await cgroup.run(OBEYS);
+    const asked = await timed({ graceMs: 300, ask: async () => true });
+    expect(asked.end).toMatchObject({ kind: 'ended', via: byForce });
+    await sleep(clock, 50);
+    expect(workload.ended()?.signal).toBe('SIGKILL');
+    await cgroup.run(OBEYS);
+    const refused = await timed({ ask: async () => false });
+    expect(refused.end).toMatchObject({ kind: 'ended', via: 'sigterm' });
+  });
+
+  it('counts what came back', async () => {
+    await cgroup.run('a=$(head -c 20000000 /dev/zero | tr "\\0" x); echo up; while :; do sleep 1000; done');
+    const { end } = await timed({ first: 'sigkill' });
+    expect(end.kind).toBe('ended');
+    if (end.kind === 'ended' && end.releasedBytes.known) expect(end.releasedBytes.value).toBeGreaterThan(15_000_000);
+  });
+
+  it('never signals itself, and says who is left when somebody survives', { timeout: 30_000 }, async () => {
+    if (mounts === null) return;
+    // Somebody who may not be signalled is what a survivor looks like: this very process.
+    const home = cgroupPathOf(mounts, process.pid);
+    if (!home.known) throw new Error(home.detail);
+    try {
+      writeFileSync(`${mounts.memory}${cgroup.path}/cgroup.procs`, String(process.pid));
+      const { end, tookMs } = await timed({ first: 'sigkill' });
+      expect(end).toMatchObject({ kind: 'survived', left: [{ pid: process.pid }] });
+      expect(tookMs).toBeGreaterThanOrEqual(9_900);
+    } finally {
+      writeFileSync(`${mounts.memory}${home.value}/cgroup.procs`, String(process.pid));
+    }
+  });
+
+  it('shows the largest processes, largest first, and gives up at its budget', async () => {
+    if (mounts === null) return;
+    await cgroup.run('a=$(head -c 8000000 /dev/zero | tr "\\0" x); echo up; while :; do sleep 1000; done');
+    await cgroup.run(OBEYS);
+    const needs = { mounts, ref: cgroup.ref, clock, count: 1 };
+    const shown = largestProcesses({ ...needs, budgetMs: 1_000 });
+    expect(shown).toMatchObject({ known: true, value: [{ name: 'sh', rssBytes: expect.any(Number) }] });
+    if (shown.known) expect(shown.value[0]?.rssBytes).toBeGreaterThan(7_000_000);
+    expect(largestProcesses({ ...needs, budgetMs: -1 })).toMatchObject({ known: false, why: 'timed-out' });
+  });
+});
