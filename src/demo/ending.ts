@@ -26,12 +26,11 @@ export function endingOf(measured: Measured, witness: Witness): Ending {
   const { threshold, victim } = first;
   const after = measured.availableNow;
   const limit = sayLimit(threshold.signal, threshold.limit);
-  const pid = witness.leakerPid === null ? '' : `, process ${witness.leakerPid}`;
+  const pid = witness.leakerPid === null ? '' : `, pid ${witness.leakerPid}`;
   const recoveredBytes = after === null ? null : after - threshold.available;
   const recovered = recoveredBytes === null ? 'unknown' : sayBytes(recoveredBytes);
   const kept = `${witness.requestsServed} requests served, ${sayBytes(LEAK_PER_REQUEST_BYTES)} kept of each`;
-  const reacted =
-    witness.kind === 'real' ? `${saySpan(threshold.sinceMs, measured.stopBeganMs)} from look to SIGKILL, ` : '';
+  const reacted = witness.kind === 'real' ? `SIGKILL after ${saySpan(threshold.sinceMs, measured.stopBeganMs)}, ` : '';
   const facts: readonly (readonly [string, string])[] = [
     ['victim', `${podName(victim.uid)} (${victim.qos}, priority ${victim.priority}${pid}; ${kept})`],
     ['signal', `${threshold.signal}, ${threshold.isHard ? 'hard' : 'soft'} threshold`],
@@ -47,7 +46,7 @@ export function endingOf(measured: Measured, witness: Witness): Ending {
   const sentence =
     failures.length > 0
       ? `not proven: ${failures.join('; ')}`
-      : `ok: ${podName(victim.uid)} evicted at ${sayBytes(threshold.available)} < ${limit} ${threshold.signal}, ${reacted}${recovered} recovered, ${witness.innocents.length} innocents alive`;
+      : `ok: ${podName(victim.uid)} evicted, ${threshold.signal} ${sayBytes(threshold.available)} < ${limit}, ${reacted}${recovered} recovered, ${witness.innocents.length} innocents alive`;
   const lines = [
     '',
     ...facts.map(([name, value]) => `  ${name.padEnd(10)}  ${value}`),
@@ -107,5 +106,5 @@ function saySpan(fromMs: MonoMs, toMs: MonoMs | null): string {
 
 function sayInnocent({ name, pid, isAlive }: Innocent): string {
   const state = isAlive ? 'alive' : 'GONE';
-  return pid === null ? `${name} ${state}` : `${name} (process ${pid}) ${state}`;
+  return pid === null ? `${name} ${state}` : `${name} (pid ${pid}) ${state}`;
 }

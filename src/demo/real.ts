@@ -2,6 +2,7 @@ import { known, unknown } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import { runDaemon } from '../daemon.ts';
 import { sleep } from '../host/clock.ts';
+import { runAhead } from '../host/workload.ts';
 import type { Clock } from '../ports.ts';
 import { type Cast, openCast, until } from './cast.ts';
 import { endingOf } from './ending.ts';
@@ -25,6 +26,8 @@ const STORY_DEADLINE_MS = 40_000;
 const READY_DEADLINE_MS = 10_000;
 /** The agent ends in some milliseconds; its own clean-up is bounded too. */
 const STOP_DEADLINE_MS = 10_000;
+/** As nodewarden.service runs the agent where it gets no real-time policy; after the programs, which would inherit it. */
+const UNIT_NICE = 10;
 const DRAW_MS = 100;
 /** For whoever watches: the node that recovered, before the summary. */
 const LOOK_BACK_MS = 1_000;
@@ -48,7 +51,7 @@ export async function tellReally(needs: RealNeeds, stop: AbortSignal): Promise<b
     say(...ending.lines.slice(0, -1));
     last = failed === null ? (ending.lines.at(-1) ?? last) : `not proven: ${failed} (real)`;
     if (keep && !stop.aborted) {
-      say(last, `It stays until Ctrl-C. The agent's configuration: ${node.configFile}`);
+      say(last, `It stays until Ctrl-C. Ask the agent: nodewarden status --config ${node.configFile}`);
       await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }));
     }
   } finally {
@@ -85,6 +88,7 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
   try {
     const shut = await cast.openDoors();
     if (shut !== null) return shut;
+    runAhead(UNIT_NICE);
     const isOver = await until(clock, () => agent.story().isOver() || stopped(), STORY_DEADLINE_MS);
     if (!isOver || stopped()) return why(`the story was not over after ${STORY_DEADLINE_MS / 1_000} s`);
     await sleep(clock, LOOK_BACK_MS);

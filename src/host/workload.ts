@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 
 /** A process that we started for longer than one call, and that we must see to its end. */
@@ -60,6 +61,15 @@ export function startWorkload(needs: WorkloadNeeds): Workload | string {
 /** Node holds the pid until it has reaped the child, so this cannot reach a stranger. */
 function killIfOurs(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
   if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+}
+
+/** Ahead of ordinary processes by `nice` steps, not so what it starts before; without the right to, nothing changes. */
+export function runAhead(nice: number): void {
+  try {
+    setPriority(0, -nice);
+  } catch {
+    // No CAP_SYS_NICE: looks and signals come later on a busy machine, and the figures show it.
+  }
 }
 
 /** When a process started, in clock ticks since boot: with its pid the identity of a process. Null: there is none. */

@@ -60,7 +60,7 @@ describe('the ending', () => {
     expect(isProven).toBe(true);
     expect(lines.map((line) => line.trim())).toEqual([
       '',
-      'victim      demo/web (Burstable, priority 0, process 99; 800 requests served, 256 KiB kept of each)',
+      'victim      demo/web (Burstable, priority 0, pid 99; 800 requests served, 256 KiB kept of each)',
       'signal      memory.available, hard threshold',
       'observed    59 MiB available of 512 MiB, threshold 60 MiB',
       'reaction    2.3 ms from the look that saw it to SIGKILL',
@@ -70,9 +70,9 @@ describe('the ending', () => {
       '21.0 ms to the first look that saw memory back above the threshold',
       'recovered   241 MiB: 59 MiB -> 300 MiB available',
       'OOM killer  0 kills by the kernel',
-      'innocents   demo/critical (process 100) alive, demo/database (process 101) alive, demo/batch (process 102) alive',
+      'innocents   demo/critical (pid 100) alive, demo/database (pid 101) alive, demo/batch (pid 102) alive',
       '',
-      'ok: demo/web evicted at 59 MiB < 60 MiB memory.available, 2.3 ms from look to SIGKILL, 241 MiB recovered, 3 innocents alive (real)',
+      'ok: demo/web evicted, memory.available 59 MiB < 60 MiB, SIGKILL after 2.3 ms, 241 MiB recovered, 3 innocents alive (real)',
     ]);
   });
 

@@ -65,7 +65,7 @@ describe('demo --simulated', () => {
     const [one, two] = [demo(['--simulated']), demo(['--simulated'])];
     expect([await ended(one), await ended(two)]).toEqual([0, 0]);
     expect(one.text()).toBe(two.text());
-    expect(lastLine(one)).toMatch(/^ok: demo\/web evicted at .*\(simulated\)$/);
+    expect(lastLine(one)).toMatch(/^ok: demo\/web evicted, .*\(simulated\)$/);
   });
 
   it.skipIf(!isRoot)('is what an ordinary user gets, after the reason [needs root to become one]', async () => {
@@ -84,7 +84,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
     const run = demo([]);
     expect(await ended(run), run.text()).toBe(0);
     expect(lastLine(run)).toMatch(
-      /^ok: demo\/web evicted at \S+ MiB < 60 MiB memory\.available, \S+ ms from look to SIGKILL, \S+ MiB recovered, 3 innocents alive \(real\)$/,
+      /^ok: demo\/web evicted, memory\.available \S+ MiB < 60 MiB, SIGKILL after \S+ ms, \S+ MiB recovered, 3 innocents alive \(real\)$/,
     );
     expect(run.text()).toContain('0 kills by the kernel');
     expect(traces(run.child.pid)).toEqual([]);
