@@ -193,7 +193,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     const ref = refTo(mounts, path);
     expect(oomKillsOf(mounts, ref)).toEqual(known(0));
     const child = await aProcess(
-      "process.stdin.once('data', () => { globalThis.kept = Buffer.alloc(2 ** 30, 1) })",
+      "process.stdin.once('data', () => { globalThis.kept = Buffer.alloc(2 ** 28, 1) })",
       mounts.memory + path,
     );
     limitMemory(mounts, path, 100 * 2 ** 20);
