@@ -220,7 +220,7 @@ uninstall_all() {
   need_host
   # Whatever its state: one that keeps failing is started again and again, and is not "active".
   act systemctl stop nodewarden.service 2>/dev/null || true
-  if [ -x $BIN ]; then
+  if [ -f $RUNTIME/held.json ]; then
     act $BIN release-held || say "note: what an eviction stopped could not be started again; see: systemctl --failed, systemctl list-units --state=inactive"
   fi
   act systemctl --quiet disable nodewarden.service 2>/dev/null || true
