@@ -63,17 +63,18 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
   const findings: Findings = createFindings({ clock, log, note: (note) => recorder.note(note) });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
+  const saved = loadState(stateFile, bootId, clock);
   const recorder = createRecorder({
     clock,
     stateFile,
     recordDirectory: made.stateDirectory,
+    adopted: saved.state,
     dry: made.dryRun,
     bootId,
     findings,
     config: core,
     ...(host.onEntry === undefined ? {} : { onEntry: host.onEntry }),
   });
-  const saved = loadState(stateFile, bootId, clock);
   for (const finding of saved.findings) findings.raise(finding);
   const inbox = createInbox(clock);
   const bus = openSystemBus(clock);

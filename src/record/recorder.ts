@@ -8,6 +8,7 @@ import { writeAtomic } from '../host/files.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings, Recorder } from '../ports.ts';
 import { type EntryBody, entryOf, LINE_START, type RecordEntry, sayEntry } from './entry.ts';
+import { createIntentFile, lostIntents } from './intent-file.ts';
 import { recordName } from './record-file.ts';
 import { scenarioOf } from './scenario-of.ts';
 import { createSpool } from './spool.ts';
@@ -17,6 +18,8 @@ export type RecorderNeeds = {
   /** stateFilePath(): on tmpfs, since it is written within the look. */
   readonly stateFile: string;
   readonly recordDirectory: string;
+  /** As loaded: what an earlier run decided and did not get onto the disk is recorded now. */
+  readonly adopted: State;
   readonly dry: boolean;
   readonly bootId: string;
   readonly findings: Findings;
@@ -64,15 +67,20 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   });
   const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
   const stateFile = keepState(needs);
+  const intentPath = `${needs.stateFile}.intents`;
+  for (const line of lostIntents(intentPath, needs.recordDirectory, needs.adopted, dry)) spool.put(line);
+  const intents = createIntentFile(intentPath, findings);
   let recent: readonly RecentDecision[] = [];
   /** What the last decisions were made from: written once the first signals are out. */
   const evidence: (() => void)[] = [];
 
   return {
     intent: ({ observation, verdict }, deadlineMs) => {
-      stateFile.write(verdict.state);
       const { decisions, reasons } = verdict;
       const ids = decisions.map(({ id }) => id);
+      const lines = decisions.map((decision) => say({ kind: 'decision', decision, reasons })).join('');
+      intents.add(ids, lines);
+      stateFile.write(verdict.state);
       const atWallMs = clock.wallMs();
       recent = [
         ...decisions
@@ -81,7 +89,6 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
           .reverse(),
         ...recent,
       ].slice(0, RECENT_MAX);
-      const lines = decisions.map((decision) => say({ kind: 'decision', decision, reasons })).join('');
       const config = needs.config();
       evidence.push(() => spool.put(say(evidenceOf(observation, decisions, config))));
       clock.after(EVIDENCE_MS, putEvidence);
@@ -119,6 +126,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       spool.put(lines, (how) => {
         cancel();
         if (how === 'waiting') defer();
+        else intents.settle(ids);
         isOver = true;
         resolve('durable');
       });

@@ -42,7 +42,9 @@ afterEach(async () => {
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-function openRecorder(rest: { readonly recordDirectory?: string; readonly dry?: boolean } = {}) {
+function openRecorder(
+  rest: { readonly recordDirectory?: string; readonly dry?: boolean; readonly adopted?: State } = {},
+) {
   const entries: RecordEntry[] = [];
   const findings: Findings = createFindings({ clock, log: silent, note: (note) => recorder.note(note) });
   const recorder: OpenRecorder = createRecorder({
@@ -51,6 +53,7 @@ function openRecorder(rest: { readonly recordDirectory?: string; readonly dry?: 
     recordDirectory: join(directory, 'record'),
     dry: false,
     bootId: 'boot',
+    adopted: initialState('boot'),
     findings,
     config: () => aConfig([aThreshold('memory.available', 100 * MI)]),
     onEntry: (entry) => entries.push(entry),
@@ -88,6 +91,33 @@ async function until(isSo: () => boolean): Promise<void> {
     });
   }
 }
+
+describe('a decision that the disk had not taken when the agent was killed', () => {
+  // The first agent's record lies on something that takes nothing; it is never closed.
+  const decideAndDie = async (): Promise<void> => {
+    const { recorder } = openRecorder({ recordDirectory: '/proc/nowhere' });
+    await recorder.intent(aStep('boot-1', { nextDecision: 2 }), 5);
+  };
+  const recorded = async (adopted: State): Promise<readonly string[]> => {
+    const { recorder } = openRecorder({ adopted });
+    await recorder.close();
+    return readRecord(join(directory, 'record')).entries.flatMap((entry) =>
+      entry.kind === 'decision' ? [entry.decision.id] : [],
+    );
+  };
+
+  it('is recorded by the next one, once', async () => {
+    await decideAndDie();
+    const adopted = { ...initialState('boot'), nextDecision: 2 };
+    expect(await recorded(adopted)).toEqual(['boot-1']);
+    expect(await recorded(adopted)).toEqual(['boot-1']);
+  });
+
+  it('is not recorded when the state does not know of it: it was never begun', async () => {
+    await decideAndDie();
+    expect(await recorded(initialState('boot'))).toEqual([]);
+  });
+});
 
 describe('an intent', () => {
   it('is in the state file and durable in the record before it resolves, with what it was made from after', async () => {

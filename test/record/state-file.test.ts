@@ -66,7 +66,7 @@ describe('the state file', () => {
       import { createRecorder } from '${new URL('../../src/record/recorder.ts', import.meta.url).href}';
       const [stateFile, recordDirectory] = process.argv.slice(1);
       const findings = { raise: () => {}, clear: () => {}, all: () => [] };
-      const recorder = createRecorder({ clock: createClock(), stateFile, recordDirectory, dry: false, bootId: 'boot', findings, config: () => null });
+      const recorder = createRecorder({ clock: createClock(), stateFile, recordDirectory, dry: false, bootId: 'boot', adopted: initialState('boot'), findings, config: () => null });
       const ownerKills = Array.from({ length: 200 }, (_, i) => ({ ownerKey: 'k'.repeat(200), atMs: i }));
       process.stdout.write('writing');
       for (let n = 1; ; n++) recorder.keep({ ...initialState('boot'), nextDecision: n, firstMetMs: { a: n }, ownerKills });
