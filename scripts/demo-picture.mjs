@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const COLUMNS = 124;
+const COLUMNS = 128;
 const ROWS = 48;
 const CELL = { width: 7.8, height: 17, margin: 14 };
 /** Pictures a second: the demo draws ten, of which a reader sees the difference of two. */
