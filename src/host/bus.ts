@@ -51,6 +51,8 @@ type Connection = {
   readonly stream: Duplex;
   /** Ends what waits when the connection is lost. */
   readonly lost: Set<(why: Unknown) => void>;
+  /** Match rules in force: each is sent once for a connection, and stays (B5). */
+  readonly rules: Set<string>;
 };
 type Subscription = { readonly rule: SignalRule; readonly heard: (body: readonly BusValue[], path: string) => void };
 
@@ -136,13 +138,17 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   }
 
   async function followOwner(mine: Connection, name: string): Promise<void> {
-    await addMatch(mine, `type='signal',sender='${DBUS.destination}',member='NameOwnerChanged',arg0='${name}'`);
+    const rule = `type='signal',sender='${DBUS.destination}',member='NameOwnerChanged',arg0='${name}'`;
+    if (mine.rules.has(rule)) return;
+    await addMatch(mine, rule);
     const owner = await callOn(mine, { ...DBUS, member: 'GetNameOwner', signature: 's', body: [name] });
     const [unique] = owner.known ? owner.value : [];
     if (connection === mine && typeof unique === 'string') owners.set(name, unique);
   }
 
   async function addMatch(mine: Connection, rule: string): Promise<void> {
+    if (mine.rules.has(rule)) return;
+    mine.rules.add(rule);
     const added = await callOn(mine, { ...DBUS, member: 'AddMatch', signature: 's', body: [rule] });
     // Without its rules the connection is worth nothing: begin anew.
     if (!added.known) lose(mine, `the bus refused ${rule}: ${added.detail}`);
@@ -207,15 +213,13 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     call: (call) => (connection !== null && state === 'up' ? callOn(connection, call) : Promise.resolve(downBecause)),
     subscribe: (rule, heard) => {
       const subscription: Subscription = { rule, heard };
-      const isNewRule = ![...subscriptions].some((other) => matchOf(other.rule) === matchOf(rule));
       subscriptions.add(subscription);
       const mine = connection;
-      if (mine !== null && state === 'up' && isNewRule) {
+      if (mine !== null && state === 'up') {
         void followOwner(mine, rule.sender).then(() =>
           connection === mine ? addMatch(mine, matchOf(rule)) : undefined,
         );
       }
-      // The rule itself stays until the connection ends: rules are few, and the package's own removal is broken (B5).
       return () => void subscriptions.delete(subscription);
     },
     whenUp: (run) => {
@@ -241,7 +245,7 @@ function createConnection(busAddressText: string): Reading<Connection> {
     const inner: unknown = Reflect.get(bus, '_connection');
     const stream: unknown = inner instanceof EventEmitter ? Reflect.get(inner, 'stream') : null;
     if (!(stream instanceof Duplex)) throw new Error('dbus-next has no _connection.stream');
-    return known({ bus, stream, lost: new Set() });
+    return known({ bus, stream, lost: new Set(), rules: new Set() });
   } catch (cause) {
     return unknown('unreadable', busAddressText, cause instanceof Error ? cause.message : String(cause));
   }
