@@ -18,6 +18,8 @@ export type Agent = {
   readonly command: readonly string[];
   /** Resolves when it observes. */
   readonly start: () => Promise<void>;
+  /** SIGKILL; resolves when it is gone. */
+  readonly crash: () => Promise<void>;
   readonly log: () => string;
   /** A clean stop; throws when it was none. Leaves nothing of this scene. */
   readonly close: () => Promise<void>;
@@ -54,6 +56,12 @@ export function ownAgent(directory: string): Agent {
         if (clock.monoMs() > endMs) throw new Error('the agent is not ready');
         await sleep(clock, 50);
       }
+    },
+    crash: async () => {
+      if (child === null) return;
+      const gone = once(child, 'exit');
+      child.kill('SIGKILL');
+      await gone;
     },
     log: () => fs.readFileSync(logFile, 'utf8'),
     close: async () => {
@@ -108,6 +116,11 @@ export function installedAgent(): Agent {
         timeout: READY_DEADLINE_MS,
         stdio: ['ignore', 'ignore', 'inherit'],
       });
+    },
+    crash: async () => {
+      const pid = execFileSync('systemctl', ['show', '-P', 'MainPID', 'nodewarden'], { encoding: 'utf8' }).trim();
+      execFileSync('systemctl', ['kill', '--kill-who=main', '--signal=SIGKILL', 'nodewarden']);
+      while (fs.existsSync(`/proc/${pid}`)) await sleep(clock, 5);
     },
     log: () => {
       execFileSync('journalctl', ['--sync']);

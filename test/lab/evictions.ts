@@ -3,7 +3,8 @@ import type { Signal } from '../../src/core/signal.ts';
 import { sleep } from '../../src/host/clock.ts';
 import type { Workload } from '../../src/host/workload.ts';
 import type { DecisionRecord } from '../../src/record/entry.ts';
-import { clock, NODE_MIB, type PodSpec, type Scene, type SceneSpec, until } from './scene.ts';
+import { crashing } from './crashes.ts';
+import { availableMiB, clock, NODE_MIB, type PodSpec, type Scene, type SceneSpec, until } from './scene.ts';
 
 /** One thing that must hold on a real node; what `body` returns are its figures. Throws when it does not hold. */
 export type Check = {
@@ -238,17 +239,12 @@ function repeating(breaches: number): Check {
   };
 }
 
-async function availableMiB(scene: Scene): Promise<number> {
-  const memory = (await scene.status()).signals.find(({ signal }) => signal === 'memory.available');
-  assert(typeof memory?.available === 'number', 'memory.available is known');
-  return memory.available / MIB;
-}
-
 export function checks(breaches: number): readonly Check[] {
   return [
     ...PRESSURES.flatMap((pressure) => [crossingCheck(pressure, 'soft'), crossingCheck(pressure, 'hard')]),
     touching,
     overtaking,
     repeating(breaches),
+    crashing(breaches),
   ];
 }

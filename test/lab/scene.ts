@@ -122,6 +122,12 @@ async function closeAll(closers: readonly (() => unknown)[]): Promise<void> {
   if (failures.length > 0) throw failures[0];
 }
 
+export async function availableMiB(scene: Pick<Scene, 'status'>): Promise<number> {
+  const memory = (await scene.status()).signals.find(({ signal }) => signal === 'memory.available');
+  if (typeof memory?.available !== 'number') throw new Error('memory.available is not known');
+  return memory.available / (1024 * 1024);
+}
+
 type Node = {
   readonly cgroup: BoundedCgroup;
   readonly directories: ReadonlyMap<string, readonly string[]>;
