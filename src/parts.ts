@@ -13,6 +13,7 @@ import { ensureDirectory } from './host/files.ts';
 import { createProcfs } from './host/procfs.ts';
 import { createStdout } from './host/stdout.ts';
 import { createCommandRunner } from './host/transient.ts';
+import { watchWakeups } from './host/wake.ts';
 import { createInbox } from './loop.ts';
 import { createObserver, type OpenObserver } from './observe/look.ts';
 import { createOomWatch } from './observe/oom-kills.ts';
@@ -115,6 +116,9 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     preKill: (decision) => acting().preKill(decision),
   });
   const oomWatch = createOomWatch({ mounts, pods: standalone.pods.pods });
+  // The kernel's news of the node may shorten a wait (D2); where there is none, the pace alone serves.
+  const unwatch =
+    mounts.version === 2 ? watchWakeups([`${mounts.memory}${made.cgroupRoot}/memory.events`], inbox.wake) : () => {};
   return {
     log,
     findings,
@@ -126,6 +130,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     core,
     oomKills: kernelKills(log, recorder, oomWatch),
     close: async () => {
+      unwatch();
       observer.close();
       oomWatch.close();
       await standalone.close();
