@@ -21,9 +21,8 @@ export type RealNeeds = {
   readonly keep: boolean;
 };
 
-/** The story has some 15 s of its own; on a slow machine the memory fills later. */
-const STORY_DEADLINE_MS = 40_000;
-const READY_DEADLINE_MS = 10_000;
+/** Of the whole story, within the minute; it has some 17 s of its own, on a slow machine the programs start later. */
+const STORY_DEADLINE_MS = 52_000;
 /** The agent ends in some milliseconds; its own clean-up is bounded too. */
 const STOP_DEADLINE_MS = 10_000;
 /** As nodewarden.service runs the agent where it gets no real-time policy; after the programs, which would inherit it. */
@@ -69,6 +68,9 @@ type Play = RealNeeds & { readonly cast: Cast; readonly agent: Agent; readonly s
 
 /** Null when the story is over, else the sentence why it ended before. */
 async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Promise<string | null> {
+  const endMs = clock.monoMs() + STORY_DEADLINE_MS;
+  const happens = (isTrue: () => boolean): Promise<boolean> =>
+    until(clock, () => isTrue() || stopped(), endMs - clock.monoMs());
   const stopped = (): boolean => stop.aborted || agent.ended() !== null;
   const why = (late: string): string => {
     if (stop.aborted) return 'stopped before the story was over';
@@ -77,8 +79,8 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
   const failed = await cast.startInnocents();
   if (failed !== null || stop.aborted) return failed ?? why('');
   agent.start(screen);
-  const isReady = await until(clock, () => agent.isReady() || stopped(), READY_DEADLINE_MS);
-  if (!isReady || stopped()) return why(`the agent was not ready within ${READY_DEADLINE_MS / 1_000} s`);
+  const isReady = await happens(agent.isReady);
+  if (!isReady || stopped()) return why('the agent was not ready in time');
   const draw = (): void => {
     const report = agent.report();
     if (report !== null) screen.show({ ...frameOf(report), atMs: clock.monoMs(), pods: cast.podLines() });
@@ -89,7 +91,7 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
     const shut = await cast.openDoors();
     if (shut !== null) return shut;
     runAhead(UNIT_NICE);
-    const isOver = await until(clock, () => agent.story().isOver() || stopped(), STORY_DEADLINE_MS);
+    const isOver = await happens(() => agent.story().isOver());
     if (!isOver || stopped()) return why(`the story was not over after ${STORY_DEADLINE_MS / 1_000} s`);
     await sleep(clock, LOOK_BACK_MS);
     return null;

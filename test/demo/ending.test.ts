@@ -60,7 +60,7 @@ describe('the ending', () => {
     expect(isProven).toBe(true);
     expect(lines.map((line) => line.trim())).toEqual([
       '',
-      'victim      demo/web (Burstable, priority 0, pid 99; 800 requests served, 256 KiB kept of each)',
+      'victim      demo/web (Burstable, priority 0, pid 99; 800 requests served, 1 MiB kept of each)',
       'signal      memory.available, hard threshold',
       'observed    59 MiB available of 512 MiB, threshold 60 MiB',
       'reaction    2.3 ms from the look that saw it to SIGKILL',
