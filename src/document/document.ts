@@ -119,8 +119,8 @@ function offsetOf(tree: Document.Parsed, path: Path, of: 'key' | 'value'): numbe
     if (isAlias(node)) node = node.resolve(tree);
     const isLast = index === path.length - 1;
     if (isMap(node)) {
-      // The last one of several: that is the one whose value was kept.
-      const pair: Pair | undefined = node.items.findLast((item) => keyOf(item) === String(step));
+      // The first one of several: that is the one whose value was kept.
+      const pair: Pair | undefined = node.items.find((item) => keyOf(item) === String(step));
       if (pair === undefined) return offset;
       const keyOffset = startOf(pair.key) ?? offset;
       offset = isLast && of === 'key' ? keyOffset : (startOf(pair.value) ?? keyOffset);

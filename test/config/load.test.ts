@@ -100,6 +100,18 @@ describe('mistakes', () => {
   });
 });
 
+describe('http', () => {
+  it('may be reached from other machines only where that is said', () => {
+    expect(effective('http: {listen: "[::]:80", allowRemote: true, hosts: [a.example]}').http).toEqual({
+      host: '::',
+      port: 80,
+      allowRemote: true,
+      hosts: ['a.example'],
+    });
+    expect(effective('http: {listen: "[::1]:80"}').http?.host).toBe('::1');
+  });
+});
+
 describe('files', () => {
   it('that were named must exist', () => {
     const path = join(directory, 'none.yaml');
@@ -127,6 +139,19 @@ describe('files', () => {
 });
 
 describe('defaults', () => {
+  it('of evictionHard vanish when one is named, unless they are to be merged', () => {
+    const signals = (text: string) => effective(text).thresholds.map(({ signal }) => signal);
+    const named = 'evictionHard: {memory.available: 200Mi, nodefs.available: 0%}';
+    expect(signals('')).toHaveLength(5);
+    expect(signals(named)).toEqual(['memory.available']);
+    expect(signals(`mergeDefaultEvictionSettings: true\n${named}`)).toEqual([
+      'memory.available',
+      'nodefs.inodesFree',
+      'imagefs.available',
+      'imagefs.inodesFree',
+    ]);
+  });
+
   it('hold for an empty section, and for a section with some fields', () => {
     const all = effective('http:\nlog:\nguard: {window: 5m}');
     expect([all.http, all.logLevel, all.guard]).toEqual([null, 'info', { sameOwnerKills: 3, windowMs: 300_000 }]);

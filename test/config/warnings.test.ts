@@ -55,7 +55,12 @@ describe('warnings', () => {
   });
 
   it('tell a minimum reclaim that can never be reached, once for each signal', () => {
-    const text = `evictionMinimumReclaim: {memory.available: 8Gi, nodefs.available: 91%}`;
+    const text = [
+      'evictionMinimumReclaim: {memory.available: 8Gi, nodefs.available: 91%}',
+      'evictionSoft: {memory.available: 1Gi}',
+      'evictionSoftGracePeriod: {memory.available: 1m}',
+      'evictionMaxPodGracePeriod: 60',
+    ].join('\n');
     const said = warnings(text);
     expect(said).toHaveLength(2);
     expect(said[0]).toBe(
