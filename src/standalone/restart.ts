@@ -93,13 +93,17 @@ export function createRestart(needs: RestartNeeds): Restart {
   }
 
   async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean): Promise<void> {
-    const isAnotherRun =
-      facts.invocationId !== '' && unit.invocationId !== '' && facts.invocationId !== unit.invocationId;
+    const hasRun = facts.invocationId !== '' && unit.invocationId !== '';
+    const isAnotherRun = hasRun && facts.invocationId !== unit.invocationId;
     const mayRunNow = mayRun(unit);
     if (facts.activeState === 'deactivating') return;
     if (facts.activeState === 'active' || facts.activeState === 'reloading' || facts.activeState === 'activating') {
-      if (mayRunNow) return drop(unit, 'somebody else started it');
-      return stopAgain(unit, facts);
+      // The very run that is being stopped: systemd may not have come to it yet.
+      const isStopping = hasRun && !isAnotherRun;
+      if (!mayRunNow) return isStopping ? undefined : stopAgain(unit, facts);
+      if (!isStopping) return drop(unit, 'somebody else started it');
+      if (unit.dueMs !== null && clock.monoMs() >= unit.dueMs) return drop(unit, 'it never stopped');
+      return unit.dueMs === null ? setDue(unit) : undefined;
     }
     if (facts.loadState !== 'loaded') return drop(unit, `its unit is ${facts.loadState}`);
     if (isAnotherRun || isForeign) return drop(unit, 'somebody else started or stopped it since');
@@ -108,9 +112,11 @@ export function createRestart(needs: RestartNeeds): Restart {
       return;
     }
     if (unit.after === 'stay') return drop(unit, 'it is to stay stopped after an eviction');
-    if (unit.dueMs === null) return put({ ...unit, dueMs: clock.monoMs() + backOffMs(unit.level) });
+    if (unit.dueMs === null) return setDue(unit);
     if (clock.monoMs() >= unit.dueMs) await startAgain(unit);
   }
+
+  const setDue = (unit: HeldUnit): void => put({ ...unit, dueMs: clock.monoMs() + backOffMs(unit.level) });
 
   async function startAgain(unit: HeldUnit): Promise<void> {
     const id = `restart/${unit.unit}`;

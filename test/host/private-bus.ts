@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Message, type MessageBus, MessageType, sessionBus } from 'dbus-next';
@@ -34,7 +35,8 @@ ${limits}</busconfig>`,
   const start = async (): Promise<void> => {
     rmSync(socket, { force: true });
     daemon = spawn('dbus-daemon', ['--config-file', config, '--nofork', '--nopidfile'], { stdio: 'ignore' });
-    while (!existsSync(socket)) await sleep(clock, 5);
+    // The file is there before anybody listens.
+    while (!(await answers(socket))) await sleep(clock, 5);
   };
   const kill = async (): Promise<void> => {
     const running = daemon;
@@ -61,6 +63,17 @@ ${limits}</busconfig>`,
 }
 
 export type Answer = { readonly signature: string; readonly body: unknown[] } | { readonly error: string } | 'silence';
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.on('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', () => resolve(false));
+  });
+}
+
 type Signal = {
   readonly path: string;
   readonly iface: string;

@@ -1,0 +1,120 @@
+import { Variant } from 'dbus-next';
+import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createSystemd, type Systemd, unitPath } from '../../src/host/systemd.ts';
+import { type Answer, openPrivateBus, openService, type PrivateBus, type Service, until } from './private-bus.ts';
+
+export type FakeUnit = {
+  activeState: string;
+  invocation: number;
+  controlGroup: string;
+  loadState: string;
+  since?: number;
+};
+export type FakeSystemd = {
+  readonly systemd: Systemd;
+  readonly bus: SystemBus;
+  readonly daemon: PrivateBus;
+  readonly units: Map<string, FakeUnit>;
+  /** `StopUnit web.service` and the like, in order. */
+  readonly asked: () => readonly string[];
+  /** As if a person, a socket or a timer did it: with a job that is not ours. */
+  readonly byOthers: (what: 'start' | 'stop', unit: string) => void;
+  readonly remove: () => Promise<void>;
+};
+
+const NAME = 'org.freedesktop.systemd1';
+const MANAGER = '/org/freedesktop/systemd1';
+
+/** org.freedesktop.systemd1 on a private bus, as far as this program asks it; shows what systemd does on demand. */
+export async function openFakeSystemd(
+  react: (member: string, unit: string) => Answer | null = () => null,
+): Promise<FakeSystemd> {
+  const daemon = await openPrivateBus();
+  const units = new Map<string, FakeUnit>();
+  let jobs = 0;
+  let isClosed = false;
+  const done = (unit: string): string => {
+    jobs += 1;
+    const job = `${MANAGER}/job/${jobs}`;
+    const body = [jobs, job, unit, 'done'];
+    const removed = { path: MANAGER, iface: `${NAME}.Manager`, member: 'JobRemoved', signature: 'uoss', body };
+    setTimeout(() => isClosed || service.signal(removed), 20);
+    return job;
+  };
+  const change = (what: 'start' | 'stop', name: string): string => {
+    const unit = units.get(name);
+    if (unit !== undefined && what === 'start' && unit.activeState !== 'active') unit.invocation += 1;
+    if (unit !== undefined) unit.activeState = what === 'start' ? 'active' : 'inactive';
+    return done(name);
+  };
+  const service: Service = await openService(daemon.address, NAME, (member, path, body): Answer => {
+    const [first = ''] = body.map(String);
+    const own = react(member, first);
+    if (own !== null) return own;
+    switch (member) {
+      case 'LoadUnit':
+        return { signature: 'o', body: [unitPath(first)] };
+      case 'StopUnit':
+        return { signature: 'o', body: [change('stop', first)] };
+      case 'StartUnit':
+        return { signature: 'o', body: [change('start', first)] };
+      case 'Get':
+        return property(unitAt(units, path), String(body[1]));
+      case 'StartTransientUnit':
+        return { signature: 'o', body: [done(first)] };
+      default:
+        return { signature: '', body: [] };
+    }
+  });
+  const bus = openSystemBus(createClock(), daemon.env);
+  await until(() => bus.state() === 'up');
+  return {
+    systemd: createSystemd(bus),
+    bus,
+    daemon,
+    units,
+    asked: () =>
+      service.calls
+        .filter(({ member }) => /^(Stop|Start)/.test(member))
+        .map(({ member, body }) => `${member} ${String(body[0])}`),
+    byOthers: change,
+    remove: async () => {
+      isClosed = true;
+      bus.close();
+      service.close();
+      await daemon.remove();
+    },
+  };
+}
+
+function unitAt(units: ReadonlyMap<string, FakeUnit>, path: string): FakeUnit | undefined {
+  return [...units].find(([name]) => unitPath(name) === path)?.[1];
+}
+
+function property(unit: FakeUnit | undefined, name: string): Answer {
+  const given = (signature: string, value: unknown): Answer => ({
+    signature: 'v',
+    body: [new Variant(signature, value)],
+  });
+  switch (name) {
+    case 'LoadState':
+      return given('s', unit?.loadState ?? 'not-found');
+    case 'ActiveState':
+      return given('s', unit?.activeState ?? 'inactive');
+    case 'SubState':
+      return given('s', 'dead');
+    case 'ActiveEnterTimestamp':
+      return given('t', unit?.since ?? 0);
+    case 'InvocationID':
+      return given('ay', Buffer.from(unit === undefined ? [] : [unit.invocation]));
+    case 'ControlGroup':
+      return given('s', unit?.activeState === 'active' ? unit.controlGroup : '');
+    case 'Result':
+      return given('s', 'exit-code');
+    case 'ExecMainStatus':
+      return given('i', 3);
+    default:
+      return { error: 'org.freedesktop.DBus.Error.UnknownProperty' };
+  }
+}

@@ -1,0 +1,171 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import { parseManifest } from '../../src/standalone/manifest.ts';
+import { createRestart, heldUnits, type Restart, releaseHeld } from '../../src/standalone/restart.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon, until } from '../host/private-bus.ts';
+import { heardParts, hurried } from './needs.ts';
+
+const UNIT = 'web.service';
+const bootId = 'this-boot';
+const clock = createClock();
+
+function manifest(more = '', limits = '{ requests: { memory: 1Mi } }') {
+  const text = `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n    nodewarden.dev/systemd-unit: ${UNIT}\n${more}spec:\n  containers: [{ name: a, resources: ${limits} }]\n`;
+  const [pod] = parseManifest(text, 'web.yaml').pods;
+  if (pod === undefined) throw new Error('no pod');
+  return pod;
+}
+
+describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-daemon]', () => {
+  let fake: FakeSystemd;
+  let directory: string;
+  let heard: ReturnType<typeof heardParts>;
+  let restart: Restart;
+  // 10 s of back-off are 100 ms here.
+  const fast = hurried(clock, 100);
+  const open = (): void => {
+    restart = createRestart({ ...heard, clock: fast, systemd: fake.systemd, runtimeDirectory: directory, bootId });
+  };
+  beforeEach(async () => {
+    fake = await openFakeSystemd();
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-held-'));
+    heard = heardParts();
+    fake.units.set(UNIT, { activeState: 'active', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
+    open();
+  });
+  afterEach(async () => {
+    restart.close();
+    await fake.remove();
+    rmSync(directory, { recursive: true });
+  });
+  const evict = async (pod = manifest()): Promise<void> => {
+    const facts = await fake.systemd.unit(UNIT);
+    restart.hold(pod, UNIT, facts.known ? facts.value : null);
+    await fake.systemd.stop(UNIT);
+  };
+  const held = () => heldUnits(directory, bootId, fast);
+
+  it('stays down while the condition lasts, and comes back after it, with the back-off', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await sleep(clock, 400);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`]);
+    const clearedMs = fast.monoMs();
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.notes.length > 0);
+    expect(fast.monoMs() - clearedMs).toBeGreaterThanOrEqual(10_000);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StartUnit ${UNIT}`]);
+    expect(heard.notes).toMatchObject([{ kind: 'restarted', pod: 'default/web', unit: UNIT }]);
+    expect(heard.lines).toEqual(['restarted: web.service is started again']);
+    expect(held()).toEqual([]);
+  });
+
+  it('waits twice as long after each eviction that follows soon', async () => {
+    const waits: number[] = [];
+    for (let round = 1; round <= 3; round++) {
+      await evict();
+      const startMs = fast.monoMs();
+      await until(() => heard.notes.length === round);
+      waits.push(fast.monoMs() - startMs);
+    }
+    expect(waits[0]).toBeGreaterThanOrEqual(10_000);
+    expect(waits[1]).toBeGreaterThanOrEqual(20_000);
+    expect(waits[2]).toBeGreaterThanOrEqual(40_000);
+  });
+
+  it('is not admitted under another condition that forbids it', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    restart.setCondition('DiskPressure', true);
+    restart.setCondition('MemoryPressure', false);
+    await sleep(clock, 400);
+    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
+    restart.setCondition('DiskPressure', false);
+    await until(() => heard.notes.length > 0);
+  });
+
+  it('comes back under another agent too, after this one was killed', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    restart.close();
+    expect(held()).toMatchObject([{ unit: UNIT, pod: 'default/web', conditions: ['MemoryPressure'] }]);
+    open();
+    await sleep(clock, 300);
+    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.notes.length > 0);
+  });
+
+  it('is left alone where it was not running, or was being stopped, when it was evicted', async () => {
+    fake.units.set(UNIT, { activeState: 'deactivating', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
+    await evict();
+    restart.hold(manifest(), 'other.service', null);
+    expect(held()).toEqual([]);
+  });
+
+  it('stays stopped where its annotation says so', async () => {
+    await evict(manifest('    nodewarden.dev/after-eviction: stay\n'));
+    await until(() => held().length === 0);
+    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
+  });
+
+  it('is let go when somebody stopped it, or started and stopped it, meanwhile', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await sleep(clock, 100);
+    fake.byOthers('stop', UNIT);
+    await until(() => held().length === 0);
+    restart.setCondition('MemoryPressure', false);
+    await sleep(clock, 300);
+    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
+    expect(heard.lines).toEqual(['restarted: web.service is let go: somebody else started or stopped it since']);
+  });
+
+  it('is stopped again three times when something starts it, then it is a finding', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    for (let time = 1; time <= 3; time++) {
+      fake.byOthers('start', UNIT);
+      await until(() => heard.notes.length === time);
+    }
+    expect(heard.notes.map(({ kind }) => kind)).toEqual(['stopped-again', 'stopped-again', 'stopped-again']);
+    fake.byOthers('start', UNIT);
+    await until(() => heard.present.has(`kept-starting/${UNIT}`));
+    await sleep(clock, 100);
+    expect(held()).toEqual([]);
+    expect(fake.units.get(UNIT)?.activeState).toBe('active');
+    expect(fake.asked().filter((call) => call.startsWith('Stop'))).toHaveLength(4);
+  });
+
+  it('is started by an uninstall whatever the conditions are', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    restart.close();
+    const needs = { clock, systemd: fake.systemd, runtimeDirectory: directory, bootId };
+    expect(await releaseHeld(needs)).toEqual([`started ${UNIT}`]);
+    expect(await releaseHeld(needs)).toEqual([]);
+    expect(fake.units.get(UNIT)?.activeState).toBe('active');
+  });
+
+  it('is forgotten after a boot, and a file that makes no sense is kept aside', async () => {
+    await evict();
+    restart.close();
+    expect(heldUnits(directory, 'another-boot', clock)).toEqual([]);
+    for (const text of [
+      '{',
+      '{"schema":1}',
+      readFileSync(join(directory, 'held.json'), 'utf8').replace('"web.service"', '7'),
+    ]) {
+      writeFileSync(join(directory, 'held.json'), text);
+      heard.present.clear();
+      open();
+      restart.close();
+      expect(heard.present.get('held-corrupt')).toContain('kept as');
+    }
+    expect(readdirSync(directory).filter((name) => name.includes('.corrupt-'))).not.toEqual([]);
+  });
+});
