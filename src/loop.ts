@@ -50,8 +50,11 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
     const observation = parts.observer.look(next, parts.inbox.drain());
     const verdict = decide(state, observation, parts.config());
     state = verdict.state;
-    if (verdict.decisions.length > 0) await parts.recorder.intent({ observation, verdict }, verdict.intentWaitMs);
-    else parts.recorder.keep(state);
+    if (verdict.decisions.length > 0) {
+      const recorded = parts.recorder.intent({ observation, verdict }, verdict.intentWaitMs);
+      // A condition alone sends no signal, and the look that chooses the victim must not wait for it.
+      if (verdict.decisions.some(({ kind }) => kind !== 'set-condition')) await recorded;
+    } else parts.recorder.keep(state);
     for (const decision of verdict.decisions) parts.begin(decision);
     parts.publish(observation, verdict);
     next = verdict.next;

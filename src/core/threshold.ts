@@ -114,7 +114,8 @@ export function withContainerfs(
       // With several of a kind (a soft one with grace 0 is hard) the kubelet keeps the last.
       const source = ofKind(from).at(-1);
       const own = ofKind(to);
-      for (const entry of own) {
+      const entry = own.at(-1);
+      if (entry !== undefined) {
         replaced.set(entry, source === undefined ? null : { ...source, id: entry.id, signal: to });
       }
       if (source !== undefined && own.length === 0) {
