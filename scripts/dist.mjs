@@ -19,7 +19,11 @@ const EXECUTABLE = ['dist/nodewarden.js', 'install.sh'];
 
 function lastCommitSeconds() {
   try {
-    return execFileSync('git', ['log', '-1', '--format=%ct'], { cwd: root, encoding: 'utf8' }).trim();
+    return execFileSync('git', ['log', '-1', '--format=%ct'], {
+      cwd: root,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
   } catch {
     return '0'; // not a checkout
   }
