@@ -91,7 +91,8 @@ function propertiesOf({ argv, timeoutMs, stdin }: Command): readonly UnitPropert
   const isAbsolute = program.startsWith('/');
   // systemd wants an absolute path; env(1) looks a bare name up without a shell.
   const path = isAbsolute ? program : '/usr/bin/env';
-  const args = isAbsolute ? argv : [path, ...argv];
+  // systemd puts variables of the environment where an argument says $NAME.
+  const args = (isAbsolute ? argv : [path, ...argv]).map((arg) => arg.replaceAll('$', '$$$$'));
   const of = (name: string, signature: string, value: UnitProperty['value']['value']): UnitProperty => ({
     name,
     value: { signature, value },

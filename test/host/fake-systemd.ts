@@ -28,7 +28,7 @@ const MANAGER = '/org/freedesktop/systemd1';
 
 /** org.freedesktop.systemd1 on a private bus, as far as this program asks it; shows what systemd does on demand. */
 export async function openFakeSystemd(
-  react: (member: string, unit: string) => Answer | null = () => null,
+  react: (member: string, unit: string, body: readonly unknown[]) => Answer | null = () => null,
 ): Promise<FakeSystemd> {
   const daemon = await openPrivateBus();
   const units = new Map<string, FakeUnit>();
@@ -50,7 +50,7 @@ export async function openFakeSystemd(
   };
   const service: Service = await openService(daemon.address, NAME, (member, path, body): Answer => {
     const [first = ''] = body.map(String);
-    const own = react(member, first);
+    const own = react(member, first, body);
     if (own !== null) return own;
     switch (member) {
       case 'LoadUnit':

@@ -1,0 +1,128 @@
+import fc from 'fast-check';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openSystemBus } from '../../src/host/bus.ts';
+import { encodeBody, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { unitNameMistake, unitPath } from '../../src/host/systemd.ts';
+import { createCommandRunner } from '../../src/host/transient.ts';
+import { type FakeSystemd, openFakeSystemd } from './fake-systemd.ts';
+import { hasDbusDaemon } from './private-bus.ts';
+
+const clock = createClock();
+
+describe("a unit's name", () => {
+  it('becomes the object path that systemd gives it', () => {
+    const root = '/org/freedesktop/systemd1/unit';
+    expect(unitPath('web.service')).toBe(`${root}/web_2eservice`);
+    expect(unitPath('1-a@b:c.service')).toBe(`${root}/_31_2da_40b_3ac_2eservice`);
+    expect(unitPath('')).toBe(`${root}/_`);
+  });
+
+  it('always becomes a valid object path, and another name another path', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (a, b) => {
+        expect(isObjectPath(unitPath(a))).toBe(true);
+        const isSame = Buffer.from(a).equals(Buffer.from(b)) || (a === '' && b === '');
+        // An underscore alone is what systemd gives the empty name; a real one is escaped.
+        expect(unitPath(a) === unitPath(b)).toBe(isSame);
+      }),
+    );
+  });
+
+  it('is one of a unit that has processes', () => {
+    expect(['web.service', 'a-b.slice', 'libpod-0f.scope', 'x@1.service'].map(unitNameMistake)).toEqual([
+      null,
+      null,
+      null,
+      null,
+    ]);
+    for (const name of ['web', 'a.timer', 'a b.service', 'a/b.service', 'x@.service', `${'x'.repeat(255)}.service`]) {
+      expect(unitNameMistake(name), name).not.toBeNull();
+    }
+  });
+});
+
+describe('a message body', () => {
+  it('is encoded or refused, whatever is in it, and never throws', () => {
+    const value = fc.letrec((tie) => ({
+      any: fc.oneof(
+        { maxDepth: 4 },
+        fc.string({ unit: 'binary' }),
+        fc.double(),
+        fc.boolean(),
+        fc.array(tie('any'), { maxLength: 4 }),
+        fc.dictionary(fc.string(), tie('any'), { maxKeys: 3 }),
+      ),
+    })).any;
+    const signature = fc.string({ unit: fc.constantFrom(...'ybnqiuxtdsogva(){}'), maxLength: 8 });
+    fc.assert(
+      fc.property(signature, fc.array(value, { maxLength: 4 }), (types, body) => {
+        const encoded = encodeBody(types, body as Parameters<typeof encodeBody>[1]);
+        if (encoded.ok) expect(splitSignature(types)).toHaveLength(body.length);
+      }),
+    );
+  });
+});
+
+describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () => {
+  let fake: FakeSystemd;
+  afterEach(() => fake.remove());
+
+  it('runs as a transient service with its arguments as they are, and gives the exit status', async () => {
+    const properties: string[] = [];
+    fake = await openFakeSystemd((member, _, body) => {
+      if (member === 'StartTransientUnit')
+        properties.push(JSON.stringify(body, (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
+      return null;
+    });
+    const run = createCommandRunner({ bus: fake.bus, clock });
+    const argv = ['/bin/echo', '$HOME; "x"', '%n'];
+    expect(await run({ argv, timeoutMs: 1_500, stdin: 'in' })).toEqual({
+      kind: 'exited',
+      code: 3,
+      stdout: '',
+      stderr: '',
+    });
+    expect(fake.asked()).toEqual([expect.stringMatching(/^StartTransientUnit nodewarden-command-\d+-\d+-1\.service$/)]);
+    const [sent = ''] = properties;
+    // Doubled, or systemd would put the variable's value there.
+    expect(sent).toContain(JSON.stringify([['/bin/echo', ['/bin/echo', '$$HOME; "x"', '%n'], false]]));
+    for (const name of ['TimeoutStartUSec', 'CollectMode', 'AddRef', 'StandardInputData']) expect(sent).toContain(name);
+  });
+
+  it('is a child where there is no systemd on the bus', async () => {
+    fake = await openFakeSystemd((member) =>
+      member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.ServiceUnknown' } : null,
+    );
+    const run = createCommandRunner({ bus: fake.bus, clock });
+    expect(await run({ argv: ['cat'], timeoutMs: 5_000, stdin: 'in' })).toMatchObject({
+      kind: 'exited',
+      code: 0,
+      stdout: 'in',
+    });
+    const none = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nowhere' });
+    const alone = createCommandRunner({ bus: none, clock });
+    expect(await alone({ argv: ['false'], timeoutMs: 5_000 })).toMatchObject({ kind: 'exited', code: 1 });
+    none.close();
+  });
+
+  it('fails with what systemd said when it was refused', async () => {
+    fake = await openFakeSystemd((member) =>
+      member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.AccessDenied' } : null,
+    );
+    const run = createCommandRunner({ bus: fake.bus, clock });
+    expect(await run({ argv: ['true'], timeoutMs: 100 })).toMatchObject({
+      kind: 'failed',
+      detail: expect.stringContaining('AccessDenied'),
+    });
+  });
+
+  it('is given up when systemd never tells its end, and stopped', async () => {
+    fake = await openFakeSystemd((member) =>
+      member === 'StartTransientUnit' ? { signature: 'o', body: ['/org/freedesktop/systemd1/job/9'] } : null,
+    );
+    const run = createCommandRunner({ bus: fake.bus, clock });
+    expect(await run({ argv: ['true'], timeoutMs: 100 })).toEqual({ kind: 'timed-out' });
+    expect(fake.asked()[1]).toMatch(/^StopUnit nodewarden-command-/);
+  });
+});

@@ -1,0 +1,145 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { sayProblem } from '../../src/document/problem.ts';
+import { type Manifest, parseManifest } from '../../src/standalone/manifest.ts';
+
+const problemsOf = (text: string): readonly string[] => parseManifest(text, 'm.yaml').problems.map(sayProblem);
+function only({ pods, problems }: Manifest) {
+  expect(problems.map(sayProblem)).toEqual([]);
+  const [pod] = pods;
+  if (pod === undefined) throw new Error('no pod');
+  return pod;
+}
+const pod = (annotations: string, spec = 'containers: [{ name: a }]', name = 'web'): string =>
+  `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, annotations: ${annotations} }\nspec: { ${spec} }\n`;
+const CGROUP = '{ nodewarden.dev/cgroup: a/b }';
+
+describe('a manifest', () => {
+  it('of few words gets every default of the API', () => {
+    expect(only(parseManifest(pod(CGROUP), 'm.yaml'))).toMatchObject({
+      target: { kind: 'cgroup', path: '/a/b' },
+      disk: [],
+      afterEviction: 'restart',
+      declared: {
+        uid: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        namespace: 'default',
+        name: 'web',
+        qos: 'BestEffort',
+        priority: 0,
+        requests: { memoryBytes: 0, ephemeralStorageBytes: 0 },
+        podLevelMemoryRequest: null,
+        ephemeralStorageLimit: null,
+        containers: [{ name: 'a', kind: 'app' }],
+        tolerations: [],
+        terminationGraceSeconds: 30,
+        isStaticCritical: false,
+        isProtected: false,
+        isTerminating: false,
+        ownerKey: null,
+      },
+    });
+  });
+
+  it('is a List, a PodList and several documents too', () => {
+    const item = (name: string): string =>
+      `{ kind: Pod, metadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${name} } }, spec: { containers: [{ name: a }] } }`;
+    const text = `---\napiVersion: v1\nkind: List\nitems: [${item('one')}, ${item('two')}]\n---\napiVersion: v1\nkind: PodList\nitems: [${item('three').replace('kind: Pod,', '')}]\n---\n${pod(CGROUP)}`;
+    const { pods, problems } = parseManifest(text, 'm.yaml');
+    expect(problems).toEqual([]);
+    expect(pods.map(({ declared }) => declared.name)).toEqual(['one', 'two', 'three', 'web']);
+  });
+
+  it('knows two priority classes, and takes a number for every other', () => {
+    const of = (spec: string) => parseManifest(pod(CGROUP, `containers: [{ name: a }], ${spec}`), 'm.yaml');
+    expect(only(of('priorityClassName: system-node-critical')).declared).toMatchObject({
+      priority: 2_000_001_000,
+      isStaticCritical: true,
+    });
+    expect(only(of('priorityClassName: high, priority: 7')).declared.priority).toBe(7);
+    expect(of('priorityClassName: high').problems).toMatchObject([{ path: 'spec.priorityClassName' }]);
+  });
+
+  it('may hold anything else that a Pod holds', () => {
+    only(parseManifest(pod(CGROUP, 'containers: [{ name: a, image: x, env: [] }], hostNetwork: true'), 'm.yaml'));
+  });
+
+  it('tells all mistakes in one pass, each with its place', () => {
+    const text = `apiVersion: v1
+kind: Pod
+metadata:
+  name: Web_1
+  annotations:
+    nodewarden.dev/systemd-units: web.service
+    nodewarden.dev/cgroup: ../x
+    nodewarden.dev/protect: yes
+spec:
+  priority: 1.5
+  containers:
+  - name: a
+    resources: { requests: { memory: 64Mib } }
+---
+apiVersion: v1
+kind: Deployment
+`;
+    expect(problemsOf(text)).toEqual([
+      'm.yaml:4:9: metadata.name: must be a DNS name: at most 253 of a-z, 0-9, - and .; for example "web"',
+      'm.yaml:6:5: metadata.annotations["nodewarden.dev/systemd-units"]: unknown annotation; did you mean nodewarden.dev/systemd-unit?',
+      'm.yaml:7:28: metadata.annotations["nodewarden.dev/cgroup"]: must not contain . or ..: "../x"',
+      'm.yaml:8:29: metadata.annotations["nodewarden.dev/protect"]: expected text, not the boolean true; for example "true"',
+      'm.yaml:10:13: spec.priority: expected a whole number, not the number 1.5; for example 1000',
+      expect.stringMatching(
+        /^m\.yaml:13:38: spec\.containers\[0\]\.resources\.requests\.memory: quantities must match/,
+      ),
+      'm.yaml:16:7: kind: must be Pod, or List with items',
+    ]);
+  });
+
+  it.each([
+    ['names nothing real', '{}'],
+    ['exactly one binding is allowed', '{ nodewarden.dev/cgroup: a, nodewarden.dev/podman: b }'],
+    ['not the full name of a systemd unit', '{ nodewarden.dev/systemd-unit: web }'],
+    ['only services, slices and scopes', '{ nodewarden.dev/systemd-unit: web.socket }'],
+    ['a template', '{ nodewarden.dev/systemd-unit: web@.service }'],
+    ['not the full name of a systemd unit', '{ nodewarden.dev/systemd-unit: "../x.service" }'],
+    ['the node itself cannot be a pod', '{ nodewarden.dev/cgroup: / }'],
+    ['not the name or id of a Podman', '{ nodewarden.dev/podman: --all }'],
+    ['must be absolute paths', '{ nodewarden.dev/cgroup: a, nodewarden.dev/disk: "/srv,var/log" }'],
+    ['must not contain ..', '{ nodewarden.dev/cgroup: a, nodewarden.dev/disk: /srv/../etc }'],
+    ['must be "true" or "false"', '{ nodewarden.dev/cgroup: a, nodewarden.dev/protect: "1" }'],
+    ['is started again', '{ nodewarden.dev/cgroup: a, nodewarden.dev/after-eviction: stay }'],
+    ['must be restart or stay', '{ nodewarden.dev/systemd-unit: a.service, nodewarden.dev/after-eviction: no-more }'],
+  ])('is refused, for it %s', (expected, annotations) => {
+    expect(problemsOf(pod(annotations))).toEqual([expect.stringContaining(expected)]);
+  });
+
+  it.each([
+    [
+      'must not be more than the limit',
+      'containers: [{ name: a, resources: { requests: { memory: 2 }, limits: { memory: 1 } } }]',
+    ],
+    ['must not be negative', 'containers: [{ name: a, resources: { requests: { memory: -1 } } }]'],
+    ['another container is called a too', 'containers: [{ name: a }, { name: a }]'],
+    ['number of entries of at least 1', 'containers: []'],
+    ['must be at least 0', 'containers: [{ name: a }], terminationGracePeriodSeconds: -1'],
+  ])('is refused where the API server would refuse it: %s', (expected, spec) => {
+    expect(problemsOf(pod(CGROUP, spec))).toEqual([expect.stringContaining(expected)]);
+  });
+
+  it('has each name once', () => {
+    expect(problemsOf(`${pod(CGROUP)}---\n${pod('{ nodewarden.dev/cgroup: c }')}`)).toEqual([
+      expect.stringMatching(/^m\.yaml:8:62: .*another pod of this file has the name default\/web too$/),
+    ]);
+  });
+
+  it('of the examples passes', () => {
+    const names = readdirSync('config/pods.d');
+    const found = names.map((name) => parseManifest(readFileSync(`config/pods.d/${name}`, 'utf8'), name));
+    expect(found.flatMap(({ problems }) => problems.map(sayProblem))).toEqual([]);
+    expect(found.flatMap(({ pods }) => pods.map(({ target }) => target.kind)).sort()).toEqual([
+      'cgroup',
+      'cgroup',
+      'podman',
+      'unit',
+    ]);
+  });
+});

@@ -1,0 +1,223 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import type { BoundPod, StopOrder } from '../../src/ports.ts';
+import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon, until } from '../host/private-bus.ts';
+import { heardParts } from './needs.ts';
+
+const clock = createClock();
+const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+
+describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
+  let directory: string;
+  let heard: ReturnType<typeof heardParts>;
+  let cgroups: TestCgroup[];
+  let standalone: Standalone;
+  let bus: SystemBus;
+  let fake: FakeSystemd | null;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-pods-'));
+    mkdirSync(join(directory, 'pods.d'));
+    heard = heardParts();
+    cgroups = [makeCgroup(), makeCgroup()];
+    fake = null;
+    bus = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${directory}/no-bus` });
+  });
+  afterEach(async () => {
+    await standalone.close();
+    bus.close();
+    await fake?.remove();
+    for (const cgroup of cgroups) await cgroup.remove();
+    rmSync(directory, { recursive: true });
+  });
+  const cgroup = (i: number): TestCgroup => {
+    const found = cgroups[i];
+    if (found === undefined) throw new Error('no such cgroup');
+    return found;
+  };
+  const write = (name: string, annotation: string, more = ''): void =>
+    writeFileSync(
+      join(directory, 'pods.d', `${name}.yaml`),
+      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\n${more}spec: { containers: [{ name: a }] }\n`,
+    );
+  const open = (): void => {
+    if (mounts === null) return;
+    const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
+    standalone = openStandalone({ ...heard, ...at, clock, mounts, bus, wake: () => undefined, dry: false });
+  };
+  const pods = (): readonly BoundPod[] => {
+    const reading = standalone.pods.pods();
+    return reading.known ? reading.value : [];
+  };
+  const podOf = (name: string): BoundPod => {
+    const found = pods().find(({ declared }) => declared.name === name);
+    if (found === undefined) throw new Error(`no pod ${name}`);
+    return found;
+  };
+  const order = (name: string, more: Partial<StopOrder> = {}): StopOrder => {
+    const { uid, namespace, qos, priority } = podOf(name).declared;
+    const victim = { uid, namespace, name, qos, priority };
+    return { decision: 'd1', victim, graceMs: 200, why: 'eviction', resumedFromMs: null, first: 'sigterm', ...more };
+  };
+  const stop = (name: string, more: Partial<StopOrder> = {}) =>
+    standalone.killer.stop(order(name, more), new AbortController().signal);
+
+  it('are there at once when they are cgroups, with the age of their oldest process', async () => {
+    await cgroup(0).run(IGNORES);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    open();
+    expect(podOf('one').cgroup).toEqual({ known: true, value: cgroup(0).ref });
+    expect(Math.abs((podOf('one').declared.startedAtWallMs ?? 0) - clock.wallMs())).toBeLessThan(60_000);
+  });
+
+  it('are stopped, and are terminating meanwhile', async () => {
+    await cgroup(0).run(IGNORES);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    open();
+    const stopping = stop('one');
+    expect(podOf('one').declared.isTerminating).toBe(true);
+    expect(await stopping).toMatchObject({ of: 'd1', kind: 'ended', releasedBytes: { known: true } });
+    expect(podOf('one').declared.isTerminating).toBe(false);
+    expect(await stop('one')).toMatchObject({ kind: 'dropped', because: 'gone' });
+  });
+
+  it('that started after a decision are not its victims when it is resumed', async () => {
+    const decidedMs = clock.monoMs() - 5_000;
+    await cgroup(0).run(IGNORES);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    open();
+    expect(await stop('one', { resumedFromMs: decidedMs })).toMatchObject({ kind: 'dropped', because: 'gone' });
+    expect(cgroup(0).pids()).not.toEqual([]);
+    expect(await stop('one', { resumedFromMs: clock.monoMs() + 1_000 })).toMatchObject({ kind: 'ended' });
+  });
+
+  it('keep their last good version when their manifest turns bad, and the others go on', async () => {
+    write('one', `cgroup: ${cgroup(0).path}`);
+    open();
+    write('one', 'cgroup: ../x');
+    write('two', `cgroup: ${cgroup(1).path}`);
+    await until(() => pods().length === 2);
+    expect(podOf('one').cgroup).toMatchObject({ known: true });
+    expect(heard.present.get('manifest/one.yaml')).toContain('one.yaml:6:28');
+    expect(heard.present.get('manifest/one.yaml')).toContain('last good version stays in force');
+    write('one', `cgroup: ${cgroup(0).path}`);
+    await until(() => !heard.present.has('manifest/one.yaml'));
+    rmSync(join(directory, 'pods.d', 'two.yaml'));
+    await until(() => pods().length === 1);
+  });
+
+  it('whose manifest others may write are refused', () => {
+    write('one', `cgroup: ${cgroup(0).path}`);
+    chmodSync(join(directory, 'pods.d', 'one.yaml'), 0o666);
+    open();
+    expect(pods()).toEqual([]);
+    expect(heard.present.get('manifest/one.yaml')).toContain('can be written by its group or by others');
+  });
+
+  it('are refused where their cgroups are equal or nested, the first one stays', () => {
+    mkdirSync(`${mounts?.memory}${cgroup(0).path}/inner`);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    write('two', `cgroup: ${cgroup(0).path}/inner`);
+    write('zero', `cgroup: ${cgroup(0).path}`);
+    open();
+    expect(pods().map(({ cgroup: { known } }) => known)).toEqual([true, false, false]);
+    expect(heard.present.get('binding/default/two')).toMatch(/two\.yaml:6:28: .*is bound at .*one\.yaml:6:28/);
+  });
+
+  it('never hold this program', () => {
+    const own = `${mounts?.memory}${cgroup(0).path}/cgroup.procs`;
+    try {
+      writeFileSync(own, String(process.pid));
+      write('one', `cgroup: ${cgroup(0).path}`);
+      open();
+      expect(podOf('one').cgroup).toMatchObject({ known: false });
+      expect(heard.present.get('binding/default/one')).toContain('contains nodewarden itself');
+    } finally {
+      writeFileSync(`${mounts?.memory}/cgroup.procs`, String(process.pid));
+    }
+  });
+
+  it('count the directories that they name as their volumes', async () => {
+    writeFileSync(join(directory, 'big'), 'x'.repeat(100_000));
+    write('one', `cgroup: ${cgroup(0).path}`, `    nodewarden.dev/disk: ${directory}\n`);
+    open();
+    const walk = await podOf('one').disk();
+    expect(walk).toMatchObject({ known: true, value: { volumes: [], containers: [{ name: 'a' }] } });
+    if (walk.known) expect(walk.value.pod.volumesBytes).toBeGreaterThanOrEqual(100_000);
+  });
+
+  it('of podman without podman are a finding', async () => {
+    write('one', 'podman: web');
+    open();
+    await until(() => heard.present.has('binding/default/one'));
+    expect(heard.present.get('binding/default/one')).toContain('podman is not installed here');
+  });
+
+  describe.skipIf(!hasDbusDaemon)('that are units [needs dbus-daemon]', () => {
+    const UNIT = 'web.service';
+    const openUnit = async (): Promise<FakeSystemd> => {
+      bus.close();
+      const made = await openFakeSystemd();
+      fake = made;
+      bus = made.bus;
+      const since = Math.floor((clock.wallMs() - 60_000) * 1_000);
+      made.units.set(UNIT, {
+        activeState: 'active',
+        invocation: 1,
+        controlGroup: cgroup(0).path,
+        loadState: 'loaded',
+        since,
+      });
+      write('web', `systemd-unit: ${UNIT}`);
+      open();
+      return made;
+    };
+
+    it('are found by systemd, stopped through it, and held down', async () => {
+      await cgroup(0).run(IGNORES);
+      const { asked } = await openUnit();
+      await until(() => podOf('web').cgroup.known);
+      expect(clock.wallMs() - (podOf('web').declared.startedAtWallMs ?? 0)).toBeGreaterThan(59_000);
+      standalone.marks.setCondition('MemoryPressure', true, '');
+      const { first, ...rest } = { first: 'sigkill' as const, graceMs: 60_000 };
+      expect(await stop('web', { first, ...rest })).toMatchObject({ kind: 'ended' });
+      await sleep(clock, 50);
+      expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+    });
+
+    it('get StopUnit in place of SIGTERM, and SIGKILL after the grace', async () => {
+      await cgroup(0).run("trap 'echo term > /dev/null; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+      const { asked } = await openUnit();
+      await until(() => podOf('web').cgroup.known);
+      const startMs = clock.monoMs();
+      // This systemd does nothing but say so: the trap shows that nobody sent SIGTERM.
+      expect(await stop('web', { graceMs: 400 })).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+      expect(clock.monoMs() - startMs).toBeGreaterThanOrEqual(399);
+      expect(asked()).toEqual([`StopUnit ${UNIT}`]);
+    });
+
+    it('are ended by signals where the bus is gone, with a finding', async () => {
+      await cgroup(0).run(IGNORES);
+      const { daemon } = await openUnit();
+      await until(() => podOf('web').cgroup.known);
+      await daemon.kill();
+      expect(await stop('web')).toMatchObject({ kind: 'ended' });
+      expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('Restart= may bring it back');
+    });
+
+    it('are unknown without a finding while they do not run, and there when they start', async () => {
+      const made = await openUnit();
+      made.byOthers('stop', UNIT);
+      await until(() => !podOf('web').cgroup.known);
+      expect([...heard.present.keys()]).toEqual([]);
+      made.byOthers('start', UNIT);
+      await until(() => podOf('web').cgroup.known);
+    });
+  });
+});
