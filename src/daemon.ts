@@ -1,6 +1,7 @@
 import pkg from '../package.json' with { type: 'json' };
 import type { Actor } from './act/begin.ts';
 import { createTeller } from './act/tell.ts';
+import type { Effective } from './config/effective.ts';
 import { loadConfig } from './config/load.ts';
 import { evictionsOf } from './core/evict.ts';
 import type { Observation } from './core/observation.ts';
@@ -109,8 +110,10 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   if (!socket.known)
     findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
   const tell = createTeller({ log, findings });
+  for (const warning of now.warnings) log.warn({ event: 'config' }, warning);
   const pulse = createPulse(clock, notify, () => {
     options.onReady?.();
+    log.info({ event: 'config', ...startFacts(host, now.effective) }, startSentence(now.effective));
     // Once, now that there is time: the first ranking of a process takes ten times as long as every later one.
     reportOf.now();
   });
@@ -215,4 +218,15 @@ function createReporter(
     // A reader needs the pods although no decision does.
     now: () => (last === null ? null : report({ ...last.observation, pods: observer.podsNow() }, last.verdict)),
   };
+}
+
+function startFacts(host: Host, effective: Effective) {
+  const { mode, dryRun, cgroupRoot, file } = effective;
+  return { version: pkg.version, mode, dryRun, cgroupRoot, cgroupLayout: host.mounts.layout, file };
+}
+
+function startSentence({ file, cgroupRoot, dryRun, thresholds }: Effective): string {
+  const from = file ?? 'all defaults, since there is no configuration file';
+  const how = dryRun ? 'in dry run, so that nothing is stopped' : 'and evicts';
+  return `nodewarden observes the cgroup ${cgroupRoot} against ${thresholds.length} thresholds ${how} (${from})`;
 }
