@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { type ActorNeeds, createActor } from '../../src/act/begin.ts';
+import { dryParts } from '../../src/act/dry.ts';
+import type { Decision } from '../../src/core/decision.ts';
+import type { Outcome } from '../../src/core/outcome.ts';
+import { quantityOfBytes } from '../../src/core/quantity.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import type { SignalSample } from '../../src/core/signal.ts';
+import type { MetThreshold } from '../../src/core/threshold.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createInbox } from '../../src/loop.ts';
+import type { RecordNote, StopOrder } from '../../src/ports.ts';
+import { MI } from '../a.ts';
+
+const clock = createClock();
+const limit = quantityOfBytes(100 * MI, 'binary');
+const hard: MetThreshold = {
+  id: 'memory.available/evictionHard',
+  signal: 'memory.available',
+  isHard: true,
+  limit,
+  target: quantityOfBytes(150 * MI, 'binary'),
+  available: 90 * MI,
+  sinceMs: 0,
+};
+const soft: MetThreshold = { ...hard, id: 'memory.available/evictionSoft', isHard: false };
+const victim = { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 } as const;
+
+function evict(threshold: MetThreshold, graceSeconds: number): Decision {
+  const rest = { ranking: [], message: 'The node was low on resource: memory. ', annotations: {}, differences: [] };
+  return { id: 'boot-1', atMs: 0, kind: 'evict', threshold, victim, graceSeconds, ...rest };
+}
+const sampleOf = (available: number): Reading<SignalSample> =>
+  known({ available, capacity: 1_000 * MI, sampledAtMs: 1 });
+
+/** An actor whose pod ends at once, or as `stop` says; what it did is kept in the order in which it happened. */
+function stage(rest: Partial<ActorNeeds> = {}) {
+  const did: string[] = [];
+  const orders: StopOrder[] = [];
+  const notes: RecordNote[] = [];
+  const recorded: Outcome[] = [];
+  const inbox = createInbox(clock);
+  const log = (_: unknown, msg: string) => void did.push(`log: ${msg}`);
+  const actor = createActor({
+    clock,
+    inbox,
+    observer: { reread: async () => sampleOf(90 * MI) },
+    killer: {
+      stop: async (order) => {
+        did.push('stop');
+        orders.push(order);
+        return { of: order.decision, atMs: clock.monoMs(), kind: 'ended', via: 'sigkill', releasedBytes: known(MI) };
+      },
+      largestProcesses: () => known([]),
+    },
+    reclaim: async ({ id }) => ({ of: id, atMs: 0, kind: 'reclaimed', freed: known(0) }),
+    preKill: async () => void did.push('preKill'),
+    recorder: {
+      intent: async () => 'durable',
+      keep: () => {},
+      outcome: (outcome) => recorded.push(outcome),
+      note: (note) => notes.push(note),
+    },
+    marks: {
+      setCondition: (condition, status) => did.push(`${condition} ${status}`),
+      event: (reason) => did.push(reason),
+    },
+    log: { debug: log, info: log, warn: log, error: log },
+    findings: { raise: ({ text }) => void did.push(`finding: ${text}`), clear: () => {}, all: () => [] },
+    isDry: () => false,
+    ...rest,
+  });
+  const settled = async (): Promise<Outcome> => {
+    await inbox.wait(10_000);
+    const [outcome] = inbox.drain().outcomes;
+    if (outcome === undefined) throw new Error('nothing came back');
+    return outcome;
+  };
+  return { actor, did, orders, notes, recorded, settled };
+}
+
+describe('an eviction', () => {
+  it('is told, then stopped, and its outcome is recorded and comes back', async () => {
+    const { actor, did, orders, notes, recorded, settled } = stage();
+    actor.begin(evict(hard, 1));
+    const outcome = await settled();
+    expect(outcome).toMatchObject({ of: 'boot-1', kind: 'ended' });
+    expect(recorded).toEqual([outcome]);
+    expect(did).toEqual([
+      'Evicted',
+      'log: evicting shop/web: memory.available 90 MiB is below 100 MiB',
+      'stop',
+      'log: shop/web has ended by sigkill and gave back 1 MiB',
+    ]);
+    expect(orders).toMatchObject([{ first: 'sigkill', graceMs: 1_000, resumedFromMs: null }]);
+    expect(notes).toMatchObject([
+      { kind: 'evidence', podStatus: { reason: 'Evicted', conditions: [{ type: 'DisruptionTarget' }] } },
+    ]);
+    expect(actor.underWay()).toBe(0);
+  });
+
+  it('is dropped when the last look finds the threshold with its min reclaim no longer met (D9)', async () => {
+    const { actor, did, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+    expect(did).toEqual(['log: not evicting shop/web: memory.available 150 MiB has recovered to 150 MiB or more']);
+  });
+
+  it.each([
+    ['cannot read the signal', async () => unknown('unreadable', 'memory.stat', 'gone')],
+    ['gets no answer', () => new Promise<Reading<SignalSample>>(() => {})],
+    ['throws', async () => Promise.reject(new Error('no'))],
+  ])('goes on when the last look %s', async (_, reread) => {
+    const { actor, settled } = stage({ observer: { reread } });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'ended' });
+  });
+
+  it('runs preKill before a soft one and never before a hard one', async () => {
+    const gentle = stage();
+    gentle.actor.begin(evict(soft, 30));
+    await gentle.settled();
+    expect(gentle.did[0]).toBe('preKill');
+    expect(gentle.orders).toMatchObject([{ first: 'sigterm', graceMs: 30_000 }]);
+    const burning = stage();
+    burning.actor.begin(evict(hard, 1));
+    await burning.settled();
+    expect(burning.did).not.toContain('preKill');
+  });
+
+  it('gives a soft grace of 0 the 2 s that the runtime would give', async () => {
+    const { actor, orders, settled } = stage();
+    actor.begin(evict(soft, 0));
+    await settled();
+    expect(orders[0]?.graceMs).toBe(2_000);
+  });
+
+  it('that fails by an error of our own comes back as survived, with a finding', async () => {
+    const { actor, settled } = stage({
+      killer: { stop: () => Promise.reject(new Error('broken')), largestProcesses: () => known([]) },
+    });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'survived', detail: 'broken' });
+  });
+
+  it('is hastened by a hard threshold with what that gives (D4, D12)', async () => {
+    let reason: unknown = null;
+    const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
+      new Promise((resolve) => {
+        hasten.addEventListener('abort', () => {
+          reason = hasten.reason;
+          resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(0) });
+        });
+      });
+    const { actor, settled } = stage({ killer: { stop, largestProcesses: () => known([]) } });
+    actor.begin(evict(soft, 30));
+    await new Promise((resolve) => clock.after(20, () => resolve(null)));
+    actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
+    await settled();
+    expect(reason).toEqual({ first: 'sigkill', graceMs: 0 });
+  });
+});
+
+describe('dry run', () => {
+  it('says what it would do, and stops nobody', async () => {
+    const live = { stop: () => Promise.reject(new Error('a kill in dry run')), largestProcesses: () => known([]) };
+    const { actor, did, settled } = stage({ ...dryParts(clock, live), isDry: () => true });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'dry-run' });
+    expect(did[0]).toBe('log: would evict shop/web: memory.available 90 MiB is below 100 MiB');
+  });
+});
