@@ -22,9 +22,7 @@ async function run(name: string, check: () => Promise<string>): Promise<void> {
     console.log(`ok      ${name} (${seconds()})\n        ${figures}`);
   } catch (error) {
     count.failed += 1;
-    console.log(
-      `FAILED  ${name} (${seconds()})\n        ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
-    );
+    console.log(`FAILED  ${name} (${seconds()})\n        ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

@@ -55,9 +55,9 @@ const PRESSURES: readonly Pressure[] = [
   },
   {
     signal: 'nodefs.inodesFree',
-    limits: { soft: '2000', hard: '800' },
-    nodefs: { sizeMiB: 64, inodes: 4096 },
-    crossing: (kind, scene) => [`files ${scene.directory('hog')} ${kind === 'soft' ? 2600 : 3600}`],
+    limits: { soft: '500', hard: '200' },
+    nodefs: { sizeMiB: 64, inodes: 1024 },
+    crossing: (kind, scene) => [`files ${scene.directory('hog')} ${kind === 'soft' ? 650 : 900}`],
   },
 ];
 
@@ -72,8 +72,13 @@ function thresholds(signal: Signal, limits: Pressure['limits'], softGraceMs: num
 
 const podOf = ({ decision }: DecisionRecord): string | null =>
   'victim' in decision ? `${decision.victim.namespace}/${decision.victim.name}` : null;
+/** What the last look dropped (D9) has touched nobody. */
+const isDropped = ({ outcomes }: DecisionRecord): boolean => outcomes.some(({ kind }) => kind === 'dropped');
 const evictions = (scene: Scene): readonly DecisionRecord[] =>
-  scene.history().decisions.filter(({ decision }) => decision.kind === 'evict' || decision.kind === 'evict-over-limit');
+  scene
+    .history()
+    .decisions.filter(({ decision }) => decision.kind === 'evict' || decision.kind === 'evict-over-limit')
+    .filter((record) => !isDropped(record));
 
 async function playInnocents(scene: Scene): Promise<readonly Workload[]> {
   return [await scene.play('quiet', 'memory 40'), await scene.play('critical', 'memory 8')];

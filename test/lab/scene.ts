@@ -46,6 +46,7 @@ export const NODE_MIB = 384;
 export const NODE_PIDS = 256;
 const LOAD = path.join(import.meta.dirname, 'load.pl');
 const STEP_DEADLINE_MS = 60_000;
+const LOG_SHOWN = 6_000;
 
 export const clock = createClock();
 
@@ -95,18 +96,37 @@ export async function withScene(
       workloads.push(workload);
       return workload;
     };
-    await body({
-      play,
-      directory: (pod) => path.join(nodefs, pod),
-      status: () => askStatus(agent.places.socket),
-      history: () => readHistory(agent),
-      kernelOomKills: node.oomKills,
-      log: agent.log,
-      agent,
-    });
+    await tellingLog(agent, () =>
+      body({
+        play,
+        directory: (pod) => path.join(nodefs, pod),
+        status: () => askStatus(agent.places.socket),
+        history: () => readHistory(agent),
+        kernelOomKills: node.oomKills,
+        log: agent.log,
+        agent,
+      }),
+    );
   } finally {
     await closeAll(closers.reverse());
   }
+}
+
+/** A failure carries what the agent said meanwhile, and how it ranked. */
+async function tellingLog(agent: Agent, body: () => Promise<void>): Promise<void> {
+  try {
+    await body();
+  } catch (error) {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    throw new Error(`${text}\nthe agent's log:\n${agent.log().slice(-LOG_SHOWN)}${sayRankings(agent)}`);
+  }
+}
+
+function sayRankings(agent: Agent): string {
+  const lines = readHistory(agent).decisions.map(({ decision }) =>
+    decision.kind === 'evict' ? `ranking of ${decision.id}: ${JSON.stringify(decision.ranking)}\n` : '',
+  );
+  return lines.slice(-5).join('');
 }
 
 /** Every one, whatever the others do; the first failure is thrown at the end. */
@@ -138,7 +158,8 @@ type Node = {
 async function openNode(pods: readonly PodSpec[]): Promise<Node> {
   const mounts = findCgroupMounts();
   if (!mounts.known) throw new Error(`no cgroups: ${mounts.detail}`);
-  const name = `nodewarden-lab-${process.pid}`;
+  // A name of its own: systemd forgets a scope a moment after its end.
+  const name = `nodewarden-lab-${process.pid}-${Math.trunc(clock.monoMs())}`;
   const bounds = { memoryBytes: NODE_MIB * 1024 * 1024, maxPids: NODE_PIDS };
   const cgroup = await openBoundedCgroup({ mounts: mounts.value, clock, name, ...bounds });
   if (!cgroup.known) throw new Error(`no node: ${cgroup.detail}`);
