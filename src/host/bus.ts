@@ -194,8 +194,9 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     for (const { rule, heard } of [...subscriptions]) {
       if (!isHeard(rule, message, owners.get(rule.sender))) continue;
       const facts = body();
-      // B6: the package swallows what is thrown here; outside of it a throw reaches the process.
-      clock.after(0, () => heard(facts, message.path));
+      // B6: the package swallows what is thrown here; outside of it a throw reaches the process. As a microtask it
+      // still comes before the answer to a call that was sent after it.
+      queueMicrotask(() => heard(facts, message.path));
     }
   }
 

@@ -41,6 +41,8 @@ export function createRestart(needs: RestartNeeds): Restart {
   let held: Held = loaded.held;
   const adoptedMs = clock.monoMs();
   const confirmed = new Set<NodeCondition>();
+  /** Seen inactive since it was stopped: before that a job that ends is the stop itself, also one of an earlier run of ours. */
+  const seenDown = new Set<string>();
   let foreignJobs: readonly JobEnd[] = [];
   let isTicking = false;
   let isClosed = false;
@@ -48,6 +50,7 @@ export function createRestart(needs: RestartNeeds): Restart {
 
   function keep(next: Held): void {
     held = next;
+    for (const unit of seenDown) if (!next.units.some((other) => other.unit === unit)) seenDown.delete(unit);
     const complaint = saveHeld(runtimeDirectory, next);
     if (complaint === null) findings.clear(NOT_SAVED);
     else
@@ -97,7 +100,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     const isAnotherRun = hasRun && facts.invocationId !== unit.invocationId;
     const mayRunNow = mayRun(unit);
     if (facts.activeState === 'deactivating') return;
-    if (facts.activeState === 'active' || facts.activeState === 'reloading' || facts.activeState === 'activating') {
+    if (isRunning(facts)) {
       // The very run that is being stopped: systemd may not have come to it yet.
       const isStopping = hasRun && !isAnotherRun;
       if (!mayRunNow) return isStopping ? undefined : stopAgain(unit, facts);
@@ -105,6 +108,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       if (unit.dueMs !== null && clock.monoMs() >= unit.dueMs) return drop(unit, 'it never stopped');
       return unit.dueMs === null ? setDue(unit) : undefined;
     }
+    seenDown.add(unit.unit);
     if (facts.loadState !== 'loaded') return drop(unit, `its unit is ${facts.loadState}`);
     if (isAnotherRun || isForeign) return drop(unit, 'somebody else started or stopped it since');
     if (!mayRunNow) {
@@ -138,6 +142,9 @@ export function createRestart(needs: RestartNeeds): Restart {
   }
 
   async function stopAgain(unit: HeldUnit, facts: UnitFacts): Promise<void> {
+    seenDown.delete(unit.unit);
+    // The start itself had a job too.
+    foreignJobs = foreignJobs.filter((job) => job.unit !== unit.unit);
     const atMs = clock.monoMs();
     const id = `kept-starting/${unit.unit}`;
     const recent = unit.stoppedAgainMs.filter((pastMs) => atMs - pastMs < STOPPED_AGAIN.withinMs);
@@ -162,7 +169,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   }
 
   const endJobs = systemd.whenJobEnds((job) => {
-    if (!held.units.some(({ unit }) => unit === job.unit)) return;
+    if (!seenDown.has(job.unit)) return;
     foreignJobs = [...foreignJobs, job].slice(-MAX_HELD);
   });
   schedule(0);
@@ -170,7 +177,8 @@ export function createRestart(needs: RestartNeeds): Restart {
     hold: (manifest, unit, facts) => {
       const wasHeld = held.units.find((other) => other.unit === unit);
       // A resumed eviction: what was written before the crash says how it was.
-      if (wasHeld !== undefined || !wasRunning(facts)) return;
+      if (wasHeld !== undefined) return put({ ...wasHeld, invocationId: facts?.invocationId ?? wasHeld.invocationId });
+      if (!isRunning(facts)) return;
       const { namespace, name, qos, tolerations, isStaticCritical } = manifest.declared;
       put({
         unit,
@@ -209,8 +217,8 @@ function backOffMs(level: number): number {
   return Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(level, 10));
 }
 
-/** A unit that somebody was just stopping does not come back. */
-function wasRunning(facts: UnitFacts | null): boolean {
+/** Not one that is just stopping. */
+function isRunning(facts: UnitFacts | null): boolean {
   return facts !== null && ['active', 'reloading', 'activating'].includes(facts.activeState);
 }
 
@@ -226,8 +234,7 @@ export async function releaseHeld(needs: {
   let left: readonly HeldUnit[] = [];
   for (const unit of held.units.filter(({ after }) => after === 'restart')) {
     const facts = await needs.systemd.unit(unit.unit);
-    const isDown = !facts.known || facts.value.activeState === 'inactive' || facts.value.activeState === 'failed';
-    if (!isDown) continue;
+    if (isRunning(facts.known ? facts.value : null)) continue;
     const started = await needs.systemd.start(unit.unit);
     said.push(started.known ? `started ${unit.unit}` : `${unit.unit} could not be started: ${started.detail}`);
     if (!started.known) left = [...left, unit];

@@ -33,20 +33,30 @@ export async function openFakeSystemd(
   const daemon = await openPrivateBus();
   const units = new Map<string, FakeUnit>();
   let jobs = 0;
-  let isClosed = false;
-  const done = (unit: string): string => {
+  /** As in systemd, a unit changes its state and its job ends in one go. */
+  const done = (unit: string, change: () => void): string => {
     jobs += 1;
     const job = `${MANAGER}/job/${jobs}`;
     const body = [jobs, job, unit, 'done'];
     const removed = { path: MANAGER, iface: `${NAME}.Manager`, member: 'JobRemoved', signature: 'uoss', body };
-    setTimeout(() => isClosed || service.signal(removed), 20);
+    setTimeout(() => {
+      change();
+      try {
+        service.signal(removed);
+      } catch {
+        // The test has ended the bus meanwhile.
+      }
+    }, 20);
     return job;
   };
   const change = (what: 'start' | 'stop', name: string): string => {
     const unit = units.get(name);
-    if (unit !== undefined && what === 'start' && unit.activeState !== 'active') unit.invocation += 1;
-    if (unit !== undefined) unit.activeState = what === 'start' ? 'active' : 'inactive';
-    return done(name);
+    if (unit !== undefined && unit.activeState === 'active' && what === 'stop') unit.activeState = 'deactivating';
+    return done(name, () => {
+      if (unit === undefined) return;
+      if (what === 'start' && unit.activeState !== 'active') unit.invocation += 1;
+      unit.activeState = what === 'start' ? 'active' : 'inactive';
+    });
   };
   const service: Service = await openService(daemon.address, NAME, (member, path, body): Answer => {
     const [first = ''] = body.map(String);
@@ -62,7 +72,7 @@ export async function openFakeSystemd(
       case 'Get':
         return property(unitAt(units, path), String(body[1]));
       case 'StartTransientUnit':
-        return { signature: 'o', body: [done(first)] };
+        return { signature: 'o', body: [done(first, () => undefined)] };
       default:
         return { signature: '', body: [] };
     }
@@ -80,7 +90,6 @@ export async function openFakeSystemd(
         .map(({ member, body }) => `${member} ${String(body[0])}`),
     byOthers: change,
     remove: async () => {
-      isClosed = true;
       bus.close();
       service.close();
       await daemon.remove();

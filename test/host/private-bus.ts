@@ -99,12 +99,13 @@ export async function openService(
   bus.on('error', () => undefined);
   await new Promise<void>((resolve) => bus.on('connect', resolve));
   const calls: Call[] = [];
+  let isClosed = false;
   bus.addMethodHandler((message: Message) => {
     if (message.type !== MessageType.METHOD_CALL) return false;
     const { member, path, body, sender } = message;
     calls.push({ member, path, body, sender });
     const given = answer(member, path, body);
-    if (given === 'silence') return true;
+    if (given === 'silence' || isClosed) return true;
     // The package's own type wants text where the code wants the message.
     if ('error' in given)
       bus.send(Reflect.apply(Message.newError, Message, [message, given.error, 'as the test wants it']));
@@ -119,7 +120,10 @@ export async function openService(
       if (to !== undefined) message.destination = to;
       bus.send(message);
     },
-    close: () => bus.disconnect(),
+    close: () => {
+      isClosed = true;
+      bus.disconnect();
+    },
   };
 }
 

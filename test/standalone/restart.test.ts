@@ -67,6 +67,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
   it('waits twice as long after each eviction that follows soon', async () => {
     const waits: number[] = [];
     for (let round = 1; round <= 3; round++) {
+      await until(() => fake.units.get(UNIT)?.activeState === 'active');
       await evict();
       const startMs = fast.monoMs();
       await until(() => heard.notes.length === round);
@@ -100,6 +101,20 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => heard.notes.length > 0);
   });
 
+  it('is not taken for stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
+    restart.setCondition('MemoryPressure', true);
+    const facts = await fake.systemd.unit(UNIT);
+    restart.hold(manifest(), UNIT, facts.known ? facts.value : null);
+    restart.close();
+    open();
+    await sleep(clock, 100);
+    fake.byOthers('stop', UNIT);
+    await sleep(clock, 200);
+    expect(held()).toMatchObject([{ unit: UNIT }]);
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.notes.length > 0);
+  });
+
   it('is left alone where it was not running, or was being stopped, when it was evicted', async () => {
     fake.units.set(UNIT, { activeState: 'deactivating', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
     await evict();
@@ -129,10 +144,12 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     restart.setCondition('MemoryPressure', true);
     await evict();
     for (let time = 1; time <= 3; time++) {
+      await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
       fake.byOthers('start', UNIT);
       await until(() => heard.notes.length === time);
     }
     expect(heard.notes.map(({ kind }) => kind)).toEqual(['stopped-again', 'stopped-again', 'stopped-again']);
+    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
     fake.byOthers('start', UNIT);
     await until(() => heard.present.has(`kept-starting/${UNIT}`));
     await sleep(clock, 100);
@@ -148,7 +165,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     const needs = { clock, systemd: fake.systemd, runtimeDirectory: directory, bootId };
     expect(await releaseHeld(needs)).toEqual([`started ${UNIT}`]);
     expect(await releaseHeld(needs)).toEqual([]);
-    expect(fake.units.get(UNIT)?.activeState).toBe('active');
+    await until(() => fake.units.get(UNIT)?.activeState === 'active');
   });
 
   it('is forgotten after a boot, and a file that makes no sense is kept aside', async () => {
