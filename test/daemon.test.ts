@@ -1,0 +1,135 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runDaemon } from '../src/daemon.ts';
+import { createClock, sleep } from '../src/host/clock.ts';
+import { askDaemon } from '../src/serve/ask.ts';
+import type { StatusReport } from '../src/serve/status.ts';
+
+const clock = createClock();
+const DEADLINE_MS = 30_000;
+let directory: string;
+let file: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-daemon-'));
+  file = join(directory, 'config.yaml');
+  mkdirSync(join(directory, 'pods.d'), { mode: 0o755 });
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+function write(lines: readonly string[]): void {
+  const text = [
+    'apiVersion: nodewarden.dev/v1alpha1',
+    'kind: NodewardenConfiguration',
+    `podManifests: ${directory}/pods.d`,
+    `stateDirectory: ${directory}/state`,
+    `runtimeDirectory: ${directory}/run`,
+    `socket: ${directory}/run/nodewarden.sock`,
+    `nodefs: { path: ${directory} }`,
+    ...lines,
+  ];
+  writeFileSync(file, `${text.join('\n')}\n`);
+  chmodSync(file, 0o644);
+}
+
+/** The daemon with what it reports, until the test says that it may stop. */
+async function running(body: (report: () => Promise<StatusReport>) => Promise<void>): Promise<0 | 1 | 2> {
+  const stop = new AbortController();
+  const ready = new Promise<void>((resolve) => {
+    ended = runDaemon({ configFile: file, dryRun: false, log: 'none', onReady: resolve }, stop.signal);
+  });
+  await Promise.race([ready, sleep(clock, DEADLINE_MS)]);
+  try {
+    await body(async () => {
+      const asked = await askDaemon(`${directory}/run/nodewarden.sock`, { ask: 'status' }, clock);
+      if (asked.kind !== 'answer') throw new Error(`no status: ${asked.kind}`);
+      return asked.answer as StatusReport;
+    });
+  } finally {
+    stop.abort();
+  }
+  return ended;
+}
+let ended: Promise<0 | 1 | 2>;
+
+async function until(
+  report: () => Promise<StatusReport>,
+  holds: (report: StatusReport) => boolean,
+): Promise<StatusReport> {
+  const endMs = clock.monoMs() + DEADLINE_MS;
+  for (;;) {
+    const now = await report().catch(() => null);
+    if (now !== null && holds(now)) return now;
+    if (clock.monoMs() > endMs) throw new Error(`never so: ${JSON.stringify(now)}`);
+    await sleep(clock, 50);
+  }
+}
+const pidLimit = (report: StatusReport): number | null | undefined =>
+  report.signals.find(({ signal }) => signal === 'pid.available')?.thresholds[0]?.limit;
+
+describe('the daemon', () => {
+  it('observes, answers, and stops cleanly', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    const status = await running(async (report) => {
+      const first = await report();
+      expect(pidLimit(first)).toBe(7);
+      expect(first.signals[0]).toMatchObject({ signal: 'memory.available', unknown: null });
+      expect(first.act).toEqual({ kind: 'idle' });
+    });
+    expect(status).toBe(0);
+  });
+
+  it('takes up a changed file by itself, and a bad one changes nothing but what it says', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    await running(async (report) => {
+      write(['evictionHard: { pid.available: "8" }']);
+      expect((await until(report, (now) => pidLimit(now) === 8)).config.lastReload).toMatchObject({ ok: true });
+      write(['evictionHard: { pid.avialable: "9" }']);
+      const refused = await until(report, (now) => now.config.lastReload?.ok === false);
+      expect(refused.config.lastReload?.text).toContain('config.yaml:8:17');
+      expect(refused.findings.map(({ id }) => id)).toContain('config');
+      expect(pidLimit(refused)).toBe(8);
+      write(['evictionHard: { pid.available: "9" }']);
+      const mended = await until(report, (now) => pidLimit(now) === 9);
+      expect(mended.findings.map(({ id }) => id)).not.toContain('config');
+    });
+  });
+
+  it('reloads on SIGHUP', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    await running(async (report) => {
+      const before = await report();
+      process.kill(process.pid, 'SIGHUP');
+      await until(report, (now) => now.config.lastReload !== null && before.config.lastReload === null);
+    });
+  });
+
+  it('goes into dry run and out of it by its file, without a restart', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    await running(async (report) => {
+      write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
+      const dry = await until(report, (now) => now.node.dryRun);
+      expect(dry.node.pid).toBe(process.pid);
+      write(['evictionHard: { pid.available: "7" }']);
+      await until(report, (now) => !now.node.dryRun);
+    });
+  });
+
+  it('does not start with a bad file (2), nor in mode kubelet, which is not there yet (1)', async () => {
+    const said: string[] = [];
+    const start = () =>
+      runDaemon(
+        { configFile: file, dryRun: false, log: 'none', complain: (line) => said.push(line) },
+        AbortSignal.abort(),
+      );
+    write(['evictionHard: { pid.available: "-1" }', 'podManifest: x']);
+    expect(await start()).toBe(2);
+    expect(said).toHaveLength(2);
+    write(['mode: kubelet', 'kubernetes: { kubeconfig: /etc/kubernetes/kubelet.conf }']);
+    said.length = 0;
+    expect(await start()).toBe(1);
+    expect(said.join()).toContain('mode kubelet is not there yet');
+  });
+});
