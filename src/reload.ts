@@ -31,22 +31,23 @@ export function createReload(needs: {
     last = { atWallMs: clock.wallMs(), ok: false, text };
     log.error({ event: 'config' }, text);
   };
+  const accept = (loaded: Loaded): void => {
+    const text = `the configuration ${loaded.effective.file ?? '(all defaults)'} is in force`;
+    findings.clear(FINDING);
+    last = { atWallMs: clock.wallMs(), ok: true, text };
+    log.info({ event: 'config' }, text);
+    needs.apply(loaded);
+  };
   const reload = (): void => {
     const { effective, problems, warnings } = loadConfig(configFile);
     const [first] = problems;
     if (effective === null || first !== undefined) {
       const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
       const why = first === undefined ? 'no reason was given' : sayProblem(first);
-      return refuse(`the configuration was not reloaded, the running one stays in force: ${why}${more}`);
-    }
-    if (effective.mode !== needs.effective.mode) {
-      return refuse(`mode ${effective.mode} needs a restart, the running configuration stays in force`);
-    }
-    findings.clear(FINDING);
-    const text = `the configuration ${effective.file ?? '(all defaults)'} is in force`;
-    last = { atWallMs: clock.wallMs(), ok: true, text };
-    log.info({ event: 'config' }, text);
-    needs.apply({ effective, warnings });
+      refuse(`the configuration was not reloaded, the running one stays in force: ${why}${more}`);
+    } else if (effective.mode !== needs.effective.mode) {
+      refuse(`mode ${effective.mode} needs a restart, the running configuration stays in force`);
+    } else accept({ effective, warnings });
   };
 
   process.on('SIGHUP', reload);

@@ -22,9 +22,9 @@ export function createIntentFile(path: string, findings: Findings): IntentFile {
   const unsettled = new Map<string, string>();
   const write = (): void => {
     const written = writeAtomic(path, [...unsettled.values()].join(''), 0o640);
-    if (written.known) return findings.clear(FINDING);
     const then = 'an agent that is killed now may leave a decision out of the record';
-    findings.raise({ id: FINDING, text: `${path} cannot be written (${written.detail}): ${then}` });
+    if (written.known) findings.clear(FINDING);
+    else findings.raise({ id: FINDING, text: `${path} cannot be written (${written.detail}): ${then}` });
   };
   return {
     add: (ids, lines) => {

@@ -219,7 +219,8 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     const facts = open({ cgroupRoot: node.path }).memoryFacts();
     const { workingSetAvailableBytes: working, reclaimableAvailableBytes: reclaimable } = facts;
     if (!working.known || !reclaimable.known) throw new Error(JSON.stringify(facts));
-    expect(working.value).toBeLessThan(200 * MIB);
+    // How many of the pages read three times the kernel calls active, and so working set, is its own affair.
+    expect(reclaimable.value - working.value).toBeGreaterThan(16 * MIB);
     expect(reclaimable.value).toBeGreaterThan(240 * MIB);
     const counted = open({ cgroupRoot: node.path, memoryAvailable: 'reclaimable' }).look(quiet, nothing);
     const available = counted.signals['memory.available'];
