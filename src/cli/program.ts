@@ -3,6 +3,7 @@ import pkg from '../../package.json' with { type: 'json' };
 import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
 import { historyCommand } from './history.ts';
+import { releaseHeldCommand } from './release-held.ts';
 import { runCommand } from './run.ts';
 import { statusCommand } from './status.ts';
 
@@ -16,7 +17,14 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     .version(pkg.version)
     .showHelpAfterError('(nodewarden --help shows what there is)')
     .exitOverride();
-  for (const command of [runCommand(), demoCommand(), configCommand(), statusCommand(), historyCommand()]) {
+  for (const command of [
+    runCommand(),
+    demoCommand(),
+    configCommand(),
+    statusCommand(),
+    historyCommand(),
+    releaseHeldCommand(),
+  ]) {
     program.addCommand(overridden(command));
   }
   try {

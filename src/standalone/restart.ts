@@ -222,28 +222,32 @@ function isRunning(facts: UnitFacts | null): boolean {
   return facts !== null && ['active', 'reloading', 'activating'].includes(facts.activeState);
 }
 
-/** For uninstall: starts what an eviction still holds down, whatever the conditions are. Sentences for whoever asked. */
+/** For uninstall: starts what an eviction still holds down, whatever the conditions are. `problems` are sentences. */
 export async function releaseHeld(needs: {
   readonly clock: Clock;
   readonly systemd: Systemd;
   readonly runtimeDirectory: string;
   readonly bootId: string;
-}): Promise<readonly string[]> {
+}): Promise<{ readonly started: readonly string[]; readonly problems: readonly string[] }> {
   const { held, complaint } = loadHeld(needs.runtimeDirectory, needs.bootId, needs.clock);
-  const said: string[] = complaint === null ? [] : [complaint];
+  const started: string[] = [];
+  const problems: string[] = complaint === null ? [] : [complaint];
   let left: readonly HeldUnit[] = [];
   for (const unit of held.units.filter(({ after }) => after === 'restart')) {
     const facts = await needs.systemd.unit(unit.unit);
     if (isRunning(facts.known ? facts.value : null)) continue;
-    const started = await needs.systemd.start(unit.unit);
-    said.push(started.known ? `started ${unit.unit}` : `${unit.unit} could not be started: ${started.detail}`);
-    if (!started.known) left = [...left, unit];
+    const start = await needs.systemd.start(unit.unit);
+    if (start.known) started.push(unit.unit);
+    else {
+      problems.push(`${unit.unit} could not be started: ${start.detail}`);
+      left = [...left, unit];
+    }
   }
   if (held.units.length > 0) {
     const complaintOfSave = saveHeld(needs.runtimeDirectory, { ...nothingHeld(held.bootId), units: left });
-    if (complaintOfSave !== null) said.push(complaintOfSave);
+    if (complaintOfSave !== null) problems.push(complaintOfSave);
   }
-  return said;
+  return { started, problems };
 }
 
 /** What is held down now, for doctor; times are of this boot. */

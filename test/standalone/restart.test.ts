@@ -163,8 +163,8 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await evict();
     restart.close();
     const needs = { clock, systemd: fake.systemd, runtimeDirectory: directory, bootId };
-    expect(await releaseHeld(needs)).toEqual([`started ${UNIT}`]);
-    expect(await releaseHeld(needs)).toEqual([]);
+    expect(await releaseHeld(needs)).toEqual({ started: [UNIT], problems: [] });
+    expect(await releaseHeld(needs)).toEqual({ started: [], problems: [] });
     await until(() => fake.units.get(UNIT)?.activeState === 'active');
   });
 
