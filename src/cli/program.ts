@@ -15,6 +15,10 @@ export async function runProgram(args: readonly string[]): Promise<void> {
   const program = new Command('nodewarden')
     .description("keeps one machine alive under pressure: node-pressure eviction with the kubelet's rules")
     .version(pkg.version)
+    .addHelpText(
+      'after',
+      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch',
+    )
     .showHelpAfterError('(nodewarden --help shows what there is)')
     .exitOverride();
   for (const command of [
