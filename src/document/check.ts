@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
 import type { YamlDocument } from './document.ts';
 import { nearestName } from './nearest.ts';
-import type { Path, Problem } from './problem.ts';
+import { type Path, type Problem, sayPath } from './problem.ts';
 
 export type Checked<T> = { readonly value: T | null; readonly problems: readonly Problem[] };
 type Schema = z.core.$ZodType;
@@ -17,7 +17,7 @@ export function check<S extends Schema>(schema: S, document: YamlDocument, at: P
   const result = z.safeParse(schema, value);
   if (result.success) return { value: result.data, problems: [] };
   const problems = result.error.issues.flatMap((issue) => problemsOf(issue, schema, document, at));
-  return { value: null, problems: problems.filter(({ path }) => !document.told.has(path)) };
+  return { value: null, problems };
 }
 
 function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path): readonly Problem[] {
@@ -33,6 +33,8 @@ function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path
     const custom = issue.issues.find(({ code }) => code === 'custom');
     return [document.problemAt(path, custom?.message ?? sayUnknownName(key, valid, what), 'key')];
   }
+  // A name that is wrong is told beside a value that is; a value is told once.
+  if (document.told.has(sayPath(path))) return [];
   const value = valueAt(document.value, path);
   const schema = schemaAt(root, inner);
   return [document.problemAt(path, `${sayIssue(issue, value)}${sayExample(schema, issue)}`)];

@@ -60,6 +60,7 @@ describe('check', () => {
 
   it('does not tell a value a second time that was told as ambiguous', () => {
     expect(problems('flag: yes')).toEqual([]);
+    expect(problems('flga: yes')).toEqual(['f:1:1: flga: unknown field; did you mean flag?']);
     expect(parseDocuments('flag: yes', 'f', 'ours').problems).toHaveLength(1);
   });
 });
