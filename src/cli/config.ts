@@ -6,11 +6,13 @@ import { jsonSchema } from '../config/schema.ts';
 import { sayOrigin } from '../config/setting.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
+import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
 import { clean, painter, standardPaper, table } from './print.ts';
 
 type Options = { readonly output: 'text' | 'json' };
 
 const BAD_CONFIG = 2;
+const NO_MANIFESTS: CheckedManifests = { pods: 0, problems: [] };
 const FILE_HELP = `configuration (default: ${DEFAULT_CONFIG_FILE}, or all defaults where there is none)`;
 
 /** `config check|show|schema`. Exit status: 0, or 2 where the configuration has mistakes. */
@@ -18,14 +20,25 @@ export function configCommand(): Command {
   const output = () => new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text');
   const status = '\n\nExit status: 0, or 2 when there are mistakes.';
   const check = new Command('check')
-    .description('tells all mistakes in a configuration in one pass, and what is valid but hardly meant')
-    .argument('[file]', FILE_HELP)
+    .description(
+      'tells all mistakes in a configuration and its pod manifests in one pass, and what is valid but hardly meant',
+    )
+    .argument('[file]', `${FILE_HELP}; or one pod manifest`)
     .addOption(output())
-    .addHelpText('after', `\nExample:\n  nodewarden config check ./config.yaml${status}`)
+    .addHelpText(
+      'after',
+      `\nExample:\n  nodewarden config check ./config.yaml\n  nodewarden config check /etc/nodewarden/pods.d/web.yaml${status}`,
+    )
     .action(async (file: string | undefined, options: Options) => {
+      if (file !== undefined && isManifestFile(file)) {
+        printManifest(checkManifest(file), file, options);
+        return;
+      }
       const loaded = await loadHere(file ?? null);
-      if (options.output === 'json') printCheckJson(loaded);
-      else printCheck(loaded, file ?? null);
+      const manifests =
+        loaded.effective?.mode === 'standalone' ? checkManifests(loaded.effective.podManifests) : NO_MANIFESTS;
+      if (options.output === 'json') printCheckJson(loaded, manifests);
+      else printCheck(loaded, manifests, file ?? null);
     });
   const show = new Command('show')
     .description('every value in force and where it comes from')
@@ -63,13 +76,13 @@ function printJson(value: unknown): void {
 }
 
 /** Mistakes on standard error, one per line, then their count. */
-function printProblems({ problems }: LoadedConfig): void {
+function printProblems({ problems }: Pick<LoadedConfig, 'problems'>): void {
   for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
   process.stderr.write(`${counted(problems.length, 'mistake')}\n`);
   process.exitCode = BAD_CONFIG;
 }
 
-function printCheck(loaded: LoadedConfig, file: string | null): void {
+function printCheck(loaded: LoadedConfig, manifests: CheckedManifests, file: string | null): void {
   if (loaded.effective === null) {
     printProblems(loaded);
     return;
@@ -79,11 +92,27 @@ function printCheck(loaded: LoadedConfig, file: string | null): void {
   for (const warning of loaded.warnings) paper.write(`${paint('yellow', 'warning')} ${clean(warning)}\n`);
   const name = clean(loaded.effective.file ?? file ?? `no ${DEFAULT_CONFIG_FILE}, so all defaults`);
   paper.write(`${name}: ${paint('green', 'valid')}, ${counted(loaded.warnings.length, 'warning')}\n`);
+  if (manifests.problems.length > 0) printProblems(manifests);
+  else if (manifests.pods > 0) {
+    paper.write(
+      `${clean(loaded.effective.podManifests)}: ${paint('green', 'valid')}, ${counted(manifests.pods, 'pod')}\n`,
+    );
+  }
 }
 
-function printCheckJson({ problems, warnings, effective }: LoadedConfig): void {
-  printJson({ schema: 1, valid: effective !== null, file: effective?.file ?? null, problems, warnings });
-  if (effective === null) process.exitCode = BAD_CONFIG;
+function printManifest({ pods, problems }: CheckedManifests, file: string, { output }: Options): void {
+  if (output === 'json') printJson({ schema: 1, valid: problems.length === 0, file, problems, warnings: [] });
+  if (problems.length > 0) {
+    if (output === 'json') process.exitCode = BAD_CONFIG;
+    else printProblems({ problems });
+  } else if (output === 'text') standardPaper().write(`${clean(file)}: valid, ${counted(pods, 'pod')}\n`);
+}
+
+function printCheckJson({ problems, warnings, effective }: LoadedConfig, manifests: CheckedManifests): void {
+  const all = [...problems, ...manifests.problems];
+  const isValid = effective !== null && all.length === 0;
+  printJson({ schema: 1, valid: isValid, file: effective?.file ?? null, problems: all, warnings });
+  if (!isValid) process.exitCode = BAD_CONFIG;
 }
 
 function shownJson({ settings, file, kind, ignoredFields }: Effective): unknown {

@@ -11,8 +11,8 @@ export type ManifestFiles = {
   readonly pods: () => readonly ManifestPod[];
 };
 
-const MAX_FILES = 1_000;
-const IS_MANIFEST = /^[^.].*\.(ya?ml|json)$/;
+export const MAX_FILES = 1_000;
+export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)$/;
 const PROBLEMS_SHOWN = 3;
 
 /** `text` null: it could not be read, so the next readable one is news. */

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,6 +44,25 @@ describe('config check', () => {
         '',
       ].join('\n'),
     });
+  });
+
+  it('tells the mistakes of the manifests that a good configuration names, and checks one manifest alone', async () => {
+    const manifests = join(directory, 'pods.d');
+    mkdirSync(manifests, { mode: 0o755 });
+    const pod = join(manifests, 'web.yaml');
+    const text = (annotation: string) =>
+      `apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {nodewarden.dev/${annotation}: web}}\nspec: {containers: [{name: main}]}\n`;
+    const config = file(`podManifests: ${manifests}\n`);
+    writeFileSync(pod, text('cgruop'), { mode: 0o644 });
+    const bad =
+      'pods.d/web.yaml:3:37: metadata.annotations["nodewarden.dev/cgruop"]: unknown annotation; did you mean nodewarden.dev/cgroup?';
+    const wrong = await nodewarden('check', config);
+    expect(wrong).toMatchObject({ code: 2 });
+    expect(wrong.err.split('\n')).toContain(bad);
+    expect((await nodewarden('check', pod)).err.split('\n')).toContain(bad);
+    writeFileSync(pod, text('cgroup'), { mode: 0o644 });
+    expect(await nodewarden('check', pod)).toEqual({ code: 0, out: 'pods.d/web.yaml: valid, 1 pod\n', err: '' });
+    expect((await nodewarden('check', config)).out).toContain('pods.d: valid, 1 pod\n');
   });
 
   it('says that a good one is valid, after its warnings', async () => {

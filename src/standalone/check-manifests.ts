@@ -1,0 +1,45 @@
+import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
+import type { Problem } from '../document/problem.ts';
+import { distrust, listDirectory, readText } from '../host/files.ts';
+import { parseManifest } from './manifest.ts';
+import { IS_MANIFEST, MAX_FILES } from './manifest-files.ts';
+
+export type CheckedManifests = { readonly pods: number; readonly problems: readonly Problem[] };
+
+const KINDS: readonly unknown[] = ['Pod', 'List', 'PodList'];
+
+/** Is this file a manifest, and no configuration? Only its first document is looked at; what cannot be read is none. */
+export function isManifestFile(path: string): boolean {
+  const text = readText(path, MAX_DOCUMENT_BYTES);
+  if (!text.known) return false;
+  const value: unknown = parseDocuments(text.value, path, 'kubelet').documents[0]?.value;
+  return typeof value === 'object' && value !== null && 'kind' in value && KINDS.includes(value.kind);
+}
+
+/** Every mistake of one manifest. Whether its binding exists is known to the running agent only. */
+export function checkManifest(path: string): CheckedManifests {
+  const refused = (text: string): CheckedManifests => ({
+    pods: 0,
+    problems: [{ file: path, line: 1, column: 1, path: '', text }],
+  });
+  const distrusted = distrust(path);
+  if (distrusted !== null) return refused(distrusted);
+  const text = readText(path, MAX_DOCUMENT_BYTES);
+  if (!text.known) return refused(text.detail);
+  const { pods, problems } = parseManifest(text.value, path);
+  return { pods: pods.length, problems };
+}
+
+/** The same of a whole directory; one that is not there has none. */
+export function checkManifests(directory: string): CheckedManifests {
+  const names = listDirectory(directory, MAX_FILES);
+  if (!names.known) return { pods: 0, problems: [] };
+  const checked = names.value
+    .filter((name) => IS_MANIFEST.test(name))
+    .toSorted()
+    .map((name) => checkManifest(`${directory}/${name}`));
+  return {
+    pods: checked.reduce((sum, { pods }) => sum + pods, 0),
+    problems: checked.flatMap(({ problems }) => problems),
+  };
+}
