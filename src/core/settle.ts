@@ -1,26 +1,29 @@
 import type { Observation } from './observation.ts';
 import type { Outcome } from './outcome.ts';
 import type { PodUid } from './pod.ts';
+import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { Eviction, State } from './state.ts';
-import type { MetThreshold, ThresholdId } from './threshold.ts';
+import type { MetThreshold } from './threshold.ts';
 
 type Settled = Pick<State, 'act' | 'dryDropped' | 'dryOverLimit'>;
 
 /**
- * D3: what became of the evictions under way. One with an outcome is over; one whose threshold is no longer met after
- * its grace, or whose deadline has passed, no longer holds back the next.
+ * D3: what became of the evictions under way. One with an outcome is over. One after whose grace no threshold of its
+ * resource is met any more, or whose deadline has passed, no longer holds back the next: while a soft threshold is still
+ * met above the hard one that chose it, what it holds is coming back.
  */
 export function settleEvictions(state: State, observation: Observation, met: readonly MetThreshold[]): Settled {
   const evictions = state.act.kind === 'evicting' ? state.act.evictions : [];
-  const isMetOrUnknown = (id: ThresholdId, signal: MetThreshold['signal']): boolean =>
-    met.some((threshold) => threshold.id === id) || !observation.signals[signal].known;
+  const isShort = (signal: Signal): boolean =>
+    met.some((threshold) => SIGNAL_FACTS[threshold.signal].condition === SIGNAL_FACTS[signal].condition) ||
+    !observation.signals[signal].known;
   let dryDropped = state.dryDropped.filter((id) => met.some((threshold) => threshold.id === id));
   let dryOverLimit: readonly PodUid[] = state.dryOverLimit;
   const left: Eviction[] = [];
   for (const eviction of evictions) {
     const outcome = observation.outcomes.find(({ of }) => of === eviction.decision);
     if (outcome === undefined) {
-      left.push(settle(eviction, observation.atMs, isMetOrUnknown));
+      left.push(settle(eviction, observation.atMs, isShort));
     } else if (isDryDrop(outcome)) {
       if (eviction.cause.kind === 'threshold') dryDropped = [...dryDropped, eviction.cause.threshold.id];
       else dryOverLimit = [...dryOverLimit, eviction.victim.uid];
@@ -34,14 +37,9 @@ export function actOf(evictions: readonly Eviction[]): State['act'] {
   return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
 }
 
-function settle(
-  eviction: Eviction,
-  atMs: number,
-  isMetOrUnknown: (id: ThresholdId, signal: MetThreshold['signal']) => boolean,
-): Eviction {
+function settle(eviction: Eviction, atMs: number, isShort: (signal: Signal) => boolean): Eviction {
   if (eviction.settledMs !== null || eviction.cause.kind !== 'threshold') return eviction;
-  const { id, signal } = eviction.cause.threshold;
-  const hasGivenBack = atMs >= eviction.graceEndsMs && !isMetOrUnknown(id, signal);
+  const hasGivenBack = atMs >= eviction.graceEndsMs && !isShort(eviction.cause.threshold.signal);
   return hasGivenBack || atMs >= eviction.deadlineMs ? { ...eviction, settledMs: atMs } : eviction;
 }
 

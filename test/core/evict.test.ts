@@ -173,6 +173,16 @@ describe('one proven kill (D3)', () => {
     expect(evictions(decide(first.state, memory(10_000, 40), config)).map(({ victim }) => victim.name)).toEqual(['db']);
   });
 
+  it('chooses nobody for the soft threshold while the victim of the hard one is still giving back', () => {
+    const config = aConfig([hard, soft], { maxPodGraceSeconds: 60 });
+    const start = looks(config, memory(0, 150), memory(29_000, 150), memory(29_500, 50));
+    expect(evictions(start[2]).map(({ victim }) => victim.name)).toEqual(['leaker']);
+    // The kernel has given back a part: above the hard threshold, below the soft one, whose grace is over by now.
+    const half = decide(start[2]?.state ?? initialState('boot'), memory(30_100, 120), config);
+    expect(kinds(half)).toEqual([]);
+    expect(codes(half)).toContain('waiting-for-victim');
+  });
+
   it('lets a victim whose threshold is no longer met hold nobody back', () => {
     const config = aConfig([hard]);
     const first = decide(initialState('boot'), memory(0, 50), config);
