@@ -28,7 +28,8 @@ export type BoundPod = {
   readonly declared: Omit<PodView, 'usage'>;
   readonly cgroup: Reading<CgroupRef>;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
-  readonly disk: () => Promise<Reading<DiskWalk>>;
+  /** `soFar` hears while it lasts what is there at least. */
+  readonly disk: (soFar: (least: DiskWalk) => void) => Promise<Reading<DiskWalk>>;
 };
 export type DiskWalk = {
   readonly pod: DiskUsage;

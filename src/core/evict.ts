@@ -8,7 +8,7 @@ import { overLimits } from './over-limit.ts';
 import type { PodView, Victim } from './pod.ts';
 import { rank } from './rank.ts';
 import type { Reason } from './reason.ts';
-import { actOf, settleEvictions } from './settle.ts';
+import { actOf, PROOF_MS, settleEvictions } from './settle.ts';
 import { type FsLayout, SIGNALS, type Signal, type SignalSample } from './signal.ts';
 import type { Eviction, State } from './state.ts';
 import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
@@ -28,8 +28,6 @@ type Look = { readonly observation: Observation; readonly config: CoreConfig; re
 
 /** A reclaim resolves within the operator's own time-outs; this ends the wait should its outcome be lost. */
 const RECLAIM_DEADLINE_MS = 600_000;
-/** D3: a victim has its grace and 10 s to give back. */
-const PROOF_MS = 10_000;
 /** kubelet-eviction.md 4.12: a soft grace of 0 or less ends up as the runtime's least, 2 s. */
 const LEAST_SOFT_GRACE_MS = 2_000;
 const HARD_GRACE_SECONDS = 1;

@@ -5,6 +5,9 @@ import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { Eviction, State } from './state.ts';
 import type { MetThreshold } from './threshold.ts';
 
+/** D3: a victim has its grace and 10 s to give back. */
+export const PROOF_MS = 10_000;
+
 type Settled = Pick<State, 'act' | 'dryDropped' | 'dryOverLimit'>;
 
 /**

@@ -80,21 +80,3 @@ export function initialState(bootId: string): State {
     shutdown: { kind: 'unarmed', why: 'not started' },
   };
 }
-
-/**
- * Meets the present boot: timers of another boot go, an interrupted shutdown stays as a finding. A reclaim that was
- * running died with the agent and is decided anew; evictions under way stay, so that nobody is chosen twice.
- */
-export function adoptState(
-  saved: State,
-  bootId: string,
-): { readonly state: State; readonly findings: readonly string[] } {
-  if (saved.bootId === bootId) {
-    return { state: saved.act.kind === 'reclaiming' ? { ...saved, act: { kind: 'idle' } } : saved, findings: [] };
-  }
-  const findings =
-    saved.shutdown.kind === 'stopping'
-      ? ['the last boot ended within a shutdown phase, before all phases were done']
-      : [];
-  return { state: { ...initialState(bootId), nextDecision: saved.nextDecision }, findings };
-}

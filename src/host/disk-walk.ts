@@ -20,6 +20,7 @@ const READ_AHEAD = 64;
 
 type Walk = {
   readonly clock: Clock;
+  readonly soFar: (least: WalkedDisk) => void;
   readonly endsMs: number;
   readonly roots: ReadonlySet<string>;
   readonly linked: Set<string>;
@@ -35,9 +36,13 @@ type Walk = {
  * link, never leaves the file system of each directory, opens no file. A directory that does not exist holds nothing;
  * one that cannot be opened makes the whole sum unknown. Ends by itself after a minute with `isComplete` false. A call
  * that hangs in the kernel cannot be ended: then the promise stays open until it returns, and who asked keeps the
- * deadline (observe/pod-disk.ts).
+ * deadline (observe/pod-disk.ts). `soFar` hears after each slice what was counted: at least that much is there.
  */
-export async function walkDirectories(paths: readonly string[], clock: Clock): Promise<Reading<WalkedDisk>> {
+export async function walkDirectories(
+  paths: readonly string[],
+  clock: Clock,
+  soFar: (least: WalkedDisk) => void = () => undefined,
+): Promise<Reading<WalkedDisk>> {
   const opened: { readonly handle: FileHandle; readonly stats: Stats }[] = [];
   try {
     for (const path of paths.slice(0, MAX_PATHS)) {
@@ -49,7 +54,7 @@ export async function walkDirectories(paths: readonly string[], clock: Clock): P
     const startMs = clock.monoMs();
     const counts = { bytes: 0, inodes: 0, isComplete: paths.length <= MAX_PATHS };
     const slice = { sliceEntries: 0, sliceStartMs: startMs };
-    const walk: Walk = { clock, endsMs: startMs + DEADLINE_MS, roots, linked: new Set(), ...counts, ...slice };
+    const walk: Walk = { clock, soFar, endsMs: startMs + DEADLINE_MS, roots, linked: new Set(), ...counts, ...slice };
     const seen = new Set<string>();
     for (const { handle, stats } of opened) {
       if (seen.has(identity(stats))) continue;
@@ -149,6 +154,7 @@ async function isOutOfTime(walk: Walk): Promise<boolean> {
   }
   walk.sliceEntries += 1;
   if (walk.sliceEntries >= SLICE_ENTRIES || nowMs - walk.sliceStartMs >= SLICE_MS) {
+    walk.soFar({ bytes: walk.bytes, inodes: walk.inodes, isComplete: false });
     await new Promise<void>((resolve) => void walk.clock.after(REST_MS, resolve));
     walk.sliceEntries = 0;
     walk.sliceStartMs = walk.clock.monoMs();

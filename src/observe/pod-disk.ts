@@ -1,5 +1,5 @@
 import type { PodUid } from '../core/pod.ts';
-import { type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { SIGNAL_FACTS } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
@@ -32,7 +32,7 @@ const MAX_HUNG = 2;
 /** A round may take minutes with many pods of a minute each; what is older than this says nothing any more. */
 const STALE_MS = 600_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
-const FIRST_ROUND_MS = 3_000;
+const FIRST_ROUND_MS = 10_000;
 /** A ranking may use figures of the last three rounds. */
 const READY_FOR_MS = 3 * ROUND_MS;
 const NEWS_PACE_MS = 1_000;
@@ -60,12 +60,22 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
         hung.add(uid);
         resolve(hangs(uid));
       });
-      void pod.disk().then((reading) => {
-        cancel();
-        hung.delete(uid);
-        resolve(reading);
-      });
+      void pod
+        .disk((least) => putLeast(uid, least))
+        .then((reading) => {
+          cancel();
+          hung.delete(uid);
+          resolve(reading);
+        });
     });
+  };
+  /** A walk that is not done yet shows what is there at least: more than nothing, and more than it was. */
+  const putLeast = (uid: PodUid, least: DiskWalk): void => {
+    const before = walked.get(uid)?.reading;
+    if (before?.known && !isMore(least, before.value)) return;
+    walked.set(uid, { reading: known(least), atMs: clock.monoMs() });
+    hasNews = true;
+    if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
   };
   const round = async (): Promise<'everybody' | 'limited' | 'nobody'> => {
     const bound = pods();
@@ -134,6 +144,10 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
       cancelTimer();
     },
   };
+}
+
+function isMore({ pod }: DiskWalk, before: DiskWalk): boolean {
+  return pod.volumesBytes > before.pod.volumesBytes || pod.volumesInodes > before.pod.volumesInodes;
 }
 
 const hangs = (uid: PodUid): Unknown => unknown('timed-out', `disk of ${uid}`, 'a walk hangs in a file system');

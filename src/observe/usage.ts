@@ -1,5 +1,6 @@
 import type { PodUid, PodView } from '../core/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { SIGNAL_FACTS } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import { type CgroupMounts, isPopulated, isSame, processesOf } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
@@ -17,6 +18,9 @@ export type PodReader = {
   readonly close: () => void;
 };
 
+/** D13: a ranking by disk usage takes nobody's for nothing because it could not be measured. */
+const isDiskSignal = (want: NextLook['pods']): boolean =>
+  want !== null && want !== 'all' && SIGNAL_FACTS[want].condition === 'DiskPressure';
 const FINDING = 'pods-unreadable';
 const NOT_ASKED = unknown('not-asked', 'cgroup.procs', 'only a decision about processes needs them');
 
@@ -59,6 +63,11 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
           continue;
         }
         bytes.set(uid, workingSetBytes.value);
+        const walk = disk(uid);
+        if (isDiskSignal(want) && !walk.known) {
+          left.push({ pod, why: walk });
+          continue;
+        }
         views.push(viewOf(pod, workingSetBytes, read.processes));
       }
       lastBytes = bytes;

@@ -1,5 +1,6 @@
+import { adoptState } from '../core/adopt.ts';
 import { readState } from '../core/read-state.ts';
-import { adoptState, initialState, type State } from '../core/state.ts';
+import { initialState, type State } from '../core/state.ts';
 import { readText, renameFile } from '../host/files.ts';
 import { sayStamp } from '../host/record-disk.ts';
 import type { Clock, Finding } from '../ports.ts';
@@ -26,7 +27,7 @@ export function loadState(path: string, bootId: string, clock: Clock): LoadedSta
     const why = text.known ? 'it is no state of this program' : text.detail;
     return { state: initialState(bootId), findings: [keepAside(path, why, clock)] };
   }
-  const { state, findings } = adoptState(saved, bootId);
+  const { state, findings } = adoptState(saved, bootId, clock.monoMs());
   return { state, findings: findings.map((finding, i) => ({ id: `state/${i}`, text: finding })) };
 }
 

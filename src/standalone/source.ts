@@ -1,7 +1,7 @@
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
-import { walkDirectories } from '../host/disk-walk.ts';
+import { type WalkedDisk, walkDirectories } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
 import type { Systemd, UnitFacts } from '../host/systemd.ts';
 import type { BoundPod, CgroupRef, Clock, DiskWalk, Findings, PodSource } from '../ports.ts';
@@ -169,7 +169,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
         name,
         cgroup: only !== undefined && others.length === 0 ? cgroup : notOne,
       })),
-      disk: () => walk(disk, declared.containers, clock),
+      disk: (soFar) => walk(disk, declared.containers, clock, soFar),
     };
   }
 
@@ -286,14 +286,15 @@ async function walk(
   paths: readonly string[],
   containers: ManifestPod['declared']['containers'],
   clock: Clock,
+  soFar: (least: DiskWalk) => void,
 ): Promise<Reading<DiskWalk>> {
-  const walked = await walkDirectories(paths, clock);
-  if (!walked.known) return walked;
-  const { bytes, inodes } = walked.value;
   const none = known(0);
-  return known({
+  // All of it counts as local volumes: nobody measures logs and layers of a unit.
+  const asVolumes = ({ bytes, inodes }: WalkedDisk): DiskWalk => ({
     pod: { logsBytes: 0, rootfsBytes: 0, volumesBytes: bytes, logsInodes: 0, rootfsInodes: 0, volumesInodes: inodes },
     containers: containers.map(({ name }) => ({ name, logsBytes: none, rootfsBytes: none })),
     volumes: [],
   });
+  const walked = await walkDirectories(paths, clock, (least) => soFar(asVolumes(least)));
+  return walked.known ? known(asVolumes(walked.value)) : walked;
 }

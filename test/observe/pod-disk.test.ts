@@ -56,6 +56,28 @@ describe('walks of the pods’ directories', () => {
     },
   );
 
+  it('show what is there at least while they last, and never less than before', async () => {
+    const news: ((bytes: number) => void)[] = [];
+    let isDone = false;
+    const disk = open([
+      aBoundPod({
+        name: 'slow',
+        disk: (soFar) => {
+          news.push((bytes) => soFar(aDiskWalk(bytes)));
+          return isDone ? new Promise(() => undefined) : Promise.resolve(known(aDiskWalk(500)));
+        },
+      }),
+    ]);
+    disk.follow({ afterMs: 0, pods: 'nodefs.available' });
+    await until(() => disk.latest('uid-slow').known, 'a first walk');
+    isDone = true;
+    await until(() => news.length >= 2, 'a second walk');
+    news[1]?.(200);
+    expect(disk.latest('uid-slow')).toEqual(known(aDiskWalk(500)));
+    news[1]?.(900);
+    expect(disk.latest('uid-slow')).toEqual(known(aDiskWalk(900)));
+  });
+
   it.each(['memory.available', 'pid.available'] as const)('are not made for %s', async (signal) => {
     const free = counted('free');
     const limited = counted('limited', limit);

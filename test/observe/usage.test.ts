@@ -157,6 +157,18 @@ describe('pods in a tree of files', () => {
     expect(findings.all()).toHaveLength(1);
   });
 
+  it('are left out of a choice for disk while nobody could measure theirs, and of no other choice', () => {
+    write('web', 1_000, 300);
+    const findings = someFindings();
+    const disk = () => unknown('timed-out', 'disk', 'a walk hangs');
+    reader = createPodReader({ mounts, findings, disk });
+    const pods = [bound('web', mounts, '/web')];
+    expect(reader.read(pods, 'nodefs.available')).toEqual([]);
+    expect(findings.all()).toHaveLength(1);
+    expect(reader.read(pods, 'memory.available')).toHaveLength(1);
+    expect(findings.all()).toEqual([]);
+  });
+
   it('carry the last walk of their directories', () => {
     write('web', 1_000, 300);
     const walk = known({ ...aDiskWalk(5_000), volumes: [{ name: 'data', usedBytes: known(5_000) }] });
