@@ -53,6 +53,8 @@ export type StopOrder = {
   readonly resumedFromMs: MonoMs | null;
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what the API is told. */
   readonly first: 'sigterm' | 'sigkill';
+  /** What must have come back for the proof: the dead count against the pids of their cgroup until they are reaped. */
+  readonly givesBack: 'memory' | 'pids';
 };
 export type Killer = {
   /** Ends every process of the victim and proves it. `hasten` cuts the grace. Never rejects: resolves with the truth. */

@@ -96,9 +96,19 @@ export function createActor(needs: ActorNeeds): Actor {
     },
     resume: (eviction) => {
       const graceMs = Math.max(0, eviction.graceEndsMs - clock.monoMs());
-      const first = eviction.cause.kind === 'threshold' ? firstSignal(eviction.cause.threshold) : 'sigterm';
+      const threshold = eviction.cause.kind === 'threshold' ? eviction.cause.threshold : null;
+      const first = threshold === null ? 'sigterm' : firstSignal(threshold);
+      const givesBack = givesBackOf(threshold);
       const { decision, victim, decidedMs } = eviction;
-      const order: StopOrder = { decision, victim, graceMs, why: 'eviction', resumedFromMs: decidedMs, first };
+      const order: StopOrder = {
+        decision,
+        victim,
+        graceMs,
+        why: 'eviction',
+        resumedFromMs: decidedMs,
+        first,
+        givesBack,
+      };
       const hasten = hastening(decision);
       carry(decision, async () => ended(needs, victim, await needs.killer.stop(order, hasten)));
     },
@@ -132,7 +142,8 @@ async function evict(needs: ActorNeeds, decision: Evict, hasten: AbortSignal): P
   );
   const stopBeganAtMs = clock.monoMs();
   const graceMs = graceMsOf(decision);
-  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first };
+  const givesBack = givesBackOf(decision.kind === 'evict' ? decision.threshold : null);
+  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first, givesBack };
   const stopped = killer.stop(order, hasten);
   recorder.note({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses, podStatus });
   return ended(needs, victim, await stopped);
@@ -194,6 +205,10 @@ const survivedId = (victim: Victim): string => `survived/${victim.uid}`;
 /** What the processes get, in ms: the kubelet's grace, but at least 2 s where a soft one is 0 or less. */
 function graceMsOf(decision: Evict): number {
   return decision.graceSeconds > 0 ? decision.graceSeconds * 1_000 : 2_000;
+}
+
+function givesBackOf(threshold: MetThreshold | null): StopOrder['givesBack'] {
+  return threshold?.signal === 'pid.available' ? 'pids' : 'memory';
 }
 
 function evictFields(decision: Evict): { readonly [field: string]: unknown } {

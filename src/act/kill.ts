@@ -8,6 +8,7 @@ import {
   isSame,
   killAtOnce,
   openMemory,
+  openPids,
   processesOf,
 } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
@@ -22,6 +23,7 @@ export type KillOrder = {
   /** From the request to end until SIGKILL. 0 or less with `sigterm` first: 2 s, as in the kubelet. */
   readonly graceMs: number;
   readonly first: 'sigterm' | 'sigkill';
+  readonly givesBack: 'memory' | 'pids';
   /** Its reason `{ first, graceMs }` cuts the grace (D4). */
   readonly hasten: AbortSignal;
   /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it resolves false. Null: SIGTERM. */
@@ -167,11 +169,20 @@ async function signalAll(order: KillOrder, signal: 'SIGTERM' | 'SIGKILL', isOver
   }
 }
 
+/** Dead processes that nobody has reaped yet; 0 where it cannot be told. */
+function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
+  const pids = openPids(mounts, ref.path);
+  const current = pids.current();
+  pids.close();
+  return current.known && isSame(mounts, ref) ? current.value : 0;
+}
+
 /** `empty`: nobody is in it, but its anonymous memory has not come back, or cannot be read. */
-function progress({ mounts, ref }: KillOrder): 'populated' | 'empty' | 'ended' {
+function progress({ mounts, ref, givesBack }: KillOrder): 'populated' | 'empty' | 'ended' {
   const populated = isPopulated(mounts, ref);
   if (!populated.known) return isSame(mounts, ref) ? 'populated' : 'ended';
   if (populated.value) return 'populated';
+  if (givesBack === 'pids' && unreaped(mounts, ref) > 0) return 'empty';
   const anon = anonBytes(mounts, ref);
   if (anon.known) return anon.value < GIVEN_BACK_BYTES ? 'ended' : 'empty';
   return isSame(mounts, ref) ? 'empty' : 'ended';

@@ -94,8 +94,8 @@ async function stopLive(
   const isAtOnce = order.first === 'sigkill';
   if (isAtOnce && unit !== null) void stopUnit(unit);
   const ask = !isAtOnce && unit !== null ? () => stopUnit(unit) : null;
-  const { first, graceMs } = order;
-  const end = await killCgroup({ mounts, ref, clock, graceMs, first, hasten, ask });
+  const { first, graceMs, givesBack } = order;
+  const end = await killCgroup({ mounts, ref, clock, graceMs, first, givesBack, hasten, ask });
   source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
   return end;
 }

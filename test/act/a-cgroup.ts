@@ -14,6 +14,8 @@ let made = 0;
 export type TestCgroup = {
   readonly ref: CgroupRef;
   readonly path: string;
+  /** Its directories, one for each hierarchy. */
+  readonly roots: readonly string[];
   /** A shell script that runs in it; resolves when it has said a line. */
   readonly run: (script: string) => Promise<Workload>;
   readonly child: (name: string) => Promise<Workload>;
@@ -48,6 +50,7 @@ export function makeCgroup(): TestCgroup {
   return {
     ref: ref.value,
     path,
+    roots,
     run: (script) => start(script, roots),
     child: (name) => {
       const directories = roots.map((root) => `${root}/${name}`);

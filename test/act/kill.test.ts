@@ -1,3 +1,5 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
@@ -21,7 +23,17 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     if (mounts === null) throw new Error('no cgroups');
     const { ref } = cgroup;
     const hasten = new AbortController().signal;
-    return { mounts, ref, clock, graceMs: 5_000, first: 'sigterm', hasten, ask: null, ...overrides };
+    return {
+      mounts,
+      ref,
+      clock,
+      graceMs: 5_000,
+      first: 'sigterm',
+      givesBack: 'memory',
+      hasten,
+      ask: null,
+      ...overrides,
+    };
   };
   const timed = async (overrides: Partial<KillOrder>): Promise<{ readonly end: KillEnd; readonly tookMs: number }> => {
     const startMs = clock.monoMs();
@@ -72,6 +84,25 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     const { end } = await timed({ first: 'sigkill' });
     expect(end).toMatchObject({ kind: 'ended' });
     expect(cgroup.pids()).toEqual([]);
+  });
+
+  it('waits for the dead to be reaped where pids have to come back, and only there', async () => {
+    // Its parent is no member and reaps it by its own end, 1.5 s later.
+    const orphaned = async (): Promise<ChildProcess> => {
+      const script = `if (!fork) { for (@ARGV) { open F, '>', $_; print F 0; close F } $| = 1; print 'up'; sleep 1000 } select(undef, undef, undef, 1.5)`;
+      const files = cgroup.roots.map((root) => `${root}/cgroup.procs`);
+      const parent = spawn('perl', ['-e', script, ...files], { stdio: ['ignore', 'pipe', 'inherit'] });
+      await once(parent.stdout, 'data');
+      return parent;
+    };
+    const first = await orphaned();
+    const { tookMs: memoryMs } = await timed({ first: 'sigkill' });
+    await once(first, 'exit');
+    await orphaned();
+    const { end, tookMs: pidsMs } = await timed({ first: 'sigkill', givesBack: 'pids' });
+    expect(end).toMatchObject({ kind: 'ended' });
+    expect(memoryMs).toBeLessThan(1_000);
+    expect(pidsMs).toBeGreaterThan(1_000);
   });
 
   it('ends processes that join while the grace runs', async () => {

@@ -63,7 +63,16 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   const order = (name: string, more: Partial<StopOrder> = {}): StopOrder => {
     const { uid, namespace, qos, priority } = podOf(name).declared;
     const victim = { uid, namespace, name, qos, priority };
-    return { decision: 'd1', victim, graceMs: 200, why: 'eviction', resumedFromMs: null, first: 'sigterm', ...more };
+    return {
+      decision: 'd1',
+      victim,
+      graceMs: 200,
+      why: 'eviction',
+      resumedFromMs: null,
+      first: 'sigterm',
+      givesBack: 'memory',
+      ...more,
+    };
   };
   const stop = (name: string, more: Partial<StopOrder> = {}) =>
     standalone.killer.stop(order(name, more), new AbortController().signal);
