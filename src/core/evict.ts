@@ -9,7 +9,7 @@ import type { PodView, Victim } from './pod.ts';
 import { rank } from './rank.ts';
 import type { Reason } from './reason.ts';
 import { actOf, PROOF_MS, settleEvictions } from './settle.ts';
-import { type FsLayout, SIGNALS, type Signal, type SignalSample } from './signal.ts';
+import { type FsLayout, SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from './signal.ts';
 import type { Eviction, State } from './state.ts';
 import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
 import { type Timers, timersNow } from './timers.ts';
@@ -54,9 +54,9 @@ export function stepEviction(
   const over = overLimitStep(looked.state, look);
   // kubelet-eviction.md 4.6: a look that evicts for a local storage limit does nothing else.
   const step = over.decisions.length > 0 ? over : pressureStep(over.state, look, timers, state.lastSample);
-  const isAsking = step.heldToMs === 0;
+  const isAsking = step.heldToMs === 0 || step.reasons.some(({ code }) => code === 'pods-unknown');
   return {
-    // A look that only asks for the pods has not used its samples up: they drive the look that brings the pods.
+    // A look that still waits for the pods has not used its samples up: they drive the look that brings the pods.
     state: isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
     decisions: [...looked.decisions, ...step.decisions],
     reasons: [...timers.reasons, ...looked.reasons, ...step.reasons],
@@ -142,7 +142,11 @@ function pressureStep(state: State, look: Look, timers: Timers, lastSample: Stat
   const reasons = stale.map(({ signal }): Reason => {
     return { code: 'sample-not-new', signal, sampledAtMs: lastSample[signal]?.sampledAtMs ?? observation.atMs };
   });
-  const idle = waiting(state, timers.ripe.length > 0 ? (stale.length > 0 ? SAMPLE_PACE_MS : NOBODY_PACE_MS) : null);
+  // While a sample is waited for the pods stay asked for, so that their directories are walked on.
+  const idle: EvictionStep =
+    stale[0] === undefined
+      ? waiting(state, timers.ripe.length > 0 ? NOBODY_PACE_MS : null)
+      : { ...waiting(state, SAMPLE_PACE_MS), pods: stale[0].signal };
   const step = ripe.length === 0 ? idle : actOn(state, look, ripe);
   return { ...step, reasons: [...reasons, ...step.reasons] };
 }
@@ -204,6 +208,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): EvictionSt
   const { observation, config, layout } = look;
   const { atMs, pods } = observation;
   const asked = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal };
+  if (pods.known && isDisk(threshold.signal) && pods.value.some(isUnmeasured)) return { ...asked, heldToMs: 0 };
   if (!pods.known) {
     if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
     return withReason({ ...asked, heldToMs: TIMER_PACE_MS }, { code: 'pods-unknown', unknown: pods });
@@ -233,6 +238,13 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): EvictionSt
     ...evictionMessage(threshold, victim),
     differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
   });
+}
+
+const isDisk = (signal: Signal): boolean => SIGNAL_FACTS[signal].condition === 'DiskPressure';
+
+/** Pods that came for another reason than this ranking (a limit, a reader): nobody measured this one's directories. */
+function isUnmeasured({ usage }: PodView): boolean {
+  return !usage.disk.known && usage.disk.why === 'not-asked';
 }
 
 /** D4: a hard threshold cuts the grace of the soft eviction that is under way. */

@@ -267,6 +267,30 @@ describe('a reclaim before any pod', () => {
   });
 });
 
+describe('a disk threshold', () => {
+  const low = (atMs: number, pods: Observation['pods'], sampledAtMs = atMs): Observation =>
+    anObservation(atMs, { 'nodefs.available': known({ available: MI, capacity: NODE, sampledAtMs }) }, { pods });
+  const config = aConfig([aThreshold('nodefs.available', 100 * MI)]);
+  const notWalked = unknown('not-asked', 'disk', 'nobody needed it yet');
+  const hog = aPod({ name: 'hog', usage: { disk: notWalked } });
+  const small = aPod({ name: 'small', priority: 1_000, diskBytes: 1 });
+
+  it('ranks nobody by directories that were not measured for it: it asks', () => {
+    const measured = known([small, aPod({ name: 'hog', diskBytes: 9 * MI })]);
+    const [first, second] = looks(config, low(0, known([small, hog])), low(1, measured, 0));
+    expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available' });
+    expect(evictions(second).map(({ victim }) => victim.name)).toEqual(['hog']);
+  });
+
+  it('keeps asking and keeps its sample while the directories are being measured', () => {
+    const measuring = unknown('timed-out', 'directories', 'their usage is being measured');
+    const verdicts = looks(config, low(0, measuring), low(250, measuring, 0), low(500, known([small]), 0));
+    expect(verdicts.slice(0, 2).map(({ next }) => next.pods)).toEqual(['nodefs.available', 'nodefs.available']);
+    expect(codes(verdicts[1])).toContain('pods-unknown');
+    expect(evictions(verdicts[2])).toHaveLength(1);
+  });
+});
+
 describe('dry run', () => {
   it('is told once and stays silent until the threshold is unmet', () => {
     const config = aConfig([hard]);

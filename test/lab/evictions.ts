@@ -200,8 +200,11 @@ const overtaking: Check = {
     assert(evicted?.decision.kind === 'evict' && others.length === 0, 'one eviction');
     assert.equal(evicted.decision.threshold.id, 'memory.available/evictionSoft');
     assert.equal(hasten.eviction, evicted.decision.id);
+    const hastenedMs = hasten.atMs - hasten.threshold.sinceMs;
+    assert(hastenedMs < 1_000, `from the hard crossing to the cut ${hastenedMs} ms`);
+    // Of the soft grace of 30 s; how fast the kernel then tears it down is the machine's affair.
     const endedMs = (evicted.outcomes[0]?.atMs ?? Number.NaN) - hasten.threshold.sinceMs;
-    assert(endedMs < 1_000, `from the hard crossing to the proven end ${endedMs} ms`);
+    assert(endedMs < 10_000, `from the hard crossing to the proven end ${endedMs} ms`);
     assert(
       innocents.every((workload) => workload.isAlive()),
       'the innocents live',
