@@ -39,7 +39,7 @@ export function crashing(rounds: number): Check {
         const isHard = round % 2 === 0;
         const hog = await scene.play('hog', ...(isHard ? [] : ['stubborn']));
         const before = decisionsOf(scene);
-        hog.write(`memory ${free - (isHard ? 30 : 130)}`);
+        hog.write(`memory ${free - (isHard ? 42 : 130)}`);
         if (round % 4 < 2) await sleep(clock, Math.random() * AROUND_MS);
         else {
           await until('the decision is written', () => stateOf(scene).includes('"evicting"') || !hog.isAlive() || null);
@@ -55,7 +55,9 @@ export function crashing(rounds: number): Check {
         await until(`round ${round}: the hog ends`, () => hog.ended());
         await until('the kill is proven', async () => (await scene.status()).act.kind === 'idle' || null);
         // The record follows the kill.
-        await until(`round ${round}: the decision is recorded`, () => decisionsOf(scene) > before || null, 10_000);
+        const how = JSON.stringify(hog.ended());
+        const said = `round ${round}: the decision is recorded (the hog ended with ${how}, ${scene.kernelOomKills()} kills by the kernel)`;
+        await until(said, () => decisionsOf(scene) > before || null, 10_000);
         const decided = decisionsOf(scene) - before;
         assert.equal(decided, 1, `round ${round}: ${decided} decisions for one breach`);
       }
