@@ -1,6 +1,6 @@
 import type { Observation } from '../core/observation.ts';
 import { sayReason, sayThreshold } from '../core/say.ts';
-import { type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import { type NodeCondition, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { MetThreshold } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Findings, Log } from '../ports.ts';
@@ -66,12 +66,4 @@ function causeOf(condition: NodeCondition, verdict: Verdict): MetThreshold | nul
     if (reason.code === 'below-threshold' && isOf(reason.threshold.signal)) return reason.threshold;
   }
   return null;
-}
-
-/** The signals whose readings are unknown although the mode has their source. */
-export function unreadSignals(observation: Observation): readonly Signal[] {
-  return SIGNALS.filter((signal) => {
-    const sample = observation.signals[signal];
-    return !sample.known && sample.why !== 'not-applicable';
-  });
 }

@@ -1,7 +1,6 @@
 import type { MonoMs } from './reading.ts';
 import { PROOF_MS } from './settle.ts';
-import type { Eviction } from './state.ts';
-import { initialState, type State } from './state.ts';
+import { type Eviction, initialState, type State } from './state.ts';
 
 /**
  * Meets the present boot, at `atMs`: timers of another boot go, an interrupted shutdown stays as a finding. A reclaim

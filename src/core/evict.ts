@@ -9,7 +9,7 @@ import type { PodView, Victim } from './pod.ts';
 import { rank } from './rank.ts';
 import type { Reason } from './reason.ts';
 import { actOf, PROOF_MS, settleEvictions } from './settle.ts';
-import { type FsLayout, SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from './signal.ts';
+import { type FsLayout, isDisk, SIGNALS, type Signal, type SignalSample } from './signal.ts';
 import type { Eviction, State } from './state.ts';
 import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
 import { type Timers, timersNow } from './timers.ts';
@@ -239,8 +239,6 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): EvictionSt
     differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
   });
 }
-
-const isDisk = (signal: Signal): boolean => SIGNAL_FACTS[signal].condition === 'DiskPressure';
 
 /** Pods that came for another reason than this ranking (a limit, a reader): nobody measured this one's directories. */
 function isUnmeasured({ usage }: PodView): boolean {

@@ -41,6 +41,11 @@ export const SIGNAL_FACTS: { readonly [S in Signal]: SignalFacts } = {
   'pid.available': { unit: 'pids', condition: 'PIDPressure', resource: 'pids' },
 };
 
+/** Bytes or inodes of a file system. */
+export function isDisk(signal: Signal): boolean {
+  return SIGNAL_FACTS[signal].condition === 'DiskPressure';
+}
+
 export function isSignal(text: string): text is Signal {
   return (SIGNALS as readonly string[]).includes(text);
 }

@@ -1,6 +1,6 @@
 import type { PodUid } from '../core/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { SIGNAL_FACTS } from '../core/signal.ts';
+import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
 
@@ -153,9 +153,7 @@ function isMore({ pod }: DiskWalk, before: DiskWalk): boolean {
 const hangs = (uid: PodUid): Unknown => unknown('timed-out', `disk of ${uid}`, 'a walk hangs in a file system');
 
 function wantsDisk(pods: NextLook['pods']): boolean {
-  if (pods === null) return false;
-  if (pods === 'all') return true;
-  return SIGNAL_FACTS[pods].condition === 'DiskPressure';
+  return pods === 'all' || (pods !== null && isDisk(pods));
 }
 
 function hasLimit({ declared }: BoundPod): boolean {

@@ -1,6 +1,6 @@
 import type { PodUid, PodView } from '../core/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { SIGNAL_FACTS } from '../core/signal.ts';
+import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import { type CgroupMounts, isPopulated, isSame, processesOf } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
@@ -19,8 +19,7 @@ export type PodReader = {
 };
 
 /** D13: a ranking by disk usage takes nobody's for nothing because it could not be measured. */
-const isDiskSignal = (want: NextLook['pods']): boolean =>
-  want !== null && want !== 'all' && SIGNAL_FACTS[want].condition === 'DiskPressure';
+const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
 const FINDING = 'pods-unreadable';
 const NOT_ASKED = unknown('not-asked', 'cgroup.procs', 'only a decision about processes needs them');
 
