@@ -80,6 +80,10 @@ const evictions = (scene: Scene): readonly DecisionRecord[] =>
     .decisions.filter(({ decision }) => decision.kind === 'evict' || decision.kind === 'evict-over-limit')
     .filter((record) => !isDropped(record));
 
+/** The end of the first process is not yet that of its cgroup, and the record follows the proof. */
+const untilProven = (scene: Scene): Promise<unknown> =>
+  until('the end is recorded', () => evictions(scene).some(({ outcomes }) => outcomes.length > 0) || null);
+
 async function playInnocents(scene: Scene): Promise<readonly Workload[]> {
   return [await scene.play('quiet', 'memory 40'), await scene.play('critical', 'memory 8')];
 }
@@ -100,6 +104,7 @@ function crossingCheck(pressure: Pressure, kind: 'soft' | 'hard'): Check {
       const innocents = await playInnocents(scene);
       const offender = await scene.play('hog', ...pressure.crossing(kind, scene));
       await until('the hog ends', () => offender.ended());
+      await untilProven(scene);
       await sleep(clock, AFTERMATH_MS);
       const evicted = evictions(scene);
       assert.deepEqual(evicted.map(podOf), ['lab/hog'], 'exactly the hog was evicted');
@@ -192,6 +197,7 @@ const overtaking: Check = {
     assert(offender.isAlive(), 'the hog ignores SIGTERM during its grace');
     offender.write('memory 340');
     await until('the hog ends', () => offender.ended());
+    await untilProven(scene);
     await sleep(clock, AFTERMATH_MS);
     const decisions = scene.history().decisions;
     const hasten = decisions.find(({ decision }) => decision.kind === 'hasten')?.decision;
