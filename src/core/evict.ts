@@ -219,7 +219,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): EvictionSt
     isGuarded(pod, state.ownerKills, config.guard, atMs),
   );
   if (victim === null) {
-    const reasons: Reason[] = [...passedOver, { code: 'no-candidate', signal: threshold.signal }];
+    const reasons: Reason[] = [...passedOver, { code: 'no-candidate', signal: threshold.signal, threshold }];
     return { ...asked, reasons };
   }
   const graceSeconds = graceOf(threshold, victim, config);
@@ -292,7 +292,9 @@ function effectiveGraceMs(threshold: MetThreshold, graceSeconds: number): number
 function isNewSample(observation: Observation, signal: Signal, lastSample: State['lastSample']): boolean {
   const sample = observation.signals[signal];
   const before = lastSample[signal];
-  return sample.known && (before === undefined || sample.value.sampledAtMs > before.sampledAtMs);
+  if (!sample.known) return false;
+  if (before === undefined || sample.value.isUntimed || before.isUntimed) return true;
+  return sample.value.sampledAtMs > before.sampledAtMs;
 }
 
 function newEviction(

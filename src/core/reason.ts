@@ -38,5 +38,5 @@ export type Reason =
         | 'terminating'
         | CandidateLimit;
     }
-  | { readonly code: 'no-candidate'; readonly signal: Signal }
+  | { readonly code: 'no-candidate'; readonly signal: Signal; readonly threshold: MetThreshold }
   | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number };

@@ -14,7 +14,13 @@ export const SIGNALS = [
 export type Signal = (typeof SIGNALS)[number];
 export type NodeCondition = 'MemoryPressure' | 'DiskPressure' | 'PIDPressure';
 /** Bytes, inodes or pids, by the signal (SIGNAL_FACTS). */
-export type SignalSample = { readonly available: number; readonly capacity: number; readonly sampledAtMs: MonoMs };
+export type SignalSample = {
+  readonly available: number;
+  readonly capacity: number;
+  readonly sampledAtMs: MonoMs;
+  /** The source named no time: this sample is new, and so is the one after it (kubelet-eviction.md 1.4.4). */
+  readonly isUntimed?: true;
+};
 
 /** kubelet-eviction.md 1.2.8: which file systems are one. */
 export type FsLayout = 'nodefs-only' | 'imagefs-separate' | 'containerfs-separate';

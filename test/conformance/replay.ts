@@ -50,8 +50,8 @@ export function replay(scenario: Json): readonly Json[] {
       .map((pod) => podViewOf(pod, summary));
     const see = (stats: Json, arrived: readonly Outcome[]): Observation =>
       anObservation(atMs, signalsOf(stats, atMs), { fsLayout: known(layout), pods: known(pods), outcomes: arrived });
-    const first = decide(withoutTimes(state, summary), see(summary, outcomes), config);
-    state = withoutTimes(first.state, summary);
+    const first = decide(state, see(summary, outcomes), config);
+    state = first.state;
     const reclaim = first.decisions.find(({ kind }) => kind === 'reclaim');
     let acted: Verdict = first;
     if (reclaim?.kind === 'reclaim') {
@@ -84,24 +84,6 @@ export function replay(scenario: Json): readonly Json[] {
 }
 const NOTHING = { reclaiming: null, nodeReclaim: [], ranking: [], evicted: [] };
 
-/** A sample without a time always counts as new (kubelet-eviction.md 1.4.4), and so does the one after it. */
-function withoutTimes(state: State, { node = {} }: Json): State {
-  const parts: { readonly [S in Signal]: Json } = {
-    'memory.available': node.memory,
-    'allocatableMemory.available': (node.systemContainers ?? []).find((c: Json) => c.name === 'pods')?.memory,
-    'nodefs.available': node.fs,
-    'nodefs.inodesFree': node.fs,
-    'imagefs.available': node.runtime?.imageFs,
-    'imagefs.inodesFree': node.runtime?.imageFs,
-    'containerfs.available': node.runtime?.containerFs,
-    'containerfs.inodesFree': node.runtime?.containerFs,
-    'pid.available': node.rlimit,
-  };
-  const lastSample = { ...state.lastSample };
-  for (const signal of SIGNALS) if (parts[signal]?.time === 'none') delete lastSample[signal];
-  return { ...state, lastSample };
-}
-
 function configOf(given: Json, layout: FsLayout): CoreConfig {
   const text = JSON.stringify({ apiVersion: 'kubelet.config.k8s.io/v1beta1', kind: 'KubeletConfiguration', ...given });
   const [document] = parseDocuments(text, 'scenario', 'kubelet').documents;
@@ -130,6 +112,7 @@ function signalsOf(summary: Json, atMs: number): { readonly [S in Signal]?: Read
       available,
       capacity,
       sampledAtMs: part.time === undefined || part.time === 'none' ? atMs : msOf(part.time),
+      ...(part.time === 'none' ? { isUntimed: true } : {}),
     });
   };
   const memory = (part: Json | undefined): Reading<SignalSample> => {

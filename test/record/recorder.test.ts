@@ -72,7 +72,7 @@ function aStep(id: string, state: Partial<State> = {}) {
   const verdict: Verdict = {
     state: { ...initialState('boot'), ...state },
     decisions: [aDecision(id)],
-    reasons: [{ code: 'no-candidate', signal: 'memory.available' }],
+    reasons: [{ code: 'waiting-for-victim', eviction: 'a-1', remainingMs: 5 }],
     next: { afterMs: 2, pods: null },
     intentWaitMs: 5,
   };
@@ -139,7 +139,7 @@ describe('an intent', () => {
     const [joined] = joinDecisions(readRecord(join(directory, 'record')).entries);
     expect(joined).toMatchObject({
       decision: { id: 'b-1' },
-      reasons: [{ code: 'no-candidate' }],
+      reasons: [{ code: 'waiting-for-victim' }],
       isDeferred: false,
       observation: { atMs: 1_000, scenario: { kind: 'EvictionScenario', pods: [{ metadata: { name: 'web' } }] } },
       outcomes: [{ kind: 'dropped', because: 'gone' }],
