@@ -1,0 +1,55 @@
+import type { CoreConfig } from '../core/core-config.ts';
+import type { PodView } from '../core/pod.ts';
+import type { MonoMs } from '../core/reading.ts';
+import type { FsLayout } from '../core/signal.ts';
+
+/** A JSON object as it came from a document: its shape has been checked, its names are the format's. */
+export type Json = { readonly [key: string]: unknown };
+
+/** scenarios.md 1: what both kinds of documents have. */
+export type ScenarioHead = {
+  readonly name: string;
+  readonly labels: { readonly [key: string]: string };
+};
+
+/** An active pod of a scenario, without its usage, which comes with each look's stats. */
+export type ScenarioPod = {
+  readonly declared: Omit<PodView, 'usage'>;
+  /** Whether a podRef without uid may mean it: the name and namespace, as in `declared`. */
+  readonly ref: string;
+  /** kubelet-eviction.md 5.8: names of the volumes whose usage counts as local, and of the emptyDirs among them. */
+  readonly localVolumes: readonly string[];
+};
+
+/** scenarios.md 2.4, checked; `stats` are merged when the run comes to the step. */
+export type EvictionStep = {
+  readonly atMs: MonoMs;
+  /** Where it stands, for messages. */
+  readonly line: number;
+  readonly stats:
+    | { readonly kind: 'same' }
+    | { readonly kind: 'whole'; readonly summary: Json }
+    | { readonly kind: 'patch'; readonly patch: Json }
+    /** A summary beside it is kept for later patches. */
+    | { readonly kind: 'failed'; readonly summary: Json | null };
+  /** The whole new list; null = as before. */
+  readonly pods: readonly ScenarioPod[] | null;
+  readonly afterReclaim: { readonly kind: 'patch'; readonly patch: Json } | { readonly kind: 'fails' } | null;
+  readonly killFails: 'all' | readonly string[];
+  readonly reclaimFails: readonly ('containers' | 'images')[];
+  /** As written; its shape has been checked (scenarios.md 4). */
+  readonly expect: Json | null;
+};
+
+export type EvictionScenario = ScenarioHead & {
+  readonly kind: 'EvictionScenario';
+  readonly config: CoreConfig;
+  readonly layout: FsLayout;
+  /** RFC 3339 `start` in milliseconds since the epoch; null = not named. */
+  readonly startWallMs: number | null;
+  readonly pods: readonly ScenarioPod[];
+  readonly steps: readonly EvictionStep[];
+};
+
+/** scenarios.md 4.1 and 6.3: one place where a run differs from what was expected. */
+export type Mismatch = { readonly path: string; readonly expected: unknown; readonly actual: unknown };
