@@ -1,3 +1,5 @@
+import { escapeUnsafe } from '../core/escape.ts';
+
 /** Keys and indexes from the document's root to a place in it. */
 export type Path = readonly (string | number)[];
 
@@ -12,15 +14,7 @@ export type Problem = {
 
 /** `file:line:column: path: what is wrong`, harmless on a terminal. */
 export function sayProblem({ file, line, column, path, text }: Problem): string {
-  return escapeControls(`${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${text}`);
-}
-
-/** What could end a line, or move, hide or reorder text on a terminal becomes \uXXXX. */
-function escapeControls(text: string): string {
-  return text.replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu,
-    (char) => `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
-  );
+  return escapeUnsafe(`${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${text}`);
 }
 
 /** Dots and `[i]`, `["key"]` for keys that are no identifiers: `evictionHard["memory.available"]`. */

@@ -1,7 +1,7 @@
 import { pino, stdTimeFunctions } from 'pino';
+import { escapeUnsafe } from '../core/escape.ts';
 import type { Stdout } from '../host/stdout.ts';
 import type { Log, LogFields } from '../ports.ts';
-import { escapeUnsafe } from './escape.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
