@@ -108,7 +108,7 @@ function sayType(expected: string): string {
 }
 
 /** The offending value, short and with its kind, as `the number 60`. */
-function sayValue(value: unknown): string {
+export function sayValue(value: unknown): string {
   if (value === null || value === undefined) return 'empty';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a mapping';
@@ -126,7 +126,8 @@ function sayExample(schema: Schema | null, issue: Issue): string {
   return example === undefined ? '' : `; for example ${JSON.stringify(example)}`;
 }
 
-function valueAt(value: unknown, path: Path): unknown {
+/** The value at a path; undefined where there is none. */
+export function valueAt(value: unknown, path: Path): unknown {
   let at = value;
   for (const step of path) {
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, step)) return undefined;

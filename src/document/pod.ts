@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { parseQuantity, type Quantity } from '../core/quantity.ts';
+import { parseInstant } from './instant.ts';
 
 /**
  * What is read of a v1 Pod. It is Kubernetes' kind, so unknown fields are nobody's mistake here; null is as absent, as
@@ -57,7 +58,7 @@ function negative(quantityRead: Quantity, value: unknown): string | null {
   return quantityRead.nanos.startsWith('-') ? `must not be negative, it is ${String(value)}` : null;
 }
 
-const resourceList = z.nullish(z.record(z.string(), quantity));
+const resourceList = z.nullish(z.record(z.string(), z.nullish(quantity)));
 const resources = z.nullish(z.object({ requests: resourceList, limits: resourceList }));
 const container = z.object({ name: label, resources, restartPolicy: z.nullish(z.string()) });
 const toleration = z.object({
@@ -90,5 +91,31 @@ export const podSchema = z.object({
   }),
 });
 export type V1Pod = z.infer<typeof podSchema>;
+
+const ownerReference = z.object({
+  kind: z.nullish(z.string()),
+  name: z.nullish(z.string()),
+  uid: z.nullish(z.string()),
+  controller: z.nullish(z.boolean()),
+});
+const instant = text((value) => (parseInstant(value) === null ? 'must be a time as RFC 3339 writes it' : null), {
+  examples: ['2026-01-31T10:00:00Z'],
+});
+/** Loose: that no source at all is named has a meaning. */
+const volume = z.looseObject({
+  name: z.string(),
+  emptyDir: z.nullish(z.object({ medium: z.nullish(z.string()), sizeLimit: z.nullish(quantity) })),
+});
+
+/** What the API adds when a pod runs (`kubectl get pods -o json`), as far as it is read: scenarios.md 2.3.1. */
+export const runningPodSchema = z.extend(podSchema, {
+  metadata: z.extend(podSchema.shape.metadata, {
+    creationTimestamp: z.nullish(instant),
+    ownerReferences: z.nullish(z.array(ownerReference)),
+  }),
+  spec: z.extend(podSchema.shape.spec, { volumes: z.nullish(z.array(volume)) }),
+  status: z.nullish(z.object({ phase: z.nullish(z.string()) })),
+});
+export type V1RunningPod = z.infer<typeof runningPodSchema>;
 export type V1Container = z.infer<typeof container>;
 export type V1Resources = z.infer<typeof resources>;

@@ -1,22 +1,10 @@
 import type { PodView } from '../core/pod.ts';
-import {
-  type ContainerSpec,
-  containerViewOf,
-  derivedUid,
-  ephemeralStorageLimitOf,
-  isCriticalPriority,
-  type PodSpec,
-  PRIORITY_CLASSES,
-  podLevelMemoryRequestOf,
-  qosOf,
-  type ResourceList,
-  requestsOf,
-  withDefaultRequests,
-} from '../core/pod-spec.ts';
-import { compareQuantity, type Quantity } from '../core/quantity.ts';
+import { PRIORITY_CLASSES } from '../core/pod-spec.ts';
+import { compareQuantity } from '../core/quantity.ts';
 import { check } from '../document/check.ts';
+import { declaredPodOf, resourcesOf } from '../document/declared-pod.ts';
 import { inOrder, parseDocuments, type YamlDocument } from '../document/document.ts';
-import { podSchema, type V1Container, type V1Pod, type V1Resources } from '../document/pod.ts';
+import { podSchema, type V1Pod, type V1Resources } from '../document/pod.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import { type Annotations, BINDINGS, readAnnotations, type Target } from './annotation.ts';
 
@@ -32,7 +20,6 @@ export type ManifestPod = {
 };
 export type Manifest = { readonly pods: readonly ManifestPod[]; readonly problems: readonly Problem[] };
 
-const DEFAULT_GRACE_SECONDS = 30;
 const MAX_PODS = 1_000;
 
 /**
@@ -95,13 +82,13 @@ function readPod(document: YamlDocument, at: Path, problems: Problem[]): Manifes
   }
   if (checked.value === null) return null;
   const pod = checked.value;
-  const spec = withDefaultRequests(specOf(pod));
   problems.push(...overLimits(document, at, pod), ...classProblems(document, at, pod), ...sameNames(document, at, pod));
   const { target } = annotations;
   if (target === null) return null;
   const binding = BINDINGS.find((name) => pod.metadata.annotations?.[name] !== undefined) ?? BINDINGS[0];
   return {
-    declared: declaredOf(pod, spec, annotations.isProtected),
+    // An emptyDir of a manifest has no directory here; what counts is the annotation.
+    declared: { ...declaredPodOf(pod), volumes: [], isProtected: annotations.isProtected },
     target,
     disk: annotations.disk,
     afterEviction: annotations.afterEviction,
@@ -118,61 +105,6 @@ function textsOf(document: YamlDocument, path: Path): { readonly [name: string]:
   for (const [name, entry] of Object.entries(value)) if (typeof entry === 'string') texts[name] = entry;
   return texts;
 }
-
-function declaredOf(pod: V1Pod, spec: PodSpec, isProtected: boolean): ManifestPod['declared'] {
-  const { name } = pod.metadata;
-  const namespace = pod.metadata.namespace ?? 'default';
-  const priority = pod.spec.priority ?? PRIORITY_CLASSES.get(pod.spec.priorityClassName ?? '') ?? 0;
-  return {
-    uid: pod.metadata.uid ?? derivedUid(namespace, name),
-    namespace,
-    name,
-    qos: qosOf(spec),
-    priority,
-    requests: requestsOf(spec),
-    podLevelMemoryRequest: podLevelMemoryRequestOf(spec),
-    ephemeralStorageLimit: ephemeralStorageLimitOf(spec),
-    containers: spec.containers.map(containerViewOf),
-    // An emptyDir of a manifest has no directory here; what counts is the annotation.
-    volumes: [],
-    tolerations: (pod.spec.tolerations ?? []).map(({ key, operator, value, effect }) => ({
-      key: key ?? '',
-      operator: operator ?? '',
-      value: value ?? '',
-      effect: effect ?? '',
-    })),
-    terminationGraceSeconds: pod.spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
-    startedAtWallMs: null,
-    ownerKey: null,
-    isDaemonSet: false,
-    isStaticCritical: isCriticalPriority(priority),
-    isProtected,
-    isTerminating: false,
-    limitedBy: null,
-  };
-}
-
-function specOf({ spec }: V1Pod): PodSpec {
-  const containers: ContainerSpec[] = [
-    ...(spec.initContainers ?? []).map((init) =>
-      containerSpecOf(init, init.restartPolicy === 'Always' ? ('sidecar' as const) : ('init' as const)),
-    ),
-    ...spec.containers.map((app) => containerSpecOf(app, 'app')),
-  ];
-  const podLevel = spec.resources === undefined || spec.resources === null ? null : resourcesOf(spec.resources);
-  return { containers, podLevel, overhead: listOf(spec.overhead) };
-}
-
-function containerSpecOf({ name, resources }: V1Container, kind: ContainerSpec['kind']): ContainerSpec {
-  return { name, kind, ...resourcesOf(resources) };
-}
-
-function resourcesOf(resources: V1Resources): { readonly requests: ResourceList; readonly limits: ResourceList } {
-  return { requests: listOf(resources?.requests), limits: listOf(resources?.limits) };
-}
-
-const listOf = (list: { readonly [name: string]: Quantity } | null | undefined): ResourceList =>
-  new Map(Object.entries(list ?? {}));
 
 /** What the API server refuses: a request above the limit of the same resource. */
 function overLimits(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {

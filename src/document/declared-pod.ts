@@ -1,0 +1,83 @@
+import type { PodView } from '../core/pod.ts';
+import {
+  type ContainerSpec,
+  containerViewOf,
+  derivedUid,
+  ephemeralStorageLimitOf,
+  isCriticalPriority,
+  type PodSpec,
+  PRIORITY_CLASSES,
+  podLevelMemoryRequestOf,
+  qosOf,
+  type ResourceList,
+  type Resources,
+  requestsOf,
+  withDefaultRequests,
+} from '../core/pod-spec.ts';
+import type { Quantity } from '../core/quantity.ts';
+import type { V1Container, V1Pod, V1Resources } from './pod.ts';
+
+const DEFAULT_GRACE_SECONDS = 30;
+
+/**
+ * What a v1 Pod declares, with every default of the API. What only its source knows (start, owner, protection, being
+ * static, volumes that are measured) stands as if there were none.
+ */
+export function declaredPodOf(pod: V1Pod): Omit<PodView, 'usage'> {
+  const spec = withDefaultRequests(specOf(pod));
+  const { name } = pod.metadata;
+  const namespace = pod.metadata.namespace ?? 'default';
+  const priority = pod.spec.priority ?? PRIORITY_CLASSES.get(pod.spec.priorityClassName ?? '') ?? 0;
+  return {
+    uid: pod.metadata.uid ?? derivedUid(namespace, name),
+    namespace,
+    name,
+    qos: qosOf(spec),
+    priority,
+    requests: requestsOf(spec),
+    podLevelMemoryRequest: podLevelMemoryRequestOf(spec),
+    ephemeralStorageLimit: ephemeralStorageLimitOf(spec),
+    containers: spec.containers.map(containerViewOf),
+    volumes: [],
+    tolerations: (pod.spec.tolerations ?? []).map(({ key, operator, value, effect }) => ({
+      key: key ?? '',
+      operator: operator ?? '',
+      value: value ?? '',
+      effect: effect ?? '',
+    })),
+    terminationGraceSeconds: pod.spec.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS,
+    startedAtWallMs: null,
+    ownerKey: null,
+    isDaemonSet: false,
+    isStaticCritical: isCriticalPriority(priority),
+    isProtected: false,
+    isTerminating: false,
+    limitedBy: null,
+  };
+}
+
+function specOf({ spec }: V1Pod): PodSpec {
+  // App containers first, as the kubelet sums them: the first amount decides how a sum is printed.
+  const containers: ContainerSpec[] = [
+    ...spec.containers.map((app) => containerSpecOf(app, 'app')),
+    ...(spec.initContainers ?? []).map((init) =>
+      containerSpecOf(init, init.restartPolicy === 'Always' ? 'sidecar' : 'init'),
+    ),
+  ];
+  const podLevel = spec.resources === undefined || spec.resources === null ? null : resourcesOf(spec.resources);
+  return { containers, podLevel, overhead: listOf(spec.overhead) };
+}
+
+function containerSpecOf({ name, resources }: V1Container, kind: ContainerSpec['kind']): ContainerSpec {
+  return { name, kind, ...resourcesOf(resources) };
+}
+
+export function resourcesOf(resources: V1Resources): Resources {
+  return { requests: listOf(resources?.requests), limits: listOf(resources?.limits) };
+}
+
+function listOf(list: { readonly [name: string]: Quantity | null | undefined } | null | undefined): ResourceList {
+  const amounts = new Map<string, Quantity>();
+  for (const [name, amount] of Object.entries(list ?? {})) if (amount) amounts.set(name, amount);
+  return amounts;
+}

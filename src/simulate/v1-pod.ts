@@ -1,0 +1,131 @@
+import { check, sayValue, valueAt } from '../document/check.ts';
+import { declaredPodOf } from '../document/declared-pod.ts';
+import type { YamlDocument } from '../document/document.ts';
+import { parseInstant } from '../document/instant.ts';
+import { runningPodSchema, type V1RunningPod } from '../document/pod.ts';
+import type { Path, Problem } from '../document/problem.ts';
+import { isObject } from './envelope.ts';
+import type { Json, ScenarioPod } from './scenario.ts';
+
+/** A v1 Pod of a scenario's list. `raw` is as written, its shape checked as far as runningPodSchema goes. */
+export type ListedPod = {
+  readonly pod: ScenarioPod;
+  readonly raw: Json;
+  readonly path: Path;
+  /** scenarios.md 2.3.3: false in phase Succeeded or Failed. */
+  readonly isActive: boolean;
+};
+
+/** scenarios.md 7.2: so many mistakes of a document are told. */
+export const MAX_MISTAKES = 20;
+
+/**
+ * scenarios.md 2.3: the pods of the list at `path` (also a List or PodList), those that are not active too, and what is
+ * wrong there: at least the first MAX_MISTAKES of it. Pods without a mistake are given even where there are problems.
+ */
+export function podsOf(
+  yaml: YamlDocument,
+  path: Path,
+): { readonly pods: readonly ListedPod[]; readonly problems: readonly Problem[] } {
+  const items = itemsAt(yaml, path);
+  if (!Array.isArray(items.value)) {
+    const said = `expected a list of v1 Pods, or {kind: List, items: [...]}, not ${sayValue(items.value)}`;
+    return { pods: [], problems: [yaml.problemAt(items.path, said)] };
+  }
+  const pods: ListedPod[] = [];
+  const problems: Problem[] = [];
+  const uids = new Map<string, string>();
+  for (const [i, raw] of items.value.entries()) {
+    if (problems.length >= MAX_MISTAKES) break;
+    const read = readPod(yaml, [...items.path, i], raw);
+    problems.push(...read.problems);
+    if (read.pod === null) continue;
+    pods.push(read.pod);
+    if (!read.pod.isActive) continue;
+    const { ref, declared } = read.pod.pod;
+    const other = uids.get(declared.uid);
+    if (other === undefined) uids.set(declared.uid, ref);
+    else
+      problems.push(yaml.problemAt([...read.pod.path, 'metadata', 'uid'], `another active pod, ${other}, has it too`));
+  }
+  return { pods, problems };
+}
+
+/** The active ones (scenarios.md 2.3.3). */
+export function activeOf(pods: readonly ListedPod[]): readonly ScenarioPod[] {
+  return pods.flatMap(({ pod, isActive }) => (isActive ? [pod] : []));
+}
+
+function itemsAt(yaml: YamlDocument, path: Path): { readonly value: unknown; readonly path: Path } {
+  const value = valueAt(yaml.value, path);
+  if (!isObject(value)) return { value, path };
+  const isList = value['kind'] === 'List' || value['kind'] === 'PodList';
+  return isList ? { value: value['items'], path: [...path, 'items'] } : { value, path };
+}
+
+function readPod(
+  yaml: YamlDocument,
+  path: Path,
+  raw: unknown,
+): { readonly pod: ListedPod | null; readonly problems: readonly Problem[] } {
+  if (!isObject(raw)) return { pod: null, problems: [yaml.problemAt(path, `expected a v1 Pod, not ${sayValue(raw)}`)] };
+  const kind = raw['kind'];
+  // What `kubectl get all` gives is not this list.
+  if (kind !== undefined && kind !== null && kind !== 'Pod') {
+    return { pod: null, problems: [yaml.problemAt([...path, 'kind'], `must be Pod, not ${sayValue(kind)}`)] };
+  }
+  const { value, problems } = check(runningPodSchema, yaml, path);
+  if (value === null) return { pod: null, problems };
+  const phase = value.status?.phase;
+  return {
+    pod: { pod: scenarioPodOf(value), raw, path, isActive: phase !== 'Succeeded' && phase !== 'Failed' },
+    problems,
+  };
+}
+
+const PREFIX = 'kubernetes.io/config.';
+
+/** scenarios.md 2.3: with the defaults of the API, what never goes (2.3.3), and D7 and D8 by the document itself (2.1). */
+export function scenarioPodOf(pod: V1RunningPod): ScenarioPod {
+  const declared = declaredPodOf(pod);
+  const { annotations, creationTimestamp } = pod.metadata;
+  const source = annotations?.[`${PREFIX}source`];
+  const isStatic = (source !== undefined && source !== 'api') || annotations?.[`${PREFIX}mirror`] !== undefined;
+  const volumes = (pod.spec.volumes ?? []).map(volumeOf);
+  return {
+    declared: {
+      ...declared,
+      volumes: volumes.flatMap(({ name, emptyDir }) =>
+        emptyDir === null ? [] : [{ name, sizeLimit: emptyDir.sizeLimit ?? null }],
+      ),
+      startedAtWallMs: typeof creationTimestamp === 'string' ? parseInstant(creationTimestamp) : null,
+      ...ownerOf(pod, declared.namespace),
+      isStaticCritical: declared.isStaticCritical || isStatic,
+      isProtected: annotations?.['nodewarden.dev/protect'] === 'true',
+    },
+    ref: `${declared.namespace}/${declared.name}`,
+    localVolumes: volumes.flatMap(({ name, isLocal }) => (isLocal ? [name] : [])),
+  };
+}
+
+/** D6 counts by the controller; D8 needs the kind alone. */
+function ownerOf(pod: V1RunningPod, namespace: string): Pick<ScenarioPod['declared'], 'ownerKey' | 'isDaemonSet'> {
+  const owners = pod.metadata.ownerReferences ?? [];
+  const controller = owners.find((owner) => owner.controller === true);
+  const name = controller?.name ? `${namespace}/${controller.kind ?? ''}/${controller.name}` : null;
+  return {
+    ownerKey: controller?.uid ?? name,
+    isDaemonSet: owners.some(({ kind }) => kind === 'DaemonSet'),
+  };
+}
+
+type V1Volume = NonNullable<V1RunningPod['spec']['volumes']>[number];
+
+/** kubelet-eviction.md 5.8. A volume without any source is an emptyDir by the API's defaults. */
+function volumeOf(volume: V1Volume) {
+  const has = (source: string): boolean => volume[source] !== undefined && volume[source] !== null;
+  const isBare = Object.keys(volume).every((key) => key === 'name' || !has(key));
+  const emptyDir = volume.emptyDir ?? (isBare ? {} : null);
+  const isLocal = emptyDir === null ? ['hostPath', 'configMap', 'gitRepo'].some(has) : (emptyDir.medium ?? '') === '';
+  return { name: volume.name, emptyDir, isLocal };
+}
