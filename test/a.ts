@@ -89,6 +89,7 @@ export function anObservation(
     outcomes: [],
     psi: { memory: notApplicable, io: notApplicable, cpu: notApplicable },
     shutdownEvents: [],
+    volumesMounted: notApplicable,
     ...rest,
   };
 }
@@ -119,6 +120,8 @@ export function aConfig(thresholds: readonly Threshold[], rest: Partial<CoreConf
     localStorageLimits: 'enforce',
     reclaimSignals: [],
     phases: [],
+    shutdownCancel: 'promptly',
+    shutdownCarryOver: false,
     ...rest,
   };
 }

@@ -15,5 +15,7 @@ export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
     localStorageLimits: effective.localStorageCapacityIsolation ? 'enforce' : 'off',
     reclaimSignals: [...new Set(effective.reclaimCommands.map(({ signal }) => signal))],
     phases: effective.shutdown.phases,
+    shutdownCancel: effective.shutdown.cancelPolicy,
+    shutdownCarryOver: effective.shutdown.carryOver,
   };
 }

@@ -11,12 +11,21 @@ export function adoptState(
   bootId: string,
   atMs: MonoMs,
 ): { readonly state: State; readonly findings: readonly string[] } {
-  if (saved.bootId === bootId) return { state: { ...saved, act: adoptAct(saved.act, atMs) }, findings: [] };
+  if (saved.bootId === bootId) {
+    const { act, shutdown } = saved;
+    return { state: { ...saved, act: adoptAct(act, atMs), shutdown: adoptShutdown(shutdown) }, findings: [] };
+  }
   const findings =
     saved.shutdown.kind === 'stopping'
       ? ['the last boot ended within a shutdown phase, before all phases were done']
       : [];
   return { state: { ...initialState(bootId), nextDecision: saved.nextDecision }, findings };
+}
+
+/** The lock died with the agent that held it; a shutdown under way goes on while the machine lets it. */
+function adoptShutdown(shutdown: State['shutdown']): State['shutdown'] {
+  if (shutdown.kind === 'armed') return { kind: 'unarmed', why: 'the agent was started again' };
+  return shutdown.kind === 'stopping' ? { ...shutdown, delayMaxMs: null } : shutdown;
 }
 
 function adoptAct(act: State['act'], atMs: MonoMs): State['act'] {

@@ -16,5 +16,10 @@ export type CoreConfig = {
   readonly localStorageLimits: 'enforce' | 'show' | 'off';
   /** Signals for which this node has a node-level reclaim (kubelet-eviction.md 6.1; standalone: reclaimCommands). */
   readonly reclaimSignals: readonly Signal[];
+  /** Ascending by priority; empty = off. */
   readonly phases: readonly ShutdownPhase[];
+  /** D10: whether a cancelled shutdown is honoured at once, or after the last phase as in the kubelet. */
+  readonly shutdownCancel: 'promptly' | 'afterPhases';
+  /** Whether the unused time of a phase goes to the next. */
+  readonly shutdownCarryOver: boolean;
 };

@@ -3,6 +3,7 @@ import type { Decision } from './decision.ts';
 import { stepEviction } from './evict.ts';
 import type { Observation } from './observation.ts';
 import { nextLookMs, spentAfter } from './pace.ts';
+import { stepShutdown, withStopsTerminating } from './shutdown-step.ts';
 import type { State } from './state.ts';
 import { withContainerfs } from './threshold.ts';
 import type { Verdict } from './verdict.ts';
@@ -11,21 +12,27 @@ import type { Verdict } from './verdict.ts';
 const HARD_INTENT_MS = 5;
 const SOFT_INTENT_MS = 50;
 
-/** One step: what follows from what is. The same arguments give the same verdict, anywhere and at any time. */
+/**
+ * One step: what follows from what is, shutdown first, then eviction, then the pace. The same arguments give the same
+ * verdict, anywhere and at any time.
+ */
 export function decide(state: State, observation: Observation, config: CoreConfig): Verdict {
   const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
   const { all, atOnce } = withContainerfs(config.thresholds, layout);
   const now = state.lastLookMs === null ? atOnce : all;
-  const step = stepEviction(state, observation, config, { now, all });
+  const shutdown = stepShutdown(state, observation, config);
+  const seen = withStopsTerminating(observation, shutdown.state.stops);
+  const step = stepEviction(shutdown.state, seen, config, { now, all });
   const spent = spentAfter(state.spent, observation);
-  const afterMs =
+  const decisions = [...shutdown.decisions, ...step.decisions];
+  const paceMs =
     step.heldToMs === 0 ? 0 : nextLookMs(observation, all, config, spent, step.heldToMs ?? Number.POSITIVE_INFINITY);
   return {
     state: { ...step.state, spent },
-    decisions: step.decisions,
-    reasons: step.reasons,
-    next: { afterMs, pods: step.pods },
-    intentWaitMs: step.decisions.some(isUrgent) ? HARD_INTENT_MS : SOFT_INTENT_MS,
+    decisions,
+    reasons: [...shutdown.reasons, ...step.reasons],
+    next: { afterMs: Math.min(paceMs, shutdown.heldToMs ?? paceMs), pods: shutdown.pods ?? step.pods },
+    intentWaitMs: decisions.some(isUrgent) ? HARD_INTENT_MS : SOFT_INTENT_MS,
   };
 }
 

@@ -33,7 +33,9 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
   | {
       readonly kind: 'stop-for-shutdown';
       readonly victim: Victim;
+      /** Place of the phase among those configured, counted from 1, those without pods too. */
       readonly phase: number;
+      /** Asked (kubelet-shutdown.md 4.5): may be 0 or less, of which 4.6 makes the least there is. */
       readonly graceSeconds: number;
     }
   | { readonly kind: 'take-lock' }

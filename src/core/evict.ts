@@ -1,29 +1,21 @@
 import { firstCandidate, guardAfter, isGuarded } from './candidate.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
 import type { CoreConfig } from './core-config.ts';
-import type { Decision, DecisionId, Difference } from './decision.ts';
+import type { Difference } from './decision.ts';
 import { evictionMessage } from './message.ts';
 import type { Observation } from './observation.ts';
 import { overLimits } from './over-limit.ts';
-import type { PodView, Victim } from './pod.ts';
+import type { PodView } from './pod.ts';
 import { rank } from './rank.ts';
 import type { Reason } from './reason.ts';
 import { actOf, PROOF_MS, settleEvictions } from './settle.ts';
 import { type FsLayout, isDisk, SIGNALS, type Signal, type SignalSample } from './signal.ts';
 import type { Eviction, State } from './state.ts';
+import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
 import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
 import { type Timers, timersNow } from './timers.ts';
 
-/** What one look comes to. `heldToMs`: when to look again at the latest, for what it waits for; null = nothing. */
-export type EvictionStep = {
-  readonly state: State;
-  readonly decisions: readonly Decision[];
-  readonly reasons: readonly Reason[];
-  readonly pods: Signal | null;
-  readonly heldToMs: number | null;
-};
 export type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
-type Body = Decision extends infer D ? (D extends Decision ? Omit<D, 'id' | 'atMs'> : never) : never;
 type Look = { readonly observation: Observation; readonly config: CoreConfig; readonly layout: FsLayout };
 
 /** A reclaim resolves within the operator's own time-outs; this ends the wait should its outcome be lost. */
@@ -38,12 +30,7 @@ const SAMPLE_PACE_MS = 100;
 const NOBODY_PACE_MS = 1_000;
 
 /** kubelet-eviction.md section 4, one pass, with the differences of product.md section 6. */
-export function stepEviction(
-  state: State,
-  observation: Observation,
-  config: CoreConfig,
-  thresholds: Thresholds,
-): EvictionStep {
+export function stepEviction(state: State, observation: Observation, config: CoreConfig, thresholds: Thresholds): Step {
   const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
   const look: Look = { observation, config, layout };
   if (state.act.kind === 'reclaiming' && isReclaimOver(state.act, observation)) {
@@ -66,7 +53,7 @@ export function stepEviction(
 }
 
 /** Timers, conditions and what became of earlier victims, put into the state. */
-function conditionStep(state: State, { observation, config }: Look, timers: Timers): EvictionStep {
+function conditionStep(state: State, { observation, config }: Look, timers: Timers): Step {
   const { atMs, signals } = observation;
   const times = conditionsNow(
     state.conditionLastMetMs,
@@ -79,7 +66,7 @@ function conditionStep(state: State, { observation, config }: Look, timers: Time
     const sample = signals[signal];
     if (sample.known) lastSample[signal] = sample.value;
   }
-  let step: EvictionStep = {
+  let step: Step = {
     state: {
       ...state,
       ...timers.kept,
@@ -110,7 +97,7 @@ function conditionStep(state: State, { observation, config }: Look, timers: Time
 }
 
 /** kubelet-eviction.md 4.6: every pod over a local storage limit, at once. */
-function overLimitStep(state: State, { observation, config, layout }: Look): EvictionStep {
+function overLimitStep(state: State, { observation, config, layout }: Look): Step {
   if (config.localStorageLimits !== 'enforce' || !observation.pods.known) return waiting(state, null);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
   const all = overLimits(observation.pods.value, layout).filter(({ pod }) => !underWay.includes(pod.uid));
@@ -133,7 +120,7 @@ function overLimitStep(state: State, { observation, config, layout }: Look): Evi
 }
 
 /** kubelet-eviction.md 4.7 to 4.12: which threshold to act on, and how. */
-function pressureStep(state: State, look: Look, timers: Timers, lastSample: State['lastSample']): EvictionStep {
+function pressureStep(state: State, look: Look, timers: Timers, lastSample: State['lastSample']): Step {
   const { observation } = look;
   const stale = timers.ripe.filter(({ signal }) => !isNewSample(observation, signal, lastSample));
   const ripe = timers.ripe
@@ -143,7 +130,7 @@ function pressureStep(state: State, look: Look, timers: Timers, lastSample: Stat
     return { code: 'sample-not-new', signal, sampledAtMs: lastSample[signal]?.sampledAtMs ?? observation.atMs };
   });
   // While a sample is waited for the pods stay asked for, so that their directories are walked on.
-  const idle: EvictionStep =
+  const idle: Step =
     stale[0] === undefined
       ? waiting(state, timers.ripe.length > 0 ? NOBODY_PACE_MS : null)
       : { ...waiting(state, SAMPLE_PACE_MS), pods: stale[0].signal };
@@ -151,7 +138,7 @@ function pressureStep(state: State, look: Look, timers: Timers, lastSample: Stat
   return { ...step, reasons: [...reasons, ...step.reasons] };
 }
 
-function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): EvictionStep {
+function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Step {
   const { observation, config } = look;
   const first = ripe[0];
   if (first === undefined) return waiting(state, null);
@@ -171,7 +158,7 @@ function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Evictio
   return reclaimFor(state, observation, first);
 }
 
-function reclaimFor(state: State, observation: Observation, threshold: MetThreshold): EvictionStep {
+function reclaimFor(state: State, observation: Observation, threshold: MetThreshold): Step {
   const deadlineMs = observation.atMs + RECLAIM_DEADLINE_MS;
   const act: State['act'] = { kind: 'reclaiming', decision: nextId(state), threshold, deadlineMs };
   const step = { ...waiting({ ...state, act }, TIMER_PACE_MS), pods: threshold.signal };
@@ -186,7 +173,7 @@ function isReclaimOver(act: Extract<State['act'], { kind: 'reclaiming' }>, obser
  * kubelet-eviction.md 6.3: the reading after a reclaim. It is enough only if no threshold of any signal is met with its
  * min reclaim, whatever its grace; nothing of the timers changes (6.4).
  */
-function judgeReclaim(state: State, threshold: MetThreshold, look: Look, all: readonly Threshold[]): EvictionStep {
+function judgeReclaim(state: State, threshold: MetThreshold, look: Look, all: readonly Threshold[]): Step {
   const { signals, atMs } = look.observation;
   const isShort =
     !signals[threshold.signal].known ||
@@ -204,7 +191,7 @@ function judgeReclaim(state: State, threshold: MetThreshold, look: Look, all: re
 }
 
 /** kubelet-eviction.md 4.10 to 4.12: rank, choose, decide. */
-function evictFor(state: State, look: Look, threshold: MetThreshold): EvictionStep {
+function evictFor(state: State, look: Look, threshold: MetThreshold): Step {
   const { observation, config, layout } = look;
   const { atMs, pods } = observation;
   const asked = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal };
@@ -246,12 +233,7 @@ function isUnmeasured({ usage }: PodView): boolean {
 }
 
 /** D4: a hard threshold cuts the grace of the soft eviction that is under way. */
-function waitOrHasten(
-  state: State,
-  observation: Observation,
-  eviction: Eviction,
-  ripe: readonly MetThreshold[],
-): EvictionStep {
+function waitOrHasten(state: State, observation: Observation, eviction: Eviction, ripe: readonly MetThreshold[]): Step {
   const hard = ripe.find(({ isHard }) => isHard);
   const isSoft = eviction.cause.kind === 'threshold' && !eviction.cause.threshold.isHard;
   if (hard === undefined || !isSoft) return waitFor(state, observation, eviction);
@@ -271,7 +253,7 @@ function waitOrHasten(
   });
 }
 
-function waitFor(state: State, observation: Observation, eviction: Eviction): EvictionStep {
+function waitFor(state: State, observation: Observation, eviction: Eviction): Step {
   const remainingMs = Math.max(0, eviction.deadlineMs - observation.atMs);
   const reason: Reason = { code: 'waiting-for-victim', eviction: eviction.decision, remainingMs };
   return withReason(waiting(state, VICTIM_PACE_MS), reason);
@@ -317,35 +299,10 @@ function newEviction(
   };
 }
 
-const nextId = (state: State): DecisionId => `${state.bootId.slice(0, 8)}-${state.nextDecision}`;
-
-function victimOf({ uid, namespace, name, qos, priority }: PodView): Victim {
-  return { uid, namespace, name, qos, priority };
-}
-
 export function evictionsOf(state: State): readonly Eviction[] {
   return state.act.kind === 'evicting' ? state.act.evictions : [];
 }
 
-function waiting(state: State, heldToMs: number | null): EvictionStep {
-  return { state, decisions: [], reasons: [], pods: null, heldToMs };
-}
-
-function withReason(step: EvictionStep, reason: Reason): EvictionStep {
-  return { ...step, reasons: [...step.reasons, reason] };
-}
-
-function withEviction(step: EvictionStep, eviction: Eviction): EvictionStep {
+function withEviction(step: Step, eviction: Eviction): Step {
   return { ...step, state: { ...step.state, act: actOf([...evictionsOf(step.state), eviction]) } };
-}
-
-/** Gives the decision the state's next id. */
-function withDecision(step: EvictionStep, atMs: number, body: Body): EvictionStep {
-  const decision: Decision = { id: nextId(step.state), atMs, ...body };
-  const state = { ...step.state, nextDecision: step.state.nextDecision + 1 };
-  return { ...step, state, decisions: [...step.decisions, decision] };
-}
-
-function least(a: number | null, b: number | null): number | null {
-  return a === null ? b : b === null ? a : Math.min(a, b);
 }

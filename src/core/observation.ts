@@ -1,5 +1,5 @@
 import type { Outcome } from './outcome.ts';
-import type { PodView } from './pod.ts';
+import type { PodUid, PodView } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { FsLayout, Signal, SignalSample } from './signal.ts';
 
@@ -23,6 +23,8 @@ export type Observation = {
   /** Recorded and shown, never acted on. */
   readonly psi: { readonly memory: Reading<Psi>; readonly io: Reading<Psi>; readonly cpu: Reading<Psi> };
   readonly shutdownEvents: readonly ShutdownEvent[];
+  /** Who of those that are or were here still has volumes mounted (kubelet-shutdown.md 5.3). */
+  readonly volumesMounted: Reading<readonly PodUid[]>;
 };
 export type ShutdownEvent =
   | { readonly kind: 'lock-granted'; readonly delayMaxMs: number }

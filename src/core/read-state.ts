@@ -85,10 +85,22 @@ const isStateShape = shape({
     evicting: { evictions: listOf(isEviction) },
   }),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
+  stops: listOf(shape({ decision: isText, uid: isText, waitEndsMs: isNumber })),
   shutdown: union({
     unarmed: { why: isText },
     armed: { delayMaxMs: isNumber },
-    stopping: { startedMs: isNumber, phase: isNumber, phaseEndsMs: isNumber, pending: listOf(isText) },
+    stopping: {
+      startedMs: isNumber,
+      phases: listOf(shape({ fromPriority: isNumber, graceSeconds: isNumber })),
+      delayMaxMs: isNumberOrNull,
+      cancelledMs: isNumberOrNull,
+      phase: isNumber,
+      phaseStartedMs: isNumber,
+      phaseEndsMs: isNumber,
+      pending: listOf(isText),
+      group: listOf(isText),
+      wait: union({ next: {}, stops: {}, volumes: { sinceMs: isNumber, lookMs: isNumber } }),
+    },
     released: { atMs: isNumber },
   }),
 });

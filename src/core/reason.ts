@@ -39,4 +39,20 @@ export type Reason =
         | CandidateLimit;
     }
   | { readonly code: 'no-candidate'; readonly signal: Signal; readonly threshold: MetThreshold }
-  | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number };
+  /** `pods`: how many are waited for. */
+  | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number }
+  | {
+      readonly code: 'shutdown-phase-over';
+      readonly phase: number;
+      readonly startedMs: MonoMs;
+      readonly by: PhaseEnd;
+      /** Those of the phase whose stop has not ended, and those who ended but have volumes mounted. */
+      readonly running: readonly PodUid[];
+      readonly mounted: readonly PodUid[];
+    }
+  /** kubelet-shutdown.md 5.2: its stop goes on, but the phase no longer waits for it. */
+  | { readonly code: 'shutdown-wait-exceeded'; readonly phase: number; readonly uid: PodUid }
+  | { readonly code: 'shutdown-cancelled'; readonly phase: number; readonly policy: 'promptly' | 'afterPhases' }
+  | { readonly code: 'shutdown-not-armed'; readonly why: string };
+/** kubelet-shutdown.md 5.1: the wait for pods and volumes ended, its time was over, or volumes took 123 s. */
+export type PhaseEnd = 'done' | 'period' | 'volume-timeout' | 'cancelled';

@@ -2,7 +2,7 @@ import { sayDuration } from './duration.ts';
 import type { PodUid } from './pod.ts';
 import { bytesUp, type Quantity, sayBytes } from './quantity.ts';
 import { assertNever } from './reading.ts';
-import type { Reason } from './reason.ts';
+import type { PhaseEnd, Reason } from './reason.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { MetThreshold } from './threshold.ts';
 
@@ -53,6 +53,16 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
       return `${reason.signal}: no pod may be evicted`;
     case 'shutdown-phase':
       return `shutdown phase ${reason.phase}: ${reason.pods} pods, ${ms(reason.remainingMs)} left`;
+    case 'shutdown-phase-over':
+      return `shutdown phase ${reason.phase} is over: ${PHASE_OVER[reason.by]}${sayLeft(reason, nameOf)}`;
+    case 'shutdown-wait-exceeded':
+      return `shutdown phase ${reason.phase} no longer waits for ${nameOf(reason.uid)}: its stop took longer than it may`;
+    case 'shutdown-cancelled':
+      return reason.policy === 'promptly'
+        ? 'the shutdown was cancelled: no further phase begins, stops under way run their course'
+        : 'the shutdown was cancelled: the phases go on, the lock is taken again after the last one';
+    case 'shutdown-not-armed':
+      return `the machine goes down, but the shutdown was not armed (${reason.why}): no phase begins`;
     default:
       return assertNever(reason);
   }
@@ -69,5 +79,20 @@ const PASSED_OVER: { readonly [B in Extract<Reason, { code: 'passed-over' }>['be
   'declaration-unknown': 'what it declares is not known',
   'kubelet-evicting': 'the kubelet is evicting it',
 };
+
+const PHASE_OVER: { readonly [B in PhaseEnd]: string } = {
+  done: 'all its pods were waited for',
+  period: 'its time is used up',
+  'volume-timeout': 'volumes took too long to unmount',
+  cancelled: 'the shutdown was cancelled',
+};
+
+function sayLeft(
+  { running, mounted }: Extract<Reason, { code: 'shutdown-phase-over' }>,
+  nameOf: (uid: PodUid) => string,
+): string {
+  const left = running.length === 0 ? '' : `; still running: ${running.map(nameOf).join(', ')}`;
+  return mounted.length === 0 ? left : `${left}; volumes still mounted: ${mounted.map(nameOf).join(', ')}`;
+}
 
 const ms = (amount: number): string => sayDuration(Math.ceil(amount));

@@ -1,3 +1,4 @@
+import type { ShutdownPhase } from './core-config.ts';
 import type { DecisionId, StorageLimit } from './decision.ts';
 import type { PodUid, Victim } from './pod.ts';
 import type { MonoMs } from './reading.ts';
@@ -35,17 +36,42 @@ export type State = {
     /** At most one of them has a threshold (D3). */
     | { readonly kind: 'evicting'; readonly evictions: readonly Eviction[] };
   readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];
+  /** Stops for a shutdown that are under way, of every phase: they outlast a shutdown that was cancelled. */
+  readonly stops: readonly ShutdownStop[];
   readonly shutdown:
     | { readonly kind: 'unarmed'; readonly why: string }
     | { readonly kind: 'armed'; readonly delayMaxMs: number }
-    | {
-        readonly kind: 'stopping';
-        readonly startedMs: MonoMs;
-        readonly phase: number;
-        readonly phaseEndsMs: MonoMs;
-        readonly pending: readonly PodUid[];
-      }
+    | ({ readonly kind: 'stopping' } & Stopping)
     | { readonly kind: 'released'; readonly atMs: MonoMs };
+};
+/** kubelet-shutdown.md section 5, in the middle of it. */
+export type Stopping = {
+  readonly startedMs: MonoMs;
+  /** Those in force when the signal came: a reload does not change a shutdown under way. */
+  readonly phases: readonly ShutdownPhase[];
+  /** What logind granted; null = the lock was lost. */
+  readonly delayMaxMs: number | null;
+  /** A cancel that is handled after the last phase (D10); null = none. */
+  readonly cancelledMs: MonoMs | null;
+  /** The phase that runs, or ran last; counted from 1, 0 before the first. */
+  readonly phase: number;
+  readonly phaseStartedMs: MonoMs;
+  readonly phaseEndsMs: MonoMs;
+  /** Pods of the phase whose stop is waited for. */
+  readonly pending: readonly PodUid[];
+  /** All pods of the phase. */
+  readonly group: readonly PodUid[];
+  /** `next`: no phase runs, the pods for the next one are wanted. `volumes`: since the stops were waited for. */
+  readonly wait:
+    | { readonly kind: 'next' }
+    | { readonly kind: 'stops' }
+    | { readonly kind: 'volumes'; readonly sinceMs: MonoMs; readonly lookMs: MonoMs };
+};
+export type ShutdownStop = {
+  readonly decision: DecisionId;
+  readonly uid: PodUid;
+  /** kubelet-shutdown.md 5.2: when its phase no longer waits for it. */
+  readonly waitEndsMs: MonoMs;
 };
 export type Eviction = {
   readonly decision: DecisionId;
@@ -77,6 +103,7 @@ export function initialState(bootId: string): State {
     dryOverLimit: [],
     act: { kind: 'idle' },
     ownerKills: [],
+    stops: [],
     shutdown: { kind: 'unarmed', why: 'not started' },
   };
 }

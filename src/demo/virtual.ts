@@ -172,6 +172,8 @@ function coreConfig(thresholds: readonly Threshold[]): CoreConfig {
     localStorageLimits: 'off',
     reclaimSignals: [],
     phases: [],
+    shutdownCancel: 'promptly',
+    shutdownCarryOver: false,
   };
 }
 

@@ -35,6 +35,7 @@ export type OpenObserver = Observer & {
 };
 
 const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
+const NO_VOLUMES = unknown('not-applicable', 'volumes', 'nobody mounts volumes for pods in this mode');
 
 /** Assembles one observation: kernel files are read now, disks give their last sample, pods only when asked for. */
 export function createObserver(needs: ObserverNeeds): OpenObserver {
@@ -91,6 +92,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         outcomes: arrived.outcomes,
         psi: pressure.read(atMs),
         shutdownEvents: arrived.events,
+        volumesMounted: NO_VOLUMES,
       };
     },
     reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),

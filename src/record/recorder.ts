@@ -203,7 +203,7 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
 
 /** Timers, the act and the shutdown. Samples, paces and the conditions' last instants may be a second old. */
 function urgentPart(state: State): string {
-  const { firstMetMs, unmetSinceMs, unresolved, act, ownerKills, shutdown, dryDropped, dryOverLimit } = state;
+  const { firstMetMs, unmetSinceMs, unresolved, act, ownerKills, stops, shutdown, dryDropped, dryOverLimit } = state;
   const conditions = Object.keys(state.conditionLastMetMs);
   return JSON.stringify([
     firstMetMs,
@@ -211,6 +211,7 @@ function urgentPart(state: State): string {
     unresolved,
     act,
     ownerKills,
+    stops,
     shutdown,
     dryDropped,
     dryOverLimit,

@@ -207,6 +207,7 @@ function observe(
     outcomes: look.arrived.outcomes,
     psi: { memory: none, io: none, cpu: none },
     shutdownEvents: look.arrived.events,
+    volumesMounted: unknown('not-applicable', 'virtual node', 'a virtual pod has no volume of its own'),
   };
 }
 

@@ -17,6 +17,8 @@ describe('toCoreConfig', () => {
       localStorageLimits: 'enforce',
       reclaimSignals: [],
       phases: [],
+      shutdownCancel: 'promptly',
+      shutdownCarryOver: false,
     });
     expect(thresholds.map(({ id }) => id)).toEqual([
       'memory.available/evictionHard',

@@ -100,6 +100,8 @@ function configOf(given: Json, layout: FsLayout): CoreConfig {
     localStorageLimits: given.localStorageCapacityIsolation === false ? 'off' : 'enforce',
     reclaimSignals: ALL_RECLAIM.filter((signal) => CALLS[layout](signal).length > 0),
     phases: [],
+    shutdownCancel: 'afterPhases',
+    shutdownCarryOver: false,
   };
 }
 

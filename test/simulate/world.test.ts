@@ -54,6 +54,8 @@ const CONFIG: CoreConfig = {
   localStorageLimits: 'off',
   reclaimSignals: [],
   phases: [],
+  shutdownCancel: 'promptly',
+  shutdownCarryOver: false,
 };
 
 type Told = { readonly decisions: Decision[]; readonly outcomes: Outcome[]; readonly looksMs: number[] };
