@@ -17,8 +17,9 @@ import { type OpenParts, openParts, type PartsHost } from './parts.ts';
 import type { Clock } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
+import { createLookDesk } from './serve/look-desk.ts';
 import { serveSocket } from './serve/socket.ts';
-import { type StatusReport, statusReport } from './serve/status.ts';
+import { type NodeFacts, type StatusReport, statusReport } from './serve/status.ts';
 
 export type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
@@ -99,13 +100,17 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   if (stop.aborted) end();
   stop.addEventListener('abort', end);
   const sinceWallMs = clock.wallMs();
-  const reportOf = createReporter(host, parts, { sinceWallMs, loaded: () => now, lastReload: reload.last });
+  const node = (): NodeFacts => nodeFacts(host, now.effective, sinceWallMs);
+  const reportOf = createReporter(host, parts, { sinceWallMs, node, loaded: () => now, lastReload: reload.last });
+  const { podsNow } = observer;
+  const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
   const socket = await serveSocket({
     clock,
     path: now.effective.socket,
     groupId: groupIdOf(GROUP),
     removeStale: () => removeStaleSocket(now.effective.socket),
     answer: () => reportOf.now(),
+    observe: desk.ask,
   });
   if (!socket.known)
     findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
@@ -121,7 +126,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   await runLoop(
     parts.state,
     {
-      observer,
+      observer: { ...observer, look: (want, arrived) => observer.look(desk.wanted(want), arrived) },
       recorder,
       inbox,
       config: () => parts.core(),
@@ -130,6 +135,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         tell(observation, verdict);
         parts.oomKills(observation.atMs);
         reportOf.seen(observation, verdict);
+        desk.seen(observation, verdict);
         pulse(observation);
         if (next !== null && actor.underWay() === 0) end();
       },
@@ -141,6 +147,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   if (next === null) notify.stopping();
   else notify.reloading();
   await settled(clock, actor);
+  desk.close();
   if (socket.known) await socket.value.close();
   await parts.close();
   return stop.aborted ? null : next;
@@ -176,7 +183,12 @@ function createPulse(clock: Clock, notify: Notify, onReady: () => void): (observ
 function createReporter(
   host: Host,
   parts: OpenParts,
-  daemon: { readonly sinceWallMs: number; readonly loaded: () => Loaded; readonly lastReload: () => LastReload },
+  daemon: {
+    readonly sinceWallMs: number;
+    readonly node: () => NodeFacts;
+    readonly loaded: () => Loaded;
+    readonly lastReload: () => LastReload;
+  },
 ): { readonly seen: (observation: Observation, verdict: Verdict) => void; readonly now: () => StatusReport | null } {
   const { observer, findings, recorder } = parts;
   let last: { readonly observation: Observation; readonly verdict: Verdict } | null = null;
@@ -188,16 +200,7 @@ function createReporter(
       verdict,
       config: parts.core(),
       context: {
-        node: {
-          name: hostName(),
-          version: pkg.version,
-          pid: process.pid,
-          mode: effective.mode,
-          dryRun: effective.dryRun,
-          cgroupLayout: host.mounts.layout,
-          cgroupRoot: effective.cgroupRoot,
-          sinceWallMs: daemon.sinceWallMs,
-        },
+        node: daemon.node(),
         memory: {
           counted: effective.memoryAvailable,
           workingSet: workingSetAvailableBytes,
@@ -217,6 +220,19 @@ function createReporter(
     },
     // A reader needs the pods although no decision does.
     now: () => (last === null ? null : report({ ...last.observation, pods: observer.podsNow() }, last.verdict)),
+  };
+}
+
+function nodeFacts(host: Host, { mode, dryRun, cgroupRoot }: Effective, sinceWallMs: number): NodeFacts {
+  return {
+    name: hostName(),
+    version: pkg.version,
+    pid: process.pid,
+    mode,
+    dryRun,
+    cgroupLayout: host.mounts.layout,
+    cgroupRoot,
+    sinceWallMs,
   };
 }
 

@@ -2,9 +2,11 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { decide } from '../src/core/decide.ts';
 import { runDaemon } from '../src/daemon.ts';
 import { createClock, sleep } from '../src/host/clock.ts';
 import { askDaemon } from '../src/serve/ask.ts';
+import type { ObservedLook } from '../src/serve/look-desk.ts';
 import type { StatusReport } from '../src/serve/status.ts';
 
 const clock = createClock();
@@ -79,6 +81,29 @@ describe('the daemon', () => {
       expect(first.act).toEqual({ kind: 'idle' });
     });
     expect(status).toBe(0);
+  });
+
+  it('gives the next look with every pod to who asks, without waiting for its own time', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    await running(async () => {
+      const looks = [];
+      for (let i = 0; i < 2; i++) {
+        const asked = await askDaemon(`${directory}/run/nodewarden.sock`, { ask: 'observe' }, clock);
+        if (asked.kind !== 'answer') throw new Error(`no look: ${JSON.stringify(asked)}`);
+        looks.push(asked.answer as ObservedLook);
+      }
+      const [first, second] = looks;
+      expect(first).toMatchObject({ schema: 1, node: { pid: process.pid, mode: 'standalone' } });
+      expect(first?.observation.pods).toEqual({ known: true, value: [] });
+      // The second one was decided with what the first left behind.
+      expect(second?.state.lastLookMs).toBeGreaterThanOrEqual(first?.observation.atMs ?? Number.NaN);
+      const { state, observation, config } = second ?? {};
+      if (state === undefined || observation === undefined || config === undefined) throw new Error('no second look');
+      expect(decide(state, observation, config)).toMatchObject({
+        decisions: second?.decisions,
+        reasons: second?.reasons,
+      });
+    });
   });
 
   it('takes up a changed file by itself, and a bad one changes nothing but what it says', async () => {

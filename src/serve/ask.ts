@@ -6,7 +6,7 @@ export type Asked =
   /** `isStale`: a socket lies there and nobody listens. */
   | { readonly kind: 'not-running'; readonly isStale: boolean; readonly detail: string }
   | { readonly kind: 'failed'; readonly detail: string };
-export type Request = { readonly ask: 'status' | 'watch' };
+export type Request = { readonly ask: 'status' | 'watch' | 'observe' };
 
 /** The daemon answers within a look; a hung one is not waited for longer. */
 const ANSWER_MS = 5_000;

@@ -11,6 +11,8 @@ export type SocketNeeds = {
   readonly removeStale: () => Reading<true>;
   /** Plain JSON; null: nothing was observed yet. A watcher gets a new answer each second. */
   readonly answer: () => unknown;
+  /** The next look as JSON text. */
+  readonly observe: () => Promise<string>;
 };
 export type OpenSocket = { readonly close: () => Promise<void> };
 
@@ -22,12 +24,19 @@ const CLIENTS_MAX = 16;
 const UNREAD_BYTES = 4 * 1024 * 1024;
 const UNREAD_MS = 5_000;
 const WATCH_MS = 1_000;
+/** Who waits for a look, or reads one: each may be some MiB. */
+const OBSERVERS_MAX = 4;
+/** Far more than thousands of pods; less than what a client takes (ask.ts). */
+const OBSERVED_CHARS = 32 * 1024 * 1024;
+/** Below the client's own deadline, so that it hears why. */
+const OBSERVE_MS = 4_000;
 /** rw-rw----: owner and group. */
 const UMASK = 0o117;
 
 /**
- * Listens on a unix socket: a client sends one line of JSON, `{"ask":"status"}` or `{"ask":"watch"}`, and gets lines of
- * JSON, `{"answer":…}` or `{"error":"…"}`. Unknown: why there is no socket, and the agent works without.
+ * Listens on a unix socket: a client sends one line of JSON, `{"ask":"status"}`, `{"ask":"watch"}` or
+ * `{"ask":"observe"}`, and gets lines of JSON, `{"answer":…}` or `{"error":"…"}`. Unknown: why there is no socket, and the
+ * agent works without.
  */
 export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocket>> {
   const { clock, path } = needs;
@@ -38,15 +47,16 @@ export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocke
     if (!removed.known) return removed;
   }
   const clients = new Set<Socket>();
+  const observers = new Set<Socket>();
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy());
     socket.on('close', () => clients.delete(socket));
     if (clients.size >= CLIENTS_MAX) {
-      finish(socket, clock, { error: `${CLIENTS_MAX} clients are connected already: try again later` });
+      finish(socket, clock, say({ error: `${CLIENTS_MAX} clients are connected already: try again later` }));
       return;
     }
     clients.add(socket);
-    serveClient(socket, needs);
+    serveClient(socket, needs, observers);
   });
   const listening = await listen(server, path, needs.groupId);
   if (!listening.known) return listening;
@@ -86,9 +96,9 @@ function enterGroup(groupId: number): boolean {
   }
 }
 
-function serveClient(socket: Socket, needs: SocketNeeds): void {
+function serveClient(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): void {
   const { clock } = needs;
-  const cancel = clock.after(REQUEST_MS, () => finish(socket, clock, { error: 'no request within 5 s' }));
+  const cancel = clock.after(REQUEST_MS, () => finish(socket, clock, say({ error: 'no request within 5 s' })));
   socket.on('close', cancel);
   let received = '';
   socket.setEncoding('utf8');
@@ -102,18 +112,21 @@ function serveClient(socket: Socket, needs: SocketNeeds): void {
     cancel();
     const ask = end < 0 || end > REQUEST_BYTES ? null : parseAsk(received.slice(0, end));
     received = '';
-    if (ask === null) finish(socket, clock, { error: 'a request is one line: {"ask":"status"} or {"ask":"watch"}' });
+    if (ask === null) finish(socket, clock, say({ error: REQUESTS }));
     else if (ask === 'watch') watch(socket, needs);
-    else finish(socket, clock, answerOf(needs));
+    else if (ask === 'observe') observe(socket, needs, observers);
+    else finish(socket, clock, say(answerOf(needs)));
   };
   socket.on('data', hear);
 }
+
+const REQUESTS = 'a request is one line: {"ask":"status"}, {"ask":"watch"} or {"ask":"observe"}';
 
 function parseAsk(line: string): Request['ask'] | null {
   try {
     const json: unknown = JSON.parse(line);
     const ask = typeof json === 'object' && json !== null && 'ask' in json ? json.ask : null;
-    return ask === 'status' || ask === 'watch' ? ask : null;
+    return ask === 'status' || ask === 'watch' || ask === 'observe' ? ask : null;
   } catch {
     // Garbage: the client is told what a request is.
     return null;
@@ -132,7 +145,7 @@ function watch(socket: Socket, needs: SocketNeeds): void {
       socket.destroy();
       return;
     }
-    if (unreadSinceMs === null) socket.write(`${JSON.stringify(answerOf(needs))}\n`);
+    if (unreadSinceMs === null) socket.write(say(answerOf(needs)));
     const cancel = clock.after(WATCH_MS, () => {
       socket.off('close', cancel);
       tick();
@@ -142,6 +155,30 @@ function watch(socket: Socket, needs: SocketNeeds): void {
   tick();
 }
 
+/** One look, to a few at a time. */
+function observe(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): void {
+  const { clock } = needs;
+  if (observers.size >= OBSERVERS_MAX) {
+    finish(socket, clock, say({ error: `${OBSERVERS_MAX} clients are given a look already: ask again in a moment` }));
+    return;
+  }
+  observers.add(socket);
+  socket.on('close', () => observers.delete(socket));
+  let isOver = false;
+  const end = (line: string): void => {
+    if (isOver || socket.destroyed) return;
+    isOver = true;
+    cancel();
+    finish(socket, clock, line);
+  };
+  const cancel = clock.after(OBSERVE_MS, () => end(say({ error: `no look within ${OBSERVE_MS / 1_000} s` })));
+  socket.on('close', cancel);
+  void needs.observe().then((look) => {
+    const isTooLarge = look.length > OBSERVED_CHARS;
+    end(isTooLarge ? say({ error: 'a look is larger than 32 MiB here: too much to send' }) : `{"answer":${look}}\n`);
+  });
+}
+
 type Line = { readonly answer: unknown } | { readonly error: string };
 
 function answerOf(needs: SocketNeeds): Line {
@@ -149,11 +186,15 @@ function answerOf(needs: SocketNeeds): Line {
   return answer === null ? { error: 'nothing was observed yet: ask again in a moment' } : { answer };
 }
 
+function say(line: Line): string {
+  return `${JSON.stringify(line)}\n`;
+}
+
 /** The last line; who does not take it within 5 s is cut. */
-function finish(socket: Socket, clock: Clock, line: Line): void {
+function finish(socket: Socket, clock: Clock, line: string): void {
   const cancel = clock.after(UNREAD_MS, () => socket.destroy());
   socket.on('close', cancel);
   // Its end is only seen by who reads.
   socket.resume();
-  socket.end(`${JSON.stringify(line)}\n`);
+  socket.end(line);
 }

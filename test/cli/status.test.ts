@@ -170,6 +170,7 @@ describe('nodewarden status', () => {
       groupId: null,
       removeStale: () => known(true),
       answer,
+      observe: () => new Promise(() => undefined),
     });
     if (served.known) socket = served.value;
   }

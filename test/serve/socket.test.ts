@@ -24,8 +24,19 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-async function serve(answer: () => unknown = () => ({ schema: 1 }), groupId: number | null = null) {
-  const served = await serveSocket({ clock, path, groupId, removeStale: () => removeStaleSocket(path), answer });
+async function serve(
+  answer: () => unknown = () => ({ schema: 1 }),
+  groupId: number | null = null,
+  observe: () => Promise<string> = () => new Promise(() => undefined),
+) {
+  const served = await serveSocket({
+    clock,
+    path,
+    groupId,
+    removeStale: () => removeStaleSocket(path),
+    answer,
+    observe,
+  });
   if (served.known) opened.push(served.value);
   return served;
 }
@@ -78,8 +89,48 @@ describe('the socket', () => {
   ])('answers %s with one sentence and hangs up', async (_, said) => {
     await serve();
     const heard = await talk(said);
-    expect(heard).toBe('{"error":"a request is one line: {\\"ask\\":\\"status\\"} or {\\"ask\\":\\"watch\\"}"}\n');
+    const requests = '{"ask":"status"}, {"ask":"watch"} or {"ask":"observe"}';
+    expect(heard).toBe(`${JSON.stringify({ error: `a request is one line: ${requests}` })}\n`);
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
+  });
+
+  it('answers with a look as soon as there is one', async () => {
+    await serve(undefined, null, () => Promise.resolve('{"schema":1,"pods":[]}'));
+    expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({
+      kind: 'answer',
+      answer: { schema: 1, pods: [] },
+    });
+  });
+
+  it('gives a look to four at a time, and tells the fifth so', async () => {
+    let look: (text: string) => void = () => undefined;
+    const next = new Promise<string>((resolve) => {
+      look = resolve;
+    });
+    let asked = 0;
+    await serve(undefined, null, () => {
+      asked++;
+      return next;
+    });
+    const four = Array.from({ length: 4 }, () => askDaemon(path, { ask: 'observe' }, clock));
+    while (asked < 4) await new Promise<void>((resolve) => clock.after(5, resolve));
+    const detail = `${path}: 4 clients are given a look already: ask again in a moment`;
+    expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
+    look('{"schema":1}');
+    for (const one of await Promise.all(four)) expect(one).toEqual({ kind: 'answer', answer: { schema: 1 } });
+    expect(await askDaemon(path, { ask: 'observe' }, clock)).toMatchObject({ kind: 'answer' });
+  });
+
+  it('says why there is no look within the deadline of who asks', async () => {
+    await serve();
+    const detail = `${path}: no look within 4 s`;
+    expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
+  }, 10_000);
+
+  it('does not send a look without end', async () => {
+    await serve(undefined, null, () => Promise.resolve(JSON.stringify('x'.repeat(33 * 2 ** 20))));
+    const detail = `${path}: a look is larger than 32 MiB here: too much to send`;
+    expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
   });
 
   it('says that nothing was observed yet as long as that is so', async () => {

@@ -1,0 +1,339 @@
+import { firstCandidate, isGuarded } from './candidate.ts';
+import type { CoreConfig } from './core-config.ts';
+import type { Comparator, Decision, RankRow } from './decision.ts';
+import { evictionsOf } from './evict.ts';
+import type { Observation } from './observation.ts';
+import type { PodUid, PodView } from './pod.ts';
+import { comparatorsOf, type Ranked, rank, usageFor } from './rank.ts';
+import type { Reading } from './reading.ts';
+import type { Reason } from './reason.ts';
+import { type FsLayout, SIGNAL_FACTS, type Signal } from './signal.ts';
+import type { State } from './state.ts';
+import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './threshold.ts';
+import { timersNow } from './timers.ts';
+
+/** One look that was decided: what was seen, what was remembered before it, and what came of it. */
+export type ExplainedLook = {
+  readonly observation: Observation;
+  readonly config: CoreConfig;
+  /** Before the look. */
+  readonly state: State;
+  readonly decisions: readonly Decision[];
+  readonly reasons: readonly Reason[];
+};
+type PassedOver = Extract<Reason, { code: 'passed-over' }>['because'];
+export type Candidate =
+  | { readonly kind: 'victim' }
+  /** Its turn comes when those before it have gone. */
+  | { readonly kind: 'candidate' }
+  | { readonly kind: 'passed-over'; readonly because: PassedOver };
+export type ExplainedPod = {
+  readonly pod: PodView;
+  readonly row: RankRow;
+  /** As measured; a number that is unknown here counts as 0 in the ranking (kubelet-eviction.md 5.5). */
+  readonly usage: Reading<number>;
+  readonly candidate: Candidate;
+};
+export type Explanation = {
+  readonly signal: Signal;
+  readonly comparators: readonly { readonly by: Comparator; readonly first: 'true' | 'lowest' | 'highest' }[];
+  /** In eviction order. */
+  readonly pods: readonly ExplainedPod[];
+  /** Who is or would be evicted for the signal; null = nobody may be. */
+  readonly victim: PodView | null;
+};
+
+/** The thresholds that count at this look: at the first one appended copies are not yet seen (kubelet-eviction.md 3.4). */
+export function thresholdsOf({ observation, config, state }: ExplainedLook): readonly Threshold[] {
+  const { all, atOnce } = withContainerfs(config.thresholds, layoutOf(observation));
+  return state.lastLookMs === null ? atOnce : all;
+}
+
+/** Thresholds met at this look, in the order in which they would be acted on; `isRipe`: its grace is over. */
+export function metAt(look: ExplainedLook): readonly { readonly threshold: MetThreshold; readonly isRipe: boolean }[] {
+  const { met, ripe } = timersNow(look.state, look.observation, thresholdsOf(look));
+  const waiting = met.filter((threshold) => !ripe.includes(threshold));
+  return [
+    ...ripe.toSorted(compareRipe).map((threshold) => ({ threshold, isRipe: true })),
+    ...waiting.toSorted(compareRipe).map((threshold) => ({ threshold, isRipe: false })),
+  ];
+}
+
+/** The signal that this look acted on or waits for, else the first whose threshold is met; null = none. */
+export function signalOf(look: ExplainedLook): Signal | null {
+  for (const decision of look.decisions) {
+    if (decision.kind === 'evict' || decision.kind === 'reclaim' || decision.kind === 'hasten') {
+      return decision.threshold.signal;
+    }
+  }
+  for (const reason of look.reasons) {
+    if (reason.code === 'no-candidate' || reason.code === 'reclaim-sufficed') return reason.signal;
+  }
+  const { act } = look.state;
+  if (act.kind === 'reclaiming') return act.threshold.signal;
+  for (const { cause } of underWay(look)) if (cause.kind === 'threshold') return cause.threshold.signal;
+  return metAt(look)[0]?.threshold.signal ?? null;
+}
+
+/** The ranking for the signal, whether or not it has to act, and who may be chosen. null: the pods are not known. */
+export function explain(look: ExplainedLook, signal: Signal): Explanation | null {
+  const question = questionOf(look, signal);
+  if (question === null) return null;
+  const ranking = rank(signal, question.pods, question.layout);
+  const { victim } = choose(question, ranking);
+  const first = ranking.find(({ pod }) => pod.uid === victim?.uid);
+  return {
+    signal,
+    comparators: [...comparatorsOf(signal), ...TIES].map((by) => ({ by, first: FIRST[by] })),
+    pods: ranking.map((entry) => ({
+      ...entry,
+      usage: measuredUsage(signal, entry.pod, question.layout),
+      candidate: candidateOf(question, entry, first),
+    })),
+    victim,
+  };
+}
+const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
+const FIRST: { readonly [C in Comparator]: 'true' | 'lowest' | 'highest' } = {
+  'over-request': 'true',
+  priority: 'lowest',
+  'usage-over-request': 'highest',
+  usage: 'highest',
+  younger: 'highest',
+  name: 'lowest',
+  uid: 'lowest',
+};
+
+/** Everything that a choice hangs on. */
+type Question = {
+  readonly signal: Signal;
+  readonly layout: FsLayout;
+  readonly pods: readonly PodView[];
+  readonly underWay: readonly PodUid[];
+  readonly guarded: (pod: PodView) => boolean;
+  /** No pod can use more than this. */
+  readonly capacity: number;
+};
+
+function questionOf(look: ExplainedLook, signal: Signal): Question | null {
+  const { observation, config, state } = look;
+  const { pods, atMs, signals } = observation;
+  if (!pods.known) return null;
+  const sample = signals[signal];
+  return {
+    signal,
+    layout: layoutOf(observation),
+    pods: pods.value,
+    underWay: underWay(look).map(({ victim }) => victim.uid),
+    guarded: (pod) => isGuarded(pod, state.ownerKills, config.guard, atMs),
+    capacity: sample.known ? sample.value.capacity : Number.MAX_SAFE_INTEGER,
+  };
+}
+
+/** Evictions that this look still waited for: an outcome that arrived with it ends one. */
+function underWay({ state, observation }: ExplainedLook) {
+  return evictionsOf(state).filter(({ decision }) => observation.outcomes.every(({ of }) => of !== decision));
+}
+
+function choose({ signal, underWay: stopping, guarded }: Question, ranking: readonly Ranked[]) {
+  return firstCandidate(signal, ranking, stopping, guarded);
+}
+
+/** Would this pod be passed over, if it came right before the one that is chosen? */
+function candidateOf(question: Question, entry: Ranked, victim: Ranked | undefined): Candidate {
+  if (entry === victim) return { kind: 'victim' };
+  const { passedOver } = choose(question, victim === undefined ? [entry] : [entry, victim]);
+  const reason = passedOver.find((passed) => passed.code === 'passed-over' && passed.uid === entry.pod.uid);
+  return reason?.code === 'passed-over' ? { kind: 'passed-over', because: reason.because } : { kind: 'candidate' };
+}
+
+function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): Reading<number> {
+  const { workingSetBytes, processes, disk, containers } = pod.usage;
+  if (!containers.known) return containers;
+  const { resource } = SIGNAL_FACTS[signal];
+  if (resource === 'memory') return workingSetBytes;
+  if (resource === 'pids') return processes;
+  return disk.known ? usageFor(signal, pod, layout) : disk;
+}
+
+function layoutOf({ fsLayout }: Observation): FsLayout {
+  return fsLayout.known ? fsLayout.value : 'nodefs-only';
+}
+
+/** One fact about a pod that alone would change whether it is chosen first. */
+export type Change =
+  | {
+      readonly what: 'usage' | 'priority' | 'request';
+      /** What it is today; null = unknown. */
+      readonly now: number | null;
+      readonly bound: 'at-most' | 'at-least';
+      /** The last value, seen from today's, at which the outcome is another. */
+      readonly value: number;
+    }
+  | { readonly what: 'protection'; readonly now: boolean };
+/** Why no usage at all would change the outcome. */
+export type Obstacle =
+  | { readonly kind: 'only-candidate' }
+  /** The layout's ranking for this signal counts no usage. */
+  | { readonly kind: 'not-counted' }
+  | { readonly kind: 'passed-over'; readonly because: PassedOver }
+  /** Even then this comparator decides, against the pod that is chosen, or would be in its place. */
+  | { readonly kind: 'decided'; readonly by: Comparator; readonly against: PodUid };
+export type WhatIf = {
+  readonly uid: PodUid;
+  readonly isVictim: boolean;
+  /** Who is chosen in its place (of a victim), or before it; null = nobody. */
+  readonly other: PodUid | null;
+  /** Each of them alone turns the victim into a safe pod, or a safe pod into the victim. */
+  readonly changes: readonly Change[];
+  /** null where some usage would. */
+  readonly usageObstacle: Obstacle | null;
+};
+
+/** The API takes no higher priority from users; what is above is critical and never evicted. */
+const LEAST_PRIORITY = -(2 ** 31);
+const MOST_PRIORITY = 1_000_000_000;
+
+/**
+ * What would have to change about a pod of the explanation: found by asking rank() and firstCandidate() again, with
+ * nothing else changed. null: no such pod, or the pods are not known.
+ */
+export function counterfactuals(look: ExplainedLook, signal: Signal, uid: PodUid): WhatIf | null {
+  const question = questionOf(look, signal);
+  const pod = question?.pods.find((candidate) => candidate.uid === uid);
+  if (question === null || pod === undefined) return null;
+  const rest = question.pods.filter((candidate) => candidate !== pod);
+  const chosen = victimAmong(question, question.pods);
+  const isVictim = chosen === uid;
+  const other = isVictim ? victimAmong(question, rest) : chosen;
+  const isOtherAmong = (others: readonly PodView[]) => (changed: PodView | null) =>
+    changed !== null && (victimAmong(question, [...others, changed]) === uid) !== isVictim;
+  const trial: Trial = {
+    question,
+    pod,
+    isVictim,
+    isOther: isOtherAmong(rest),
+    isOtherAgainstOne: isOtherAmong(rest.filter((candidate) => candidate.uid === other)),
+  };
+  const usage = usageChange(trial);
+  const protection: Change = { what: 'protection', now: pod.isProtected };
+  const changes = [
+    usage,
+    priorityChange(trial),
+    requestChange(trial),
+    trial.isOther({ ...pod, isProtected: !pod.isProtected }) ? protection : null,
+  ].filter((change) => change !== null);
+  return { uid, isVictim, other, changes, usageObstacle: usage === null ? obstacleOf(trial, other) : null };
+}
+
+type Trial = {
+  readonly question: Question;
+  readonly pod: PodView;
+  readonly isVictim: boolean;
+  /** Does this version of the pod change whether it is chosen? null = there is no such version: no. */
+  readonly isOther: (changed: PodView | null) => boolean;
+  /** The same against the one other pod that matters nearly always: quick, but only a guess. */
+  readonly isOtherAgainstOne: (changed: PodView | null) => boolean;
+};
+
+function victimAmong(question: Question, pods: readonly PodView[]): PodUid | null {
+  return choose(question, rank(question.signal, pods, question.layout)).victim?.uid ?? null;
+}
+
+function usageChange(trial: Trial): Change | null {
+  const { question, pod, isVictim } = trial;
+  const counted = usageFor(question.signal, pod, question.layout);
+  const range = { now: counted.known ? counted.value : null, least: 0, most: question.capacity };
+  // The victim is safe with less, a safe pod is the victim with more.
+  return numberChange(trial, 'usage', { ...range, isLess: isVictim }, (amount) => withUsage(question, pod, amount));
+}
+
+function priorityChange(trial: Trial): Change | null {
+  const { pod, isVictim } = trial;
+  const range = { now: pod.priority, least: LEAST_PRIORITY, most: MOST_PRIORITY, isLess: !isVictim };
+  return numberChange(trial, 'priority', range, (priority) => ({ ...pod, priority }));
+}
+
+function requestChange(trial: Trial): Change | null {
+  const { pod, isVictim, question } = trial;
+  const { resource, unit } = SIGNAL_FACTS[question.signal];
+  if (resource === 'pids') return null;
+  const field = resource === 'memory' ? 'memoryBytes' : 'ephemeralStorageBytes';
+  // The ranking for inodes subtracts bytes (kubelet-eviction.md 5.4): the node's inodes are no bound for them.
+  const most = unit === 'bytes' ? question.capacity : Number.MAX_SAFE_INTEGER;
+  const range = { now: pod.requests[field], least: 0, most, isLess: !isVictim };
+  return numberChange(trial, 'request', range, (bytes) => ({ ...pod, requests: { ...pod.requests, [field]: bytes } }));
+}
+
+/** `isLess`: it is looked for from `now` down to `least`, else up to `most`. */
+type Range = { readonly now: number | null; readonly least: number; readonly most: number; readonly isLess: boolean };
+
+/**
+ * The value nearest to today's at which the outcome is another; null where it is not even so at the end of the range.
+ * The outcome changes once on the way, as every comparator and every rule of the choice goes one way.
+ */
+function numberChange(
+  { isOther, isOtherAgainstOne }: Trial,
+  what: 'usage' | 'priority' | 'request',
+  { now, least, most, isLess }: Range,
+  changed: (value: number) => PodView | null,
+): Change | null {
+  const bound = isLess ? 'at-most' : 'at-least';
+  const end = isLess ? least : most;
+  // An unknown number is tried over the whole range.
+  const same = now ?? (isLess ? most : least);
+  if ((isLess ? end > same : end < same) || !isOther(changed(end))) return null;
+  if (now === null && isOther(changed(same))) return { what, now, bound, value: same };
+  const guess = boundary(same, end, (value) => isOtherAgainstOne(changed(value)));
+  const isRight = isOther(changed(guess)) && !isOther(changed(guess + (isLess ? 1 : -1)));
+  return { what, now, bound, value: isRight ? guess : boundary(same, end, (value) => isOther(changed(value))) };
+}
+
+/** The last value on the way from `other`, where it holds, to `same`, where it does not, at which it still holds. */
+function boundary(same: number, other: number, holds: (value: number) => boolean): number {
+  let [failing, holding] = [same, other];
+  while (Math.abs(failing - holding) > 1) {
+    const middle = Math.floor(holding / 2 + failing / 2);
+    if (holds(middle)) holding = middle;
+    else failing = middle;
+  }
+  return holding;
+}
+
+/** The pod as if it used this much of what the signal counts; null where the layout counts none. */
+function withUsage({ signal, layout }: Question, pod: PodView, amount: number): PodView | null {
+  const none = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
+  const value = <T>(of: T) => ({ known: true, value: of }) as const;
+  const containers = pod.usage.containers.known ? pod.usage.containers : value([]);
+  const measured = { ...pod.usage, containers };
+  const tried: readonly PodView['usage'][] = [
+    { ...measured, workingSetBytes: value(amount), processes: value(amount) },
+    { ...measured, disk: value({ ...none, rootfsBytes: amount, rootfsInodes: amount }) },
+    { ...measured, disk: value({ ...none, volumesBytes: amount, volumesInodes: amount }) },
+  ];
+  for (const usage of tried) {
+    const changed = { ...pod, usage };
+    const counted = usageFor(signal, changed, layout);
+    if (counted.known && counted.value === amount) return changed;
+  }
+  return null;
+}
+
+/** Why a usage at the end of the range changes nothing. */
+function obstacleOf({ question, pod, isVictim }: Trial, other: PodUid | null): Obstacle {
+  const against = question.pods.find(({ uid }) => uid === other);
+  if (isVictim && against === undefined) return { kind: 'only-candidate' };
+  const changed = withUsage(question, pod, isVictim ? 0 : question.capacity);
+  const pair = against === undefined ? [changed ?? pod] : [changed ?? pod, against];
+  const ranking = rank(question.signal, pair, question.layout);
+  const entry = ranking.find(({ pod: ranked }) => ranked.uid === pod.uid);
+  const chosen = ranking.find(({ pod: ranked }) => ranked.uid === other);
+  if (!isVictim && entry !== undefined) {
+    const candidate = candidateOf(question, entry, chosen);
+    if (candidate.kind === 'passed-over') return candidate;
+  }
+  const by = ranking[0]?.row.decidedBy ?? null;
+  return changed === null || by === null || other === null
+    ? { kind: 'not-counted' }
+    : { kind: 'decided', by, against: other };
+}
