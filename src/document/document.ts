@@ -14,8 +14,11 @@ import {
 } from 'yaml';
 import { type Path, type Problem, sayPath } from './problem.ts';
 
-/** `ours`: YAML 1.2, spellings that another reader understands differently are problems. `kubelet`: YAML 1.1 as the kubelet reads it. */
-export type Dialect = 'ours' | 'kubelet';
+/**
+ * `ours`: YAML 1.2, spellings that another reader understands differently are problems. `core`: YAML 1.2 core, and no
+ * more (scenarios.md 1.1). `kubelet`: YAML 1.1 as the kubelet reads it.
+ */
+export type Dialect = 'ours' | 'core' | 'kubelet';
 export type YamlDocument = {
   readonly file: string;
   /** Null, booleans, numbers, strings, arrays, and objects without a prototype. */
@@ -29,10 +32,12 @@ export type ParsedDocuments = { readonly documents: readonly YamlDocument[]; rea
 
 /** A file that a person wrote is smaller; bounds what the parser may spend. */
 export const MAX_DOCUMENT_BYTES = 1024 * 1024;
-const MAX_DEPTH = 64;
-/** Aliases multiply: 100 are enough for a person and too few for a bomb of MAX_NODES. */
+/** What one text may be: its length, and the values of one document in it. */
+export type Bounds = { readonly maxLength: number; readonly maxValues: number };
+export const MAX_DEPTH = 64;
+/** Aliases multiply: 100 are enough for a person and too few for a bomb of `maxValues`. */
 const MAX_ALIASES = 100;
-const MAX_NODES = 200_000;
+const WRITTEN_BY_HAND: Bounds = { maxLength: MAX_DOCUMENT_BYTES, maxValues: 200_000 };
 /** Problems are for reading; the count of the rest is told. */
 const MAX_PROBLEMS = 100;
 
@@ -41,9 +46,14 @@ const MAX_PROBLEMS = 100;
  * keys, size, depth. Documents that can be read are given even where there are problems, so that all mistakes can be
  * told in one pass; an empty text has no documents.
  */
-export function parseDocuments(text: string, file: string, dialect: Dialect): ParsedDocuments {
-  if (text.length > MAX_DOCUMENT_BYTES) {
-    const said = `larger than ${MAX_DOCUMENT_BYTES / 1024} KiB`;
+export function parseDocuments(
+  text: string,
+  file: string,
+  dialect: Dialect,
+  bounds: Bounds = WRITTEN_BY_HAND,
+): ParsedDocuments {
+  if (text.length > bounds.maxLength) {
+    const said = `larger than ${bounds.maxLength / 1024} KiB`;
     return { documents: [], problems: [{ file, line: 1, column: 1, path: '', text: said }] };
   }
   const lines = new LineCounter();
@@ -52,7 +62,7 @@ export function parseDocuments(text: string, file: string, dialect: Dialect): Pa
     prettyErrors: false,
     // Ours below needs a set where theirs compares each key with each.
     uniqueKeys: false,
-    version: dialect === 'ours' ? '1.2' : '1.1',
+    version: dialect === 'kubelet' ? '1.1' : '1.2',
     merge: false,
     logLevel: 'silent',
   });
@@ -68,10 +78,11 @@ export function parseDocuments(text: string, file: string, dialect: Dialect): Pa
       problems.push(place.at(error.pos[0], '', sayError(error)));
     }
     const told = new Set<string>();
-    const reader = createReader(tree, dialect, (offset, path, said) => {
+    const report: Report = (offset, path, said) => {
       told.add(sayPath(path));
       problems.push(place.at(offset, sayPath(path), said));
-    });
+    };
+    const reader = createReader({ tree, dialect, maxValues: bounds.maxValues }, report);
     documents.push({ file, value: reader.read(), problemAt: place.problemAt, told });
   }
   return { documents, problems: inOrder(problems) };
@@ -145,7 +156,10 @@ function keyOf({ key }: Pair): string | null {
 type Report = (offset: number, path: Path, text: string) => void;
 
 /** From the tree to plain values, within the bounds, telling what is wrong with the form. */
-function createReader(tree: Document.Parsed, dialect: Dialect, report: Report): { read: () => unknown } {
+function createReader(
+  { tree, dialect, maxValues }: { tree: Document.Parsed; dialect: Dialect; maxValues: number },
+  report: Report,
+): { read: () => unknown } {
   let aliases = 0;
   let nodes = 0;
   let isTold = false;
@@ -159,7 +173,7 @@ function createReader(tree: Document.Parsed, dialect: Dialect, report: Report): 
     nodes += 1;
     const offset = startOf(node) ?? 0;
     if (path.length > MAX_DEPTH) return once(offset, path.slice(0, 4), `nested deeper than ${MAX_DEPTH} levels`);
-    if (nodes > MAX_NODES) return once(offset, path, `more than ${MAX_NODES} values`);
+    if (nodes > maxValues) return once(offset, path, `more than ${maxValues} values`);
     if (isScalar(node)) return readScalar(node, path);
     if (isSeq(node)) return readList(node, path);
     if (isMap(node)) return readMap(node, path);

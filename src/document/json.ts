@@ -1,0 +1,124 @@
+import { MAX_DEPTH, type ParsedDocuments, type YamlDocument } from './document.ts';
+import { countKeys, findMistake, firstTooDeep, type Member, membersAt, skipBlank } from './json-text.ts';
+import { type Path, type Problem, sayPath } from './problem.ts';
+
+/** Where a text begins in its file; lines and columns count from 1. */
+export type TextStart = { readonly line: number; readonly column: number };
+
+/**
+ * One strict JSON text as a document; objects have their usual prototype. Parsed by JSON.parse, some 100 MB/s; places
+ * are looked for only when a problem is told. A duplicate key is a problem, as in YAML, but the last value is kept.
+ */
+export function parseJsonDocument(
+  text: string,
+  file: string,
+  start: TextStart = { line: 1, column: 1 },
+): ParsedDocuments {
+  const places = createPlaces(text, file, start);
+  const refused = (offset: number, said: string): ParsedDocuments => ({
+    documents: [],
+    problems: [places.problemAtOffset(offset, '', said)],
+  });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    const mistake = findMistake(text, MAX_DEPTH);
+    // Both follow one grammar; should they ever disagree, JSON.parse has the last word.
+    const said = mistake?.text ?? (cause instanceof Error ? cause.message : String(cause));
+    return refused(mistake?.offset ?? 0, `not valid JSON: ${said}`);
+  }
+  const keys = keysOf(value, MAX_DEPTH);
+  if (keys === null) return refused(firstTooDeep(text, MAX_DEPTH) ?? 0, `nested deeper than ${MAX_DEPTH} levels`);
+  const problems = keys === countKeys(text) ? [] : places.duplicates();
+  const document: YamlDocument = { file, value, problemAt: places.problemAt, told: new Set() };
+  return { documents: [document], problems };
+}
+
+/** Keys of all mappings together; null = nested deeper than `levels`. */
+function keysOf(value: unknown, levels: number): number | null {
+  if (typeof value !== 'object' || value === null) return 0;
+  if (levels === 0) return null;
+  let keys = 0;
+  const isList = Array.isArray(value);
+  for (const inner of isList ? value : Object.values(value)) {
+    if (!isList) keys++;
+    if (typeof inner !== 'object' || inner === null) continue;
+    const below = keysOf(inner, levels - 1);
+    if (below === null) return null;
+    keys += below;
+  }
+  return keys;
+}
+
+type Places = {
+  readonly problemAtOffset: (offset: number, path: string, text: string) => Problem;
+  readonly problemAt: YamlDocument['problemAt'];
+  readonly duplicates: () => readonly Problem[];
+};
+
+function createPlaces(text: string, file: string, start: TextStart): Places {
+  let lineStarts: readonly number[] | null = null;
+  const members = new Map<number, ReadonlyMap<string | number, Member>>();
+
+  const problemAtOffset = (offset: number, path: string, said: string): Problem => {
+    lineStarts ??= lineStartsOf(text);
+    const index = lastAtMost(lineStarts, offset);
+    const column = offset - (lineStarts[index] ?? 0) + (index === 0 ? start.column : 1);
+    return { file, line: start.line + index, column, path, text: said };
+  };
+  /** Kept, because the next problem is often in the same long list. */
+  const membersOf = (offset: number): ReadonlyMap<string | number, Member> => {
+    // Of a key that is there twice the last one counts, as in the value.
+    const found = members.get(offset) ?? new Map(membersAt(text, offset).map((member) => [member.key, member]));
+    members.set(offset, found);
+    return found;
+  };
+  const offsetOf = (path: Path, of: 'key' | 'value'): number => {
+    let offset = skipBlank(text, 0);
+    for (const [index, step] of path.entries()) {
+      const member = membersOf(offset).get(step);
+      if (member === undefined) break;
+      offset = of === 'key' && index === path.length - 1 ? member.keyOffset : member.offset;
+    }
+    return offset;
+  };
+  return {
+    problemAtOffset,
+    problemAt: (path, said, of = 'value') => problemAtOffset(offsetOf(path, of), sayPath(path), said),
+    duplicates: () =>
+      duplicatesAt(text, skipBlank(text, 0), []).map(({ path, member }) =>
+        problemAtOffset(member.keyOffset, sayPath(path), 'written twice in this mapping'),
+      ),
+  };
+}
+
+type Duplicate = { readonly path: Path; readonly member: Member };
+
+function duplicatesAt(text: string, offset: number, path: Path): readonly Duplicate[] {
+  const seen = new Set<string | number>();
+  return membersAt(text, offset).flatMap((member) => {
+    const at = [...path, member.key];
+    const own = seen.has(member.key) ? [{ path: at, member }] : [];
+    seen.add(member.key);
+    return [...own, ...duplicatesAt(text, member.offset, at)];
+  });
+}
+
+function lineStartsOf(text: string): readonly number[] {
+  const starts = [0];
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) starts.push(at + 1);
+  return starts;
+}
+
+/** The index of the last number that is at most `limit`, in a rising list that begins with 0. */
+function lastAtMost(rising: readonly number[], limit: number): number {
+  let low = 0;
+  let high = rising.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if ((rising[middle] ?? 0) <= limit) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

@@ -1,0 +1,87 @@
+import { createReadStream } from 'node:fs';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { codeOf } from './file-error.ts';
+
+/** Pieces of text as they come; where it cannot be read to the end the last one says why. */
+export type TextPieces = AsyncIterable<Reading<string>>;
+/** A line without its end; `line` counts from 1. */
+export type Line = { readonly line: number; readonly text: string };
+
+/** Fewer and larger pieces than the default of 64 KiB: a line of some MiB is put together from them. */
+const PIECE_BYTES = 512 * 1024;
+
+/** The text of a file of any kind, a pipe too; unpacked if its name ends in .gz. */
+export function openText(path: string): TextPieces {
+  return decode(() => {
+    const file = createReadStream(path, { highWaterMark: PIECE_BYTES });
+    if (!path.endsWith('.gz')) return file;
+    // The callback only keeps an error from being nobody's: the reader of the last stream is told.
+    return pipeline(file, createGunzip({ chunkSize: PIECE_BYTES }), () => undefined);
+  }, path);
+}
+
+/** The text of an open stream; `name` is what it is called in a failure. */
+export function textOf(stream: Readable, name: string): TextPieces {
+  return decode(() => stream, name);
+}
+
+/** UTF-8; what is none becomes U+FFFD, a byte order mark goes. */
+async function* decode(open: () => Readable, name: string): AsyncGenerator<Reading<string>> {
+  const decoder = new TextDecoder();
+  try {
+    for await (const bytes of open()) yield known(decoder.decode(bytes, { stream: true }));
+    yield known(decoder.decode());
+  } catch (cause) {
+    const why = codeOf(cause) === 'ENOENT' ? 'absent' : 'unreadable';
+    yield unknown(why, name, cause instanceof Error ? cause.message : String(cause));
+  }
+}
+
+/** The whole text; longer than `maxLength` is unreadable, and is not read on. */
+export async function wholeText(pieces: TextPieces, maxLength: number): Promise<Reading<string>> {
+  const parts: string[] = [];
+  let length = 0;
+  for await (const piece of pieces) {
+    if (!piece.known) return piece;
+    length += piece.value.length;
+    if (length > maxLength) return tooLong(maxLength);
+    parts.push(piece.value);
+  }
+  return known(parts.join(''));
+}
+
+/** One line after the other, holding no more than one; a line longer than `maxLength` ends the text as unreadable. */
+export async function* linesOf(pieces: TextPieces, maxLength: number): AsyncGenerator<Reading<Line>> {
+  let line = 1;
+  let parts: string[] = [];
+  let length = 0;
+  for await (const piece of pieces) {
+    if (!piece.known) {
+      yield piece;
+      return;
+    }
+    const { value } = piece;
+    let from = 0;
+    for (let end = value.indexOf('\n'); end !== -1; end = value.indexOf('\n', from)) {
+      parts.push(value.slice(from, end));
+      yield known({ line, text: parts.join('') });
+      from = end + 1;
+      line += 1;
+      parts = [];
+      length = 0;
+    }
+    parts.push(value.slice(from));
+    length += value.length - from;
+    if (length > maxLength) {
+      yield tooLong(maxLength);
+      return;
+    }
+  }
+  if (length > 0) yield known({ line, text: parts.join('') });
+}
+
+function tooLong(maxLength: number) {
+  return unknown('unreadable', 'text', `larger than ${maxLength / 1024 / 1024} MiB`);
+}
