@@ -23,7 +23,7 @@ export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout)
   const rules = comparatorsOf(signal);
   const keyed = pods.map((pod): Keyed => {
     const values = rules.map((by) => comparedValue(by, pod, signal, layout));
-    return { pod, name: nameOf(pod), values, keys: rules.map((by, i) => sortKey(by, values[i])) };
+    return { pod, name: nameOf(pod), values, keys: rules.map((by, i) => sortKey(by, values[i])), isByAge: false };
   });
   const sorted = keyed.toSorted((a, b) => compareKeys(a, b) || compareText(a.pod.uid, b.pod.uid));
   const order: Keyed[] = [];
@@ -47,17 +47,20 @@ type Keyed = {
   readonly name: string;
   readonly values: readonly Reading<Value>[];
   readonly keys: readonly number[];
+  /** Has equals, and age may decide among them. */
+  readonly isByAge: boolean;
 };
 
 /** Among equals the later start first, but only where every one of them names a start: else no order would be total. */
 function settleTies(pods: readonly Keyed[]): readonly Keyed[] {
-  const hasAges = pods.every(({ pod }) => pod.startedAtWallMs !== null);
-  return pods.toSorted(
+  const isByAge = pods.every(({ pod }) => pod.startedAtWallMs !== null);
+  const sorted = pods.toSorted(
     (a, b) =>
-      (hasAges ? (b.pod.startedAtWallMs ?? 0) - (a.pod.startedAtWallMs ?? 0) : 0) ||
+      (isByAge ? (b.pod.startedAtWallMs ?? 0) - (a.pod.startedAtWallMs ?? 0) : 0) ||
       compareText(a.name, b.name) ||
       compareText(a.pod.uid, b.pod.uid),
   );
+  return isByAge ? sorted.map((entry) => ({ ...entry, isByAge })) : sorted;
 }
 
 function shownValues(rules: readonly Comparator[], { pod, name, values }: Keyed): RankRow['values'] {
@@ -76,11 +79,7 @@ function shownValues(rules: readonly Comparator[], { pod, name, values }: Keyed)
 function deciding(rules: readonly Comparator[], entry: Keyed, next: Keyed): Comparator {
   const rule = rules.find((_, i) => entry.keys[i] !== next.keys[i]);
   if (rule !== undefined) return rule;
-  const isYounger =
-    entry.pod.startedAtWallMs !== null &&
-    next.pod.startedAtWallMs !== null &&
-    entry.pod.startedAtWallMs > next.pod.startedAtWallMs;
-  if (isYounger) return 'younger';
+  if (entry.isByAge && entry.pod.startedAtWallMs !== next.pod.startedAtWallMs) return 'younger';
   return entry.name !== next.name ? 'name' : 'uid';
 }
 

@@ -175,10 +175,11 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
   };
 }
 
-function signalStatus(
+/** `state`: after the look. */
+export function signalStatus(
   signal: Signal,
   { signals, atMs }: Observation,
-  state: State,
+  state: Pick<State, 'firstMetMs'>,
   thresholds: readonly Threshold[],
 ): SignalStatus {
   const reading = signals[signal];
@@ -246,7 +247,8 @@ function signalActedOn({ act, firstMetMs }: State): Signal {
   return SIGNALS.find((signal) => met.some((id) => id.startsWith(`${signal}/`))) ?? 'memory.available';
 }
 
-function requestFor(signal: Signal, pod: PodView): number | null {
+/** What the signal's ranking takes for the request; null: it knows none. */
+export function requestFor(signal: Signal, pod: PodView): number | null {
   const { resource } = SIGNAL_FACTS[signal];
   if (resource === 'memory') return pod.requests.memoryBytes;
   return resource === 'ephemeral-storage' ? pod.requests.ephemeralStorageBytes : null;
@@ -289,7 +291,8 @@ function layoutOf({ fsLayout }: Observation): FsLayout {
   return fsLayout.known ? fsLayout.value : 'nodefs-only';
 }
 
-function namesOf({ pods }: Observation): (uid: PodUid) => string {
+/** Pods as namespace/name, as tenants chose them: escape before printing. */
+export function namesOf({ pods }: Observation): (uid: PodUid) => string {
   const names = new Map(pods.known ? pods.value.map((pod) => [pod.uid, podName(pod)]) : []);
   return (uid) => names.get(uid) ?? uid;
 }

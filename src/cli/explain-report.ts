@@ -1,0 +1,86 @@
+import type { Decision, RankRow } from '../core/decision.ts';
+import {
+  type Candidate,
+  counterfactuals,
+  type ExplainedLook,
+  type Explanation,
+  explain,
+  signalOf,
+  thresholdsOf,
+  type WhatIf,
+} from '../core/explain.ts';
+import type { PodUid, PodView } from '../core/pod.ts';
+import type { Reading, Unknown } from '../core/reading.ts';
+import { sayReason } from '../core/say.ts';
+import type { Signal } from '../core/signal.ts';
+import { timersNow } from '../core/timers.ts';
+import { namesOf, requestFor, type SignalStatus, signalStatus } from '../serve/status.ts';
+
+/** Where the look comes from. */
+export type LookSource =
+  | { readonly kind: 'live'; readonly node: string; readonly dryRun: boolean; readonly atWallMs: number }
+  | {
+      readonly kind: 'scenario';
+      readonly file: string;
+      readonly name: string;
+      readonly step: number;
+      readonly at: number;
+    };
+/** What `explain -o json` prints; docs/json.md describes every field. */
+export type ExplainReport = {
+  readonly schema: 1;
+  readonly source: LookSource;
+  /** Acted on or waited for at this look, else the first whose threshold is met; null: none is. */
+  readonly actsOn: Signal | null;
+  readonly signal: SignalStatus;
+  readonly decisions: readonly Decision[];
+  readonly reasons: readonly { readonly code: string; readonly text: string }[];
+  readonly comparators: Explanation['comparators'];
+  readonly podsUnknown: Unknown | null;
+  readonly pods: readonly ExplainedRow[];
+  readonly victim: PodUid | null;
+  readonly whatIf: WhatIf | null;
+};
+export type ExplainedRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected'> & {
+  readonly usage: Reading<number>;
+  /** null: the signal knows no request. */
+  readonly request: number | null;
+  readonly values: RankRow['values'];
+  readonly decidedBy: RankRow['decidedBy'];
+  readonly candidate: Candidate;
+};
+
+/** `of` picks the pod that is asked about; null: who is or would be evicted. */
+export function explainReport(
+  look: ExplainedLook,
+  source: LookSource,
+  asked: { readonly signal: Signal | null; readonly of: PodUid | null },
+): ExplainReport {
+  const { observation, state } = look;
+  const actsOn = signalOf(look);
+  const signal = asked.signal ?? actsOn ?? 'memory.available';
+  const thresholds = thresholdsOf(look);
+  const explanation = explain(look, signal);
+  const subject = asked.of ?? explanation?.victim?.uid ?? null;
+  const nameOf = namesOf(observation);
+  return {
+    schema: 1,
+    source,
+    actsOn,
+    signal: signalStatus(signal, observation, timersNow(state, observation, thresholds).kept, thresholds),
+    decisions: look.decisions,
+    reasons: look.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
+    comparators: explanation?.comparators ?? [],
+    podsUnknown: observation.pods.known ? null : observation.pods,
+    pods: explanation?.pods.map((entry) => rowOf(signal, entry)) ?? [],
+    victim: explanation?.victim?.uid ?? null,
+    whatIf: subject === null ? null : counterfactuals(look, signal, subject),
+  };
+}
+
+function rowOf(signal: Signal, { pod, row, usage, candidate }: Explanation['pods'][number]): ExplainedRow {
+  const { uid, namespace, name, qos, priority, isProtected } = pod;
+  const { values, decidedBy } = row;
+  const request = requestFor(signal, pod);
+  return { uid, namespace, name, qos, priority, isProtected, usage, request, values, decidedBy, candidate };
+}
