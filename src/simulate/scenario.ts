@@ -21,17 +21,20 @@ export type ScenarioPod = {
   readonly localVolumes: readonly string[];
 };
 
+/** Stats as a step gives them. */
+export type GivenStats =
+  /** The numbers of the step before, freshly measured. */
+  | { readonly kind: 'same' }
+  | { readonly kind: 'whole'; readonly summary: Json }
+  | { readonly kind: 'patch'; readonly patch: Json };
+
 /** scenarios.md 2.4, checked; `stats` are merged when the run comes to the step. */
 export type EvictionStep = {
   readonly atMs: MonoMs;
   /** Where it stands, for messages. */
   readonly line: number;
-  readonly stats:
-    | { readonly kind: 'same' }
-    | { readonly kind: 'whole'; readonly summary: Json }
-    | { readonly kind: 'patch'; readonly patch: Json }
-    /** A summary beside it is kept for later patches. */
-    | { readonly kind: 'failed'; readonly summary: Json | null };
+  /** What is given beside stats that fail is kept for later patches. */
+  readonly stats: GivenStats | { readonly kind: 'failed'; readonly kept: GivenStats };
   /** The whole new list; null = as before. */
   readonly pods: readonly ScenarioPod[] | null;
   readonly afterReclaim: { readonly kind: 'patch'; readonly patch: Json } | { readonly kind: 'fails' } | null;

@@ -1,0 +1,95 @@
+import { readEviction, withTwins } from '../config/eviction.ts';
+import { createFields } from '../config/field.ts';
+import { KUBELET_API_VERSION, KUBELET_DURATION_FIELDS, kubeletSchema, nodewardenSchema } from '../config/schema.ts';
+import type { CoreConfig } from '../core/core-config.ts';
+import { parseDuration } from '../core/duration.ts';
+import { check, sayValue } from '../document/check.ts';
+import type { YamlDocument } from '../document/document.ts';
+import type { Path, Problem } from '../document/problem.ts';
+import { isObject } from './envelope.ts';
+import type { Json } from './scenario.ts';
+
+/** scenarios.md 2.1. What else a KubeletConfiguration has is ignored, as every unknown key here. */
+const FIELDS = [
+  'evictionHard',
+  'evictionSoft',
+  'evictionSoftGracePeriod',
+  'evictionMinimumReclaim',
+  'evictionPressureTransitionPeriod',
+  'evictionMaxPodGracePeriod',
+  'mergeDefaultEvictionSettings',
+  'enforceNodeAllocatable',
+  'localStorageCapacityIsolation',
+] as const;
+const DEFAULT_TRANSITION_MS = 300_000;
+const guardSchema = nodewardenSchema.shape.guard;
+
+type ReadConfig = { readonly config: CoreConfig | null; readonly problems: readonly Problem[] };
+
+/** The `config` of an eviction scenario, by the kubelet's rules; null where there are problems. */
+export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
+  const given = isObject(yaml.value) ? yaml.value['config'] : undefined;
+  if (given !== undefined && !isObject(given)) {
+    const said = `expected a mapping, not ${sayValue(given)}; for example {"evictionHard": {"memory.available": "100Mi"}}`;
+    return { config: null, problems: [yaml.problemAt(['config'], said)] };
+  }
+  const document = kubeletDocument(yaml, given ?? {});
+  const fields = check(kubeletSchema, document);
+  const eviction = readEviction(createFields({ document, kind: 'kubelet' }, null));
+  const guard = readGuard(yaml, given ?? {});
+  const problems = [...fields.problems, ...eviction.problems, ...guard.problems];
+  const { value } = fields;
+  if (problems.length > 0 || value === null) return { config: null, problems };
+  const configured = eviction.thresholds.map(({ field: _, origin: __, ...threshold }) => threshold);
+  const config: CoreConfig = {
+    thresholds: withTwins(configured, value.enforceNodeAllocatable),
+    // 0 stands for the default (kubelet-eviction.md 2.1).
+    pressureTransitionMs: msOf(value.evictionPressureTransitionPeriod) || DEFAULT_TRANSITION_MS,
+    maxPodGraceSeconds: value.evictionMaxPodGracePeriod,
+    // The steps are the pace.
+    pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 1 },
+    guard: guard.guard,
+    localStorageLimits: value.localStorageCapacityIsolation ? 'enforce' : 'off',
+    // By the node's layout: the run fills them in.
+    reclaimSignals: [],
+    phases: [],
+    shutdownCancel: 'afterPhases',
+    shutdownCarryOver: false,
+  };
+  return { config, problems: [] };
+}
+
+/** The part of the document that stands below `config`, as the KubeletConfiguration that it is. */
+function kubeletDocument(yaml: YamlDocument, given: Json): YamlDocument {
+  const value: { [key: string]: unknown } = { apiVersion: KUBELET_API_VERSION, kind: 'KubeletConfiguration' };
+  for (const name of FIELDS) {
+    const field = given[name];
+    // null is as absent, but a duration of null is decoded as the empty text and refused, as in the kubelet's own file.
+    const isKept = field !== undefined && (field !== null || KUBELET_DURATION_FIELDS.includes(name));
+    if (isKept) value[name] = field;
+  }
+  const below = /^config(?=[.[])\.?/;
+  return {
+    file: yaml.file,
+    value,
+    problemAt: (path: Path, text, of) => yaml.problemAt(['config', ...path], text, of),
+    told: new Set([...yaml.told].flatMap((path) => (below.test(path) ? [path.replace(below, '')] : []))),
+  };
+}
+
+/** Our own key; absent = off, whatever the default of the agent's configuration is. */
+function readGuard(
+  yaml: YamlDocument,
+  given: Json,
+): { readonly guard: CoreConfig['guard']; readonly problems: readonly Problem[] } {
+  if (given['guard'] === undefined || given['guard'] === null) return { guard: null, problems: [] };
+  const { value, problems } = check(guardSchema, yaml, ['config', 'guard']);
+  const isOff = value === null || value.sameOwnerKills === 0;
+  return { guard: isOff ? null : { kills: value.sameOwnerKills, windowMs: msOf(value.window) }, problems };
+}
+
+function msOf(text: string): number {
+  const parsed = parseDuration(text);
+  if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);
+  return parsed.duration.ms;
+}

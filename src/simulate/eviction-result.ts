@@ -1,0 +1,165 @@
+import { trueConditions } from '../core/condition.ts';
+import type { Decision, StorageLimit } from '../core/decision.ts';
+import { evictedStatus } from '../core/message.ts';
+import type { PodView } from '../core/pod.ts';
+import { rank } from '../core/rank.ts';
+import type { Reason } from '../core/reason.ts';
+import {
+  type FsLayout,
+  isDisk,
+  type NodeCondition,
+  type Resource,
+  SIGNAL_FACTS,
+  SIGNALS,
+  type Signal,
+} from '../core/signal.ts';
+import type { State } from '../core/state.ts';
+import type { MetThreshold, ThresholdId } from '../core/threshold.ts';
+
+export type ReclaimCall = 'containers' | 'images';
+export type EvictedPod = {
+  /** `namespace/name` */
+  readonly pod: string;
+  readonly signal: Signal | `${StorageLimit}.limit`;
+  readonly gracePeriodSeconds: number;
+  readonly reason: string;
+  readonly disruptionTarget: boolean;
+  readonly killFailed: boolean;
+  readonly message: string;
+  readonly annotations: { readonly [key: string]: string };
+};
+/** scenarios.md 6.3: what one look came to. Every key is always there, in the order of 4.1; sets are sorted. */
+export type EvictionResult = {
+  readonly thresholdsObserved: readonly string[];
+  readonly thresholdsMet: readonly string[];
+  readonly conditions: readonly NodeCondition[];
+  readonly reclaiming: { readonly signal: Signal; readonly soft: boolean; readonly resource: Resource } | null;
+  readonly nodeReclaim: readonly ReclaimCall[];
+  readonly ranking: readonly string[];
+  readonly evicted: readonly EvictedPod[];
+};
+
+/** What was observed, before anything was done. */
+type Observed = Pick<EvictionResult, 'thresholdsObserved' | 'thresholdsMet' | 'conditions'>;
+export const NOTHING_OBSERVED: Observed = { thresholdsObserved: [], thresholdsMet: [], conditions: [] };
+export const NOTHING_DONE: Omit<EvictionResult, keyof Observed> = {
+  reclaiming: null,
+  nodeReclaim: [],
+  ranking: [],
+  evicted: [],
+};
+
+/** kubelet-eviction.md 6.1: the calls of a node-level reclaim, in their order. */
+export function reclaimCalls(signal: Signal, layout: FsLayout): readonly ReclaimCall[] {
+  if (!isDisk(signal)) return [];
+  switch (layout) {
+    case 'nodefs-only':
+      return ['containers', 'images'];
+    case 'imagefs-separate':
+      return signal.startsWith('nodefs') ? [] : ['containers', 'images'];
+    case 'containerfs-separate':
+      return signal.startsWith('imagefs') ? ['images'] : ['containers'];
+  }
+}
+
+export function reclaimSignals(layout: FsLayout): readonly Signal[] {
+  return SIGNALS.filter((signal) => reclaimCalls(signal, layout).length > 0);
+}
+
+/** `isHard`: of every threshold that acts in this layout. `reasons` and `state` are those after the first reading. */
+export function observedOf(
+  reasons: readonly Reason[],
+  state: State,
+  isHard: ReadonlyMap<ThresholdId, boolean>,
+): Observed {
+  const observed = new Set<string>();
+  const met = new Set<string>();
+  for (const reason of reasons) {
+    const id = observedIn(reason);
+    if (id === null) continue;
+    const name = `${id.split('/')[0]}/${isHard.get(id) ? 'hard' : 'soft'}`;
+    observed.add(name);
+    if (reason.code !== 'grace-running') met.add(name);
+  }
+  return {
+    thresholdsObserved: [...observed].toSorted(),
+    thresholdsMet: [...met].toSorted(),
+    conditions: trueConditions(state.conditionLastMetMs).toSorted(),
+  };
+}
+
+function observedIn(reason: Reason): ThresholdId | null {
+  switch (reason.code) {
+    case 'below-threshold':
+      return reason.threshold.id;
+    case 'grace-running':
+    case 'min-reclaim-pending':
+      return reason.threshold;
+    default:
+      return null;
+  }
+}
+
+type Done = {
+  /** Of both readings, where there were two. */
+  readonly decisions: readonly Decision[];
+  readonly reasons: readonly Reason[];
+  readonly pods: readonly PodView[];
+  readonly layout: FsLayout;
+  readonly fails: (name: string) => boolean;
+};
+
+export function doneOf(done: Done): typeof NOTHING_DONE {
+  const { decisions, reasons, layout } = done;
+  const reclaim = decisions.find(({ kind }) => kind === 'reclaim');
+  const threshold = actedOn(decisions, reasons);
+  return {
+    reclaiming:
+      threshold === null
+        ? null
+        : { signal: threshold.signal, soft: !threshold.isHard, resource: SIGNAL_FACTS[threshold.signal].resource },
+    nodeReclaim: reclaim === undefined || threshold === null ? [] : reclaimCalls(threshold.signal, layout),
+    ranking: rankingOf(done),
+    evicted: decisions.flatMap((decision) => evictedBy(decision, done.fails)),
+  };
+}
+
+/** scenarios.md 3, step 7. */
+function actedOn(decisions: readonly Decision[], reasons: readonly Reason[]): MetThreshold | null {
+  for (const decision of decisions) {
+    if (decision.kind === 'reclaim' || decision.kind === 'evict') return decision.threshold;
+  }
+  for (const reason of reasons) if (reason.code === 'no-candidate') return reason.threshold;
+  return null;
+}
+
+function rankingOf({ decisions, reasons, pods, layout }: Done): readonly string[] {
+  const names = new Map(pods.map(({ uid, namespace, name }) => [uid, `${namespace}/${name}`]));
+  for (const decision of decisions) {
+    if (decision.kind === 'evict') return decision.ranking.map(({ uid }) => names.get(uid) ?? uid);
+  }
+  // Ranked too, but nobody of them may be evicted.
+  const nobody = reasons.find(({ code }) => code === 'no-candidate');
+  if (nobody?.code !== 'no-candidate') return [];
+  return rank(nobody.signal, pods, layout).map(({ pod }) => names.get(pod.uid) ?? pod.uid);
+}
+
+function evictedBy(decision: Decision, fails: Done['fails']): readonly EvictedPod[] {
+  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return [];
+  const { victim, message, graceSeconds } = decision;
+  const pod = `${victim.namespace}/${victim.name}`;
+  const isPressure = decision.kind === 'evict';
+  const status = evictedStatus(message, isPressure ? 'node-pressure' : 'over-limit');
+  return [
+    {
+      pod,
+      signal: isPressure ? decision.threshold.signal : `${decision.limit}.limit`,
+      gracePeriodSeconds: graceSeconds,
+      reason: status.reason,
+      disruptionTarget: status.conditions.length > 0,
+      killFailed: fails(pod),
+      message,
+      annotations: isPressure ? decision.annotations : {},
+    },
+  ];
+}

@@ -1,0 +1,162 @@
+import { sayUnknownName, sayValue } from '../document/check.ts';
+import { inOrder, type YamlDocument } from '../document/document.ts';
+import { nearestName } from '../document/nearest.ts';
+import { type Path, type Problem, sayPath } from '../document/problem.ts';
+import { readCount, readTime } from './amount.ts';
+import { isObject } from './envelope.ts';
+import { MAX_MISTAKES } from './v1-pod.ts';
+
+/** What is wrong with a document, MAX_MISTAKES at the most. */
+export type Mistakes = {
+  readonly add: (problems: readonly Problem[]) => void;
+  readonly at: (path: Path, text: string, of?: 'key' | 'value') => void;
+  readonly isFull: () => boolean;
+  /** In the order of the document. */
+  readonly all: () => readonly Problem[];
+};
+
+export function createMistakes(yaml: YamlDocument): Mistakes {
+  const problems: Problem[] = [];
+  const isFull = (): boolean => problems.length >= MAX_MISTAKES;
+  return {
+    add: (more) => void problems.push(...more),
+    at: (path, text, of = 'value') => {
+      // Places are looked for in the whole text: not for more than are told.
+      if (!isFull() && !yaml.told.has(sayPath(path))) problems.push(yaml.problemAt(path, text, of));
+    },
+    isFull,
+    all: () => inOrder(problems).slice(0, MAX_MISTAKES),
+  };
+}
+
+/** Where a walk through a value is; `path` is the walk's own and changes with it. */
+export type Place = {
+  readonly path: (string | number)[];
+  readonly mistakes: Mistakes;
+  readonly startWallMs: number | null;
+};
+
+/** Looks at a value and tells the mistakes in it. By hand, not by zod: summaries of 110 pods come by the thousand. */
+export type Shape = (value: unknown, at: Place) => void;
+type Fields = { readonly [name: string]: Shape };
+
+/** A mapping of a kind that is ours: unknown keys are mistakes (scenarios.md 1.2). */
+export function ours(fields: Fields, required: readonly string[] = []): Shape {
+  const names = Object.keys(fields);
+  return (value, at) => {
+    if (!isObject(value)) return wrongType('a mapping', value, at);
+    for (const key of Object.keys(value)) {
+      const shape = Object.hasOwn(fields, key) ? fields[key] : undefined;
+      at.path.push(key);
+      if (shape === undefined) at.mistakes.at(at.path, sayUnknownName(key, names, 'key'), 'key');
+      else shape(value[key], at);
+      at.path.pop();
+    }
+    tellMissing(value, required, at);
+  };
+}
+
+/** A mapping of somebody else's kind: unknown keys are ignored, null is as absent. */
+export function theirs(fields: Fields, required: readonly string[] = []): Shape {
+  const entries = Object.entries(fields);
+  return (value, at) => {
+    if (!isObject(value)) return wrongType('a mapping', value, at);
+    for (const [key, shape] of entries) {
+      const inner = value[key];
+      if (inner === undefined || inner === null) continue;
+      at.path.push(key);
+      shape(inner, at);
+      at.path.pop();
+    }
+    tellMissing(value, required, at);
+  };
+}
+
+function tellMissing(value: { readonly [key: string]: unknown }, required: readonly string[], at: Place): void {
+  for (const key of required) {
+    if (value[key] === undefined || value[key] === null) at.mistakes.at([...at.path, key], 'missing');
+  }
+}
+
+export function listOf(item: Shape, least = 0): Shape {
+  return (value, at) => {
+    if (!Array.isArray(value)) return wrongType('a list', value, at);
+    if (value.length < least) at.mistakes.at(at.path, `must have at least ${least} entry`);
+    for (let i = 0; i < value.length && !at.mistakes.isFull(); i++) {
+      at.path.push(i);
+      item(value[i], at);
+      at.path.pop();
+    }
+  };
+}
+
+/** A mapping with keys of the writer's own. */
+export function mapOf(item: Shape): Shape {
+  return (value, at) => {
+    if (!isObject(value)) return wrongType('a mapping', value, at);
+    for (const [key, inner] of Object.entries(value)) {
+      at.path.push(key);
+      item(inner, at);
+      at.path.pop();
+    }
+  };
+}
+
+/** One of these, or a list of them. */
+export function oneOrMore(item: Shape): Shape {
+  const list = listOf(item, 1);
+  return (value, at) => (Array.isArray(value) ? list : item)(value, at);
+}
+
+export function orNull(shape: Shape): Shape {
+  return (value, at) => {
+    if (value !== null) shape(value, at);
+  };
+}
+
+export function among(valid: readonly string[]): Shape {
+  return (value, at) => {
+    if (typeof value === 'string' && valid.includes(value)) return;
+    const nearest = typeof value === 'string' ? nearestName(value, valid) : null;
+    const hint = nearest === null ? '' : `; did you mean ${nearest}?`;
+    const one = valid.length === 1 ? '' : 'one of ';
+    at.mistakes.at(at.path, `must be ${one}${valid.join(', ')}, not ${sayValue(value)}${hint}`);
+  };
+}
+
+/** Text in a form of its own; `wanted` with an example. */
+export function matching(pattern: RegExp, wanted: string): Shape {
+  return (value, at) => {
+    if (typeof value !== 'string' || !pattern.test(value)) wrongType(wanted, value, at);
+  };
+}
+
+/** `namespace/name`, both named. */
+export const POD_NAME: Shape = matching(/^[^/]+\/[^/]+$/, 'namespace/name, for example "default/web"');
+
+export const text: Shape = (value, at) => {
+  if (typeof value !== 'string') wrongType('text', value, at);
+};
+
+export const flag: Shape = (value, at) => {
+  if (typeof value !== 'boolean') wrongType('true or false', value, at);
+};
+
+export const whole: Shape = (value, at) => {
+  if (!Number.isSafeInteger(value)) wrongType('a whole number', value, at);
+};
+
+/** Bytes or a count. */
+export const count: Shape = (value, at) => {
+  const read = readCount(value);
+  if (!read.ok) at.mistakes.at(at.path, `${read.text}; for example 1073741824 or "1Gi"`);
+};
+
+export const time: Shape = (value, at) => {
+  const read = readTime(value, at.startWallMs);
+  if (!read.ok) at.mistakes.at(at.path, read.text);
+};
+
+function wrongType(wanted: string, value: unknown, at: Place): void {
+  at.mistakes.at(at.path, value === undefined ? 'missing' : `expected ${wanted}, not ${sayValue(value)}`);
+}

@@ -1,0 +1,230 @@
+import type { ContainerUsage, DiskUsage, PodView, VolumeUsage } from '../core/pod.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { Signal, SignalSample } from '../core/signal.ts';
+import { readCount, readTime } from './amount.ts';
+import { isObject } from './envelope.ts';
+import type { Json, ScenarioPod } from './scenario.ts';
+
+type Signals = { readonly [S in Signal]: Reading<SignalSample> };
+type Usage = PodView['usage'];
+
+/** scenarios.md 2.5: what the core is shown of a summary whose shape was checked. Reads what changed, by identity. */
+export type StatsReader = {
+  /** `fresh`: measured at this look, whatever times the summary names (2.4, a step without stats of its own). */
+  readonly signalsOf: (summary: Json, atMs: MonoMs, times: 'named' | 'fresh') => Signals;
+  readonly viewsOf: (summary: Json, active: readonly ScenarioPod[]) => readonly PodView[];
+};
+
+const ABSENT = unknown('absent', 'summary', 'not there');
+const EMPTY: Json = {};
+const NO_USAGE: Usage = {
+  workingSetBytes: ABSENT,
+  processes: ABSENT,
+  disk: ABSENT,
+  ephemeralStorageBytes: ABSENT,
+  containers: ABSENT,
+  volumes: ABSENT,
+};
+/** For signals no stats could be read for. */
+export const NO_SIGNALS: Signals = {
+  'memory.available': ABSENT,
+  'allocatableMemory.available': ABSENT,
+  'nodefs.available': ABSENT,
+  'nodefs.inodesFree': ABSENT,
+  'imagefs.available': ABSENT,
+  'imagefs.inodesFree': ABSENT,
+  'containerfs.available': ABSENT,
+  'containerfs.inodesFree': ABSENT,
+  'pid.available': ABSENT,
+};
+
+export function createStatsReader(startWallMs: number | null): StatsReader {
+  const numbers = createNumbers();
+  const usages = createUsages(numbers);
+  const seen = new WeakMap<ScenarioPod, { readonly entry: Json | null; readonly view: PodView }>();
+  let entries = createEntries([]);
+  let last: { readonly active: readonly ScenarioPod[]; readonly views: readonly PodView[] } | null = null;
+
+  const viewOf = (pod: ScenarioPod): PodView => {
+    const entry = entries.of(pod);
+    const before = seen.get(pod);
+    if (before !== undefined && before.entry === entry) return before.view;
+    const view = { ...pod.declared, usage: entry === null ? NO_USAGE : usages.of(entry, pod) };
+    seen.set(pod, { entry, view });
+    return view;
+  };
+  return {
+    signalsOf: (summary, atMs, times) => signalsOf(summary, numbers, { atMs, startWallMs, times }),
+    viewsOf: (summary, active) => {
+      const list = listIn(summary, 'pods');
+      if (list !== entries.list) entries = createEntries(list);
+      else if (last !== null && last.active === active) return last.views;
+      last = { active, views: active.map(viewOf) };
+      return last.views;
+    },
+  };
+}
+
+type Numbers = (section: Json, name: string) => number | null;
+
+/** Of a section's number; null = not there. A quantity that is written again is not parsed again. */
+function createNumbers(): Numbers {
+  const texts = new Map<string, number | null>();
+  return (section, name) => {
+    const value = section[name];
+    if (typeof value === 'number') return value;
+    if (typeof value !== 'string') return null;
+    const before = texts.get(value);
+    if (before !== undefined) return before;
+    const read = readCount(value);
+    const number = read.ok ? read.value : null;
+    texts.set(value, number);
+    return number;
+  };
+}
+
+type Entries = { readonly list: readonly unknown[]; readonly of: (pod: ScenarioPod) => Json | null };
+
+/** scenarios.md 2.5.3. The later of two entries for one pod counts. */
+function createEntries(list: readonly unknown[]): Entries {
+  const byUid = new Map<unknown, number>();
+  const byRef = new Map<string, number>();
+  for (const [i, entry] of list.entries()) {
+    const { uid, namespace, name } = sectionIn(entry, 'podRef') ?? EMPTY;
+    if (uid !== undefined && uid !== null) byUid.set(uid, i);
+    else byRef.set(`${namespace ?? 'default'}/${name}`, i);
+  }
+  const of = (pod: ScenarioPod): Json | null => {
+    const entry = list[Math.max(byUid.get(pod.declared.uid) ?? -1, byRef.get(pod.ref) ?? -1)];
+    return isObject(entry) ? entry : null;
+  };
+  return { list, of };
+}
+
+/** kubelet-eviction.md 5.8 and scenarios.md 2.5.2: of a pod that has an entry a missing number counts 0 in sums. */
+function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: ScenarioPod) => Usage } {
+  const reading = (section: Json | null, name: string): Reading<number> => {
+    const value = section === null ? null : numbers(section, name);
+    return value === null ? ABSENT : known(value);
+  };
+  const orZero = (section: Json | null, name: string): number => (section && numbers(section, name)) ?? 0;
+
+  const of = (entry: Json, pod: ScenarioPod): Usage => {
+    const disk = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
+    const containers = objectsIn(entry, 'containers').map((container): ContainerUsage => {
+      const [logs, rootfs] = [sectionIn(container, 'logs'), sectionIn(container, 'rootfs')];
+      disk.logsBytes += orZero(logs, 'usedBytes');
+      disk.logsInodes += orZero(logs, 'inodesUsed');
+      disk.rootfsBytes += orZero(rootfs, 'usedBytes');
+      disk.rootfsInodes += orZero(rootfs, 'inodesUsed');
+      return {
+        name: String(container['name']),
+        workingSetBytes: reading(sectionIn(container, 'memory'), 'workingSetBytes'),
+        logsBytes: reading(logs, 'usedBytes'),
+        rootfsBytes: reading(rootfs, 'usedBytes'),
+      };
+    });
+    const volumes = objectsIn(entry, 'volume').map((volume): VolumeUsage => {
+      const name = String(volume['name']);
+      if (pod.localVolumes.includes(name)) {
+        disk.volumesBytes += orZero(volume, 'usedBytes');
+        disk.volumesInodes += orZero(volume, 'inodesUsed');
+      }
+      return { name, usedBytes: reading(volume, 'usedBytes') };
+    });
+    const memory = sectionIn(entry, 'memory');
+    return {
+      // The kubelet takes a memory section without a number for 0 in messages too, an absent section for unknown.
+      workingSetBytes: memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes')),
+      processes: reading(sectionIn(entry, 'process_stats'), 'process_count'),
+      disk: known<DiskUsage>(disk),
+      ephemeralStorageBytes: reading(sectionIn(entry, 'ephemeral-storage'), 'usedBytes'),
+      containers: known(containers),
+      volumes: known(volumes),
+    };
+  };
+  return { of };
+}
+
+type Times = { readonly atMs: MonoMs; readonly startWallMs: number | null; readonly times: 'named' | 'fresh' };
+
+function signalsOf(summary: Json, numbers: Numbers, at: Times): Signals {
+  const node = sectionIn(summary, 'node') ?? EMPTY;
+  const runtime = sectionIn(node, 'runtime') ?? EMPTY;
+  const pods = objectsIn(node, 'systemContainers').find(({ name }) => name === 'pods');
+  const of = (section: Json | null, name: string): number | null => (section === null ? null : numbers(section, name));
+  const sample = (section: Json | null, available: number | null, capacity: number | null): Reading<SignalSample> =>
+    section === null || available === null || capacity === null
+      ? ABSENT
+      : known({ available, capacity, ...measuredAt(section, at) });
+  const memory = (section: Json | null): Reading<SignalSample> => {
+    const available = of(section, 'availableBytes');
+    const used = of(section, 'workingSetBytes');
+    return sample(section, available, available === null || used === null ? null : available + used);
+  };
+  const bytes = (fs: Json | null) => sample(fs, of(fs, 'availableBytes'), of(fs, 'capacityBytes'));
+  const inodes = (fs: Json | null) => sample(fs, of(fs, 'inodesFree'), of(fs, 'inodes'));
+  const [fs, imageFs, containerFs] = [
+    sectionIn(node, 'fs'),
+    sectionIn(runtime, 'imageFs'),
+    sectionIn(runtime, 'containerFs'),
+  ];
+  const rlimit = sectionIn(node, 'rlimit');
+  const [most, running] = [of(rlimit, 'maxpid'), of(rlimit, 'curproc')];
+  return {
+    'memory.available': memory(sectionIn(node, 'memory')),
+    'allocatableMemory.available': memory(pods === undefined ? null : sectionIn(pods, 'memory')),
+    'nodefs.available': bytes(fs),
+    'nodefs.inodesFree': inodes(fs),
+    'imagefs.available': bytes(imageFs),
+    'imagefs.inodesFree': inodes(imageFs),
+    'containerfs.available': bytes(containerFs),
+    'containerfs.inodesFree': inodes(containerFs),
+    'pid.available': sample(rlimit, most === null || running === null ? null : most - running, most),
+  };
+}
+
+/** scenarios.md 2.5.4. */
+function measuredAt(section: Json, { atMs, startWallMs, times }: Times) {
+  const { time } = section;
+  if (time === undefined || time === null || times === 'fresh') return { sampledAtMs: atMs };
+  const read = readTime(time, startWallMs);
+  if (!read.ok) throw new Error(`a checked time does not parse: ${read.text}`);
+  return read.value === null ? { sampledAtMs: atMs, isUntimed: true as const } : { sampledAtMs: read.value };
+}
+
+function sectionIn(value: unknown, name: string): Json | null {
+  const section = isObject(value) ? value[name] : null;
+  return isObject(section) ? section : null;
+}
+
+const NO_LIST: readonly unknown[] = [];
+function listIn(section: Json, name: string): readonly unknown[] {
+  const list = section[name];
+  return Array.isArray(list) ? list : NO_LIST;
+}
+
+function objectsIn(section: Json, name: string): readonly Json[] {
+  return listIn(section, name).filter(isObject);
+}
+
+/**
+ * RFC 7386: objects merge, null removes, arrays are replaced. What a patch leaves alone keeps its identity, so that it
+ * is not read again.
+ */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const base = isObject(target) ? target : EMPTY;
+  let merged: { [key: string]: unknown } | null = null;
+  for (const [key, change] of Object.entries(patch)) {
+    const before = Object.hasOwn(base, key) ? base[key] : undefined;
+    const after = change === null ? undefined : mergePatch(before, change);
+    if (after === before) continue;
+    // Without a prototype, so that every key is one that somebody wrote.
+    merged ??= Object.assign(Object.create(null), base);
+    if (merged === null) continue;
+    if (after === undefined) delete merged[key];
+    else merged[key] = after;
+  }
+  return merged ?? base;
+}
