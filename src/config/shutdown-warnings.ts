@@ -1,8 +1,11 @@
 import type { Effective } from './effective.ts';
 import { originOf, sayPlace } from './setting.ts';
+import type { ShutdownPeriods } from './shutdown.ts';
 
 /** kubelet-shutdown.md 1.6, what concerns the periods alone: what logind grants is known only while running. */
-export function shutdownWarnings(effective: Effective): readonly string[] {
+export function shutdownWarnings(
+  effective: Pick<Effective, 'settings'> & { readonly shutdown: ShutdownPeriods },
+): readonly string[] {
   const { totalMs, criticalMs, byPodPriority } = effective.shutdown;
   const list = 'shutdownGracePeriodByPodPriority';
   const said: string[] = [];

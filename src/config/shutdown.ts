@@ -39,20 +39,34 @@ function durationMs(fields: Fields, name: string): number {
   return parsed?.ok ? parsed.duration.ms : 0;
 }
 
-/** kubelet-shutdown.md 1.5: what the kubelet refuses. */
+/** kubelet-shutdown.md 1.5: what the kubelet refuses, in the codes of shutdown-scenarios.md 4.2. */
+const REFUSALS = {
+  criticalExceedsTotal: { field: CRITICAL, text: `must not be more than ${TOTAL}` },
+  totalBelowOneSecond: { field: TOTAL, text: 'must be 0s or at least 1s; for example "30s"' },
+  criticalBelowOneSecond: { field: CRITICAL, text: 'must be 0s or at least 1s; for example "10s"' },
+  bothForms: { field: LIST, text: `cannot be set together with ${TOTAL} or ${CRITICAL}; remove one of them` },
+} as const;
+export type ShutdownRefusal = keyof typeof REFUSALS;
+export const SHUTDOWN_REFUSALS = [
+  'criticalExceedsTotal',
+  'totalBelowOneSecond',
+  'criticalBelowOneSecond',
+  'bothForms',
+] as const satisfies readonly ShutdownRefusal[];
+
+export function shutdownRefusals({ totalMs, criticalMs, byPodPriority }: ShutdownPeriods): readonly ShutdownRefusal[] {
+  const isBelowOneSecond = (ms: number): boolean => ms < 0 || (ms > 0 && ms < 1000);
+  const applies: { readonly [R in ShutdownRefusal]: boolean } = {
+    criticalExceedsTotal: criticalMs > totalMs,
+    totalBelowOneSecond: isBelowOneSecond(totalMs),
+    criticalBelowOneSecond: isBelowOneSecond(criticalMs),
+    bothForms: byPodPriority.length > 0 && (totalMs > 0 || criticalMs > 0),
+  };
+  return SHUTDOWN_REFUSALS.filter((code) => applies[code]);
+}
+
 export function shutdownProblems(periods: ShutdownPeriods, fields: Fields): readonly Problem[] {
-  const { totalMs, criticalMs, byPodPriority } = periods;
-  const problems: Problem[] = [];
-  const refuse = (name: string, text: string) => problems.push(fields.problemAt([name], text));
-  if (criticalMs > totalMs) refuse(CRITICAL, `must not be more than ${TOTAL}`);
-  if (totalMs < 0 || (totalMs > 0 && totalMs < 1000)) refuse(TOTAL, 'must be 0s or at least 1s; for example "30s"');
-  if (criticalMs < 0 || (criticalMs > 0 && criticalMs < 1000)) {
-    refuse(CRITICAL, 'must be 0s or at least 1s; for example "10s"');
-  }
-  if (byPodPriority.length > 0 && (totalMs > 0 || criticalMs > 0)) {
-    refuse(LIST, `cannot be set together with ${TOTAL} or ${CRITICAL}; remove one of them`);
-  }
-  return problems;
+  return shutdownRefusals(periods).map((code) => fields.problemAt([REFUSALS[code].field], REFUSALS[code].text));
 }
 
 /** kubelet-shutdown.md 1.6: the kubelet takes them, and such a phase ends before it begins; refused here. */

@@ -46,6 +46,8 @@ export type Reason =
       readonly phase: number;
       readonly startedMs: MonoMs;
       readonly by: PhaseEnd;
+      /** How long it waited for volumes after its pods. */
+      readonly volumesMs: number;
       /** Those of the phase whose stop has not ended, and those who ended but have volumes mounted. */
       readonly running: readonly PodUid[];
       readonly mounted: readonly PodUid[];

@@ -40,6 +40,8 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   if (state.stops.length === 0) return step;
   const { shutdown } = state;
   const pending = new Set(shutdown.kind === 'stopping' ? shutdown.pending : []);
+  // With the phase's own end at the same instant it is that which ends the wait, as recorded of the kubelet.
+  const phaseEndsMs = shutdown.kind === 'stopping' ? shutdown.phaseEndsMs : atMs;
   const ended = new Set(outcomes.map(({ of }) => of));
   const alive = pods.known ? new Set(pods.value.map(({ uid }) => uid)) : null;
   const exceeded: PodUid[] = [];
@@ -49,7 +51,7 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
     if (ended.has(stop.decision)) pending.delete(stop.uid);
     // The outcome of one that is gone may have been lost with an earlier run of the agent.
     else if (isPending || alive === null || alive.has(stop.uid)) stops.push(stop);
-    if (isPending && pending.has(stop.uid) && atMs >= stop.waitEndsMs) {
+    if (isPending && pending.has(stop.uid) && atMs >= stop.waitEndsMs && stop.waitEndsMs < phaseEndsMs) {
       pending.delete(stop.uid);
       exceeded.push(stop.uid);
     }
@@ -69,13 +71,15 @@ function endPhase(step: Step, observation: Observation): Step {
   let { wait } = shutdown;
   if (wait.kind === 'stops' && shutdown.pending.length === 0) wait = { kind: 'volumes', sinceMs: atMs, lookMs: atMs };
   if (wait.kind === 'volumes' && atMs >= wait.lookMs) {
-    if (mountedOf(shutdown.group, observation).length === 0) return phaseOver(step, shutdown, 'done', observation);
-    if (atMs >= wait.sinceMs + VOLUME_WAIT_MS) return phaseOver(step, shutdown, 'volume-timeout', observation);
+    const isUnmounted = mountedOf(shutdown.group, observation).length === 0;
+    if (isUnmounted) return phaseOver(step, { ...shutdown, wait }, 'done', observation);
     const looks = Math.floor((atMs - wait.sinceMs) / VOLUME_LOOK_MS) + 1;
     wait = { ...wait, lookMs: wait.sinceMs + looks * VOLUME_LOOK_MS };
   }
-  if (atMs >= shutdown.phaseEndsMs) return phaseOver(step, shutdown, 'period', observation);
-  return withShutdown(step, { ...shutdown, wait });
+  const waited = { ...shutdown, wait };
+  if (atMs >= shutdown.phaseEndsMs) return phaseOver(step, waited, 'period', observation);
+  const isTooLong = wait.kind === 'volumes' && atMs >= wait.sinceMs + VOLUME_WAIT_MS;
+  return isTooLong ? phaseOver(step, waited, 'volume-timeout', observation) : withShutdown(step, waited);
 }
 
 /** Unknown is not unmounted; where no volumes are mounted for pods there are none to wait for. */
@@ -86,13 +90,14 @@ function mountedOf(group: readonly PodUid[], { volumesMounted }: Observation): r
 }
 
 function phaseOver(step: Step, shutdown: Stopping, by: PhaseEnd, observation: Observation): Step {
-  const { phase, phaseStartedMs, group } = shutdown;
+  const { phase, phaseStartedMs, group, wait } = shutdown;
   const underWay = new Set(step.state.stops.map(({ uid }) => uid));
   const over = withReason(step, {
     code: 'shutdown-phase-over',
     phase,
     startedMs: phaseStartedMs,
     by,
+    volumesMs: wait.kind === 'volumes' ? observation.atMs - wait.sinceMs : 0,
     running: group.filter((uid) => underWay.has(uid)),
     mounted: mountedOf(group, observation).filter((uid) => !underWay.has(uid)),
   });
