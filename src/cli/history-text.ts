@@ -85,13 +85,14 @@ function evictLines(record: DecisionRecord, { threshold, ranking, victim, differ
   ];
 }
 
-function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
+export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
   const row = ranking.find((entry) => entry.uid === uid);
   if (row === undefined) return 'not in the ranking';
   if (row.decidedBy === null) return ranking.length === 1 ? 'the only pod' : 'last in the ranking';
   return `of ${ranking.length} pods it comes first by ${SAY_COMPARATOR[row.decidedBy]}`;
 }
-const SAY_COMPARATOR: { readonly [C in Comparator]: string } = {
+/** What the one that comes first has before the other. */
+export const SAY_COMPARATOR: { readonly [C in Comparator]: string } = {
   'over-request': 'using more than its request',
   priority: 'its lower priority',
   'usage-over-request': 'the most usage above its request',
@@ -115,9 +116,13 @@ function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid:
   const more = ranking.length > RANKING_SHOWN ? [['', `and ${ranking.length - RANKING_SHOWN} more`]] : [];
   return [...lines.map((line, i) => [i === 0 ? 'ranking' : '', line]), ...more];
 }
-const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
+export const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
 
-function sayValue(signal: Signal, by: Comparator, value: Reading<number | string | boolean> | undefined): string {
+export function sayValue(
+  signal: Signal,
+  by: Comparator,
+  value: Reading<number | string | boolean> | undefined,
+): string {
   if (value === undefined) return '-';
   if (!value.known) return 'unknown';
   if (typeof value.value === 'boolean') return value.value ? 'yes' : 'no';

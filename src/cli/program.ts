@@ -2,9 +2,11 @@ import { Command } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
+import { explainCommand } from './explain.ts';
 import { historyCommand } from './history.ts';
 import { releaseHeldCommand } from './release-held.ts';
 import { runCommand } from './run.ts';
+import { simulateCommand } from './simulate.ts';
 import { statusCommand } from './status.ts';
 
 /** Usage mistakes end with this status, like a bad configuration. */
@@ -26,6 +28,8 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     demoCommand(),
     configCommand(),
     statusCommand(),
+    explainCommand(),
+    simulateCommand(),
     historyCommand(),
     releaseHeldCommand(),
   ]) {

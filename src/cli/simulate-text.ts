@@ -1,0 +1,213 @@
+import type { Decision } from '../core/decision.ts';
+import { sayDuration } from '../core/duration.ts';
+import { sayThreshold } from '../core/say.ts';
+import { podName, sayDecision } from '../serve/say-decision.ts';
+import type { Comparison, Loss } from '../simulate/compare.ts';
+import type { Mismatch } from '../simulate/scenario.ts';
+import type { ShutdownResult } from '../simulate/shutdown-result.ts';
+import type { ShutdownReport, Simulated, StepReport, Summary } from '../simulate/simulate.ts';
+import { whyChosen } from './history-text.ts';
+import { clean, type Paint } from './print.ts';
+
+type Shown = Extract<Simulated, { kind: 'scenario' }>;
+
+const TIME_COLUMNS = 8;
+/** A whole ranking or result may stand in a mismatch. */
+const MAX_VALUE_LENGTH = 400;
+const NAMES_SHOWN = 8;
+
+/** scenarios.md 6.4 and shutdown-scenarios.md 6.3: what a person reads of one scenario; nothing where nothing happened. */
+export function scenarioText(shown: Shown, paint: Paint): string {
+  const { report } = shown;
+  const told = report.kind === 'EvictionScenario' ? looksText(report.steps, paint) : shutdownText(report, paint);
+  const lines = [...told, ...comparisonText(shown, paint)].map((line) => `  ${line}\n`);
+  const head = `${paint('bold', clean(report.name))}  ${paint('dim', clean(`${report.file}:${report.line}`))}\n`;
+  return `${lines.length > 0 ? head : ''}${lines.join('')}${mismatchText(shown, paint)}`;
+}
+
+export function summaryText({ scenarios, steps, checked, failed, malformed }: Summary, paint: Paint): string {
+  const parts = [
+    counted(scenarios, 'scenario'),
+    counted(steps, 'look'),
+    ...(checked > 0 ? [`${checked} checked`, paint(failed > 0 ? 'red' : 'green', `${failed} failed`)] : []),
+    ...(malformed > 0 ? [paint('red', `${malformed} malformed`)] : []),
+  ];
+  return `${parts.join(', ')}\n`;
+}
+
+function looksText(steps: readonly StepReport[], paint: Paint): readonly string[] {
+  let before: StepReport['result'] | null = null;
+  const lines: string[] = [];
+  for (const step of steps) {
+    const said = lookText(step, before, paint);
+    before = step.result;
+    if (said.length > 0) lines.push(`${timeText(step.at)}${said.join('; ')}`);
+  }
+  return lines;
+}
+
+/** What this look changed or decided, harmless on a terminal. */
+function lookText(step: StepReport, before: StepReport['result'] | null, paint: Paint): readonly string[] {
+  const { result, decisions, reasons } = step;
+  const known = before?.thresholdsObserved ?? [];
+  // A decision says its threshold itself.
+  const isQuiet = decisions.every(({ kind }) => kind === 'set-condition');
+  const crossed = isQuiet ? reasons.flatMap((reason) => crossedText(reason, known)) : [];
+  const recovered = known.filter((name) => !result.thresholdsObserved.includes(name) && !isDerived(name));
+  const why = reasons.flatMap(({ code, text }) => (TOLD.includes(code) ? [text] : []));
+  return [
+    ...crossed.map(clean),
+    ...recovered.map((name) => `${clean(name)} has recovered`),
+    ...decisions.map((decision) => decisionText(decision, step, paint)),
+    ...why.map(clean),
+  ];
+}
+const TOLD: readonly string[] = ['passed-over', 'no-candidate', 'reclaim-sufficed'];
+
+function crossedText(reason: StepReport['reasons'][number], known: readonly string[]): readonly string[] {
+  if (reason.code === 'below-threshold') {
+    const { threshold } = reason;
+    const name = `${threshold.signal}/${threshold.isHard ? 'hard' : 'soft'}`;
+    return known.includes(name) || isDerived(name) ? [] : [sayThreshold(threshold)];
+  }
+  if (reason.code !== 'grace-running') return [];
+  const name = `${signalIn(reason.threshold)}/soft`;
+  const left = `${sayDuration(reason.remainingMs)} of its grace period left`;
+  return known.includes(name) || isDerived(name) ? [] : [`${name} is crossed, ${left}`];
+}
+
+/** Its source is told. */
+function isDerived(name: string): boolean {
+  return name.startsWith('containerfs.') || name.startsWith('allocatableMemory.');
+}
+
+function signalIn(id: string): string {
+  return id.split('/')[0] ?? id;
+}
+
+function decisionText(decision: Decision, { result }: StepReport, paint: Paint): string {
+  const said = clean(sayDecision(decision));
+  if (decision.kind === 'reclaim') return `${paint('yellow', said)} (${result.nodeReclaim.join(', ')})`;
+  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return paint('yellow', said);
+  const name = podName(decision.victim);
+  const isFailed = result.evicted.some(({ pod, killFailed }) => pod === name && killFailed);
+  const facts = [
+    `grace ${sayDuration(decision.graceSeconds * 1000)}`,
+    ...(decision.kind === 'evict' ? [whyChosen(decision.ranking, decision.victim.uid)] : []),
+    ...(isFailed ? [paint('red', 'the kill fails')] : []),
+  ];
+  return `${paint('red', said)}; ${facts.join('; ')}`;
+}
+
+function shutdownText({ result, reasons }: ShutdownReport, paint: Paint): readonly string[] {
+  const { phases = [], pods = {} } = result;
+  const groups = new Map((result.groups ?? []).map((group) => [group.priority, group.pods]));
+  return [
+    armingText(result, paint),
+    ...phases.map((phase) => {
+      const { start, end, priority, periodSeconds, endedBy, stillRunning = [], volumesPending = [] } = phase;
+      const left = [
+        ...(stillRunning.length > 0 ? [`still running ${namesText(stillRunning)}`] : []),
+        ...(volumesPending.length > 0 ? [`volumes mounted of ${namesText(volumesPending)}`] : []),
+      ];
+      const facts = [
+        `to ${sayDuration(end)}: priority ${priority}, ${periodSeconds} s for ${namesText(groups.get(priority) ?? [])}`,
+        ENDED_BY[endedBy],
+        ...left.map((text) => paint('yellow', text)),
+      ];
+      return `${timeText(start)}${facts.join('; ')}`;
+    }),
+    ...Object.entries(pods).flatMap(([name, pod]) => {
+      const isLeft = phases.some(({ stillRunning = [] }) => stillRunning.includes(name));
+      if (pod === null || (pod.killedAt === undefined && !isLeft)) return [];
+      const facts = [
+        ...(pod.killedAt === undefined
+          ? []
+          : [paint('red', `killed, ${pod.effectiveGracePeriodSeconds} s of grace used up`)]),
+        ...(isLeft ? [paint('yellow', `left running, stops ${sayDuration(pod.stoppedAt)} after the signal`)] : []),
+      ];
+      return [`${timeText(pod.killedAt ?? pod.stoppedAt)}${clean(name)}: ${facts.join('; ')}`];
+    }),
+    ...reasons.map(({ text }) => paint('dim', clean(text))),
+  ];
+}
+const ENDED_BY: { readonly [E in NonNullable<ShutdownResult['phases']>[number]['endedBy']]: string } = {
+  done: 'ended when all had stopped',
+  period: 'ended by its period',
+  volumeTimeout: 'ended by the limit of the wait for volumes',
+  cancelled: 'ended by the cancellation',
+};
+
+function armingText(
+  { configErrors, enabled, armed, inhibitDelay = 0, dropInSeconds }: ShutdownResult,
+  paint: Paint,
+): string {
+  if (configErrors !== undefined && configErrors.length > 0) {
+    return paint('red', `the kubelet refuses the configuration: ${configErrors.join(', ')}`);
+  }
+  if (enabled === false) return 'off: no grace period is configured, no lock is taken';
+  const dropIn = typeof dropInSeconds === 'number' ? `, a drop-in asks for ${dropInSeconds} s` : '';
+  const wanted = `${sayDuration(inhibitDelay)} wanted of logind${dropIn}`;
+  return armed === true
+    ? `${paint('green', 'armed')}: ${wanted}`
+    : `${paint('red', 'not armed')}: ${wanted}, not granted`;
+}
+
+function namesText(names: readonly string[]): string {
+  if (names.length === 0) return 'nobody';
+  const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : '';
+  return clean(names.slice(0, NAMES_SHOWN).join(', ')) + more;
+}
+
+/** With --config: what the other configuration changes. */
+function comparisonText({ report, changedSteps }: Shown, paint: Paint): readonly string[] {
+  const { comparison } = report;
+  if (comparison === undefined) return [];
+  const lines = LISTS.flatMap(([list, said, colour]) =>
+    comparison[list].map((loss) => `${paint(colour, said)} ${lossText(loss)}`),
+  );
+  const looks =
+    report.kind === 'EvictionScenario' ? ` in ${changedSteps.length} of ${counted(report.steps.length, 'look')}` : '';
+  const isSame = lines.length === 0 && changedSteps.length === 0;
+  return isSame
+    ? ['compared with its own configuration: no difference']
+    : [
+        `compared with its own configuration, a difference${looks}${lines.length > 0 ? ':' : ', but in no eviction'}`,
+        ...lines,
+      ];
+}
+const LISTS: readonly (readonly [keyof Comparison, string, 'red' | 'green' | 'yellow'])[] = [
+  ['avoided', '  avoided', 'green'],
+  ['added', '  added  ', 'red'],
+  ['earlier', '  earlier', 'yellow'],
+  ['later', '  later  ', 'yellow'],
+];
+
+function lossText({ pod, at, signal }: Loss): string {
+  return `${clean(pod)} at ${sayDuration(at)} (${signal})`;
+}
+
+/** scenarios.md 6.4. */
+function mismatchText({ report, lineOf }: Shown, paint: Paint): string {
+  const told = (mismatch: Mismatch, step: StepReport | null): string => {
+    const { path, expected, actual } = mismatch;
+    const place = `${clean(report.file)}:${lineOf(mismatch, step?.step ?? null)}: ${clean(report.name)}`;
+    const look = step === null ? '' : ` step ${step.step} (at ${sayDuration(step.at)})`;
+    return `${place}${look}: ${clean(path)}: ${paint('red', `expected ${valueText(expected)}, got ${valueText(actual)}`)}\n`;
+  };
+  if (report.kind === 'ShutdownScenario') return report.mismatches.map((mismatch) => told(mismatch, null)).join('');
+  return report.steps.flatMap((step) => step.mismatches.map((mismatch) => told(mismatch, step))).join('');
+}
+
+function valueText(value: unknown): string {
+  const said = clean(JSON.stringify(value) ?? 'nothing');
+  return said.length > MAX_VALUE_LENGTH ? `${said.slice(0, MAX_VALUE_LENGTH)}…` : said;
+}
+
+function timeText(ms: number): string {
+  return sayDuration(ms).padEnd(TIME_COLUMNS);
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,194 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import type { Effective } from '../config/effective.ts';
+import { loadConfig } from '../config/load.ts';
+import { UNKNOWN_SIZES } from '../config/warnings.ts';
+import { sayProblem } from '../document/problem.ts';
+import { createClock } from '../host/clock.ts';
+import { textOf } from '../host/text-stream.ts';
+import type { Clock } from '../ports.ts';
+import type { ScenarioHead } from '../simulate/scenario.ts';
+import { type ScenarioReport, type Simulated, simulate } from '../simulate/simulate.ts';
+import { readScenarioFiles } from '../simulate/source.ts';
+import { painter, standardPaper } from './print.ts';
+import { scenarioText, summaryText } from './simulate-text.ts';
+
+export type Only = (head: ScenarioHead) => boolean;
+type Options = {
+  readonly check?: true;
+  readonly only?: Only;
+  readonly config?: string;
+  readonly output: 'text' | 'json' | 'jsonl';
+};
+
+const EXPECTATION_FAILED = 1;
+const BAD_INPUT = 2;
+
+const HELP = `
+Examples:
+  nodewarden simulate config/scenarios/memory-leak.yaml
+  nodewarden simulate --check --only 'profile=memory-*' scenarios.jsonl.gz
+  nodewarden simulate --config stricter.yaml node.yaml    what another configuration would change
+
+Files: .yaml, .yml, .json, .jsonl, each also with .gz; - is standard input.
+Exit status: 0 all went well, 1 an expectation failed, 2 bad usage, an unreadable file, a malformed document, or
+--only matched nothing.`;
+
+export function simulateCommand(): Command {
+  return new Command('simulate')
+    .description('scenarios in virtual time, decided by the code that decides live; nothing on this machine is touched')
+    .argument('<file...>', 'scenario files')
+    .option('--check', 'compare with what the scenarios expect')
+    .option('--only <pattern>', 'a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
+    .addOption(
+      new Option(
+        '-c, --config <file>',
+        "instead of every scenario's own configuration, and what that changes",
+      ).conflicts('check'),
+    )
+    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json', 'jsonl']).default('text'))
+    .addHelpText('after', HELP)
+    .action(async (files: readonly string[], options: Options) => {
+      process.exitCode = await run(files, options);
+    });
+}
+
+async function run(files: readonly string[], options: Options): Promise<number> {
+  const config = loadOther(options.config ?? null);
+  if (config === 'refused') return BAD_INPUT;
+  const progress = createProgress(createClock());
+  const asked = {
+    expectations: options.check === true ? 'compare' : 'ignore',
+    only: options.only ?? null,
+    config,
+    looked: progress.looked,
+  } as const;
+  const items = readScenarioFiles(files, () => textOf(process.stdin, '<stdin>'));
+  const printer = createPrinter(options.output);
+  for await (const item of simulate(items, asked)) {
+    if (item.kind !== 'scenario' || process.stdout.isTTY === true) progress.clear();
+    if (item.kind === 'problems') {
+      for (const problem of item.problems) process.stderr.write(`${sayProblem(problem)}\n`);
+      continue;
+    }
+    await put(printer(item));
+    if (item.kind === 'summary') return statusOf(item, asked.only !== null);
+  }
+  throw new Error('the summary is the last of a simulation');
+}
+
+function statusOf({ summary, isUnreadable }: Extract<Simulated, { kind: 'summary' }>, isFiltered: boolean): number {
+  if (isFiltered && summary.scenarios === 0 && summary.malformed === 0 && !isUnreadable) {
+    process.stderr.write('--only matched nothing: it is a glob on the whole name, or LABEL=GLOB\n');
+    return BAD_INPUT;
+  }
+  if (isUnreadable || summary.malformed > 0) return BAD_INPUT;
+  return summary.failed > 0 ? EXPECTATION_FAILED : 0;
+}
+
+function loadOther(file: string | null): Effective | null | 'refused' {
+  if (file === null) return null;
+  // The sizes of this machine say nothing about the node of a scenario.
+  const { effective, problems } = loadConfig(file, UNKNOWN_SIZES);
+  for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
+  return effective ?? 'refused';
+}
+
+type Printed = Exclude<Simulated, { kind: 'problems' }>;
+
+/** Gives the text of one item, in pieces: the steps of one scenario may be many. */
+function createPrinter(output: Options['output']): (item: Printed) => Iterable<string> {
+  if (output === 'text') {
+    const paint = painter(standardPaper().hasColour);
+    return (item) => [item.kind === 'summary' ? summaryText(item.summary, paint) : scenarioText(item, paint)];
+  }
+  if (output === 'jsonl') return (item) => [...jsonOf(item), '\n'];
+  let isFirst = true;
+  return (item) => {
+    const before = isFirst ? '{"scenarios":[' : ',';
+    isFirst = false;
+    if (item.kind === 'scenario') return [before, ...jsonOf(item), '\n'];
+    const end = `"summary":${JSON.stringify(item.summary)}}\n`;
+    return [before === ',' ? '],' : `${before}],`, end];
+  };
+}
+
+function* jsonOf(item: Printed): Generator<string> {
+  if (item.kind === 'summary') yield JSON.stringify({ summary: item.summary });
+  else yield* reportJson(item.report);
+}
+
+/** As JSON.stringify gives it, step by step: a whole report may be longer than a string can be. */
+function* reportJson(report: ScenarioReport): Generator<string> {
+  if (report.kind === 'ShutdownScenario') {
+    yield JSON.stringify(report);
+    return;
+  }
+  const { steps, comparison, ...head } = report;
+  yield `${JSON.stringify(head).slice(0, -1)},"steps":[`;
+  for (const [i, step] of steps.entries()) yield `${i === 0 ? '' : ','}${JSON.stringify(step)}`;
+  yield `]${comparison === undefined ? '' : `,"comparison":${JSON.stringify(comparison)}`}}`;
+}
+
+const CHUNK_LENGTH = 64 * 1024;
+
+/** In pieces of some size, and no faster than somebody reads. */
+async function put(pieces: Iterable<string>): Promise<void> {
+  let chunk = '';
+  for (const piece of pieces) {
+    chunk += piece;
+    if (chunk.length < CHUNK_LENGTH) continue;
+    await write(chunk);
+    chunk = '';
+  }
+  if (chunk !== '') await write(chunk);
+}
+
+async function write(text: string): Promise<void> {
+  if (process.stdout.write(text)) return;
+  await new Promise<void>((resolve) => process.stdout.once('drain', () => resolve()));
+}
+
+/** A glob of `*` and `?` on the whole name, or on one label's value. */
+export function parseOnly(pattern: string): Only {
+  if (pattern === '') throw new InvalidArgumentError("a glob on the name, or LABEL=GLOB; for example 'memory-*'");
+  const at = pattern.indexOf('=');
+  const glob = globOf(pattern.slice(at + 1));
+  if (at === -1) return ({ name }) => glob.test(name);
+  const key = pattern.slice(0, at);
+  return ({ labels }) => Object.hasOwn(labels, key) && glob.test(labels[key] ?? '');
+}
+
+function globOf(pattern: string): RegExp {
+  const source = pattern.replace(/[\\^$.|+()[\]{}*?]/g, (char) =>
+    char === '*' ? '.*' : char === '?' ? '.' : `\\${char}`,
+  );
+  return new RegExp(`^${source}$`, 'su');
+}
+
+const PROGRESS_AFTER_MS = 1_000;
+const PROGRESS_EVERY_MS = 500;
+/** Asking the clock costs a tenth of a look. */
+const LOOKS_A_GLANCE = 64;
+
+/** How far a long run is, on a terminal only: one line of standard error, rewritten twice a second. */
+function createProgress(clock: Clock): { readonly looked: () => void; readonly clear: () => void } {
+  if (process.stderr.isTTY !== true) return { looked: () => undefined, clear: () => undefined };
+  let looks = 0;
+  let isShown = false;
+  let nextMs = clock.monoMs() + PROGRESS_AFTER_MS;
+  return {
+    looked: () => {
+      looks += 1;
+      if (looks % LOOKS_A_GLANCE !== 0) return;
+      const nowMs = clock.monoMs();
+      if (nowMs < nextMs) return;
+      nextMs = nowMs + PROGRESS_EVERY_MS;
+      isShown = true;
+      process.stderr.write(`\r\x1b[K${looks} looks simulated`);
+    },
+    clear: () => {
+      if (isShown) process.stderr.write('\r\x1b[K');
+      isShown = false;
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import type { EvictionResult } from './eviction-result.ts';
+import type { ShutdownResult } from './shutdown-result.ts';
+
+/** `at` in milliseconds; `signal` as in `evicted[].signal`, or SIGKILL for a pod that a shutdown did not let end. */
+export type Loss = { readonly pod: string; readonly at: number; readonly signal: string };
+/** scenarios.md 6.3: what another configuration avoids (as it was), adds, or makes earlier or later (as it then is). */
+export type Comparison = {
+  readonly avoided: readonly Loss[];
+  readonly added: readonly Loss[];
+  readonly earlier: readonly Loss[];
+  readonly later: readonly Loss[];
+};
+
+/** The n-th loss of a pod is compared with its n-th under the other configuration. Each list in order of time. */
+export function compareLosses(before: readonly Loss[], after: readonly Loss[]): Comparison {
+  const comparison = { avoided: [] as Loss[], added: [] as Loss[], earlier: [] as Loss[], later: [] as Loss[] };
+  const rest = new Map<string, Loss[]>();
+  for (const loss of after) rest.set(loss.pod, [...(rest.get(loss.pod) ?? []), loss]);
+  for (const loss of before) {
+    const other = rest.get(loss.pod)?.shift();
+    if (other === undefined) comparison.avoided.push(loss);
+    else if (other.at < loss.at) comparison.earlier.push(other);
+    else if (other.at > loss.at) comparison.later.push(other);
+  }
+  comparison.added.push(...[...rest.values()].flat());
+  for (const losses of Object.values(comparison)) losses.sort((a, b) => a.at - b.at);
+  return comparison;
+}
+
+/** A kill that failed and is tried again is one loss, at its first attempt. */
+export function lossesOfLooks(
+  looks: readonly { readonly at: number; readonly result: EvictionResult }[],
+): readonly Loss[] {
+  const failed = new Set<string>();
+  const losses: Loss[] = [];
+  for (const { at, result } of looks) {
+    for (const { pod, signal, killFailed } of result.evicted) {
+      if (!failed.has(pod)) losses.push({ pod, at, signal });
+      if (killFailed) failed.add(pod);
+      else failed.delete(pod);
+    }
+  }
+  return losses;
+}
+
+/** Of a shutdown: who gets SIGKILL. */
+export function lossesOfShutdown({ pods }: ShutdownResult): readonly Loss[] {
+  return Object.entries(pods ?? {}).flatMap(([pod, ended]) =>
+    ended?.killedAt === undefined ? [] : [{ pod, at: ended.killedAt, signal: 'SIGKILL' }],
+  );
+}

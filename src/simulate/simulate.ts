@@ -1,0 +1,242 @@
+import { toCoreConfig } from '../config/core-config.ts';
+import type { Effective } from '../config/effective.ts';
+import { originOf } from '../config/setting.ts';
+import type { Decision } from '../core/decision.ts';
+import type { Observation } from '../core/observation.ts';
+import type { PodUid } from '../core/pod.ts';
+import type { Reason } from '../core/reason.ts';
+import { sayReason } from '../core/say.ts';
+import { inOrder } from '../document/document.ts';
+import type { Path, Problem } from '../document/problem.ts';
+import { type Comparison, compareLosses, lossesOfLooks, lossesOfShutdown } from './compare.ts';
+import { readHead } from './envelope.ts';
+import type { EvictionResult } from './eviction-result.ts';
+import { type EvictionLook, runEviction } from './eviction-run.ts';
+import { readEvictionScenario } from './eviction-scenario.ts';
+import { compareLook } from './expect.ts';
+import type { EvictionScenario, Mismatch, ScenarioHead } from './scenario.ts';
+import { compareShutdown } from './shutdown-expect.ts';
+import type { ShutdownReason, ShutdownResult } from './shutdown-result.ts';
+import { runShutdown } from './shutdown-run.ts';
+import { readShutdownScenario, type ShutdownScenario } from './shutdown-scenario.ts';
+import type { SourceItem } from './source.ts';
+
+type Document = Extract<SourceItem, { kind: 'document' }>;
+
+/** Why, as data and as a sentence; who was passed over has a name too. */
+export type ReasonReport = Reason & { readonly text: string; readonly pod?: string };
+/** scenarios.md 6.3, key by key in this order. */
+export type StepReport = {
+  readonly step: number;
+  /** Milliseconds. */
+  readonly at: number;
+  readonly result: EvictionResult;
+  readonly reasons: readonly ReasonReport[];
+  readonly decisions: readonly Decision[];
+  readonly mismatches: readonly Mismatch[];
+};
+type ReportHead<K> = {
+  readonly name: string;
+  readonly kind: K;
+  readonly file: string;
+  readonly document: number;
+  readonly line: number;
+  readonly ok: boolean;
+};
+export type EvictionReport = ReportHead<'EvictionScenario'> & {
+  readonly steps: readonly StepReport[];
+  readonly comparison?: Comparison;
+};
+/** shutdown-scenarios.md 6.1. */
+export type ShutdownReport = ReportHead<'ShutdownScenario'> & {
+  readonly result: ShutdownResult;
+  readonly reasons: readonly ShutdownReason[];
+  readonly mismatches: readonly Mismatch[];
+  readonly comparison?: Comparison;
+};
+export type ScenarioReport = EvictionReport | ShutdownReport;
+
+export type Summary = {
+  readonly scenarios: number;
+  readonly steps: number;
+  /** Scenarios whose expectations were compared; one without any is not among them. */
+  readonly checked: number;
+  readonly failed: number;
+  readonly malformed: number;
+};
+export type Simulated =
+  | {
+      readonly kind: 'scenario';
+      readonly labels: ScenarioHead['labels'];
+      readonly report: ScenarioReport;
+      /** The line of the file in which a mismatch's expectation stands; `step` null for a shutdown. */
+      readonly lineOf: (mismatch: Mismatch, step: number | null) => number;
+      /** With another configuration: the steps whose result it changes. */
+      readonly changedSteps: readonly number[];
+    }
+  | { readonly kind: 'problems'; readonly problems: readonly Problem[] }
+  /** Always the last one. `isUnreadable`: a file could not be read to its end. */
+  | { readonly kind: 'summary'; readonly summary: Summary; readonly isUnreadable: boolean };
+
+export type SimulateAsked = {
+  readonly expectations: 'compare' | 'ignore';
+  /** null = all. */
+  readonly only: ((head: ScenarioHead) => boolean) | null;
+  /** Instead of every scenario's own; null = as they are. */
+  readonly config: Effective | null;
+  /** Called after every look and every shutdown, for who wants to show how far it is. */
+  readonly looked: () => void;
+};
+
+/** scenarios.md 7.2. */
+const MAX_PROBLEMS = 20;
+
+/** scenarios.md 6: one scenario after the other; nothing of one is kept for the next. */
+export async function* simulate(items: AsyncIterable<SourceItem>, asked: SimulateAsked): AsyncGenerator<Simulated> {
+  const counts = { scenarios: 0, steps: 0, checked: 0, failed: 0, malformed: 0 };
+  let isUnreadable = false;
+  for await (const item of items) {
+    if (item.kind === 'problems') {
+      if (item.document === null) isUnreadable = true;
+      else counts.malformed += 1;
+      yield { kind: 'problems', problems: item.problems.slice(0, MAX_PROBLEMS) };
+      continue;
+    }
+    const read = readScenario(item, asked.only);
+    if (read === null) continue;
+    if (read.scenario === null) {
+      counts.malformed += 1;
+      yield { kind: 'problems', problems: read.problems };
+      continue;
+    }
+    const ran = runScenario(item, read.scenario, asked);
+    counts.scenarios += 1;
+    counts.steps += ran.steps;
+    if (ran.isChecked) counts.checked += 1;
+    if (!ran.report.ok) counts.failed += 1;
+    const { report, changedSteps } = ran;
+    const { labels } = read.scenario;
+    yield { kind: 'scenario', labels, report, changedSteps, lineOf: lineIn(item) };
+  }
+  yield { kind: 'summary', summary: counts, isUnreadable };
+}
+
+type Scenario = EvictionScenario | ShutdownScenario;
+type Read = { readonly scenario: Scenario | null; readonly problems: readonly Problem[] };
+
+/** null = not one of `only`: no further than its metadata, and whatever else is wrong there is nobody's business. */
+export function readScenario(item: Document, only: SimulateAsked['only']): Read | null {
+  const { yaml } = item;
+  const { head, problems: ofHead } = readHead(yaml);
+  if (only !== null && head !== null && !only(head)) return null;
+  // Below a syntax mistake everything else would be its echo; those have no path.
+  const isBroken = item.problems.some(({ path }) => path === '');
+  let read: Read = { scenario: null, problems: ofHead };
+  if (!isBroken && head?.kind === 'EvictionScenario') read = readEvictionScenario(yaml);
+  else if (!isBroken && head?.kind === 'ShutdownScenario') read = readShutdownScenario(yaml);
+  const problems = inOrder([...item.problems, ...(isBroken ? [] : read.problems)]).slice(0, MAX_PROBLEMS);
+  return problems.length > 0 ? { scenario: null, problems } : read;
+}
+
+type Ran = {
+  readonly report: ScenarioReport;
+  readonly steps: number;
+  readonly isChecked: boolean;
+  readonly changedSteps: readonly number[];
+};
+
+function runScenario(item: Document, scenario: Scenario, asked: SimulateAsked): Ran {
+  return scenario.kind === 'EvictionScenario' ? runLooks(item, scenario, asked) : runOneShutdown(item, scenario, asked);
+}
+
+function runLooks(item: Document, scenario: EvictionScenario, asked: SimulateAsked): Ran {
+  const other = asked.config === null ? null : coreConfigOf(asked.config);
+  const looksUnder = (config: EvictionScenario['config'] | null): readonly StepReport[] => {
+    const steps: StepReport[] = [];
+    // One look at a time: an observation of many pods is gone before the next one comes.
+    for (const look of config === null ? runEviction(scenario) : runEviction(scenario, config)) {
+      steps.push(
+        stepReport(look, asked.expectations === 'compare' ? (scenario.steps[look.step - 1]?.expect ?? null) : null),
+      );
+      asked.looked();
+    }
+    return steps;
+  };
+  const steps = looksUnder(other);
+  const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;
+  const ok = steps.every(({ mismatches }) => mismatches.length === 0);
+  const isChecked = asked.expectations === 'compare' && scenario.steps.some(({ expect }) => expect !== null);
+  const report: EvictionReport = { ...head, ok, steps };
+  if (other === null) return { report, steps: steps.length, isChecked, changedSteps: [] };
+  const before = looksUnder(null);
+  const changedSteps = steps.flatMap(({ step, result }, i) =>
+    JSON.stringify(result) === JSON.stringify(before[i]?.result) ? [] : [step],
+  );
+  const comparison = compareLosses(lossesOfLooks(before), lossesOfLooks(steps));
+  return { report: { ...report, comparison }, steps: steps.length, isChecked, changedSteps };
+}
+
+function stepReport(look: EvictionLook, expect: EvictionScenario['steps'][number]['expect']): StepReport {
+  const nameOf = namesOf(look.observation);
+  return {
+    step: look.step,
+    at: look.atMs,
+    result: look.result,
+    reasons: look.reasons.map((reason) => reasonReport(reason, nameOf)),
+    decisions: look.decisions,
+    mismatches: expect === null ? [] : compareLook(expect, look.result),
+  };
+}
+
+/** Code and sentence first, then the facts; a pod by its name beside its uid. */
+function reasonReport(reason: Reason, nameOf: (uid: PodUid) => string): ReasonReport {
+  const said = { code: reason.code, text: sayReason(reason, nameOf) };
+  return reason.code === 'passed-over' ? { ...said, pod: nameOf(reason.uid), ...reason } : { ...said, ...reason };
+}
+
+function namesOf(observation: Observation | null): (uid: PodUid) => string {
+  return (uid) => {
+    const pods = observation?.pods.known ? observation.pods.value : [];
+    const pod = pods.find((candidate) => candidate.uid === uid);
+    return pod === undefined ? uid : `${pod.namespace}/${pod.name}`;
+  };
+}
+
+function runOneShutdown(item: Document, scenario: ShutdownScenario, asked: SimulateAsked): Ran {
+  const { config } = asked;
+  const { result, reasons } = runShutdown(config === null ? scenario : underConfig(scenario, config));
+  asked.looked();
+  const isChecked = asked.expectations === 'compare' && scenario.expect !== null;
+  const mismatches = isChecked && scenario.expect !== null ? compareShutdown(scenario.expect, result) : [];
+  const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;
+  const report: ShutdownReport = { ...head, ok: mismatches.length === 0, result, reasons, mismatches };
+  if (config === null) return { report, steps: 0, isChecked, changedSteps: [] };
+  const comparison = compareLosses(lossesOfShutdown(runShutdown(scenario).result), lossesOfShutdown(result));
+  return { report: { ...report, comparison }, steps: 0, isChecked, changedSteps: [] };
+}
+
+function placeOf({ file, document, line }: Document): Pick<ReportHead<string>, 'file' | 'document' | 'line'> {
+  return { file, document, line };
+}
+
+/** What a configuration file says, as a scenario takes it: the guard is off where the file does not set it (D6). */
+function coreConfigOf(effective: Effective): EvictionScenario['config'] {
+  const config = toCoreConfig(effective, 1);
+  return { ...config, guard: originOf(effective, 'guard') === undefined ? null : config.guard };
+}
+
+function underConfig(scenario: ShutdownScenario, { shutdown }: Effective): ShutdownScenario {
+  const { phases, cancelPolicy } = shutdown;
+  return { ...scenario, refusals: [], warnings: [], phases, cancelPolicy };
+}
+
+function lineIn({ yaml }: Document): (mismatch: Mismatch, step: number | null) => number {
+  return ({ path }, step) => yaml.problemAt([...(step === null ? [] : ['steps', step - 1]), ...stepsOf(path)], '').line;
+}
+
+/** `expect.evicted[0]` -> its steps: the reverse of sayPath. */
+function stepsOf(path: string): Path {
+  return [...path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[]+)/g)].map(([, index, quoted, name = '']) =>
+    index !== undefined ? Number(index) : quoted !== undefined ? String(JSON.parse(quoted)) : name,
+  );
+}
