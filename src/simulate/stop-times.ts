@@ -1,4 +1,4 @@
-import type { ContainerBehaviour, PodBehaviour } from './shutdown-scenario.ts';
+import type { ContainerBehaviour, PodBehaviour } from './shutdown-behaviour.ts';
 
 /** When a pod's first SIGTERM and SIGKILL come, and when its last container is gone. */
 export type StopTimes = {
