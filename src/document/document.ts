@@ -6,13 +6,13 @@ import {
   isSeq,
   LineCounter,
   type Pair,
-  parseAllDocuments,
   type Scalar,
   type YAMLError,
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
 import { type Path, type Problem, sayPath } from './problem.ts';
+import { aliasTargets, treesOf } from './yaml-trees.ts';
 
 /**
  * `ours`: YAML 1.2, spellings that another reader understands differently are problems. `core`: YAML 1.2 core, and no
@@ -32,12 +32,13 @@ export type ParsedDocuments = { readonly documents: readonly YamlDocument[]; rea
 
 /** A file that a person wrote is smaller; bounds what the parser may spend. */
 export const MAX_DOCUMENT_BYTES = 1024 * 1024;
-/** What one text may be: its length, and the values of one document in it. */
-export type Bounds = { readonly maxLength: number; readonly maxValues: number };
+/** What one text may be: its length, its words and signs, and the values of one document in it. */
+export type Bounds = { readonly maxLength: number; readonly maxTokens: number; readonly maxValues: number };
 export const MAX_DEPTH = 64;
 /** Aliases multiply: 100 are enough for a person and too few for a bomb of `maxValues`. */
 const MAX_ALIASES = 100;
-const WRITTEN_BY_HAND: Bounds = { maxLength: MAX_DOCUMENT_BYTES, maxValues: 200_000 };
+/** Tokens cost up to 20 µs each: this many less than a second. A line of a manifest has some five. */
+const WRITTEN_BY_HAND: Bounds = { maxLength: MAX_DOCUMENT_BYTES, maxTokens: 50_000, maxValues: 200_000 };
 /** Problems are for reading; the count of the rest is told. */
 const MAX_PROBLEMS = 100;
 
@@ -57,7 +58,7 @@ export function parseDocuments(
     return { documents: [], problems: [{ file, line: 1, column: 1, path: '', text: said }] };
   }
   const lines = new LineCounter();
-  const parsed = parseAllDocuments(text, {
+  const options = {
     lineCounter: lines,
     prettyErrors: false,
     // Ours below needs a set where theirs compares each key with each.
@@ -65,16 +66,15 @@ export function parseDocuments(
     version: dialect === 'kubelet' ? '1.1' : '1.2',
     merge: false,
     logLevel: 'silent',
-  });
+  } as const;
+  const { trees, stopped } = treesOf(text, options, { maxTokens: bounds.maxTokens, maxDepth: MAX_DEPTH });
   const problems: Problem[] = [];
   const documents: YamlDocument[] = [];
-  // An empty text gives a list without documents; its own errors are those of an empty stream.
-  for (const tree of Array.from<Document.Parsed>(parsed)) {
-    const place = placeOf(file, lines, tree);
-    const errors = [...tree.errors, ...tree.warnings];
-    const tooDeep = errors.find(({ message }) => /call stack/.test(message));
-    // What follows such an error are hundreds of its echoes.
-    for (const error of tooDeep === undefined ? errors : [tooDeep]) {
+  if (stopped !== null) problems.push(problemAtOffset(file, lines, stopped.offset, '', stopped.text));
+  for (const tree of trees) {
+    const aliases = aliasTargets(tree);
+    const place = placeOf({ file, lines, tree, aliases });
+    for (const error of [...tree.errors, ...tree.warnings]) {
       problems.push(place.at(error.pos[0], '', sayError(error)));
     }
     const told = new Set<string>();
@@ -82,7 +82,7 @@ export function parseDocuments(
       told.add(sayPath(path));
       problems.push(place.at(offset, sayPath(path), said));
     };
-    const reader = createReader({ tree, dialect, maxValues: bounds.maxValues }, report);
+    const reader = createReader({ tree, aliases, dialect, maxValues: bounds.maxValues }, report);
     documents.push({ file, value: reader.read(), problemAt: place.problemAt, told });
   }
   return { documents, problems: inOrder(problems) };
@@ -102,36 +102,60 @@ export function inOrder(problems: readonly Problem[]): readonly Problem[] {
 }
 
 function sayError({ code, message }: YAMLError): string {
-  if (/call stack/.test(message)) return `nested deeper than ${MAX_DEPTH} levels`;
   return code === 'TAG_RESOLVE_FAILED' ? `tag not known here: ${message}` : `not valid YAML: ${message}`;
 }
 
+type Tree = { readonly tree: Document.Parsed; readonly aliases: ReturnType<typeof aliasTargets> };
+type Located = Tree & { readonly file: string; readonly lines: LineCounter };
 type Place = {
   readonly at: (offset: number, path: string, text: string) => Problem;
   readonly problemAt: YamlDocument['problemAt'];
 };
 
-function placeOf(file: string, lines: LineCounter, tree: Document.Parsed): Place {
-  const at = (offset: number, path: string, text: string): Problem => {
-    const { line, col } = lines.linePos(offset);
-    return { file, line: Math.max(line, 1), column: Math.max(col, 1), path, text };
+function problemAtOffset(file: string, lines: LineCounter, offset: number, path: string, text: string): Problem {
+  const { line, col } = lines.linePos(offset);
+  return { file, line: Math.max(line, 1), column: Math.max(col, 1), path, text };
+}
+
+function placeOf({ file, lines, tree, aliases }: Located): Place {
+  const at = (offset: number, path: string, text: string): Problem => problemAtOffset(file, lines, offset, path, text);
+  // Kept, because a mapping with one unknown key may have thousands.
+  const pairs = new Map<YAMLMap, ReadonlyMap<string, Pair>>();
+  const pairsOf = (map: YAMLMap): ReadonlyMap<string, Pair> => {
+    const found = pairs.get(map) ?? pairsByKey(map);
+    pairs.set(map, found);
+    return found;
   };
   return {
     at,
-    problemAt: (path, text, of = 'value') => at(offsetOf(tree, path, of), sayPath(path), text),
+    problemAt: (path, text, of = 'value') => at(offsetOf({ tree, aliases }, path, of, pairsOf), sayPath(path), text),
   };
 }
 
+/** Of a key that is there twice the first pair: that is the one whose value was kept. */
+function pairsByKey(map: YAMLMap): ReadonlyMap<string, Pair> {
+  const pairs = new Map<string, Pair>();
+  for (const pair of map.items) {
+    const key = keyOf(pair);
+    if (key !== null && !pairs.has(key)) pairs.set(key, pair);
+  }
+  return pairs;
+}
+
 /** Where the path's value, or the key that names it, begins; the nearest node above where there is none. */
-function offsetOf(tree: Document.Parsed, path: Path, of: 'key' | 'value'): number {
+function offsetOf(
+  { tree, aliases }: Tree,
+  path: Path,
+  of: 'key' | 'value',
+  pairsOf: (map: YAMLMap) => ReadonlyMap<string, Pair>,
+): number {
   let node: unknown = tree.contents;
   let offset = startOf(node) ?? tree.range[0];
   for (const [index, step] of path.entries()) {
-    if (isAlias(node)) node = node.resolve(tree);
+    if (isAlias(node)) node = aliases.get(node);
     const isLast = index === path.length - 1;
     if (isMap(node)) {
-      // The first one of several: that is the one whose value was kept.
-      const pair: Pair | undefined = node.items.find((item) => keyOf(item) === String(step));
+      const pair = pairsOf(node).get(String(step));
       if (pair === undefined) return offset;
       const keyOffset = startOf(pair.key) ?? offset;
       offset = isLast && of === 'key' ? keyOffset : (startOf(pair.value) ?? keyOffset);
@@ -157,7 +181,7 @@ type Report = (offset: number, path: Path, text: string) => void;
 
 /** From the tree to plain values, within the bounds, telling what is wrong with the form. */
 function createReader(
-  { tree, dialect, maxValues }: { tree: Document.Parsed; dialect: Dialect; maxValues: number },
+  { tree, aliases: targets, dialect, maxValues }: Tree & { readonly dialect: Dialect; readonly maxValues: number },
   report: Report,
 ): { read: () => unknown } {
   let aliases = 0;
@@ -180,11 +204,19 @@ function createReader(
     if (!isAlias(node)) return null;
     aliases += 1;
     if (aliases > MAX_ALIASES) return once(offset, path, `more than ${MAX_ALIASES} aliases`);
-    return readNode(node.resolve(tree), path);
+    const target = targets.get(node);
+    if (target === undefined) report(offset, path, `no anchor &${node.source} stands before this alias`);
+    return readNode(target, path);
   }
 
   function readList(list: YAMLSeq, path: Path): unknown[] {
-    return list.items.map((item, index) => readNode(item, [...path, index]));
+    const value: unknown[] = [];
+    for (const [index, item] of list.items.entries()) {
+      // Beyond a bound nothing more is wanted; a list that holds itself has 64 levels of all its entries to go.
+      if (isTold) break;
+      value.push(readNode(item, [...path, index]));
+    }
+    return value;
   }
 
   function readMap(map: YAMLMap, path: Path): { [key: string]: unknown } {
@@ -192,6 +224,7 @@ function createReader(
     const seen = new Set<string>();
     const merged: unknown[] = [];
     for (const pair of map.items) {
+      if (isTold) break;
       const key = keyOf(pair);
       const offset = startOf(pair.key) ?? startOf(map) ?? 0;
       if (key === null) {

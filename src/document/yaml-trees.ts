@@ -1,0 +1,78 @@
+import {
+  type Alias,
+  Composer,
+  type Document,
+  type DocumentOptions,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  Lexer,
+  type LineCounter,
+  type ParseOptions,
+  Parser,
+} from 'yaml';
+
+export type TreeOptions = ParseOptions & DocumentOptions & { readonly lineCounter: LineCounter };
+export type Trees = {
+  readonly trees: readonly Document.Parsed[];
+  /** Why and where the text was not read to its end; the document there is left out. */
+  readonly stopped: { readonly offset: number; readonly text: string } | null;
+};
+
+/** `maxDepth`: lists and mappings in each other. Twice as many are composed: a reader can say better where. */
+export type TreeBounds = { readonly maxTokens: number; readonly maxDepth: number };
+
+/** Each error costs as much as 10 tokens. */
+const MAX_ERRORS = 100;
+
+/**
+ * The trees of a YAML text. The tokens are counted before anything is composed from them, because the composer goes
+ * down by recursion: nesting that exhausts the stack inside a regular expression ends the process (Node 20: 64 KiB of
+ * `{"a":`), which nobody can catch.
+ */
+export function treesOf(text: string, options: TreeOptions, { maxTokens, maxDepth }: TreeBounds): Trees {
+  const { lineCounter } = options;
+  const parser = new Parser(lineCounter.addNewLine);
+  const composer = new Composer(options);
+  const trees: Document.Parsed[] = [];
+  let tokens = 0;
+  let errors = 0;
+  const stop = (said: string): Trees => {
+    trees.push(...composer.end());
+    return { trees, stopped: { offset: parser.offset, text: said } };
+  };
+  lineCounter.addNewLine(0);
+  for (const lexeme of new Lexer().lex(text)) {
+    tokens += 1;
+    if (tokens > maxTokens) return stop(`too much for one file: more than ${maxTokens} words and signs`);
+    for (const token of parser.next(lexeme)) {
+      if (token.type === 'error') errors += 1;
+      trees.push(...composer.next(token));
+    }
+    if (errors > MAX_ERRORS) return stop('too many mistakes to go on from here');
+    if (parser.stack.length > 2 * maxDepth) return stop(`nested deeper than ${maxDepth} levels`);
+  }
+  for (const token of parser.end()) trees.push(...composer.next(token));
+  trees.push(...composer.end());
+  return { trees, stopped: null };
+}
+
+/** What each alias stands for: the last node before it with its anchor. One pass; their own looks through all for each. */
+export function aliasTargets(tree: Document.Parsed): ReadonlyMap<Alias, unknown> {
+  const anchors = new Map<string, unknown>();
+  const targets = new Map<Alias, unknown>();
+  const visit = (node: unknown): void => {
+    if (isAlias(node)) targets.set(node, anchors.get(node.source));
+    if (!isScalar(node) && !isMap(node) && !isSeq(node)) return;
+    if (node.anchor !== undefined) anchors.set(node.anchor, node);
+    if (isSeq(node)) for (const item of node.items) visit(item);
+    if (!isMap(node)) return;
+    for (const pair of node.items) {
+      visit(pair.key);
+      visit(pair.value);
+    }
+  };
+  visit(tree.contents);
+  return targets;
+}
