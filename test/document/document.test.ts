@@ -97,8 +97,8 @@ describe('parseDocuments', () => {
   });
 
   it('takes for an alias the last node before it with that anchor', () => {
-    const { values, problems } = read('- &a x\n- &b [*a]\n- &a y\n- *b\n- *a\n- *c\n');
-    expect(values).toEqual([['x', ['x'], 'y', ['x'], 'y', null]]);
+    const { values, problems } = read('- &a x\n- &b [*a]\n- &a z\n- *b\n- *a\n- *c\n');
+    expect(values).toEqual([['x', ['x'], 'z', ['x'], 'z', null]]);
     expect(problems).toEqual(['f.yaml:6:3: [5]: no anchor &c stands before this alias']);
   });
 
