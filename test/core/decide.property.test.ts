@@ -273,28 +273,6 @@ describe('decide, over generated histories', () => {
       RUNS,
     );
   });
-
-  it('keeps its state small: below 256 KiB after 600 looks at 1,000 pods', () => {
-    const many = Array.from({ length: 1_000 }, (_, n) =>
-      aPod({ name: `pod-${n}`, ownerKey: `owner-${n % 7}`, workingSetBytes: n * MI }),
-    );
-    const core = aConfig([aThreshold('memory.available', 100 * MI)], { guard: { kills: 3, windowMs: 600_000 } });
-    let state = initialState('boot');
-    for (let look = 0; look < 600; look++) {
-      const underWay = state.act.kind === 'evicting' ? state.act.evictions : [];
-      const outcomes = underWay.map(({ decision }) =>
-        outcomeOf(decision, look * 100, look % 3 === 0 ? 'survived' : 'ended'),
-      );
-      const available = look % 5 === 0 ? 500 * MI : 50 * MI;
-      const observation = anObservation(
-        look * 100,
-        { 'memory.available': { available, capacity: CAPACITY } },
-        { pods: known(many), outcomes },
-      );
-      state = decide(state, observation, core).state;
-    }
-    expect(JSON.stringify(state).length).toBeLessThan(256 * 1_024);
-  });
 });
 
 describe('rank', () => {
