@@ -34,7 +34,8 @@ export type ExplainReport = {
   readonly actsOn: Signal | null;
   readonly signal: SignalStatus;
   readonly decisions: readonly Decision[];
-  readonly reasons: readonly { readonly code: string; readonly text: string }[];
+  /** `signal`: what it is about; null where it is about none. */
+  readonly reasons: readonly { readonly code: string; readonly signal: Signal | null; readonly text: string }[];
   readonly comparators: Explanation['comparators'];
   readonly podsUnknown: Unknown | null;
   readonly pods: readonly ExplainedRow[];
@@ -69,7 +70,11 @@ export function explainReport(
     actsOn,
     signal: signalStatus(signal, observation, timersNow(state, observation, thresholds).kept, thresholds),
     decisions: look.decisions,
-    reasons: look.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
+    reasons: look.reasons.map((reason) => ({
+      code: reason.code,
+      signal: 'signal' in reason ? reason.signal : null,
+      text: sayReason(reason, nameOf),
+    })),
     comparators: explanation?.comparators ?? [],
     podsUnknown: observation.pods.known ? null : observation.pods,
     pods: explanation?.pods.map((entry) => rowOf(signal, entry)) ?? [],

@@ -100,3 +100,13 @@ export function gauge(
 export function sayWhen(wallMs: number): string {
   return `${new Date(wallMs).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
+
+const NAMES_SHOWN = 20;
+
+/** "a, b, c and 17 more"; "none". */
+export function sayNames(names: readonly string[]): string {
+  const more = names.length - NAMES_SHOWN;
+  return names.length === 0
+    ? 'none'
+    : `${names.slice(0, NAMES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}

@@ -2,13 +2,13 @@ import { Command, Option } from 'commander';
 import { createClock } from '../host/clock.ts';
 import { createHostFacts } from '../host/facts.ts';
 import type { Clock } from '../ports.ts';
-import { type Asked, askDaemon, watchDaemon } from '../serve/ask.ts';
+import { askDaemon, watchDaemon } from '../serve/ask.ts';
 import type { StatusReport } from '../serve/status.ts';
+import { fail, OTHER_VERSION } from './asked.ts';
 import { placesOf } from './places.ts';
 import { type Paper, painter, standardPaper } from './print.ts';
 import { hostText, statusText } from './status-text.ts';
 
-type Failure = Exclude<Asked, { kind: 'answer' }>;
 type Options = {
   readonly config?: string;
   readonly output: 'text' | 'json';
@@ -82,16 +82,4 @@ function watch(socket: string, options: Options, paper: Paper, clock: Clock): Pr
 /** The daemon is this program; only another version of it could answer something else. */
 function isReport(answer: unknown): answer is StatusReport {
   return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
-}
-const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon is of another version; restart it' };
-
-function fail(asked: Failure, socket: string): number {
-  if (asked.kind === 'not-running') {
-    process.stderr.write(
-      `nodewarden is not running: nobody listens on ${socket}; start it with: systemctl start nodewarden\n`,
-    );
-    return 3;
-  }
-  process.stderr.write(`nodewarden cannot be asked: ${asked.detail}\n`);
-  return 1;
 }

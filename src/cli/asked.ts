@@ -1,0 +1,59 @@
+import { sleep } from '../host/clock.ts';
+import type { Clock } from '../ports.ts';
+import { type Asked, askDaemon } from '../serve/ask.ts';
+import type { ObservedLook } from '../serve/look-desk.ts';
+
+export type Failure = Exclude<Asked, { kind: 'answer' }>;
+
+export const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon is of another version; restart it' };
+
+/** Says why the daemon gave no answer, and gives the exit status for it. */
+export function fail(asked: Failure, socket: string): 1 | 3 {
+  if (asked.kind === 'not-running') {
+    process.stderr.write(
+      `nodewarden is not running: nobody listens on ${socket}; start it with: systemctl start nodewarden\n`,
+    );
+    return 3;
+  }
+  process.stderr.write(`nodewarden cannot be asked: ${asked.detail}\n`);
+  return 1;
+}
+
+/** The daemon's next look, with every pod. */
+export async function askLook(socket: string, clock: Clock): Promise<ObservedLook | Failure> {
+  const asked = await askDaemon(socket, { ask: 'observe' }, clock);
+  if (asked.kind !== 'answer') return asked;
+  return isLook(asked.answer) ? asked.answer : OTHER_VERSION;
+}
+
+/** The daemon is this program; only another version of it could answer something else. */
+function isLook(answer: unknown): answer is ObservedLook {
+  return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
+}
+
+/** Walking the directories of the pods takes that long with many files; then what is known has to do. */
+const MEASURED_MS = 10_000;
+const AGAIN_MS = 250;
+
+/**
+ * A look at which what the pods keep on disk has been measured, if `isWanted`: far from thresholds nobody walks their
+ * directories before somebody asks. After 10 s it is given as it is.
+ */
+export async function askMeasuredLook(
+  socket: string,
+  clock: Clock,
+  isWanted: (look: ObservedLook) => boolean,
+): Promise<ObservedLook | Failure> {
+  const untilMs = clock.monoMs() + MEASURED_MS;
+  for (;;) {
+    const look = await askLook(socket, clock);
+    if ('kind' in look || !isWanted(look) || unmeasured(look) === 0 || clock.monoMs() > untilMs) return look;
+    await sleep(clock, AGAIN_MS);
+  }
+}
+
+/** How many pods' directories nobody has walked yet. */
+export function unmeasured({ observation: { pods } }: Pick<ObservedLook, 'observation'>): number {
+  if (!pods.known) return 0;
+  return pods.value.filter(({ usage }) => !usage.disk.known && usage.disk.why === 'not-asked').length;
+}

@@ -1,0 +1,215 @@
+import type { Comparator } from '../core/decision.ts';
+import { sayDuration } from '../core/duration.ts';
+import type { Change, Obstacle } from '../core/explain.ts';
+import type { PodUid } from '../core/pod.ts';
+import { sayBytes } from '../core/quantity.ts';
+import { sayAmount, sayReason } from '../core/say.ts';
+import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import { podName, sayDecision, sayMs } from '../serve/say-decision.ts';
+import type { ExplainedRow, ExplainReport } from './explain-report.ts';
+import { SAY_COMPARATOR, sayValue, TIES } from './history-text.ts';
+import { clean, type Paint, sayWhen, table } from './print.ts';
+
+const PODS_SHOWN = 20;
+
+/** The report for people. Everything that a tenant named is escaped. */
+export function explainText(report: ExplainReport, paint: Paint): string {
+  const parts = [nowText(report, paint), rankingText(report, paint), whatIfText(report, paint)];
+  return parts.filter((part) => part !== '').join('\n');
+}
+
+function nowText(report: ExplainReport, paint: Paint): string {
+  const { source, decisions, actsOn } = report;
+  const where =
+    source.kind === 'live'
+      ? `${source.node}${source.dryRun ? ' (dry run: nothing is stopped)' : ''}, ${sayWhen(source.atWallMs)}`
+      : `${source.file}: ${source.name}, step ${source.step} at ${sayDuration(source.at)}`;
+  const told = decisions.filter(({ kind }) => kind !== 'set-condition').map(sayDecision);
+  const nothing = actsOn === null ? 'nobody has to go: no threshold is met' : 'nobody is chosen at this look';
+  const reasons = report.reasons.filter(({ code, signal, text }) => {
+    // Who is passed over stands in the table, and what a decision says itself needs no second line.
+    if (code === 'passed-over' || told.some((decision) => decision.includes(text))) return false;
+    return code !== 'signal-unknown' || signal === report.signal.signal;
+  });
+  const lines = [
+    ...(told.length > 0 ? told : [nothing]).map((text) => `now         ${clean(text)}`),
+    `observed    ${signalText(report)}`,
+    ...reasons.map(({ text }) => `because     ${clean(text)}`),
+  ];
+  return `${paint('bold', clean(where))}\n${lines.join('\n')}\n`;
+}
+
+/** "memory.available 2.1 GiB of 8 GiB; hard below 100 MiB, soft below 200 MiB for 30s" */
+function signalText({ signal: status }: ExplainReport): string {
+  const { signal, available, capacity, unknown, thresholds } = status;
+  if (available === null || capacity === null) {
+    const why = unknown === null ? 'not known' : `${unknown.detail} (${unknown.where})`;
+    return clean(`${signal} unknown: ${why}`);
+  }
+  const said = thresholds.map(({ kind, limit, graceMs, isMet, metForMs }) => {
+    const grace = graceMs > 0 ? ` for ${sayDuration(graceMs)}` : '';
+    const held = metForMs !== null && metForMs > 0 ? ` for ${sayMs(metForMs)}` : '';
+    const met = isMet || metForMs !== null ? ` (met${held})` : '';
+    return `${kind} below ${limit === null ? 'unknown' : sayAmount(signal, limit)}${grace}${met}`;
+  });
+  const against = said.length === 0 ? 'no threshold' : said.join(', ');
+  return `${signal} ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)}; ${against}`;
+}
+
+function rankingText(report: ExplainReport, paint: Paint): string {
+  const { pods, podsUnknown, signal: status, actsOn } = report;
+  if (podsUnknown !== null) return `the pods are not known: ${clean(`${podsUnknown.where}: ${podsUnknown.detail}`)}\n`;
+  if (pods.length === 0) return `${paint('yellow', 'there is no pod: nobody can be evicted')}\n`;
+  const { signal } = status;
+  const head =
+    signal === actsOn ? `pods in eviction order for ${signal}` : `if ${signal} had to act, pods would go in this order`;
+  const columns = report.comparators.map(({ by }) => by).filter((by) => !TIES.includes(by) || isUsed(by, pods));
+  const named = columns.filter((by) => by !== 'name');
+  const shown = pods
+    .map((pod, i) => ({ pod, place: i + 1 }))
+    .filter(({ pod, place }) => place <= PODS_SHOWN || pod.uid === report.victim || pod.uid === report.whatIf?.uid);
+  const rows = shown.map(({ pod, place }) => [
+    String(place),
+    marked(clean(podName(pod)), pod.decidedBy === 'name'),
+    ...named.map((by) => marked(cell(signal, by, pod), pod.decidedBy === by)),
+    noteOf(report, pod, paint),
+  ]);
+  const right = [0, ...named.map((_, i) => i + 2)];
+  const heading = ['#', 'POD', ...named.map((by) => by.toUpperCase()), ''];
+  const more = pods.length > shown.length ? `and ${pods.length - shown.length} more; -o json has all\n` : '';
+  return `${head}\n${table(heading, rows, right)}${more}${legend(report, paint)}${unmeasuredText(report, paint)}`;
+}
+
+const isUsed = (by: Comparator, pods: readonly ExplainedRow[]): boolean =>
+  pods.some(({ decidedBy }) => decidedBy === by);
+const marked = (text: string, isDeciding: boolean): string => (isDeciding ? `${text} *` : `${text}  `);
+
+function cell(signal: Signal, by: Comparator, { values }: ExplainedRow): string {
+  const value = values.find((entry) => entry.by === by)?.value;
+  if (by === 'younger' && value?.known && typeof value.value === 'number') return sayWhen(value.value);
+  return clean(sayValue(signal, by, value));
+}
+
+function noteOf({ decisions }: ExplainReport, { uid, candidate, usage }: ExplainedRow, paint: Paint): string {
+  const isEvicted = decisions.some((decision) => decision.kind === 'evict' && decision.victim.uid === uid);
+  const notes = [
+    candidate.kind === 'victim' ? paint('red', isEvicted ? 'evicted now' : 'first to go') : '',
+    candidate.kind === 'passed-over' ? paint('yellow', `passed over: ${candidate.because}`) : '',
+    usage.known ? '' : 'usage unknown',
+  ];
+  return notes.filter(Boolean).join(', ');
+}
+
+function legend({ comparators }: ExplainReport, paint: Paint): string {
+  const rules = comparators.filter(({ by }) => !TIES.includes(by));
+  const said = rules.map(({ by, first }) => `${by} (${first === 'true' ? 'yes' : first} first)`).join(', then ');
+  return paint('dim', `order: ${said}; equals: the younger, then by name. * put it before the next one\n`);
+}
+
+function unmeasuredText({ signal: { signal }, pods }: ExplainReport, paint: Paint): string {
+  const count = pods.filter(({ usage }) => !usage.known).length;
+  if (count === 0 || !isDisk(signal)) return '';
+  return paint('yellow', `the directories of ${count} pods are not measured (yet): they count as 0 above\n`);
+}
+
+function whatIfText(report: ExplainReport, paint: Paint): string {
+  const { whatIf, signal: status } = report;
+  if (whatIf === null) return report.pods.length > 0 ? `${paint('yellow', 'nobody may be evicted')}\n` : '';
+  const { signal } = status;
+  const nameOf = namesIn(report);
+  const { isVictim, uid, other, changes, usageObstacle } = whatIf;
+  const name = paint('bold', clean(nameOf(uid)));
+  const row = report.pods.find((pod) => pod.uid === uid);
+  const chosen = report.signal.signal === report.actsOn ? 'is chosen first' : 'would be chosen first';
+  const instead = other === null ? 'nobody else could be chosen' : `without it ${clean(nameOf(other))} would be`;
+  const is = isVictim ? `${name} ${chosen}; ${instead}.` : safeText(report, name, row);
+  const ways = changes.map((change) => changeText(signal, change));
+  const would = isVictim ? 'It would be safe' : 'It would go first';
+  const lines = [
+    is,
+    ...(ways.length > 0 ? [`${would} ${ways.join(', or ')}.`] : []),
+    // Why it is passed over is said already.
+    ...(usageObstacle === null || usageObstacle.kind === 'passed-over' ? [] : [obstacleText(report, usageObstacle)]),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function safeText(report: ExplainReport, name: string, row: ExplainedRow | undefined): string {
+  const nameOf = namesIn(report);
+  if (row?.candidate.kind === 'passed-over') {
+    const { because } = row.candidate;
+    return `${clean(sayReason({ code: 'passed-over', uid: row.uid, because }, nameOf))}.`;
+  }
+  return `${name} is safe: ${report.victim === null ? 'nobody may be evicted' : `${clean(nameOf(report.victim))} goes first`}.`;
+}
+
+function changeText(signal: Signal, change: Change): string {
+  const { resource } = SIGNAL_FACTS[signal];
+  switch (change.what) {
+    case 'usage': {
+      const of = resource === 'memory' ? ' of memory' : resource === 'ephemeral-storage' ? ' of local storage' : '';
+      return `${boundText(change, (amount, way) => sayRounded(signal, amount, way))}${of}`;
+    }
+    case 'priority':
+      return `with a priority ${boundText(change, String)}`;
+    case 'request': {
+      const name = resource === 'memory' ? 'memory' : 'ephemeral-storage';
+      if (change.bound === 'at-least')
+        return `with a request of at least ${roundedBytes(change.value, 'up')} of ${name}`;
+      const least =
+        change.value === 0 ? 'without a request' : `with a request below ${roundedBytes(change.value + 1, 'down')}`;
+      return `${least}${change.value === 0 ? ' for' : ' of'} ${name}`;
+    }
+    case 'protection':
+      return change.now ? 'without its protection' : 'protected (nodewarden.dev/protect)';
+  }
+}
+
+type NumberChange = Exclude<Change, { what: 'protection' }>;
+type Way = 'down' | 'up';
+
+/** Rounded to the safe side: what the text promises is so. */
+function boundText({ bound, value }: NumberChange, say: (amount: number, way: Way) => string): string {
+  return bound === 'at-most' ? `below ${say(value + 1, 'down')}` : `above ${say(value - 1, 'up')}`;
+}
+
+function sayRounded(signal: Signal, amount: number, way: Way): string {
+  return SIGNAL_FACTS[signal].unit === 'bytes' ? roundedBytes(amount, way) : sayAmount(signal, amount);
+}
+
+/** sayBytes() cuts to a tenth of its unit; `up`: to the next tenth. */
+function roundedBytes(bytes: number, way: Way): string {
+  const cut = sayBytes(bytes);
+  if (way === 'down' || bytes < 1024) return cut;
+  const [tenths = '', unit = ''] = cut.split(' ');
+  const isExact = Number(tenths) * 1024 ** UNITS.indexOf(unit) === bytes;
+  return isExact ? cut : `${(Math.round(Number(tenths) * 10) + 1) / 10} ${unit}`;
+}
+const UNITS: readonly string[] = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind: 'passed-over' }>): string {
+  const { whatIf, signal } = report;
+  const outcome = whatIf?.isVictim ? 'make it safe' : 'make it go first';
+  return `No value of its usage would ${outcome}: ${why()}.`;
+
+  function why(): string {
+    switch (obstacle.kind) {
+      case 'only-candidate':
+        return 'nobody else may be evicted';
+      case 'not-counted':
+        return `the ranking for ${signal.signal} counts none on this node`;
+      case 'decided': {
+        const against = clean(namesIn(report)(obstacle.against));
+        const by = SAY_COMPARATOR[obstacle.by];
+        return whatIf?.isVictim
+          ? `even with none it comes before ${against} by ${by}`
+          : `even with all of the node's ${against} comes first by ${by}`;
+      }
+    }
+  }
+}
+
+function namesIn({ pods }: ExplainReport): (uid: PodUid) => string {
+  const names = new Map(pods.map((pod) => [pod.uid, podName(pod)]));
+  return (uid) => names.get(uid) ?? uid;
+}

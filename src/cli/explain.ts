@@ -1,0 +1,123 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import type { ExplainedLook } from '../core/explain.ts';
+import { signalOf } from '../core/explain.ts';
+import type { PodUid } from '../core/pod.ts';
+import { isDisk, isSignal, SIGNALS, type Signal } from '../core/signal.ts';
+import { nearestName } from '../document/nearest.ts';
+import { createClock } from '../host/clock.ts';
+import { podName } from '../serve/say-decision.ts';
+import { askMeasuredLook, fail } from './asked.ts';
+import { explainReport, type LookSource } from './explain-report.ts';
+import { stepOf } from './explain-scenario.ts';
+import { explainText } from './explain-text.ts';
+import { placesOf } from './places.ts';
+import { clean, painter, sayNames, standardPaper } from './print.ts';
+import { type Only, parseOnly } from './simulate.ts';
+
+type Options = {
+  readonly config?: string;
+  readonly signal?: Signal;
+  readonly scenario?: string;
+  readonly step?: number;
+  readonly only?: Only;
+  readonly output: 'text' | 'json';
+};
+
+const BAD_USAGE = 2;
+const HELP = `
+Examples:
+  nodewarden explain                                       who would go first on this node, and why
+  nodewarden explain shop/web --signal nodefs.available    what would have to change about one pod
+  nodewarden explain --scenario leak.yaml --step 3         the same for a look of a scenario
+
+The signal is the one acted on, else the first whose threshold is met, else memory.available. Without --step the first
+step that evicts somebody is explained, else the last one.
+Exit status: 0, 2 for a pod, step or scenario that is not there, or 3 when the daemon is not running.`;
+
+export function explainCommand(): Command {
+  return new Command('explain')
+    .description('who is evicted next and why: the ranking with every value compared, and what would have to change')
+    .argument('[pod]', 'namespace/name, name or uid; without it who is or would be evicted')
+    .option('-c, --config <file>', 'configuration that names the socket')
+    .option('-s, --signal <signal>', 'rank for this signal', parseSignal)
+    .addOption(
+      new Option(
+        '--scenario <file>',
+        'a look of this scenario instead of the running daemon; - is standard input',
+      ).conflicts('config'),
+    )
+    .option('--step <n>', 'which step of the scenario, from 1', parseStep)
+    .option('--only <pattern>', 'which scenario of the file: a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
+    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
+    .addHelpText('after', HELP)
+    .action(async (pod: string | undefined, options: Options) => {
+      process.exitCode = await run(pod ?? null, options);
+    });
+}
+
+async function run(pod: string | null, options: Options): Promise<number> {
+  const { scenario, step, only } = options;
+  if (scenario === undefined) {
+    if (step !== undefined || only !== undefined) return refuse('--step and --only need --scenario FILE');
+    return await live(pod, options);
+  }
+  const found = await stepOf(scenario, { step: step ?? null, only: only ?? null });
+  if (found.kind === 'refused') return refuse(...found.lines);
+  return print(found.look, found.source, pod, options);
+}
+
+async function live(pod: string | null, options: Options): Promise<number> {
+  const { socket } = placesOf(options.config ?? null);
+  const look = await askMeasuredLook(socket, createClock(), (asked) => {
+    const signal = options.signal ?? signalOf(asked);
+    return signal !== null && isDisk(signal);
+  });
+  if ('kind' in look) return fail(look, socket);
+  const { node, observation } = look;
+  const source = { kind: 'live', node: node.name, dryRun: node.dryRun, atWallMs: observation.wallMs } as const;
+  return print(look, source, pod, options);
+}
+
+function print(look: ExplainedLook, source: LookSource, pod: string | null, options: Options): number {
+  const found = pod === null ? null : findPod(look, pod);
+  if (found !== null && !found.ok) return refuse(found.text);
+  const report = explainReport(look, source, { signal: options.signal ?? null, of: found?.uid ?? null });
+  const paper = standardPaper();
+  if (options.output === 'json') paper.write(`${JSON.stringify(report, null, 2)}\n`);
+  else paper.write(explainText(report, painter(paper.hasColour)));
+  return 0;
+}
+
+type FoundPod = { readonly ok: true; readonly uid: PodUid } | { readonly ok: false; readonly text: string };
+
+/** By uid, namespace/name, or a name that only one has. */
+function findPod({ observation }: ExplainedLook, asked: string): FoundPod {
+  const { pods } = observation;
+  if (!pods.known) return { ok: false, text: `the pods are not known: ${pods.where}: ${pods.detail}` };
+  const all = pods.value;
+  const matching = all.filter((pod) => pod.uid === asked || podName(pod) === asked);
+  const named = matching.length > 0 ? matching : all.filter(({ name }) => name === asked);
+  const [only, ...others] = named;
+  if (only !== undefined && others.length === 0) return { ok: true, uid: only.uid };
+  if (only !== undefined)
+    return { ok: false, text: `several pods are called ${asked}: ${named.map(podName).join(', ')}` };
+  const nearest = nearestName(asked, asked.includes('/') ? all.map(podName) : all.map(({ name }) => name));
+  const hint = nearest === null ? `; there are: ${sayNames(all.map(podName))}` : `, did you mean ${nearest}?`;
+  return { ok: false, text: `no pod ${asked} at this look${hint}` };
+}
+
+function refuse(...lines: readonly string[]): number {
+  for (const line of lines) process.stderr.write(`${clean(line)}\n`);
+  return BAD_USAGE;
+}
+
+function parseSignal(text: string): Signal {
+  if (isSignal(text)) return text;
+  const nearest = nearestName(text, SIGNALS);
+  throw new InvalidArgumentError(nearest === null ? `one of ${SIGNALS.join(', ')}` : `did you mean ${nearest}?`);
+}
+
+function parseStep(text: string): number {
+  if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('a step counts from 1; for example 3');
+}

@@ -1,0 +1,218 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { explainReport } from '../../src/cli/explain-report.ts';
+import { explainText } from '../../src/cli/explain-text.ts';
+import { painter } from '../../src/cli/print.ts';
+import { decide } from '../../src/core/decide.ts';
+import type { ExplainedLook } from '../../src/core/explain.ts';
+import type { PodView } from '../../src/core/pod.ts';
+import { known, unknown } from '../../src/core/reading.ts';
+import type { Signal } from '../../src/core/signal.ts';
+import { initialState } from '../../src/core/state.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { ObservedLook } from '../../src/serve/look-desk.ts';
+import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+import { aContext } from '../serve/a-report.ts';
+
+const plain = painter(false);
+const hostile = 'web\x1b[2J\nroot\u202e';
+const shop = { namespace: 'shop' } as const;
+const requesting = (memoryBytes: number) => ({ memoryBytes, ephemeralStorageBytes: 0 });
+const web = aPod({ ...shop, name: 'web', workingSetBytes: 500 * MI, requests: requesting(200 * MI) });
+const job = aPod({ ...shop, name: 'job', workingSetBytes: 299.5 * MI, requests: requesting(100 * MI) });
+const db = aPod({ ...shop, name: 'db', priority: 1000, workingSetBytes: 900 * MI, requests: requesting(GI) });
+const dns = aPod({ name: 'dns', isStaticCritical: true, priority: 2_000_000_000, workingSetBytes: GI });
+const config = aConfig([
+  aThreshold('memory.available', 100 * MI),
+  aThreshold('memory.available', 200 * MI, { graceMs: 30_000 }),
+]);
+const SOURCE = { kind: 'live', node: 'node-1', dryRun: false, atWallMs: 1_700_000_010_000 } as const;
+
+function aLook(availableBytes: number, pods: readonly PodView[] = [web, job, db, dns]): ExplainedLook {
+  const signals = {
+    'memory.available': { available: availableBytes, capacity: 4 * GI },
+    'nodefs.available': { available: 50 * GI, capacity: 100 * GI },
+    'pid.available': { available: 900, capacity: 1_000 },
+  };
+  const observation = anObservation(10_000, signals, { pods: known(pods) });
+  const state = initialState('b');
+  const { decisions, reasons } = decide(state, observation, config);
+  return { observation, config, state, decisions, reasons };
+}
+const said = (look: ExplainedLook, signal: Signal | null = null, of: string | null = null) =>
+  explainText(explainReport(look, SOURCE, { signal, of }), plain);
+
+describe('the explanation as text', () => {
+  it('says what the node does, who goes first and by what, and what would change it', () => {
+    expect(said(aLook(50 * MI))).toBe(`node-1, 2023-11-14 22:13:30 UTC
+now         evict shop/web: memory.available 50 MiB is below 100 MiB
+observed    memory.available 50 MiB of 4 GiB; hard below 100 MiB (met), soft below 200 MiB for 30s (met)
+because     memory.available/evictionSoft: its grace period has 30s left
+
+pods in eviction order for memory.available
+#  POD            OVER-REQUEST      PRIORITY  USAGE-OVER-REQUEST
+1  shop/web              yes             0             300 MiB *  evicted now
+2  shop/job              yes             0 *         199.5 MiB
+3  default/dns           yes *  2000000000               1 GiB    passed over: static-critical
+4  shop/db                no          1000            -124 MiB
+order: over-request (yes first), then priority (lowest first), then usage-over-request (highest first); equals: the younger, then by name. * put it before the next one
+
+shop/web is chosen first; without it shop/job would be.
+It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or protected (nodewarden.dev/protect).
+`);
+  });
+
+  it('ranks for a signal that nothing is short of too, and says that nobody has to go', () => {
+    const text = said(aLook(GI), 'pid.available', 'uid-db');
+    expect(text).toContain('now         nobody has to go: no threshold is met\n');
+    expect(text).toContain('observed    pid.available 900 pids of 1000 pids; no threshold\n');
+    expect(text).toContain('if pid.available had to act, pods would go in this order\n');
+    expect(text).toContain('shop/db is safe: shop/job goes first.\nIt would go first with a priority below 1.\n');
+    expect(text).toContain("even with all of the node's shop/job comes first by its lower priority.\n");
+  });
+
+  it('rounds to the side on which the promise holds', () => {
+    const heavy = { ...job, usage: { ...job.usage, workingSetBytes: known(300 * MI + 1) } };
+    const look = aLook(GI, [web, heavy]);
+    // 1 byte more than 200 MiB above its request: above 400 MiB of memory the other one would not yet be first.
+    expect(said(look, null, 'uid-web')).toContain('safe below 400 MiB of memory');
+    const even = { ...web, usage: { ...web.usage, workingSetBytes: known(500 * MI + 1_000) } };
+    expect(said(aLook(GI, [even, heavy]), null, 'uid-job')).toContain('would go first above 400.1 MiB of memory');
+  });
+
+  it('says why a pod is never chosen, and when nobody may be', () => {
+    expect(said(aLook(GI), null, 'uid-dns')).toContain(
+      '\n\ndefault/dns is passed over: static or critical pods are never evicted.\n',
+    );
+    expect(said(aLook(50 * MI, [dns]))).toContain('nobody may be evicted\n');
+    expect(said(aLook(50 * MI, []))).toContain('there is no pod: nobody can be evicted\n');
+  });
+
+  it('does not take directories that nobody measured for empty ones', () => {
+    const disk = unknown('not-asked', 'disk', 'nobody needed it yet');
+    const unmeasured = { ...web, usage: { ...web.usage, disk } };
+    const text = said(aLook(GI, [unmeasured, job]), 'nodefs.available');
+    expect(text).toContain('usage unknown');
+    expect(text).toContain('the directories of 1 pods are not measured (yet): they count as 0 above\n');
+  });
+
+  it('shows the age only where it decides, and 20 pods and the one that is asked about', () => {
+    const twins = Array.from({ length: 30 }, (_, i) =>
+      aPod({ name: `p-${String(i).padStart(2, '0')}`, startedAtWallMs: 1_700_000_000_000 - i * 1_000 }),
+    );
+    const text = said(aLook(GI, twins), null, 'uid-p-29');
+    expect(text).toContain('YOUNGER');
+    expect(text).toContain('30  default/p-29');
+    expect(text).not.toContain('default/p-28');
+    expect(text).toContain('and 9 more; -o json has all\n');
+    expect(said(aLook(GI))).not.toContain('YOUNGER');
+  });
+
+  it('lets nothing through that a tenant could play tricks on a terminal with', () => {
+    const text = said(aLook(50 * MI, [aPod({ name: hostile, namespace: 'shop' })]));
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
+    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+  });
+});
+
+describe('nodewarden explain', () => {
+  const clock = createClock();
+  let directory: string;
+  let socket: OpenSocket | null;
+  let child: ChildProcess | null;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-explain-'));
+    const text = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nsocket: ${directory}/nw.sock\n`;
+    writeFileSync(join(directory, 'config.yaml'), text, { mode: 0o644 });
+    socket = null;
+    child = null;
+  });
+  afterEach(async () => {
+    child?.kill('SIGKILL');
+    await socket?.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  function run(...args: readonly string[]) {
+    child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts', 'explain', ...args], {
+      cwd: fileURLToPath(new URL('../..', import.meta.url)),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let out = '';
+    let err = '';
+    child.stdout?.on('data', (text) => {
+      out += text;
+    });
+    child.stderr?.on('data', (text) => {
+      err += text;
+    });
+    return new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
+      child?.on('close', (code) => resolve({ code, out, err }));
+    });
+  }
+  const live = (...args: readonly string[]) => run('--config', join(directory, 'config.yaml'), ...args);
+
+  async function serve(looks: readonly ExplainedLook[]): Promise<void> {
+    let asked = 0;
+    const served = await serveSocket({
+      clock,
+      path: join(directory, 'nw.sock'),
+      groupId: null,
+      removeStale: () => known(true),
+      answer: () => null,
+      observe: async () => {
+        const look = looks[Math.min(asked++, looks.length - 1)] ?? aLook(GI);
+        return JSON.stringify({ schema: 1, node: aContext().node, ...look } satisfies ObservedLook);
+      },
+    });
+    if (served.known) socket = served.value;
+  }
+
+  it('says that the daemon is not running, with status 3', async () => {
+    const { code, out, err } = await live();
+    expect({ code, out }).toEqual({ code: 3, out: '' });
+    expect(err).toContain('nodewarden is not running');
+  });
+
+  it('explains the next look of the daemon, and names the nearest pod for one that is not there', async () => {
+    await serve([aLook(50 * MI)]);
+    const { code, out } = await live();
+    expect({ code, out }).toEqual({ code: 0, out: said(aLook(50 * MI)) });
+    expect(await live('shop/wbe')).toEqual({
+      code: 2,
+      out: '',
+      err: 'no pod shop/wbe at this look, did you mean shop/web?\n',
+    });
+  });
+
+  it('waits for the directories of the pods where the signal is one of a disk', async () => {
+    const disk = unknown('not-asked', 'disk', 'nobody needed it yet');
+    await serve([aLook(GI, [{ ...web, usage: { ...web.usage, disk } }]), aLook(GI, [web])]);
+    const { out } = await live('--signal', 'nodefs.available', '-o', 'json');
+    expect(JSON.parse(out).pods[0].usage).toEqual(known(0));
+  });
+
+  it('explains a step of a scenario, by default the first that evicts somebody', async () => {
+    const { code, out } = await run('--scenario', 'config/scenarios/memory-leak.yaml', '-o', 'json');
+    expect(code).toBe(0);
+    const report = JSON.parse(out);
+    expect(report.source).toMatchObject({ kind: 'scenario', name: 'memory-leak' });
+    expect(report.victim).toBe(report.decisions.find(({ kind }: { kind: string }) => kind === 'evict').victim.uid);
+    const none = await run('--scenario', 'config/scenarios/memory-leak.yaml', '--step', '999');
+    expect(none.code).toBe(2);
+    expect(none.err).toMatch(/^memory-leak has no step 999: its steps are 1 to \d+\n$/);
+  });
+
+  it('wants to know which scenario where a file holds several', async () => {
+    const { code, err } = await run('--scenario', 'config/scenarios/flapping.yaml');
+    expect(code).toBe(2);
+    expect(err).toContain('name one with --only: flapping, flapping-with-min-reclaim\n');
+    expect((await run('--scenario', 'config/scenarios/flapping.yaml', '--only', 'flapping')).code).toBe(0);
+  });
+});

@@ -1,0 +1,192 @@
+import { describe, expect, it } from 'vitest';
+import { decide } from '../../src/core/decide.ts';
+import { counterfactuals, type ExplainedLook, explain, signalOf } from '../../src/core/explain.ts';
+import type { Observation } from '../../src/core/observation.ts';
+import type { PodView } from '../../src/core/pod.ts';
+import { known, unknown } from '../../src/core/reading.ts';
+import { initialState, type State } from '../../src/core/state.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+
+const absent = unknown('absent', 'stats', 'not there');
+const requesting = (memoryBytes: number) => ({ memoryBytes, ephemeralStorageBytes: 0 });
+const web = aPod({ name: 'web', workingSetBytes: 500 * MI, requests: requesting(200 * MI) });
+const job = aPod({ name: 'job', workingSetBytes: 300 * MI, requests: requesting(100 * MI) });
+const db = aPod({ name: 'db', priority: 1000, workingSetBytes: 900 * MI, requests: requesting(GI) });
+const dns = aPod({ name: 'dns', priority: 2_000_000_000, isStaticCritical: true, workingSetBytes: 50 * MI });
+const hard = aThreshold('memory.available', 100 * MI);
+const short = { 'memory.available': { available: 50 * MI, capacity: 4 * GI } };
+
+/** A look as the core decides it, with the pods at hand. */
+function aLook(
+  pods: readonly PodView[],
+  rest: {
+    readonly signals?: Parameters<typeof anObservation>[1];
+    readonly state?: Partial<State>;
+    readonly config?: ReturnType<typeof aConfig>;
+    readonly observation?: Partial<Observation>;
+  } = {},
+): ExplainedLook {
+  const observation = anObservation(10_000, rest.signals ?? short, { pods: known(pods), ...rest.observation });
+  const state = { ...initialState('b'), ...rest.state };
+  const config = rest.config ?? aConfig([hard]);
+  const { decisions, reasons } = decide(state, observation, config);
+  return { observation, config, state, decisions, reasons };
+}
+const order = (look: ExplainedLook, signal = 'memory.available' as const) =>
+  explain(look, signal)?.pods.map(({ pod, candidate }) => [
+    pod.name,
+    candidate.kind === 'passed-over' ? candidate.because : candidate.kind,
+  ]);
+
+describe('the signal that a look is about', () => {
+  it('is the one acted on, else one that is waited for, else the first that is met, else none', () => {
+    expect(signalOf(aLook([web]))).toBe('memory.available');
+    expect(signalOf(aLook([]))).toBe('memory.available');
+    const soft = aThreshold('nodefs.available', 10 * GI, { graceMs: 60_000 });
+    const signals = { 'nodefs.available': { available: GI, capacity: 100 * GI } };
+    expect(signalOf(aLook([web], { signals, config: aConfig([soft]) }))).toBe('nodefs.available');
+    expect(signalOf(aLook([web], { signals: {} }))).toBeNull();
+    const first = aLook([web, job]);
+    const { state } = decide(first.state, first.observation, first.config);
+    expect(signalOf(aLook([web], { signals: {}, state }))).toBe('memory.available');
+  });
+});
+
+describe('the ranking explained', () => {
+  it('says of every pod whether it goes, comes later or is passed over, and why', () => {
+    const stopping = aPod({ name: 'stopping', isTerminating: true, workingSetBytes: 2 * GI });
+    const kept = aPod({ name: 'kept', isProtected: true, workingSetBytes: GI });
+    const agent = aPod({ name: 'agent', isDaemonSet: true, workingSetBytes: MI, requests: requesting(GI) });
+    expect(order(aLook([db, dns, job, agent, kept, web, stopping]))).toEqual([
+      ['stopping', 'terminating'],
+      ['kept', 'protected'],
+      ['web', 'victim'],
+      ['job', 'candidate'],
+      ['dns', 'static-critical'],
+      ['agent', 'daemonset-within-request'],
+      ['db', 'candidate'],
+    ]);
+  });
+
+  it('agrees with the decision of the look, also while another eviction is under way', () => {
+    const first = aLook([web, job]);
+    const decided = first.decisions.find(({ kind }) => kind === 'evict');
+    expect(decided).toMatchObject({ victim: { name: explain(first, 'memory.available')?.victim?.name } });
+    const { state } = decide(first.state, first.observation, first.config);
+    expect(order(aLook([web, job], { state }))).toEqual([
+      ['web', 'terminating'],
+      ['job', 'victim'],
+    ]);
+    const ended = { of: decided?.id ?? '', atMs: 9_000, kind: 'dropped', because: 'gone' } as const;
+    expect(order(aLook([web, job], { state, observation: { outcomes: [ended] } }))?.[0]).toEqual(['web', 'victim']);
+  });
+
+  it('names the guard where an owner lost too many (D6)', () => {
+    const ownerKills = Array.from({ length: 3 }, (_, i) => ({ ownerKey: 'rs', atMs: 9_000 + i }));
+    const config = aConfig([hard], { guard: { kills: 3, windowMs: 600_000 } });
+    const look = aLook([{ ...web, ownerKey: 'rs' }, job], { state: { ownerKills }, config });
+    expect(order(look)).toEqual([
+      ['web', 'guard'],
+      ['job', 'victim'],
+    ]);
+  });
+
+  it('has nobody to choose where everybody is critical, and nothing at all where the pods are not known', () => {
+    expect(explain(aLook([dns]), 'memory.available')?.victim).toBeNull();
+    const look = aLook([], { observation: { pods: unknown('timed-out', 'x', 'y') } });
+    expect(explain(look, 'memory.available')).toBeNull();
+    expect(counterfactuals(look, 'memory.available', 'uid-web')).toBeNull();
+  });
+
+  it('shows a number that was not measured as unknown, although it counts as 0', () => {
+    const look = aLook([{ ...web, usage: { ...web.usage, workingSetBytes: absent } }]);
+    const [row] = explain(look, 'memory.available')?.pods ?? [];
+    expect(row?.usage).toEqual(absent);
+    expect(row?.row.values[0]).toEqual({ by: 'over-request', value: known(false) });
+  });
+});
+
+describe('what would have to change', () => {
+  const ask = (pod: PodView, pods: readonly PodView[] = [web, job, db, dns]) =>
+    counterfactuals(aLook(pods), 'memory.available', pod.uid);
+
+  it('tells the victim by how much less, by which priority and by which request it would be safe', () => {
+    expect(ask(web)).toEqual({
+      uid: 'uid-web',
+      isVictim: true,
+      other: 'uid-job',
+      changes: [
+        // Equals go by name: at 200 MiB above its request `job` comes before `web`.
+        { what: 'usage', now: 500 * MI, bound: 'at-most', value: 400 * MI },
+        { what: 'priority', now: 0, bound: 'at-least', value: 1 },
+        { what: 'request', now: 200 * MI, bound: 'at-least', value: 300 * MI },
+        { what: 'protection', now: false },
+      ],
+      usageObstacle: null,
+    });
+  });
+
+  it('tells a safe pod when it would go first', () => {
+    expect(ask(job)?.changes).toEqual([
+      { what: 'usage', now: 300 * MI, bound: 'at-least', value: 400 * MI },
+      { what: 'priority', now: 0, bound: 'at-most', value: -1 },
+      { what: 'request', now: 100 * MI, bound: 'at-most', value: 0 },
+    ]);
+  });
+
+  it('names the comparator that no usage gets past', () => {
+    expect(ask(db)).toMatchObject({
+      changes: [],
+      usageObstacle: { kind: 'decided', by: 'priority', against: 'uid-web' },
+    });
+    expect(ask(dns)).toMatchObject({ usageObstacle: { kind: 'passed-over', because: 'static-critical' } });
+  });
+
+  it('says so when nobody else could be chosen', () => {
+    expect(ask(web, [web, dns])).toMatchObject({ other: null, changes: [], usageObstacle: { kind: 'only-candidate' } });
+  });
+
+  it('says that protection alone keeps a pod, and what it would take for a DaemonSet pod to go', () => {
+    const kept = { ...web, isProtected: true };
+    expect(ask(kept, [kept, job])).toMatchObject({
+      isVictim: false,
+      changes: [{ what: 'protection', now: true }],
+      usageObstacle: { kind: 'passed-over', because: 'protected' },
+    });
+    const agent = aPod({ name: 'agent', isDaemonSet: true, workingSetBytes: MI, requests: requesting(10 * MI) });
+    expect(ask(agent, [agent])?.changes).toMatchObject([
+      { what: 'usage', bound: 'at-least', value: 10 * MI + 1 },
+      { what: 'request', bound: 'at-most', value: MI - 1 },
+    ]);
+  });
+
+  it('takes a pod without statistics over all that it could use', () => {
+    const silent = { ...web, usage: { ...web.usage, containers: absent } };
+    expect(ask(silent, [silent, job])?.changes[0]).toEqual({
+      what: 'usage',
+      now: null,
+      bound: 'at-most',
+      value: 400 * MI,
+    });
+  });
+
+  it('knows that images are nobody’s where writable layers lie on the node’s own disk', () => {
+    const observation: Partial<Observation> = { fsLayout: known('containerfs-separate') };
+    const signals = { 'imagefs.available': { available: GI, capacity: 100 * GI } };
+    const config = aConfig([aThreshold('imagefs.available', 2 * GI)]);
+    const look = aLook([web, job], { observation, signals, config });
+    expect(counterfactuals(look, 'imagefs.available', 'uid-web')?.usageObstacle).toEqual({ kind: 'not-counted' });
+  });
+
+  it('has no request to offer for processes', () => {
+    const look = aLook([aPod({ name: 'a', processes: 50 }), aPod({ name: 'b', processes: 20 })], {
+      signals: { 'pid.available': { available: 10, capacity: 1_000 } },
+      config: aConfig([aThreshold('pid.available', 100)]),
+    });
+    expect(counterfactuals(look, 'pid.available', 'uid-a')?.changes).toMatchObject([
+      { what: 'usage', now: 50, bound: 'at-most', value: 19 },
+      { what: 'priority', bound: 'at-least', value: 1 },
+      { what: 'protection' },
+    ]);
+  });
+});
