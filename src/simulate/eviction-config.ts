@@ -35,7 +35,12 @@ export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
   }
   const document = kubeletDocument(yaml, given ?? {});
   const fields = check(kubeletSchema, document);
-  const eviction = readEviction(createFields({ document, kind: 'kubelet' }, null));
+  // Nobody asks here which line a value is from, and in JSON an answer is a walk through the whole text.
+  const unasked = {
+    ...createFields({ document, kind: 'kubelet' }, null),
+    originOf: () => ({ kind: 'default' }) as const,
+  };
+  const eviction = readEviction(unasked);
   const guard = readGuard(yaml, given ?? {});
   const problems = [...fields.problems, ...eviction.problems, ...guard.problems];
   const { value } = fields;

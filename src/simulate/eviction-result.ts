@@ -1,5 +1,5 @@
 import { trueConditions } from '../core/condition.ts';
-import type { Decision, StorageLimit } from '../core/decision.ts';
+import type { Decision, RankRow, StorageLimit } from '../core/decision.ts';
 import { evictedStatus } from '../core/message.ts';
 import type { PodView } from '../core/pod.ts';
 import { rank } from '../core/rank.ts';
@@ -134,14 +134,22 @@ function actedOn(decisions: readonly Decision[], reasons: readonly Reason[]): Me
 }
 
 function rankingOf({ decisions, reasons, pods, layout }: Done): readonly string[] {
-  const names = new Map(pods.map(({ uid, namespace, name }) => [uid, `${namespace}/${name}`]));
-  for (const decision of decisions) {
-    if (decision.kind === 'evict') return decision.ranking.map(({ uid }) => names.get(uid) ?? uid);
+  for (const decision of decisions) if (decision.kind === 'evict') return namesOf(decision.ranking, pods);
+  for (const reason of reasons) {
+    // Ranked too, but nobody of them may be evicted.
+    if (reason.code === 'no-candidate') {
+      return namesOf(
+        rank(reason.signal, pods, layout).map(({ row }) => row),
+        pods,
+      );
+    }
   }
-  // Ranked too, but nobody of them may be evicted.
-  const nobody = reasons.find(({ code }) => code === 'no-candidate');
-  if (nobody?.code !== 'no-candidate') return [];
-  return rank(nobody.signal, pods, layout).map(({ pod }) => names.get(pod.uid) ?? pod.uid);
+  return [];
+}
+
+function namesOf(rows: readonly RankRow[], pods: readonly PodView[]): readonly string[] {
+  const names = new Map(pods.map(({ uid, namespace, name }) => [uid, `${namespace}/${name}`]));
+  return rows.map(({ uid }) => names.get(uid) ?? uid);
 }
 
 function evictedBy(decision: Decision, fails: Done['fails']): readonly EvictedPod[] {

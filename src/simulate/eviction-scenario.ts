@@ -78,7 +78,9 @@ export function readEvictionScenario(yaml: YamlDocument): ReadScenario {
   const mistakes = createMistakes(yaml);
   mistakes.add(problems);
   const startWallMs = typeof root['start'] === 'string' ? parseInstant(root['start']) : null;
-  const place: Place = { path: [], mistakes, startWallMs };
+  // A start that is wrong is told once, not at every time that needs it.
+  const isStartWrong = root['start'] !== undefined && startWallMs === null;
+  const place: Place = { path: [], mistakes, startWallMs: isStartWrong ? 0 : startWallMs };
   ROOT(root, place);
   const config = readScenarioConfig(yaml);
   mistakes.add(config.problems);

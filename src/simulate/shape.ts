@@ -46,6 +46,7 @@ export function ours(fields: Fields, required: readonly string[] = []): Shape {
   return (value, at) => {
     if (!isObject(value)) return wrongType('a mapping', value, at);
     for (const key of Object.keys(value)) {
+      if (at.mistakes.isFull()) return;
       const shape = Object.hasOwn(fields, key) ? fields[key] : undefined;
       at.path.push(key);
       if (shape === undefined) at.mistakes.at(at.path, sayUnknownName(key, names, 'key'), 'key');
