@@ -6,6 +6,9 @@ export type Value = { readonly quantity: Amount } | { readonly fraction: number 
 
 export type Threshold = {
   readonly signal: string;
+  /** Where it is written, and whether it is the allocatable copy of that. */
+  readonly map: 'evictionHard' | 'evictionSoft';
+  readonly twin: boolean;
   readonly graceNs: bigint;
   readonly value: Value;
   readonly minReclaim: Value | null;
@@ -16,6 +19,8 @@ export type Config = {
   readonly first: readonly Threshold[];
   /** The list of every later look, and of the second reading after a node-level reclaim at any look. */
   readonly later: readonly Threshold[];
+  /** A containerfs entry was written by hand; what it does at the first look is not defined (scenarios.md 2.2). */
+  readonly undefinedAtFirst: boolean;
   readonly transitionNs: bigint;
   readonly maxPodGrace: number;
   readonly localStorage: boolean;
@@ -51,6 +56,7 @@ export function readConfig(json: Json, layout: Layout): Config {
     // Appended entries act from the second look on, overwritten ones at once (3.4).
     first: later.filter((one) => !one.signal.startsWith('containerfs.') || configured.some((own) => isAlike(own, one))),
     later,
+    undefinedAtFirst: configured.some((one) => one.signal.startsWith('containerfs.')),
     transitionNs: transitionNs === 0n ? 300_000_000_000n : transitionNs,
     maxPodGrace: numberOf(at(json, 'evictionMaxPodGracePeriod'), 0),
     localStorage: at(json, 'localStorageCapacityIsolation') !== false,
@@ -79,25 +85,27 @@ function thresholdsOf(json: Json): readonly Threshold[] {
   const merge = at(json, 'mergeDefaultEvictionSettings') === true;
   const hard = written === null || merge ? { ...DEFAULTS, ...entriesOf(written) } : entriesOf(written);
   const reclaims = entriesOf(at(json, 'evictionMinimumReclaim'));
-  const threshold = (signal: string, text: Json, graceNs: bigint): readonly Threshold[] => {
+  const threshold = (map: Threshold['map'], signal: string, text: Json, graceNs: bigint): readonly Threshold[] => {
     // Exactly these two spellings switch a threshold off.
     if (text === '0%' || text === '100%') return [];
-    const minReclaim = reclaims[signal];
-    return [
-      { signal, graceNs, value: limitOf(text), minReclaim: minReclaim === undefined ? null : limitOf(minReclaim) },
-    ];
+    const reclaim = reclaims[signal];
+    const minReclaim = reclaim === undefined ? null : limitOf(reclaim);
+    return [{ signal, map, twin: false, graceNs, value: limitOf(text), minReclaim }];
   };
   const graces = at(json, 'evictionSoftGracePeriod');
   const own = [
-    ...Object.entries(hard).flatMap(([signal, text]) => threshold(signal, text, 0n)),
+    ...Object.entries(hard).flatMap(([signal, text]) => threshold('evictionHard', signal, text, 0n)),
     ...Object.entries(entriesOf(at(json, 'evictionSoft'))).flatMap(([signal, text]) =>
-      threshold(signal, text, text === '0%' || text === '100%' ? 0n : nanoseconds(at(graces, signal))),
+      threshold('evictionSoft', signal, text, text === '0%' || text === '100%' ? 0n : nanoseconds(at(graces, signal))),
     ),
   ];
   const enforce = at(json, 'enforceNodeAllocatable');
   const twins = enforce === null || listOf(enforce).includes('pods');
   const memory = own.filter((one) => one.signal === 'memory.available' && isHard(one));
-  return [...own, ...(twins ? memory.map((one) => ({ ...one, signal: 'allocatableMemory.available' })) : [])];
+  return [
+    ...own,
+    ...(twins ? memory.map((one) => ({ ...one, signal: 'allocatableMemory.available', twin: true })) : []),
+  ];
 }
 
 function limitOf(json: Json): Value {

@@ -62,6 +62,8 @@ type Memory = {
   metBefore: readonly Threshold[];
   lastSeen: Map<string, bigint>;
   lastObserved: Observations;
+  unmetSince: Map<Threshold, bigint>;
+  lookedAt: bigint | null;
   kills: { owner: string; atNs: bigint }[];
 };
 
@@ -86,20 +88,34 @@ function isShort(threshold: Threshold, observed: Observations, reclaim: 'without
   return wanted > seen.available * 1_000_000_000n;
 }
 
-/** 4.4 and 4.5, with D5: a threshold whose signal is unknown is not met, but keeps its timer and its latch. */
+/** D2: a soft threshold has recovered when it was unmet at every look for 1 s, or at one look 1 s after the previous. */
+function isRecovered(memory: Memory, threshold: Threshold, nowNs: bigint): boolean {
+  const since = memory.unmetSince.get(threshold);
+  if (since === undefined) return false;
+  if (isHard(threshold) || memory.lookedAt === null) return true;
+  return nowNs - memory.lookedAt >= 1_000_000_000n || nowNs - since >= 1_000_000_000n;
+}
+
+/** 4.4 and 4.5, with D2 and D5: not yet recovered, or unknown, is not met but keeps its timer and its latch. */
 function updateState(memory: Memory, config: Config, look: Look) {
-  const unknown = (one: Threshold) => !look.observed.has(one.signal);
   const held = (one: Threshold) => memory.metBefore.includes(one) && isShort(one, look.observed, 'with reclaim');
   const met = look.thresholds.filter((one) => isShort(one, look.observed, 'without') || held(one));
-  const kept = [...memory.firstObserved].filter(([one]) => met.includes(one) || unknown(one));
+  const unmet = look.thresholds.filter((one) => look.observed.has(one.signal) && !met.includes(one));
+  for (const one of met) memory.unmetSince.delete(one);
+  for (const one of unmet) if (!memory.unmetSince.has(one)) memory.unmetSince.set(one, look.nowNs);
+  const waiting = look.thresholds.filter(
+    (one) => !look.observed.has(one.signal) || (unmet.includes(one) && !isRecovered(memory, one, look.nowNs)),
+  );
+  const kept = [...memory.firstObserved].filter(([one]) => met.includes(one) || waiting.includes(one));
   memory.firstObserved = new Map(kept);
+  memory.lookedAt = look.nowNs;
   for (const one of met) if (!memory.firstObserved.has(one)) memory.firstObserved.set(one, look.nowNs);
   for (const one of met) memory.lastSeen.set(conditionOf(one.signal), look.nowNs);
   const ripe = met.filter((one) => look.nowNs - (memory.firstObserved.get(one) ?? look.nowNs) >= one.graceNs);
-  memory.metBefore = [...ripe, ...memory.metBefore.filter(unknown)];
-  const fresh = ripe.filter((one) => isNew(look.observed.get(one.signal), memory.lastObserved.get(one.signal)));
+  memory.metBefore = [...ripe, ...memory.metBefore.filter((one) => waiting.includes(one))];
+  const drivers = ripe.filter((one) => isNew(look.observed.get(one.signal), memory.lastObserved.get(one.signal)));
   memory.lastObserved = look.observed;
-  return { met, fresh, ripe, conditions: conditionsAt(memory, config, look.nowNs) };
+  return { met, drivers, ripe, conditions: conditionsAt(memory, config, look.nowNs) };
 }
 
 function conditionsAt(memory: Memory, config: Config, nowNs: bigint): readonly string[] {
@@ -121,6 +137,9 @@ function order(one: Threshold): readonly number[] {
     isHard(one) ? 0 : 1,
     ['memory', 'allocatableMemory', 'pid', 'nodefs', 'imagefs', 'containerfs'].indexOf(source),
     what === 'inodesFree' ? 1 : 0,
+    // D1 is silent about two hard ones of one signal (a soft one without grace is hard): the map it stands in decides.
+    one.map === 'evictionHard' ? 0 : 1,
+    one.twin ? 1 : 0,
   ];
 }
 
@@ -175,14 +194,20 @@ function reclaims(signal: string, layout: Layout): readonly string[] {
 }
 
 /** 4.7 to 4.12. */
-function act(look: Look, fresh: readonly Threshold[], config: Config, layout: Layout, kills: Memory['kills']): Outcome {
-  const chosen = firstOf(fresh);
+function act(
+  look: Look,
+  drivers: readonly Threshold[],
+  config: Config,
+  layout: Layout,
+  kills: Memory['kills'],
+): Outcome {
+  const chosen = firstOf(drivers);
   if (chosen === undefined) return NOTHING;
   const reclaiming = { signal: chosen.signal, soft: !isHard(chosen), resource: resourceOf(chosen.signal) };
   const nodeReclaim = reclaims(chosen.signal, layout);
   const again = look.again;
-  // The second reading judges every threshold, the appended ones too (3.4).
-  const enough = again !== null && !config.later.some((one) => isShort(one, again, 'with reclaim'));
+  // The second reading judges every threshold, the appended ones too (3.4). It proves nothing without the signal (D5).
+  const enough = again?.has(chosen.signal) === true && !config.later.some((one) => isShort(one, again, 'with reclaim'));
   if (nodeReclaim.length > 0 && enough) return { reclaiming, nodeReclaim, ranking: [], victims: [] };
   const ranking = rank(look.pods, chosen.signal, layout, look.stats);
   const pod = victimOf(ranking, chosen.signal, guardedOwners(config, kills, look.nowNs));
@@ -204,7 +229,7 @@ function sayThreshold(threshold: Threshold, look: Look, pod: Pod): Said {
 function guardedOwners(config: Config, kills: Memory['kills'], nowNs: bigint): ReadonlySet<string> {
   const guard = config.guard;
   if (guard === null) return new Set();
-  const recent = kills.filter((kill) => nowNs - kill.atNs <= guard.windowNs).map((kill) => kill.owner);
+  const recent = kills.filter((kill) => nowNs - kill.atNs < guard.windowNs).map((kill) => kill.owner);
   return new Set(recent.filter((owner) => recent.filter((one) => one === owner).length >= guard.kills));
 }
 
@@ -225,6 +250,8 @@ export function evictionModel(scenario: Json): readonly Result[] {
     metBefore: [],
     lastSeen: new Map(),
     lastObserved: new Map(),
+    unmetSince: new Map(),
+    lookedAt: null,
     kills: [],
   };
   let result: Result = { ...resultOf([], [], [], NOTHING), evicted: [] };
@@ -242,7 +269,8 @@ export function evictionModel(scenario: Json): readonly Result[] {
       result = { ...result, reclaiming: null, nodeReclaim: [], ranking: [], evicted: [] };
       return result;
     }
-    const clock = { lookNs: nowNs, startNs };
+    const fresh = at(step, 'summary') === null && at(step, 'summaryPatch') === null;
+    const clock = { lookNs: nowNs, startNs, fresh };
     const candidates = pods.filter((pod) => pod.phase !== 'Succeeded' && pod.phase !== 'Failed');
     const look: Look = {
       nowNs,
@@ -255,13 +283,24 @@ export function evictionModel(scenario: Json): readonly Result[] {
       pods: candidates,
       stats: podStatsOf(carried, candidates),
     };
-    const { met, ripe, fresh, conditions } = updateState(memory, config, look);
+    if (
+      index === 0 &&
+      config.undefinedAtFirst &&
+      [...look.observed.keys()].some((one) => one.startsWith('containerfs'))
+    ) {
+      throw new Error('a containerfs entry written by hand is not defined at the first look');
+    }
+    const { met, ripe, drivers, conditions } = updateState(memory, config, look);
     const local = config.localStorage ? localVictims(look, layout) : [];
-    const outcome = local.length > 0 ? { ...NOTHING, victims: local } : act(look, fresh, config, layout, memory.kills);
+    const outcome =
+      local.length > 0 ? { ...NOTHING, victims: local } : act(look, drivers, config, layout, memory.kills);
     const failed = outcome.victims.map((victim) => killFails(step, victim.pod));
     const gone = outcome.victims.filter((_, i) => failed[i] === false).map((victim) => victim.pod);
     pods = pods.filter((pod) => !gone.includes(pod));
-    for (const pod of gone) if (pod.owner !== null) memory.kills.push({ owner: pod.owner, atNs: nowNs });
+    // D6 counts the threshold victims, whatever became of the kill.
+    for (const { pod, disruptionTarget } of outcome.victims) {
+      if (disruptionTarget && pod.owner !== null) memory.kills.push({ owner: pod.owner, atNs: nowNs });
+    }
     const evicted = outcome.victims.map((victim, i): Evicted => evictedOf(victim, failed[i] === true));
     result = { ...resultOf(met, ripe, conditions, outcome), evicted };
     return result;

@@ -32,7 +32,8 @@ function whole(json: Json): bigint | null {
   return amount.nano / 1_000_000_000n;
 }
 
-type Clock = { readonly lookNs: bigint; readonly startNs: bigint | null };
+/** `fresh`: a step without stats of its own sees everything measured at its look (scenarios.md 2.4). */
+type Clock = { readonly lookNs: bigint; readonly startNs: bigint | null; readonly fresh: boolean };
 
 export function observationsOf(summary: Json, clock: Clock): ReadonlyMap<string, Observation> {
   const found = new Map<string, Observation>();
@@ -66,7 +67,7 @@ export function observationsOf(summary: Json, clock: Clock): ReadonlyMap<string,
 }
 
 function timeOf(json: Json, clock: Clock): bigint | null {
-  if (json === null) return clock.lookNs;
+  if (json === null || clock.fresh) return clock.lookNs;
   if (json === 'none') return null;
   if (typeof json !== 'string' || !/^\d{4}-/.test(json)) return nanoseconds(json);
   if (clock.startNs === null) throw new Error('an RFC 3339 time without start');

@@ -109,9 +109,10 @@ function podLevelOf(json: Json, containers: readonly Container[]): Pod['podLevel
   const limits = Object.entries(amountsOf(at(json, 'limits'))).filter(supported);
   if (given.length + limits.length === 0) return null;
   const requests: { [resource: string]: Amount } = Object.fromEntries(given);
-  for (const [resource, limit] of limits) {
-    if (resource !== 'cpu' && resource !== 'memory') continue;
-    requests[resource] ??= effective(containers, resource, 'requests') ?? limit;
+  if (limits.length === 0) return { requests };
+  for (const resource of ['cpu', 'memory'] as const) {
+    const missing = effective(containers, resource, 'requests') ?? Object.fromEntries(limits)[resource];
+    if (missing !== undefined) requests[resource] ??= missing;
   }
   return { requests };
 }
@@ -164,7 +165,9 @@ export function localVolumes(pod: Pod): readonly string[] {
     if (at(volume, 'hostPath') !== null || at(volume, 'gitRepo') !== null || at(volume, 'configMap') !== null) {
       return true;
     }
-    return at(volume, 'emptyDir') !== null && textOf(at(volume, 'emptyDir', 'medium'), '') === '';
+    // API defaulting makes a volume without a source an emptyDir.
+    const isEmptyDir = at(volume, 'emptyDir') !== null || Object.keys(entriesOf(volume)).every((key) => key === 'name');
+    return isEmptyDir && textOf(at(volume, 'emptyDir', 'medium'), '') === '';
   });
   return local.map((volume) => textOf(at(volume, 'name'), ''));
 }
