@@ -21,7 +21,7 @@ const MAX_WHY = 200;
  */
 export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
   let step = endPhase(settleStops(state, observation), observation);
-  for (const event of observation.shutdownEvents) step = hear(step, event, observation.atMs, config);
+  for (const event of observation.shutdownEvents) step = hear(step, event, observation, config);
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
 }
 
@@ -104,7 +104,7 @@ function phaseOver(step: Step, shutdown: Stopping, by: PhaseEnd, observation: Ob
   return withShutdown(over, { ...shutdown, pending: [], group: [], wait: { kind: 'next' } });
 }
 
-function hear(step: Step, event: ShutdownEvent, atMs: number, config: CoreConfig): Step {
+function hear(step: Step, event: ShutdownEvent, observation: Observation, config: CoreConfig): Step {
   const { shutdown } = step.state;
   switch (event.kind) {
     case 'lock-granted':
@@ -116,9 +116,9 @@ function hear(step: Step, event: ShutdownEvent, atMs: number, config: CoreConfig
       if (shutdown.kind === 'released') return step;
       return setShutdown(step, { kind: 'unarmed', why: event.detail.slice(0, MAX_WHY) });
     case 'preparing':
-      return prepare(step, atMs, config);
+      return prepare(step, observation.atMs, config);
     case 'cancelled':
-      return cancel(step, atMs, config);
+      return cancel(step, observation, config);
     case 'stopped-without-signal':
       return step;
     default:
@@ -146,14 +146,16 @@ function prepare(step: Step, atMs: number, { phases }: CoreConfig): Step {
 }
 
 /** D10, or the kubelet's way (kubelet-shutdown.md 8.2). */
-function cancel(step: Step, atMs: number, { shutdownCancel: policy }: CoreConfig): Step {
+function cancel(step: Step, observation: Observation, { shutdownCancel: policy }: CoreConfig): Step {
+  const { atMs } = observation;
   const { shutdown } = step.state;
   if (shutdown.kind === 'released') return retakeLock(step, atMs);
   if (shutdown.kind !== 'stopping' || shutdown.cancelledMs !== null) return step;
-  const heard = withReason(step, { code: 'shutdown-cancelled', phase: shutdown.phase, policy });
+  const { phase, wait, delayMaxMs } = shutdown;
+  const heard = withReason(step, { code: 'shutdown-cancelled', phase, policy });
   if (policy === 'afterPhases') return withShutdown(heard, { ...shutdown, cancelledMs: atMs });
-  const { delayMaxMs } = shutdown;
-  return delayMaxMs === null ? retakeLock(heard, atMs) : setShutdown(heard, { kind: 'armed', delayMaxMs });
+  const ended = wait.kind === 'next' ? heard : phaseOver(heard, shutdown, 'cancelled', observation);
+  return delayMaxMs === null ? retakeLock(ended, atMs) : setShutdown(ended, { kind: 'armed', delayMaxMs });
 }
 
 function retakeLock(step: Step, atMs: number): Step {

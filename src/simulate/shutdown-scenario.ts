@@ -143,7 +143,7 @@ function readPods(yaml: YamlDocument, behaviour: Json, mistakes: Mistakes): read
   return listed.pods.map((pod) => {
     checkShutdownPod(pod.raw, { path: [...pod.path], mistakes, startWallMs: null });
     const read = podOf(pod, behaviour);
-    if (!read.isStopped) return read;
+    if (!read.isStopped || listed.problems.length > 0) return read;
     const { uid } = read.declared;
     // Results go by name. A pod that has ended counts again while its deletion is under way.
     if (seen.has(read.name) || seen.has(uid)) {
