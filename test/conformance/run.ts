@@ -1,0 +1,18 @@
+// `npm run conformance [-- DIR]`: holds this tree against recorded answers of the kubelet. Status 1 if any differs.
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { runConformance, sayCounts } from './conformance.ts';
+
+const [given] = process.argv.slice(2);
+const beside = fileURLToPath(new URL('../../../shared/conformance', import.meta.url));
+const own = fileURLToPath(new URL('.', import.meta.url));
+const directory = given ?? (existsSync(beside) ? beside : own);
+
+if (!existsSync(directory)) {
+  process.stderr.write(`${directory} does not exist: name a folder of *.jsonl or *.jsonl.gz\n`);
+  process.exit(1);
+}
+const counts = await runConformance(directory, (line) => process.stdout.write(`FAILED ${line}\n`));
+process.stdout.write(`${directory}\n${sayCounts(counts)}\n`);
+const isEmpty = counts.passed + counts.failed + counts.excepted === 0;
+process.exitCode = counts.failed > 0 || isEmpty ? 1 : 0;
