@@ -67,10 +67,13 @@ function giveWay(pool: readonly Ranked[], hasRequest: boolean, guarded: (pod: Po
   return (other ?? first).pod;
 }
 
+/**
+ * Proven, not presumed: a pod without statistics ranks as if it exceeded (kubelet-eviction.md 5.5), but it is often one
+ * whose containers do not run, and stopping a DaemonSet's again and again frees nothing (D5, D8).
+ */
 function isOverRequest(entry: Ranked): boolean {
   const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
-  // A pod without statistics ranks as exceeding.
-  return value === undefined || !value.known || value.value === true;
+  return value?.known === true && value.value === true;
 }
 
 function explainChoice(ranking: readonly Ranked[], victim: PodView | null, because: (entry: Ranked) => Why): Choice {
