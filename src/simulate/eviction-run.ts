@@ -72,7 +72,7 @@ export function* runEviction(
   };
   for (const [i, step] of scenario.steps.entries()) {
     const before = { ...world, summary: summaryNow(world.summary, step), active: step.pods ?? world.active };
-    const looked = step.stats.kind === 'failed' ? failedLook(before) : look(run, step, before);
+    const looked = step.stats.kind === 'failed' ? failedLook(before, step.atMs) : look(run, step, before);
     yield { step: i + 1, atMs: step.atMs, ...looked.seen, state: world.state, config };
     world = looked.world;
   }
@@ -80,9 +80,14 @@ export function* runEviction(
 
 type Looked = { readonly world: World; readonly seen: Omit<EvictionLook, 'step' | 'atMs' | 'state' | 'config'> };
 
-/** scenarios.md 2.4, statsFail: nothing changes. */
-function failedLook(world: World): Looked {
-  const result = { ...world.observed, ...NOTHING_DONE };
+/**
+ * scenarios.md 2.4, statsFail: nothing changes, but that it was a look: the kubelet derives the containerfs thresholds
+ * before it reads any stats (kubelet-eviction.md 4.1, 4.3), so that they act from the next look on.
+ */
+function failedLook(before: World, atMs: MonoMs): Looked {
+  const result = { ...before.observed, ...NOTHING_DONE };
+  const { state } = before;
+  const world = state.lastLookMs === null ? { ...before, state: { ...state, lastLookMs: atMs } } : before;
   return { world, seen: { result, reasons: [], decisions: [], observation: null } };
 }
 

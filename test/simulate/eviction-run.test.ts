@@ -102,6 +102,14 @@ describe('a run', () => {
     expect(patched?.result.ranking).toEqual(['default/a']);
   });
 
+  it('knows the thresholds of containerfs from the second look on, also where the first one had no stats', () => {
+    const short = 'summary: {node: {runtime: {containerFs: {availableBytes: 1, capacityBytes: 100}}}}';
+    const observed = (first: string) =>
+      looksOf(`steps: [{at: 0, ${first}}, {at: 10s}]\n`).map(({ result }) => result.thresholdsObserved);
+    expect(observed(short)).toEqual([[], ['containerfs.available/hard']]);
+    expect(observed(`statsFail: true, ${short}`)).toEqual([[], ['containerfs.available/hard']]);
+  });
+
   it('acts on stats that are newer than those before, or have no time, or are freshly measured', () => {
     const step = (at: number, time: string) =>
       `{at: ${at}s, summaryPatch: {node: {memory: {availableBytes: 50Mi, workingSetBytes: 1Gi, time: ${time}}}}}`;
