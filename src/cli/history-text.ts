@@ -25,17 +25,27 @@ const RANKING_SHOWN = 5;
 /** One block for each eviction, one line for everything else, oldest first. */
 export function historyText(history: History, directory: string, paint: Paint): string {
   const parts = [
-    ...history.decisions.map((record) => ({ atWallMs: record.atWallMs, text: recordText(record, paint) })),
+    ...history.decisions.map((record) => ({ atWallMs: record.atWallMs, text: told(record, paint) })),
     ...history.kernelOomKills.map((kill) => ({ atWallMs: kill.atWallMs, text: oomText(kill, paint) })),
   ].toSorted((a, b) => a.atWallMs - b.atWallMs);
   if (parts.length === 0) return `No decisions in the record under ${directory}.\n`;
   return parts.map(({ text }) => text).join('');
 }
 
+/** An entry's body is believed when it is read; one that a sick disk changed must not hide the others. */
+function told(record: DecisionRecord, paint: Paint): string {
+  try {
+    return recordText(record, paint);
+  } catch {
+    // What it says is lost to the text; `-o json` still has it.
+    return `${sayWhen(record.atWallMs)}  ${clean(String(record.decision.id))}  damaged in the record\n`;
+  }
+}
+
 function recordText(record: DecisionRecord, paint: Paint): string {
   const { decision } = record;
   const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [the disk was late]' : ''}`;
-  const head = `${sayWhen(record.atWallMs)}  ${decision.id}${marks}  `;
+  const head = `${sayWhen(record.atWallMs)}  ${clean(String(decision.id))}${marks}  `;
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
     const outcomes = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`).join('');
     return `${head}${clean(sayDecision(decision))}${outcomes}\n`;

@@ -84,8 +84,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-const CONDITIONS: readonly string[] = ['MemoryPressure', 'DiskPressure', 'PIDPressure'];
-const QOS: readonly string[] = ['Guaranteed', 'Burstable', 'BestEffort'];
+const CONDITIONS: readonly unknown[] = ['MemoryPressure', 'DiskPressure', 'PIDPressure'];
+const QOS: readonly unknown[] = ['Guaranteed', 'Burstable', 'BestEffort'];
 
 /** Null where it is not what `saveHeld` writes. */
 export function readHeld(value: unknown): Held | null {
@@ -102,7 +102,7 @@ function isHeldUnit(value: unknown): value is HeldUnit {
   const texts = [value['unit'], value['pod'], value['invocationId']];
   return (
     texts.every((text) => typeof text === 'string') &&
-    QOS.includes(String(value['qos'])) &&
+    QOS.includes(value['qos']) &&
     typeof value['isStaticCritical'] === 'boolean' &&
     (value['after'] === 'restart' || value['after'] === 'stay') &&
     isNumber(value['level']) &&
@@ -123,7 +123,7 @@ function isToleration(value: unknown): value is Toleration {
   return isObject(value) && ['key', 'operator', 'value', 'effect'].every((name) => typeof value[name] === 'string');
 }
 
-const isCondition = (value: unknown): value is NodeCondition => CONDITIONS.includes(String(value));
+const isCondition = (value: unknown): value is NodeCondition => CONDITIONS.includes(value);
 const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
 
 function isListOf<T>(value: unknown, is: (entry: unknown) => entry is T): value is T[] {

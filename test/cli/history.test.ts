@@ -91,6 +91,16 @@ describe('the history as text', () => {
     expect(historyText({ schema: 1, decisions, kernelOomKills: [] }, '/', plain)).toContain(`  ${said}\n`);
   });
 
+  it('tells the others when one entry is damaged in its body', () => {
+    const bodies = entries().map((body) => JSON.parse(JSON.stringify(entryOf(head, body))));
+    delete bodies[0].decision.victim;
+    bodies[0].decision.id = 'b-\u001b1';
+    const text = historyText({ schema: 1, decisions: joinDecisions(bodies), kernelOomKills: [] }, '/', plain);
+    expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-\u001b1  damaged in the record
+2026-01-31 12:00:00 UTC  b-2  MemoryPressure is true
+`);
+  });
+
   it('says where it looked when there is nothing', () => {
     const text = historyText({ schema: 1, decisions: [], kernelOomKills: [] }, '/var/lib/nodewarden', plain);
     expect(text).toBe('No decisions in the record under /var/lib/nodewarden.\n');

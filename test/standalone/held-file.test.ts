@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest';
+import { nothingHeld, readHeld } from '../../src/standalone/held-file.ts';
+
+const unit = {
+  unit: 'web.service',
+  pod: 'shop/web',
+  qos: 'Burstable',
+  tolerations: [],
+  isStaticCritical: false,
+  after: 'restart',
+  conditions: ['MemoryPressure'],
+  invocationId: '',
+  level: 0,
+  dueMs: null,
+  stoppedAgainMs: [],
+};
+
+describe('what an eviction holds down', () => {
+  it('is read back as it was written', () => {
+    const held = { ...nothingHeld('boot'), conditions: ['MemoryPressure'], units: [unit] };
+    expect(readHeld(JSON.parse(JSON.stringify(held)))).toEqual(held);
+  });
+
+  it.each([
+    ['a list in place of a QoS class', { units: [{ ...unit, qos: ['Burstable'] }] }],
+    ['a list in place of a condition', { conditions: [['MemoryPressure']] }],
+    ['a condition that does not exist', { units: [{ ...unit, conditions: ['CPUPressure'] }] }],
+  ])('is damaged with %s', (_, damage) => {
+    expect(readHeld({ ...nothingHeld('boot'), ...damage })).toBeNull();
+  });
+});
