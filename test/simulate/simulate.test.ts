@@ -1,0 +1,279 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { configOf } from '../../src/config/load.ts';
+import { UNKNOWN_SIZES } from '../../src/config/warnings.ts';
+import { sayProblem } from '../../src/document/problem.ts';
+import { textOf } from '../../src/host/text-stream.ts';
+import type { Json } from '../../src/simulate/scenario.ts';
+import { type EvictionReport, type SimulateAsked, type Simulated, simulate } from '../../src/simulate/simulate.ts';
+import { readScenarioFiles } from '../../src/simulate/source.ts';
+
+const HEAD = { apiVersion: 'nodewarden.dev/v1alpha1', kind: 'EvictionScenario' };
+const pod = (name: string): Json => ({ metadata: { name }, spec: { containers: [{ name: 'main' }] } });
+const usage = (name: string, mebibytes: number): Json => ({
+  podRef: { name },
+  memory: { workingSetBytes: `${mebibytes}Mi` },
+});
+const memory = (mebibytes: number): Json => ({ memory: { availableBytes: `${mebibytes}Mi`, workingSetBytes: '6Gi' } });
+
+/** Two pods; short of memory at 10 s, and still at 20 s. */
+function leak(name: string, more: Json = {}): Json {
+  return {
+    ...HEAD,
+    metadata: { name, labels: { profile: `of-${name}` } },
+    config: { evictionHard: { 'memory.available': '500Mi' } },
+    pods: [pod('small'), pod('large')],
+    steps: [
+      { at: 0, summary: { node: memory(2000), pods: [usage('small', 100), usage('large', 900)] } },
+      { at: '10s', summaryPatch: { node: memory(400) }, expect: { evicted: [{ pod: 'default/large' }] } },
+      { at: '20s' },
+    ],
+    ...more,
+  };
+}
+const reboot: Json = {
+  ...HEAD,
+  kind: 'ShutdownScenario',
+  metadata: { name: 'reboot' },
+  config: { shutdownGracePeriod: '30s', shutdownGracePeriodCriticalPods: '10s' },
+  pods: [pod('web')],
+  behaviour: { default: { never: true } },
+  expect: { armed: true },
+};
+
+async function simulated(
+  documents: readonly (Json | string)[],
+  asked: Partial<SimulateAsked> = {},
+): Promise<readonly Simulated[]> {
+  const text = documents.map((each) => (typeof each === 'string' ? each : JSON.stringify(each))).join('\n');
+  const items = readScenarioFiles(['-'], () => textOf(Readable.from([Buffer.from(text)]), '<stdin>'));
+  const all: Simulated[] = [];
+  const defaults = { expectations: 'ignore', only: null, config: null, looked: () => undefined } as const;
+  for await (const item of simulate(items, { ...defaults, ...asked })) all.push(item);
+  return all;
+}
+const namesOf = (all: readonly Simulated[]) =>
+  all.flatMap((item) => (item.kind === 'scenario' ? [item.report.name] : []));
+const saidIn = (all: readonly Simulated[]) =>
+  all.flatMap((item) => (item.kind === 'problems' ? item.problems.map(sayProblem) : []));
+const summaryOf = (all: readonly Simulated[]) => all.flatMap((item) => (item.kind === 'summary' ? [item.summary] : []));
+function reportOf(all: readonly Simulated[], index = 0): EvictionReport {
+  const reports = all.flatMap((item) => (item.kind === 'scenario' ? [item.report] : []));
+  const report = reports[index];
+  if (report?.kind !== 'EvictionScenario') throw new Error('no report of an eviction scenario');
+  return report;
+}
+
+describe('simulate', () => {
+  it('gives one report a scenario in the order of input, its keys always in the same order, then the counts', async () => {
+    const all = await simulated([leak('a'), reboot, leak('b')], { expectations: 'compare' });
+    expect(namesOf(all)).toEqual(['a', 'reboot', 'b']);
+    const [first, second] = all.flatMap((item) => (item.kind === 'scenario' ? [item.report] : []));
+    expect(Object.keys(first ?? {})).toEqual(['name', 'kind', 'file', 'document', 'line', 'ok', 'steps']);
+    expect(Object.keys(second ?? {})).toEqual([
+      'name',
+      'kind',
+      'file',
+      'document',
+      'line',
+      'ok',
+      'result',
+      'reasons',
+      'mismatches',
+    ]);
+    expect(second).toMatchObject({ file: '<stdin>', document: 2, line: 2, ok: true });
+    const [, look] = reportOf(all).steps;
+    expect(Object.keys(look ?? {})).toEqual(['step', 'at', 'result', 'reasons', 'decisions', 'mismatches']);
+    expect(Object.keys(look?.result ?? {})).toEqual([
+      'thresholdsObserved',
+      'thresholdsMet',
+      'conditions',
+      'reclaiming',
+      'nodeReclaim',
+      'ranking',
+      'evicted',
+    ]);
+    expect(look).toMatchObject({ step: 2, at: 10_000, mismatches: [] });
+    expect(look?.decisions.map(({ kind }) => kind)).toEqual(['set-condition', 'evict']);
+    expect(look?.reasons[0]).toMatchObject({
+      code: 'below-threshold',
+      text: 'memory.available 400 MiB is below 500 MiB',
+    });
+    expect(summaryOf(all)).toEqual([{ scenarios: 3, steps: 6, checked: 3, failed: 0, malformed: 0 }]);
+  });
+
+  it('gives results that hold as an expectation of the same scenario', async () => {
+    const report = reportOf(await simulated([leak('a')]));
+    const { steps } = leak('a');
+    const pasted = (Array.isArray(steps) ? steps : []).map((step, i) => ({ ...step, expect: report.steps[i]?.result }));
+    const [summary] = summaryOf(await simulated([leak('a', { steps: pasted })], { expectations: 'compare' }));
+    expect(summary).toMatchObject({ checked: 1, failed: 0, malformed: 0 });
+  });
+
+  it('keeps nothing of one scenario for the next: the same document has the same report', async () => {
+    const all = await simulated([leak('a'), leak('a')]);
+    expect(reportOf(all, 1)).toEqual({ ...reportOf(all, 0), document: 2, line: 2 });
+  });
+
+  it('compares only when asked, and names what differs with its line', async () => {
+    const wrong = leak('a', {
+      steps: [{ at: 0, summary: { node: memory(2000) }, expect: { conditions: ['PIDPressure'] } }],
+    });
+    expect(reportOf(await simulated([wrong]))).toMatchObject({ ok: true, steps: [{ mismatches: [] }] });
+    const all = await simulated(['', wrong], { expectations: 'compare' });
+    const mismatch = { path: 'expect.conditions', expected: ['PIDPressure'], actual: [] };
+    expect(reportOf(all)).toMatchObject({ ok: false, steps: [{ mismatches: [mismatch] }] });
+    expect(all[0]?.kind === 'scenario' && all[0].lineOf(mismatch, 1)).toBe(2);
+    expect(summaryOf(all)).toEqual([{ scenarios: 1, steps: 1, checked: 1, failed: 1, malformed: 0 }]);
+  });
+
+  it('goes on after a malformed document, whose mistakes it tells, at most 20', async () => {
+    const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`wrong${i}`, i]));
+    const all = await simulated([
+      leak('a'),
+      '{"kind": }',
+      leak('b', many),
+      { ...leak('c'), kind: 'EvictionScenari' },
+      leak('d'),
+    ]);
+    expect(namesOf(all)).toEqual(['a', 'd']);
+    const said = saidIn(all);
+    expect(said[0]).toBe(
+      '<stdin>:2:10: not valid JSON: expected a value: text in double quotes, a number, true, false, null, { or [',
+    );
+    expect(said.filter((line) => line.startsWith('<stdin>:3:'))).toHaveLength(20);
+    expect(said.at(-1)).toMatch(
+      /^<stdin>:4:48: kind: must be EvictionScenario or ShutdownScenario; did you mean EvictionScenario\?$/,
+    );
+    expect(summaryOf(all)).toEqual([{ scenarios: 2, steps: 6, checked: 0, failed: 0, malformed: 3 }]);
+  });
+
+  it('refuses a key that is written twice, wherever it stands', async () => {
+    const twice = JSON.stringify(leak('a')).replace('"at":"20s"', '"at":"20s","at":"30s"');
+    const all = await simulated([twice]);
+    expect(saidIn(all)).toEqual([
+      expect.stringMatching(/^<stdin>:1:\d+: steps\[2\]\.at: written twice in this mapping$/),
+    ]);
+    expect(namesOf(all)).toEqual([]);
+  });
+
+  it('looks no further than the metadata of what is not asked for', async () => {
+    const only = ({ name, labels }: { name: string; labels: { [key: string]: string } }) =>
+      name === 'b' || labels['profile'] === 'of-c';
+    const twice = JSON.stringify(leak('a')).replace('"at":"20s"', '"at":"20s","at":"30s"');
+    const all = await simulated([leak('x', { wrong: 1 }), twice, leak('b'), leak('c')], { only });
+    expect(namesOf(all)).toEqual(['b', 'c']);
+    expect(saidIn(all)).toEqual([]);
+    expect(summaryOf(all)[0]).toMatchObject({ scenarios: 2, malformed: 0 });
+  });
+});
+
+describe('another configuration', () => {
+  const underConfig = (text: string): SimulateAsked['config'] => {
+    const head = 'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\n';
+    return configOf(head + text, 'other.yaml', UNKNOWN_SIZES).effective;
+  };
+  const comparisonUnder = async (text: string, document = leak('a')) => {
+    const [item] = await simulated([document], { config: underConfig(text) });
+    return item?.kind === 'scenario' ? { ...item.report.comparison, changed: item.changedSteps } : null;
+  };
+  const large = { pod: 'default/large', signal: 'memory.available' };
+  const small = { pod: 'default/small', signal: 'memory.available' };
+
+  it('that is the same changes nothing', async () => {
+    expect(await comparisonUnder('evictionHard: {memory.available: 500Mi}')).toEqual({
+      avoided: [],
+      added: [],
+      earlier: [],
+      later: [],
+      changed: [],
+    });
+  });
+
+  it('with a lower threshold avoids evictions, with a higher one has them earlier, with a soft one later', async () => {
+    expect(await comparisonUnder('evictionHard: {memory.available: 300Mi}')).toMatchObject({
+      avoided: [
+        { ...large, at: 10_000 },
+        { ...small, at: 20_000 },
+      ],
+      added: [],
+      changed: [2, 3],
+    });
+    expect(await comparisonUnder('evictionHard: {memory.available: 3Gi}')).toMatchObject({
+      avoided: [],
+      added: [],
+      earlier: [
+        { ...large, at: 0 },
+        { ...small, at: 10_000 },
+      ],
+    });
+    const soft =
+      'evictionHard: {}\nevictionSoft: {memory.available: 500Mi}\nevictionSoftGracePeriod: {memory.available: 10s}';
+    expect(await comparisonUnder(soft)).toMatchObject({
+      avoided: [{ ...small, at: 20_000 }],
+      later: [{ ...large, at: 20_000 }],
+    });
+  });
+
+  it('adds evictions where there were none', async () => {
+    const calm = leak('a', { config: { evictionHard: {} } });
+    expect(await comparisonUnder('evictionHard: {memory.available: 500Mi}', calm)).toMatchObject({
+      added: [
+        { ...large, at: 10_000 },
+        { ...small, at: 20_000 },
+      ],
+    });
+  });
+
+  it('keeps the reclaim of the layout, and a guard only if its file sets one', async () => {
+    const disk = leak('a', {
+      steps: [
+        {
+          at: 0,
+          summary: { node: { fs: { availableBytes: '1Gi', capacityBytes: '100Gi' } } },
+          afterReclaim: { node: { fs: { availableBytes: '50Gi' } } },
+        },
+      ],
+    });
+    const [item] = await simulated([disk], { config: underConfig('evictionHard: {nodefs.available: 10%}') });
+    expect(
+      item?.kind === 'scenario' && item.report.kind === 'EvictionScenario' && item.report.steps[0]?.result,
+    ).toMatchObject({
+      nodeReclaim: ['containers', 'images'],
+      evicted: [],
+    });
+    const owned = (name: string): Json => ({
+      ...pod(name),
+      metadata: { name, ownerReferences: [{ kind: 'ReplicaSet', name: 'rs', uid: 'rs', controller: true }] },
+    });
+    const twins = leak('a', {
+      pods: [owned('large'), owned('large2'), pod('small')],
+      steps: [
+        {
+          at: 0,
+          summary: { node: memory(100), pods: [usage('large', 900), usage('large2', 800), usage('small', 100)] },
+        },
+        { at: 10_000 },
+      ],
+    });
+    const evictedUnder = async (text: string) => {
+      const report = reportOf(
+        await simulated([twins], { config: underConfig(`evictionHard: {memory.available: 500Mi}\n${text}`) }),
+      );
+      return report.steps.flatMap(({ result }) => result.evicted.map((evicted) => evicted.pod));
+    };
+    expect(await evictedUnder('')).toEqual(['default/large', 'default/large2']);
+    expect(await evictedUnder('guard: {sameOwnerKills: 1, window: 10m}')).toEqual(['default/large', 'default/small']);
+  });
+
+  it('of a shutdown is compared by who is killed', async () => {
+    const periods = 'shutdownGracePeriod: 60s\nshutdownGracePeriodCriticalPods: 10s';
+    expect(await comparisonUnder(periods, reboot)).toEqual({
+      avoided: [],
+      added: [],
+      earlier: [],
+      later: [{ pod: 'default/web', at: 30_000, signal: 'SIGKILL' }],
+      changed: [],
+    });
+  });
+});
