@@ -25,20 +25,26 @@ const RANKING_SHOWN = 5;
 /** One block for each eviction, one line for everything else, oldest first. */
 export function historyText(history: History, directory: string, paint: Paint): string {
   const parts = [
-    ...history.decisions.map((record) => ({ atWallMs: record.atWallMs, text: told(record, paint) })),
-    ...history.kernelOomKills.map((kill) => ({ atWallMs: kill.atWallMs, text: oomText(kill, paint) })),
+    ...history.decisions.map((record) => ({
+      atWallMs: record.atWallMs,
+      text: told(record.atWallMs, String(record.decision.id), () => recordText(record, paint)),
+    })),
+    ...history.kernelOomKills.map((kill) => ({
+      atWallMs: kill.atWallMs,
+      text: told(kill.atWallMs, 'a kernel OOM kill', () => oomText(kill, paint)),
+    })),
   ].toSorted((a, b) => a.atWallMs - b.atWallMs);
   if (parts.length === 0) return `No decisions in the record under ${directory}.\n`;
   return parts.map(({ text }) => text).join('');
 }
 
 /** An entry's body is believed when it is read; one that a sick disk changed must not hide the others. */
-function told(record: DecisionRecord, paint: Paint): string {
+function told(atWallMs: number, what: string, text: () => string): string {
   try {
-    return recordText(record, paint);
+    return text();
   } catch {
     // What it says is lost to the text; `-o json` still has it.
-    return `${sayWhen(record.atWallMs)}  ${clean(String(record.decision.id))}  damaged in the record\n`;
+    return `${sayWhen(atWallMs)}  ${clean(what)}  damaged in the record\n`;
   }
 }
 

@@ -95,9 +95,11 @@ describe('the history as text', () => {
     const bodies = entries().map((body) => JSON.parse(JSON.stringify(entryOf(head, body))));
     delete bodies[0].decision.victim;
     bodies[0].decision.id = 'b-\u001b1';
-    const text = historyText({ schema: 1, decisions: joinDecisions(bodies), kernelOomKills: [] }, '/', plain);
+    const kernelOomKills = [JSON.parse(JSON.stringify({ atWallMs: BEGAN_WALL_MS, count: 2 }))];
+    const text = historyText({ schema: 1, decisions: joinDecisions(bodies), kernelOomKills }, '/', plain);
     expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-\u001b1  damaged in the record
 2026-01-31 12:00:00 UTC  b-2  MemoryPressure is true
+2026-01-31 12:00:00 UTC  a kernel OOM kill  damaged in the record
 `);
   });
 
