@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
+import { captureCommand } from './capture.ts';
 import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
 import { explainCommand } from './explain.ts';
@@ -29,6 +30,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     configCommand(),
     statusCommand(),
     explainCommand(),
+    captureCommand(),
     simulateCommand(),
     historyCommand(),
     releaseHeldCommand(),

@@ -3,7 +3,7 @@ import { sayDuration } from '../core/duration.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
-import type { Reading } from '../core/reading.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
 import type { MetThreshold, Threshold, ThresholdValue } from '../core/threshold.ts';
 import { type Json, podOf, quantityText, statsOf } from './scenario-pod.ts';
@@ -43,11 +43,12 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     config: configOf(config, acted),
     node: layoutOf(observation),
     pods: pods.map(podOf),
-    steps: [{ at: 0, summary: summaryOf(observation, pods) }],
+    steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs) }],
   };
 }
 
-function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
+/** scenarios.md 2.1. `acted`: the one threshold that is written as it stood, not as it is configured. */
+export function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
   const hard: Record<string, string> = {};
   const soft: Record<string, string> = {};
   const grace: Record<string, string> = {};
@@ -98,7 +99,8 @@ function percentText(fraction: number): string {
   return `${fraction * 100}%`;
 }
 
-function layoutOf({ fsLayout }: Observation): Json {
+/** scenarios.md 2.2. */
+export function layoutOf({ fsLayout }: Observation): Json {
   if (!fsLayout.known) return {};
   switch (fsLayout.value) {
     case 'nodefs-only':
@@ -110,16 +112,18 @@ function layoutOf({ fsLayout }: Observation): Json {
   }
 }
 
-function summaryOf(observation: Observation, pods: readonly PodView[]): Json {
-  const { signals, atMs } = observation;
+/** scenarios.md 2.5. `zeroMs`: the instant of `at: 0`. */
+export function summaryOf(observation: Observation, pods: readonly PodView[], zeroMs: MonoMs): Json {
+  const { signals } = observation;
   const memory = (signal: Signal): Json | null =>
-    map(signals[signal], (sample) => ({
-      time: Math.trunc(sample.sampledAtMs - atMs),
-      availableBytes: sample.available,
-      workingSetBytes: Math.max(0, sample.capacity - sample.available),
-    }));
+    map(signals[signal], (sample) => {
+      // Counted as `reclaimable` it may be negative, which the format has no number for.
+      const availableBytes = Math.max(0, sample.available);
+      const workingSetBytes = Math.max(0, sample.capacity - availableBytes);
+      return { time: since(zeroMs, sample), availableBytes, workingSetBytes };
+    });
   const pid = map(signals['pid.available'], (sample) => ({
-    time: Math.trunc(sample.sampledAtMs - atMs),
+    time: since(zeroMs, sample),
     maxpid: sample.capacity,
     curproc: Math.max(0, sample.capacity - sample.available),
   }));
@@ -128,10 +132,10 @@ function summaryOf(observation: Observation, pods: readonly PodView[]): Json {
     node: withoutNull({
       memory: memory('memory.available'),
       systemContainers: allocatable === null ? null : [{ name: 'pods', memory: allocatable }],
-      fs: fileSystem(observation, 'nodefs'),
+      fs: fileSystem(observation, 'nodefs', zeroMs),
       runtime: withoutNull({
-        imageFs: fileSystem(observation, 'imagefs'),
-        containerFs: fileSystem(observation, 'containerfs'),
+        imageFs: fileSystem(observation, 'imagefs', zeroMs),
+        containerFs: fileSystem(observation, 'containerfs', zeroMs),
       }),
       rlimit: pid,
     }),
@@ -139,17 +143,19 @@ function summaryOf(observation: Observation, pods: readonly PodView[]): Json {
   };
 }
 
-function fileSystem({ signals, atMs }: Observation, name: 'nodefs' | 'imagefs' | 'containerfs'): Json | null {
+function fileSystem({ signals }: Observation, name: 'nodefs' | 'imagefs' | 'containerfs', zeroMs: MonoMs): Json | null {
   const bytes = signals[`${name}.available`];
   const inodes = signals[`${name}.inodesFree`];
   const sampled = bytes.known ? bytes.value : inodes.known ? inodes.value : null;
   if (sampled === null) return null;
   return {
-    time: Math.trunc(sampled.sampledAtMs - atMs),
+    time: since(zeroMs, sampled),
     ...map(bytes, ({ available, capacity }) => ({ availableBytes: available, capacityBytes: capacity })),
     ...map(inodes, ({ available, capacity }) => ({ inodesFree: available, inodes: capacity })),
   };
 }
+
+const since = (zeroMs: MonoMs, { sampledAtMs }: SignalSample): number => Math.floor(sampledAtMs - zeroMs);
 
 function map(reading: Reading<SignalSample>, change: (sample: SignalSample) => Json): Json | null {
   return reading.known ? change(reading.value) : null;

@@ -19,7 +19,7 @@ export function podOf(pod: PodView): Json {
       uid: pod.uid,
       ...(pod.startedAtWallMs === null ? {} : { creationTimestamp: new Date(pod.startedAtWallMs).toISOString() }),
       ...annotationsOf(pod),
-      ...(pod.isDaemonSet ? { ownerReferences: [{ apiVersion: 'apps/v1', kind: 'DaemonSet', controller: true }] } : {}),
+      ...ownersOf(pod),
     },
     spec: {
       priority: pod.priority,
@@ -33,6 +33,13 @@ export function podOf(pod: PodView): Json {
       volumes: volumesOf(pod),
     },
   };
+}
+
+/** Of a controller that is no DaemonSet only the key is known. */
+function ownersOf({ isDaemonSet, ownerKey }: PodView): Json {
+  if (!isDaemonSet && ownerKey === null) return {};
+  const kind = isDaemonSet ? { apiVersion: 'apps/v1', kind: 'DaemonSet' } : {};
+  return { ownerReferences: [{ ...kind, ...(ownerKey === null ? {} : { uid: ownerKey }), controller: true }] };
 }
 
 function annotationsOf(pod: PodView): Json {

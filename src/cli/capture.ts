@@ -1,0 +1,181 @@
+import { Command, InvalidArgumentError } from 'commander';
+import pkg from '../../package.json' with { type: 'json' };
+import { parseDuration, sayDuration } from '../core/duration.ts';
+import { yamlText } from '../document/yaml-text.ts';
+import { createClock } from '../host/clock.ts';
+import { writeAtomic } from '../host/files.ts';
+import type { Clock } from '../ports.ts';
+import { type Capture, captureOf } from '../record/capture-of.ts';
+import { redactLooks } from '../record/redact.ts';
+import type { ObservedLook } from '../serve/look-desk.ts';
+import { askLook, askMeasuredLook, type Failure, fail } from './asked.ts';
+import { placesOf } from './places.ts';
+import { clean } from './print.ts';
+
+type Options = {
+  readonly config?: string;
+  readonly duration: number;
+  readonly interval: number;
+  readonly redact?: true;
+  readonly output: Output;
+};
+/** `path` null: standard output. */
+type Output = { readonly format: 'yaml' | 'json'; readonly path: string | null };
+
+const HELP = `
+Examples:
+  nodewarden capture > node.yaml                                    one look
+  nodewarden capture --duration 10m --redact --output node.json     one each second, with nobody's names in them
+  nodewarden simulate node.json                                     what is decided at them
+  nodewarden simulate node.json --config stricter.yaml              and what another configuration would change
+
+Ctrl-C ends a long capture with what there is.
+Exit status: 0, or 3 when the daemon is not running.`;
+
+const OWNER_ONLY = 0o600;
+const LEAST_INTERVAL_MS = 100;
+/** The looks as JSON: what simulate reads of YAML (16 MiB, written out wider than JSON), and what this process can hold. */
+const MOST_CHARS: { readonly [F in Output['format']]: number } = { yaml: 10 * 1024 * 1024, json: 48 * 1024 * 1024 };
+
+export function captureCommand(): Command {
+  return new Command('capture')
+    .description('records what the agent sees on this node as a scenario file that `simulate` and `explain` take')
+    .option('-c, --config <file>', 'configuration that names the socket')
+    .option('-d, --duration <time>', 'go on for this long (default: one look)', parseTime, 0)
+    .option('-i, --interval <time>', 'how far the looks are apart (default: 1s)', parseInterval, 1_000)
+    .option('--redact', 'replace every name of a pod, namespace, container, volume and owner, and every uid')
+    .option('-o, --output <where>', 'yaml or json, or a file: .json, else YAML (default: yaml)', parseOutput, {
+      format: 'yaml',
+      path: null,
+    } as const)
+    .addHelpText('after', HELP)
+    .action(async (options: Options) => {
+      const stop = new AbortController();
+      // Once: a second one ends the process at once.
+      process.once('SIGINT', () => stop.abort());
+      process.exitCode = await run(options, createClock(), stop.signal);
+    });
+}
+
+async function run(options: Options, clock: Clock, stop: AbortSignal): Promise<number> {
+  const { duration, output } = options;
+  const { socket } = placesOf(options.config ?? null);
+  if (duration > 0) tell(`recording for ${sayDuration(duration)}, Ctrl-C ends it with what there is`);
+  const recorded = await record(socket, options, clock, stop);
+  const { looks, end } = recorded;
+  const [first] = looks;
+  if (first === undefined) {
+    if (end.kind === 'asked') return fail(end.failure, socket);
+    tell('interrupted before the first look: nothing is written');
+    return 1;
+  }
+  if (looks.some(({ config }) => JSON.stringify(config) !== JSON.stringify(first.config))) {
+    tell('the configuration changed meanwhile: the file holds the first one');
+  }
+  if (end.kind === 'unwritable') return 1;
+  if (end.kind === 'full') {
+    const hint = output.format === 'yaml' ? '--output FILE.json holds more, and' : 'a longer';
+    tell(`ended after ${looks.length} looks, since one file holds no more; ${hint} --interval makes it last longer`);
+  }
+  const text = textOf(options, looks);
+  if (text === null) {
+    tell('the pods were not known at any look: nothing is written');
+    return 1;
+  }
+  const status = end.kind === 'asked' ? fail(end.failure, socket) : 0;
+  return put(text, output) ? status : 1;
+}
+
+type End = { readonly kind: 'done' | 'full' | 'unwritable' } | { readonly kind: 'asked'; readonly failure: Failure };
+type Recorded = { readonly looks: readonly ObservedLook[]; readonly end: End };
+
+/** One look each interval, until the duration is over, the file is full, somebody stops it or nobody answers. */
+async function record(socket: string, options: Options, clock: Clock, stop: AbortSignal): Promise<Recorded> {
+  const { duration, interval, output } = options;
+  const looks: ObservedLook[] = [];
+  let chars = 0;
+  const startMs = clock.monoMs();
+  for (let nextMs = startMs; ; nextMs += interval) {
+    await sleepUntil(nextMs, clock, stop);
+    if (stop.aborted) return { looks, end: { kind: 'done' } };
+    const isFirst = looks.length === 0;
+    // What the pods keep on disk is measured when somebody asks first.
+    const look = await (isFirst ? askMeasuredLook(socket, clock, () => !stop.aborted) : askLook(socket, clock));
+    if ('kind' in look) return { looks, end: { kind: 'asked', failure: look } };
+    chars += JSON.stringify(captureOf('', [look], look.config)).length;
+    if (!isFirst && chars > MOST_CHARS[output.format]) return { looks, end: { kind: 'full' } };
+    looks.push(look);
+    if (nextMs + interval - startMs > duration) return { looks, end: { kind: 'done' } };
+    // Before anything is recorded in vain.
+    const isWritable = !isFirst || output.path === null || put(textOf(options, looks) ?? '', output);
+    if (!isWritable) return { looks, end: { kind: 'unwritable' } };
+  }
+}
+
+function sleepUntil(atMs: number, clock: Clock, stop: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      cancel();
+      stop.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = clock.after(stop.aborted ? 0 : Math.max(0, atMs - clock.monoMs()), end);
+    stop.addEventListener('abort', end);
+  });
+}
+
+function textOf({ redact, output, interval }: Options, looks: readonly ObservedLook[]): string | null {
+  const [first] = looks;
+  if (first === undefined) return null;
+  const capture = captureOf('capture', redact ? redactLooks(looks) : looks, first.config);
+  if (capture === null) return null;
+  if (output.format === 'json') return `${JSON.stringify(capture)}\n`;
+  return `${heading(capture, interval, redact === true)}${yamlText(capture)}`;
+}
+
+function heading({ start, steps }: Capture, interval: number, isRedacted: boolean): string {
+  const apart = steps.length > 1 ? `, ${sayDuration(interval)} apart` : '';
+  const names = isRedacted ? ', with every name replaced' : '';
+  return [
+    `What nodewarden ${pkg.version} saw on one node from ${start} on: ${steps.length} look${steps.length === 1 ? '' : 's'}${apart}${names}.`,
+    'Grace periods and evictions that were under way at the first look are not in it.',
+    'What is decided at them:    nodewarden simulate FILE',
+    'With other thresholds:      nodewarden simulate FILE --config OTHER.yaml',
+    'Why, for one of the looks:  nodewarden explain --scenario FILE --step 1',
+  ]
+    .map((line) => `# ${line}\n`)
+    .join('');
+}
+
+function put(text: string, { path }: Output): boolean {
+  if (path === null) {
+    process.stdout.write(text);
+    return true;
+  }
+  const written = writeAtomic(path, text, OWNER_ONLY);
+  if (!written.known) tell(`${written.where} cannot be written: ${written.detail}`);
+  return written.known;
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${clean(line)}\n`);
+}
+
+function parseTime(text: string): number {
+  const parsed = parseDuration(text);
+  if (parsed.ok && parsed.duration.ms >= 0) return parsed.duration.ms;
+  throw new InvalidArgumentError('a duration; for example 90s or 10m');
+}
+
+function parseInterval(text: string): number {
+  const ms = parseTime(text);
+  if (ms < LEAST_INTERVAL_MS) throw new InvalidArgumentError('at least 100ms');
+  return ms;
+}
+
+function parseOutput(text: string): Output {
+  if (text === 'yaml' || text === 'json') return { format: text, path: null };
+  if (text.endsWith('.json')) return { format: 'json', path: text };
+  if (/\.(jsonl|gz)$/.test(text)) throw new InvalidArgumentError('write .yaml or .json');
+  return { format: 'yaml', path: text };
+}

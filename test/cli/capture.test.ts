@@ -1,0 +1,168 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { decide } from '../../src/core/decide.ts';
+import { known } from '../../src/core/reading.ts';
+import { initialState } from '../../src/core/state.ts';
+import { parseDocuments } from '../../src/document/document.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { ObservedLook } from '../../src/serve/look-desk.ts';
+import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+import { aContext } from '../serve/a-report.ts';
+
+const config = aConfig([aThreshold('memory.available', 100 * MI)]);
+const pods = [
+  aPod({ namespace: 'shop', name: 'web', workingSetBytes: 500 * MI }),
+  aPod({ namespace: 'shop', name: 'db', workingSetBytes: 100 * MI }),
+];
+
+/** The n-th look, a second after the one before; memory is short from the third on. */
+function lookOf(n: number): ObservedLook {
+  const available = n < 2 ? GI : 50 * MI;
+  const signals = { 'memory.available': { available, capacity: 4 * GI } };
+  const observation = anObservation(5_000 + n * 1_000, signals, { pods: known(pods) });
+  const state = initialState('b');
+  const { decisions, reasons } = decide(state, observation, config);
+  return { schema: 1, node: aContext().node, observation, config, state, decisions, reasons };
+}
+
+describe('nodewarden capture', () => {
+  const clock = createClock();
+  let directory: string;
+  let socket: OpenSocket | null;
+  let child: ChildProcess | null;
+  let looks: number;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-capture-'));
+    const text = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nsocket: ${directory}/nw.sock\n`;
+    writeFileSync(join(directory, 'config.yaml'), text, { mode: 0o644 });
+    socket = null;
+    child = null;
+    looks = 0;
+  });
+  afterEach(async () => {
+    child?.kill('SIGKILL');
+    await socket?.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  function nodewarden(command: string, ...args: readonly string[]) {
+    const all = ['--import', 'tsx', 'src/main.ts', command, ...args];
+    child = spawn(process.execPath, all, {
+      cwd: fileURLToPath(new URL('../..', import.meta.url)),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let out = '';
+    let err = '';
+    child.stdout?.on('data', (text) => {
+      out += text;
+    });
+    child.stderr?.on('data', (text) => {
+      err += text;
+    });
+    return new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
+      child?.on('close', (code) => resolve({ code, out, err }));
+    });
+  }
+  const run = (...args: readonly string[]) =>
+    nodewarden('capture', '--config', join(directory, 'config.yaml'), ...args);
+
+  async function serve(): Promise<void> {
+    const served = await serveSocket({
+      clock,
+      path: join(directory, 'nw.sock'),
+      groupId: null,
+      removeStale: () => known(true),
+      answer: () => null,
+      observe: async () => JSON.stringify(lookOf(looks++)),
+    });
+    if (served.known) socket = served.value;
+  }
+
+  async function until(holds: () => boolean): Promise<void> {
+    while (!holds() && child?.exitCode === null) await new Promise<void>((resolve) => clock.after(20, resolve));
+  }
+
+  it('says that the daemon is not running, with status 3 and nothing written', async () => {
+    const { code, out, err } = await run('--output', join(directory, 'node.yaml'));
+    expect({ code, out }).toEqual({ code: 3, out: '' });
+    expect(err).toContain('nodewarden is not running');
+    expect(() => statSync(join(directory, 'node.yaml'))).toThrow('ENOENT');
+  });
+
+  it('prints one look as a scenario, with what it is and how to replay it', async () => {
+    await serve();
+    const { code, out, err } = await run();
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    expect(out).toMatch(/^# What nodewarden \S+ saw on one node from 2023-11-14T22:13:25\.000Z on: 1 look\.\n/);
+    expect(out).toContain('# What is decided at them:    nodewarden simulate FILE\n');
+    expect(out).not.toContain('node-1');
+    const [document] = parseDocuments(out, 'x', 'ours').documents;
+    expect(document?.value).toMatchObject({ kind: 'EvictionScenario', steps: [{ at: 0 }] });
+  });
+
+  it('records for a while into a file of its owner, in which simulate evicts who was evicted', async () => {
+    await serve();
+    const file = join(directory, 'node.json');
+    const { code, out, err } = await run('--duration', '300ms', '--interval', '100ms', '--redact', '--output', file);
+    expect({ code, out, err }).toEqual({
+      code: 0,
+      out: '',
+      err: 'recording for 300ms, Ctrl-C ends it with what there is\n',
+    });
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(readFileSync(file, 'utf8')).not.toMatch(/shop|web|uid-db|node-1/);
+    const simulated = await nodewarden('simulate', '-o', 'json', file);
+    const { steps } = JSON.parse(simulated.out).scenarios[0];
+    const evicted = steps.map(({ result }: { result: { evicted: { pod: string }[] } }) =>
+      result.evicted.map(({ pod }) => pod),
+    );
+    // shop/db is pod-1, shop/web is pod-2; the live node still had both at the look after the eviction.
+    expect(evicted).toEqual([[], [], ['ns-1/pod-2'], ['ns-1/pod-2']]);
+  });
+
+  it('ends on Ctrl-C with what there is', async () => {
+    await serve();
+    const ended = run('--duration', '1h', '--interval', '100ms', '-o', 'json');
+    await until(() => looks >= 3);
+    child?.kill('SIGINT');
+    const { code, out } = await ended;
+    expect(code).toBe(0);
+    expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('keeps what it has when the daemon goes away, and says so', async () => {
+    await serve();
+    const ended = run('--duration', '1h', '--interval', '100ms', '-o', 'json');
+    await until(() => looks >= 2);
+    await socket?.close();
+    socket = null;
+    const { code, out, err } = await ended;
+    expect([1, 3]).toContain(code);
+    expect(err).toMatch(/nodewarden (is not running|cannot be asked)/);
+    expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(1);
+  });
+
+  it('does not record for a file that cannot be written', async () => {
+    await serve();
+    const { code, err } = await run('--duration', '1h', '--output', join(directory, 'none', 'node.yaml'));
+    expect(code).toBe(1);
+    expect(err).toMatch(/cannot be written: .*\n$/);
+    expect(looks).toBe(1);
+  });
+
+  it.each([
+    ['--duration', 'long', 'a duration; for example 90s or 10m'],
+    ['--interval', '1ms', 'at least 100ms'],
+    ['--output', 'a.jsonl', 'write .yaml or .json'],
+  ])('does not take %s %s', async (option, value, said) => {
+    const { code, err } = await run(option, value);
+    expect(code).toBe(2);
+    expect(err).toContain(said);
+  });
+});
