@@ -72,14 +72,14 @@ function endPhase(step: Step, observation: Observation): Step {
   if (wait.kind === 'stops' && shutdown.pending.length === 0) wait = { kind: 'volumes', sinceMs: atMs, lookMs: atMs };
   if (wait.kind === 'volumes' && atMs >= wait.lookMs) {
     const isUnmounted = mountedOf(shutdown.group, observation).length === 0;
-    if (isUnmounted) return phaseOver(step, { ...shutdown, wait }, 'done', observation);
+    if (isUnmounted) return phaseOver(step, shutdown, 'done', observation);
     const looks = Math.floor((atMs - wait.sinceMs) / VOLUME_LOOK_MS) + 1;
     wait = { ...wait, lookMs: wait.sinceMs + looks * VOLUME_LOOK_MS };
   }
-  const waited = { ...shutdown, wait };
-  if (atMs >= shutdown.phaseEndsMs) return phaseOver(step, waited, 'period', observation);
+  if (atMs >= shutdown.phaseEndsMs) return phaseOver(step, shutdown, 'period', observation);
   const isTooLong = wait.kind === 'volumes' && atMs >= wait.sinceMs + VOLUME_WAIT_MS;
-  return isTooLong ? phaseOver(step, waited, 'volume-timeout', observation) : withShutdown(step, waited);
+  if (isTooLong) return phaseOver(step, shutdown, 'volume-timeout', observation);
+  return withShutdown(step, { ...shutdown, wait });
 }
 
 /** Unknown is not unmounted; where no volumes are mounted for pods there are none to wait for. */

@@ -103,6 +103,8 @@ describe('the phases', () => {
       [1, 'period', ['uid-web']],
       [2, 'period', ['uid-db']],
     ]);
+    // Negative time is not taken from the phases that follow.
+    expect(verdict.state.shutdown).toMatchObject({ phaseEndsMs: 10_000 });
   });
 
   it('look at who is alive when they begin, not at who was when the signal came', () => {
@@ -208,7 +210,9 @@ describe('volumes', () => {
     // Not a look of its own: nothing is judged.
     expect(look(1_100, mounted('uid-other')).next.afterMs).toBe(200);
     expect(look(1_300, mounted('uid-web')).next.afterMs).toBe(300);
-    expect(over(look(1_700, mounted('uid-other')))).toMatchObject([{ by: 'done', volumesMs: 700 }]);
+    // One that came late moves none of those after it.
+    expect(look(1_650, mounted('uid-web')).next.afterMs).toBe(250);
+    expect(over(look(1_900, mounted('uid-other')))).toMatchObject([{ by: 'done', volumesMs: 900 }]);
   });
 
   it('are given up after 123 s', () => {
@@ -218,6 +222,14 @@ describe('volumes', () => {
     const verdict = look(124_000, mounted('uid-web'));
     expect(over(verdict)).toMatchObject([{ by: 'volume-timeout', mounted: ['uid-web'], volumesMs: 123_000 }]);
     expect(said(verdict)).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('of pods that still run at the end of the phase are not told beside them', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web, aPod({ name: 'done' })]);
+    look(0, { ...START, ...mounted('uid-web', 'uid-done') });
+    look(1_000, { outcomes: [ended(aPod({ name: 'done' }), 1_000)], ...mounted('uid-web', 'uid-done') });
+    const verdict = look(20_000, mounted('uid-web', 'uid-done'));
+    expect(over(verdict)).toMatchObject([{ running: ['uid-web'], mounted: ['uid-done'] }]);
   });
 
   it('that cannot be read are not taken for unmounted', () => {
@@ -263,7 +275,11 @@ describe('a cancel', () => {
   it('in the way of the kubelet is handled after the last phase, once', () => {
     const { look, ended } = aCore(aShutdownConfig({ shutdownCancel: 'afterPhases' }), [web, db]);
     look(0, START);
-    expect(said(look(1, { shutdownEvents: [CANCELLED, CANCELLED] }))).toEqual([]);
+    const heard = look(1, { shutdownEvents: [CANCELLED, CANCELLED] });
+    expect(said(heard)).toEqual([]);
+    expect(heard.reasons.filter(({ code }) => code === 'shutdown-cancelled')).toEqual([
+      { code: 'shutdown-cancelled', phase: 1, policy: 'afterPhases' },
+    ]);
     expect(said(look(2, { outcomes: [ended(web, 2)] }))).toEqual(['stop db in 2 for 10 s']);
     const last = look(3, { outcomes: [ended(db, 3)] });
     expect(said(last)).toEqual(['release-lock all-phases-done', 'take-lock']);
