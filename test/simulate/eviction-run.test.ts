@@ -117,8 +117,65 @@ describe('a run', () => {
       evictedOf(`${HARD}start: "2026-01-01T00:00:00Z"\npods: [${['a', 'b', 'c', 'd'].map((name) => pod(name)).join(', ')}]
 steps: [${steps.join(', ')}]\n`).map(({ length }) => length);
     expect(text(step(10, '5s'), step(20, '5000'), step(30, '"2026-01-01T00:00:05.001Z"'))).toEqual([1, 0, 1]);
-    expect(text(step(10, 'none'), step(20, 'none'))).toEqual([1, 1]);
+    expect(text(step(10, '5s'), step(20, '"2026-01-01T00:00:05Z"'))).toEqual([1, 0]);
+    expect(text(step(10, 'none'), step(20, '5s'))).toEqual([1, 1]);
     expect(text(step(10, '5s'), '{at: 20s}', step(30, '5s'))).toEqual([1, 1, 0]);
+  });
+
+  it('names a threshold by whether it has a grace period, and as met once that is over', () => {
+    const soft = 'evictionSoft: {memory.available: 100Mi, pid.available: "10"}';
+    const config = `config: {evictionHard: {}, ${soft}, evictionSoftGracePeriod: {memory.available: 30s, pid.available: 0s}}\n`;
+    const looks = looksOf(`${config}steps:
+- {at: 0, summary: {node: {${memory(50)}, rlimit: {maxpid: 100, curproc: 95}}}}
+- {at: 30s}
+`);
+    expect(looks.map(({ result }) => [result.thresholdsObserved, result.thresholdsMet])).toEqual([
+      [['memory.available/soft', 'pid.available/hard'], ['pid.available/hard']],
+      [
+        ['memory.available/soft', 'pid.available/hard'],
+        ['memory.available/soft', 'pid.available/hard'],
+      ],
+    ]);
+    expect(looks[0]?.observation?.wallMs).toBe(0);
+    expect(looks[1]?.result.reclaiming).toMatchObject({ signal: 'memory.available', soft: true });
+  });
+
+  it('evicts for local storage limits before everything else, unless they are switched off', () => {
+    const over = (config: string) => `config: {evictionHard: {}${config}}
+pods: [${pod('a', ', volumes: [{name: v, emptyDir: {sizeLimit: 1Mi}}]')}]
+steps: [{at: 0, summary: {pods: [{podRef: {name: a}, containers: [], volume: [{name: v, usedBytes: 2Mi}]}]}}]\n`;
+    expect(looksOf(over(''))[0]?.result.evicted).toMatchObject([
+      { pod: 'default/a', signal: 'emptydirfs.limit', disruptionTarget: false, annotations: {} },
+    ]);
+    expect(evictedOf(over(', localStorageCapacityIsolation: false'))).toEqual([[]]);
+  });
+
+  it('counts the local volumes of a pod, and no others', () => {
+    const volumes = 'volumes: [{name: dir, emptyDir: {}}, {name: claim, persistentVolumeClaim: {claimName: c}}]';
+    const [first] = looksOf(`start: "2026-01-01T00:00:00Z"
+pods: [${pod('a', `, ${volumes}`)}]
+steps:
+- at: 1s
+  summary:
+    pods:
+    - podRef: {name: a}
+      containers:
+      - {name: c, logs: {usedBytes: 1Ki, inodesUsed: 1}, rootfs: {usedBytes: 2Ki, inodesUsed: 2}}
+      - {name: d, logs: {usedBytes: 4Ki}}
+      volume: [{name: dir, usedBytes: 8Ki, inodesUsed: 4}, {name: claim, usedBytes: 16Ki, inodesUsed: 8}]
+`);
+    const pods = first?.observation?.pods;
+    expect(pods?.known && pods.value[0]?.usage.disk).toEqual(
+      known({
+        logsBytes: 5 * 1024,
+        rootfsBytes: 2 * 1024,
+        volumesBytes: 8 * 1024,
+        logsInodes: 1,
+        rootfsInodes: 2,
+        volumesInodes: 4,
+      }),
+    );
+    expect(first?.observation?.wallMs).toBe(Date.UTC(2026, 0, 1, 0, 0, 1));
   });
 
   it('ranks those that it may not evict', () => {
@@ -177,6 +234,9 @@ steps: [{at: 0, summary: {node: {${disk(5)}, runtime: {imageFs: {availableBytes:
       expect(first?.result).toMatchObject({ nodeReclaim: ['containers', 'images'], evicted: [{ pod: 'default/a' }] });
       expect(first?.decisions.map(({ kind }) => kind)).toEqual(['set-condition', 'reclaim', 'evict']);
     }
+    const [, next] = looksOf(text('', '}, {at: 10s'));
+    expect(next?.state.act.kind).toBe('evicting');
+    expect(next?.decisions.map(({ id }) => id)).toEqual(['simulate-4', 'simulate-5']);
   });
 
   it('makes the calls of its layout', () => {
@@ -211,10 +271,16 @@ describe('merged stats', () => {
   it('are not read again where a patch left them alone', () => {
     const looks = looksOf(`${HARD}${TWO}steps:
 - {at: 0, summary: {node: {${memory(500)}}, pods: [${uses('a', 1)}]}}
-- {at: 1, summaryPatch: {node: {memory: {availableBytes: 400Mi}}}}
+- {at: 1, summaryPatch: {node: {memory: {availableBytes: 40Mi}}}}
+- {at: 2, summaryPatch: {node: {memory: {availableBytes: 400Mi}}}}
 `);
-    const [before, after] = looks.map(({ observation }) => (observation?.pods.known ? observation.pods.value : []));
+    const [before, after, fewer] = looks.map(({ observation }) =>
+      observation?.pods.known ? observation.pods.value : [],
+    );
     expect(before).toHaveLength(2);
     expect(after).toBe(before);
+    // The one that was evicted had no statistics.
+    expect(fewer).toHaveLength(1);
+    expect(fewer?.[0]).toBe(before?.[0]);
   });
 });

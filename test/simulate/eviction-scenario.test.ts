@@ -113,6 +113,12 @@ describe('an eviction scenario', () => {
     expect(problems[19]).toMatch(/^s\.yaml:24:\d+: steps\[19\]\.what: unknown key/);
   });
 
+  it('tells at most 20 of a configuration too, and nothing that the reading of YAML told', () => {
+    const signals = Array.from({ length: 30 }, (_, i) => `    nothing.like.it${i}: 1Gi`).join('\n');
+    expect(problemsOf(`config:\n  evictionHard:\n${signals}\n${STEPS}`)).toHaveLength(20);
+    expect(problemsOf('steps: [{at: 0, killFails: yes, statsFail: no}]\n')).toEqual([]);
+  });
+
   it('knows its layout by the two keys of its node', () => {
     expect(good(`node: {dedicatedImageFs: true}\n${STEPS}`).layout).toBe('imagefs-separate');
     expect(good(`node: {dedicatedImageFs: true, splitImageFs: true}\n${STEPS}`).layout).toBe('containerfs-separate');
@@ -324,6 +330,9 @@ describe('a pod of a scenario', () => {
     const pod = podOf(`{metadata: {name: a, annotations: {nodewarden.dev/protect: "true"},
       ownerReferences: [{kind: DaemonSet, name: d, controller: true}]}, spec: {containers: [{name: a}]}}`);
     expect(pod.declared).toMatchObject({ isProtected: true, isDaemonSet: true, ownerKey: 'default/DaemonSet/d' });
+    const other = podOf(`{metadata: {name: a, annotations: {nodewarden.dev/protect: "false"},
+      ownerReferences: [{kind: ConfigMap, name: c, uid: u}]}, spec: {containers: [{name: a}]}}`);
+    expect(other.declared).toMatchObject({ isProtected: false, isDaemonSet: false, ownerKey: null });
   });
 
   it('counts the volumes on the disk of the node, and limits every emptyDir', () => {
