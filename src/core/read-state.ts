@@ -1,3 +1,4 @@
+import { SIGNAL_FACTS, SIGNALS } from './signal.ts';
 import type { State } from './state.ts';
 
 /** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
@@ -21,9 +22,9 @@ const listOf =
   (value) =>
     Array.isArray(value) && value.length <= LIST_MAX && value.every(check);
 const recordOf =
-  (check: Check): Check =>
+  (isName: Check, check: Check): Check =>
   (value) =>
-    isObject(value) && Object.values(value).every(check);
+    isObject(value) && Object.entries(value).every(([name, entry]) => isName(name) && check(entry));
 const shape =
   (fields: { readonly [name: string]: Check }): Check =>
   (value) =>
@@ -42,14 +43,21 @@ function isObject(value: unknown): value is { readonly [name: string]: unknown }
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+const isSignalName = isOneOf(...SIGNALS);
+const isThresholdName = isOneOf(
+  ...SIGNALS.flatMap((signal) =>
+    ['evictionHard', 'evictionSoft'].flatMap((field) => [`${signal}/${field}`, `${signal}/${field}/twin`]),
+  ),
+);
+const isConditionName = isOneOf(...SIGNALS.map((signal) => SIGNAL_FACTS[signal].condition));
 const isQuantity = shape({
-  nanos: isText,
+  nanos: (value) => typeof value === 'string' && /^-?\d{1,60}$/.test(value),
   format: isOneOf('binary', 'decimal', 'exponent'),
   text: (v) => v === null || isText(v),
 });
 const isMetThreshold = shape({
-  id: isText,
-  signal: isText,
+  id: isThresholdName,
+  signal: isSignalName,
   isHard: isTrue,
   limit: isQuantity,
   target: isQuantity,
@@ -59,25 +67,34 @@ const isMetThreshold = shape({
 const isEviction = shape({
   decision: isText,
   decidedMs: isNumber,
-  victim: shape({ uid: isText, namespace: isText, name: isText, qos: isText, priority: isNumber }),
+  victim: shape({
+    uid: isText,
+    namespace: isText,
+    name: isText,
+    qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
+    priority: isNumber,
+  }),
   graceEndsMs: isNumber,
   deadlineMs: isNumber,
   settledMs: isNumberOrNull,
-  cause: union({ threshold: { threshold: isMetThreshold }, 'over-limit': { limit: isText } }),
+  cause: union({
+    threshold: { threshold: isMetThreshold },
+    'over-limit': { limit: isOneOf('emptydirfs', 'ephemeralpodfs', 'ephemeralcontainerfs') },
+  }),
 });
 const isStateShape = shape({
   schema: isOneOf(1),
   bootId: isText,
   nextDecision: (value) => Number.isSafeInteger(value),
-  firstMetMs: recordOf(isNumber),
-  unmetSinceMs: recordOf(isNumber),
+  firstMetMs: recordOf(isThresholdName, isNumber),
+  unmetSinceMs: recordOf(isThresholdName, isNumber),
   lastLookMs: isNumberOrNull,
-  unresolved: listOf(isText),
-  conditionLastMetMs: recordOf(isNumber),
-  lastSample: recordOf(shape({ available: isNumber, capacity: isNumber, sampledAtMs: isNumber })),
-  failedLooks: recordOf(shape({ count: isNumber, sinceMs: isNumber })),
+  unresolved: listOf(isThresholdName),
+  conditionLastMetMs: recordOf(isConditionName, isNumber),
+  lastSample: recordOf(isSignalName, shape({ available: isNumber, capacity: isNumber, sampledAtMs: isNumber })),
+  failedLooks: recordOf(isSignalName, shape({ count: isNumber, sinceMs: isNumber })),
   spent: listOf(shape({ atMs: isNumber, cpuMs: isNumber })),
-  dryDropped: listOf(isText),
+  dryDropped: listOf(isThresholdName),
   dryOverLimit: listOf(isText),
   act: union({
     idle: {},

@@ -68,7 +68,7 @@ describe('the state file', () => {
       const findings = { raise: () => {}, clear: () => {}, all: () => [] };
       const recorder = createRecorder({ clock: createClock(), stateFile, recordDirectory, dry: false, bootId: 'boot', adopted: initialState('boot'), findings, config: () => null });
       const ownerKills = Array.from({ length: 200 }, (_, i) => ({ ownerKey: 'k'.repeat(200), atMs: i }));
-      const keep = (n) => recorder.keep({ ...initialState('boot'), nextDecision: n, firstMetMs: { a: n }, ownerKills });
+      const keep = (n) => recorder.keep({ ...initialState('boot'), nextDecision: n, firstMetMs: { 'memory.available/evictionSoft': n }, ownerKills });
       keep(1);
       process.stdout.write('writing');
       for (let n = 2; ; n++) keep(n);
