@@ -75,9 +75,9 @@ function sayIssue(issue: Issue, value: unknown): string {
       return `must be ${valid.length === 1 ? '' : 'one of '}${valid.join(', ')}, not ${sayValue(value)}${hint}`;
     }
     case 'too_small':
-      return `must ${sayBound(issue.origin)} at least ${issue.minimum}${sayNot(value)}`;
+      return `must ${sayBound(issue.origin, `at least ${issue.minimum}`)}${sayNot(value)}`;
     case 'too_big':
-      return `must ${sayBound(issue.origin)} at most ${issue.maximum}${sayNot(value)}`;
+      return `must ${sayBound(issue.origin, `at most ${issue.maximum}`)}${sayNot(value)}`;
     case 'custom':
       return issue.message;
     default:
@@ -85,9 +85,9 @@ function sayIssue(issue: Issue, value: unknown): string {
   }
 }
 
-function sayBound(origin: string): string {
-  if (origin === 'string') return 'have a length of';
-  return origin === 'array' ? 'have a number of entries of' : 'be';
+function sayBound(origin: string, bound: string): string {
+  if (origin === 'string') return `have a length of ${bound}`;
+  return origin === 'array' ? `have ${bound} ${bound.endsWith(' 1') ? 'entry' : 'entries'}` : `be ${bound}`;
 }
 
 function sayNot(value: unknown): string {

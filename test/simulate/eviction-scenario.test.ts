@@ -365,7 +365,7 @@ describe('a pod of a scenario', () => {
     const spec = 'spec: {containers: [{name: a}]}';
     expect(pods(`{metadata: {}, spec: {containers: []}}`)).toEqual([
       expect.stringContaining('pods[0].metadata.name: missing'),
-      expect.stringContaining('pods[0].spec.containers: must have a number of entries of at least 1'),
+      expect.stringContaining('pods[0].spec.containers: must have at least 1 entry'),
     ]);
     expect(
       pods('{metadata: {name: a}, spec: {containers: [{name: a, resources: {requests: {memory: -1Gi}}}]}}'),

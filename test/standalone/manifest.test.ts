@@ -119,7 +119,7 @@ kind: Deployment
     ],
     ['must not be negative', 'containers: [{ name: a, resources: { requests: { memory: -1 } } }]'],
     ['another container is called a too', 'containers: [{ name: a }, { name: a }]'],
-    ['number of entries of at least 1', 'containers: []'],
+    ['must have at least 1 entry', 'containers: []'],
     ['must be at least 0', 'containers: [{ name: a }], terminationGracePeriodSeconds: -1'],
   ])('is refused where the API server would refuse it: %s', (expected, spec) => {
     expect(problemsOf(pod(CGROUP, spec))).toEqual([expect.stringContaining(expected)]);
