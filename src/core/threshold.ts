@@ -119,7 +119,9 @@ export function withContainerfs(
         replaced.set(entry, source === undefined ? null : { ...source, id: entry.id, signal: to });
       }
       if (source !== undefined && own.length === 0) {
-        appended.push({ ...source, id: `${to}/${isHard ? 'evictionHard' : 'evictionSoft'}`, signal: to });
+        const id: ThresholdId = `${to}/${isHard ? 'evictionHard' : 'evictionSoft'}`;
+        // A soft entry written by hand without grace is hard and has this name: two thresholds never share their timers.
+        appended.push({ ...source, id: configured.some((own) => own.id === id) ? `${id}/twin` : id, signal: to });
       }
     }
   }
