@@ -37,11 +37,12 @@ export function firstCandidate(
   }
   const free = ranking.filter(({ pod }) => !barred.has(pod.uid));
   const isLate = (pod: PodView): boolean => pod.isDaemonSet && !hasRequest;
-  const ordinary = free.filter(({ pod }) => !pod.isProtected && !isLate(pod));
-  const late = free.filter(({ pod }) => !pod.isProtected && isLate(pod));
-  const pool = ordinary.length > 0 ? ordinary : late.length > 0 ? late : free;
+  const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
+  const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
+  const pool = free.filter(({ pod }) => turnOf(pod) === turn);
   const victim = giveWay(pool, hasRequest, guarded);
-  return explainChoice(ranking, victim, (entry) => barred.get(entry.pod.uid) ?? laterBecause(entry.pod, isLate));
+  const because = ({ pod }: Ranked): Why => barred.get(pod.uid) ?? laterBecause(pod, victim, isLate);
+  return explainChoice(ranking, victim, because);
 }
 
 function neverBecause(entry: Ranked, hasRequest: boolean, underWay: readonly PodUid[]): Why | null {
@@ -53,8 +54,8 @@ function neverBecause(entry: Ranked, hasRequest: boolean, underWay: readonly Pod
   return null;
 }
 
-function laterBecause(pod: PodView, isLate: (pod: PodView) => boolean): Why {
-  if (pod.isProtected) return 'protected';
+function laterBecause(pod: PodView, victim: PodView | null, isLate: (pod: PodView) => boolean): Why {
+  if (pod.isProtected && !victim?.isProtected) return 'protected';
   return isLate(pod) ? 'daemonset-within-request' : 'guard';
 }
 
