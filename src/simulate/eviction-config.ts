@@ -1,12 +1,13 @@
 import { readEviction, withTwins } from '../config/eviction.ts';
 import { createFields } from '../config/field.ts';
-import { KUBELET_API_VERSION, KUBELET_DURATION_FIELDS, kubeletSchema, nodewardenSchema } from '../config/schema.ts';
+import { kubeletSchema, nodewardenSchema } from '../config/schema.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import { parseDuration } from '../core/duration.ts';
 import { check, sayValue } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
-import type { Path, Problem } from '../document/problem.ts';
+import type { Problem } from '../document/problem.ts';
 import { isObject } from './envelope.ts';
+import { kubeletDocument } from './kubelet-document.ts';
 import type { Json } from './scenario.ts';
 
 /** scenarios.md 2.1. What else a KubeletConfiguration has is ignored, as every unknown key here. */
@@ -33,7 +34,7 @@ export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
     const said = `expected a mapping, not ${sayValue(given)}; for example {"evictionHard": {"memory.available": "100Mi"}}`;
     return { config: null, problems: [yaml.problemAt(['config'], said)] };
   }
-  const document = kubeletDocument(yaml, given ?? {});
+  const document = kubeletDocument(yaml, given ?? {}, FIELDS);
   const fields = check(kubeletSchema, document);
   // Nobody asks here which line a value is from, and in JSON an answer is a walk through the whole text.
   const unasked = {
@@ -62,24 +63,6 @@ export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
     shutdownCarryOver: false,
   };
   return { config, problems: [] };
-}
-
-/** The part of the document that stands below `config`, as the KubeletConfiguration that it is. */
-function kubeletDocument(yaml: YamlDocument, given: Json): YamlDocument {
-  const value: { [key: string]: unknown } = { apiVersion: KUBELET_API_VERSION, kind: 'KubeletConfiguration' };
-  for (const name of FIELDS) {
-    const field = given[name];
-    // null is as absent, but a duration of null is decoded as the empty text and refused, as in the kubelet's own file.
-    const isKept = field !== undefined && (field !== null || KUBELET_DURATION_FIELDS.includes(name));
-    if (isKept) value[name] = field;
-  }
-  const below = /^config(?=[.[])\.?/;
-  return {
-    file: yaml.file,
-    value,
-    problemAt: (path: Path, text, of) => yaml.problemAt(['config', ...path], text, of),
-    told: new Set([...yaml.told].flatMap((path) => (below.test(path) ? [path.replace(below, '')] : []))),
-  };
 }
 
 /** Our own key; absent = off, whatever the default of the agent's configuration is. */

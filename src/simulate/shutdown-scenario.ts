@@ -1,5 +1,5 @@
 import { createFields, entryOf, type Fields } from '../config/field.ts';
-import { KUBELET_API_VERSION, KUBELET_DURATION_FIELDS, kubeletSchema } from '../config/schema.ts';
+import { kubeletSchema } from '../config/schema.ts';
 import {
   phasesOf,
   readShutdown,
@@ -14,6 +14,7 @@ import { check, sayValue } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
 import { isObject, readHead, readMs } from './envelope.ts';
+import { kubeletDocument } from './kubelet-document.ts';
 import type { Json, ScenarioHead } from './scenario.ts';
 import { createMistakes, type Mistakes } from './shape.ts';
 import { type PodBehaviour, podBehaviourOf } from './shutdown-behaviour.ts';
@@ -97,7 +98,7 @@ function readConfig(yaml: YamlDocument, given: unknown, mistakes: Mistakes): Con
   if (given !== undefined && given !== null && !isObject(given)) {
     mistakes.at(['config'], `expected a mapping, not ${sayValue(given)}; for example {"shutdownGracePeriod": "30s"}`);
   }
-  const document = kubeletDocument(yaml, objectOf(given));
+  const document = kubeletDocument(yaml, objectOf(given), FIELDS);
   const checked = check(kubeletSchema, document);
   mistakes.add(checked.problems);
   const fields = createFields({ document, kind: 'file' }, null);
@@ -107,23 +108,6 @@ function readConfig(yaml: YamlDocument, given: unknown, mistakes: Mistakes): Con
     refusals,
     phases: phasesOf(shutdown),
     warnings: refusals.length > 0 || checked.value === null ? [] : configWarnings(shutdown, fields),
-  };
-}
-
-/** The part of the document below `config`, as the KubeletConfiguration that it is. */
-function kubeletDocument(yaml: YamlDocument, given: Json): YamlDocument {
-  const value: { [key: string]: unknown } = { apiVersion: KUBELET_API_VERSION, kind: 'KubeletConfiguration' };
-  for (const name of FIELDS) {
-    const field = given[name];
-    // null is as absent, but a duration of null is refused, as in the kubelet's own file.
-    const isKept = field !== undefined && (field !== null || KUBELET_DURATION_FIELDS.includes(name));
-    if (isKept) value[name] = field;
-  }
-  return {
-    file: yaml.file,
-    value,
-    problemAt: (path, text, of) => yaml.problemAt(['config', ...path], text, of),
-    told: new Set(),
   };
 }
 
