@@ -107,13 +107,24 @@ const volume = z.looseObject({
   emptyDir: z.nullish(z.object({ medium: z.nullish(z.string()), sizeLimit: z.nullish(quantity) })),
 });
 
+/** In a scenario a name is only shown and compared: whatever somebody invented will do. */
+const anyName = z.string().check(z.minLength(1), z.maxLength(253), z.meta({ examples: ['web'] }));
+const anyContainer = z.extend(container, { name: anyName });
+
 /** What the API adds when a pod runs (`kubectl get pods -o json`), as far as it is read: scenarios.md 2.3.1. */
 export const runningPodSchema = z.extend(podSchema, {
   metadata: z.extend(podSchema.shape.metadata, {
+    name: anyName,
+    namespace: z.nullish(anyName),
+    uid: z.nullish(anyName),
     creationTimestamp: z.nullish(instant),
     ownerReferences: z.nullish(z.array(ownerReference)),
   }),
-  spec: z.extend(podSchema.shape.spec, { volumes: z.nullish(z.array(volume)) }),
+  spec: z.extend(podSchema.shape.spec, {
+    containers: z.array(anyContainer).check(z.minLength(1), z.maxLength(MAX_ENTRIES)),
+    initContainers: z.nullish(z.array(anyContainer).check(z.maxLength(MAX_ENTRIES))),
+    volumes: z.nullish(z.array(volume)),
+  }),
   status: z.nullish(z.object({ phase: z.nullish(z.string()) })),
 });
 export type V1RunningPod = z.infer<typeof runningPodSchema>;

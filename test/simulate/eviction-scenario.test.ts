@@ -31,6 +31,11 @@ function podOf(pod: string) {
 const withSummary = (summary: string): string => `steps: [{at: 0, summary: ${summary}}]\n`;
 
 describe('an eviction scenario', () => {
+  it('takes any name for a pod and a container: in a scenario they are only shown and compared', () => {
+    const pod = podOf('{metadata: {name: Web_1, namespace: Team A}, spec: {containers: [{name: MAIN.x}]}}');
+    expect(pod.declared).toMatchObject({ name: 'Web_1', namespace: 'Team A', containers: [{ name: 'MAIN.x' }] });
+  });
+
   it('of one empty step has every default', () => {
     const scenario = good(STEPS);
     expect(scenario).toMatchObject({ name: 's', layout: 'nodefs-only', startWallMs: null, pods: [] });
