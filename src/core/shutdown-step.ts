@@ -120,6 +120,7 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
     case 'cancelled':
       return cancel(step, observation, config);
     case 'stopped-without-signal':
+      // The second tier (product.md section 9) has no rule yet, and nobody sends it.
       return step;
     default:
       return assertNever(event);

@@ -27,7 +27,6 @@ export const web = aPod({ name: 'web' });
 export const db = aPod({ name: 'db', priority: 1_000 });
 export const dns = aPod({ name: 'dns', priority: 2_000 });
 
-export type Look = Partial<Observation> & { readonly pods?: Observation['pods'] };
 export type Played = {
   /** One look at `atMs`; the pods given last are still here. */
   readonly look: (atMs: number, rest?: Partial<Observation>) => Verdict;
