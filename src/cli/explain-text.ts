@@ -75,7 +75,7 @@ function rankingText(report: ExplainReport, paint: Paint): string {
     noteOf(report, pod, paint),
   ]);
   const right = [0, ...named.map((_, i) => i + 2)];
-  const heading = ['#', 'POD', ...named.map((by) => by.toUpperCase()), ''];
+  const heading = ['#', 'POD', ...named.map((by) => (by === 'younger' ? 'STARTED' : by.toUpperCase())), ''];
   const more = pods.length > shown.length ? `and ${pods.length - shown.length} more; -o json has all\n` : '';
   return `${head}\n${table(heading, rows, right)}${more}${legend(report, paint)}${unmeasuredText(report, paint)}`;
 }

@@ -2,7 +2,7 @@ import { escapeUnsafe } from '../core/escape.ts';
 
 /** Longer than this a mapping or list is written line by line. */
 const WIDTH = 120;
-const PLAIN = /^[A-Za-z][A-Za-z0-9./-]*$/;
+const PLAIN = /^[A-Za-z][A-Za-z0-9_./-]*$/;
 const AMOUNT = /^[0-9]+(\.[0-9]+)?([KMGTPE]i|%)$/;
 /** Text here, but something else to one reader or another. */
 const RESERVED = /^(true|false|yes|no|on|off|y|n|null|nan|inf)$/i;

@@ -29,7 +29,7 @@ export type LookDesk = {
   readonly close: () => void;
 };
 
-/** 1,000 pods take 10 ms to write down, which no kill of this look waits for. */
+/** 1,000 pods take 10 to 20 ms to write down, which no kill of this look waits for. */
 const WRITE_AFTER_MS = 20;
 
 /** Gives the next look to who asks. Its readers share one look and one text, however many they are. */

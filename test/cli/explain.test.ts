@@ -106,11 +106,11 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
       aPod({ name: `p-${String(i).padStart(2, '0')}`, startedAtWallMs: 1_700_000_000_000 - i * 1_000 }),
     );
     const text = said(aLook(GI, twins), null, 'uid-p-29');
-    expect(text).toContain('YOUNGER');
+    expect(text).toContain('STARTED');
     expect(text).toContain('30  default/p-29');
     expect(text).not.toContain('default/p-28');
     expect(text).toContain('and 9 more; -o json has all\n');
-    expect(said(aLook(GI))).not.toContain('YOUNGER');
+    expect(said(aLook(GI))).not.toContain('STARTED');
   });
 
   it('lets nothing through that a tenant could play tricks on a terminal with', () => {

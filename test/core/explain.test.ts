@@ -134,6 +134,13 @@ describe('what would have to change', () => {
     ]);
   });
 
+  it('lets no age count where one of three equals names none', () => {
+    const at = (name: string, startedAtWallMs: number | null, used: number) =>
+      aPod({ name, startedAtWallMs, workingSetBytes: used });
+    const pods = [at('a', 1, 10), at('b', 9, 20), at('c', null, 20)];
+    expect(ask(at('a', 1, 10), pods)?.changes[0]).toEqual({ what: 'usage', now: 10, bound: 'at-least', value: 20 });
+  });
+
   it('names the comparator that no usage gets past', () => {
     expect(ask(db)).toMatchObject({
       changes: [],
