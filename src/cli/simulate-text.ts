@@ -9,7 +9,9 @@ import type { ShutdownReport, Simulated, StepReport, Summary } from '../simulate
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
 
-type Shown = Extract<Simulated, { kind: 'scenario' }>;
+/** What the text keeps of a look: its line (null = nothing changed and nothing was decided), and what differs. */
+export type LookText = Pick<StepReport, 'step' | 'at' | 'mismatches'> & { readonly line: string | null };
+type Shown = Extract<Simulated<LookText>, { kind: 'scenario' }>;
 
 const TIME_COLUMNS = 8;
 /** A whole ranking or result may stand in a mismatch. */
@@ -19,7 +21,8 @@ const NAMES_SHOWN = 8;
 /** scenarios.md 6.4 and shutdown-scenarios.md 6.3: what a person reads of one scenario; nothing where nothing happened. */
 export function scenarioText(shown: Shown, paint: Paint): string {
   const { report } = shown;
-  const told = report.kind === 'EvictionScenario' ? looksText(report.steps, paint) : shutdownText(report, paint);
+  const told =
+    report.kind === 'EvictionScenario' ? report.steps.flatMap(({ line }) => line ?? []) : shutdownText(report, paint);
   const lines = [...told, ...comparisonText(shown, paint)].map((line) => `  ${line}\n`);
   const head = `${paint('bold', clean(report.name))}  ${paint('dim', clean(`${report.file}:${report.line}`))}\n`;
   return `${lines.length > 0 ? head : ''}${lines.join('')}${mismatchText(shown, paint)}`;
@@ -35,15 +38,15 @@ export function summaryText({ scenarios, steps, checked, failed, malformed }: Su
   return `${parts.join(', ')}\n`;
 }
 
-function looksText(steps: readonly StepReport[], paint: Paint): readonly string[] {
+/** Given the looks of one scenario after the other, each in order. */
+export function createLookText(paint: Paint): (step: StepReport) => LookText {
   let before: StepReport['result'] | null = null;
-  const lines: string[] = [];
-  for (const step of steps) {
-    const said = lookText(step, before, paint);
-    before = step.result;
-    if (said.length > 0) lines.push(`${timeText(step.at)}${said.join('; ')}`);
-  }
-  return lines;
+  return (report) => {
+    const { step, at, mismatches, result } = report;
+    const said = lookText(report, step === 1 ? null : before, paint);
+    before = result;
+    return { step, at, mismatches, line: said.length > 0 ? `${timeText(at)}${said.join('; ')}` : null };
+  };
 }
 
 /** What this look changed or decided, harmless on a terminal. */
@@ -189,7 +192,7 @@ function lossText({ pod, at, signal }: Loss): string {
 
 /** scenarios.md 6.4. */
 function mismatchText({ report, lineOf }: Shown, paint: Paint): string {
-  const told = (mismatch: Mismatch, step: StepReport | null): string => {
+  const told = (mismatch: Mismatch, step: LookText | null): string => {
     const { path, expected, actual } = mismatch;
     const place = `${clean(report.file)}:${lineOf(mismatch, step?.step ?? null)}: ${clean(report.name)}`;
     const look = step === null ? '' : ` step ${step.step} (at ${sayDuration(step.at)})`;

@@ -7,10 +7,16 @@ import { createClock } from '../host/clock.ts';
 import { textOf } from '../host/text-stream.ts';
 import type { Clock } from '../ports.ts';
 import type { ScenarioHead } from '../simulate/scenario.ts';
-import { type ScenarioReport, type Simulated, simulate } from '../simulate/simulate.ts';
+import {
+  type ScenarioReport,
+  type SimulateAsked,
+  type Simulated,
+  type StepReport,
+  simulate,
+} from '../simulate/simulate.ts';
 import { readScenarioFiles } from '../simulate/source.ts';
 import { painter, standardPaper } from './print.ts';
-import { scenarioText, summaryText } from './simulate-text.ts';
+import { createLookText, type LookText, scenarioText, summaryText } from './simulate-text.ts';
 
 export type Only = (head: ScenarioHead) => boolean;
 type Options = {
@@ -55,28 +61,50 @@ export function simulateCommand(): Command {
 async function run(files: readonly string[], options: Options): Promise<number> {
   const config = loadOther(options.config ?? null);
   if (config === 'refused') return BAD_INPUT;
-  const progress = createProgress(createClock());
   const asked = {
     expectations: options.check === true ? 'compare' : 'ignore',
     only: options.only ?? null,
     config,
-    looked: progress.looked,
   } as const;
+  return options.output === 'text'
+    ? await runThrough(files, asked, textPrinter())
+    : await runThrough(files, asked, jsonPrinter(options.output));
+}
+
+type Printed<Step> = Exclude<Simulated<Step>, { kind: 'problems' }>;
+/** `print` gives the text of one item in pieces, made of what `keep` kept of its looks. */
+type Printer<Step> = {
+  readonly keep: (step: StepReport) => Step;
+  readonly print: (item: Printed<Step>) => Iterable<string>;
+};
+
+async function runThrough<Step>(
+  files: readonly string[],
+  asked: Omit<SimulateAsked<Step>, 'keep'>,
+  { keep, print }: Printer<Step>,
+): Promise<number> {
+  const progress = createProgress(createClock());
   const items = readScenarioFiles(files, () => textOf(process.stdin, '<stdin>'));
-  const printer = createPrinter(options.output);
-  for await (const item of simulate(items, asked)) {
+  const kept = (step: StepReport): Step => {
+    progress.looked();
+    return keep(step);
+  };
+  for await (const item of simulate(items, { ...asked, keep: kept })) {
     if (item.kind !== 'scenario' || process.stdout.isTTY === true) progress.clear();
     if (item.kind === 'problems') {
       for (const problem of item.problems) process.stderr.write(`${sayProblem(problem)}\n`);
       continue;
     }
-    await put(printer(item));
+    await put(print(item));
     if (item.kind === 'summary') return statusOf(item, asked.only !== null);
   }
   throw new Error('the summary is the last of a simulation');
 }
 
-function statusOf({ summary, isUnreadable }: Extract<Simulated, { kind: 'summary' }>, isFiltered: boolean): number {
+function statusOf(
+  { summary, isUnreadable }: Extract<Simulated<unknown>, { kind: 'summary' }>,
+  isFiltered: boolean,
+): number {
   if (isFiltered && summary.scenarios === 0 && summary.malformed === 0 && !isUnreadable) {
     process.stderr.write('--only matched nothing: it is a glob on the whole name, or LABEL=GLOB\n');
     return BAD_INPUT;
@@ -93,39 +121,41 @@ function loadOther(file: string | null): Effective | null | 'refused' {
   return effective ?? 'refused';
 }
 
-type Printed = Exclude<Simulated, { kind: 'problems' }>;
-
-/** Gives the text of one item, in pieces: the steps of one scenario may be many. */
-function createPrinter(output: Options['output']): (item: Printed) => Iterable<string> {
-  if (output === 'text') {
-    const paint = painter(standardPaper().hasColour);
-    return (item) => [item.kind === 'summary' ? summaryText(item.summary, paint) : scenarioText(item, paint)];
-  }
-  if (output === 'jsonl') return (item) => [...jsonOf(item), '\n'];
-  let isFirst = true;
-  return (item) => {
-    const before = isFirst ? '{"scenarios":[' : ',';
-    isFirst = false;
-    if (item.kind === 'scenario') return [before, ...jsonOf(item), '\n'];
-    const end = `"summary":${JSON.stringify(item.summary)}}\n`;
-    return [before === ',' ? '],' : `${before}],`, end];
+function textPrinter(): Printer<LookText> {
+  const paint = painter(standardPaper().hasColour);
+  return {
+    keep: createLookText(paint),
+    print: (item) => [item.kind === 'summary' ? summaryText(item.summary, paint) : scenarioText(item, paint)],
   };
 }
 
-function* jsonOf(item: Printed): Generator<string> {
-  if (item.kind === 'summary') yield JSON.stringify({ summary: item.summary });
-  else yield* reportJson(item.report);
+function jsonPrinter(output: 'json' | 'jsonl'): Printer<string> {
+  let before = '{"scenarios":[';
+  return {
+    keep: (step) => JSON.stringify(step),
+    print: (item) => {
+      if (output === 'jsonl') {
+        return item.kind === 'summary'
+          ? [`${JSON.stringify({ summary: item.summary })}\n`]
+          : [...reportJson(item.report), '\n'];
+      }
+      const between = before;
+      before = ',';
+      if (item.kind === 'scenario') return [between, ...reportJson(item.report), '\n'];
+      return [between === ',' ? '' : between, `],"summary":${JSON.stringify(item.summary)}}\n`];
+    },
+  };
 }
 
 /** As JSON.stringify gives it, step by step: a whole report may be longer than a string can be. */
-function* reportJson(report: ScenarioReport): Generator<string> {
+function* reportJson(report: ScenarioReport<string>): Generator<string> {
   if (report.kind === 'ShutdownScenario') {
     yield JSON.stringify(report);
     return;
   }
   const { steps, comparison, ...head } = report;
   yield `${JSON.stringify(head).slice(0, -1)},"steps":[`;
-  for (const [i, step] of steps.entries()) yield `${i === 0 ? '' : ','}${JSON.stringify(step)}`;
+  for (const [i, step] of steps.entries()) yield i === 0 ? step : `,${step}`;
   yield `]${comparison === undefined ? '' : `,"comparison":${JSON.stringify(comparison)}`}}`;
 }
 

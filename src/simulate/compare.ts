@@ -27,10 +27,11 @@ export function compareLosses(before: readonly Loss[], after: readonly Loss[]): 
   return comparison;
 }
 
+/** `at` in milliseconds. */
+export type LookResult = { readonly at: number; readonly result: EvictionResult };
+
 /** A kill that failed and is tried again is one loss, at its first attempt. */
-export function lossesOfLooks(
-  looks: readonly { readonly at: number; readonly result: EvictionResult }[],
-): readonly Loss[] {
+export function lossesOfLooks(looks: readonly LookResult[]): readonly Loss[] {
   const failed = new Set<string>();
   const losses: Loss[] = [];
   for (const { at, result } of looks) {

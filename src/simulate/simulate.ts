@@ -8,7 +8,7 @@ import type { Reason } from '../core/reason.ts';
 import { sayReason } from '../core/say.ts';
 import { inOrder } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
-import { type Comparison, compareLosses, lossesOfLooks, lossesOfShutdown } from './compare.ts';
+import { type Comparison, compareLosses, type LookResult, lossesOfLooks, lossesOfShutdown } from './compare.ts';
 import { readHead } from './envelope.ts';
 import type { EvictionResult } from './eviction-result.ts';
 import { type EvictionLook, runEviction } from './eviction-run.ts';
@@ -43,8 +43,8 @@ type ReportHead<K> = {
   readonly line: number;
   readonly ok: boolean;
 };
-export type EvictionReport = ReportHead<'EvictionScenario'> & {
-  readonly steps: readonly StepReport[];
+export type EvictionReport<Step = StepReport> = ReportHead<'EvictionScenario'> & {
+  readonly steps: readonly Step[];
   readonly comparison?: Comparison;
 };
 /** shutdown-scenarios.md 6.1. */
@@ -54,7 +54,7 @@ export type ShutdownReport = ReportHead<'ShutdownScenario'> & {
   readonly mismatches: readonly Mismatch[];
   readonly comparison?: Comparison;
 };
-export type ScenarioReport = EvictionReport | ShutdownReport;
+export type ScenarioReport<Step = StepReport> = EvictionReport<Step> | ShutdownReport;
 
 export type Summary = {
   readonly scenarios: number;
@@ -64,11 +64,11 @@ export type Summary = {
   readonly failed: number;
   readonly malformed: number;
 };
-export type Simulated =
+export type Simulated<Step = StepReport> =
   | {
       readonly kind: 'scenario';
       readonly labels: ScenarioHead['labels'];
-      readonly report: ScenarioReport;
+      readonly report: ScenarioReport<Step>;
       /** The line of the file in which a mismatch's expectation stands; `step` null for a shutdown. */
       readonly lineOf: (mismatch: Mismatch, step: number | null) => number;
       /** With another configuration: the steps whose result it changes. */
@@ -78,21 +78,24 @@ export type Simulated =
   /** Always the last one. `isUnreadable`: a file could not be read to its end. */
   | { readonly kind: 'summary'; readonly summary: Summary; readonly isUnreadable: boolean };
 
-export type SimulateAsked = {
+export type SimulateAsked<Step = StepReport> = {
   readonly expectations: 'compare' | 'ignore';
   /** null = all. */
   readonly only: ((head: ScenarioHead) => boolean) | null;
   /** Instead of every scenario's own; null = as they are. */
   readonly config: Effective | null;
-  /** Called after every look and every shutdown, for who wants to show how far it is. */
-  readonly looked: () => void;
+  /** Called with every look, in order: what of it stays in its scenario's report. Of 10,000 rankings that matters. */
+  readonly keep: (step: StepReport) => Step;
 };
 
 /** scenarios.md 7.2. */
 const MAX_PROBLEMS = 20;
 
 /** scenarios.md 6: one scenario after the other; nothing of one is kept for the next. */
-export async function* simulate(items: AsyncIterable<SourceItem>, asked: SimulateAsked): AsyncGenerator<Simulated> {
+export async function* simulate<Step>(
+  items: AsyncIterable<SourceItem>,
+  asked: SimulateAsked<Step>,
+): AsyncGenerator<Simulated<Step>> {
   const counts = { scenarios: 0, steps: 0, checked: 0, failed: 0, malformed: 0 };
   let isUnreadable = false;
   for await (const item of items) {
@@ -125,7 +128,7 @@ type Scenario = EvictionScenario | ShutdownScenario;
 type Read = { readonly scenario: Scenario | null; readonly problems: readonly Problem[] };
 
 /** null = not one of `only`: no further than its metadata, and whatever else is wrong there is nobody's business. */
-export function readScenario(item: Document, only: SimulateAsked['only']): Read | null {
+export function readScenario(item: Document, only: SimulateAsked<unknown>['only']): Read | null {
   const { yaml } = item;
   const { head, problems: ofHead } = readHead(yaml);
   if (only !== null && head !== null && !only(head)) return null;
@@ -138,42 +141,40 @@ export function readScenario(item: Document, only: SimulateAsked['only']): Read 
   return problems.length > 0 ? { scenario: null, problems } : read;
 }
 
-type Ran = {
-  readonly report: ScenarioReport;
+type Ran<Step> = {
+  readonly report: ScenarioReport<Step>;
   readonly steps: number;
   readonly isChecked: boolean;
   readonly changedSteps: readonly number[];
 };
 
-function runScenario(item: Document, scenario: Scenario, asked: SimulateAsked): Ran {
+function runScenario<Step>(item: Document, scenario: Scenario, asked: SimulateAsked<Step>): Ran<Step> {
   return scenario.kind === 'EvictionScenario' ? runLooks(item, scenario, asked) : runOneShutdown(item, scenario, asked);
 }
 
-function runLooks(item: Document, scenario: EvictionScenario, asked: SimulateAsked): Ran {
+function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: SimulateAsked<Step>): Ran<Step> {
+  const { name, kind } = scenario;
+  const isComparing = asked.expectations === 'compare';
   const other = asked.config === null ? null : coreConfigOf(asked.config);
-  const looksUnder = (config: EvictionScenario['config'] | null): readonly StepReport[] => {
-    const steps: StepReport[] = [];
-    // One look at a time: an observation of many pods is gone before the next one comes.
-    for (const look of config === null ? runEviction(scenario) : runEviction(scenario, config)) {
-      steps.push(
-        stepReport(look, asked.expectations === 'compare' ? (scenario.steps[look.step - 1]?.expect ?? null) : null),
-      );
-      asked.looked();
-    }
-    return steps;
-  };
-  const steps = looksUnder(other);
-  const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;
-  const ok = steps.every(({ mismatches }) => mismatches.length === 0);
-  const isChecked = asked.expectations === 'compare' && scenario.steps.some(({ expect }) => expect !== null);
-  const report: EvictionReport = { ...head, ok, steps };
-  if (other === null) return { report, steps: steps.length, isChecked, changedSteps: [] };
-  const before = looksUnder(null);
-  const changedSteps = steps.flatMap(({ step, result }, i) =>
-    JSON.stringify(result) === JSON.stringify(before[i]?.result) ? [] : [step],
-  );
-  const comparison = compareLosses(lossesOfLooks(before), lossesOfLooks(steps));
-  return { report: { ...report, comparison }, steps: steps.length, isChecked, changedSteps };
+  const steps: Step[] = [];
+  const after: LookResult[] = [];
+  let ok = true;
+  // One look at a time: an observation of many pods is gone before the next one comes.
+  for (const look of runEviction(scenario, other ?? scenario.config)) {
+    const step = stepReport(look, isComparing ? (scenario.steps[look.step - 1]?.expect ?? null) : null);
+    ok &&= step.mismatches.length === 0;
+    if (other !== null) after.push({ at: step.at, result: step.result });
+    steps.push(asked.keep(step));
+  }
+  const isChecked = isComparing && scenario.steps.some(({ expect }) => expect !== null);
+  const report: EvictionReport<Step> = { name, kind, ...placeOf(item), ok, steps };
+  const ran = { steps: steps.length, isChecked };
+  if (other === null) return { ...ran, report, changedSteps: [] };
+  const before = Array.from(runEviction(scenario), ({ atMs, result }): LookResult => ({ at: atMs, result }));
+  const isChanged = (i: number): boolean => JSON.stringify(before[i]) !== JSON.stringify(after[i]);
+  const comparison = compareLosses(lossesOfLooks(before), lossesOfLooks(after));
+  const changedSteps = after.flatMap((_, i) => (isChanged(i) ? [i + 1] : []));
+  return { ...ran, report: { ...report, comparison }, changedSteps };
 }
 
 function stepReport(look: EvictionLook, expect: EvictionScenario['steps'][number]['expect']): StepReport {
@@ -202,10 +203,9 @@ function namesOf(observation: Observation | null): (uid: PodUid) => string {
   };
 }
 
-function runOneShutdown(item: Document, scenario: ShutdownScenario, asked: SimulateAsked): Ran {
+function runOneShutdown<Step>(item: Document, scenario: ShutdownScenario, asked: SimulateAsked<Step>): Ran<Step> {
   const { config } = asked;
   const { result, reasons } = runShutdown(config === null ? scenario : underConfig(scenario, config));
-  asked.looked();
   const isChecked = asked.expectations === 'compare' && scenario.expect !== null;
   const mismatches = isChecked && scenario.expect !== null ? compareShutdown(scenario.expect, result) : [];
   const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { textOf } from '../../src/host/text-stream.ts';
 import { isObject } from '../../src/simulate/envelope.ts';
 import type { Json } from '../../src/simulate/scenario.ts';
-import { type ScenarioReport, simulate } from '../../src/simulate/simulate.ts';
+import { type ScenarioReport, type StepReport, simulate } from '../../src/simulate/simulate.ts';
 import { readScenarioFiles, type SourceItem } from '../../src/simulate/source.ts';
 import { configOutcome, runConformance, sayCounts } from './conformance.ts';
 
@@ -102,7 +102,7 @@ async function reportsOf(documents: readonly Json[]): Promise<readonly ScenarioR
   }
   const items: AsyncIterable<SourceItem> = readScenarioFiles(['-'], () => textOf(Readable.from(lines()), '<stdin>'));
   const reports: ScenarioReport[] = [];
-  const asked = { expectations: 'compare', only: null, config: null, looked: () => undefined } as const;
+  const asked = { expectations: 'compare', only: null, config: null, keep: (step: StepReport) => step } as const;
   for await (const item of simulate(items, asked)) {
     if (item.kind === 'problems') throw new Error(JSON.stringify(item.problems));
     if (item.kind === 'scenario') reports.push(item.report);

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { sayProblem } from '../../src/document/problem.ts';
 import { isObject } from '../../src/simulate/envelope.ts';
 import type { Json, Mismatch } from '../../src/simulate/scenario.ts';
-import { type ScenarioReport, simulate } from '../../src/simulate/simulate.ts';
+import { type ScenarioReport, type StepReport, simulate } from '../../src/simulate/simulate.ts';
 import { readScenarioFiles, type SourceItem } from '../../src/simulate/source.ts';
 import { configAnswer, inKeyOrder, withSets } from './config-cases.ts';
 import exceptions from './exceptions.json' with { type: 'json' };
@@ -45,7 +45,7 @@ export async function runConformance(directory: string, failed: (line: string) =
     ),
     count,
   );
-  const asked = { expectations: 'compare', only: null, config: null, looked: () => undefined } as const;
+  const asked = { expectations: 'compare', only: null, config: null, keep: (step: StepReport) => step } as const;
   for await (const item of simulate(items, asked)) {
     if (item.kind === 'problems') for (const problem of item.problems) fail(sayProblem(problem));
     if (item.kind !== 'scenario') continue;

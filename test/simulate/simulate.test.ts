@@ -5,7 +5,13 @@ import { UNKNOWN_SIZES } from '../../src/config/warnings.ts';
 import { sayProblem } from '../../src/document/problem.ts';
 import { textOf } from '../../src/host/text-stream.ts';
 import type { Json } from '../../src/simulate/scenario.ts';
-import { type EvictionReport, type SimulateAsked, type Simulated, simulate } from '../../src/simulate/simulate.ts';
+import {
+  type EvictionReport,
+  type SimulateAsked,
+  type Simulated,
+  type StepReport,
+  simulate,
+} from '../../src/simulate/simulate.ts';
 import { readScenarioFiles } from '../../src/simulate/source.ts';
 
 const HEAD = { apiVersion: 'nodewarden.dev/v1alpha1', kind: 'EvictionScenario' };
@@ -48,7 +54,7 @@ async function simulated(
   const text = documents.map((each) => (typeof each === 'string' ? each : JSON.stringify(each))).join('\n');
   const items = readScenarioFiles(['-'], () => textOf(Readable.from([Buffer.from(text)]), '<stdin>'));
   const all: Simulated[] = [];
-  const defaults = { expectations: 'ignore', only: null, config: null, looked: () => undefined } as const;
+  const defaults = { expectations: 'ignore', only: null, config: null, keep: (step: StepReport) => step } as const;
   for await (const item of simulate(items, { ...defaults, ...asked })) all.push(item);
   return all;
 }
