@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 import { parseDuration, sayDuration } from '../core/duration.ts';
 import { yamlText } from '../document/yaml-text.ts';
@@ -41,13 +41,16 @@ export function captureCommand(): Command {
   return new Command('capture')
     .description('records what the agent sees on this node as a scenario file that `simulate` and `explain` take')
     .option('-c, --config <file>', 'configuration that names the socket')
-    .option('-d, --duration <time>', 'go on for this long (default: one look)', parseTime, 0)
-    .option('-i, --interval <time>', 'how far the looks are apart (default: 1s)', parseInterval, 1_000)
+    .addOption(new Option('-d, --duration <time>', 'go on for this long').argParser(parseTime).default(0, 'one look'))
+    .addOption(
+      new Option('-i, --interval <time>', 'how far the looks are apart').argParser(parseInterval).default(1_000, '1s'),
+    )
     .option('--redact', 'replace every name of a pod, namespace, container, volume and owner, and every uid')
-    .option('-o, --output <where>', 'yaml or json, or a file: .json, else YAML (default: yaml)', parseOutput, {
-      format: 'yaml',
-      path: null,
-    } as const)
+    .addOption(
+      new Option('-o, --output <where>', 'yaml or json on standard output, or a file: .json, else YAML')
+        .argParser(parseOutput)
+        .default({ format: 'yaml', path: null }, 'yaml'),
+    )
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const stop = new AbortController();
