@@ -8,5 +8,6 @@ export default defineConfig({
     exclude: ['test/core/state.test.ts'],
     setupFiles: ['test/mutation/short-properties.ts'],
     testTimeout: 60_000,
+    isolate: false,
   },
 });
