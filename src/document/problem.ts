@@ -12,9 +12,18 @@ export type Problem = {
   readonly text: string;
 };
 
-/** `file:line:column: path: what is wrong`, harmless on a terminal. */
+/** A key or a value in it may be as long as the file; the line and column say the rest. */
+const MAX_PATH = 400;
+const MAX_TEXT = 1_000;
+
+/** `file:line:column: path: what is wrong`, harmless on a terminal, on one line that can be read. */
 export function sayProblem({ file, line, column, path, text }: Problem): string {
-  return escapeUnsafe(`${file}:${line}:${column}: ${path === '' ? '' : `${path}: `}${text}`);
+  const where = path === '' ? '' : `${cut(path, MAX_PATH)}: `;
+  return escapeUnsafe(`${file}:${line}:${column}: ${where}${cut(text, MAX_TEXT)}`);
+}
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)}…`;
 }
 
 /** Dots and `[i]`, `["key"]` for keys that are no identifiers: `evictionHard["memory.available"]`. */

@@ -1,6 +1,7 @@
 import {
   type Alias,
   Composer,
+  CST,
   type Document,
   type DocumentOptions,
   isAlias,
@@ -23,8 +24,18 @@ export type Trees = {
 /** `maxDepth`: lists and mappings in each other. Twice as many are composed: a reader can say better where. */
 export type TreeBounds = { readonly maxTokens: number; readonly maxDepth: number };
 
-/** Each error costs as much as 10 tokens. */
+/** Each error costs as much as 10 tokens, in time and in memory. */
 const MAX_ERRORS = 100;
+/** Never three of them in a row, whatever lies between: told as one error each, but only once all is composed. */
+const NEVER_THREE: readonly unknown[] = [
+  'comma',
+  'anchor',
+  'tag',
+  'alias',
+  'single-quoted-scalar',
+  'double-quoted-scalar',
+];
+const BETWEEN: readonly unknown[] = ['space', 'newline', 'comment'];
 
 /**
  * The trees of a YAML text. The tokens are counted before anything is composed from them, because the composer goes
@@ -38,6 +49,8 @@ export function treesOf(text: string, options: TreeOptions, { maxTokens, maxDept
   const trees: Document.Parsed[] = [];
   let tokens = 0;
   let errors = 0;
+  let last: unknown = null;
+  let inARow = 0;
   const stop = (said: string): Trees => {
     trees.push(...composer.end());
     return { trees, stopped: { offset: parser.offset, text: said } };
@@ -46,6 +59,12 @@ export function treesOf(text: string, options: TreeOptions, { maxTokens, maxDept
   for (const lexeme of new Lexer().lex(text)) {
     tokens += 1;
     if (tokens > maxTokens) return stop(`too much for one file: more than ${maxTokens} words and signs`);
+    const type = CST.tokenType(lexeme);
+    if (!BETWEEN.includes(type)) {
+      inARow = type === last ? inARow + 1 : 1;
+      last = type;
+      if (inARow > 2 && NEVER_THREE.includes(type)) errors += 1;
+    }
     for (const token of parser.next(lexeme)) {
       if (token.type === 'error') errors += 1;
       trees.push(...composer.next(token));

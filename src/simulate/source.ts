@@ -27,7 +27,7 @@ export type SourceItem =
 /** Text of one JSON file or line, in UTF-16 units: 10,000 looks at 110 pods with all their numbers have some 190 MB. */
 const MAX_JSON_LENGTH = 256 * 1024 * 1024;
 /** The tree that keeps the places of YAML is some 100 times its text, and slow. */
-const YAML_BOUNDS: Bounds = { maxLength: 16 * 1024 * 1024, maxTokens: 20_000_000, maxValues: 4_000_000 };
+const YAML_BOUNDS: Bounds = { maxLength: 16 * 1024 * 1024, maxTokens: 5_000_000, maxValues: 4_000_000 };
 
 const STDIN_NAME = '<stdin>';
 

@@ -82,12 +82,19 @@ describe('parseDocuments', () => {
     ['- ', 'nested deeper than 64 levels'],
     ['? ', 'nested deeper than 64 levels'],
     [']', 'too many mistakes to go on from here'],
+    ['&a ', 'too many mistakes to go on from here'],
+    ['! ', 'too many mistakes to go on from here'],
+    ['"', 'too many mistakes to go on from here'],
     ['\n', 'too much for one file: more than 50000 words and signs'],
     ['- a\n', 'too much for one file: more than 50000 words and signs'],
   ])('reads no further than it can: 64 KiB of %j', (unit, said) => {
     const { problems } = read(unit.repeat((64 * 1024) / unit.length));
     expect(problems.at(-1)).toContain(said);
     expect(problems.filter((problem) => problem.includes(said))).toHaveLength(1);
+  });
+
+  it('leaves a list of nothing but commas, where each costs an error', () => {
+    expect(read(`[${','.repeat(1_000_000)}`).problems).toEqual(['f.yaml:1:105: too many mistakes to go on from here']);
   });
 
   it('gives the documents before the one that goes too far', () => {
@@ -126,6 +133,11 @@ describe('problems', () => {
   it('cannot move, hide or reorder text on a terminal', () => {
     const problem = { file: 'f', line: 1, column: 1, path: 'a\u001b[2J', text: 'x\u202ey\nz' };
     expect(sayProblem(problem)).toBe('f:1:1: a\\u001b[2J: x\\u202ey\\u000az');
+  });
+
+  it('stay one line that can be read where a key or a value is as long as the file', () => {
+    const long = 'x'.repeat(60_000);
+    expect(sayProblem({ file: 'f', line: 1, column: 1, path: long, text: long })).toHaveLength(1_411);
   });
 
   it('name keys that are no identifiers in brackets', () => {
