@@ -73,7 +73,7 @@ export function playShutdown(scenario: ShutdownScenario, grantedMs: number): Pla
       else if (decision.kind === 'stop-for-shutdown') world.stop(decision);
     }
     for (const reason of verdict.reasons) {
-      if (reason.code === 'shutdown-phase-over') phases.push({ ...reason, endMs: atMs });
+      if (reason.code === 'shutdown-phase-over') phases.push({ ...reason, ...world.leftOf(reason, atMs), endMs: atMs });
       else if (reason.code === 'shutdown-wait-exceeded') exceeded.push({ ...reason, atMs });
     }
     const isUnderWay = state.shutdown.kind === 'stopping' || state.shutdown.kind === 'released';
@@ -94,6 +94,11 @@ function nextMs(atMs: number, verdict: Verdict, endMs: number, cancelMs: number 
 type World = {
   readonly observe: (atMs: number, events: readonly ShutdownEvent[]) => Observation;
   readonly stop: (decision: Extract<Decision, { kind: 'stop-for-shutdown' }>) => void;
+  /**
+   * What a phase leaves at its end. A phase of 0 s is over before the core can hear of a pod that ends at once, but one
+   * that stops exactly at the deadline has stopped (shutdown-scenarios.md 3.1).
+   */
+  readonly leftOf: (over: PhaseOver, atMs: number) => Pick<PhaseOver, 'running' | 'mounted'>;
   /** When the next stop ends of which the core has not heard; infinity = none. */
   readonly nextEndMs: () => number;
   readonly told: () => ReadonlyMap<PodUid, Told>;
@@ -142,6 +147,13 @@ function createWorld(pods: readonly ShutdownScenarioPod[]): World {
       life.times = times;
       told.set(victim.uid, { pod, phase, graceSeconds, effectiveGraceSeconds, times });
       waiting.set(id, times.stoppedMs);
+    },
+    leftOf: ({ running, mounted }, atMs) => {
+      const lifeOf = (uid: PodUid): readonly Life[] => [lives.get(uid)].filter((life) => life !== undefined);
+      const isRunning = (uid: PodUid): boolean => lifeOf(uid).some((life) => isAlive(life, atMs));
+      const ended = running.filter((uid) => !isRunning(uid));
+      const pending = ended.filter((uid) => lifeOf(uid).some((life) => isMounted(life, atMs)));
+      return { running: running.filter(isRunning), mounted: [...mounted, ...pending] };
     },
     nextEndMs: () => Math.min(...waiting.values()),
     told: () => told,

@@ -10,6 +10,18 @@ const PODS = {
 const cancelled = (cancelAt: string, cancelPolicy: 'promptly' | 'afterPhases' = 'promptly', pods: object = PODS) =>
   run({ ...aShutdown({ pods: { ...PODS, ...pods } }), cancelAt, cancelPolicy });
 
+describe('a phase of 0 s', () => {
+  it('leaves out who stops at its only instant, and names volumes that are mounted still', () => {
+    const config = byPriority([[0, 0]]);
+    const phases = (does: { readonly [key: string]: number }) =>
+      run(aShutdown({ config, pods: { web: { does } } })).result.phases;
+    const over = { priority: 0, periodSeconds: 0, start: 0, end: 0, endedBy: 'period' };
+    expect(phases({ stopAfter: 0 })).toEqual([over]);
+    expect(phases({ stopAfter: 1 })).toEqual([{ ...over, stillRunning: ['default/web'] }]);
+    expect(phases({ stopAfter: 0, unmountAfter: 1 })).toEqual([{ ...over, volumesPending: ['default/web'] }]);
+  });
+});
+
 describe('a cancel that is honoured promptly (D10)', () => {
   it('ends the phase: no other begins, the lock is kept, stops under way run their course', () => {
     const { result, reasons } = cancelled('2s');
