@@ -122,15 +122,23 @@ function limitOf(json: Json): Value {
 
 const isAlike = (a: Threshold, b: Threshold) => a.signal === b.signal && isHard(a) === isHard(b);
 
-/** 3.4: containerfs thresholds are copies, whatever was written. */
+/**
+ * 3.4: containerfs thresholds are copies, whatever was written. Of two entries of one kind (a soft one without grace is
+ * hard) only the last is overwritten: the texts do not say so, the kubelet's data does (config.jsonl).
+ */
 function withContainerFs(configured: readonly Threshold[], layout: Layout): readonly Threshold[] {
   const source = layout === 'dedicated' ? 'imagefs' : 'nodefs';
-  const others = configured.filter((one) => !one.signal.startsWith('containerfs.'));
+  const lastOf = (signal: string, hard: boolean) =>
+    configured.filter((one) => one.signal === signal && isHard(one) === hard).at(-1);
+  const overwritten: Threshold[] = [];
   const copies = ['available', 'inodesFree'].flatMap((what) =>
     [true, false].flatMap((hard) => {
-      const from = configured.filter((one) => one.signal === `${source}.${what}` && isHard(one) === hard).at(-1);
-      return from === undefined ? [] : [{ ...from, signal: `containerfs.${what}` }];
+      const signal = `containerfs.${what}`;
+      const own = lastOf(signal, hard);
+      if (own !== undefined) overwritten.push(own);
+      const from = lastOf(`${source}.${what}`, hard);
+      return from === undefined ? [] : [{ ...from, map: own?.map ?? from.map, signal }];
     }),
   );
-  return [...others, ...copies];
+  return [...configured.filter((one) => !overwritten.includes(one)), ...copies];
 }

@@ -156,6 +156,6 @@ export function generateShutdown(seed: number): Json {
     ...(random.chance(0.25)
       ? { cancelAt: writeMs(random, random.pick([0, 1, time(random), time(random), 300_000])) }
       : {}),
-    ...(random.chance(0.1) ? { cancelPolicy: 'afterPhases' } : {}),
+    ...(random.chance(0.3) ? { cancelPolicy: random.pick(['afterPhases', 'promptly', 'promptly']) } : {}),
   };
 }

@@ -137,7 +137,7 @@ function hasVolumes(told: Told): boolean {
   return unmountedAt(told) > told.stoppedAt;
 }
 
-type Ended = { readonly end: bigint; readonly endedBy: 'done' | 'period' | 'volumeTimeout' };
+type Ended = { readonly end: bigint; readonly endedBy: 'done' | 'period' | 'volumeTimeout' | 'cancelled' };
 
 /** K 5.1 to 5.4. What happens at the instant of the deadline has happened (shutdown-scenarios.md 3.1). */
 function endOf(group: Group, told: readonly Told[], start: bigint): Ended {
@@ -223,21 +223,33 @@ function run(scenario: Json, groups: readonly Group[], armed: { readonly [key: s
     pods[nameOf(json)] = null;
     if (member !== null) groupFor(member.priority, groups)?.pods.push(member);
   }
+  const cancel = at(scenario, 'cancelAt');
+  const cancelNs = cancel === null ? null : nanoseconds(cancel);
+  // D10: no further phase begins, the one that runs is cut off. K 8.2 else: handled after the last phase.
+  const promptNs = at(scenario, 'cancelPolicy') === 'promptly' ? cancelNs : null;
   const phases: Json[] = [];
   const open: string[] = [];
   let now = 0n;
+  let cut = false;
   for (const group of groups) {
     if (group.pods.length === 0) continue;
+    // At one instant the cancel comes before the next phase (shutdown-scenarios.md 3.1).
+    cut ||= promptNs !== null && promptNs <= now;
+    if (cut) continue;
     const told = tell(group, now);
     // K 12.3: the kubelet waits for a pod that ended between the snapshot and its phase.
-    if (told.some((one) => one.stoppedAt <= now)) open.push('a pod ended before its phase');
+    if (told.some((one) => one.member.deleted !== null && one.stoppedAt <= now)) {
+      open.push('a pod ended before its phase');
+    }
     const ended = endOf(group, told, now);
-    phases.push(sayPhase(group, told, now, ended));
+    cut = promptNs !== null && promptNs < ended.end;
+    const end: Ended = cut && promptNs !== null ? { end: promptNs, endedBy: 'cancelled' } : ended;
+    phases.push(sayPhase(group, told, now, end));
     for (const one of told) pods[one.member.name] = sayPod(one, group);
-    now = ended.end;
+    now = end.end;
   }
-  const cancel = at(scenario, 'cancelAt');
-  const cancelled = cancel === null ? null : largest([nanoseconds(cancel)], now);
+  if (!cut && promptNs !== null && promptNs === now) open.push('a cancel at the instant of the release');
+  const cancelled = promptNs ?? (cancelNs === null ? null : largest([cancelNs], now));
   const result: Json = {
     ...armed,
     groups: groups.map(({ priority, period, pods: members }) => ({
@@ -246,10 +258,10 @@ function run(scenario: Json, groups: readonly Group[], armed: { readonly [key: s
       pods: members.map((one) => one.name),
     })),
     phases,
-    lockReleasedAt: ms(now),
+    lockReleasedAt: cut ? null : ms(now),
     shutdownProceedsAt: cancelled === null ? ms(smaller(now, granted)) : null,
     refusesPods: { from: 0, until: cancelled === null ? null : ms(cancelled) },
-    ...(cancelled === null ? {} : { lockRetakenAt: ms(cancelled) }),
+    ...(cancelled === null ? {} : { lockRetakenAt: cut ? null : ms(cancelled) }),
     pods,
   };
   return { result, open };
