@@ -19,20 +19,21 @@ const COLON = 58;
 /** Keys of all mappings of a valid text together, those that were written twice included. */
 export function countKeys(text: string): number {
   let keys = 0;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) at = endOfString(text, at) - 1;
-    else if (code === COLON) keys++;
+  for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at)) {
+    at = endOfString(text, at);
+    if (text.charCodeAt(skipBlank(text, at)) === COLON) keys++;
   }
   return keys;
 }
 
 /** Of a string that begins at `offset`, the offset behind it. */
 function endOfString(text: string, offset: number): number {
-  for (let at = offset + 1; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === BACKSLASH) at++;
-    else if (code === QUOTE) return at + 1;
+  let end = text.indexOf('"', offset + 1);
+  // A quote behind an odd number of backslashes is part of the text.
+  for (; end !== -1; end = text.indexOf('"', end + 1)) {
+    let backslashes = 0;
+    while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes++;
+    if (backslashes % 2 === 0) return end + 1;
   }
   return text.length;
 }
