@@ -94,7 +94,9 @@ function decisionText(decision: Decision, { result }: StepReport, paint: Paint):
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return paint('yellow', said);
   const name = podName(decision.victim);
   const isFailed = result.evicted.some(({ pod, killFailed }) => pod === name && killFailed);
+  const isSoft = decision.kind === 'evict' && !decision.threshold.isHard;
   const facts = [
+    ...(isSoft ? [`soft, met for ${sayDuration(decision.atMs - decision.threshold.sinceMs)}`] : []),
     `grace ${sayDuration(decision.graceSeconds * 1000)}`,
     ...(decision.kind === 'evict' ? [whyChosen(decision.ranking, decision.victim.uid)] : []),
     ...(isFailed ? [paint('red', 'the kill fails')] : []),
@@ -131,8 +133,15 @@ function shutdownText({ result, reasons }: ShutdownReport, paint: Paint): readon
       ];
       return [`${timeText(pod.killedAt ?? pod.stoppedAt)}${clean(name)}: ${facts.join('; ')}`];
     }),
-    ...reasons.map(({ text }) => paint('dim', clean(text))),
+    ...reasonLines(reasons).map((text) => paint('dim', clean(text))),
   ];
+}
+
+/** Who is cut below its own grace is told together, and who is killed has its line already. */
+function reasonLines(reasons: ShutdownReport['reasons']): readonly string[] {
+  const cut = reasons.filter(({ code }) => code === 'cut').map(({ pod }) => String(pod));
+  const others = reasons.filter(({ code }) => code !== 'cut' && code !== 'killed-late').map(({ text }) => text);
+  return cut.length > 0 ? [`less than their own grace for ${namesText(cut)}`, ...others] : others;
 }
 const ENDED_BY: { readonly [E in NonNullable<ShutdownResult['phases']>[number]['endedBy']]: string } = {
   done: 'ended when all had stopped',
@@ -163,21 +172,25 @@ function namesText(names: readonly string[]): string {
 }
 
 /** With --config: what the other configuration changes. */
-function comparisonText({ report, changedSteps }: Shown, paint: Paint): readonly string[] {
+function comparisonText({ report, changedSteps, ownResult }: Shown, paint: Paint): readonly string[] {
   const { comparison } = report;
   if (comparison === undefined) return [];
-  const lines = LISTS.flatMap(([list, said, colour]) =>
+  const losses = LISTS.flatMap(([list, said, colour]) =>
     comparison[list].map((loss) => `${paint(colour, said)} ${lossText(loss)}`),
   );
+  const isChanged =
+    report.kind === 'EvictionScenario'
+      ? changedSteps.length > 0
+      : JSON.stringify(ownResult) !== JSON.stringify(report.result);
+  if (!isChanged) return ['compared with its own configuration: no difference'];
   const looks =
     report.kind === 'EvictionScenario' ? ` in ${changedSteps.length} of ${counted(report.steps.length, 'look')}` : '';
-  const isSame = lines.length === 0 && changedSteps.length === 0;
-  return isSame
-    ? ['compared with its own configuration: no difference']
-    : [
-        `compared with its own configuration, a difference${looks}${lines.length > 0 ? ':' : ', but in no eviction'}`,
-        ...lines,
-      ];
+  const isInLooksOnly = report.kind === 'EvictionScenario' && losses.length === 0;
+  return [
+    `compared with its own configuration, a difference${looks}${isInLooksOnly ? ', but in no eviction' : ':'}`,
+    ...(ownResult === null ? [] : [`  its own: ${armingText(ownResult, paint)}`]),
+    ...losses,
+  ];
 }
 const LISTS: readonly (readonly [keyof Comparison, string, 'red' | 'green' | 'yellow'])[] = [
   ['avoided', '  avoided', 'green'],

@@ -44,8 +44,19 @@ export function lossesOfLooks(looks: readonly LookResult[]): readonly Loss[] {
   return losses;
 }
 
-/** Of a shutdown: who gets SIGKILL. */
-export function lossesOfShutdown({ pods }: ShutdownResult): readonly Loss[] {
+/**
+ * Of a shutdown under two configurations: who gets SIGKILL. Nobody where one of them is not armed: what then becomes of
+ * the pods is not decided here, and is no eviction avoided.
+ */
+export function lossesOfShutdowns(
+  before: ShutdownResult,
+  after: ShutdownResult,
+): readonly [readonly Loss[], readonly Loss[]] {
+  const isArmed = before.armed === true && after.armed === true;
+  return isArmed ? [killsIn(before), killsIn(after)] : [[], []];
+}
+
+function killsIn({ pods }: ShutdownResult): readonly Loss[] {
   return Object.entries(pods ?? {}).flatMap(([pod, ended]) =>
     ended?.killedAt === undefined ? [] : [{ pod, at: ended.killedAt, signal: 'SIGKILL' }],
   );

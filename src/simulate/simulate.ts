@@ -8,7 +8,7 @@ import type { Reason } from '../core/reason.ts';
 import { sayReason } from '../core/say.ts';
 import { inOrder } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
-import { type Comparison, compareLosses, type LookResult, lossesOfLooks, lossesOfShutdown } from './compare.ts';
+import { type Comparison, compareLosses, type LookResult, lossesOfLooks, lossesOfShutdowns } from './compare.ts';
 import { readHead } from './envelope.ts';
 import type { EvictionResult } from './eviction-result.ts';
 import { type EvictionLook, runEviction } from './eviction-run.ts';
@@ -71,8 +71,9 @@ export type Simulated<Step = StepReport> =
       readonly report: ScenarioReport<Step>;
       /** The line of the file in which a mismatch's expectation stands; `step` null for a shutdown. */
       readonly lineOf: (mismatch: Mismatch, step: number | null) => number;
-      /** With another configuration: the steps whose result it changes. */
+      /** With another configuration: the steps whose result it changes, or the result of a shutdown under its own. */
       readonly changedSteps: readonly number[];
+      readonly ownResult: ShutdownResult | null;
     }
   | { readonly kind: 'problems'; readonly problems: readonly Problem[] }
   /** Always the last one. `isUnreadable`: a file could not be read to its end. */
@@ -117,9 +118,9 @@ export async function* simulate<Step>(
     counts.steps += ran.steps;
     if (ran.isChecked) counts.checked += 1;
     if (!ran.report.ok) counts.failed += 1;
-    const { report, changedSteps } = ran;
+    const { report, changedSteps, ownResult } = ran;
     const { labels } = read.scenario;
-    yield { kind: 'scenario', labels, report, changedSteps, lineOf: lineIn(item) };
+    yield { kind: 'scenario', labels, report, changedSteps, ownResult, lineOf: lineIn(item) };
   }
   yield { kind: 'summary', summary: counts, isUnreadable };
 }
@@ -146,6 +147,7 @@ type Ran<Step> = {
   readonly steps: number;
   readonly isChecked: boolean;
   readonly changedSteps: readonly number[];
+  readonly ownResult: ShutdownResult | null;
 };
 
 function runScenario<Step>(item: Document, scenario: Scenario, asked: SimulateAsked<Step>): Ran<Step> {
@@ -168,7 +170,7 @@ function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: Simul
   }
   const isChecked = isComparing && scenario.steps.some(({ expect }) => expect !== null);
   const report: EvictionReport<Step> = { name, kind, ...placeOf(item), ok, steps };
-  const ran = { steps: steps.length, isChecked };
+  const ran = { steps: steps.length, isChecked, ownResult: null };
   if (other === null) return { ...ran, report, changedSteps: [] };
   const before = Array.from(runEviction(scenario), ({ atMs, result }): LookResult => ({ at: atMs, result }));
   const isChanged = (i: number): boolean => JSON.stringify(before[i]) !== JSON.stringify(after[i]);
@@ -210,9 +212,11 @@ function runOneShutdown<Step>(item: Document, scenario: ShutdownScenario, asked:
   const mismatches = isChecked && scenario.expect !== null ? compareShutdown(scenario.expect, result) : [];
   const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;
   const report: ShutdownReport = { ...head, ok: mismatches.length === 0, result, reasons, mismatches };
-  if (config === null) return { report, steps: 0, isChecked, changedSteps: [] };
-  const comparison = compareLosses(lossesOfShutdown(runShutdown(scenario).result), lossesOfShutdown(result));
-  return { report: { ...report, comparison }, steps: 0, isChecked, changedSteps: [] };
+  const ran = { steps: 0, isChecked, changedSteps: [] };
+  if (config === null) return { ...ran, report, ownResult: null };
+  const ownResult = runShutdown(scenario).result;
+  const comparison = compareLosses(...lossesOfShutdowns(ownResult, result));
+  return { ...ran, report: { ...report, comparison }, ownResult };
 }
 
 function placeOf({ file, document, line }: Document): Pick<ReportHead<string>, 'file' | 'document' | 'line'> {

@@ -282,4 +282,10 @@ describe('another configuration', () => {
       changed: [],
     });
   });
+
+  it('that leaves a shutdown unarmed avoids nothing', async () => {
+    const [item] = await simulated([reboot], { config: underConfig('evictionHard: {}') });
+    expect(item?.kind === 'scenario' && item.report.comparison?.avoided).toEqual([]);
+    expect(item?.kind === 'scenario' && item.ownResult).toMatchObject({ armed: true, phases: [{ end: 20_000 }] });
+  });
 });
