@@ -37,14 +37,14 @@ const uid = text(
   { examples: ['0f8fad5b-d9cb-469f-a165-70867728950e'] },
 );
 
-/** Written as text or as a number; anything else is told with an example. */
+/** Written as text, with white space around it or none (kubelet-eviction.md 2.4.1), or as a number; else an example is told. */
 const quantity = z
   .pipe(
     z.unknown(),
     z.transform((value: unknown, context): Quantity => {
       const parsed =
         typeof value === 'string' || typeof value === 'number'
-          ? parseQuantity(String(value))
+          ? parseQuantity(String(value).trim())
           : { ok: false as const, text: 'expected an amount' };
       const wrong = parsed.ok ? negative(parsed.quantity, value) : parsed.text;
       if (parsed.ok && wrong === null) return parsed.quantity;
