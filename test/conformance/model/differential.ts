@@ -4,6 +4,7 @@
  *
  *     npx tsx test/conformance/model/differential.ts --scenarios 50000 --seed 1 [--kind eviction|shutdown]
  *
+ * With `--recorded` first the model alone against all of the kubelet's recorded answers.
  * Scenario i of seed s has the seed s * 1,000,003 + i, so that one alone can be had again: `--scenarios 1 --seed N --one`.
  */
 import { pathToFileURL } from 'node:url';
@@ -19,6 +20,7 @@ import { canonical } from './expect.ts';
 import { generateEviction } from './generate-eviction.ts';
 import { generateShutdown } from './generate-shutdown.ts';
 import { at, entriesOf, type Json, listOf } from './json.ts';
+import { recordedDisagreements } from './recorded.ts';
 import { shutdownModel } from './shutdown-model.ts';
 import { smallest } from './smallest.ts';
 
@@ -118,6 +120,14 @@ function comparable(key: string, value: Json): string {
   );
 }
 
+function checkRecorded(): number {
+  const { compared, wrong } = recordedDisagreements(1);
+  process.stdout.write(
+    `${wrong.map((line) => `${line}\n`).join('')}recorded: ${compared} scenarios, ${wrong.length} wrong\n`,
+  );
+  return wrong.length;
+}
+
 function main(): void {
   const { values } = parseArgs({
     options: {
@@ -125,12 +135,13 @@ function main(): void {
       seed: { type: 'string', default: '1' },
       kind: { type: 'string' },
       one: { type: 'boolean', default: false },
+      recorded: { type: 'boolean', default: false },
       stop: { type: 'string', default: '20' },
     },
   });
   const seeds = values.one ? [Number(values.seed)] : seedsOf(Number(values.seed), Number(values.scenarios));
   const kinds = (['eviction', 'shutdown'] as const).filter((kind) => values.kind === undefined || values.kind === kind);
-  let differences = 0;
+  let differences = values.recorded ? checkRecorded() : 0;
   for (const kind of kinds) {
     for (const seed of seeds) {
       const difference = differenceOf(kind, seed);

@@ -4,20 +4,26 @@
  * protection, DaemonSets, many pods, every spelling of a time or an amount.
  */
 import { amountOf, type Config, type Layout, readConfig } from './eviction-config.ts';
-import { generatePods, generateStats, type PodStyle } from './generate-pods.ts';
+import { generateAnew, generatePods, generateStats, type PodStyle } from './generate-pods.ts';
 import { type Json, mergePatch } from './json.ts';
 import { createRandom, type Random, writeAmount, writeMs } from './random.ts';
 
 type Draft = { [key: string]: Json };
 
 const MI = 2 ** 20;
-const CAPACITIES: { readonly [source: string]: number } = {
-  memory: 1000 * MI,
-  allocatable: 900 * MI,
-  bytes: 16_777_216_000,
-  inodes: 1_310_720,
-  pids: 32_768,
-};
+type Capacities = { readonly [source: string]: number };
+
+/** Round ones, those of the texts' examples for float32, and any. */
+function generateCapacities(random: Random): Capacities {
+  const any = random.int(1_000_000_000, 4_000_000_000_000);
+  return {
+    memory: random.pick([1000 * MI, 1000 * MI, 8 * 1024 * MI, any]),
+    allocatable: random.pick([900 * MI, 900 * MI, any]),
+    bytes: random.pick([16_777_216_000, 107_374_182_400, 105_151_959_040, any]),
+    inodes: random.pick([1_310_720, 6_553_600, random.int(1000, 100_000_000)]),
+    pids: random.pick([32_768, 192_000, random.int(1000, 4_194_304)]),
+  };
+}
 
 /** Where a signal stands in the summary, and what is called what there. */
 type Place = { readonly path: readonly string[]; readonly free: string; readonly total: string; readonly size: string };
@@ -56,8 +62,16 @@ type Theme = {
   readonly failures: boolean;
   readonly relist: boolean;
   readonly containerFsByHand: boolean;
+  readonly capacities: Capacities;
+  /** How likely a threshold is hard, soft or both. */
+  readonly hard: number;
+  readonly soft: number;
   readonly pods: PodStyle;
 };
+
+function capacityOf(theme: Theme, signal: string): number {
+  return theme.capacities[PLACES[signal]?.size ?? ''] ?? 0;
+}
 
 function themeOf(random: Random): Theme {
   const flag = (probability: number) => random.chance(probability);
@@ -75,6 +89,9 @@ function themeOf(random: Random): Theme {
     failures: flag(0.3),
     relist: flag(0.3),
     containerFsByHand: disk && flag(0.1),
+    capacities: generateCapacities(random),
+    hard: random.pick([0, 0.3, 0.7, 0.9]),
+    soft: random.pick([0, 0.5, 0.9]),
     pods: {
       count: many ? random.int(20, 60) : random.pick([0, 1, 2, 3, 4, 5, 6, 9]),
       disk,
@@ -92,8 +109,9 @@ function themeOf(random: Random): Theme {
 }
 
 /** A threshold's text; small enough that it is crossed only when a step means it to be. */
-function writeThreshold(random: Random, signal: string, style: PodStyle['quantities']): string {
-  const capacity = CAPACITIES[PLACES[signal]?.size ?? ''] ?? 0;
+function writeThreshold(random: Random, theme: Theme, signal: string): string {
+  const style = theme.pods.quantities;
+  const capacity = capacityOf(theme, signal);
   if (random.chance(0.45)) {
     const odd = [
       '0%',
@@ -119,21 +137,20 @@ function writeThreshold(random: Random, signal: string, style: PodStyle['quantit
   return writeAmount(random, Math.max(1, Math.round((capacity * random.int(1, 30)) / 100 / unit) * unit), style);
 }
 
-function writeReclaim(random: Random, signal: string, style: PodStyle['quantities']): string {
-  const text = random.chance(0.1) ? '0' : writeThreshold(random, signal, style);
+function writeReclaim(random: Random, theme: Theme, signal: string): string {
+  const text = random.chance(0.1) ? '0' : writeThreshold(random, theme, signal);
   return /^-?0(\.0)?%$/.test(text) ? '150%' : text;
 }
 
 function generateConfig(random: Random, theme: Theme): Draft {
   const config: Draft = {};
-  const style = theme.pods.quantities;
   const written = theme.containerFsByHand
     ? [...theme.signals, 'containerfs.available', 'containerfs.inodesFree']
     : theme.signals;
   const values = (probability: number, write: typeof writeThreshold): Draft =>
-    Object.fromEntries(random.some(written, probability).map((signal) => [signal, write(random, signal, style)]));
-  if (!random.chance(0.1)) config['evictionHard'] = values(0.7, writeThreshold);
-  const soft = values(random.pick([0, 0.5, 0.8]), writeThreshold);
+    Object.fromEntries(random.some(written, probability).map((signal) => [signal, write(random, theme, signal)]));
+  if (!random.chance(0.1)) config['evictionHard'] = values(theme.hard, writeThreshold);
+  const soft = values(theme.soft, writeThreshold);
   if (Object.keys(soft).length > 0) {
     config['evictionSoft'] = soft;
     const grace = () => random.pick(['10s', '10s', '30s', '29.999s', '1m', '0s', '1h', '500ms']);
@@ -157,8 +174,8 @@ function generateConfig(random: Random, theme: Theme): Draft {
 }
 
 /** The interesting values of a signal: each threshold and its recovery, one less, one more; or far from them. */
-function freeOf(random: Random, signal: string, config: Config): number {
-  const capacity = CAPACITIES[PLACES[signal]?.size ?? ''] ?? 0;
+function freeOf(random: Random, theme: Theme, signal: string, config: Config): number {
+  const capacity = capacityOf(theme, signal);
   const whole = (nano: bigint) => Math.min(capacity, Math.max(0, Number(nano / 1_000_000_000n)));
   const points = config.later
     .filter((one) => one.signal === signal)
@@ -185,10 +202,15 @@ function put(target: Draft, path: readonly string[], value: Json): void {
 }
 
 /** The part of `node` that says how much of this signal is free. */
-function writeSignal(random: Random, signal: string, free: number): { path: readonly string[]; section: Draft } {
+function writeSignal(
+  random: Random,
+  theme: Theme,
+  signal: string,
+  free: number,
+): { path: readonly string[]; section: Draft } {
   const place = PLACES[signal];
   if (place === undefined) throw new Error(signal);
-  const capacity = CAPACITIES[place.size] ?? 0;
+  const capacity = capacityOf(theme, signal);
   const number = (value: number): Json => (random.chance(0.9) ? value : writeAmount(random, value, 'plain'));
   const rest = place.total === 'workingSetBytes' ? capacity - free : capacity;
   const first = place.free === 'curproc' ? capacity - free : free;
@@ -207,7 +229,7 @@ function writeTime(random: Random, nowMs: number, startMs: number | null): Json 
 function generateNode(random: Random, theme: Theme, config: Config, signals: readonly string[], nowMs: number): Draft {
   const node: Draft = {};
   for (const signal of signals) {
-    const { path, section } = writeSignal(random, signal, freeOf(random, signal, config));
+    const { path, section } = writeSignal(random, theme, signal, freeOf(random, theme, signal, config));
     if (theme.times && random.chance(0.6)) section['time'] = writeTime(random, nowMs, theme.startMs);
     put(node, path, section);
   }
@@ -270,11 +292,15 @@ function generateStep(
   }
   if (theme.pods.disk && random.chance(0.4) && !quiet) {
     const signals = random.some(measured(random, theme, theme.signals), 0.8);
-    step['afterReclaim'] = { node: withSystemContainers(generateNode(random, theme, config, signals, nowMs)) };
+    const node = generateNode(random, theme, config, signals, nowMs);
+    step['afterReclaim'] = {
+      node: withSystemContainers(theme.vanishing && random.chance(0.2) ? vanish(random, node) : node),
+    };
   }
   if (theme.failures) addFailures(random, step, pods);
   if (theme.relist && random.chance(0.2)) {
-    const list = random.chance(0.1) ? [] : random.some(pods, 0.8);
+    const some = random.chance(0.1) ? [] : random.some(pods, 0.8);
+    const list = random.chance(0.3) ? generateAnew(random, some, theme.pods) : some;
     step['pods'] = random.chance(0.5) ? list : { kind: random.pick(['List', 'PodList']), items: list };
   }
   return step;
@@ -303,7 +329,9 @@ export function generateEviction(seed: number): Json {
   let nowMs = random.pick([0, 0, 1000, 123]);
   for (let index = 0; index < theme.steps; index += 1) {
     steps.push(generateStep(random, theme, resolved, pods, nowMs, index === 0));
-    nowMs += random.pick([1, 1000, 5000, 10_000, 10_000, 10_000, 20_000, 9999, 29_999, 30_000, 60_000, 299_999]);
+    nowMs += random.pick([
+      1, 300, 999, 1000, 5000, 10_000, 10_000, 10_000, 20_000, 9999, 29_999, 30_000, 60_000, 299_999,
+    ]);
   }
   const node: Draft = {};
   if (theme.layout !== 'one') node['dedicatedImageFs'] = true;

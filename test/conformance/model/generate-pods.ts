@@ -76,7 +76,9 @@ function generateAnnotations(random: Random, style: PodStyle): Draft {
 
 function amount(random: Random, style: PodStyle): string {
   if (style.ties) return random.pick(['100Mi', '50Mi']);
-  if (style.quantities === 'odd' && random.chance(0.1)) return `${random.int(1, 500)}500m`;
+  // Whole bytes only: the program rounds requests up to whole bytes (architecture.md R6), the kubelet compares fractions.
+  if (style.quantities === 'odd' && random.chance(0.2))
+    return random.pick([' 100Mi', '100Mi ', '.5Gi', '0.25Gi', '+1e6']);
   return writeAmount(random, random.int(0, 400) * (random.chance(0.8) ? MI : 1000), style.quantities);
 }
 
@@ -134,13 +136,25 @@ function generateVolumes(random: Random, style: PodStyle): Json {
   });
 }
 
-/** Numbers that matter to this pod: its own requests and limits, one more, one less; or a number out of a pool. */
-function usage(random: Random, pod: Json, style: PodStyle): number {
-  if (style.ties) return random.pick([50, 100, 100, 150]) * MI;
-  const own = [...JSON.stringify(pod).matchAll(/"(\d+)(Mi|Ki|k|M|)"/g)].map(([, digits, unit]) => {
+/** The same pods under the same names, with other specifications (resized, or made anew). */
+export function generateAnew(random: Random, pods: readonly Json[], style: PodStyle): readonly Json[] {
+  return pods.map((pod, index) => {
+    const { metadata } = pod as { metadata: Json };
+    return { ...(generatePod(random, style, index) as Draft), metadata };
+  });
+}
+
+/** The pod's own requests and limits. */
+function ownAmounts(pod: Json): readonly number[] {
+  return [...JSON.stringify(pod).matchAll(/"(\d+)(Mi|Ki|k|M|)"/g)].map(([, digits, unit]) => {
     const size = { Mi: MI, Ki: 1024, k: 1000, M: 1e6, '': 1 }[unit ?? ''] ?? 1;
     return Number(digits) * size;
   });
+}
+
+/** Numbers that matter to a pod: its own amounts, one more, one less; or a number out of a pool. */
+function usage(random: Random, own: readonly number[], style: PodStyle): number {
+  if (style.ties) return random.pick([50, 100, 100, 150]) * MI;
   if (own.length > 0 && random.chance(0.6)) return Math.max(0, random.pick(own) + random.int(-1, 1));
   return random.chance(0.1) ? 0 : random.int(0, 500) * MI + random.int(0, 3);
 }
@@ -164,7 +178,8 @@ function generateEntry(random: Random, pod: Json, style: PodStyle): Json {
   if (metadata['uid'] !== undefined && random.chance(0.7)) podRef['uid'] = metadata['uid'];
   if (style.missing && random.chance(0.05)) podRef['uid'] = 'of-another';
   const known = () => !style.missing || random.chance(0.85);
-  const bytes = () => usage(random, pod, style);
+  const own = ownAmounts(pod);
+  const bytes = () => usage(random, own, style);
   const inodes = () => (style.ties ? random.pick([10, 20]) : random.int(0, 500_000));
   const use = () => ({ ...(known() ? { usedBytes: bytes() } : {}), ...(known() ? { inodesUsed: inodes() } : {}) });
   const all = [...((spec['containers'] ?? []) as Draft[]), ...((spec['initContainers'] ?? []) as Draft[])];
