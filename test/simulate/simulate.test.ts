@@ -163,6 +163,11 @@ describe('simulate', () => {
     expect(namesOf(all)).toEqual([]);
   });
 
+  it('tells at most 20 keys that are written twice, too', async () => {
+    const twice = JSON.stringify(leak('a')).replace('"at":"20s"', Array(30).fill('"at":"20s"').join(','));
+    expect(saidIn(await simulated([twice]))).toHaveLength(20);
+  });
+
   it('looks no further than the metadata of what is not asked for', async () => {
     const only = ({ name, labels }: { name: string; labels: { [key: string]: string } }) =>
       name === 'b' || labels['profile'] === 'of-c';
@@ -248,28 +253,31 @@ describe('another configuration', () => {
       nodeReclaim: ['containers', 'images'],
       evicted: [],
     });
-    const owned = (name: string): Json => ({
-      ...pod(name),
-      metadata: { name, ownerReferences: [{ kind: 'ReplicaSet', name: 'rs', uid: 'rs', controller: true }] },
-    });
-    const twins = leak('a', {
-      pods: [owned('large'), owned('large2'), pod('small')],
-      steps: [
-        {
-          at: 0,
-          summary: { node: memory(100), pods: [usage('large', 900), usage('large2', 800), usage('small', 100)] },
-        },
-        { at: 10_000 },
-      ],
-    });
+    const owner = { kind: 'ReplicaSet', name: 'rs', uid: 'rs', controller: true };
+    const names = ['large', 'large2', 'large3', 'large4'];
+    const owned = names.map((name) => ({ ...pod(name), metadata: { name, ownerReferences: [owner] } }));
+    const summary = {
+      node: memory(100),
+      pods: [...names.map((name, i) => usage(name, 900 - i)), usage('small', 100)],
+    };
+    const steps = [{ at: 0, summary }, { at: 1 }, { at: 2 }, { at: 3 }];
     const evictedUnder = async (text: string) => {
-      const report = reportOf(
-        await simulated([twins], { config: underConfig(`evictionHard: {memory.available: 500Mi}\n${text}`) }),
-      );
+      const config = underConfig(`evictionHard: {memory.available: 500Mi}\n${text}`);
+      const report = reportOf(await simulated([leak('a', { pods: [...owned, pod('small')], steps })], { config }));
       return report.steps.flatMap(({ result }) => result.evicted.map((evicted) => evicted.pod));
     };
-    expect(await evictedUnder('')).toEqual(['default/large', 'default/large2']);
-    expect(await evictedUnder('guard: {sameOwnerKills: 1, window: 10m}')).toEqual(['default/large', 'default/small']);
+    expect(await evictedUnder('')).toEqual(names.map((name) => `default/${name}`));
+    expect(await evictedUnder('guard: {sameOwnerKills: 1, window: 10m}')).toContain('default/small');
+  });
+
+  it('counts a kill that fails and is tried again as one eviction, at its first attempt', async () => {
+    const { steps } = leak('a');
+    const failing = (Array.isArray(steps) ? steps : []).map((step) => ({ ...step, killFails: true }));
+    expect(
+      await comparisonUnder('evictionHard: {memory.available: 100Mi}', leak('a', { steps: failing })),
+    ).toMatchObject({
+      avoided: [{ ...large, at: 10_000 }],
+    });
   });
 
   it('of a shutdown is compared by who is killed', async () => {
