@@ -1,5 +1,5 @@
 import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../core/pod.ts';
-import { bytesUp, type Quantity, sayQuantity } from '../core/quantity.ts';
+import { bytesUp, decimalOf, parseQuantity, type Quantity, sayQuantity } from '../core/quantity.ts';
 import type { Reading } from '../core/reading.ts';
 
 /** A JSON object whose names are those of the scenario format, the kubelet or Kubernetes. */
@@ -169,6 +169,9 @@ function field(section: string, name: string, reading: Reading<number>): Json {
   return reading.known ? { [section]: { [name]: reading.value } } : {};
 }
 
+/** Read again it is the same amount: what the kubelet prints without its suffix, above 999E, is written out. */
 export function quantityText(quantity: Quantity): string {
-  return quantity.text ?? sayQuantity(quantity);
+  const said = quantity.text ?? sayQuantity(quantity);
+  const parsed = parseQuantity(said);
+  return parsed.ok && parsed.quantity.nanos === quantity.nanos ? said : decimalOf(quantity);
 }
