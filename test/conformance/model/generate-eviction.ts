@@ -17,7 +17,7 @@ type Capacities = { readonly [source: string]: number };
 function generateCapacities(random: Random): Capacities {
   const any = random.int(1_000_000_000, 4_000_000_000_000);
   return {
-    memory: random.pick([1000 * MI, 1000 * MI, 8 * 1024 * MI, any]),
+    memory: random.pick([1000 * MI, 1000 * MI, 8 * 1024 * MI, any, Number.MAX_SAFE_INTEGER]),
     allocatable: random.pick([900 * MI, 900 * MI, any]),
     bytes: random.pick([16_777_216_000, 107_374_182_400, 105_151_959_040, any]),
     inodes: random.pick([1_310_720, 6_553_600, random.int(1000, 100_000_000)]),
@@ -132,7 +132,7 @@ function writeThreshold(random: Random, theme: Theme, signal: string): string {
     return `${random.pick([5, 10, 15, 25.5, 12.3, 1, 30, 0.7])}%`;
   }
   if (style === 'odd' && random.chance(0.3))
-    return random.pick(['1.5', '+1.500Ki', '1e3', '2E2', '12e-1', '0.5', '.1k', '1.1Ki', '999m']);
+    return random.pick(['1.5', '+1.500Ki', '1e3', '2E2', '12e-1', '0.5', '.1k', '1.1Ki', '999m', '9Ei', '10E', '1e20']);
   const unit = PLACES[signal]?.size === 'inodes' ? 1000 : PLACES[signal]?.size === 'pids' ? 100 : MI;
   return writeAmount(random, Math.max(1, Math.round((capacity * random.int(1, 30)) / 100 / unit) * unit), style);
 }

@@ -143,17 +143,16 @@ type Ended = { readonly end: bigint; readonly endedBy: 'done' | 'period' | 'volu
 function endOf(group: Group, told: readonly Told[], start: bigint): Ended {
   const deadline = start + BigInt(group.period) * SECOND;
   if (group.period <= 0) return { end: start, endedBy: 'period' };
-  const waits = told.map(({ stoppedAt, asked }) => {
-    const bound = start + BigInt(Math.max(10, asked + Math.floor(asked / 2))) * SECOND;
-    return smaller(stoppedAt, bound);
-  });
+  const boundOf = ({ asked }: Told) => start + BigInt(Math.max(10, asked + Math.floor(asked / 2))) * SECOND;
+  const waits = told.map((one) => smaller(one.stoppedAt, boundOf(one)));
   const gone = largest(waits, start);
   const unmounted = largest(told.filter(hasVolumes).map(unmountedAt), gone);
   const looks = (unmounted - gone + VOLUME_LOOK - 1n) / VOLUME_LOOK;
   const seen = gone + looks * VOLUME_LOOK;
   const limit = gone + VOLUME_LIMIT;
   // A wait for one pod that is given up at the deadline itself is a phase that ended by its period (seen in the data).
-  if (gone === deadline && told.some((one) => one.stoppedAt > deadline)) return { end: deadline, endedBy: 'period' };
+  const isGivenUp = told.some((one) => one.stoppedAt > deadline && boundOf(one) === deadline);
+  if (isGivenUp) return { end: deadline, endedBy: 'period' };
   if (seen <= limit && seen <= deadline) return { end: seen, endedBy: 'done' };
   return limit < deadline ? { end: limit, endedBy: 'volumeTimeout' } : { end: deadline, endedBy: 'period' };
 }
