@@ -9,9 +9,10 @@ import { compareLook } from '../../src/simulate/expect.ts';
 import { compareShutdown } from '../../src/simulate/shutdown-expect.ts';
 import { runShutdown } from '../../src/simulate/shutdown-run.ts';
 import { readShutdownScenario } from '../../src/simulate/shutdown-scenario.ts';
+import { configOutcome } from '../conformance/conformance.ts';
 
 /** Each nth recorded scenario: all of them would take seconds for each of some thousand mutants. */
-const SHARE = { eviction: 16, shutdown: 8 };
+const SHARE = { eviction: 16, shutdown: 8, config: 1 };
 
 const data = join(import.meta.dirname, '../conformance');
 const linesOf = (name: keyof typeof SHARE): readonly string[] =>
@@ -44,6 +45,15 @@ describe('recorded shutdowns of the kubelet', () => {
       const { scenario } = readShutdownScenario(documentOf(line));
       if (scenario === null) throw new Error(line.slice(0, 200));
       if (scenario.expect !== null) expect(compareShutdown(scenario.expect, runShutdown(scenario).result)).toEqual([]);
+    }
+  });
+});
+
+describe('recorded quantities, durations and thresholds of the kubelet', () => {
+  it.each(['quantity', 'duration', 'threshold', 'minReclaim'])('%s: are read the same way', (kind) => {
+    const cases = linesOf('config').map((line) => JSON.parse(line));
+    for (const entry of cases.filter((one) => one.case === kind)) {
+      expect(configOutcome(entry), JSON.stringify(entry)).toMatchObject({ kind: 'passed' });
     }
   });
 });
