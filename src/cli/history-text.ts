@@ -57,13 +57,14 @@ function recordText(record: DecisionRecord, paint: Paint): string {
     return `${head}${clean(sayDecision(decision))}${outcomes}\n`;
   }
   const lines = [
-    ['victim', `${clean(podName(decision.victim))} (${decision.victim.qos}, priority ${decision.victim.priority})`],
-    ...(decision.kind === 'evict' ? evictLines(record, decision) : [['because', clean(decision.message.trim())]]),
+    ['victim', `${podName(decision.victim)} (${decision.victim.qos}, priority ${decision.victim.priority})`],
+    ...(decision.kind === 'evict' ? evictLines(record, decision) : [['because', decision.message.trim()]]),
     ...processLines(record),
     ['grace', sayDuration(decision.graceSeconds * 1000)],
     ...outcomeLines(record),
   ];
-  const block = lines.map(([name, text]) => `  ${(name ?? '').padEnd(10)}${text}\n`).join('');
+  // Cleaned here, all of it: also what the record itself names.
+  const block = lines.map(([name = '', text = '']) => `  ${name.padEnd(10)}${clean(text)}\n`).join('');
   return `${head}${paint('bold', `${sayEnd(record)} ${clean(podName(decision.victim))}`)}\n${block}\n`;
 }
 
@@ -86,7 +87,7 @@ function evictLines(record: DecisionRecord, { threshold, ranking, victim, differ
   const nameOf = namesIn(record);
   const passedOver = record.reasons
     .filter(({ code }) => code === 'passed-over')
-    .map((reason) => ['', clean(sayReason(reason, nameOf))]);
+    .map((reason) => ['', sayReason(reason, nameOf)]);
   return [
     [
       'signal',
@@ -120,12 +121,11 @@ export const SAY_COMPARATOR: { readonly [C in Comparator]: string } = {
 
 function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid: PodUid) => string): string[][] {
   const rules = (ranking[0]?.values ?? []).map(({ by }) => by).filter((by) => !TIES.includes(by));
-  const rows = ranking
-    .slice(0, RANKING_SHOWN)
-    .map((row) => [
-      clean(nameOf(row.uid)),
-      ...rules.map((by) => sayValue(signal, by, row.values.find((value) => value.by === by)?.value)),
-    ]);
+  const rows = ranking.slice(0, RANKING_SHOWN).map((row) => [
+    // As it will be printed, or the columns would not stand below each other.
+    clean(nameOf(row.uid)),
+    ...rules.map((by) => sayValue(signal, by, row.values.find((value) => value.by === by)?.value)),
+  ]);
   const lines = table(['POD', ...rules.map((by) => by.toUpperCase())], rows)
     .trimEnd()
     .split('\n');
@@ -149,10 +149,10 @@ export function sayValue(
 function processLines({ evidence }: DecisionRecord): string[][] {
   if (evidence === null) return [];
   const { largestProcesses } = evidence;
-  if (!largestProcesses.known) return [['processes', `not read: ${clean(largestProcesses.detail)}`]];
+  if (!largestProcesses.known) return [['processes', `not read: ${largestProcesses.detail}`]];
   return largestProcesses.value.map(({ pid, name, rssBytes }, i) => [
     i === 0 ? 'processes' : '',
-    `${clean(name)} (pid ${pid}) ${sayBytes(rssBytes)}`,
+    `${name} (pid ${pid}) ${sayBytes(rssBytes)}`,
   ]);
 }
 
@@ -162,7 +162,7 @@ function outcomeLines({ outcomes, evidence, decision }: DecisionRecord): string[
     evidence === null ? [] : [['reacted', `within ${sayMs(Math.max(0, evidence.stopBeganAtMs - decision.atMs))}`]];
   const ended = outcomes.map((outcome) => {
     const afterMs = evidence === null ? null : Math.max(0, outcome.atMs - evidence.stopBeganAtMs);
-    return ['outcome', clean(sayOutcome(outcome, afterMs))];
+    return ['outcome', sayOutcome(outcome, afterMs)];
   });
   return [...reacted, ...ended];
 }
@@ -181,5 +181,6 @@ function namesIn({ observation, decision }: DecisionRecord): (uid: PodUid) => st
 
 function oomText({ atWallMs, count, pods }: OomKill, paint: Paint): string {
   const whom = pods.length > 0 ? clean(pods.join(', ')) : 'unattributed';
-  return `${sayWhen(atWallMs)}  ${paint('red', `the kernel's OOM killer killed ${count} process${count === 1 ? '' : 'es'}`)}: ${whom}\n`;
+  const what = clean(`the kernel's OOM killer killed ${count} process${count === 1 ? '' : 'es'}`);
+  return `${sayWhen(atWallMs)}  ${paint('red', what)}: ${whom}\n`;
 }

@@ -103,6 +103,15 @@ describe('the history as text', () => {
 `);
   });
 
+  it('prints nothing of a damaged entry as it stands there', () => {
+    const bodies = entries().map((body) => JSON.parse(JSON.stringify(entryOf(head, body))));
+    bodies[0].decision.victim.qos = '\u001b[2J';
+    bodies[0].decision.ranking[0].values[0].by = '\u202ename';
+    const text = historyText({ schema: 1, decisions: joinDecisions(bodies), kernelOomKills: [] }, '/', plain);
+    expect(text).toContain(String.raw`shop/web (\u001b[2J, priority 0)`);
+    expect(text).toContain(String.raw`POD       \u202eNAME`);
+  });
+
   it('says where it looked when there is nothing', () => {
     const text = historyText({ schema: 1, decisions: [], kernelOomKills: [] }, '/var/lib/nodewarden', plain);
     expect(text).toBe('No decisions in the record under /var/lib/nodewarden.\n');
