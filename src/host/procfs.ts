@@ -187,6 +187,7 @@ function parseCpuList(text: string, where: string): Reading<number> {
     const [first = 0, last = first] = range.split('-').map(Number);
     return last - first + 1;
   });
+  if (counts.some((count) => count < 1)) return garbled(text, where);
   return known(counts.reduce((sum, count) => sum + count, 0));
 }
 

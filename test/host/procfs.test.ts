@@ -123,6 +123,7 @@ const TEXT_DAMAGE: readonly { readonly file: keyof typeof FILES; readonly of: Ki
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0-3,\n' },
   { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: 'all\n' },
+  { file: 'sys/devices/system/cpu/online', of: 'onlineCpus', text: '0,3-1\n' },
 ];
 
 describe('damaged files', () => {
