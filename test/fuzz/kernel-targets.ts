@@ -142,13 +142,12 @@ const cgroups: Target = {
     read(mounts, 'mountinfo');
     if (!mounts.known) return false;
     const cgroup = cgroupOf(path, root, mounts.value);
-    const all = [
-      ...controllersOf(mounts.value, cgroup),
-      ...identityOf(mounts.value, cgroup),
-      ...nodeOf(mounts.value, cgroup, root),
-    ];
+    const all = [...controllersOf(mounts.value, cgroup), ...identityOf(mounts.value, cgroup)];
+    const node = nodeOf(mounts.value, cgroup, root);
     for (const one of all) read(one, 'a cgroup');
-    return all.filter((one) => !one.known).length <= 3;
+    // More in use than there is, is a negative amount (kubelet-eviction.md 1.1.6).
+    for (const one of node) read(one, 'a node', 'negative too');
+    return [...all, ...node].filter((one) => !one.known).length <= 3;
   }),
 };
 

@@ -38,8 +38,11 @@ export function sentence(said: string, of: string): void {
   );
 }
 
+/** Not by splitting: of a large text the parts would take more than the target does. */
 export function lineCount(text: string): number {
-  return text.split(/\r\n|\n|\r/).length;
+  let lines = 1;
+  for (const end of ['\n', '\r']) for (let at = text.indexOf(end); at >= 0; at = text.indexOf(end, at + 1)) lines += 1;
+  return lines;
 }
 
 /** Each with a place in the text (or among so many lines), and together no more than a person reads. */
@@ -61,11 +64,15 @@ export function placed(problems: readonly Problem[], text: string | number, atMo
 }
 
 /** A `Reading` or something that holds some: a value without NaN, infinities and negative amounts, or a reason. */
-export function read(value: unknown, of: string): void {
+export function read(value: unknown, of: string, numbers: 'not negative' | 'negative too' = 'not negative'): void {
   const open: unknown[] = [value];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (typeof next === 'number') {
-      must(Number.isFinite(next) && next >= 0, `${of} gives a number that is none`, () => String(next));
+      must(
+        Number.isFinite(next) && (next >= 0 || numbers === 'negative too'),
+        `${of} gives a number that is none`,
+        () => String(next),
+      );
       must(!Number.isInteger(next) || Number.isSafeInteger(next), `${of} gives a number without its digits`, () =>
         String(next),
       );

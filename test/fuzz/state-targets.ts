@@ -223,6 +223,7 @@ function exchange(path: string, request: Buffer): Promise<string> {
 const names: Target = {
   name: 'bus-names',
   syntax: 'text',
+  largest: 1024 * 1024,
   examples: () =>
     [
       'web.service',

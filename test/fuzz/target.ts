@@ -19,6 +19,8 @@ export type Target = {
   readonly syntax: Syntax;
   /** A person waits for it, and gave it the file: what is large may take its time and memory, as long as it ends. */
   readonly isOffline?: true;
+  /** Bytes, where something before it lets no more through. */
+  readonly largest?: number;
   readonly examples: (place: Workplace) => readonly Example[];
   /** In place of mutated examples, half of the time. */
   readonly generate?: (chance: Chance) => string;

@@ -51,8 +51,14 @@ function createSource(target: Target, order: Order, chance: Chance) {
 }
 
 function parsed(body: Buffer): Tree | null {
-  const { documents, problems } = parseDocuments(body.toString(), 'example', 'kubelet');
-  return problems.length === 0 && documents[0] !== undefined ? treeOf(documents[0].value) : null;
+  const text = body.toString();
+  try {
+    return treeOf(JSON.parse(text));
+  } catch {
+    // YAML that is not JSON.
+    const { documents, problems } = parseDocuments(text, 'example', 'kubelet');
+    return problems.length === 0 && documents[0] !== undefined ? treeOf(documents[0].value) : null;
+  }
 }
 
 function rebuilt(tree: Tree, chance: Chance): Example {
