@@ -68,7 +68,7 @@ function thresholdText(signal: Signal, threshold: ThresholdStatus, paint: Paint)
   const mark = kind === 'hard' ? '!' : '~';
   const reclaim = minReclaim === null || minReclaim === 0 ? '' : ` + ${sayAmount(signal, minReclaim)} min reclaim`;
   const grace = graceMs > 0 ? `, grace ${sayDuration(graceMs)}` : '';
-  const twin = threshold.id.endsWith('/twin') ? ' (from memory.available)' : '';
+  const twin = /^allocatableMemory.*\/twin$/.test(threshold.id) ? ' (from memory.available)' : '';
   const what = `${mark} ${kind} below ${limit === null ? 'unknown' : sayAmount(signal, limit)}${reclaim}${grace}${twin}`;
   if (metForMs === null) return isMet ? paint('yellow', `${what}: met`) : paint('dim', what);
   const left = graceLeftMs !== null && graceLeftMs > 0 ? `, ${sayMs(graceLeftMs)} of its grace left` : '';
