@@ -25,8 +25,8 @@ const NANOS_PER_UNIT: { readonly [unit: string]: number } = {
 
 /** Go's time.ParseDuration, with its wording (kubelet-eviction.md 2.5). */
 export function parseDuration(text: string): ParsedDuration {
-  const invalid = { ok: false, text: `time: invalid duration ${quote(text)}` } as const;
   if (text.length > MAX_TEXT_LENGTH) return { ok: false, text: `longer than ${MAX_TEXT_LENGTH} characters` };
+  const invalid = { ok: false, text: `time: invalid duration ${quote(text)}` } as const;
   const isNegative = text.startsWith('-');
   const body = text.replace(/^[+-]/, '');
   if (body === '0') return { ok: true, duration: durationOf({ seconds: 0, nanos: 0 }, false) };
