@@ -7,7 +7,8 @@ export type TextStart = { readonly line: number; readonly column: number };
 
 /**
  * One strict JSON text as a document; objects have their usual prototype. Parsed by JSON.parse, some 100 MB/s; places
- * are looked for only when a problem is told. A duplicate key is a problem, as in YAML, but the last value is kept.
+ * are looked for only when a problem is told. A duplicate key is a problem, as in YAML, but the last value is kept; the
+ * first hundred of them are told.
  */
 export function parseJsonDocument(
   text: string,
@@ -74,7 +75,7 @@ type Places = {
 
 function createPlaces(text: string, file: string, start: TextStart): Places {
   let lineStarts: readonly number[] | null = null;
-  const members = new Map<number, ReadonlyMap<string | number, Member>>();
+  const found = new Map<number, MemberOf>();
 
   const problemAtOffset = (offset: number, path: string, said: string): Problem => {
     lineStarts ??= lineStartsOf(text);
@@ -83,16 +84,15 @@ function createPlaces(text: string, file: string, start: TextStart): Places {
     return { file, line: start.line + index, column, path, text: said };
   };
   /** Kept, because the next problem is often in the same long list. */
-  const membersOf = (offset: number): ReadonlyMap<string | number, Member> => {
-    // Of a key that is there twice the last one counts, as in the value.
-    const found = members.get(offset) ?? new Map(membersAt(text, offset).map((member) => [member.key, member]));
-    members.set(offset, found);
-    return found;
+  const membersOf = (offset: number): MemberOf => {
+    const memberOf = found.get(offset) ?? memberIn(membersAt(text, offset));
+    found.set(offset, memberOf);
+    return memberOf;
   };
   const offsetOf = (path: Path, of: 'key' | 'value'): number => {
     let offset = skipBlank(text, 0);
     for (const [index, step] of path.entries()) {
-      const member = membersOf(offset).get(step);
+      const member = membersOf(offset)(step);
       if (member === undefined) break;
       offset = of === 'key' && index === path.length - 1 ? member.keyOffset : member.offset;
     }
@@ -101,23 +101,41 @@ function createPlaces(text: string, file: string, start: TextStart): Places {
   return {
     problemAtOffset,
     problemAt: (path, said, of = 'value') => problemAtOffset(offsetOf(path, of), sayPath(path), said),
-    duplicates: () =>
-      duplicatesAt(text, skipBlank(text, 0), []).map(({ path, member }) =>
+    duplicates: () => {
+      const duplicates: Duplicate[] = [];
+      findDuplicates(text, skipBlank(text, 0), [], duplicates);
+      return duplicates.map(({ path, member }) =>
         problemAtOffset(member.keyOffset, sayPath(path), 'written twice in this mapping'),
-      ),
+      );
+    },
   };
 }
 
-type Duplicate = { readonly path: Path; readonly member: Member };
+type MemberOf = (step: string | number) => Member | undefined;
 
-function duplicatesAt(text: string, offset: number, path: Path): readonly Duplicate[] {
-  const seen = new Set<string | number>();
-  return membersAt(text, offset).flatMap((member) => {
+/** A list is not made a Map, which cannot hold more than 2^24 entries. */
+function memberIn(members: readonly Member[]): MemberOf {
+  if (typeof members[0]?.key === 'number') return (step) => (typeof step === 'number' ? members[step] : undefined);
+  // Of a key that is there twice the last one counts, as in the value.
+  const byKey = new Map(members.map((member) => [member.key, member]));
+  return (step) => byKey.get(step);
+}
+
+type Duplicate = { readonly path: Path; readonly member: Member };
+/** More are not looked for. */
+const MAX_DUPLICATES = 100;
+
+function findDuplicates(text: string, offset: number, path: Path, duplicates: Duplicate[]): void {
+  const seen = new Set<string>();
+  for (const member of membersAt(text, offset)) {
+    if (duplicates.length >= MAX_DUPLICATES) return;
     const at = [...path, member.key];
-    const own = seen.has(member.key) ? [{ path: at, member }] : [];
-    seen.add(member.key);
-    return [...own, ...duplicatesAt(text, member.offset, at)];
-  });
+    if (typeof member.key === 'string') {
+      if (seen.has(member.key)) duplicates.push({ path: at, member });
+      seen.add(member.key);
+    }
+    findDuplicates(text, member.offset, at, duplicates);
+  }
 }
 
 function lineStartsOf(text: string): readonly number[] {

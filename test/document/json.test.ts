@@ -32,6 +32,12 @@ describe('JSON as a document', () => {
     expect(said('{"a": "b:c", "d": ":\\":"}')).toEqual([]);
   });
 
+  it('has the first hundred keys written twice told, however many there are', () => {
+    const problems = said(`{${'"a": 1, '.repeat(1e5)}"a": 1}`);
+    expect(problems).toHaveLength(100);
+    expect(problems.at(-1)).toBe('a.json:1:802: a: written twice in this mapping');
+  });
+
   it('is refused below 64 levels, where it goes too deep', () => {
     expect(said('['.repeat(64) + ']'.repeat(64))).toEqual([]);
     expect(said('['.repeat(65) + ']'.repeat(65))).toEqual(['a.json:1:65: nested deeper than 64 levels']);
