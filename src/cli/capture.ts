@@ -3,7 +3,7 @@ import pkg from '../../package.json' with { type: 'json' };
 import { parseDuration, sayDuration } from '../core/duration.ts';
 import { yamlText } from '../document/yaml-text.ts';
 import { createClock } from '../host/clock.ts';
-import { writeAtomic } from '../host/files.ts';
+import { isSpecialFile, writeAtomic } from '../host/files.ts';
 import type { Clock } from '../ports.ts';
 import { type Capture, captureOf } from '../record/capture-of.ts';
 import { redactLooks } from '../record/redact.ts';
@@ -154,6 +154,11 @@ function put(text: string, { path }: Output): boolean {
   if (path === null) {
     process.stdout.write(text);
     return true;
+  }
+  // The superuser could replace /dev/stdout or /dev/null for the whole machine.
+  if (isSpecialFile(path)) {
+    tell(`${path} is no regular file, and would be replaced by one; write there with: --output yaml > ${path}`);
+    return false;
   }
   const written = writeAtomic(path, text, OWNER_ONLY);
   if (!written.known) tell(`${written.where} cannot be written: ${written.detail}`);

@@ -79,6 +79,16 @@ export function writeAtomic(path: string, text: string, mode: number): Reading<t
   }
 }
 
+/** Whether a device, a pipe, a socket or a link stands there: writeAtomic would take it from whoever uses it. */
+export function isSpecialFile(path: string): boolean {
+  try {
+    const stat = lstatSync(path);
+    return !stat.isFile() && !stat.isDirectory();
+  } catch {
+    return false; // Nothing is there, or writing says what is wrong with the path.
+  }
+}
+
 function writeSynced(path: string, text: string, mode: number): void {
   const fd = openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   try {

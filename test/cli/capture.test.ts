@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -146,6 +146,18 @@ describe('nodewarden capture', () => {
     expect([1, 3]).toContain(code);
     expect(err).toMatch(/nodewarden (is not running|cannot be asked)/);
     expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(1);
+  });
+
+  it('replaces no link and no device by its file', async () => {
+    await serve();
+    const link = join(directory, 'link.json');
+    symlinkSync('/dev/null', link);
+    const { code, out, err } = await run('--output', link);
+    expect({ code, out }).toEqual({ code: 1, out: '' });
+    expect(err).toBe(
+      `${link} is no regular file, and would be replaced by one; write there with: --output yaml > ${link}\n`,
+    );
+    expect(readlinkSync(link)).toBe('/dev/null');
   });
 
   it('does not record for a file that cannot be written', async () => {
