@@ -197,11 +197,13 @@ function reasonReport(reason: Reason, nameOf: (uid: PodUid) => string): ReasonRe
   return reason.code === 'passed-over' ? { ...said, pod: nameOf(reason.uid), ...reason } : { ...said, ...reason };
 }
 
+/** The names are gathered when the first is asked for: at most looks nobody asks. */
 function namesOf(observation: Observation | null): (uid: PodUid) => string {
+  let names: ReadonlyMap<PodUid, string> | null = null;
   return (uid) => {
     const pods = observation?.pods.known ? observation.pods.value : [];
-    const pod = pods.find((candidate) => candidate.uid === uid);
-    return pod === undefined ? uid : `${pod.namespace}/${pod.name}`;
+    names ??= new Map(pods.map((pod) => [pod.uid, `${pod.namespace}/${pod.name}`]));
+    return names.get(uid) ?? uid;
   };
 }
 
