@@ -53,7 +53,7 @@ export async function askMeasuredLook(
 }
 
 /** How many pods' directories nobody has walked yet. */
-export function unmeasured({ observation: { pods } }: Pick<ObservedLook, 'observation'>): number {
+function unmeasured({ observation: { pods } }: Pick<ObservedLook, 'observation'>): number {
   if (!pods.known) return 0;
   return pods.value.filter(({ usage }) => !usage.disk.known && usage.disk.why === 'not-asked').length;
 }

@@ -50,7 +50,7 @@ export function thresholdsOf({ observation, config, state }: ExplainedLook): rea
 }
 
 /** Thresholds met at this look, in the order in which they would be acted on; `isRipe`: its grace is over. */
-export function metAt(look: ExplainedLook): readonly { readonly threshold: MetThreshold; readonly isRipe: boolean }[] {
+function metAt(look: ExplainedLook): readonly { readonly threshold: MetThreshold; readonly isRipe: boolean }[] {
   const { met, ripe } = timersNow(look.state, look.observation, thresholdsOf(look));
   const waiting = met.filter((threshold) => !ripe.includes(threshold));
   return [

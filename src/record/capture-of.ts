@@ -8,7 +8,7 @@ import { configOf, layoutOf, summaryOf } from './scenario-of.ts';
 import { type Json, podOf } from './scenario-pod.ts';
 
 export type CapturedLook = { readonly observation: Observation; readonly decisions: readonly Decision[] };
-export type CaptureStep = { readonly at: number; readonly pods?: readonly Json[]; readonly summary: Json };
+type CaptureStep = { readonly at: number; readonly pods?: readonly Json[]; readonly summary: Json };
 export type Capture = Omit<EvictionScenario, 'steps'> & {
   readonly start: string;
   readonly steps: readonly CaptureStep[];

@@ -5,12 +5,12 @@ import { nearestName } from '../document/nearest.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import type { Json, ScenarioHead } from './scenario.ts';
 
-export const SCENARIO_API_VERSION = 'nodewarden.dev/v1alpha1';
-export const SCENARIO_KINDS = ['EvictionScenario', 'ShutdownScenario'] as const;
-export type ScenarioKind = (typeof SCENARIO_KINDS)[number];
+const SCENARIO_API_VERSION = 'nodewarden.dev/v1alpha1';
+const SCENARIO_KINDS = ['EvictionScenario', 'ShutdownScenario'] as const;
+type ScenarioKind = (typeof SCENARIO_KINDS)[number];
 
 /** scenarios.md 1.1. `kind` is null where it is none of ours; the problems tell. */
-export type Head = ScenarioHead & { readonly kind: ScenarioKind | null };
+type Head = ScenarioHead & { readonly kind: ScenarioKind | null };
 
 /**
  * apiVersion, kind and metadata of a document, with what is wrong there; the other keys belong to the kind's reader.
@@ -72,12 +72,7 @@ export function isObject(value: unknown): value is Json {
 }
 
 /** scenarios.md 1.2: a key that is none of the valid ones, each as a problem with the nearest valid name. */
-export function unknownKeys(
-  yaml: YamlDocument,
-  path: Path,
-  object: Json,
-  valid: readonly string[],
-): readonly Problem[] {
+function unknownKeys(yaml: YamlDocument, path: Path, object: Json, valid: readonly string[]): readonly Problem[] {
   const problems: Problem[] = [];
   for (const key in object) {
     if (!valid.includes(key)) problems.push(yaml.problemAt([...path, key], sayUnknownName(key, valid, 'key'), 'key'));

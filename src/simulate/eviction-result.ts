@@ -16,8 +16,8 @@ import {
 import type { State } from '../core/state.ts';
 import type { MetThreshold, ThresholdId } from '../core/threshold.ts';
 
-export type ReclaimCall = 'containers' | 'images';
-export type EvictedPod = {
+type ReclaimCall = 'containers' | 'images';
+type EvictedPod = {
   /** `namespace/name` */
   readonly pod: string;
   readonly signal: Signal | `${StorageLimit}.limit`;
@@ -50,7 +50,7 @@ export const NOTHING_DONE: Omit<EvictionResult, keyof Observed> = {
 };
 
 /** kubelet-eviction.md 6.1: the calls of a node-level reclaim, in their order. */
-export function reclaimCalls(signal: Signal, layout: FsLayout): readonly ReclaimCall[] {
+function reclaimCalls(signal: Signal, layout: FsLayout): readonly ReclaimCall[] {
   if (!isDisk(signal)) return [];
   switch (layout) {
     case 'nodefs-only':

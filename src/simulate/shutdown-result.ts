@@ -21,12 +21,12 @@ export type ShutdownResult = {
   readonly lockRetakenAt?: number | null;
   readonly pods?: { readonly [name: string]: PodResult | null };
 };
-export type GroupResult = {
+type GroupResult = {
   readonly priority: number;
   readonly periodSeconds: number;
   readonly pods: readonly string[];
 };
-export type PhaseResult = {
+type PhaseResult = {
   readonly priority: number;
   readonly periodSeconds: number;
   readonly start: number;

@@ -35,7 +35,7 @@ export type Played = {
 };
 
 /** The stop of a pod that was being deleted when the signal came; null for any other. */
-export function deletionOf({ behaviour }: ShutdownScenarioPod): StopTimes | null {
+function deletionOf({ behaviour }: ShutdownScenarioPod): StopTimes | null {
   const { deletion } = behaviour;
   return deletion === null ? null : stopTimes(behaviour, deletion.startMs, graceOfDeletion(deletion.graceSeconds));
 }

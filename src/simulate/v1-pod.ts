@@ -86,7 +86,7 @@ function readPod(
 const PREFIX = 'kubernetes.io/config.';
 
 /** scenarios.md 2.3: with the defaults of the API, what never goes (2.3.3), and D7 and D8 by the document itself (2.1). */
-export function scenarioPodOf(pod: V1RunningPod): ScenarioPod {
+function scenarioPodOf(pod: V1RunningPod): ScenarioPod {
   const declared = declaredPodOf(pod);
   const { annotations, creationTimestamp } = pod.metadata;
   const source = annotations?.[`${PREFIX}source`];
