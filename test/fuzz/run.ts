@@ -36,14 +36,14 @@ const POLL_MS = 100;
 /** Bounds what a target that dies on everything may start. */
 const MAX_PROCESSES = 30;
 const KIB = 1024;
-/** Of what is large, for who waits for it (Target.isOffline): below the heap that Node takes by default. */
 /**
  * Of a process that tries one input after the other: by default V8 collects so late that the garbage of hundreds of inputs
  * is what would be measured. Who needs more than this at once dies of it, which is a failure. One input alone runs with
  * the default flags.
  */
 const SERIES_FLAGS = ['--max-old-space-size=96'];
-const PATIENCE: Limits = { slowMs: 120_000, rssMiB: 2_048, hangMs: 120_000 };
+/** Of what is large, for who waits for it (Target.isOffline): below the heap that Node takes by default. */
+const PATIENCE: Limits = { slowMs: 300_000, rssMiB: 2_048, hangMs: 300_000 };
 
 export type FuzzOptions = {
   readonly seed: string;
