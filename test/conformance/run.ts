@@ -1,10 +1,12 @@
-// `npm run conformance [-- DIR]`: holds this tree against recorded answers of the kubelet, those of this folder unless
-// another is named. Status 1 if any differs.
+// `npm run conformance [-- DIR]`: holds this tree against recorded answers of the kubelet. Status 1 if any differs.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { runConformance, sayCounts } from './conformance.ts';
 
-const directory = process.argv[2] ?? fileURLToPath(new URL('.', import.meta.url));
+const [given] = process.argv.slice(2);
+const beside = fileURLToPath(new URL('../../../shared/conformance', import.meta.url));
+const own = fileURLToPath(new URL('.', import.meta.url));
+const directory = given ?? (existsSync(beside) ? beside : own);
 
 if (!existsSync(directory)) {
   process.stderr.write(`${directory} does not exist: name a folder of *.jsonl or *.jsonl.gz\n`);
