@@ -158,5 +158,5 @@ function kernelOf(bytes: Buffer, where: string): Reading<number> {
     if (read?.known === false) return read;
     sumBytes += read?.value ?? 0;
   }
-  return known(sumBytes);
+  return known(Math.min(sumBytes, Number.MAX_SAFE_INTEGER));
 }

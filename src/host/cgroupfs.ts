@@ -107,7 +107,7 @@ export function oomKillsOf(mounts: CgroupMounts, ref: CgroupRef): Reading<number
       sum += read.value;
       return 'go-on';
     });
-    return walked.known ? known(sum) : walked;
+    return walked.known ? known(Math.min(sum, Number.MAX_SAFE_INTEGER)) : walked;
   });
 }
 

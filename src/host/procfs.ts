@@ -124,7 +124,7 @@ function kernelOf(bytes: Buffer, where: string): Reading<number> {
     if (!read.known) return read;
     sumBytes += read.value;
   }
-  return known(sumBytes);
+  return known(Math.min(sumBytes, Number.MAX_SAFE_INTEGER));
 }
 
 function kibOf(bytes: Buffer, name: ReturnType<typeof key>, where: string): Reading<number> {
@@ -207,7 +207,7 @@ export function rssBytes(pid: number, root = ''): Reading<number> {
   // Not statm, which counts in pages of a size that would have to be looked up.
   const kib = parseKeyed(bytes.value, VM_RSS, ' kB', where);
   if (kib === null) return known(0);
-  return kib.known ? known(kib.value * 1024) : kib;
+  return kib.known ? known(Math.min(kib.value * 1024, Number.MAX_SAFE_INTEGER)) : kib;
 }
 
 /** By controller (`memory`, `name=systemd`, each of a joint hierarchy by itself); the unified hierarchy is `''`. */

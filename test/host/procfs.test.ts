@@ -89,14 +89,16 @@ describe('what the kernel says of the machine', () => {
 
   it('numbers beyond 2^53 saturate', () => {
     const huge = '18446744073709551615';
-    const procfs = createProcfs(
-      aTree({
-        'proc/meminfo': `MemTotal: ${huge} kB\n`,
-        'proc/loadavg': `0.00 0.00 0.00 1/${huge} 7\n`,
-        'proc/vmstat': `oom_kill ${huge}\n`,
-      }),
-    );
-    const all = [procfs.memTotalBytes(), procfs.tasks(), procfs.oomKills()];
+    const root = aTree({
+      'proc/meminfo': `MemTotal: ${huge} kB\nSlab: ${huge} kB\nKernelStack: 1 kB\nPageTables: 1 kB\nPercpu: 1 kB\n`,
+      'proc/77/status': `VmRSS: ${huge} kB\n`,
+      'proc/loadavg': `0.00 0.00 0.00 1/${huge} 7\n`,
+      'proc/vmstat': `oom_kill ${huge}\n`,
+    });
+    const procfs = createProcfs(root);
+    const meminfo = procfs.meminfo();
+    const kernel = meminfo.known ? meminfo.value.kernelBytes : meminfo;
+    const all = [procfs.memTotalBytes(), procfs.tasks(), procfs.oomKills(), kernel, rssBytes(77, root)];
     expect(all).toEqual(all.map(() => known(Number.MAX_SAFE_INTEGER)));
   });
 });
