@@ -49,8 +49,9 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   for (const stop of state.stops) {
     const isPending = pending.has(stop.uid);
     if (ended.has(stop.decision)) pending.delete(stop.uid);
-    // The outcome of one that is gone may have been lost with an earlier run of the agent.
-    else if (isPending || alive === null || alive.has(stop.uid)) stops.push(stop);
+    // The outcome of one that is gone, or of a cancelled shutdown, may have been lost with an earlier run of the agent.
+    else if (isPending || ((alive === null || alive.has(stop.uid)) && !isStaying(shutdown, stop, atMs)))
+      stops.push(stop);
     if (isPending && pending.has(stop.uid) && atMs >= stop.waitEndsMs && stop.waitEndsMs < phaseEndsMs) {
       pending.delete(stop.uid);
       exceeded.push(stop.uid);
@@ -61,6 +62,11 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   const { phase } = shutdown;
   const reasons = exceeded.map((uid) => ({ code: 'shutdown-wait-exceeded', phase, uid }) as const);
   return { ...withShutdown(settled, { ...shutdown, pending: [...pending] }), reasons };
+}
+
+/** Of a machine that stays up: a pod that outlived its stop is again one that pressure may choose. */
+function isStaying({ kind }: State['shutdown'], stop: ShutdownStop, atMs: number): boolean {
+  return (kind === 'armed' || kind === 'unarmed') && atMs >= stop.waitEndsMs;
 }
 
 /** kubelet-shutdown.md 5.1 to 5.4: is the phase that runs over? */

@@ -31,27 +31,34 @@ export type LookDesk = {
 
 /** 1,000 pods take 10 to 20 ms to write down, which no kill of this look waits for. */
 const WRITE_AFTER_MS = 20;
+/** Who asks without end is answered no faster: a look at every pod is paid from the budget of the pace (D2). */
+const LEAST_APART_MS = 100;
 
 /** Gives the next look to who asks. Its readers share one look and one text, however many they are. */
 export function createLookDesk(needs: LookDeskNeeds): LookDesk {
   let before = needs.adopted;
   let waiting: ((text: string) => void)[] = [];
+  let givenMs = Number.NEGATIVE_INFINITY;
+  let isGiven = false;
   let isWhole = false;
   let isClosed = false;
+  const waitMs = (): number => Math.max(0, givenMs + LEAST_APART_MS - needs.clock.monoMs());
   return {
     ask: () =>
       new Promise((resolve) => {
         waiting.push(resolve);
-        needs.wake();
+        needs.clock.after(waitMs(), needs.wake);
       }),
     wanted: (next) => {
-      isWhole = waiting.length > 0 && next.pods === null;
+      isGiven = waiting.length > 0 && waitMs() === 0;
+      isWhole = isGiven && next.pods === null;
       return isWhole ? { ...next, pods: 'all' } : next;
     },
     seen: (observation, verdict) => {
       const state = before;
       before = verdict.state;
-      if (waiting.length === 0) return;
+      if (!isGiven) return;
+      givenMs = needs.clock.monoMs();
       const readers = waiting;
       waiting = [];
       const { decisions, reasons } = verdict;

@@ -253,6 +253,14 @@ describe('a cancel', () => {
     expect(look(5_000, { outcomes: [outcome] }).state.stops).toEqual([]);
   });
 
+  it('leaves nobody out of what pressure may choose for longer than its stop was waited for', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    const waitEndsMs = look(0, START).state.stops[0]?.waitEndsMs ?? Number.NaN;
+    look(2_000, { shutdownEvents: [CANCELLED] });
+    expect(look(waitEndsMs - 1).state.stops).toHaveLength(1);
+    expect(look(waitEndsMs).state.stops).toEqual([]);
+  });
+
   it('between two phases is heard before the second', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
