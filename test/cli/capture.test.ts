@@ -1,18 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { existsSync, readFileSync, readlinkSync, statSync, symlinkSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state.ts';
 import { parseDocuments } from '../../src/document/document.ts';
-import { createClock } from '../../src/host/clock.ts';
 import type { ObservedLook } from '../../src/serve/look-desk.ts';
-import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';
+import { aCommand } from './a-command.ts';
 
 const config = aConfig([aThreshold('memory.available', 100 * MI)]);
 const pods = [
@@ -31,68 +26,19 @@ function lookOf(n: number): ObservedLook {
 }
 
 describe('nodewarden capture', () => {
-  const clock = createClock();
-  let directory: string;
-  let socket: OpenSocket | null;
-  let child: ChildProcess | null;
+  const { start, run: nodewarden, serve: daemon, away, until, path, config: named, notRunning } = aCommand();
   let looks: number;
-
   beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'nodewarden-capture-'));
-    const text = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nsocket: ${directory}/nw.sock\n`;
-    writeFileSync(join(directory, 'config.yaml'), text, { mode: 0o644 });
-    socket = null;
-    child = null;
     looks = 0;
   });
-  afterEach(async () => {
-    child?.kill('SIGKILL');
-    await socket?.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
 
-  function nodewarden(command: string, ...args: readonly string[]) {
-    const all = ['--import', 'tsx', 'src/main.ts', command, ...args];
-    child = spawn(process.execPath, all, {
-      cwd: fileURLToPath(new URL('../..', import.meta.url)),
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let out = '';
-    let err = '';
-    child.stdout?.on('data', (text) => {
-      out += text;
-    });
-    child.stderr?.on('data', (text) => {
-      err += text;
-    });
-    return new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
-      child?.on('close', (code) => resolve({ code, out, err }));
-    });
-  }
-  const run = (...args: readonly string[]) =>
-    nodewarden('capture', '--config', join(directory, 'config.yaml'), ...args);
-
-  async function serve(): Promise<void> {
-    const served = await serveSocket({
-      clock,
-      path: join(directory, 'nw.sock'),
-      groupId: null,
-      removeStale: () => known(true),
-      answer: () => null,
-      observe: async () => JSON.stringify(lookOf(looks++)),
-    });
-    if (served.known) socket = served.value;
-  }
-
-  async function until(holds: () => boolean): Promise<void> {
-    while (!holds() && child?.exitCode === null) await new Promise<void>((resolve) => clock.after(20, resolve));
-  }
+  const capture = (...args: readonly string[]) => start(['capture', ...named(), ...args]);
+  const run = (...args: readonly string[]) => capture(...args).ended;
+  const serve = () => daemon({ observe: async () => JSON.stringify(lookOf(looks++)) });
 
   it('says that the daemon is not running, with status 3 and nothing written', async () => {
-    const { code, out, err } = await run('--output', join(directory, 'node.yaml'));
-    expect({ code, out }).toEqual({ code: 3, out: '' });
-    expect(err).toContain('nodewarden is not running');
-    expect(() => statSync(join(directory, 'node.yaml'))).toThrow('ENOENT');
+    expect(await run('--output', path('node.yaml'))).toEqual(notRunning());
+    expect(existsSync(path('node.yaml'))).toBe(false);
   });
 
   it('prints one look as a scenario, with what it is and how to replay it', async () => {
@@ -108,7 +54,7 @@ describe('nodewarden capture', () => {
 
   it('records for a while into a file of its owner, in which simulate evicts who was evicted', async () => {
     await serve();
-    const file = join(directory, 'node.json');
+    const file = path('node.json');
     const { code, out, err } = await run('--duration', '300ms', '--interval', '100ms', '--redact', '--output', file);
     expect({ code, out, err }).toEqual({
       code: 0,
@@ -117,7 +63,7 @@ describe('nodewarden capture', () => {
     });
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(readFileSync(file, 'utf8')).not.toMatch(/shop|web|uid-db|node-1/);
-    const simulated = await nodewarden('simulate', '-o', 'json', file);
+    const simulated = await nodewarden(['simulate', '-o', 'json', file]);
     const { steps } = JSON.parse(simulated.out).scenarios[0];
     const evicted = steps.map(({ result }: { result: { evicted: { pod: string }[] } }) =>
       result.evicted.map(({ pod }) => pod),
@@ -128,10 +74,10 @@ describe('nodewarden capture', () => {
 
   it('ends on Ctrl-C with what there is', async () => {
     await serve();
-    const ended = run('--duration', '1h', '--interval', '100ms', '-o', 'json');
+    const recording = capture('--duration', '1h', '--interval', '100ms', '-o', 'json');
     await until(() => looks >= 3);
-    child?.kill('SIGINT');
-    const { code, out } = await ended;
+    recording.kill('SIGINT');
+    const { code, out } = await recording.ended;
     expect(code).toBe(0);
     expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(2);
   });
@@ -140,8 +86,7 @@ describe('nodewarden capture', () => {
     await serve();
     const ended = run('--duration', '1h', '--interval', '100ms', '-o', 'json');
     await until(() => looks >= 2);
-    await socket?.close();
-    socket = null;
+    await away();
     const { code, out, err } = await ended;
     expect([1, 3]).toContain(code);
     expect(err).toMatch(/nodewarden (is not running|cannot be asked)/);
@@ -150,7 +95,7 @@ describe('nodewarden capture', () => {
 
   it('replaces no link and no device by its file', async () => {
     await serve();
-    const link = join(directory, 'link.json');
+    const link = path('link.json');
     symlinkSync('/dev/null', link);
     const { code, out, err } = await run('--output', link);
     expect({ code, out }).toEqual({ code: 1, out: '' });
@@ -162,7 +107,7 @@ describe('nodewarden capture', () => {
 
   it('does not record for a file that cannot be written', async () => {
     await serve();
-    const { code, err } = await run('--duration', '1h', '--output', join(directory, 'none', 'node.yaml'));
+    const { code, err } = await run('--duration', '1h', '--output', path('none/node.yaml'));
     expect(code).toBe(1);
     expect(err).toMatch(/cannot be written: .*\n$/);
     expect(looks).toBe(1);

@@ -1,9 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { explainReport } from '../../src/cli/explain-report.ts';
 import { explainText } from '../../src/cli/explain-text.ts';
 import { painter } from '../../src/cli/print.ts';
@@ -13,11 +8,10 @@ import type { PodView } from '../../src/core/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state.ts';
-import { createClock } from '../../src/host/clock.ts';
 import type { ObservedLook } from '../../src/serve/look-desk.ts';
-import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';
+import { aCommand } from './a-command.ts';
 
 const plain = painter(false);
 const hostile = 'web\x1b[2J\nroot\u202e';
@@ -121,63 +115,22 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
 });
 
 describe('nodewarden explain', () => {
-  const clock = createClock();
-  let directory: string;
-  let socket: OpenSocket | null;
-  let child: ChildProcess | null;
+  const command = aCommand();
+  const run = (...args: readonly string[]) => command.run(['explain', ...args]);
+  const live = (...args: readonly string[]) => run(...command.config(), ...args);
 
-  beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'nodewarden-explain-'));
-    const text = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nsocket: ${directory}/nw.sock\n`;
-    writeFileSync(join(directory, 'config.yaml'), text, { mode: 0o644 });
-    socket = null;
-    child = null;
-  });
-  afterEach(async () => {
-    child?.kill('SIGKILL');
-    await socket?.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
-
-  function run(...args: readonly string[]) {
-    child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts', 'explain', ...args], {
-      cwd: fileURLToPath(new URL('../..', import.meta.url)),
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let out = '';
-    let err = '';
-    child.stdout?.on('data', (text) => {
-      out += text;
-    });
-    child.stderr?.on('data', (text) => {
-      err += text;
-    });
-    return new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
-      child?.on('close', (code) => resolve({ code, out, err }));
-    });
-  }
-  const live = (...args: readonly string[]) => run('--config', join(directory, 'config.yaml'), ...args);
-
-  async function serve(looks: readonly ExplainedLook[]): Promise<void> {
+  function serve(looks: readonly ExplainedLook[]): Promise<void> {
     let asked = 0;
-    const served = await serveSocket({
-      clock,
-      path: join(directory, 'nw.sock'),
-      groupId: null,
-      removeStale: () => known(true),
-      answer: () => null,
+    return command.serve({
       observe: async () => {
         const look = looks[Math.min(asked++, looks.length - 1)] ?? aLook(GI);
         return JSON.stringify({ schema: 1, node: aContext().node, ...look } satisfies ObservedLook);
       },
     });
-    if (served.known) socket = served.value;
   }
 
   it('says that the daemon is not running, with status 3', async () => {
-    const { code, out, err } = await live();
-    expect({ code, out }).toEqual({ code: 3, out: '' });
-    expect(err).toContain('nodewarden is not running');
+    expect(await live()).toEqual(command.notRunning());
   });
 
   it('explains the next look of the daemon, and names the nearest pod for one that is not there', async () => {

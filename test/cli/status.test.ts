@@ -1,18 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { painter } from '../../src/cli/print.ts';
 import { hostText, statusText } from '../../src/cli/status-text.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state.ts';
-import { createClock } from '../../src/host/clock.ts';
-import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
 import { type StatusReport, statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext, anEviction, aVerdict, ended } from '../serve/a-report.ts';
+import { aCommand } from './a-command.ts';
 
 const plain = painter(false);
 const hostile = 'web\x1b[2J\nroot\u202e';
@@ -124,67 +118,15 @@ describe('facts about the host', () => {
 });
 
 describe('nodewarden status', () => {
-  const clock = createClock();
-  let directory: string;
-  let config: string;
-  let socket: OpenSocket | null;
-  let child: ChildProcess | null;
-
-  beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'nodewarden-status-'));
-    config = join(directory, 'config.yaml');
-    const text = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nsocket: ${directory}/nw.sock\n`;
-    writeFileSync(config, text, { mode: 0o644 });
-    socket = null;
-    child = null;
-  });
-  afterEach(async () => {
-    child?.kill('SIGKILL');
-    await socket?.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
-
-  function run(...args: readonly string[]) {
-    child = spawn(process.execPath, ['--import', 'tsx', 'src/main.ts', 'status', '--config', config, ...args], {
-      cwd: fileURLToPath(new URL('../..', import.meta.url)),
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let out = '';
-    let err = '';
-    child.stdout?.on('data', (text) => {
-      out += text;
-    });
-    child.stderr?.on('data', (text) => {
-      err += text;
-    });
-    const ended = new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
-      child?.on('close', (code) => resolve({ code, out, err }));
-    });
-    return { ended, out: () => out };
-  }
-
-  async function serve(answer: () => unknown): Promise<void> {
-    const served = await serveSocket({
-      clock,
-      path: join(directory, 'nw.sock'),
-      groupId: null,
-      removeStale: () => known(true),
-      answer,
-      observe: () => new Promise(() => undefined),
-    });
-    if (served.known) socket = served.value;
-  }
+  const { start, serve, until, config, notRunning } = aCommand();
+  const run = (...args: readonly string[]) => start(['status', ...config(), ...args]);
 
   it('says that the daemon is not running and what starts it, with status 3', async () => {
-    const { code, out, err } = await run().ended;
-    expect({ code, out }).toEqual({ code: 3, out: '' });
-    expect(err).toBe(
-      `nodewarden is not running: nobody listens on ${directory}/nw.sock; start it with: systemctl start nodewarden\n`,
-    );
+    expect(await run().ended).toEqual(notRunning());
   });
 
   it('prints the report as text or, whole, as JSON', async () => {
-    await serve(aReport);
+    await serve({ answer: aReport });
     expect((await run().ended).out).toBe(statusText(aReport(), plain));
     const { code, out } = await run('-o', 'json').ended;
     expect(code).toBe(0);
@@ -192,21 +134,17 @@ describe('nodewarden status', () => {
   });
 
   it('watches until it is interrupted, and then ends well', async () => {
-    await serve(aReport);
-    const { ended, out } = run('--watch', '-o', 'json');
-    while (out().split('\n').length < 4 && child?.exitCode === null) {
-      await new Promise<void>((resolve) => {
-        clock.after(50, resolve);
-      });
-    }
-    child?.kill('SIGINT');
-    const { code } = await ended;
+    await serve({ answer: aReport });
+    const watch = run('--watch', '-o', 'json');
+    await until(() => watch.out().split('\n').length >= 4);
+    watch.kill('SIGINT');
+    const { code, out } = await watch.ended;
     expect(code).toBe(0);
-    expect(JSON.parse(out().split('\n')[1] ?? '')).toEqual(aReport());
+    expect(JSON.parse(out.split('\n')[1] ?? '')).toEqual(aReport());
   });
 
   it('does not show what another version answers', async () => {
-    await serve(() => ({ schema: 99 }));
+    await serve({ answer: () => ({ schema: 99 }) });
     const { code, err } = await run().ended;
     expect(code).toBe(1);
     expect(err).toContain('the daemon is of another version');
