@@ -58,11 +58,11 @@ function readUpTo(fd: number, maxBytes: number): Buffer {
 
 /**
  * Replaces the file: temporary file, fsync, rename, fsync of the directory. On failure the old content stays and the
- * temporary file is removed. One writer per path: the temporary file has a fixed name, so that a writer that was
- * killed leaves at most one behind, which the next one replaces.
+ * temporary file is removed. One writer per path: the temporary file has a fixed name, which nobody else gives to a
+ * file, so that a writer that was killed leaves at most one behind, and the next one replaces that.
  */
 export function writeAtomic(path: string, text: string, mode: number): Reading<true> {
-  const temporary = `${path}.tmp`;
+  const temporary = `${path}.nodewarden-tmp`;
   try {
     rmSync(temporary, { force: true });
     try {

@@ -65,12 +65,12 @@ describe('writeAtomic', () => {
   });
 
   it('replaces a link, not what it points to, and the rest of a writer that was killed', () => {
-    const root = aTree({ other: 'untouched', 'file.tmp': 'half a fi' });
+    const root = aTree({ other: 'untouched', 'file.tmp': "somebody else's", 'file.nodewarden-tmp': 'half a fi' });
     symlinkSync('other', `${root}/file`);
     expect(writeAtomic(`${root}/file`, 'new', 0o600)).toEqual(known(true));
     expect(readFileSync(`${root}/other`, 'utf8')).toBe('untouched');
     expect(readFileSync(`${root}/file`, 'utf8')).toBe('new');
-    expect(readdirSync(root).sort()).toEqual(['file', 'other']);
+    expect(readdirSync(root).sort()).toEqual(['file', 'file.tmp', 'other']);
   });
 
   it('without its directory, and over a directory, it says so and leaves nothing', () => {
