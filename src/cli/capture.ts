@@ -29,8 +29,9 @@ Examples:
   nodewarden simulate node.json                                     what is decided at them
   nodewarden simulate node.json --config stricter.yaml              and what another configuration would change
 
-Ctrl-C ends a long capture with what there is.
-Exit status: 0, or 3 when the daemon is not running.`;
+Ctrl-C and SIGTERM end a long capture with what there is.
+Exit status: 0, 1 when nothing could be recorded or the file cannot be written, 2 for a mistake in the command line, or
+3 when the daemon is not running.`;
 
 const OWNER_ONLY = 0o600;
 const LEAST_INTERVAL_MS = 100;
@@ -43,11 +44,13 @@ export function captureCommand(): Command {
     .option('-c, --config <file>', 'configuration that names the socket')
     .addOption(new Option('-d, --duration <time>', 'go on for this long').argParser(parseTime).default(0, 'one look'))
     .addOption(
-      new Option('-i, --interval <time>', 'how far the looks are apart').argParser(parseInterval).default(1_000, '1s'),
+      new Option('-i, --interval <time>', 'how far the looks are apart, at least 100ms')
+        .argParser(parseInterval)
+        .default(1_000, '1s'),
     )
     .option('--redact', 'replace every name of a pod, namespace, container, volume and owner, and every uid')
     .addOption(
-      new Option('-o, --output <where>', 'yaml or json on standard output, or a file: .json, else YAML')
+      new Option('-o, --output <where>', 'yaml or json on standard output (- is yaml), or a file: .json, else YAML')
         .argParser(parseOutput)
         .default({ format: 'yaml', path: null }, 'yaml'),
     )
@@ -55,7 +58,7 @@ export function captureCommand(): Command {
     .action(async (options: Options) => {
       const stop = new AbortController();
       // Once: a second one ends the process at once.
-      process.once('SIGINT', () => stop.abort());
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
       process.exitCode = await run(options, createClock(), stop.signal);
     });
 }
@@ -183,6 +186,7 @@ function parseInterval(text: string): number {
 
 function parseOutput(text: string): Output {
   if (text === 'yaml' || text === 'json') return { format: text, path: null };
+  if (text === '-') return { format: 'yaml', path: null };
   if (text.endsWith('.json')) return { format: 'json', path: text };
   if (/\.(jsonl|gz)$/.test(text)) throw new InvalidArgumentError('write .yaml or .json');
   return { format: 'yaml', path: text };

@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, readlinkSync, statSync, symlinkSync } from 'node:fs';
+import { existsSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { known } from '../../src/core/reading.ts';
@@ -9,6 +10,8 @@ import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';
 import { aCommand } from './a-command.ts';
 
+/** Where a file called - would be made. */
+const HERE = fileURLToPath(new URL('../../-', import.meta.url));
 const config = aConfig([aThreshold('memory.available', 100 * MI)]);
 const pods = [
   aPod({ namespace: 'shop', name: 'web', workingSetBytes: 500 * MI }),
@@ -72,11 +75,11 @@ describe('nodewarden capture', () => {
     expect(evicted).toEqual([[], [], ['ns-1/pod-2'], ['ns-1/pod-2']]);
   });
 
-  it('ends on Ctrl-C with what there is', async () => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('ends on %s with what there is', async (signal) => {
     await serve();
     const recording = capture('--duration', '1h', '--interval', '100ms', '-o', 'json');
     await until(() => looks >= 3);
-    recording.kill('SIGINT');
+    recording.kill(signal);
     const { code, out } = await recording.ended;
     expect(code).toBe(0);
     expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(2);
@@ -91,6 +94,31 @@ describe('nodewarden capture', () => {
     expect([1, 3]).toContain(code);
     expect(err).toMatch(/nodewarden (is not running|cannot be asked)/);
     expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(1);
+  });
+
+  it('takes - for standard output, as other commands do', async () => {
+    await serve();
+    const { code, out } = await run('--output', '-');
+    // A wrong one would stand in the working directory.
+    const isFile = existsSync(HERE);
+    rmSync(HERE, { force: true });
+    expect({ code, isFile }).toEqual({ code: 0, isFile: false });
+    expect(out).toContain('kind: EvictionScenario\n');
+  });
+
+  it('leaves the other files of its owner alone', async () => {
+    await serve();
+    writeFileSync(path('node.yaml.tmp'), 'mine');
+    expect((await run('--output', path('node.yaml'))).code).toBe(0);
+    expect(readFileSync(path('node.yaml.tmp'), 'utf8')).toBe('mine');
+  });
+
+  it('names every exit status and the least interval in its help', async () => {
+    const { out } = await run('--help');
+    expect(out).toMatch(
+      /Exit status: 0, 1 when .* cannot be written,\s.*2 for .*, or 3 when the daemon is not running/s,
+    );
+    expect(out).toContain('at least 100ms');
   });
 
   it('replaces no link and no device by its file', async () => {
