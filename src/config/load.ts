@@ -30,6 +30,8 @@ export type LoadedConfig = {
   readonly effective: Effective | null;
 };
 type Kind = Effective['kind'];
+/** Whether a file may be anybody's: only where nothing is acted on. */
+type Trust = 'owner' | 'anybody';
 
 /**
  * The configuration of a file, with every mistake in it. null = the file at its usual path, or all defaults where there
@@ -37,19 +39,22 @@ type Kind = Effective['kind'];
  */
 export function loadConfig(path: string | null, sizes: HostSizes = readHostSizes()): LoadedConfig {
   const file = path ?? DEFAULT_CONFIG_FILE;
-  const text = readConfigFile(file);
+  const text = readConfigFile(file, 'owner');
   if (typeof text === 'string') return configOf(text, file, sizes);
   return text === null && path === null ? defaultConfig(sizes) : failed([missing(file, text)]);
 }
 
-/** The configuration of a text; `file` names it in problems and origins. An imported KubeletConfiguration is read. */
-export function configOf(text: string, file: string, sizes: HostSizes): LoadedConfig {
+/**
+ * The configuration of a text; `file` names it in problems and origins. An imported KubeletConfiguration is read;
+ * `trust` is what is asked of its file.
+ */
+export function configOf(text: string, file: string, sizes: HostSizes, trust: Trust = 'owner'): LoadedConfig {
   const own = readSource(text, file, ['NodewardenConfiguration', 'KubeletConfiguration'], 'file');
   if (own.source === null || own.kind === null) return failed(own.problems);
   if (own.kind === 'KubeletConfiguration') return withKubeletKind(own.source, own.problems, file, sizes);
   const checked = check(nodewardenSchema, withoutEmptyFields(own.source.document));
   const problems = [...own.problems, ...checked.problems];
-  const imported = readImported(own.source.document, problems);
+  const imported = readImported(own.source.document, problems, trust);
   const fields = createFields(own.source, imported?.source ?? null);
   const rest = rulesOf(fields);
   problems.push(...rest.problems, ...sectionProblems(fields));
@@ -126,10 +131,10 @@ function ignoredOf(source: Source | null): readonly string[] {
 }
 
 /** The KubeletConfiguration that `kubeletConfig` names; what is wrong with it is added to the problems. */
-function readImported(own: YamlDocument, problems: Problem[]): Imported | null {
+function readImported(own: YamlDocument, problems: Problem[], trust: Trust): Imported | null {
   const path = entryOf(own.value, 'kubeletConfig');
   if (typeof path !== 'string' || !path.startsWith('/')) return null;
-  const text = readConfigFile(path);
+  const text = readConfigFile(path, trust);
   if (typeof text !== 'string') {
     problems.push(own.problemAt(['kubeletConfig'], text === null ? `${path} does not exist` : text.text));
     return null;
@@ -190,10 +195,10 @@ function withoutEmptyFields(document: YamlDocument): YamlDocument {
 }
 
 /** The text; null where there is no such file; a problem where it must not or cannot be read. */
-function readConfigFile(file: string): string | Problem | null {
-  const refused = distrust(file);
+function readConfigFile(file: string, trust: Trust): string | Problem | null {
+  const refused = trust === 'owner' ? distrust(file) : null;
   if (refused !== null) return { file, line: 1, column: 1, path: '', text: `refused: ${refused}` };
-  const text = readText(file, MAX_DOCUMENT_BYTES);
+  const text = readText(file, MAX_DOCUMENT_BYTES, trust === 'owner' ? 'refused' : 'followed');
   if (text.known) return text.value;
   return text.why === 'absent' ? null : { file, line: 1, column: 1, path: '', text: `cannot be read: ${text.detail}` };
 }

@@ -25,11 +25,14 @@ import { codeOf, fileUnknown } from './file-error.ts';
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 const CHUNK_BYTES = 64 * 1024;
 
-/** A regular file, no link. Larger than `maxBytes` is unreadable; what is not UTF-8 becomes U+FFFD. */
-export function readText(path: string, maxBytes: number): Reading<string> {
+/**
+ * A regular file; no link, unless links are followed. Larger than `maxBytes` is unreadable; what is not UTF-8 becomes
+ * U+FFFD.
+ */
+export function readText(path: string, maxBytes: number, links: 'refused' | 'followed' = 'refused'): Reading<string> {
   try {
     // O_NONBLOCK: opening a FIFO that somebody put there must not wait for its writer.
-    const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const fd = openSync(path, O_RDONLY | O_NONBLOCK | (links === 'refused' ? O_NOFOLLOW : 0));
     try {
       if (!fstatSync(fd).isFile()) return unknown('unreadable', path, 'not a regular file');
       const bytes = readUpTo(fd, maxBytes + 1);

@@ -41,6 +41,7 @@ describe('readText', () => {
     symlinkSync('file', `${root}/link`);
     execFileSync('mkfifo', [`${root}/fifo`]);
     expect(readText(`${root}/link`, 9)).toMatchObject({ known: false, why: 'unreadable' });
+    expect(readText(`${root}/link`, 9, 'followed')).toEqual(known('x'));
     expect(readText(`${root}/directory`, 9)).toMatchObject({ why: 'unreadable', detail: 'not a regular file' });
     expect(readText(`${root}/fifo`, 9)).toMatchObject({ why: 'unreadable', detail: 'not a regular file' });
     expect(readText('/dev/zero', 9)).toMatchObject({ why: 'unreadable', detail: 'not a regular file' });
