@@ -87,10 +87,13 @@ function sayMustBe(value: unknown, valid: readonly string[]): string {
   return nearest === null ? said : `${said}; did you mean ${nearest}?`;
 }
 
-/** A duration key of ours (scenarios.md 1.2): whole milliseconds, or a Go duration; null = neither. */
+/** A duration key of ours (scenarios.md 1.2): whole milliseconds, or a Go duration, in milliseconds; null = neither. */
 export function readMs(value: unknown): number | null {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : null;
   const parsed = typeof value === 'string' ? parseDuration(value) : null;
   return parsed?.ok ? parsed.duration.ms : null;
 }
-export const MS_WANTED = 'expected whole milliseconds or a duration; for example 40000 or "40s"';
+/** What an `expect` says; one without a key expects nothing. null = nothing. */
+export function expectOf(value: unknown): Json | null {
+  return isObject(value) && Object.keys(value).length > 0 ? value : null;
+}

@@ -3,7 +3,7 @@ import { sayValue } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
 import { parseInstant } from '../document/instant.ts';
 import type { Problem } from '../document/problem.ts';
-import { isObject, MS_WANTED, readHead, readMs } from './envelope.ts';
+import { expectOf, isObject, readHead, readMs } from './envelope.ts';
 import { readScenarioConfig } from './eviction-config.ts';
 import { EXPECT } from './expect-shape.ts';
 import type { EvictionScenario, EvictionStep, Json, ScenarioPod } from './scenario.ts';
@@ -11,6 +11,7 @@ import {
   among,
   createMistakes,
   flag,
+  instant,
   listOf,
   type Mistakes,
   ours,
@@ -46,9 +47,8 @@ const ROOT = ours(
       ours(
         {
           at: (value, at) => {
-            const ms = readMs(value);
-            if (ms === null) at.mistakes.at(at.path, MS_WANTED);
-            else if (ms < 0) at.mistakes.at(at.path, 'must not be before the start');
+            instant(value, at);
+            if ((readMs(value) ?? 0) < 0) at.mistakes.at(at.path, 'must not be before the start');
           },
           summary: checkSummary,
           summaryPatch: checkSummary,
@@ -142,7 +142,7 @@ function readSteps(yaml: YamlDocument, list: readonly unknown[], mistakes: Mista
       afterReclaim: afterReclaimOf(step),
       killFails: step['killFails'] === true ? 'all' : textsOf(step['killFails']),
       reclaimFails: textsOf(step['reclaimFails']).filter((call) => call === 'containers' || call === 'images'),
-      expect: objectOf(step['expect']),
+      expect: expectOf(step['expect']),
     });
   }
   return steps;

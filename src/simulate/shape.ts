@@ -3,7 +3,7 @@ import { inOrder, type YamlDocument } from '../document/document.ts';
 import { nearestName } from '../document/nearest.ts';
 import { type Path, type Problem, sayPath } from '../document/problem.ts';
 import { readCount, readTime } from './amount.ts';
-import { isObject } from './envelope.ts';
+import { isObject, readMs } from './envelope.ts';
 import { MAX_MISTAKES } from './v1-pod.ts';
 
 /** What is wrong with a document, MAX_MISTAKES at the most. */
@@ -145,6 +145,16 @@ export const flag: Shape = (value, at) => {
 
 export const whole: Shape = (value, at) => {
   if (!Number.isSafeInteger(value)) wrongType('a whole number', value, at);
+};
+
+/** Since the start, also before it. Virtual time counts whole milliseconds. */
+export const instant: Shape = (value, at) => {
+  const ms = readMs(value);
+  if (ms === null) {
+    at.mistakes.at(at.path, 'expected whole milliseconds or a duration; for example 40000 or "40s"');
+  } else if (!Number.isSafeInteger(ms)) {
+    at.mistakes.at(at.path, `must be whole milliseconds, not ${sayValue(value)}`);
+  }
 };
 
 /** Bytes or a count. */

@@ -13,7 +13,7 @@ import type { PodView } from '../core/pod.ts';
 import { check, sayValue } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
-import { isObject, readHead, readMs } from './envelope.ts';
+import { expectOf, isObject, readHead, readMs } from './envelope.ts';
 import { kubeletDocument } from './kubelet-document.ts';
 import type { Json, ScenarioHead } from './scenario.ts';
 import { createMistakes, type Mistakes } from './shape.ts';
@@ -83,7 +83,7 @@ export function readShutdownScenario(yaml: YamlDocument): {
     pods,
     cancelAtMs: readMs(root['cancelAt']),
     cancelPolicy: root['cancelPolicy'] === 'promptly' ? 'promptly' : 'afterPhases',
-    expect: isObject(root['expect']) ? root['expect'] : null,
+    expect: expectOf(root['expect']),
   };
   return { scenario, problems: [] };
 }

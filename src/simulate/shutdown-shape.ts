@@ -1,7 +1,20 @@
 import { SHUTDOWN_REFUSALS } from '../config/shutdown.ts';
 import { sayValue } from '../document/check.ts';
-import { isObject, MS_WANTED, readMs } from './envelope.ts';
-import { among, flag, listOf, mapOf, orNull, ours, type Place, type Shape, text, theirs, whole } from './shape.ts';
+import { isObject, readMs } from './envelope.ts';
+import {
+  among,
+  flag,
+  instant,
+  listOf,
+  mapOf,
+  orNull,
+  ours,
+  type Place,
+  type Shape,
+  text,
+  theirs,
+  whole,
+} from './shape.ts';
 
 /** Keys of an `expect` whose value is an instant or a duration; they are compared in milliseconds. */
 export const MS_KEYS = [
@@ -26,12 +39,6 @@ export function readSeconds(value: unknown): number | null {
   return typeof seconds === 'number' && Number.isSafeInteger(seconds) ? seconds : null;
 }
 
-/** An instant may lie before the signal. The virtual world counts whole milliseconds. */
-const instant: Shape = (value, at) => {
-  const ms = readMs(value);
-  if (ms === null) at.mistakes.at(at.path, MS_WANTED);
-  else if (!Number.isSafeInteger(ms)) at.mistakes.at(at.path, `must be whole milliseconds, not ${sayValue(value)}`);
-};
 const delay: Shape = (value, at) => {
   instant(value, at);
   if ((readMs(value) ?? 0) < 0) at.mistakes.at(at.path, `must not be negative, it is ${sayValue(value)}`);
