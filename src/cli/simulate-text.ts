@@ -5,7 +5,7 @@ import { podName, sayDecision } from '../serve/say-decision.ts';
 import type { Comparison, Loss } from '../simulate/compare.ts';
 import type { Mismatch } from '../simulate/scenario.ts';
 import type { ShutdownResult } from '../simulate/shutdown-result.ts';
-import type { ShutdownReport, Simulated, StepReport, Summary } from '../simulate/simulate.ts';
+import type { EvictionReport, ShutdownReport, Simulated, StepReport, Summary } from '../simulate/simulate.ts';
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
 
@@ -17,6 +17,7 @@ const TIME_COLUMNS = 8;
 /** A whole ranking or result may stand in a mismatch. */
 const MAX_VALUE_LENGTH = 400;
 const NAMES_SHOWN = 8;
+const RUNS_SHOWN = 8;
 
 /** scenarios.md 6.4 and shutdown-scenarios.md 6.3: what a person reads of one scenario; nothing where nothing happened. */
 export function scenarioText(shown: Shown, paint: Paint): string {
@@ -40,24 +41,39 @@ export function summaryText({ scenarios, steps, checked, failed, malformed }: Su
 
 /** Given the looks of one scenario after the other, each in order. */
 export function createLookText(paint: Paint): (step: StepReport) => LookText {
-  let before: StepReport['result'] | null = null;
+  let before: Before = { result: null, standing: [] };
   return (report) => {
     const { step, at, mismatches, result } = report;
-    const said = lookText(report, step === 1 ? null : before, paint);
-    before = result;
+    if (step === 1) before = { result: null, standing: [] };
+    const said = lookText(report, before, paint);
+    before = { result, standing: standingAfter(report, before) };
     return { step, at, mismatches, line: said.length > 0 ? `${timeText(at)}${said.join('; ')}` : null };
   };
 }
 
+/** What the look before left: its result, and the reasons that were told and still hold. */
+type Before = { readonly result: StepReport['result'] | null; readonly standing: readonly string[] };
+
+/** A look that judged no pod, its stats failed or are old, changes nothing about why nobody could go. */
+function standingAfter({ result, reasons }: StepReport, { standing }: Before): readonly string[] {
+  const told = reasons.flatMap(({ code, text }) => (STANDING.includes(code) ? [text] : []));
+  const isUnjudged = told.length === 0 && result.ranking.length === 0 && result.thresholdsMet.length > 0;
+  return isUnjudged ? standing : told;
+}
+const STANDING: readonly string[] = ['passed-over', 'no-candidate'];
+
 /** What this look changed or decided, harmless on a terminal. */
-function lookText(step: StepReport, before: StepReport['result'] | null, paint: Paint): readonly string[] {
+function lookText(step: StepReport, before: Before, paint: Paint): readonly string[] {
   const { result, decisions, reasons } = step;
-  const known = before?.thresholdsObserved ?? [];
+  const known = before.result?.thresholdsObserved ?? [];
   // A decision says its threshold itself.
   const isQuiet = decisions.every(({ kind }) => kind === 'set-condition');
   const crossed = isQuiet ? reasons.flatMap((reason) => crossedText(reason, known)) : [];
   const recovered = known.filter((name) => !result.thresholdsObserved.includes(name) && !isDerived(name));
-  const why = reasons.flatMap(({ code, text }) => (TOLD.includes(code) ? [text] : []));
+  const why = reasons.flatMap(({ code, text }) => {
+    const isNews = code === 'reclaim-sufficed' || (STANDING.includes(code) && !before.standing.includes(text));
+    return isNews ? [text] : [];
+  });
   return [
     ...crossed.map(clean),
     ...recovered.map((name) => `${clean(name)} has recovered`),
@@ -65,7 +81,6 @@ function lookText(step: StepReport, before: StepReport['result'] | null, paint: 
     ...why.map(clean),
   ];
 }
-const TOLD: readonly string[] = ['passed-over', 'no-candidate', 'reclaim-sufficed'];
 
 function crossedText(reason: StepReport['reasons'][number], known: readonly string[]): readonly string[] {
   if (reason.code === 'below-threshold') {
@@ -123,18 +138,29 @@ function shutdownText({ result, reasons }: ShutdownReport, paint: Paint): readon
       return `${timeText(start)}${facts.join('; ')}`;
     }),
     ...Object.entries(pods).flatMap(([name, pod]) => {
-      const isLeft = phases.some(({ stillRunning = [] }) => stillRunning.includes(name));
-      if (pod === null || (pod.killedAt === undefined && !isLeft)) return [];
-      const facts = [
-        ...(pod.killedAt === undefined
-          ? []
-          : [paint('red', `killed, ${pod.effectiveGracePeriodSeconds} s of grace used up`)]),
-        ...(isLeft ? [paint('yellow', `left running, stops ${sayDuration(pod.stoppedAt)} after the signal`)] : []),
-      ];
-      return [`${timeText(pod.killedAt ?? pod.stoppedAt)}${clean(name)}: ${facts.join('; ')}`];
+      const leftBy = phases.find(({ stillRunning = [] }) => stillRunning.includes(name)) ?? null;
+      if (pod === null || (pod.killedAt === undefined && leftBy === null)) return [];
+      return [`${timeText(pod.killedAt ?? pod.stoppedAt)}${clean(name)}: ${endText(pod, leftBy, paint)}`];
     }),
     ...reasonLines(reasons).map((text) => paint('dim', clean(text))),
   ];
+}
+
+type Ended = NonNullable<NonNullable<ShutdownResult['pods']>[string]>;
+type Phase = NonNullable<ShutdownResult['phases']>[number];
+
+/** Of a pod that was killed, or that its phase left running, or both. */
+function endText(
+  { killedAt, stoppedAt, effectiveGracePeriodSeconds }: Ended,
+  leftBy: Phase | null,
+  paint: Paint,
+): string {
+  const gone = `${sayDuration(stoppedAt)} after the signal`;
+  if (killedAt === undefined) return paint('yellow', `left running, stops ${gone}`);
+  if (leftBy === null) return paint('red', `killed, ${effectiveGracePeriodSeconds} s of grace used up`);
+  const late = killedAt > leftBy.end ? ', after its phase' : '';
+  const killed = `killed at the end of its grace of ${effectiveGracePeriodSeconds} s${late}`;
+  return `${paint('red', killed)}; ${paint('yellow', `gone ${gone}`)}`;
 }
 
 /** Who is cut below its own grace is told together, and who is killed has its line already. */
@@ -172,22 +198,24 @@ function namesText(names: readonly string[]): string {
 }
 
 /** With --config: what the other configuration changes. */
-function comparisonText({ report, changedSteps, ownResult }: Shown, paint: Paint): readonly string[] {
+function comparisonText({ report, ownResult }: Shown, paint: Paint): readonly string[] {
   const { comparison } = report;
   if (comparison === undefined) return [];
+  const changed = report.kind === 'EvictionScenario' ? changedIn(report) : [];
   const losses = LISTS.flatMap(([list, said, colour]) =>
     comparison[list].map((loss) => `${paint(colour, said)} ${lossText(loss)}`),
   );
   const isChanged =
     report.kind === 'EvictionScenario'
-      ? changedSteps.length > 0
+      ? changed.length > 0
       : JSON.stringify(ownResult) !== JSON.stringify(report.result);
   if (!isChanged) return ['compared with its own configuration: no difference'];
   const looks =
-    report.kind === 'EvictionScenario' ? ` in ${changedSteps.length} of ${counted(report.steps.length, 'look')}` : '';
+    report.kind === 'EvictionScenario' ? ` in ${changed.length} of ${counted(report.steps.length, 'look')}` : '';
   const isInLooksOnly = report.kind === 'EvictionScenario' && losses.length === 0;
   return [
-    `compared with its own configuration, a difference${looks}${isInLooksOnly ? ', but in no eviction' : ':'}`,
+    `compared with its own configuration, a difference${looks}${isInLooksOnly ? ', but in no eviction:' : ':'}`,
+    ...(changed.length > 0 ? [`  steps   ${runsText(changed)}`] : []),
     ...(ownResult === null ? [] : [`  its own: ${armingText(ownResult, paint)}`]),
     ...losses,
   ];
@@ -198,6 +226,35 @@ const LISTS: readonly (readonly [keyof Comparison, string, 'red' | 'green' | 'ye
   ['earlier', '  earlier', 'yellow'],
   ['later', '  later  ', 'yellow'],
 ];
+
+type Changed = Pick<LookText, 'step' | 'at'>;
+function changedIn({ steps, comparison }: EvictionReport<LookText>): readonly Changed[] {
+  const changed = new Set(comparison?.changedSteps);
+  return steps.filter(({ step }) => changed.has(step));
+}
+
+/** `2 (at 10s), 4 to 9 (at 30s to 1m20s)` */
+function runsText(changed: readonly Changed[]): string {
+  const runs: { readonly first: Changed; last: Changed }[] = [];
+  for (const look of changed) {
+    const run = runs.at(-1);
+    if (run !== undefined && run.last.step + 1 === look.step) run.last = look;
+    else runs.push({ first: look, last: look });
+  }
+  const said = runs
+    .slice(0, RUNS_SHOWN)
+    .map(({ first, last }) =>
+      first === last
+        ? `${first.step} (at ${sayDuration(first.at)})`
+        : `${first.step} to ${last.step} (at ${sayDuration(first.at)} to ${sayDuration(last.at)})`,
+    );
+  const last = changed.at(-1);
+  const more =
+    runs.length > RUNS_SHOWN && last !== undefined
+      ? ` and more, the last one ${last.step} (at ${sayDuration(last.at)})`
+      : '';
+  return said.join(', ') + more;
+}
 
 function lossText({ pod, at, signal }: Loss): string {
   return `${clean(pod)} at ${sayDuration(at)} (${signal})`;

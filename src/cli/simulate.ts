@@ -1,10 +1,11 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Effective } from '../config/effective.ts';
-import { loadConfig } from '../config/load.ts';
+import { configOf } from '../config/load.ts';
 import { UNKNOWN_SIZES } from '../config/warnings.ts';
+import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
-import { textOf } from '../host/text-stream.ts';
+import { openText, type TextPieces, textOf, wholeText } from '../host/text-stream.ts';
 import type { Clock } from '../ports.ts';
 import type { ScenarioHead } from '../simulate/scenario.ts';
 import {
@@ -14,7 +15,7 @@ import {
   type StepReport,
   simulate,
 } from '../simulate/simulate.ts';
-import { readScenarioFiles } from '../simulate/source.ts';
+import { readScenarioFiles, STDIN_NAME, sayUnreadable } from '../simulate/source.ts';
 import { painter, standardPaper } from './print.ts';
 import { createLookText, type LookText, scenarioText, summaryText } from './simulate-text.ts';
 
@@ -59,7 +60,11 @@ export function simulateCommand(): Command {
 }
 
 async function run(files: readonly string[], options: Options): Promise<number> {
-  const config = loadOther(options.config ?? null);
+  if (options.config === '-' && files.includes('-')) {
+    process.stderr.write('standard input cannot hold both the configuration and the scenarios\n');
+    return BAD_INPUT;
+  }
+  const config = await loadOther(options.config ?? null);
   if (config === 'refused') return BAD_INPUT;
   const asked = {
     expectations: options.check === true ? 'compare' : 'ignore',
@@ -84,7 +89,7 @@ async function runThrough<Step>(
   { keep, print }: Printer<Step>,
 ): Promise<number> {
   const progress = createProgress(createClock());
-  const items = readScenarioFiles(files, () => textOf(process.stdin, '<stdin>'));
+  const items = readScenarioFiles(files, textOfStdin);
   const kept = (step: StepReport): Step => {
     progress.looked();
     return keep(step);
@@ -102,10 +107,10 @@ async function runThrough<Step>(
 }
 
 function statusOf(
-  { summary, isUnreadable }: Extract<Simulated<unknown>, { kind: 'summary' }>,
+  { summary, isUnreadable, isFound }: Extract<Simulated<unknown>, { kind: 'summary' }>,
   isFiltered: boolean,
 ): number {
-  if (isFiltered && summary.scenarios === 0 && summary.malformed === 0 && !isUnreadable) {
+  if (isFiltered && !isFound && !isUnreadable) {
     process.stderr.write('--only matched nothing: it is a glob on the whole name, or LABEL=GLOB\n');
     return BAD_INPUT;
   }
@@ -113,12 +118,23 @@ function statusOf(
   return summary.failed > 0 ? EXPECTATION_FAILED : 0;
 }
 
-function loadOther(file: string | null): Effective | null | 'refused' {
-  if (file === null) return null;
+/** A file of anybody's and of any kind: nothing is acted on. */
+async function loadOther(name: string | null): Promise<Effective | null | 'refused'> {
+  if (name === null) return null;
+  const file = name === '-' ? STDIN_NAME : name;
+  const text = await wholeText(name === '-' ? textOfStdin() : openText(name), MAX_DOCUMENT_BYTES);
+  if (!text.known) {
+    process.stderr.write(`${sayProblem({ file, line: 1, column: 1, path: '', text: sayUnreadable(text) })}\n`);
+    return 'refused';
+  }
   // The sizes of this machine say nothing about the node of a scenario.
-  const { effective, problems } = loadConfig(file, UNKNOWN_SIZES);
+  const { effective, problems } = configOf(text.value, file, UNKNOWN_SIZES, 'anybody');
   for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
   return effective ?? 'refused';
+}
+
+function textOfStdin(): TextPieces {
+  return textOf(process.stdin, STDIN_NAME);
 }
 
 function textPrinter(): Printer<LookText> {

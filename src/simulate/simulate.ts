@@ -1,6 +1,4 @@
-import { toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
-import { originOf } from '../config/setting.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodUid } from '../core/pod.ts';
@@ -14,6 +12,7 @@ import type { EvictionResult } from './eviction-result.ts';
 import { type EvictionLook, runEviction } from './eviction-run.ts';
 import { readEvictionScenario } from './eviction-scenario.ts';
 import { compareLook } from './expect.ts';
+import { coreConfigOf } from './other-config.ts';
 import type { EvictionScenario, Mismatch, ScenarioHead } from './scenario.ts';
 import { compareShutdown } from './shutdown-expect.ts';
 import type { ShutdownReason, ShutdownResult } from './shutdown-result.ts';
@@ -45,7 +44,8 @@ type ReportHead<K> = {
 };
 export type EvictionReport<Step = StepReport> = ReportHead<'EvictionScenario'> & {
   readonly steps: readonly Step[];
-  readonly comparison?: Comparison;
+  /** `changedSteps`: numbers of those whose result is another. */
+  readonly comparison?: Comparison & { readonly changedSteps: readonly number[] };
 };
 /** shutdown-scenarios.md 6.1. */
 export type ShutdownReport = ReportHead<'ShutdownScenario'> & {
@@ -71,13 +71,19 @@ export type Simulated<Step = StepReport> =
       readonly report: ScenarioReport<Step>;
       /** The line of the file in which a mismatch's expectation stands; `step` null for a shutdown. */
       readonly lineOf: (mismatch: Mismatch, step: number | null) => number;
-      /** With another configuration: the steps whose result it changes, or the result of a shutdown under its own. */
-      readonly changedSteps: readonly number[];
+      /** With another configuration: the result of a shutdown under its own. */
       readonly ownResult: ShutdownResult | null;
     }
   | { readonly kind: 'problems'; readonly problems: readonly Problem[] }
-  /** Always the last one. `isUnreadable`: a file could not be read to its end. */
-  | { readonly kind: 'summary'; readonly summary: Summary; readonly isUnreadable: boolean };
+  /** Always the last one. */
+  | {
+      readonly kind: 'summary';
+      readonly summary: Summary;
+      /** A file could not be read to its end. */
+      readonly isUnreadable: boolean;
+      /** `only` chose a document, maybe one that is malformed. */
+      readonly isFound: boolean;
+    };
 
 export type SimulateAsked<Step = StepReport> = {
   readonly expectations: 'compare' | 'ignore';
@@ -99,15 +105,17 @@ export async function* simulate<Step>(
 ): AsyncGenerator<Simulated<Step>> {
   const counts = { scenarios: 0, steps: 0, checked: 0, failed: 0, malformed: 0 };
   let isUnreadable = false;
+  let isFound = false;
   for await (const item of items) {
     if (item.kind === 'problems') {
       if (item.document === null) isUnreadable = true;
       else counts.malformed += 1;
-      yield { kind: 'problems', problems: item.problems.slice(0, MAX_PROBLEMS) };
+      yield { kind: 'problems', problems: toldOf(item.problems) };
       continue;
     }
     const read = readScenario(item, asked.only);
     if (read === null) continue;
+    isFound ||= read.isNamed;
     if (read.scenario === null) {
       counts.malformed += 1;
       yield { kind: 'problems', problems: read.problems };
@@ -118,15 +126,20 @@ export async function* simulate<Step>(
     counts.steps += ran.steps;
     if (ran.isChecked) counts.checked += 1;
     if (!ran.report.ok) counts.failed += 1;
-    const { report, changedSteps, ownResult } = ran;
+    const { report, ownResult } = ran;
     const { labels } = read.scenario;
-    yield { kind: 'scenario', labels, report, changedSteps, ownResult, lineOf: lineIn(item) };
+    yield { kind: 'scenario', labels, report, ownResult, lineOf: lineIn(item) };
   }
-  yield { kind: 'summary', summary: counts, isUnreadable };
+  yield { kind: 'summary', summary: counts, isUnreadable, isFound };
 }
 
 type Scenario = EvictionScenario | ShutdownScenario;
-type Read = { readonly scenario: Scenario | null; readonly problems: readonly Problem[] };
+type Read = {
+  readonly scenario: Scenario | null;
+  readonly problems: readonly Problem[];
+  /** Its name could be read, and so it was chosen by it. */
+  readonly isNamed: boolean;
+};
 
 /** null = not one of `only`: no further than its metadata, and whatever else is wrong there is nobody's business. */
 export function readScenario(item: Document, only: SimulateAsked<unknown>['only']): Read | null {
@@ -135,18 +148,26 @@ export function readScenario(item: Document, only: SimulateAsked<unknown>['only'
   if (only !== null && head !== null && !only(head)) return null;
   // Below a syntax mistake everything else would be its echo; those have no path.
   const isBroken = item.problems.some(({ path }) => path === '');
-  let read: Read = { scenario: null, problems: ofHead };
+  let read: Omit<Read, 'isNamed'> = { scenario: null, problems: ofHead };
   if (!isBroken && head?.kind === 'EvictionScenario') read = readEvictionScenario(yaml);
   else if (!isBroken && head?.kind === 'ShutdownScenario') read = readShutdownScenario(yaml);
-  const problems = inOrder([...item.problems, ...(isBroken ? [] : read.problems)]).slice(0, MAX_PROBLEMS);
-  return problems.length > 0 ? { scenario: null, problems } : read;
+  const problems = toldOf(inOrder([...item.problems, ...(isBroken ? [] : read.problems)]));
+  return { scenario: problems.length > 0 ? null : read.scenario, problems, isNamed: head !== null };
+}
+
+function toldOf(problems: readonly Problem[]): readonly Problem[] {
+  const last = problems[MAX_PROBLEMS - 1];
+  if (last === undefined || problems.length <= MAX_PROBLEMS) return problems;
+  return [
+    ...problems.slice(0, MAX_PROBLEMS),
+    { ...last, path: '', text: 'there are more mistakes, which are not shown' },
+  ];
 }
 
 type Ran<Step> = {
   readonly report: ScenarioReport<Step>;
   readonly steps: number;
   readonly isChecked: boolean;
-  readonly changedSteps: readonly number[];
   readonly ownResult: ShutdownResult | null;
 };
 
@@ -157,7 +178,7 @@ function runScenario<Step>(item: Document, scenario: Scenario, asked: SimulateAs
 function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: SimulateAsked<Step>): Ran<Step> {
   const { name, kind } = scenario;
   const isComparing = asked.expectations === 'compare';
-  const other = asked.config === null ? null : coreConfigOf(asked.config);
+  const other = asked.config === null ? null : coreConfigOf(asked.config, scenario);
   const steps: Step[] = [];
   const after: LookResult[] = [];
   let ok = true;
@@ -171,12 +192,12 @@ function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: Simul
   const isChecked = isComparing && scenario.steps.some(({ expect }) => expect !== null);
   const report: EvictionReport<Step> = { name, kind, ...placeOf(item), ok, steps };
   const ran = { steps: steps.length, isChecked, ownResult: null };
-  if (other === null) return { ...ran, report, changedSteps: [] };
+  if (other === null) return { ...ran, report };
   const before = Array.from(runEviction(scenario), ({ atMs, result }): LookResult => ({ at: atMs, result }));
   const isChanged = (i: number): boolean => JSON.stringify(before[i]) !== JSON.stringify(after[i]);
-  const comparison = compareLosses(lossesOfLooks(before), lossesOfLooks(after));
+  const losses = compareLosses(lossesOfLooks(before), lossesOfLooks(after));
   const changedSteps = after.flatMap((_, i) => (isChanged(i) ? [i + 1] : []));
-  return { ...ran, report: { ...report, comparison }, changedSteps };
+  return { ...ran, report: { ...report, comparison: { ...losses, changedSteps } } };
 }
 
 function stepReport(look: EvictionLook, expect: EvictionScenario['steps'][number]['expect']): StepReport {
@@ -214,7 +235,7 @@ function runOneShutdown<Step>(item: Document, scenario: ShutdownScenario, asked:
   const mismatches = isChecked && scenario.expect !== null ? compareShutdown(scenario.expect, result) : [];
   const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;
   const report: ShutdownReport = { ...head, ok: mismatches.length === 0, result, reasons, mismatches };
-  const ran = { steps: 0, isChecked, changedSteps: [] };
+  const ran = { steps: 0, isChecked };
   if (config === null) return { ...ran, report, ownResult: null };
   const ownResult = runShutdown(scenario).result;
   const comparison = compareLosses(...lossesOfShutdowns(ownResult, result));
@@ -223,12 +244,6 @@ function runOneShutdown<Step>(item: Document, scenario: ShutdownScenario, asked:
 
 function placeOf({ file, document, line }: Document): Pick<ReportHead<string>, 'file' | 'document' | 'line'> {
   return { file, document, line };
-}
-
-/** What a configuration file says, as a scenario takes it: the guard is off where the file does not set it (D6). */
-function coreConfigOf(effective: Effective): EvictionScenario['config'] {
-  const config = toCoreConfig(effective, 1);
-  return { ...config, guard: originOf(effective, 'guard') === undefined ? null : config.guard };
 }
 
 function underConfig(scenario: ShutdownScenario, { shutdown }: Effective): ShutdownScenario {

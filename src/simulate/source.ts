@@ -29,7 +29,7 @@ const MAX_JSON_LENGTH = 256 * 1024 * 1024;
 /** The tree that keeps the places of YAML is some 100 times its text, and slow. */
 const YAML_BOUNDS: Bounds = { maxLength: 16 * 1024 * 1024, maxTokens: 5_000_000, maxValues: 4_000_000 };
 
-const STDIN_NAME = '<stdin>';
+export const STDIN_NAME = '<stdin>';
 
 /**
  * All documents of the files in order, one at a time (scenarios.md 1.1); `-` is `stdin`. Of a .jsonl file one line is
@@ -193,6 +193,6 @@ function unreadable(file: string, line: number, text: string): SourceItem {
   return { kind: 'problems', file, document: null, problems: [{ file, line, column: 1, path: '', text }] };
 }
 
-function sayUnreadable({ why, detail }: Unknown): string {
+export function sayUnreadable({ why, detail }: Unknown): string {
   return why === 'absent' ? 'does not exist' : `cannot be read: ${detail}`;
 }

@@ -1,5 +1,6 @@
-import { execFile, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -154,11 +155,13 @@ describe('simulate', () => {
       written('other.yaml', `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\n${text}`);
     const calm = await nodewarden(['--config', config('evictionHard: {memory.available: 100Mi}\n'), at('leak.yaml')]);
     expect(calm).toMatchObject({ code: 0, err: '' });
-    expect(calm.out).toContain('difference in 2 of 4 looks:\n    avoided default/job at 10s (memory.available)\n');
+    expect(calm.out).toContain('\n    avoided default/job at 10s (memory.available)\n');
     const same = config('evictionHard: {memory.available: 500Mi}\nevictionPressureTransitionPeriod: 30s\n');
     expect((await nodewarden(['--config', same, at('leak.yaml')])).out).toContain('own configuration: no difference\n');
     const json = await nodewarden(['--config', same, '-o', 'jsonl', at('leak.yaml')]);
-    expect(json.out).toMatch(/\],"comparison":\{"avoided":\[\],"added":\[\],"earlier":\[\],"later":\[\]\}\}\n/);
+    expect(json.out).toMatch(
+      /\],"comparison":\{"avoided":\[\],"added":\[\],"earlier":\[\],"later":\[\],"changedSteps":\[\]\}\}\n/,
+    );
     const bad = await nodewarden(['--config', config('evictionHrad: {}\n'), at('leak.yaml')]);
     expect(bad).toEqual({
       code: 2,
@@ -166,6 +169,100 @@ describe('simulate', () => {
       err: 'other.yaml:3:1: evictionHrad: unknown field; did you mean evictionHard?\n',
     });
     expect((await nodewarden(['--config', same, '--check', at('leak.yaml')])).code).toBe(2);
+  });
+
+  it('reads another configuration of any owner and mode, through a link or a pipe, or from standard input', async () => {
+    const text = 'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nevictionHard: {}\n';
+    const open = written('open.yaml', text);
+    chmodSync(open, 0o666);
+    symlinkSync(open, at('link.yaml'));
+    execFileSync('mkfifo', [at('pipe')]);
+    const piped = writeFile(at('pipe'), text);
+    for (const config of [open, at('link.yaml'), '-', at('pipe')]) {
+      const ran = await nodewarden(['--config', config, at('leak.yaml')], text);
+      expect(ran).toMatchObject({ code: 0, err: '' });
+      expect(ran.out).toContain('avoided default/job at 10s');
+    }
+    await piped;
+    expect(await nodewarden(['--config', at('none.yaml'), at('leak.yaml')])).toEqual({
+      code: 2,
+      out: '',
+      err: 'none.yaml:1:1: does not exist\n',
+    });
+    const endless = await nodewarden(['--config', '/dev/zero', at('leak.yaml')]);
+    expect(endless).toEqual({ code: 2, out: '', err: '/dev/zero:1:1: cannot be read: larger than 1 MiB\n' });
+    expect((await nodewarden(['--config', '-', '-'], text)).err).toBe(
+      'standard input cannot hold both the configuration and the scenarios\n',
+    );
+  });
+
+  it('gives the thresholds of a kubelet the margin of the node of the scenario', async () => {
+    const kubelet = written(
+      'kubelet.yaml',
+      'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 300Mi}\n',
+    );
+    chmodSync(kubelet, 0o664);
+    symlinkSync(kubelet, at('kubelet-link.yaml'));
+    const beside = written(
+      'beside.yaml',
+      `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nmode: kubelet\nkubernetes: {kubeconfig: /etc/nodewarden/kubeconfig}\nkubeletConfig: ${at('kubelet-link.yaml')}\n`,
+    );
+    const ran = await nodewarden(['--config', beside, at('leak.yaml')]);
+    expect(ran).toMatchObject({ code: 0, err: '' });
+    // 300 MiB and what one process fills in 100 ms.
+    expect(ran.out).toContain('evict default/job: memory.available 400 MiB is below 505 MiB');
+    // The kubelet's own file says what the kubelet would do.
+    expect((await nodewarden(['--config', kubelet, at('leak.yaml')])).out).toContain('avoided default/job at 10s');
+  });
+
+  it('says which looks another configuration changes', async () => {
+    const other = written(
+      'steps.yaml',
+      'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nevictionHard: {memory.available: 100Mi}\nguard: {sameOwnerKills: 0}\n',
+    );
+    expect((await nodewarden(['--config', other, at('leak.yaml')])).out).toContain(
+      'difference in 2 of 4 looks:\n    steps   2 to 3 (at 10s to 20s)\n    avoided default/job at 10s (memory.available)\n',
+    );
+    const json = await nodewarden(['--config', other, '-o', 'jsonl', at('leak.yaml')]);
+    expect(json.out).toMatch(/"comparison":\{"avoided":.*"later":\[\],"changedSteps":\[2,3\]\}\}\n/);
+  });
+
+  it('says once that no pod may be evicted, and again only after that was no longer so', async () => {
+    const steps = ['400Mi', '390Mi', '380Mi', '3Gi', '300Mi', '290Mi'].map(
+      (bytes, i) => `- {at: ${i + 1}s, summary: {node: {memory: {availableBytes: ${bytes}, workingSetBytes: 6Gi}}}}\n`,
+    );
+    const head = LEAK.slice(0, LEAK.indexOf('pods:'));
+    const failed = '- {at: 2500ms, statsFail: true}\n';
+    const text = `${head}steps:\n${[...steps.slice(0, 2), failed, ...steps.slice(2)].join('')}`;
+    const { out } = await nodewarden([written('nobody.yaml', text)]);
+    expect(out.split('\n').filter((line) => line.includes('no pod may'))).toEqual([
+      expect.stringMatching(/^ {2}1s /),
+      expect.stringMatching(/^ {2}5s /),
+    ]);
+    expect(out).not.toMatch(/^ {2}(2s|2.5s|3s|6s) /m);
+  });
+
+  it('says that --only matched nothing beside a document that is malformed, but not of one that it names', async () => {
+    const mixed = written('mixed.yaml', `${LEAK}---\nkind: [\n`);
+    const none = await nodewarden(['--only', 'lea', mixed]);
+    expect(none.code).toBe(2);
+    expect(none.err).toContain('--only matched nothing');
+    const broken = written('named.yaml', LEAK.replace('at: 20s', 'at: 5s'));
+    const named = await nodewarden(['--only', 'leak', broken]);
+    expect(named.code).toBe(2);
+    expect(named.err).not.toContain('--only');
+  });
+
+  it('says of a pod that is killed after its phase when it is gone', async () => {
+    const text = REBOOT.replace('{never: true}', '{never: true, terminatingFor: 10s}').replace(
+      '{name: web}',
+      '{name: web, deletionGracePeriodSeconds: 50}',
+    );
+    const { out, err } = await nodewarden([written('late.yaml', text)]);
+    expect(err).toBe('');
+    expect(out).toContain(
+      '  40s     default/web: killed at the end of its grace of 50 s, after its phase; gone 40.1s after the signal\n',
+    );
   });
 
   it('shows names of tenants harmless, and no bytes of a terminal in a pipe', async () => {

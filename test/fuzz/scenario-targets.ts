@@ -14,8 +14,8 @@ import { blocksOf, filesIn, linesOf } from './corpus.ts';
 import { Complaint, lineCount, must, placed, same } from './oracle.ts';
 import { type Attempt, type Example, example, type Target, type Workplace } from './target.ts';
 
-/** scenarios.md 7.2. */
-const MAX_PROBLEMS = 20;
+/** scenarios.md 7.2, and that there are more. */
+const MAX_PROBLEMS = 21;
 
 const recordedIn =
   (...names: readonly string[]) =>

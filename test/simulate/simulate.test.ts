@@ -133,7 +133,7 @@ describe('simulate', () => {
     expect(summaryOf(all)).toEqual([{ scenarios: 1, steps: 1, checked: 1, failed: 1, malformed: 0 }]);
   });
 
-  it('goes on after a malformed document, whose mistakes it tells, at most 20', async () => {
+  it('goes on after a malformed document, whose mistakes it tells, at most 20 and that there are more', async () => {
     const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`wrong${i}`, i]));
     const all = await simulated([
       leak('a'),
@@ -147,11 +147,32 @@ describe('simulate', () => {
     expect(said[0]).toBe(
       '<stdin>:2:10: not valid JSON: expected a value: text in double quotes, a number, true, false, null, { or [',
     );
-    expect(said.filter((line) => line.startsWith('<stdin>:3:'))).toHaveLength(20);
+    const ofThird = said.filter((line) => line.startsWith('<stdin>:3:'));
+    expect(ofThird).toHaveLength(21);
+    expect(ofThird[19]).toMatch(/wrong19: unknown key/);
+    expect(ofThird[20]).toMatch(/^<stdin>:3:\d+: there are more mistakes, which are not shown$/);
     expect(said.at(-1)).toMatch(
       /^<stdin>:4:48: kind: must be EvictionScenario or ShutdownScenario; did you mean EvictionScenario\?$/,
     );
     expect(summaryOf(all)).toEqual([{ scenarios: 2, steps: 6, checked: 0, failed: 0, malformed: 3 }]);
+  });
+
+  it('says nothing of more mistakes where there are 20', async () => {
+    const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`wrong${i}`, i]));
+    expect(saidIn(await simulated([leak('b', many)]))).toHaveLength(20);
+  });
+
+  it('does not count an expectation that says nothing as checked', async () => {
+    const steps = [{ at: 0, summary: { node: memory(2000) }, expect: {} }];
+    const all = await simulated([leak('a', { steps }), { ...reboot, expect: {} }], { expectations: 'compare' });
+    expect(summaryOf(all)[0]).toMatchObject({ scenarios: 2, checked: 0, failed: 0 });
+  });
+
+  it('refuses a time that is no whole number of milliseconds', async () => {
+    const steps = [{ at: '1.5ms', summary: { node: memory(2000) } }];
+    expect(saidIn(await simulated([leak('a', { steps })]))).toEqual([
+      expect.stringMatching(/steps\[0\]\.at: must be whole milliseconds, not "1\.5ms"$/),
+    ]);
   });
 
   it('refuses a key that is written twice, wherever it stands', async () => {
@@ -165,7 +186,7 @@ describe('simulate', () => {
 
   it('tells at most 20 keys that are written twice, too', async () => {
     const twice = JSON.stringify(leak('a')).replace('"at":"20s"', Array(30).fill('"at":"20s"').join(','));
-    expect(saidIn(await simulated([twice]))).toHaveLength(20);
+    expect(saidIn(await simulated([twice]))).toHaveLength(21);
   });
 
   it('looks no further than the metadata of what is not asked for', async () => {
@@ -180,13 +201,13 @@ describe('simulate', () => {
 });
 
 describe('another configuration', () => {
-  const underConfig = (text: string): SimulateAsked['config'] => {
-    const head = 'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\n';
+  const ours = 'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\n';
+  const underConfig = (text: string, head = ours): SimulateAsked['config'] => {
     return configOf(head + text, 'other.yaml', UNKNOWN_SIZES).effective;
   };
   const comparisonUnder = async (text: string, document = leak('a')) => {
     const [item] = await simulated([document], { config: underConfig(text) });
-    return item?.kind === 'scenario' ? { ...item.report.comparison, changed: item.changedSteps } : null;
+    return item?.kind === 'scenario' ? item.report.comparison : null;
   };
   const large = { pod: 'default/large', signal: 'memory.available' };
   const small = { pod: 'default/small', signal: 'memory.available' };
@@ -197,7 +218,7 @@ describe('another configuration', () => {
       added: [],
       earlier: [],
       later: [],
-      changed: [],
+      changedSteps: [],
     });
   });
 
@@ -208,7 +229,7 @@ describe('another configuration', () => {
         { ...small, at: 20_000 },
       ],
       added: [],
-      changed: [2, 3],
+      changedSteps: [2, 3],
     });
     expect(await comparisonUnder('evictionHard: {memory.available: 3Gi}')).toMatchObject({
       avoided: [],
@@ -236,7 +257,7 @@ describe('another configuration', () => {
     });
   });
 
-  it('keeps the reclaim of the layout, and a guard only if its file sets one', async () => {
+  it('keeps the reclaim of the layout, and has the guard of its kind: the default one too, but none of a kubelet', async () => {
     const disk = leak('a', {
       steps: [
         {
@@ -261,12 +282,16 @@ describe('another configuration', () => {
       pods: [...names.map((name, i) => usage(name, 900 - i)), usage('small', 100)],
     };
     const steps = [{ at: 0, summary }, { at: 1 }, { at: 2 }, { at: 3 }];
-    const evictedUnder = async (text: string) => {
-      const config = underConfig(`evictionHard: {memory.available: 500Mi}\n${text}`);
+    const evictedUnder = async (text: string, head?: string) => {
+      const config = underConfig(`evictionHard: {memory.available: 500Mi}\n${text}`, head);
       const report = reportOf(await simulated([leak('a', { pods: [...owned, pod('small')], steps })], { config }));
       return report.steps.flatMap(({ result }) => result.evicted.map((evicted) => evicted.pod));
     };
-    expect(await evictedUnder('')).toEqual(names.map((name) => `default/${name}`));
+    const all = names.map((name) => `default/${name}`);
+    const kubelet = 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n';
+    expect(await evictedUnder('', kubelet)).toEqual(all);
+    expect(await evictedUnder('guard: {sameOwnerKills: 0}')).toEqual(all);
+    expect(await evictedUnder('')).toEqual([...all.slice(0, 3), 'default/small']);
     expect(await evictedUnder('guard: {sameOwnerKills: 1, window: 10m}')).toContain('default/small');
   });
 
@@ -287,7 +312,6 @@ describe('another configuration', () => {
       added: [],
       earlier: [],
       later: [{ pod: 'default/web', at: 30_000, signal: 'SIGKILL' }],
-      changed: [],
     });
   });
 

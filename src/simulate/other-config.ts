@@ -1,0 +1,53 @@
+import { toCoreConfig } from '../config/core-config.ts';
+import type { Effective, HostSizes } from '../config/effective.ts';
+import { withMargin } from '../config/margin.ts';
+import { originOf } from '../config/setting.ts';
+import type { CoreConfig } from '../core/core-config.ts';
+import type { Signal } from '../core/signal.ts';
+import type { EvictionScenario, Json } from './scenario.ts';
+import { createStatsReader } from './stats.ts';
+
+/**
+ * What a configuration file, loaded without the sizes of a host, decides on the node of a scenario: a
+ * NodewardenConfiguration as the agent there would, a KubeletConfiguration as the kubelet would, which has neither guard
+ * nor margin.
+ */
+export function coreConfigOf(effective: Effective, scenario: EvictionScenario): CoreConfig {
+  if (effective.kind === 'KubeletConfiguration') return { ...toCoreConfig(effective, 1), guard: null };
+  const isKubelets = effective.kubeletConfig !== null && originOf(effective, 'evictionHard')?.kind !== 'file';
+  return toCoreConfig(isKubelets ? withMargins(effective, scenario) : effective, 1);
+}
+
+/** A threshold whose capacity the scenario does not name at first stays as it is. */
+function withMargins(effective: Effective, { startWallMs, steps }: EvictionScenario): Effective {
+  const signals = createStatsReader(startWallMs).signalsOf(firstSummary(steps), 0, 'fresh');
+  const capacityOf = (signal: Signal): number | null => {
+    const sample = signals[signal];
+    return sample.known ? sample.value.capacity : null;
+  };
+  const diskOf = (name: 'nodefs' | 'imagefs'): HostSizes['nodefs'] => ({
+    bytes: capacityOf(`${name}.available`) ?? 0,
+    inodes: capacityOf(`${name}.inodesFree`) ?? 0,
+  });
+  const sizes: HostSizes = {
+    memoryBytes: capacityOf('memory.available'),
+    pids: capacityOf('pid.available'),
+    nodefs: diskOf('nodefs'),
+    imagefs: diskOf('imagefs'),
+  };
+  const thresholds = effective.thresholds.map((threshold) =>
+    capacityOf(threshold.signal) === null
+      ? threshold
+      : withMargin(threshold, effective.imageGCHighThresholdPercent, sizes),
+  );
+  return { ...effective, thresholds };
+}
+
+/** The first stats that a scenario names. */
+function firstSummary(steps: EvictionScenario['steps']): Json {
+  for (const { stats } of steps) {
+    const given = stats.kind === 'failed' ? stats.kept : stats;
+    if (given.kind !== 'same') return given.kind === 'whole' ? given.summary : given.patch;
+  }
+  return {};
+}
