@@ -11,8 +11,9 @@ import {
 } from '../core/explain.ts';
 import type { PodUid, PodView } from '../core/pod.ts';
 import type { Reading, Unknown } from '../core/reading.ts';
+import type { Reason } from '../core/reason.ts';
 import { sayReason } from '../core/say.ts';
-import type { Signal } from '../core/signal.ts';
+import { SIGNALS, type Signal } from '../core/signal.ts';
 import { timersNow } from '../core/timers.ts';
 import { namesOf, requestFor, type SignalStatus, signalStatus } from '../serve/status.ts';
 
@@ -72,7 +73,7 @@ export function explainReport(
     decisions: look.decisions,
     reasons: look.reasons.map((reason) => ({
       code: reason.code,
-      signal: 'signal' in reason ? reason.signal : null,
+      signal: signalOfReason(reason),
       text: sayReason(reason, nameOf),
     })),
     comparators: explanation?.comparators ?? [],
@@ -81,6 +82,14 @@ export function explainReport(
     victim: explanation?.victim?.uid ?? null,
     whatIf: subject === null ? null : counterfactuals(look, signal, subject),
   };
+}
+
+function signalOfReason(reason: Reason): Signal | null {
+  if ('signal' in reason) return reason.signal;
+  if (!('threshold' in reason)) return null;
+  const { threshold } = reason;
+  if (typeof threshold !== 'string') return threshold.signal;
+  return SIGNALS.find((signal) => threshold.startsWith(`${signal}/`)) ?? null;
 }
 
 function rowOf(signal: Signal, { pod, row, usage, candidate }: Explanation['pods'][number]): ExplainedRow {
