@@ -6,7 +6,7 @@ import { readHead } from '../simulate/envelope.ts';
 import { type EvictionLook, runEviction } from '../simulate/eviction-run.ts';
 import type { EvictionScenario } from '../simulate/scenario.ts';
 import { readScenario } from '../simulate/simulate.ts';
-import { readScenarioFiles } from '../simulate/source.ts';
+import { readScenarioFiles, type SourceItem } from '../simulate/source.ts';
 import type { LookSource } from './explain-report.ts';
 import { sayNames } from './print.ts';
 import type { Only } from './simulate.ts';
@@ -19,15 +19,22 @@ export async function stepOf(
   file: string,
   asked: { readonly step: number | null; readonly only: Only | null },
 ): Promise<Found | Refused> {
-  const scenario = await scenarioIn(file, asked.only);
-  return 'lines' in scenario ? scenario : lookOf(file, scenario, asked.step);
+  const said = file === '-' ? STDIN : file;
+  const items = readScenarioFiles([file], () => textOf(process.stdin, STDIN));
+  const scenario = await scenarioIn(items, said, asked.only);
+  return 'lines' in scenario ? scenario : lookOf(said, scenario, asked.step);
 }
+const STDIN = '<stdin>';
 
-async function scenarioIn(file: string, only: Only | null): Promise<EvictionScenario | Refused> {
+async function scenarioIn(
+  items: AsyncIterable<SourceItem>,
+  file: string,
+  only: Only | null,
+): Promise<EvictionScenario | Refused> {
   const names: string[] = [];
   let found: EvictionScenario | null = null;
   let others = 0;
-  for await (const item of readScenarioFiles([file], () => textOf(process.stdin, '<stdin>'))) {
+  for await (const item of items) {
     if (item.kind === 'problems') return refused(...item.problems.map(sayProblem));
     const read = readScenario(item, only);
     if (read === null) {
