@@ -4,7 +4,7 @@ import type { Change, Obstacle } from '../core/explain.ts';
 import type { PodUid } from '../core/pod.ts';
 import { sayBytes } from '../core/quantity.ts';
 import { sayAmount, sayReason } from '../core/say.ts';
-import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import { isDisk, type Resource, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { podName, sayDecision, sayMs } from '../serve/say-decision.ts';
 import type { ExplainedRow, ExplainReport } from './explain-report.ts';
 import { SAY_COMPARATOR, sayValue, TIES } from './history-text.ts';
@@ -57,12 +57,10 @@ function signalText({ signal: status }: ExplainReport): string {
 }
 
 function rankingText(report: ExplainReport, paint: Paint): string {
-  const { pods, podsUnknown, signal: status, actsOn } = report;
+  const { pods, podsUnknown, signal: status } = report;
   if (podsUnknown !== null) return `the pods are not known: ${clean(`${podsUnknown.where}: ${podsUnknown.detail}`)}\n`;
   if (pods.length === 0) return `${paint('yellow', 'there is no pod: nobody can be evicted')}\n`;
   const { signal } = status;
-  const head =
-    signal === actsOn ? `pods in eviction order for ${signal}` : `if ${signal} had to act, pods would go in this order`;
   const columns = report.comparators.map(({ by }) => by).filter((by) => !TIES.includes(by) || isUsed(by, pods));
   const named = columns.filter((by) => by !== 'name');
   const shown = pods
@@ -77,7 +75,15 @@ function rankingText(report: ExplainReport, paint: Paint): string {
   const right = [0, ...named.map((_, i) => i + 2)];
   const heading = ['#', 'POD', ...named.map((by) => (by === 'younger' ? 'STARTED' : by.toUpperCase())), ''];
   const more = pods.length > shown.length ? `and ${pods.length - shown.length} more; -o json has all\n` : '';
-  return `${head}\n${table(heading, rows, right)}${more}${legend(report, paint)}${unmeasuredText(report, paint)}`;
+  return `${headText(report)}\n${table(heading, rows, right)}${more}${legend(report, paint)}${unmeasuredText(report, paint)}`;
+}
+
+function headText({ signal: { signal }, actsOn, decisions }: ExplainReport): string {
+  if (decisions.some(({ kind }) => kind === 'evict-over-limit'))
+    return `storage limits rank nobody; ${signal} would choose in this order`;
+  return signal === actsOn
+    ? `pods in eviction order for ${signal}`
+    : `if ${signal} had to act, pods would go in this order`;
 }
 
 const isUsed = (by: Comparator, pods: readonly ExplainedRow[]): boolean =>
@@ -90,15 +96,39 @@ function cell(signal: Signal, by: Comparator, { values }: ExplainedRow): string 
   return clean(sayValue(signal, by, value));
 }
 
-function noteOf({ decisions }: ExplainReport, { uid, candidate, usage }: ExplainedRow, paint: Paint): string {
-  const isEvicted = decisions.some((decision) => decision.kind === 'evict' && decision.victim.uid === uid);
+function noteOf(report: ExplainReport, row: ExplainedRow, paint: Paint): string {
+  const { uid, candidate, usage } = row;
+  const isFirst = candidate.kind === 'victim' && !isChosenNow(report, uid);
+  const unknown = hasStatistics(row) ? 'usage unknown, counts as 0' : 'no statistics';
   const notes = [
-    candidate.kind === 'victim' ? paint('red', isEvicted ? 'evicted now' : 'first to go') : '',
+    isFirst ? paint('red', 'first to go') : '',
+    ...evictedNow(report, uid).map((text) => paint('red', text)),
     candidate.kind === 'passed-over' ? paint('yellow', `passed over: ${candidate.because}`) : '',
-    usage.known ? '' : 'usage unknown',
+    usage.known ? '' : unknown,
   ];
   return notes.filter(Boolean).join(', ');
 }
+
+/** Is it evicted at this look, for the signal that is ranked for? */
+const isChosenNow = ({ decisions, signal: { signal } }: ExplainReport, uid: PodUid): boolean =>
+  decisions.some(
+    (decision) => decision.kind === 'evict' && decision.victim.uid === uid && decision.threshold.signal === signal,
+  );
+
+/** What evicts it at this look, whatever the ranking is for. */
+function evictedNow({ decisions, signal: { signal } }: ExplainReport, uid: PodUid): readonly string[] {
+  return decisions.flatMap((decision) => {
+    if (decision.kind === 'evict-over-limit' && decision.victim.uid === uid)
+      return ['evicted now over a storage limit'];
+    if (decision.kind !== 'evict' || decision.victim.uid !== uid) return [];
+    const { threshold } = decision;
+    return [threshold.signal === signal ? 'evicted now' : `evicted now for ${threshold.signal}`];
+  });
+}
+
+/** Without any, what is compared is unknown; else a number that is missing counts as 0 (kubelet-eviction.md 5.5). */
+const hasStatistics = ({ values }: ExplainedRow): boolean =>
+  values.every(({ by, value }) => TIES.includes(by) || value.known);
 
 function legend({ comparators }: ExplainReport, paint: Paint): string {
   const rules = comparators.filter(({ by }) => !TIES.includes(by));
@@ -107,9 +137,12 @@ function legend({ comparators }: ExplainReport, paint: Paint): string {
 }
 
 function unmeasuredText({ signal: { signal }, pods }: ExplainReport, paint: Paint): string {
-  const count = pods.filter(({ usage }) => !usage.known).length;
-  if (count === 0 || !isDisk(signal)) return '';
-  return paint('yellow', `the directories of ${count} pods are not measured (yet): they count as 0 above\n`);
+  const unmeasured = pods.filter((pod) => !pod.usage.known && hasStatistics(pod));
+  if (unmeasured.length === 0 || !isDisk(signal)) return '';
+  const isSoon = unmeasured.every(({ usage }) => !usage.known && usage.why === 'not-asked');
+  const [what, so] =
+    unmeasured.length === 1 ? ['1 pod keeps', 'it counts'] : [`${unmeasured.length} pods keep`, 'they count'];
+  return paint('yellow', `what ${what} on disk is not measured${isSoon ? ' yet' : ''}: ${so} as 0 above\n`);
 }
 
 function whatIfText(report: ExplainReport, paint: Paint): string {
@@ -120,7 +153,7 @@ function whatIfText(report: ExplainReport, paint: Paint): string {
   const { isVictim, uid, other, changes, usageObstacle } = whatIf;
   const name = paint('bold', clean(nameOf(uid)));
   const row = report.pods.find((pod) => pod.uid === uid);
-  const chosen = report.signal.signal === report.actsOn ? 'is chosen first' : 'would be chosen first';
+  const chosen = isChosenNow(report, uid) ? 'is chosen first' : 'would be chosen first';
   const instead = other === null ? 'nobody else could be chosen' : `without it ${clean(nameOf(other))} would be`;
   const is = isVictim ? `${name} ${chosen}; ${instead}.` : safeText(report, name, row);
   const ways = changes.map((change) => changeText(signal, change));
@@ -140,13 +173,18 @@ function safeText(report: ExplainReport, name: string, row: ExplainedRow | undef
     const { because } = row.candidate;
     return `${clean(sayReason({ code: 'passed-over', uid: row.uid, because }, nameOf))}.`;
   }
-  return `${name} is safe: ${report.victim === null ? 'nobody may be evicted' : `${clean(nameOf(report.victim))} goes first`}.`;
+  const { victim, signal } = report;
+  const [evicted] = row === undefined ? [] : evictedNow(report, row.uid);
+  if (evicted !== undefined && victim !== null)
+    return `${name} is ${evicted}; for ${signal.signal} ${clean(nameOf(victim))} would go first.`;
+  return `${name} is safe: ${victim === null ? 'nobody may be evicted' : `${clean(nameOf(victim))} goes first`}.`;
 }
 
 function changeText(signal: Signal, change: Change): string {
   const { resource } = SIGNAL_FACTS[signal];
   switch (change.what) {
     case 'usage': {
+      if (change.bound === 'at-most' && change.value === 0) return `with no ${USED[resource]} at all`;
       const of = resource === 'memory' ? ' of memory' : resource === 'ephemeral-storage' ? ' of local storage' : '';
       return `${boundText(change, (amount, way) => sayRounded(signal, amount, way))}${of}`;
     }
@@ -161,9 +199,16 @@ function changeText(signal: Signal, change: Change): string {
       return `${least}${change.value === 0 ? ' for' : ' of'} ${name}`;
     }
     case 'protection':
-      return change.now ? 'without its protection' : 'protected (nodewarden.dev/protect)';
+      return change.now ? 'without its protection' : 'if protected (nodewarden.dev/protect)';
   }
 }
+
+const USED: { readonly [R in Resource]: string } = {
+  memory: 'memory',
+  'ephemeral-storage': 'local storage',
+  inodes: 'inodes',
+  pids: 'processes',
+};
 
 type NumberChange = Exclude<Change, { what: 'protection' }>;
 type Way = 'down' | 'up';

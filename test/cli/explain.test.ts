@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { explainReport } from '../../src/cli/explain-report.ts';
 import { explainText } from '../../src/cli/explain-text.ts';
@@ -5,6 +6,7 @@ import { painter } from '../../src/cli/print.ts';
 import { decide } from '../../src/core/decide.ts';
 import type { ExplainedLook } from '../../src/core/explain.ts';
 import type { PodView } from '../../src/core/pod.ts';
+import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state.ts';
@@ -57,7 +59,7 @@ pods in eviction order for memory.available
 order: over-request (yes first), then priority (lowest first), then usage-over-request (highest first); equals: the younger, then by name. * put it before the next one
 
 shop/web is chosen first; without it shop/job would be.
-It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or protected (nodewarden.dev/protect).
+It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or if protected (nodewarden.dev/protect).
 `);
   });
 
@@ -91,8 +93,55 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     const disk = unknown('not-asked', 'disk', 'nobody needed it yet');
     const unmeasured = { ...web, usage: { ...web.usage, disk } };
     const text = said(aLook(GI, [unmeasured, job]), 'nodefs.available');
-    expect(text).toContain('usage unknown');
-    expect(text).toContain('the directories of 1 pods are not measured (yet): they count as 0 above\n');
+    expect(text).toContain('usage unknown, counts as 0');
+    expect(text).toContain('what 1 pod keeps on disk is not measured yet: it counts as 0 above\n');
+    const lost = { ...job, usage: { ...job.usage, disk: unknown('unreadable', 'disk', 'EACCES') } };
+    const both = said(aLook(GI, [unmeasured, lost]), 'nodefs.available');
+    expect(both).toContain('what 2 pods keep on disk is not measured: they count as 0 above\n');
+  });
+
+  it('does not say that pods without statistics count as 0: they rank first', () => {
+    const none = unknown('absent', 'stats', 'not there');
+    const unseen = { ...web, usage: { ...web.usage, disk: none, containers: none } };
+    const text = said(aLook(GI, [unseen, job]), 'nodefs.available');
+    expect(text).toMatch(/1 {2}shop\/web .* first to go, no statistics\n/);
+    expect(text).not.toContain('as 0');
+  });
+
+  it('says of nobody who is not evicted now that it is chosen', () => {
+    const waiting = aLook(150 * MI);
+    expect(waiting.decisions.some(({ kind }) => kind === 'evict')).toBe(false);
+    expect(said(waiting)).toContain('pods in eviction order for memory.available\n');
+    expect(said(waiting)).toContain('first to go\n');
+    expect(said(waiting)).toContain('\nshop/web would be chosen first; without it shop/job would be.\n');
+  });
+
+  it('says for which signal a pod is evicted now when it is asked for another', () => {
+    const text = said(aLook(50 * MI), 'pid.available');
+    expect(text).toMatch(/shop\/web .* evicted now for memory.available\n/);
+    expect(text).toMatch(/shop\/job .* first to go\n/);
+    expect(text).toContain('\nshop/job would be chosen first;');
+  });
+
+  it('says that storage limits rank nobody, and what the signal would choose', () => {
+    const full = (name: string, workingSetBytes: number) =>
+      aPod({ ...shop, name, workingSetBytes, diskBytes: GI, ephemeralStorageLimit: quantityOfBytes(MI, 'binary') });
+    const look = aLook(50 * MI, [full('e1', 300 * MI), full('e2', 200 * MI), job]);
+    const text = said(look);
+    expect(text).toContain('storage limits rank nobody; memory.available would choose in this order\n');
+    expect(text).toMatch(/shop\/e1 .* first to go, evicted now over a storage limit\n/);
+    expect(text).toMatch(/shop\/e2 .*[0-9 *] {2}evicted now over a storage limit\n/);
+    expect(text).toContain('\nshop/e1 would be chosen first; without it shop/e2 would be.\n');
+    expect(said(look, null, 'uid-e2')).toContain(
+      '\nshop/e2 is evicted now over a storage limit; for memory.available shop/e1 would go first.\n',
+    );
+  });
+
+  it('names no byte where only nothing at all would do', () => {
+    const pair = ['a', 'b'].map((name) => aPod({ name, workingSetBytes: name === 'b' ? 5 : 0 }));
+    expect(said(aLook(GI, pair), null, 'uid-b')).toContain('It would be safe with no memory at all');
+    const pids = pair.map((pod) => ({ ...pod, usage: { ...pod.usage, processes: pod.usage.workingSetBytes } }));
+    expect(said(aLook(GI, pids), 'pid.available', 'uid-b')).toContain('It would be safe with no processes at all');
   });
 
   it('shows the age only where it decides, and 20 pods and the one that is asked about', () => {
@@ -114,9 +163,24 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
   });
 });
 
+describe('the explanation as JSON', () => {
+  it('names the signal of every reason that is about one', () => {
+    const reasonsOf = (look: ExplainedLook) =>
+      explainReport(look, SOURCE, { signal: null, of: null }).reasons.map(({ code, signal }) => [code, signal]);
+    expect(reasonsOf(aLook(50 * MI))).toEqual([
+      ['below-threshold', 'memory.available'],
+      ['grace-running', 'memory.available'],
+    ]);
+    expect(reasonsOf(aLook(50 * MI, []))).toContainEqual(['no-candidate', 'memory.available']);
+    expect(reasonsOf(aLook(50 * MI, [dns]))).toContainEqual(['passed-over', null]);
+  });
+});
+
 describe('nodewarden explain', () => {
   const command = aCommand();
   const run = (...args: readonly string[]) => command.run(['explain', ...args]);
+  const piped = (input: string, ...args: readonly string[]) =>
+    command.run(['explain', '--scenario', '-', ...args], input);
   const live = (...args: readonly string[]) => run(...command.config(), ...args);
 
   function serve(looks: readonly ExplainedLook[]): Promise<void> {
@@ -160,6 +224,13 @@ describe('nodewarden explain', () => {
     const none = await run('--scenario', 'config/scenarios/memory-leak.yaml', '--step', '999');
     expect(none.code).toBe(2);
     expect(none.err).toMatch(/^memory-leak has no step 999: its steps are 1 to \d+\n$/);
+  });
+
+  it('calls standard input by its name', async () => {
+    const leak = readFileSync(new URL('../../config/scenarios/memory-leak.yaml', import.meta.url), 'utf8');
+    expect((await piped(leak)).out).toMatch(/^<stdin>: memory-leak, step /);
+    expect(JSON.parse((await piped(leak, '-o', 'json')).out).source.file).toBe('<stdin>');
+    expect((await piped(leak, '--only', 'none')).err).toBe('<stdin>: --only matches none of memory-leak\n');
   });
 
   it('wants to know which scenario where a file holds several', async () => {
