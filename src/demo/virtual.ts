@@ -13,7 +13,7 @@ import {
   type VirtualNode,
   type VirtualPod,
   type VirtualRun,
-} from '../simulate/world.ts';
+} from '../simulate/virtual-node.ts';
 import { type Ending, endingOf, type Witness } from './ending.ts';
 import {
   DEMO_NAMESPACE,

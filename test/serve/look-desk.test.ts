@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state.ts';
 import { createLookDesk, type ObservedLook } from '../../src/serve/look-desk.ts';
-import { createVirtualClock } from '../../src/simulate/world.ts';
+import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
 import { aContext, aVerdict } from './a-report.ts';
 

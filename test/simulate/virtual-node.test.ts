@@ -4,7 +4,7 @@ import type { Decision } from '../../src/core/decision.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { known } from '../../src/core/reading.ts';
-import { createVirtualClock, runVirtually, type VirtualPod, type VirtualRun } from '../../src/simulate/world.ts';
+import { createVirtualClock, runVirtually, type VirtualPod, type VirtualRun } from '../../src/simulate/virtual-node.ts';
 
 const MIB = 1024 * 1024;
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
