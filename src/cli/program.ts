@@ -20,7 +20,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     .version(pkg.version)
     .addHelpText(
       'after',
-      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch',
+      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch\n  nodewarden explain\n  nodewarden simulate config/scenarios/memory-leak.yaml',
     )
     .showHelpAfterError('(nodewarden --help shows what there is)')
     .exitOverride();
