@@ -196,7 +196,10 @@ const socketPath = text(
     if (!value.startsWith('/')) return 'must be an absolute path';
     return value.length > MAX_SOCKET_PATH ? `must have at most ${MAX_SOCKET_PATH} characters` : sayDots(value);
   },
-  { description: 'unix socket for status, explain and capture; mode 0660', examples: ['/run/nodewarden/nodewarden.sock'] },
+  {
+    description: 'unix socket for status, explain and capture; mode 0660',
+    examples: ['/run/nodewarden/nodewarden.sock'],
+  },
 );
 
 const percentOfCore = text(

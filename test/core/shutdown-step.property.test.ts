@@ -79,7 +79,11 @@ function run(
   const waiting = new Map<string, number>();
   const due = [...events.map(({ atMs }) => atMs), ...looksMs];
   const stoppedMs = (actor: Actor) => (toldMs.get(actor.pod.uid) ?? Number.POSITIVE_INFINITY) + actor.stopMs;
+  let eventsBefore = Number.NEGATIVE_INFINITY;
   for (let atMs = 0; atMs < LATEST_MS; ) {
+    // There may be two looks at one instant: an event is heard at the first of them.
+    const heard = events.filter((event) => event.atMs === atMs && event.atMs > eventsBefore);
+    eventsBefore = atMs;
     const ended = [...waiting].filter(([, endMs]) => endMs <= atMs).map(([of]) => of);
     for (const of of ended) waiting.delete(of);
     const observation = anObservation(
@@ -87,7 +91,7 @@ function run(
       {},
       {
         outcomes: ended.map((of): Outcome => ({ of, atMs, kind: 'ended', via: 'sigterm', releasedBytes: known(0) })),
-        shutdownEvents: events.filter((event) => event.atMs === atMs).map(({ event }) => event),
+        shutdownEvents: heard.map(({ event }) => event),
         pods: known(actors.filter((actor) => stoppedMs(actor) > atMs).map(({ pod }) => pod)),
         volumesMounted: known(
           actors
