@@ -1,10 +1,11 @@
-import type { CoreConfig } from './core/core-config.ts';
+import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
 import type { PodStatus } from './core/message.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { Outcome } from './core/outcome.ts';
 import type { ContainerUsage, DiskUsage, PodView, ProcessView, Victim, VolumeUsage } from './core/pod.ts';
 import type { MonoMs, Reading } from './core/reading.ts';
+import type { PhaseEnd } from './core/reason.ts';
 import type { NodeCondition, Signal, SignalSample } from './core/signal.ts';
 import type { State } from './core/state.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
@@ -79,6 +80,39 @@ export type Recorder = {
   /** What belongs to the record beside decisions and outcomes. */
   readonly note: (note: RecordNote) => void;
 };
+/** The shutdown lock, kept armed for as long as it is wanted (product.md section 9). Never throws. */
+export type Inhibitor = {
+  /** What the phases need in all, without the reserve; null: shutdown is off, and nothing of ours stays at logind. */
+  readonly want: (neededMs: number | null) => void;
+  /** After a cancel; otherwise it is taken as soon as it is wanted, and again whenever it is lost. */
+  readonly take: () => void;
+  readonly release: () => void;
+  readonly status: () => InhibitorStatus;
+  /** Lets the lock go. */
+  readonly close: () => Promise<void>;
+};
+export type InhibitorStatus = {
+  readonly lock:
+    | { readonly kind: 'off' }
+    /** Held, listed under our name, and logind grants what is needed: seen so at `provenMs`. */
+    | { readonly kind: 'armed'; readonly neededMs: number; readonly grantedMs: number; readonly provenMs: MonoMs }
+    /** `isHeld`: the lock is there, but logind grants less than needed. `grantedMs` null: it could not be asked. */
+    | {
+        readonly kind: 'not-armed';
+        readonly neededMs: number;
+        readonly grantedMs: number | null;
+        readonly isHeld: boolean;
+        /** A sentence with the path or call that stands in the way, and what to do. */
+        readonly why: string;
+      }
+    | { readonly kind: 'released' };
+  readonly isPreparing: boolean;
+  /** `poweroff`, `reboot`, `halt`, … as logind said it (255 and later, or from the schedule); null = not known. */
+  readonly type: string | null;
+  /** A shutdown that is to come; nothing is stopped for it before its time. */
+  readonly scheduled: { readonly type: string; readonly atWallMs: number } | null;
+};
+
 export type RecordNote =
   | {
       readonly kind: 'evidence';
@@ -95,7 +129,53 @@ export type RecordNote =
       readonly pods: readonly string[];
     }
   | { readonly kind: 'stopped-again' | 'restarted'; readonly atMs: MonoMs; readonly pod: string; readonly unit: string }
-  | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding };
+  | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding }
+  /** A run of the agent began; it ended by itself, while the machine stays up or goes down. */
+  | { readonly kind: 'started'; readonly atMs: MonoMs }
+  | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' }
+  /** Pods that run now, as `namespace/name`, whenever they are others: what an ungraceful end is told with. */
+  | { readonly kind: 'running'; readonly atMs: MonoMs; readonly pods: readonly string[] }
+  | { readonly kind: 'shutdown'; readonly atMs: MonoMs; readonly fact: ShutdownFact };
+
+/** What a shutdown came to; which pods stopped, and how, is in the decisions and outcomes beside it. */
+export type ShutdownFact =
+  | {
+      readonly what: 'began';
+      readonly tier: 'logind' | 'stop';
+      /** poweroff, reboot, …; null = not known. */
+      readonly type: string | null;
+      readonly phases: readonly ShutdownPhase[];
+      /** What logind granted; null = no lock was held. */
+      readonly grantedMs: number | null;
+      /** Less than the phases want in all: they were shrunk into this (D11); null = not limited. */
+      readonly limitMs: number | null;
+    }
+  /** `wantedMs`: its own period; `periodMs`: what it got. */
+  | {
+      readonly what: 'phase';
+      readonly phase: number;
+      readonly periodMs: number;
+      readonly wantedMs: number;
+      readonly pods: readonly string[];
+    }
+  | {
+      readonly what: 'phase-over';
+      readonly phase: number;
+      readonly tookMs: number;
+      readonly by: PhaseEnd;
+      /** Pods whose stop had not ended. */
+      readonly running: readonly string[];
+    }
+  | { readonly what: 'stopped-again'; readonly pod: string; readonly times: number }
+  | { readonly what: 'lock-lost'; readonly detail: string }
+  | { readonly what: 'cancelled'; readonly phase: number; readonly why: string }
+  /** `shutdown -c` came, and logind goes down all the same (252). */
+  | { readonly what: 'cancel-not-honoured' }
+  /** Units that a cancelled shutdown had stopped and that run again, and what could not be undone, with the reason. */
+  | { readonly what: 'undone'; readonly started: readonly string[]; readonly notUndone: readonly string[] }
+  | { readonly what: 'released'; readonly why: 'all-phases-done' | 'out-of-time' }
+  /** An agent that was started in the middle goes on with it. */
+  | { readonly what: 'resumed'; readonly phase: number };
 
 /** Something a person should know, until it is cleared. The same id is one finding. */
 export type Finding = { readonly id: string; readonly text: string };

@@ -88,6 +88,7 @@ export function createActor(needs: ActorNeeds): Actor {
           return needs.marks.setCondition(decision.condition, decision.status, conditionMessage(decision));
         case 'stop-for-shutdown':
         case 'take-lock':
+        case 'undo-stops':
         case 'release-lock':
           throw new Error(`no rule decides ${decision.kind} yet`);
         default:

@@ -39,6 +39,8 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly graceSeconds: number;
     }
   | { readonly kind: 'take-lock' }
+  /** A cancelled shutdown: what it stopped may run again, once its stop has ended. */
+  | { readonly kind: 'undo-stops' }
   | { readonly kind: 'release-lock'; readonly why: 'all-phases-done' | 'out-of-time' }
 );
 /** Local storage limits: no threshold, no ranking, several pods in one look. */

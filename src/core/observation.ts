@@ -29,6 +29,8 @@ export type Observation = {
 export type ShutdownEvent =
   | { readonly kind: 'lock-granted'; readonly delayMaxMs: number }
   | { readonly kind: 'lock-lost'; readonly detail: string }
-  | { readonly kind: 'preparing' }
+  /** `leftMs`: heard late, so much time is left at most; absent: all that was granted. */
+  | { readonly kind: 'preparing'; readonly leftMs?: number }
   | { readonly kind: 'cancelled' }
-  | { readonly kind: 'stopped-without-signal' };
+  /** The machine goes down without logind's signal: the agent itself is told to stop, and has so much time. */
+  | { readonly kind: 'stopped-without-signal'; readonly leftMs: number };

@@ -102,7 +102,9 @@ const isStateShape = shape({
     evicting: { evictions: listOf(isEviction) },
   }),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
-  stops: listOf(shape({ decision: isText, uid: isText, waitEndsMs: isNumber })),
+  stops: listOf(
+    shape({ decision: isText, decidedMs: isNumber, uid: isText, graceEndsMs: isNumber, waitEndsMs: isNumber }),
+  ),
   shutdown: union({
     unarmed: { why: isText },
     armed: { delayMaxMs: isNumber },
@@ -110,6 +112,9 @@ const isStateShape = shape({
       startedMs: isNumber,
       phases: listOf(shape({ fromPriority: isNumber, graceSeconds: isNumber })),
       delayMaxMs: isNumberOrNull,
+      tier: isOneOf('logind', 'stop'),
+      mustEndMs: isNumberOrNull,
+      again: recordOf(isText, isNumber),
       cancelledMs: isNumberOrNull,
       phase: isNumber,
       phaseStartedMs: isNumber,

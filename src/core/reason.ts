@@ -54,6 +54,15 @@ export type Reason =
     }
   /** kubelet-shutdown.md 5.2: its stop goes on, but the phase no longer waits for it. */
   | { readonly code: 'shutdown-wait-exceeded'; readonly phase: number; readonly uid: PodUid }
+  /** D11: the phase gets less than it wants, for want of time. */
+  | {
+      readonly code: 'shutdown-shortened';
+      readonly phase: number;
+      readonly periodMs: number;
+      readonly wantedMs: number;
+    }
+  /** It was started again after its stop. `times`: how many stops there were before this one; at 3 it is left running. */
+  | { readonly code: 'shutdown-started-again'; readonly uid: PodUid; readonly times: number }
   | { readonly code: 'shutdown-cancelled'; readonly phase: number; readonly policy: 'promptly' | 'afterPhases' }
   | { readonly code: 'shutdown-not-armed'; readonly why: string };
 /** kubelet-shutdown.md 5.1: the wait for pods and volumes ended, its time was over, or volumes took 123 s. */

@@ -57,6 +57,10 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
       return `shutdown phase ${reason.phase} is over: ${PHASE_OVER[reason.by]}${sayLeft(reason, nameOf)}`;
     case 'shutdown-wait-exceeded':
       return `shutdown phase ${reason.phase} no longer waits for ${nameOf(reason.uid)}: its stop took longer than it may`;
+    case 'shutdown-shortened':
+      return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of the ${ms(reason.wantedMs)} it wants: there is no more time (D11)`;
+    case 'shutdown-started-again':
+      return `${nameOf(reason.uid)} was started again during the shutdown, ${reason.times < 3 ? 'and is stopped again' : 'after 3 more stops: it is left running'}`;
     case 'shutdown-cancelled':
       return reason.policy === 'promptly'
         ? 'the shutdown was cancelled: no further phase begins, stops under way run their course'

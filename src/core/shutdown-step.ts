@@ -142,6 +142,9 @@ function prepare(step: Step, atMs: number, { phases }: CoreConfig): Step {
     startedMs: atMs,
     phases,
     delayMaxMs: shutdown.delayMaxMs,
+    tier: 'logind',
+    mustEndMs: null,
+    again: {},
     cancelledMs: null,
     phase: 0,
     phaseStartedMs: atMs,
@@ -209,8 +212,11 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   const stops: ShutdownStop[] = [];
   for (const { pod } of group.stops) {
     const { graceSeconds, waitMs } = planStop(pod, periodSeconds);
-    stops.push({ decision: nextId(begun.state), uid: pod.uid, waitEndsMs: atMs + waitMs });
-    begun = withDecision(begun, atMs, { kind: 'stop-for-shutdown', victim: victimOf(pod), phase, graceSeconds });
+    const victim = victimOf(pod);
+    const graceEndsMs = atMs + graceSeconds * 1_000;
+    const waitEndsMs = atMs + waitMs;
+    stops.push({ decision: nextId(begun.state), decidedMs: atMs, uid: pod.uid, graceEndsMs, waitEndsMs });
+    begun = withDecision(begun, atMs, { kind: 'stop-for-shutdown', victim, phase, graceSeconds });
   }
   begun = { ...begun, state: { ...begun.state, stops: [...begun.state.stops, ...stops] } };
   // A phase without time waits for nobody (kubelet-shutdown.md 5.9).

@@ -51,6 +51,12 @@ export type Stopping = {
   readonly phases: readonly ShutdownPhase[];
   /** What logind granted; null = the lock was lost. */
   readonly delayMaxMs: number | null;
+  /** Why it runs: logind's signal, or the agent is stopped while the machine goes down without one. */
+  readonly tier: 'logind' | 'stop';
+  /** The phases shrink so that all of them end before it (D11); null = they have the time they want. */
+  readonly mustEndMs: MonoMs | null;
+  /** Pods that were started again after their stop, and how many times they were stopped again. */
+  readonly again: { readonly [uid: PodUid]: number };
   /** A cancel that is handled after the last phase (D10); null = none. */
   readonly cancelledMs: MonoMs | null;
   /** The phase that runs, or ran last; counted from 1, 0 before the first. */
@@ -69,7 +75,10 @@ export type Stopping = {
 };
 export type ShutdownStop = {
   readonly decision: DecisionId;
+  readonly decidedMs: MonoMs;
   readonly uid: PodUid;
+  /** When its grace is over. */
+  readonly graceEndsMs: MonoMs;
   /** kubelet-shutdown.md 5.2: when its phase no longer waits for it. */
   readonly waitEndsMs: MonoMs;
 };

@@ -23,6 +23,8 @@ export function sayDecision(decision: Decision): string {
       return `stop ${podName(decision.victim)} in phase ${decision.phase} of the shutdown`;
     case 'take-lock':
       return 'take the shutdown lock';
+    case 'undo-stops':
+      return 'start again what the cancelled shutdown stopped';
     case 'release-lock':
       return `release the shutdown lock: ${decision.why === 'out-of-time' ? 'out of time' : 'all phases are done'}`;
     default:

@@ -132,6 +132,7 @@ export function createWorld(needs: WorldNeeds): World {
           );
         case 'set-condition':
         case 'take-lock':
+        case 'undo-stops':
         case 'release-lock':
           return;
         default:

@@ -240,7 +240,7 @@ describe('a shutdown, over generated pods and phases', () => {
       PREPARING,
       { kind: 'lock-lost', detail: 'gone' },
       { kind: 'cancelled' },
-      { kind: 'stopped-without-signal' },
+      { kind: 'stopped-without-signal', leftMs: 5_000 },
     );
     const events = fc.array(fc.record({ atMs: ms(60_000), event }), { maxLength: 12 });
     fc.assert(
