@@ -18,6 +18,7 @@ import type { Clock } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
 import { createLookDesk } from './serve/look-desk.ts';
+import { NO_SHUTDOWN } from './serve/shutdown-status.ts';
 import { serveSocket } from './serve/socket.ts';
 import { type NodeFacts, type StatusReport, statusReport } from './serve/status.ts';
 
@@ -210,6 +211,7 @@ function createReporter(
         recent: recorder.recent(),
         configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
         warnings,
+        shutdown: NO_SHUTDOWN,
       },
     });
   };

@@ -14,6 +14,7 @@ import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from
 import type { Verdict } from '../core/verdict.ts';
 import type { Finding } from '../ports.ts';
 import { podName, sayDecision, sayOutcome } from './say-decision.ts';
+import { type ShutdownContext, type ShutdownStatus, shutdownStatus } from './shutdown-status.ts';
 
 /** What `status -o json` prints; docs/json.md describes every field. Only JSON, nothing but facts of one look. */
 export type StatusReport = {
@@ -26,6 +27,7 @@ export type StatusReport = {
   readonly memory: MemoryStatus;
   readonly pods: PodsStatus;
   readonly act: ActStatus;
+  readonly shutdown: ShutdownStatus;
   readonly reasons: readonly { readonly code: string; readonly text: string }[];
   readonly findings: readonly Finding[];
   readonly decisions: readonly DecisionStatus[];
@@ -135,6 +137,7 @@ export type StatusContext = {
   }[];
   readonly configFile: ConfigStatus;
   readonly warnings: readonly string[];
+  readonly shutdown: ShutdownContext;
 };
 export type StatusInput = {
   readonly observation: Observation;
@@ -167,6 +170,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
     },
     pods: podsStatus(observation, state),
     act: actStatus(state.act, atMs),
+    shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
     reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
     findings: context.findings,
     decisions: context.recent.map(decisionStatus),

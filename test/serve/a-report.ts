@@ -3,6 +3,7 @@ import type { Outcome } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import type { State } from '../../src/core/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
+import { NO_SHUTDOWN } from '../../src/serve/shutdown-status.ts';
 import type { StatusContext } from '../../src/serve/status.ts';
 import { MI } from '../a.ts';
 
@@ -28,6 +29,7 @@ export function aContext(rest: Partial<StatusContext> = {}): StatusContext {
     recent: [],
     configFile: { path: '/etc/nodewarden/config.yaml', loadedWallMs: 1_700_000_000_000, lastReload: null },
     warnings: [],
+    shutdown: NO_SHUTDOWN,
     ...rest,
   };
 }

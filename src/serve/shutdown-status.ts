@@ -1,0 +1,167 @@
+import type { CoreConfig, ShutdownPhase } from '../core/core-config.ts';
+import type { Observation } from '../core/observation.ts';
+import type { PodUid } from '../core/pod.ts';
+import { assertNever, type MonoMs } from '../core/reading.ts';
+import { planShutdown } from '../core/shutdown-plan.ts';
+import type { State } from '../core/state.ts';
+import type { InhibitorStatus } from '../ports.ts';
+
+/** The shutdown part of the status; docs/json.md describes every field. */
+export type ShutdownStatus = {
+  readonly lock: LockStatus;
+  /** As configured, ascending by priority; empty = off. */
+  readonly phases: readonly PlannedPhase[];
+  /** A shutdown that is to come. */
+  readonly scheduled: ScheduledShutdown | null;
+  readonly running: RunningShutdown | null;
+  /** A sentence about the last shutdown of an earlier boot; null: the record has none. */
+  readonly last: string | null;
+  /** What systemd gives the stop of the agent; null: not known, or it does not run as a service. */
+  readonly stopTimeoutMs: number | 'infinity' | null;
+  /** Whether it also acts when the machine goes down without logind's signal. */
+  readonly secondTier: boolean;
+};
+export type LockStatus =
+  | { readonly kind: 'off' }
+  | {
+      readonly kind: 'armed';
+      readonly neededMs: number;
+      readonly grantedMs: number;
+      /** When the lock was last seen in logind's list, with enough granted. */
+      readonly provenAgoMs: number;
+    }
+  | {
+      readonly kind: 'not-armed';
+      readonly neededMs: number;
+      /** null: it could not be asked. */
+      readonly grantedMs: number | null;
+      /** The lock is there, but logind grants less than needed: the phases shrink (D11). */
+      readonly isHeld: boolean;
+      readonly why: string;
+    }
+  | { readonly kind: 'released' };
+export type PlannedPhase = {
+  /** Counted from 1. */
+  readonly phase: number;
+  readonly fromPriority: number;
+  readonly graceSeconds: number;
+  /** How many pods it would stop now; null: the pods are not known. */
+  readonly pods: number | null;
+};
+export type ScheduledShutdown = {
+  /** poweroff, reboot, … as logind says it. */
+  readonly type: string;
+  readonly atWallMs: number;
+  /** When each phase would begin and end if all before it last as long as they may; those without pods are left out. */
+  readonly phases: readonly { readonly phase: number; readonly startsWallMs: number; readonly endsWallMs: number }[];
+};
+export type RunningShutdown = {
+  /** Why it runs: logind's signal, or the agent is stopped while the machine goes down without one. */
+  readonly tier: 'logind' | 'stop';
+  /** null: not known. */
+  readonly type: string | null;
+  /** 0 before the first. */
+  readonly phase: number;
+  readonly phaseLeftMs: number;
+  /** `namespace/name` of those whose stop the phase waits for. */
+  readonly podsLeft: readonly string[];
+  /** It was cancelled, which is handled after the last phase. */
+  readonly cancelled: boolean;
+};
+
+/** What a look does not know of a shutdown. */
+export type ShutdownContext = {
+  readonly inhibitor: InhibitorStatus;
+  /** TimeoutStopUSec of the agent's own unit; infinity: no limit; null: not known. */
+  readonly stopTimeoutMs: number | null;
+  readonly last: string | null;
+  readonly secondTier: boolean;
+};
+export type ShutdownInput = {
+  readonly observation: Observation;
+  readonly state: Pick<State, 'shutdown'>;
+  readonly config: Pick<CoreConfig, 'phases'>;
+  readonly context: ShutdownContext;
+  readonly nameOf: (uid: PodUid) => string;
+};
+
+/** Nobody holds a lock or watches logind. */
+export const NO_SHUTDOWN: ShutdownContext = {
+  inhibitor: { lock: { kind: 'off' }, isPreparing: false, type: null, scheduled: null },
+  stopTimeoutMs: null,
+  last: null,
+  secondTier: false,
+};
+
+export function shutdownStatus({ observation, state, config, context, nameOf }: ShutdownInput): ShutdownStatus {
+  const { inhibitor, stopTimeoutMs, last, secondTier } = context;
+  const phases = plannedPhases(config.phases, observation);
+  const { shutdown } = state;
+  return {
+    lock: lockStatus(inhibitor.lock, observation.atMs),
+    phases,
+    scheduled: scheduledShutdown(inhibitor, phases),
+    running:
+      shutdown.kind !== 'stopping'
+        ? null
+        : {
+            tier: shutdown.tier,
+            type: inhibitor.type,
+            phase: shutdown.phase,
+            phaseLeftMs: Math.max(0, shutdown.phaseEndsMs - observation.atMs),
+            podsLeft: shutdown.pending.map(nameOf),
+            cancelled: shutdown.cancelledMs !== null,
+          },
+    last,
+    // JSON has no infinity: it would become null, which is what "not known" is.
+    stopTimeoutMs: stopTimeoutMs === Number.POSITIVE_INFINITY ? 'infinity' : stopTimeoutMs,
+    secondTier,
+  };
+}
+
+function lockStatus(lock: InhibitorStatus['lock'], atMs: MonoMs): LockStatus {
+  switch (lock.kind) {
+    case 'off':
+    case 'released':
+      return { kind: lock.kind };
+    case 'armed': {
+      const { kind, neededMs, grantedMs, provenMs } = lock;
+      return { kind, neededMs, grantedMs, provenAgoMs: Math.max(0, atMs - provenMs) };
+    }
+    case 'not-armed': {
+      const { kind, neededMs, grantedMs, isHeld, why } = lock;
+      return { kind, neededMs, grantedMs, isHeld, why };
+    }
+    default:
+      return assertNever(lock);
+  }
+}
+
+function plannedPhases(phases: readonly ShutdownPhase[], { pods }: Observation): readonly PlannedPhase[] {
+  return planShutdown(phases, pods.known ? pods.value : []).map(({ phase, fromPriority, graceSeconds, stops }) => ({
+    phase,
+    fromPriority,
+    graceSeconds,
+    pods: pods.known ? stops.length : null,
+  }));
+}
+
+/** Nothing is stopped before its time: the first phase begins when logind tells. */
+function scheduledShutdown(
+  { scheduled, lock }: InhibitorStatus,
+  phases: readonly PlannedPhase[],
+): ScheduledShutdown | null {
+  if (scheduled === null) return null;
+  const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
+  const latestWallMs = scheduled.atWallMs + (grantedMs ?? Number.POSITIVE_INFINITY);
+  let startsWallMs = scheduled.atWallMs;
+  const timed = [];
+  for (const { phase, graceSeconds, pods } of phases) {
+    // It takes no time (kubelet-shutdown.md 5.1).
+    if (pods === 0) continue;
+    const endsWallMs = Math.min(latestWallMs, startsWallMs + Math.max(0, graceSeconds) * 1_000);
+    timed.push({ phase, startsWallMs, endsWallMs });
+    startsWallMs = endsWallMs;
+  }
+  return { ...scheduled, phases: timed };
+}
