@@ -26,8 +26,21 @@ export type Standalone = {
   readonly pods: PodSource;
   readonly killer: Killer;
   readonly marks: NodeMarks;
+  /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
+  readonly undoStops: () => Promise<UndoneStops>;
+  /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */
+  readonly hasStops: () => boolean;
+  /**
+   * Nothing is started while it is true. To be told right after opening and whenever it changes, before the first stop.
+   * `stop`: systemd is stopping the machine already, so that its jobs for the pods wait for ours.
+   */
+  readonly setShuttingDown: (isShuttingDown: boolean, tier?: 'logind' | 'stop') => void;
+  /** What is stopped through systemd; null: nothing, or no such pod. */
+  readonly unitOf: (uid: string) => string | null;
   readonly close: () => Promise<void>;
 };
+/** `started`: names of units; `notUndone`: sentences. */
+export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };
 
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
 export function openStandalone(needs: StandaloneNeeds): Standalone {
@@ -47,6 +60,10 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       // Told by the log; there is no API here.
       event: () => undefined,
     },
+    undoStops: async () => ({ started: [], notUndone: [] }),
+    hasStops: () => false,
+    setShuttingDown: (isShuttingDown) => restart?.setPaused(isShuttingDown),
+    unitOf: (uid) => source.find(uid)?.unit ?? null,
     close: async () => {
       restart?.close();
       await source.close();

@@ -18,6 +18,9 @@ export type Restart = {
   /** Before the first signal of an eviction: what is stopped now comes back by us, and by nobody else. */
   readonly hold: (manifest: ManifestPod, unit: string, facts: UnitFacts | null) => void;
   readonly setCondition: (condition: NodeCondition, status: boolean) => void;
+  /** While it is paused nothing is started and nothing stopped again: the machine goes down. */
+  readonly setPaused: (isPaused: boolean) => void;
+  readonly isHeld: (unit: string) => boolean;
   readonly close: () => void;
 };
 
@@ -45,6 +48,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   const seenDown = new Set<string>();
   let foreignJobs: readonly JobEnd[] = [];
   let isTicking = false;
+  let isPaused = false;
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
 
@@ -75,11 +79,11 @@ export function createRestart(needs: RestartNeeds): Restart {
 
   function schedule(ms: number): void {
     cancelTimer();
-    if (!isClosed && held.units.length > 0) cancelTimer = clock.after(ms, () => void tick());
+    if (!isClosed && !isPaused && held.units.length > 0) cancelTimer = clock.after(ms, () => void tick());
   }
 
   async function tick(): Promise<void> {
-    if (isTicking) return;
+    if (isTicking || isPaused) return;
     isTicking = true;
     const jobs = foreignJobs;
     foreignJobs = [];
@@ -87,7 +91,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       const facts = await systemd.unit(unit);
       // Held anew, or let go, while systemd was asked.
       const now = held.units.find((other) => other.unit === unit);
-      if (isClosed || now === undefined || !facts.known) continue;
+      if (isClosed || isPaused || now === undefined || !facts.known) continue;
       const isForeign = jobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs());
       await step(now, facts.value, isForeign);
     }
@@ -202,6 +206,12 @@ export function createRestart(needs: RestartNeeds): Restart {
       keep({ ...held, conditions: status ? [...others, condition] : others });
       schedule(0);
     },
+    setPaused: (next) => {
+      if (next === isPaused) return;
+      isPaused = next;
+      schedule(0);
+    },
+    isHeld: (unit) => held.units.some((other) => other.unit === unit),
     close: () => {
       isClosed = true;
       cancelTimer();
