@@ -27,6 +27,17 @@ export type Systemd = {
   readonly startTransient: (name: string, properties: readonly UnitProperty[]) => Promise<Reading<true>>;
   readonly serviceEnd: (name: string) => Promise<Reading<ServiceEnd>>;
   readonly unref: (name: string) => Promise<void>;
+  /**
+   * How long it waits after asking a service or scope to stop, before it kills what is left; infinity: for ever.
+   * A slice has none: `not-applicable`.
+   */
+  readonly stopTimeoutMs: (name: string) => Promise<Reading<number>>;
+  /** The same for units that name no time of their own. */
+  readonly defaultStopTimeoutMs: () => Promise<Reading<number>>;
+  /** The same of the service that this process belongs to; `not-applicable` where it belongs to none. */
+  readonly ownStopTimeoutMs: () => Promise<Reading<number>>;
+  /** `running`, `degraded`, `stopping` and so on. */
+  readonly systemState: () => Promise<Reading<string>>;
   /** A start or stop of any unit has ended, whoever wanted it. */
   readonly whenJobEnds: (run: (end: JobEnd) => void) => () => void;
   readonly whenUp: (run: () => void) => () => void;
@@ -77,11 +88,31 @@ export function createSystemd(bus: SystemBus): Systemd {
     return isVariant(value) ? known(value.value) : unknown('malformed', `${type}.${name}`, 'not a variant');
   }
 
+  async function pathBy(member: 'LoadUnit' | 'GetUnitByPID', of: string | number): Promise<Reading<string>> {
+    const signature = typeof of === 'string' ? 's' : 'u';
+    const found = await bus.call({ ...MANAGER, member, signature, body: [of] });
+    if (!found.known) return found;
+    const [path] = found.value;
+    return typeof path === 'string' && isObjectPath(path)
+      ? known(path)
+      : unknown('malformed', member, 'no object path');
+  }
+
+  async function timeoutAt(path: string, type: string, name: string): Promise<Reading<number>> {
+    if (type === TYPES.slice) return unknown('not-applicable', name, 'systemd gives a slice no time to stop');
+    const reading = await property(path, type, 'TimeoutStopUSec');
+    // Asked by its path alone, a unit that is not there answers with the defaults of one.
+    const loadState = await property(path, 'Unit', 'LoadState');
+    if (loadState.known && loadState.value === 'not-found') {
+      return unknown('absent', name, 'systemd knows no such unit');
+    }
+    return durationOf(reading, 'TimeoutStopUSec');
+  }
+
   async function unit(name: string): Promise<Reading<UnitFacts>> {
-    const loaded = await bus.call({ ...MANAGER, member: 'LoadUnit', signature: 's', body: [name] });
+    const loaded = await pathBy('LoadUnit', name);
     if (!loaded.known) return loaded;
-    const [path] = loaded.value;
-    if (typeof path !== 'string' || !isObjectPath(path)) return unknown('malformed', 'LoadUnit', 'no object path');
+    const path = loaded.value;
     const [loadState, activeState, subState, since, invocation, group] = await Promise.all([
       property(path, 'Unit', 'LoadState'),
       property(path, 'Unit', 'ActiveState'),
@@ -125,6 +156,28 @@ export function createSystemd(bus: SystemBus): Systemd {
       return known({ result: String(result.value), exitStatus: Number(exitStatus.value) });
     },
     unref: async (name) => void (await bus.call({ ...MANAGER, member: 'UnrefUnit', signature: 's', body: [name] })),
+    stopTimeoutMs: async (name) => {
+      const path = await pathBy('LoadUnit', name);
+      return path.known ? timeoutAt(path.value, typeOf(name), name) : path;
+    },
+    defaultStopTimeoutMs: async () =>
+      durationOf(await property(MANAGER.path, 'Manager', 'DefaultTimeoutStopUSec'), 'DefaultTimeoutStopUSec'),
+    ownStopTimeoutMs: async () => {
+      const path = await pathBy('GetUnitByPID', process.pid);
+      if (!path.known) return path;
+      const id = await property(path.value, 'Unit', 'Id');
+      if (!id.known) return id;
+      const name = String(id.value);
+      if (name.endsWith('.service')) return timeoutAt(path.value, TYPES.service, name);
+      return unknown('not-applicable', name, 'this process does not run as a service');
+    },
+    systemState: async () => {
+      const state = await property(MANAGER.path, 'Manager', 'SystemState');
+      if (!state.known) return state;
+      return typeof state.value === 'string'
+        ? known(state.value)
+        : unknown('malformed', 'SystemState', 'not the name of a state');
+    },
     whenJobEnds: (run) =>
       bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'JobRemoved' }, ([, job, name, result]) => {
         // The answer that names the job may come after its end: who asks, asks later.
@@ -166,6 +219,13 @@ export function unitPath(name: string): string {
     return isPlain ? char : `_${byte.toString(16).padStart(2, '0')}`;
   });
   return `${UNITS}${label.length === 0 ? '_' : label.join('')}`;
+}
+
+/** Of microseconds, of which systemd writes the most there are for infinity. */
+function durationOf(us: Reading<BusValue>, where: string): Reading<number> {
+  if (!us.known) return us;
+  if (typeof us.value !== 'number') return unknown('malformed', where, 'not a duration');
+  return known(us.value >= Number.MAX_SAFE_INTEGER ? Number.POSITIVE_INFINITY : us.value / 1_000);
 }
 
 const textOf = (reading: Reading<BusValue>): string =>

@@ -10,6 +10,8 @@ export type FakeUnit = {
   controlGroup: string;
   loadState: string;
   since?: number;
+  /** TimeoutStopUSec; systemd's 90 s where absent. */
+  stopUs?: bigint;
 };
 export type FakeSystemd = {
   readonly systemd: Systemd;
@@ -65,12 +67,16 @@ export async function openFakeSystemd(
     switch (member) {
       case 'LoadUnit':
         return { signature: 'o', body: [unitPath(first)] };
+      case 'GetUnitByPID':
+        return { signature: 'o', body: [unitPath(OWN_UNIT)] };
       case 'StopUnit':
         return { signature: 'o', body: [change('stop', first)] };
       case 'StartUnit':
         return { signature: 'o', body: [change('start', first)] };
       case 'Get':
-        return property(unitAt(units, path), String(body[1]));
+        return path === MANAGER
+          ? managerProperty(String(body[1]))
+          : property(unitAt(units, path), path, String(body[1]));
       case 'StartTransientUnit':
         return { signature: 'o', body: [done(first, () => undefined)] };
       default:
@@ -101,12 +107,31 @@ function unitAt(units: ReadonlyMap<string, FakeUnit>, path: string): FakeUnit | 
   return [...units].find(([name]) => unitPath(name) === path)?.[1];
 }
 
-function property(unit: FakeUnit | undefined, name: string): Answer {
-  const given = (signature: string, value: unknown): Answer => ({
-    signature: 'v',
-    body: [new Variant(signature, value)],
-  });
+/** What every process belongs to here. */
+export const OWN_UNIT = 'nodewarden.service';
+const DEFAULT_STOP_US = 90_000_000n;
+
+function given(signature: string, value: unknown): Answer {
+  return { signature: 'v', body: [new Variant(signature, value)] };
+}
+
+function managerProperty(name: string): Answer {
   switch (name) {
+    case 'DefaultTimeoutStopUSec':
+      return given('t', DEFAULT_STOP_US);
+    case 'SystemState':
+      return given('s', 'running');
+    default:
+      return { error: 'org.freedesktop.DBus.Error.UnknownProperty' };
+  }
+}
+
+function property(unit: FakeUnit | undefined, path: string, name: string): Answer {
+  switch (name) {
+    case 'Id':
+      return path === unitPath(OWN_UNIT) ? given('s', OWN_UNIT) : { error: 'org.freedesktop.DBus.Error.UnknownObject' };
+    case 'TimeoutStopUSec':
+      return given('t', unit?.stopUs ?? DEFAULT_STOP_US);
     case 'LoadState':
       return given('s', unit?.loadState ?? 'not-found');
     case 'ActiveState':

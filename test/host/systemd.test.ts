@@ -1,11 +1,13 @@
+import { Variant } from 'dbus-next';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
 import { openSystemBus } from '../../src/host/bus.ts';
 import { encodeBody, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { unitNameMistake, unitPath } from '../../src/host/systemd.ts';
 import { createCommandRunner } from '../../src/host/transient.ts';
-import { type FakeSystemd, openFakeSystemd } from './fake-systemd.ts';
+import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from './fake-systemd.ts';
 import { hasDbusDaemon } from './private-bus.ts';
 
 const clock = createClock();
@@ -61,6 +63,46 @@ describe('a message body', () => {
         if (encoded.ok) expect(splitSignature(types)).toHaveLength(body.length);
       }),
     );
+  });
+});
+
+describe.skipIf(!hasDbusDaemon)('what systemd says of time [needs dbus-daemon]', () => {
+  let fake: FakeSystemd;
+  afterEach(() => fake.remove());
+  const active = { activeState: 'active', invocation: 1, controlGroup: '/system.slice/x', loadState: 'loaded' };
+
+  it('is how long it waits for a stop, of a unit, by default, and of the unit of this process', async () => {
+    fake = await openFakeSystemd();
+    fake.units.set('web.service', { ...active, stopUs: 12_500_000n });
+    fake.units.set('db.scope', { ...active, stopUs: 2n ** 64n - 1n });
+    fake.units.set(OWN_UNIT, { ...active, stopUs: 70_000_000n });
+    const { systemd } = fake;
+    expect(await systemd.stopTimeoutMs('web.service')).toEqual(known(12_500));
+    expect(await systemd.stopTimeoutMs('db.scope')).toEqual(known(Number.POSITIVE_INFINITY));
+    expect(await systemd.defaultStopTimeoutMs()).toEqual(known(90_000));
+    expect(await systemd.ownStopTimeoutMs()).toEqual(known(70_000));
+    expect(await systemd.systemState()).toEqual(known('running'));
+  });
+
+  it('is not known of a unit that is not there, and not of a slice, which has no such time', async () => {
+    fake = await openFakeSystemd();
+    expect(await fake.systemd.stopTimeoutMs('none.service')).toMatchObject({ known: false, why: 'absent' });
+    fake.units.set('web.slice', active);
+    expect(await fake.systemd.stopTimeoutMs('web.slice')).toMatchObject({ known: false, why: 'not-applicable' });
+  });
+
+  it('is not that of a session where the agent was started in a terminal, and not known without an answer', async () => {
+    fake = await openFakeSystemd((member, _, body) => {
+      const isId = member === 'Get' && body[1] === 'Id';
+      return isId ? { signature: 'v', body: [new Variant('s', 'session-1.scope')] } : null;
+    });
+    expect(await fake.systemd.ownStopTimeoutMs()).toMatchObject({ known: false, why: 'not-applicable' });
+    await fake.remove();
+    fake = await openFakeSystemd((member) =>
+      member === 'GetUnitByPID' || member === 'Get' ? { error: 'org.freedesktop.systemd1.NoUnitForPID' } : null,
+    );
+    expect(await fake.systemd.ownStopTimeoutMs()).toMatchObject({ known: false, why: 'unreadable' });
+    expect(await fake.systemd.systemState()).toMatchObject({ known: false, why: 'unreadable' });
   });
 });
 
