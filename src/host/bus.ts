@@ -22,6 +22,8 @@ export type SignalRule = {
   readonly member: string;
   /** Absent: any path. */
   readonly path?: string;
+  /** The first argument, as text; absent: any. */
+  readonly arg0?: string;
 };
 export type BusState = 'down' | 'connecting' | 'up';
 export type SystemBus = {
@@ -120,9 +122,11 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   async function begin(mine: Connection): Promise<void> {
     if (connection !== mine) return;
     cancelTimer();
-    const rules = [...subscriptions];
-    for (const name of new Set(rules.map(({ rule }) => rule.sender))) await followOwner(mine, name);
-    for (const { rule } of rules) await addMatch(mine, matchOf(rule));
+    // The set itself: what is subscribed while these calls run comes up in it too.
+    for (const { rule } of subscriptions) {
+      await followOwner(mine, rule.sender);
+      await addMatch(mine, matchOf(rule));
+    }
     if (connection !== mine) return;
     state = 'up';
     retryMs = FIRST_RETRY_MS;
@@ -278,13 +282,15 @@ function sayError(cause: unknown): string {
 
 function matchOf(rule: SignalRule): string {
   const path = rule.path === undefined ? '' : `,path='${rule.path}'`;
-  return `type='signal',sender='${rule.sender}',interface='${rule.interface}',member='${rule.member}'${path}`;
+  const arg0 = rule.arg0 === undefined ? '' : `,arg0='${rule.arg0}'`;
+  return `type='signal',sender='${rule.sender}',interface='${rule.interface}',member='${rule.member}'${path}${arg0}`;
 }
 
 function isHeard(rule: SignalRule, message: Message, owner: string | undefined): boolean {
   const isFrom = rule.sender === DBUS.destination ? message.sender === rule.sender : message.sender === owner;
   const isPath = rule.path === undefined || rule.path === message.path;
-  return isFrom && isPath && message.interface === rule.interface && message.member === rule.member;
+  const isArg0 = rule.arg0 === undefined || rule.arg0 === message.body[0];
+  return isFrom && isPath && isArg0 && message.interface === rule.interface && message.member === rule.member;
 }
 
 /** B12: the package does not decode %xx, tries only the first address, and needs an addon for abstract ones. */

@@ -1,0 +1,177 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { SystemBus } from './bus.ts';
+import { type BusValue, isVariant } from './bus-value.ts';
+import { unitPath } from './systemd.ts';
+
+/** A lock of anybody, as logind lists it. */
+export type InhibitorLock = {
+  /** Colon-separated: `shutdown:sleep`. */
+  readonly what: string;
+  readonly who: string;
+  readonly why: string;
+  readonly mode: string;
+  readonly uid: number;
+  readonly pid: number;
+};
+export type ScheduledShutdown = { readonly type: string; readonly atWallMs: number };
+/** org.freedesktop.login1.Manager, as far as this program uses it. Every call has a deadline; none throws. */
+export type Logind = {
+  /** Infinity: without end. It changes when logind reads its files again, and nobody is told. */
+  readonly inhibitDelayMaxMs: () => Promise<Reading<number>>;
+  /** True from the signal until the machine is down, or the shutdown is taken back. */
+  readonly preparingForShutdown: () => Promise<Reading<boolean>>;
+  readonly inhibitors: () => Promise<Reading<readonly InhibitorLock[]>>;
+  /** Null: none. While a shutdown is under way its time may be in the past. */
+  readonly scheduledShutdown: () => Promise<Reading<ScheduledShutdown | null>>;
+  /** logind reads its configuration files again; resolves before it has done so. */
+  readonly reload: () => Promise<Reading<true>>;
+  /** Only from logind itself, as all signals here: a foreign one of this name is not heard. */
+  readonly whenPreparing: (heard: (isPreparing: boolean) => void) => () => void;
+  /** 255 and later, right before `whenPreparing`: `poweroff`, `reboot`, `halt`, `soft-reboot`; '' where it is not said. */
+  readonly whenTypeTold: (heard: (type: string) => void) => () => void;
+  /** Delay locks came or went. */
+  readonly whenInhibitorsChange: (heard: () => void) => () => void;
+  /** Not told by 252. */
+  readonly whenScheduleChanges: (heard: () => void) => () => void;
+  /** Another logind has the name now. */
+  readonly whenRestarted: (heard: () => void) => () => void;
+  /** The bus is up, and the signals above are heard. */
+  readonly whenUp: (run: () => void) => () => void;
+  readonly isUp: () => boolean;
+};
+
+const NAME = 'org.freedesktop.login1';
+const PATH = '/org/freedesktop/login1';
+const MANAGER = { destination: NAME, path: PATH, interface: `${NAME}.Manager` };
+const UNIT = 'systemd-logind.service';
+const SYSTEMD = 'org.freedesktop.systemd1';
+const SYSTEMD_MANAGER = {
+  destination: SYSTEMD,
+  path: '/org/freedesktop/systemd1',
+  interface: `${SYSTEMD}.Manager`,
+};
+const PROPERTIES = 'org.freedesktop.DBus.Properties';
+const DBUS = 'org.freedesktop.DBus';
+const SIGHUP = 1;
+/** systemd may itself be busy with a reload. */
+const RELOAD_MS = 5_000;
+
+export function createLogind(bus: SystemBus): Logind {
+  async function property(name: string): Promise<Reading<BusValue>> {
+    return unwrap(
+      await bus.call({
+        destination: NAME,
+        path: PATH,
+        interface: PROPERTIES,
+        member: 'Get',
+        signature: 'ss',
+        body: [MANAGER.interface, name],
+      }),
+      `${MANAGER.interface}.${name}`,
+    );
+  }
+
+  async function reload(): Promise<Reading<true>> {
+    // 252 has no reload job, 257 does (Type=notify-reload); HUP is what both understand.
+    const body = (await canReload()) ? [UNIT, 'replace'] : [UNIT, 'main', SIGHUP];
+    const done = await bus.call(
+      body.length === 2
+        ? { ...SYSTEMD_MANAGER, member: 'ReloadUnit', signature: 'ss', body, deadlineMs: RELOAD_MS }
+        : { ...SYSTEMD_MANAGER, member: 'KillUnit', signature: 'ssi', body, deadlineMs: RELOAD_MS },
+    );
+    return done.known ? known(true) : done;
+  }
+
+  async function canReload(): Promise<boolean> {
+    const body = [`${SYSTEMD}.Unit`, 'CanReload'];
+    const at = { destination: SYSTEMD, path: unitPath(UNIT), interface: PROPERTIES };
+    const answer = unwrap(await bus.call({ ...at, member: 'Get', signature: 'ss', body }), 'CanReload');
+    return answer.known && answer.value === true;
+  }
+
+  const onManager = (member: string, heard: (body: readonly BusValue[]) => void): (() => void) =>
+    bus.subscribe({ sender: NAME, interface: MANAGER.interface, path: PATH, member }, heard);
+  const onProperty = (name: string, heard: () => void): (() => void) =>
+    bus.subscribe(
+      { sender: NAME, interface: PROPERTIES, path: PATH, member: 'PropertiesChanged', arg0: MANAGER.interface },
+      ([, changed, invalidated]) => {
+        if (isNamed(name, changed) || isNamed(name, invalidated)) heard();
+      },
+    );
+
+  return {
+    inhibitDelayMaxMs: async () => readDelay(await property('InhibitDelayMaxUSec')),
+    preparingForShutdown: async () => {
+      const value = await property('PreparingForShutdown');
+      if (!value.known) return value;
+      return typeof value.value === 'boolean'
+        ? known(value.value)
+        : unknown('malformed', 'PreparingForShutdown', 'not a boolean');
+    },
+    inhibitors: async () => readInhibitors(await bus.call({ ...MANAGER, member: 'ListInhibitors' })),
+    scheduledShutdown: async () => readSchedule(await property('ScheduledShutdown')),
+    reload,
+    whenPreparing: (heard) => onManager('PrepareForShutdown', ([is]) => typeof is === 'boolean' && heard(is)),
+    whenTypeTold: (heard) =>
+      onManager('PrepareForShutdownWithMetadata', ([is, metadata]) => is === true && heard(typeIn(metadata))),
+    whenInhibitorsChange: (heard) => onProperty('DelayInhibited', heard),
+    whenScheduleChanges: (heard) => onProperty('ScheduledShutdown', heard),
+    whenRestarted: (heard) =>
+      bus.subscribe({ sender: DBUS, interface: DBUS, member: 'NameOwnerChanged', arg0: NAME }, ([, , owner]) => {
+        if (owner !== '') heard();
+      }),
+    whenUp: bus.whenUp,
+    isUp: () => bus.state() === 'up',
+  };
+}
+
+function unwrap(reply: Reading<readonly BusValue[]>, where: string): Reading<BusValue> {
+  if (!reply.known) return reply;
+  const [value] = reply.value;
+  return isVariant(value) ? known(value.value) : unknown('malformed', where, 'not a variant');
+}
+
+/** 2^64-1 stands for "none" and for "without end", and comes saturated. */
+const isEndless = (us: number): boolean => us >= Number.MAX_SAFE_INTEGER;
+
+function readDelay(value: Reading<BusValue>): Reading<number> {
+  if (!value.known) return value;
+  const us = value.value;
+  if (typeof us !== 'number' || us < 0) return unknown('malformed', 'InhibitDelayMaxUSec', 'not a time');
+  return known(isEndless(us) ? Number.POSITIVE_INFINITY : us / 1_000);
+}
+
+function readSchedule(value: Reading<BusValue>): Reading<ScheduledShutdown | null> {
+  if (!value.known) return value;
+  const [type, us] = Array.isArray(value.value) ? value.value : [];
+  if (typeof type !== 'string' || typeof us !== 'number') {
+    return unknown('malformed', 'ScheduledShutdown', 'not a type with a time');
+  }
+  return known(type === '' || isEndless(us) ? null : { type, atWallMs: us / 1_000 });
+}
+
+function readInhibitors(reply: Reading<readonly BusValue[]>): Reading<readonly InhibitorLock[]> {
+  if (!reply.known) return reply;
+  const [list] = reply.value;
+  if (!Array.isArray(list)) return unknown('malformed', 'ListInhibitors', 'not a list');
+  const locks: InhibitorLock[] = [];
+  for (const entry of list) {
+    const [what, who, why, mode, uid, pid] = Array.isArray(entry) ? entry : [];
+    if (typeof uid !== 'number' || typeof pid !== 'number') {
+      return unknown('malformed', 'ListInhibitors', 'a lock without an owner');
+    }
+    locks.push({ what: String(what), who: String(who), why: String(why), mode: String(mode), uid, pid });
+  }
+  return known(locks);
+}
+
+function isNamed(name: string, properties: BusValue | undefined): boolean {
+  if (Array.isArray(properties)) return properties.includes(name);
+  return typeof properties === 'object' && name in properties;
+}
+
+function typeIn(metadata: BusValue | undefined): string {
+  if (typeof metadata !== 'object' || Array.isArray(metadata) || isVariant(metadata)) return '';
+  const type = Object.entries(metadata).find(([key]) => key === 'type')?.[1];
+  return isVariant(type) && typeof type.value === 'string' ? type.value : '';
+}
