@@ -1,9 +1,10 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Observation, ShutdownEvent } from './observation.ts';
-import type { PodUid } from './pod.ts';
+import type { PodUid, PodView } from './pod.ts';
 import { assertNever } from './reading.ts';
 import type { PhaseEnd } from './reason.ts';
-import { neededDelayMs, planShutdown, planStop } from './shutdown-plan.ts';
+import { neededDelayMs, type PlannedStop, planShutdown, planStop } from './shutdown-plan.ts';
+import { lastMs, timeOf, totalMs, withoutReserve } from './shutdown-time.ts';
 import type { ShutdownStop, State, Stopping } from './state.ts';
 import { nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
 
@@ -12,6 +13,8 @@ const VOLUME_LOOK_MS = 300;
 const VOLUME_WAIT_MS = 123_000;
 /** How soon pods that could not be read are asked for again. */
 const RETRY_MS = 250;
+/** How often a pod that is started again during the shutdown is stopped again. */
+const STOPS_AGAIN = 3;
 /** What logind or the bus said, kept in the state. */
 const MAX_WHY = 200;
 
@@ -20,7 +23,7 @@ const MAX_WHY = 200;
  * ended, volumes, the deadline of the phase, events, the next phase.
  */
 export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
-  let step = endPhase(settleStops(state, observation), observation);
+  let step = endPhase(stopAgain(settleStops(state, observation), observation), observation);
   for (const event of observation.shutdownEvents) step = hear(step, event, observation, config);
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
 }
@@ -122,28 +125,49 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
       if (shutdown.kind === 'released') return step;
       return setShutdown(step, { kind: 'unarmed', why: event.detail.slice(0, MAX_WHY) });
     case 'preparing':
-      return prepare(step, observation.atMs, config);
+      return prepare(step, event.leftMs ?? null, observation.atMs, config);
     case 'cancelled':
       return cancel(step, observation, config);
     case 'stopped-without-signal':
-      // The second tier (product.md section 9) has no rule yet, and nobody sends it.
-      return step;
+      return prepareLate(step, event.leftMs, observation.atMs, config);
     default:
       return assertNever(event);
   }
 }
 
-function prepare(step: Step, atMs: number, { phases }: CoreConfig): Step {
+/** `leftMs`: it was heard late, so it counts without a lock too; null: all that was granted is left. */
+function prepare(step: Step, leftMs: number | null, atMs: number, { phases }: CoreConfig): Step {
   const { shutdown } = step.state;
   if (phases.length === 0) return step;
-  if (shutdown.kind === 'unarmed') return withReason(step, { code: 'shutdown-not-armed', why: shutdown.why });
-  if (shutdown.kind !== 'armed') return step;
+  if (shutdown.kind === 'unarmed' && leftMs === null) {
+    return withReason(step, { code: 'shutdown-not-armed', why: shutdown.why });
+  }
+  if (shutdown.kind !== 'armed' && shutdown.kind !== 'unarmed') return step;
+  const delayMaxMs = shutdown.kind === 'armed' ? shutdown.delayMaxMs : null;
+  const timeMs = Math.min(leftMs ?? Number.POSITIVE_INFINITY, delayMaxMs ?? Number.POSITIVE_INFINITY);
+  const mustEndMs = timeMs < neededDelayMs(phases) ? atMs + withoutReserve(timeMs) : null;
+  return begin(step, { tier: 'logind', atMs, phases, delayMaxMs, mustEndMs });
+}
+
+/** Product.md section 9, second tier: the same phases in the time that the stop of the agent itself may take. */
+function prepareLate(step: Step, leftMs: number, atMs: number, { phases }: CoreConfig): Step {
+  const { shutdown } = step.state;
+  const endMs = atMs + leftMs;
+  if (shutdown.kind === 'stopping') {
+    const mustEndMs = Math.min(shutdown.mustEndMs ?? endMs, endMs);
+    return withShutdown(step, { ...shutdown, mustEndMs, phaseEndsMs: Math.min(shutdown.phaseEndsMs, mustEndMs) });
+  }
+  if (shutdown.kind === 'released' || phases.length === 0) return step;
+  const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
+  return begin(step, { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs });
+}
+
+type Begin = Pick<Stopping, 'tier' | 'phases' | 'delayMaxMs' | 'mustEndMs'> & { readonly atMs: number };
+
+function begin(step: Step, { atMs, ...given }: Begin): Step {
   return withShutdown(step, {
+    ...given,
     startedMs: atMs,
-    phases,
-    delayMaxMs: shutdown.delayMaxMs,
-    tier: 'logind',
-    mustEndMs: null,
     again: {},
     cancelledMs: null,
     phase: 0,
@@ -159,14 +183,19 @@ function prepare(step: Step, atMs: number, { phases }: CoreConfig): Step {
 function cancel(step: Step, observation: Observation, { shutdownCancel: policy }: CoreConfig): Step {
   const { atMs } = observation;
   const { shutdown } = step.state;
-  if (shutdown.kind === 'released') return retakeLock(step, atMs);
+  if (shutdown.kind === 'released') return undoStops(retakeLock(step, atMs), atMs);
   if (shutdown.kind !== 'stopping' || shutdown.cancelledMs !== null) return step;
+  // Without logind's signal its word about a shutdown says nothing of this one.
+  if (shutdown.tier === 'stop') return step;
   const { phase, wait, delayMaxMs } = shutdown;
   const heard = withReason(step, { code: 'shutdown-cancelled', phase, policy });
   if (policy === 'afterPhases') return withShutdown(heard, { ...shutdown, cancelledMs: atMs });
   const ended = wait.kind === 'next' ? heard : phaseOver(heard, shutdown, 'cancelled', observation);
-  return delayMaxMs === null ? retakeLock(ended, atMs) : setShutdown(ended, { kind: 'armed', delayMaxMs });
+  const kept = delayMaxMs === null ? retakeLock(ended, atMs) : setShutdown(ended, { kind: 'armed', delayMaxMs });
+  return undoStops(kept, atMs);
 }
+
+const undoStops = (step: Step, atMs: number): Step => withDecision(step, atMs, { kind: 'undo-stops' });
 
 function retakeLock(step: Step, atMs: number): Step {
   const why = 'a shutdown was cancelled, the lock is being taken again';
@@ -192,15 +221,14 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
 
 /** kubelet-shutdown.md 5.1: all at once. Who is alive now counts, not who was when the signal came (12.3). */
 function beginPhase(step: Step, shutdown: Stopping, observation: Observation, config: CoreConfig): Step {
-  const { atMs, pods } = observation;
-  const told = new Set(step.state.stops.map(({ uid }) => uid));
-  const alive = pods.known ? pods.value.filter(({ uid }) => !told.has(uid)) : [];
-  const group = planShutdown(shutdown.phases, alive)[shutdown.phase];
+  const { atMs } = observation;
+  const groups = planShutdown(shutdown.phases, notTold(step, observation));
+  const group = groups[shutdown.phase];
   const phase = shutdown.phase + 1;
   if (group === undefined || group.stops.length === 0) return withShutdown(step, { ...shutdown, phase });
-  const { endsMs, periodSeconds } = timeOf(shutdown, atMs, config);
+  const { endsMs, periodSeconds, wantedMs } = timeOf(shutdown, groups, atMs, config);
   const uids = group.stops.map(({ pod }) => pod.uid);
-  let begun = withShutdown(step, {
+  const begun = withShutdown(step, {
     ...shutdown,
     phase,
     phaseStartedMs: atMs,
@@ -209,47 +237,76 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
     group: uids,
     wait: { kind: 'stops' },
   });
-  const stops: ShutdownStop[] = [];
-  for (const { pod } of group.stops) {
-    const { graceSeconds, waitMs } = planStop(pod, periodSeconds);
-    const victim = victimOf(pod);
-    const graceEndsMs = atMs + graceSeconds * 1_000;
-    const waitEndsMs = atMs + waitMs;
-    stops.push({ decision: nextId(begun.state), decidedMs: atMs, uid: pod.uid, graceEndsMs, waitEndsMs });
-    begun = withDecision(begun, atMs, { kind: 'stop-for-shutdown', victim, phase, graceSeconds });
-  }
-  begun = { ...begun, state: { ...begun.state, stops: [...begun.state.stops, ...stops] } };
+  const periodMs = endsMs - atMs;
+  const short = { code: 'shutdown-shortened', phase, periodMs, wantedMs } as const;
+  const said = periodMs < wantedMs ? withReason(begun, short) : begun;
+  const stops = group.stops.map(({ pod }) => planStop(pod, periodSeconds));
+  const told = tell(said, stops, phase, atMs);
   // A phase without time waits for nobody (kubelet-shutdown.md 5.9).
-  const running = begun.state.shutdown;
-  return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(begun, running, 'period', observation) : begun;
+  const running = told.state.shutdown;
+  return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
 }
 
-type PhaseTime = { readonly endsMs: number; readonly periodSeconds: number };
-
-/** How long the next phase may last: its own period or, carried over, all that is left of the periods until its end. */
-function timeOf({ phases, phase, startedMs }: Stopping, atMs: number, config: CoreConfig): PhaseTime {
-  const ownSeconds = phases[phase]?.graceSeconds ?? 0;
-  const carriedMs = startedMs + totalMs(phases.slice(0, phase + 1)) - atMs;
-  const isCarried = config.shutdownCarryOver && carriedMs > ownSeconds * 1_000;
-  const endsMs = atMs + (isCarried ? carriedMs : Math.max(0, ownSeconds * 1_000));
-  const latestMs = startedMs + totalMs(phases);
-  return {
-    // Looks that came late must not add up to more than was armed for.
-    endsMs: Math.min(endsMs, latestMs),
-    periodSeconds: isCarried ? Math.floor(carriedMs / 1_000) : ownSeconds,
-  };
+/** Who is alive and was not told to stop. */
+function notTold({ state }: Step, { pods }: Observation): readonly PodView[] {
+  const told = new Set(state.stops.map(({ uid }) => uid));
+  return pods.known ? pods.value.filter(({ uid }) => !told.has(uid)) : [];
 }
 
-/** A negative period counts negatively only for what is asked of logind (kubelet-shutdown.md 1.5). */
-function totalMs(phases: Stopping['phases']): number {
-  return neededDelayMs(phases.filter(({ graceSeconds }) => graceSeconds > 0));
+function tell(step: Step, planned: readonly PlannedStop[], phase: number, atMs: number): Step {
+  let told = step;
+  const stops: ShutdownStop[] = [];
+  for (const { pod, graceSeconds, waitMs } of planned) {
+    const { uid } = pod;
+    const graceEndsMs = atMs + graceSeconds * 1_000;
+    stops.push({ decision: nextId(told.state), decidedMs: atMs, uid, graceEndsMs, waitEndsMs: atMs + waitMs });
+    told = withDecision(told, atMs, { kind: 'stop-for-shutdown', victim: victimOf(pod), phase, graceSeconds });
+  }
+  return { ...told, state: { ...told.state, stops: [...told.state.stops, ...stops] } };
 }
 
-const lastMs = ({ startedMs, phases }: Stopping): number => startedMs + totalMs(phases);
+/**
+ * Within a phase: pods of it or of one before it that started since the shutdown began. They are pods of this phase and
+ * are stopped too, three times at most. Who only outlived its stop is not among them.
+ */
+function stopAgain(step: Step, observation: Observation): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
+  const { atMs, wallMs } = observation;
+  const { phase, again, phaseEndsMs } = shutdown;
+  const beganWallMs = wallMs - (atMs - shutdown.startedMs);
+  const isBack = ({ isTerminating, startedAtWallMs, uid }: PodView): boolean =>
+    !isTerminating && (startedAtWallMs ?? 0) > beganWallMs && (again[uid] ?? 0) <= STOPS_AGAIN;
+  const groups = planShutdown(shutdown.phases, notTold(step, observation).filter(isBack));
+  const back = groups.slice(0, phase).flatMap(({ stops }) => stops.map(({ pod }) => pod));
+  const leftSeconds = Math.max(0, phaseEndsMs - atMs) / 1_000;
+  const stopped = back.filter(({ uid }) => (again[uid] ?? 0) < STOPS_AGAIN).map((pod) => planStop(pod, leftSeconds));
+  const seen = back.reduce((now, { uid }) => comesBack(now, uid), step);
+  return stopped.length === 0 ? seen : tell(seen, stopped, phase, atMs);
+}
+
+/** One more time; the phase waits for it unless it was stopped often enough. */
+function comesBack(step: Step, uid: PodUid): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping') return step;
+  const times = shutdown.again[uid] ?? 0;
+  const again = { ...shutdown.again, [uid]: times + 1 };
+  const said = withReason(step, { code: 'shutdown-started-again', uid, times });
+  if (times >= STOPS_AGAIN) return withShutdown(said, { ...shutdown, again });
+  const { group, pending } = shutdown;
+  const others = group.filter((other) => other !== uid);
+  return withShutdown(said, {
+    ...shutdown,
+    again,
+    group: [...others, uid],
+    pending: [...pending, uid],
+    wait: { kind: 'stops' },
+  });
+}
 
 function release(step: Step, { cancelledMs }: Stopping, why: 'all-phases-done' | 'out-of-time', atMs: number): Step {
   const released = withDecision(setShutdown(step, { kind: 'released', atMs }), atMs, { kind: 'release-lock', why });
-  return cancelledMs === null ? released : retakeLock(released, atMs);
+  return cancelledMs === null ? released : undoStops(retakeLock(released, atMs), atMs);
 }
 
 /** Looks again at the next instant at which the running phase may end or look at volumes; exact, for virtual time. */
@@ -264,7 +321,8 @@ function holdUntil(step: Step, atMs: number): Step {
       : Math.min(...stops.filter(({ uid }) => pending.has(uid)).map(({ waitEndsMs }) => waitEndsMs));
   const remainingMs = phaseEndsMs - atMs;
   const running = withReason(step, { code: 'shutdown-phase', phase, remainingMs, pods: pending.size });
-  return { ...running, heldToMs: Math.max(0, Math.min(phaseEndsMs, nextMs) - atMs) };
+  // With the pods, for those that are started again: whoever knows of one wakes the loop.
+  return { ...running, pods: 'all', heldToMs: Math.max(0, Math.min(phaseEndsMs, nextMs) - atMs) };
 }
 
 function withShutdown(step: Step, stopping: Stopping): Step {

@@ -9,7 +9,7 @@ import { initialState, type State } from '../../src/core/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
 
-export const LOCK = { kind: 'lock-granted', delayMaxMs: 60_000 } as const;
+export const LOCK = { kind: 'lock-granted', delayMaxMs: 600_000 } as const;
 export const PREPARING = { kind: 'preparing' } as const;
 export const CANCELLED = { kind: 'cancelled' } as const;
 

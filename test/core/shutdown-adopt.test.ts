@@ -14,7 +14,7 @@ describe('a shutdown that an agent left behind', () => {
     const again = aCore(config, [web, db], adopted);
     expect(said(again.look(5_000))).toEqual([]);
     expect(said(again.look(6_000, { outcomes: [ended(web, 6_000)] }))).toEqual(['stop db in 2 for 10 s']);
-    expect(said(again.look(7_000, { shutdownEvents: [CANCELLED] }))).toEqual(['take-lock']);
+    expect(said(again.look(7_000, { shutdownEvents: [CANCELLED] }))).toEqual(['take-lock', 'undo-stops']);
   });
 
   it('is not armed before the lock is granted to the new agent', () => {

@@ -15,7 +15,7 @@ describe('the lock', () => {
   const core = () => aCore(aShutdownConfig(), []);
   it('arms when it is granted and disarms when it is lost, with what was said', () => {
     const { look } = core();
-    expect(look(0, { shutdownEvents: [LOCK] }).state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 60_000 });
+    expect(look(0, { shutdownEvents: [LOCK] }).state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 600_000 });
     const lost = look(1, { shutdownEvents: [{ kind: 'lock-lost', detail: 'x'.repeat(5_000) }] });
     expect(lost.state.shutdown).toEqual({ kind: 'unarmed', why: 'x'.repeat(200) });
   });
@@ -138,7 +138,8 @@ describe('the pods', () => {
     expect(look(0, { ...START, pods: NOT_ASKED }).next).toEqual({ afterMs: 0, pods: 'all' });
     const verdict = look(0);
     expect(said(verdict)).toEqual(['stop web in 1 for 20 s']);
-    expect(verdict.next.pods).toBeNull();
+    // For those that are started again.
+    expect(verdict.next.pods).toBe('all');
   });
 
   it('that cannot be read are tried again until the time is over', () => {
@@ -247,8 +248,8 @@ describe('a cancel', () => {
     look(0, START);
     const outcome = ended(web, 5_000);
     const verdict = look(2_000, { shutdownEvents: [CANCELLED] });
-    expect(verdict.state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 60_000 });
-    expect(said(verdict)).toEqual([]);
+    expect(verdict.state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 600_000 });
+    expect(said(verdict)).toEqual(['undo-stops']);
     expect(over(verdict)).toMatchObject([{ by: 'cancelled', running: ['uid-web'] }]);
     expect(look(5_000, { outcomes: [outcome] }).state.stops).toEqual([]);
   });
@@ -265,7 +266,7 @@ describe('a cancel', () => {
     const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
     const verdict = look(2_000, { outcomes: [ended(web, 2_000)], shutdownEvents: [CANCELLED] });
-    expect(said(verdict)).toEqual([]);
+    expect(said(verdict)).toEqual(['undo-stops']);
     expect(verdict.state.shutdown.kind).toBe('armed');
   });
 
@@ -273,11 +274,11 @@ describe('a cancel', () => {
     const lost = aCore(aShutdownConfig(), [web]);
     lost.look(0, START);
     const verdict = lost.look(1, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }, CANCELLED] });
-    expect(said(verdict)).toEqual(['take-lock']);
+    expect(said(verdict)).toEqual(['take-lock', 'undo-stops']);
     expect(verdict.state.shutdown.kind).toBe('unarmed');
     const released = aCore(aShutdownConfig(), []);
     released.look(0, START);
-    expect(said(released.look(1, { shutdownEvents: [CANCELLED] }))).toEqual(['take-lock']);
+    expect(said(released.look(1, { shutdownEvents: [CANCELLED] }))).toEqual(['take-lock', 'undo-stops']);
   });
 
   it('in the way of the kubelet is handled after the last phase, once', () => {
@@ -290,14 +291,17 @@ describe('a cancel', () => {
     ]);
     expect(said(look(2, { outcomes: [ended(web, 2)] }))).toEqual(['stop db in 2 for 10 s']);
     const last = look(3, { outcomes: [ended(db, 3)] });
-    expect(said(last)).toEqual(['release-lock all-phases-done', 'take-lock']);
+    expect(said(last)).toEqual(['release-lock all-phases-done', 'take-lock', 'undo-stops']);
     expect(last.state.shutdown.kind).toBe('unarmed');
   });
 
   it('followed by another shutdown begins anew, and tells nobody twice whose stop is under way', () => {
     const { look } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
-    expect(said(look(1_000, { shutdownEvents: [CANCELLED, PREPARING] }))).toEqual(['stop db in 2 for 10 s']);
+    expect(said(look(1_000, { shutdownEvents: [CANCELLED, PREPARING] }))).toEqual([
+      'undo-stops',
+      'stop db in 2 for 10 s',
+    ]);
   });
 
   it('without a shutdown changes nothing', () => {
