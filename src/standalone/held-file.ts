@@ -1,9 +1,8 @@
 import type { PodView, Toleration } from '../core/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
-import { readText, renameFile, writeAtomic } from '../host/files.ts';
-import { sayStamp } from '../host/record-disk.ts';
 import type { Clock } from '../ports.ts';
+import { isListOf, isNumber, isObject, loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
 
 /** A unit that an eviction stopped. */
 export type HeldUnit = {
@@ -35,11 +34,6 @@ export type Held = {
   readonly restarted: readonly RestartedUnit[];
 };
 
-/** As many manifests as there may be. */
-export const MAX_HELD = 1_000;
-const MAX_BYTES = 1024 * 1024;
-const MODE = 0o640;
-
 export const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
 export const nothingHeld = (bootId: string): Held => ({
   schema: 1,
@@ -55,33 +49,16 @@ export function loadHeld(
   bootId: string,
   clock: Clock,
 ): { readonly held: Held; readonly complaint: string | null } {
-  const path = heldPath(runtimeDirectory);
-  const text = readText(path, MAX_BYTES);
-  if (!text.known && text.why === 'absent') return { held: nothingHeld(bootId), complaint: null };
-  const held = text.known ? readHeld(parseJson(text.value)) : null;
-  if (held !== null) return { held: held.bootId === bootId ? held : nothingHeld(bootId), complaint: null };
-  const aside = `${path}.corrupt-${sayStamp(clock.wallMs())}`;
-  const moved = renameFile(path, aside);
-  const kept = moved.known ? `kept as ${aside}` : `it could not be kept aside (${moved.detail})`;
+  const { value, complaint } = loadRuntimeFile(heldPath(runtimeDirectory), readHeld, clock);
   return {
-    held: nothingHeld(bootId),
-    complaint: `${path} cannot be used, ${kept}: units that an eviction stopped stay down`,
+    held: value !== null && value.bootId === bootId ? value : nothingHeld(bootId),
+    complaint: complaint === null ? null : `${complaint}: units that an eviction stopped stay down`,
   };
 }
 
 /** Null, or why it could not be written. */
 export function saveHeld(runtimeDirectory: string, held: Held): string | null {
-  const written = writeAtomic(heldPath(runtimeDirectory), `${JSON.stringify(held)}\n`, MODE);
-  return written.known ? null : `${written.where}: ${written.detail}`;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Not JSON is nothing of ours; the caller keeps it aside.
-    return null;
-  }
+  return saveRuntimeFile(heldPath(runtimeDirectory), held);
 }
 
 const CONDITIONS: readonly unknown[] = ['MemoryPressure', 'DiskPressure', 'PIDPressure'];
@@ -124,12 +101,3 @@ function isToleration(value: unknown): value is Toleration {
 }
 
 const isCondition = (value: unknown): value is NodeCondition => CONDITIONS.includes(value);
-const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
-
-function isListOf<T>(value: unknown, is: (entry: unknown) => entry is T): value is T[] {
-  return Array.isArray(value) && value.length <= MAX_HELD && value.every(is);
-}
-
-function isObject(value: unknown): value is { readonly [name: string]: unknown } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}

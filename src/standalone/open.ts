@@ -1,11 +1,13 @@
 import { openSystemBus, type SystemBus } from '../host/bus.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
+import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createSystemd } from '../host/systemd.ts';
 import type { Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
 import { createRestart } from './restart.ts';
+import { createShutdownStops } from './shutdown-stops.ts';
 import { createStandaloneSource } from './source.ts';
 import { createStandaloneKiller } from './stop.ts';
+import type { UndoneStops } from './undo-stops.ts';
 
 export type StandaloneNeeds = {
   readonly clock: Clock;
@@ -31,17 +33,14 @@ export type Standalone = {
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */
   readonly hasStops: () => boolean;
   /**
-   * Nothing is started while it is true. To be told right after opening and whenever it changes, before the first stop.
-   * `stop`: systemd is stopping the machine already, so that its jobs for the pods wait for ours.
+   * Nothing is started while it is true. To be told right after opening, and whenever it changes: true before the first
+   * stop, false in the turn of `undoStops`.
    */
-  readonly setShuttingDown: (isShuttingDown: boolean, tier?: 'logind' | 'stop') => void;
+  readonly setShuttingDown: (isShuttingDown: boolean) => void;
   /** What is stopped through systemd; null: nothing, or no such pod. */
   readonly unitOf: (uid: string) => string | null;
   readonly close: () => Promise<void>;
 };
-/** `started`: names of units; `notUndone`: sentences. */
-export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };
-
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
 export function openStandalone(needs: StandaloneNeeds): Standalone {
   const { clock, mounts, findings, log, note, runtimeDirectory } = needs;
@@ -52,20 +51,31 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   // Without a boot id nothing that was held before can be told from another boot's.
   const bootId = boot.known ? boot.value : '';
   const restart = needs.dry ? null : createRestart({ clock, systemd, runtimeDirectory, bootId, log, findings, note });
+  const isAlive = (uid: string): boolean => {
+    const live = source.find(uid);
+    const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;
+    return populated?.known === true && populated.value;
+  };
+  const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive };
+  const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
   return {
     pods: source,
-    killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, findings }),
+    killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, shutdownStops, findings }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),
       // Told by the log; there is no API here.
       event: () => undefined,
     },
-    undoStops: async () => ({ started: [], notUndone: [] }),
-    hasStops: () => false,
-    setShuttingDown: (isShuttingDown) => restart?.setPaused(isShuttingDown),
+    undoStops: async () => shutdownStops?.undo() ?? { started: [], notUndone: [] },
+    hasStops: () => shutdownStops !== null && !shutdownStops.isEmpty(),
+    setShuttingDown: (isShuttingDown) => {
+      restart?.setPaused(isShuttingDown);
+      shutdownStops?.setShuttingDown(isShuttingDown);
+    },
     unitOf: (uid) => source.find(uid)?.unit ?? null,
     close: async () => {
       restart?.close();
+      shutdownStops?.close();
       await source.close();
       if (needs.bus === undefined) bus.close();
     },

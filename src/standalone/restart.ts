@@ -2,8 +2,9 @@ import { admits } from '../core/admit.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import type { JobEnd, Systemd, UnitFacts } from '../host/systemd.ts';
 import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
-import { type Held, type HeldUnit, loadHeld, MAX_HELD, nothingHeld, saveHeld } from './held-file.ts';
+import { type Held, type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
+import { MAX_REMEMBERED } from './runtime-file.ts';
 
 export type RestartNeeds = {
   readonly clock: Clock;
@@ -61,7 +62,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       findings.raise({ id: NOT_SAVED, text: `a restart would forget which units an eviction stopped: ${complaint}` });
   }
   const put = (unit: HeldUnit): void =>
-    keep({ ...held, units: [...held.units.filter((other) => other.unit !== unit.unit), unit].slice(-MAX_HELD) });
+    keep({ ...held, units: [...held.units.filter((other) => other.unit !== unit.unit), unit].slice(-MAX_REMEMBERED) });
   const drop = (unit: HeldUnit, why: string): void => {
     keep({ ...held, units: held.units.filter((other) => other.unit !== unit.unit) });
     log.info({ event: 'restarted', unit: unit.unit, pod: unit.pod, started: false }, `${unit.unit} is let go: ${why}`);
@@ -139,7 +140,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     const restarted = [
       ...held.restarted.filter((other) => other.unit !== unit.unit && startedMs - other.startedMs < HEALTHY_MS),
       { unit: unit.unit, level: unit.level, startedMs },
-    ].slice(-MAX_HELD);
+    ].slice(-MAX_REMEMBERED);
     keep({ ...held, restarted, units: held.units.filter((other) => other.unit !== unit.unit) });
     log.info({ event: 'restarted', unit: unit.unit, pod: unit.pod, started: true }, `${unit.unit} is started again`);
     needs.note({ kind: 'restarted', atMs: startedMs, pod: unit.pod, unit: unit.unit });
@@ -174,7 +175,7 @@ export function createRestart(needs: RestartNeeds): Restart {
 
   const endJobs = systemd.whenJobEnds((job) => {
     if (!seenDown.has(job.unit)) return;
-    foreignJobs = [...foreignJobs, job].slice(-MAX_HELD);
+    foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
   });
   schedule(0);
   return {
@@ -228,7 +229,7 @@ function backOffMs(level: number): number {
 }
 
 /** Not one that is just stopping. */
-function isRunning(facts: UnitFacts | null): boolean {
+export function isRunning(facts: Pick<UnitFacts, 'activeState'> | null): boolean {
   return facts !== null && ['active', 'reloading', 'activating'].includes(facts.activeState);
 }
 

@@ -8,7 +8,9 @@ import type { Systemd } from '../host/systemd.ts';
 import type { Clock, Findings, Killer, StopOrder } from '../ports.ts';
 import { oldestStartMs } from './age.ts';
 import type { Restart } from './restart.ts';
+import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
+import { stopUnit } from './tell-units.ts';
 
 export type StandaloneKillerNeeds = {
   readonly clock: Clock;
@@ -17,6 +19,8 @@ export type StandaloneKillerNeeds = {
   readonly source: Pick<StandaloneSource, 'find' | 'stopBegan' | 'stopEnded'>;
   /** Null: nothing of ours comes back by itself (dry run). */
   readonly restart: Pick<Restart, 'hold'> | null;
+  /** Null: nothing of a shutdown is remembered (dry run). */
+  readonly shutdownStops: Pick<ShutdownStops, 'request' | 'ended'> | null;
   readonly findings: Findings;
 };
 
@@ -26,7 +30,7 @@ const FIND_POLL_MS = 50;
 
 /** product.md section 7: units and podman scopes through systemd, everything by its cgroup. */
 export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
-  const { clock, mounts, source } = needs;
+  const { clock, mounts, source, shutdownStops } = needs;
 
   /** Null: there is no such pod any more. */
   async function find(uid: string): Promise<LivePod | null> {
@@ -39,21 +43,28 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return live;
   }
 
+  async function stop(order: StopOrder, hasten: AbortSignal): Promise<Outcome> {
+    // Not awaited where it is there at once: the first signal must not wait for a turn.
+    const now = source.find(order.victim.uid);
+    const live = now?.cgroup.known ? now : await find(order.victim.uid);
+    const outcome = { of: order.decision };
+    if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
+      return { ...outcome, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
+    }
+    if (!live.cgroup.known) {
+      const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
+      return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
+    }
+    const end = await stopLive(needs, live, order, hasten);
+    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end) };
+  }
+
   return {
     stop: async (order, hasten) => {
-      // Not awaited where it is there at once: the first signal must not wait for a turn.
-      const now = source.find(order.victim.uid);
-      const live = now?.cgroup.known ? now : await find(order.victim.uid);
-      const outcome = { of: order.decision };
-      if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
-        return { ...outcome, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
-      }
-      if (!live.cgroup.known) {
-        const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
-        return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
-      }
-      const end = await stopLive(needs, live, order, hasten);
-      return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end) };
+      const outcome = await stop(order, hasten);
+      const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : 'gone';
+      if (order.why === 'shutdown') shutdownStops?.ended(order, how);
+      return outcome;
     },
     largestProcesses: ({ uid }, count, budgetMs): Reading<never> | ReturnType<typeof largestProcesses> => {
       const live = source.find(uid);
@@ -66,12 +77,13 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
 
 async function stopLive(
   needs: StandaloneKillerNeeds,
-  { manifest, cgroup, unit, facts }: LivePod,
+  live: LivePod,
   order: StopOrder,
   hasten: AbortSignal,
 ): Promise<KillEnd> {
+  const { manifest, cgroup, unit, facts } = live;
   if (!cgroup.known) return { kind: 'gone' };
-  const { clock, mounts, source, systemd, restart, findings } = needs;
+  const { clock, mounts, source, restart } = needs;
   const { uid } = manifest.declared;
   const ref = cgroup.value;
   const populated = isPopulated(mounts, ref);
@@ -82,22 +94,23 @@ async function stopLive(
   source.stopBegan(uid);
   const isUnit = manifest.target.kind === 'unit';
   if (isUnit && unit !== null && order.why === 'eviction') restart?.hold(manifest, unit, facts);
-  const stopUnit = async (name: string): Promise<boolean> => {
-    const stopped = await systemd.stop(name);
-    const id = `stop-unit/${name}`;
-    const text = `systemd could not be asked to stop ${name} (${stopped.known ? '' : stopped.detail}): its processes were signalled; Restart= may bring it back`;
-    if (stopped.known) findings.clear(id);
-    else findings.raise({ id, text });
-    return stopped.known;
-  };
+  const request = requestOf(needs, live, order);
   // D12: sent first, so that Restart= does not answer the SIGKILL, and not awaited.
   const isAtOnce = order.first === 'sigkill';
-  if (isAtOnce && unit !== null) void stopUnit(unit);
-  const ask = !isAtOnce && unit !== null ? () => stopUnit(unit) : null;
+  if (isAtOnce) void request?.();
+  const ask = isAtOnce ? null : request;
   const { first, graceMs, givesBack } = order;
   const end = await killCgroup({ mounts, ref, clock, graceMs, first, givesBack, hasten, ask });
   source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
-  return end;
+  // Told by an earlier run.
+  return end.kind === 'ended' && end.via === 'stop-unit' && unit === null ? { ...end, via: 'sigterm' } : end;
+}
+
+/** How it is asked to end in place of SIGTERM; null: it is not. */
+function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<boolean>) | null {
+  const { unit } = live;
+  if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
+  return unit === null ? null : () => stopUnit(needs, unit);
 }
 
 type Ending =

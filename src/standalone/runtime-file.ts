@@ -1,0 +1,50 @@
+import type { Reading } from '../core/reading.ts';
+import { readText, renameFile, writeAtomic } from '../host/files.ts';
+import { sayStamp } from '../host/record-disk.ts';
+import type { Clock } from '../ports.ts';
+
+/** As many manifests as there may be. */
+export const MAX_REMEMBERED = 1_000;
+const MAX_BYTES = 1024 * 1024;
+const MODE = 0o640;
+
+/** What an earlier run left there: null = nothing that can be used. `complaint`: it was kept aside. */
+export function loadRuntimeFile<T>(
+  path: string,
+  read: (value: unknown) => T | null,
+  clock: Clock,
+): { readonly value: T | null; readonly complaint: string | null } {
+  const text = readText(path, MAX_BYTES);
+  if (!text.known && text.why === 'absent') return { value: null, complaint: null };
+  const value = text.known ? read(parseJson(text.value)) : null;
+  if (value !== null) return { value, complaint: null };
+  const aside = `${path}.corrupt-${sayStamp(clock.wallMs())}`;
+  const moved = renameFile(path, aside);
+  const kept = moved.known ? `kept as ${aside}` : `it could not be kept aside (${moved.detail})`;
+  return { value: null, complaint: `${path} cannot be used, ${kept}` };
+}
+
+/** Null, or why it could not be written. */
+export function saveRuntimeFile(path: string, value: object): string | null {
+  const written: Reading<true> = writeAtomic(path, `${JSON.stringify(value)}\n`, MODE);
+  return written.known ? null : `${written.where}: ${written.detail}`;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Not JSON is nothing of ours; the caller keeps it aside.
+    return null;
+  }
+}
+
+export const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
+
+export function isListOf<T>(value: unknown, is: (entry: unknown) => entry is T): value is T[] {
+  return Array.isArray(value) && value.length <= MAX_REMEMBERED && value.every(is);
+}
+
+export function isObject(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

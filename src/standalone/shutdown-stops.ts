@@ -1,0 +1,126 @@
+import type { PodUid } from '../core/pod.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { Clock, Findings, StopOrder } from '../ports.ts';
+import type { Restart } from './restart.ts';
+import type { LivePod } from './source.ts';
+import type { StoppedPod } from './stops-file.ts';
+import { createStopsMemory, type StopsMemory } from './stops-memory.ts';
+import { createTellUnits, type TellUnit } from './tell-units.ts';
+import { type UndoneStops, undoStops } from './undo-stops.ts';
+
+export type ShutdownStopsNeeds = {
+  readonly clock: Clock;
+  readonly systemd: Systemd;
+  readonly findings: Findings;
+  readonly runtimeDirectory: string;
+  readonly bootId: string;
+  readonly restart: Pick<Restart, 'isHeld'>;
+  /** Whether there are processes of the pod now. */
+  readonly isAlive: (uid: PodUid) => boolean;
+};
+/** What a shutdown stops: told once, remembered, and started again when the shutdown is cancelled. */
+export type ShutdownStops = {
+  /** How the pod is told in place of SIGTERM, and remembered before that; null: SIGTERM, now. */
+  readonly request: (live: LivePod, order: StopOrder) => (() => Promise<boolean>) | null;
+  readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone') => void;
+  readonly undo: () => Promise<UndoneStops>;
+  readonly isEmpty: () => boolean;
+  readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  readonly close: () => void;
+};
+type Run = { isOver: boolean; readonly end: Promise<UndoneStops> };
+
+export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
+  const memory = createStopsMemory(needs);
+  const tell = createTellUnits({ ...needs, memory });
+  let run: Run | null = null;
+  /** Null: not told yet, as after a start in the middle of one. */
+  let wasShuttingDown: boolean | null = null;
+
+  function undo(): Promise<UndoneStops> {
+    // Who undoes has heard of the cancel.
+    wasShuttingDown = false;
+    if (run !== null && !run.isOver) return run.end;
+    const before = run?.end ?? Promise.resolve();
+    const next = { isOver: false };
+    const end = before.then(() => undoStops({ ...needs, memory, isOver: () => next.isOver }));
+    const made: Run = Object.assign(next, { end });
+    run = made;
+    void end.then(() => {
+      made.isOver = true;
+    });
+    return end;
+  }
+
+  function setShuttingDown(isShuttingDown: boolean): void {
+    if (isShuttingDown === wasShuttingDown) return;
+    const isNew = isShuttingDown && wasShuttingDown === false;
+    wasShuttingDown = isShuttingDown;
+    if (!isNew) return;
+    // An undo that is cut short is gone on with when this one is cancelled too. Otherwise what is left is of a shutdown
+    // that went through and came back under the same boot id (soft-reboot).
+    if (run !== null && !run.isOver) run.isOver = true;
+    else memory.forget(memory.all().map(({ decision }) => decision));
+  }
+
+  return {
+    request: (live, order) => request({ ...needs, memory, tell }, live, order),
+    ended: (order, how) => {
+      const noted = memory.of(order.decision);
+      if (noted === null) return;
+      // Not stopped by us at all; or its processes live on, and there is nothing else of it.
+      const isNothing = (how === 'gone' && order.resumedFromMs === null) || (how === 'survived' && noted.unit === null);
+      if (isNothing) memory.forget([order.decision]);
+      else memory.ended(order.decision);
+    },
+    undo,
+    isEmpty: () => memory.all().length === 0,
+    setShuttingDown,
+    close: () => {
+      if (run !== null) run.isOver = true;
+      memory.close();
+    },
+  };
+}
+
+function request(
+  {
+    clock,
+    memory,
+    tell,
+  }: Pick<ShutdownStopsNeeds, 'clock'> & { readonly memory: StopsMemory; readonly tell: TellUnit },
+  live: LivePod,
+  order: StopOrder,
+): (() => Promise<boolean>) | null {
+  const { decision, graceMs, victim } = order;
+  const noted = memory.of(decision);
+  // An earlier run of the agent has told it.
+  if (noted !== null && noted.stage !== 'noted') return async () => true;
+  const { unit, facts } = live;
+  const pod: StoppedPod = {
+    decision,
+    uid: victim.uid,
+    pod: `${victim.namespace}/${victim.name}`,
+    unit,
+    cannot: whyNot(live),
+    invocationId: facts?.invocationId ?? '',
+    activeState: facts?.activeState ?? '',
+    stage: 'noted',
+    graceEndsMs: clock.monoMs() + graceMs,
+  };
+  if (unit !== null) return () => tell({ ...pod, unit });
+  memory.note([{ ...pod, stage: 'told' }]);
+  return null;
+}
+
+/** Why a stopped pod cannot be started by us; null: it can. */
+function whyNot({ manifest: { target }, unit }: LivePod): string | null {
+  if (target.kind === 'podman') {
+    const what = unit?.endsWith('.slice') ? 'pod start' : 'start';
+    return `Podman's own part of it is not brought back by systemd: podman ${what} ${target.name}`;
+  }
+  if (unit === null) return 'its processes were ended by signals, and only who started them can start them again';
+  if (unit.endsWith('.scope')) return `systemd cannot start ${unit} again: a scope belongs to who made it`;
+  if (unit.endsWith('.slice')) return `systemd would start ${unit}, but not what ran in it`;
+  return null;
+}

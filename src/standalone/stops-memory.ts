@@ -1,0 +1,96 @@
+import type { DecisionId } from '../core/decision.ts';
+import type { JobEnd, Systemd } from '../host/systemd.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { MAX_REMEMBERED } from './runtime-file.ts';
+import { loadStops, type StoppedPod, saveStops } from './stops-file.ts';
+
+export type StopsMemoryNeeds = {
+  readonly clock: Clock;
+  readonly systemd: Systemd;
+  readonly findings: Findings;
+  readonly runtimeDirectory: string;
+  readonly bootId: string;
+};
+/** What a shutdown stopped. The file is the memory: it survives this process, not this boot. */
+export type StopsMemory = {
+  readonly all: () => readonly StoppedPod[];
+  readonly of: (decision: DecisionId) => StoppedPod | null;
+  /** A pod that is stopped once more is the run that is stopped now. */
+  readonly note: (pods: readonly StoppedPod[]) => void;
+  readonly told: (decisions: readonly DecisionId[]) => void;
+  readonly ended: (decision: DecisionId) => void;
+  readonly forget: (decisions: readonly DecisionId[]) => void;
+  /** Whether somebody else started or stopped its unit since it was down. */
+  readonly isTouched: (pod: StoppedPod) => boolean;
+  readonly close: () => void;
+};
+
+const NOT_SAVED = 'shutdown-stops-not-saved';
+
+export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
+  const { clock, systemd, findings, runtimeDirectory, bootId } = needs;
+  const loaded = loadStops(runtimeDirectory, bootId, clock);
+  if (loaded.complaint !== null) findings.raise({ id: 'shutdown-stops-corrupt', text: loaded.complaint });
+  let pods = loaded.pods;
+  /** Units seen inactive since they were told: before that a job that ends is the stop itself, also of an earlier run. */
+  const seenDown = new Set<string>();
+  let foreignJobs: readonly JobEnd[] = [];
+
+  function keep(next: readonly StoppedPod[]): void {
+    pods = next.slice(-MAX_REMEMBERED);
+    const units = new Set(pods.map(({ unit }) => unit));
+    for (const unit of seenDown) if (!units.has(unit)) seenDown.delete(unit);
+    foreignJobs = foreignJobs.filter(({ unit }) => units.has(unit));
+    const complaint = saveStops(runtimeDirectory, bootId, pods);
+    if (complaint === null) findings.clear(NOT_SAVED);
+    else findings.raise({ id: NOT_SAVED, text: `a restart would forget which units a shutdown stopped: ${complaint}` });
+  }
+
+  /** `noted` only goes on to `told`, and `told` to `ended`. */
+  function advance(decisions: readonly DecisionId[], stage: 'told' | 'ended'): void {
+    const isMeant = (pod: StoppedPod): boolean => decisions.includes(pod.decision) && pod.stage !== 'ended';
+    if (pods.some(isMeant)) keep(pods.map((pod) => (isMeant(pod) ? { ...pod, stage } : pod)));
+  }
+
+  async function lookDown(unit: string): Promise<void> {
+    const facts = await systemd.unit(unit);
+    const isDown = facts.known && ['inactive', 'failed'].includes(facts.value.activeState);
+    if (isDown && pods.some((pod) => pod.unit === unit)) seenDown.add(unit);
+  }
+  const lookAtAll = (): void => {
+    for (const { unit, stage } of pods) if (unit !== null && stage !== 'noted') void lookDown(unit);
+  };
+
+  const endJobs = systemd.whenJobEnds((job) => {
+    if (!pods.some(({ unit, stage }) => unit === job.unit && stage !== 'noted')) return;
+    if (seenDown.has(job.unit)) foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
+    else void lookDown(job.unit);
+  });
+  // What an earlier run stopped may be down already: no job of it will end any more.
+  const endUps = systemd.whenUp(lookAtAll);
+  if (systemd.isUp()) lookAtAll();
+  return {
+    all: () => pods,
+    of: (decision) => pods.find((pod) => pod.decision === decision) ?? null,
+    note: (next) => {
+      for (const { unit } of next) {
+        if (unit === null) continue;
+        seenDown.delete(unit);
+        foreignJobs = foreignJobs.filter((job) => job.unit !== unit);
+      }
+      const uids = new Set(next.map(({ uid }) => uid));
+      keep([...pods.filter(({ uid }) => !uids.has(uid)), ...next]);
+    },
+    told: (decisions) => advance(decisions, 'told'),
+    ended: (decision) => advance([decision], 'ended'),
+    forget: (decisions) => {
+      if (pods.some(({ decision }) => decisions.includes(decision)))
+        keep(pods.filter(({ decision }) => !decisions.includes(decision)));
+    },
+    isTouched: ({ unit }) => foreignJobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs()),
+    close: () => {
+      endJobs();
+      endUps();
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import type { PodUid } from '../core/pod.ts';
+import type { Reading } from '../core/reading.ts';
+import { sleep } from '../host/clock.ts';
+import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import type { Clock } from '../ports.ts';
+import { isRunning, type Restart } from './restart.ts';
+import type { StoppedPod } from './stops-file.ts';
+import type { StopsMemory } from './stops-memory.ts';
+
+/** `started`: names of units; `notUndone`: sentences. */
+export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };
+export type UndoNeeds = {
+  readonly clock: Clock;
+  readonly systemd: Pick<Systemd, 'unit' | 'start'>;
+  readonly memory: StopsMemory;
+  readonly restart: Pick<Restart, 'isHeld'>;
+  readonly isAlive: (uid: PodUid) => boolean;
+  /** The machine goes down after all, or the agent ends: what is left stays remembered. */
+  readonly isOver: () => boolean;
+};
+/** `nothing`: it runs, or it is not for us to start it. */
+type Fate = { readonly kind: 'wait' | 'nothing' | 'start' } | { readonly kind: 'cannot'; readonly why: string };
+
+const POLL_MS = 250;
+/** As long as a proven kill takes after its grace (product.md section 7). */
+const AFTER_GRACE_MS = 10_000;
+
+/**
+ * Starts again what a cancelled shutdown stopped, each unit as soon as its stop has ended: a pod that was told runs its
+ * course. Never one that it did not stop, that somebody started since, or that an eviction holds.
+ */
+export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
+  const { clock, memory } = needs;
+  const beganMs = clock.monoMs();
+  const started: string[] = [];
+  const notUndone: string[] = [];
+  while (memory.all().length > 0) {
+    for (const pod of memory.all()) {
+      const isLate = clock.monoMs() >= Math.max(beganMs, pod.graceEndsMs) + AFTER_GRACE_MS;
+      const fate = await fateOf(needs, pod, isLate);
+      if (needs.isOver()) return { started, notUndone };
+      if (fate.kind === 'wait') continue;
+      const complaint = await carryOut(needs, pod, fate);
+      if (complaint !== null) notUndone.push(complaint);
+      else if (fate.kind === 'start' && pod.unit !== null) started.push(pod.unit);
+      memory.forget([pod.decision]);
+    }
+    await sleep(clock, POLL_MS);
+  }
+  return { started, notUndone };
+}
+
+/** Null, or what a person should know. */
+async function carryOut({ systemd }: UndoNeeds, { pod, unit }: StoppedPod, fate: Fate): Promise<string | null> {
+  if (fate.kind === 'cannot') return `${pod}: ${fate.why}`;
+  if (fate.kind !== 'start' || unit === null) return null;
+  const start = await systemd.start(unit);
+  return start.known ? null : `${pod}: ${unit} could not be started: ${start.detail}`;
+}
+
+async function fateOf(
+  { systemd, memory, restart, isAlive }: UndoNeeds,
+  pod: StoppedPod,
+  isLate: boolean,
+): Promise<Fate> {
+  const { unit, uid } = pod;
+  const isEnded = pod.stage === 'ended' || isLate;
+  if (unit === null) {
+    if (!isEnded) return WAIT;
+    return isAlive(uid) ? NOTHING : { kind: 'cannot', why: pod.cannot ?? '' };
+  }
+  const facts = await systemd.unit(unit);
+  // Asked meanwhile: both may have changed.
+  if (restart.isHeld(unit) || memory.isTouched(pod)) return NOTHING;
+  return fateOfUnit(pod, facts, { isEnded, isLate });
+}
+
+function fateOfUnit(
+  pod: StoppedPod,
+  facts: Reading<UnitFacts>,
+  { isEnded, isLate }: { readonly isEnded: boolean; readonly isLate: boolean },
+): Fate {
+  const { unit, cannot, activeState } = pod;
+  // It was down, or somebody else was stopping it.
+  if (activeState !== '' && !isRunning(pod)) return NOTHING;
+  if (!facts.known)
+    return isLate ? { kind: 'cannot', why: `systemd does not say how ${unit} is: ${facts.detail}` } : WAIT;
+  const now = facts.value;
+  if (isAnotherRun(pod, now)) return NOTHING;
+  // Starting it beside what is left of it would let the kill at the end of the grace meet the new run.
+  if (isRunning(now)) return isEnded ? NOTHING : WAIT;
+  if (!isEnded) return WAIT;
+  if (now.activeState === 'deactivating') return isLate ? { kind: 'cannot', why: `${unit} has not stopped yet` } : WAIT;
+  if (cannot !== null) return { kind: 'cannot', why: cannot };
+  if (activeState === '') return { kind: 'cannot', why: `systemd had not said whether ${unit} ran` };
+  if (now.loadState !== 'loaded') return { kind: 'cannot', why: `systemd says that ${unit} is ${now.loadState}` };
+  return { kind: 'start' };
+}
+
+const WAIT: Fate = { kind: 'wait' };
+const NOTHING: Fate = { kind: 'nothing' };
+
+function isAnotherRun(pod: StoppedPod, now: UnitFacts): boolean {
+  return pod.invocationId !== '' && now.invocationId !== '' && now.invocationId !== pod.invocationId;
+}
