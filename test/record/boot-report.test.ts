@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { lastBoot } from '../../src/record/boot-report.ts';
+import { aBoot, aWholeShutdown, BEGAN, phase } from './a-shutdown.ts';
+
+const boot = aBoot('b');
+const now = aBoot('now', { bootWallMs: 3_600_000 });
+const sentenceOf = (entries: Parameters<typeof lastBoot>[0]) => lastBoot(entries, 'now')?.sentence;
+
+describe('the report of the last boot', () => {
+  it('is nothing when the record has no earlier boot, or this one has said it already', () => {
+    expect(lastBoot([], 'now')).toBeNull();
+    expect(lastBoot([now.running(1, 'shop/web')], 'now')).toBeNull();
+    expect(lastBoot([boot.started(1), now.started(1)], 'now')).toBeNull();
+  });
+
+  it('says in one sentence how a shutdown went, and raises nothing', () => {
+    const report = lastBoot([boot.started(1), ...aWholeShutdown(boot)], 'now');
+    expect(report).toMatchObject({ isUngraceful: false, finding: null, shutdown: { bootId: 'b' } });
+    expect(report?.sentence).toBe(
+      'the last boot ended with a shutdown (reboot) of 3 pods: all phases were done after 22.5s; not in time: shop/db',
+    );
+  });
+
+  it('is a finding when the boot ended without a trace: what may have happened, what ran, where to look', () => {
+    const report = lastBoot([boot.started(1), boot.running(2, 'shop/db', 'shop/web')], 'now');
+    expect(report).toMatchObject({ isUngraceful: true, shutdown: null, finding: { id: 'last-boot' } });
+    expect(report?.finding?.text).toBe(
+      'the last boot did not end with a shutdown: power cut, crash, reboot -f, or nodewarden was killed before; ' +
+        'running were shop/db, shop/web; look at: nodewarden history --shutdowns',
+    );
+  });
+
+  it('is a finding when a shutdown was cut, with its phase and who was not in time', () => {
+    const report = lastBoot([boot.started(1), ...aWholeShutdown(boot).slice(0, 8)], 'now');
+    expect(report).toMatchObject({ isUngraceful: false, finding: { id: 'last-boot' } });
+    expect(report?.sentence).toBe(
+      'the last boot ended with a shutdown (reboot) that was cut in phase 2 of 2; not in time: shop/db; ' +
+        'how it ended is not known of shop/dns',
+    );
+    expect(sentenceOf([boot.fact(5, { ...BEGAN, type: null })])).toBe(
+      'the last boot ended with a shutdown that was cut before its first phase of 2',
+    );
+  });
+
+  it('tells the boot right before this one, not an older one', () => {
+    const older = aBoot('older', { bootWallMs: -3_600_000 });
+    const report = lastBoot([...aWholeShutdown(older), boot.started(1), boot.stopped(9, 'stays')], 'now');
+    expect(report).toMatchObject({ boot: { bootId: 'b', end: 'not-watched' }, shutdown: null, finding: null });
+  });
+
+  it.each([
+    ['in order, without phases of ours', [boot.started(1), boot.stopped(9, 'goes-down')]],
+    ['nodewarden had been stopped before', [boot.started(1), boot.stopped(9, 'stays')]],
+    ['the record does not say that nodewarden ran', [boot.lock(1, 'b-1', 'take-lock')]],
+    ['no pod was running', [boot.started(1), boot.running(2)]],
+    ['what ran then is not recorded', [boot.started(1)]],
+    ['its time was used up', [boot.fact(5, BEGAN), boot.fact(9, { what: 'released', why: 'out-of-time' })]],
+  ])('says: %s', (words, entries) => {
+    expect(sentenceOf(entries)).toContain(words);
+  });
+
+  it('names no more than 20 pods', () => {
+    const pods = Array.from({ length: 25 }, (_, i) => `shop/p${i}`);
+    expect(sentenceOf([boot.running(2, ...pods)])).toMatch(/shop\/p19 and 5 more$/);
+    expect(sentenceOf([boot.fact(5, BEGAN), boot.fact(5, phase(1, ...pods))])).toContain('and 5 more');
+  });
+});

@@ -1,0 +1,315 @@
+import { describe, expect, it } from 'vitest';
+import type { RecordEntry } from '../../src/record/entry.ts';
+import type { ShutdownRecord } from '../../src/record/shutdown-record.ts';
+import { shutdownsOf } from '../../src/record/shutdowns.ts';
+import { aBoot, aWholeShutdown, BEGAN, BEGAN_WALL_MS, over, phase } from './a-shutdown.ts';
+
+const boot = aBoot('b');
+
+function only(entries: readonly RecordEntry[], runningBoot = 'now'): ShutdownRecord {
+  const { shutdowns } = shutdownsOf(entries, runningBoot);
+  expect(shutdowns).toHaveLength(1);
+  const [shutdown] = shutdowns;
+  if (shutdown === undefined) throw new Error('no shutdown');
+  return shutdown;
+}
+const bootEnd = (entries: readonly RecordEntry[]) => shutdownsOf(entries, 'now').boots.map(({ end }) => end);
+
+describe('a shutdown in the record', () => {
+  it('is told phase by phase and pod by pod, plan against fact', () => {
+    expect(only(aWholeShutdown(boot))).toEqual({
+      bootId: 'b',
+      dry: false,
+      beganWallMs: BEGAN_WALL_MS + 100_000,
+      beganMs: 100_000,
+      plan: { tier: 'logind', type: 'reboot', grantedMs: 32_000, limitMs: null },
+      phases: [
+        {
+          phase: 1,
+          fromPriority: 0,
+          wantedMs: 20_000,
+          state: 'over',
+          began: { atMs: 100_000, wallMs: BEGAN_WALL_MS + 100_000, periodMs: 20_000 },
+          over: { atMs: 120_000, tookMs: 20_000, by: 'period' },
+          pods: [
+            {
+              pod: 'shop/web',
+              uid: 'uid-web',
+              priority: 0,
+              graceSeconds: 20,
+              decision: 'b-1',
+              atMs: 100_000,
+              isAgain: false,
+              end: { kind: 'ended', afterMs: 2_500, via: 'stop-unit' },
+              isLate: false,
+            },
+            {
+              pod: 'shop/db',
+              uid: 'uid-db',
+              priority: 0,
+              graceSeconds: 20,
+              decision: 'b-2',
+              atMs: 100_000,
+              isAgain: false,
+              end: { kind: 'ended', afterMs: 20_100, via: 'cgroup.kill' },
+              isLate: true,
+            },
+          ],
+        },
+        {
+          phase: 2,
+          fromPriority: 2_000_000_000,
+          wantedMs: 10_000,
+          state: 'over',
+          began: { atMs: 120_000, wallMs: BEGAN_WALL_MS + 120_000, periodMs: 10_000 },
+          over: { atMs: 122_500, tookMs: 2_500, by: 'done' },
+          pods: [
+            {
+              pod: 'shop/dns',
+              uid: 'uid-dns',
+              priority: 0,
+              graceSeconds: 10,
+              decision: 'b-3',
+              atMs: 120_000,
+              isAgain: false,
+              end: { kind: 'ended', afterMs: 2_500, via: 'sigterm' },
+              isLate: false,
+            },
+          ],
+        },
+      ],
+      startedAgain: [],
+      lockLost: [],
+      resumed: [],
+      cancelled: null,
+      undone: null,
+      released: { atMs: 122_500, why: 'all-phases-done' },
+      end: { kind: 'released' },
+      decisions: ['b-1', 'b-2', 'b-3', 'b-4'],
+    });
+  });
+
+  it('that the end of the boot cut names the phase, the pods without an end and the phases it never reached', () => {
+    const cut = only(aWholeShutdown(boot).slice(0, 5));
+    expect(cut.end).toEqual({ kind: 'cut', phase: 1, by: 'boot-ended' });
+    expect(cut.phases.map(({ state }) => state)).toEqual(['cut', 'not-reached']);
+    expect(cut.phases[0]?.pods.map(({ end }) => end.kind)).toEqual(['ended', 'cut-off']);
+  });
+
+  it('of the boot that runs is still going on, its pods under way', () => {
+    const going = only(aWholeShutdown(boot).slice(0, 5), 'b');
+    expect(going.end).toEqual({ kind: 'running', phase: 1 });
+    expect(going.phases.map(({ state }) => state)).toEqual(['running', 'waiting']);
+    expect(going.phases[0]?.pods.map(({ end }) => end.kind)).toEqual(['ended', 'under-way']);
+  });
+
+  it.each([
+    ['was stopped', [boot.stopped(103_000, 'goes-down')]],
+    ['was started anew and did not go on with it', [boot.started(103_000)]],
+    ['began another one', [boot.fact(200_000, BEGAN)]],
+  ])('is cut when the agent %s', (_, more) => {
+    const [first] = shutdownsOf([...aWholeShutdown(boot).slice(0, 5), ...more], 'b').shutdowns;
+    expect(first?.end).toEqual({ kind: 'cut', phase: 1, by: 'agent-ended' });
+    expect(first?.phases[0]?.pods[1]?.end).toEqual({ kind: 'cut-off' });
+  });
+
+  it('that an agent went on with after its death is one shutdown, and says where it was taken up and where the lock went', () => {
+    const whole = aWholeShutdown(boot);
+    const resumed = only([
+      ...whole.slice(0, 5),
+      boot.fact(104_000, { what: 'lock-lost', detail: 'the agent was killed' }),
+      boot.started(105_000),
+      boot.fact(105_000, { what: 'resumed', phase: 1 }),
+      boot.fact(105_000, phase(1, 'shop/db')),
+      ...whole.slice(5),
+    ]);
+    expect(resumed).toMatchObject({
+      end: { kind: 'released' },
+      resumed: [{ atMs: 105_000, phase: 1 }],
+      lockLost: [{ atMs: 104_000, phase: 1, detail: 'the agent was killed' }],
+    });
+    expect(resumed.phases[0]?.began?.atMs).toBe(100_000);
+    expect(resumed.phases[0]?.pods).toHaveLength(2);
+  });
+
+  it('that was cancelled keeps what its stops came to afterwards, and what was undone', () => {
+    const cancelled = only(
+      [
+        ...aWholeShutdown(boot).slice(0, 5),
+        boot.fact(103_000, over(1, 3_000, 'cancelled', 'shop/db')),
+        boot.fact(103_000, { what: 'cancelled', phase: 1, why: 'shutdown -c' }),
+        boot.lock(103_000, 'b-5', 'undo-stops'),
+        boot.lock(103_000, 'b-6', 'take-lock'),
+        boot.ended(110_000, 'b-2'),
+        boot.fact(111_000, { what: 'undone', started: ['web.service'], notUndone: ['db.service: masked'] }),
+      ],
+      'b',
+    );
+    expect(cancelled).toMatchObject({
+      end: { kind: 'cancelled' },
+      cancelled: { atMs: 103_000, phase: 1, why: 'shutdown -c', isHonoured: true },
+      undone: { started: ['web.service'], notUndone: ['db.service: masked'] },
+      decisions: ['b-1', 'b-2', 'b-5', 'b-6'],
+    });
+    expect(cancelled.phases.map(({ state }) => state)).toEqual(['over', 'not-reached']);
+    expect(cancelled.phases[0]?.pods[1]).toMatchObject({ end: { kind: 'ended', afterMs: 10_000 }, isLate: true });
+  });
+
+  it.each([
+    ['heard and then not honoured', [boot.fact(101_000, { what: 'cancelled', phase: 1, why: 'shutdown -c' })]],
+    ['never heard by logind', []],
+  ])('whose cancel was %s goes on to its end', (_, heard) => {
+    const whole = aWholeShutdown(boot);
+    const refused = boot.fact(102_000, { what: 'cancel-not-honoured' });
+    const { end, cancelled } = only([...whole.slice(0, 4), ...heard, refused, ...whole.slice(4)]);
+    expect(end).toEqual({ kind: 'released' });
+    expect(cancelled).toMatchObject({ phase: 1, isHonoured: false });
+  });
+
+  it('shows a pod that was started again as one more stop, with the times', () => {
+    const whole = aWholeShutdown(boot);
+    const { phases, startedAgain } = only([
+      ...whole.slice(0, 5),
+      boot.stop(110_000, 'b-9', 'web', 1, 10),
+      boot.fact(110_000, { what: 'stopped-again', pod: 'shop/web', times: 1 }),
+      boot.survived(119_000, 'b-9'),
+      ...whole.slice(5),
+    ]);
+    expect(startedAgain).toEqual([{ atMs: 110_000, pod: 'shop/web', times: 1 }]);
+    expect(phases[0]?.pods.map(({ pod, isAgain }) => [pod, isAgain])).toEqual([
+      ['shop/web', false],
+      ['shop/db', false],
+      ['shop/web', true],
+    ]);
+    expect(phases[0]?.pods[2]?.end).toEqual({
+      kind: 'survived',
+      afterMs: 9_000,
+      processesLeft: 1,
+      detail: 'in uninterruptible sleep',
+    });
+  });
+
+  it('has phases without pods, and what each got of its period', () => {
+    const { phases, plan } = only([
+      boot.fact(0, { ...BEGAN, tier: 'stop', type: null, grantedMs: null, limitMs: 8_000 }),
+      boot.fact(0, { what: 'phase', phase: 2, periodMs: 8_000, wantedMs: 10_000, pods: ['shop/dns'] }),
+    ]);
+    expect(plan).toEqual({ tier: 'stop', type: null, grantedMs: null, limitMs: 8_000 });
+    expect(phases).toMatchObject([
+      { phase: 1, state: 'no-pods', began: null, wantedMs: 20_000 },
+      { phase: 2, state: 'cut', began: { periodMs: 8_000 }, wantedMs: 10_000 },
+    ]);
+    // The phase names it, its decision is lost.
+    expect(phases[1]?.pods).toMatchObject([{ pod: 'shop/dns', decision: null, end: { kind: 'cut-off' } }]);
+  });
+
+  it('whose beginning is lost is told from what is left', () => {
+    const rest = only(aWholeShutdown(boot).slice(4));
+    expect(rest).toMatchObject({ plan: null, beganMs: 120_000, end: { kind: 'released' } });
+    expect(rest.phases).toMatchObject([
+      { phase: 1, state: 'over', fromPriority: null, wantedMs: null, pods: [] },
+      { phase: 2, state: 'over', fromPriority: null, wantedMs: 10_000 },
+    ]);
+  });
+
+  it('was released when that was decided, even where the agent was gone before it noted it', () => {
+    expect(only(aWholeShutdown(boot).slice(0, 11)).released).toEqual({ atMs: 122_500, why: 'all-phases-done' });
+  });
+
+  it('is not hidden by damaged entries beside it, which are counted', () => {
+    const json = (entry: RecordEntry) => JSON.parse(JSON.stringify(entry));
+    const broken = [
+      { ...json(boot.fact(1, BEGAN)), note: { kind: 'shutdown', atMs: 1 } },
+      { ...json(boot.fact(1, BEGAN)), note: { kind: 'shutdown', atMs: 1, fact: { ...BEGAN, phases: [null] } } },
+      { ...json(boot.fact(1, BEGAN)), note: { kind: 'shutdown', atMs: null, fact: BEGAN } },
+      { ...json(boot.running(1)), note: { kind: 'running', atMs: 1, pods: [7] } },
+      { ...json(boot.stopped(1, 'stays')), note: { kind: 'stopped', atMs: 1, machine: 'flies' } },
+      { ...json(boot.stop(1, 'x', 'x', 1)), decision: { id: 'x', atMs: 1, kind: 'stop-for-shutdown', victim: null } },
+      { ...json(boot.survived(1, 'b-1')), outcome: { of: 'b-1', atMs: 1, kind: 'survived' } },
+      { ...json(boot.survived(1, 'b-1')), outcome: { of: 'b-1', atMs: 1, kind: ['ended'] } },
+    ];
+    const whole = aWholeShutdown(boot);
+    expect(only([...broken.slice(0, 4), ...whole, ...broken.slice(4)])).toEqual(only(whole));
+    expect(shutdownsOf([...broken, ...whole], 'now').damaged).toBe(8);
+  });
+
+  it('reads what a later version adds without counting it as damage', () => {
+    const later = JSON.parse(JSON.stringify(boot.fact(100_001, BEGAN)));
+    later.note.fact = { what: 'told-the-neighbours' };
+    const { damaged, shutdowns } = shutdownsOf([...aWholeShutdown(boot), later], 'now');
+    expect(damaged).toBe(0);
+    expect(shutdowns).toHaveLength(1);
+  });
+
+  it('of a dry run is another one than that of the same boot', () => {
+    const dry = aBoot('b', { dry: true });
+    const { shutdowns, boots } = shutdownsOf([...aWholeShutdown(boot), ...aWholeShutdown(dry)], 'now');
+    expect(shutdowns.map((shutdown) => [shutdown.dry, shutdown.decisions.length])).toEqual([
+      [false, 4],
+      [true, 4],
+    ]);
+    expect(boots).toMatchObject([{ dry: false, end: 'graceful' }]);
+  });
+
+  it('is not made of a lock that is taken again, or of an eviction', () => {
+    expect(shutdownsOf([boot.started(1), boot.lock(2, 'b-1', 'take-lock')], 'b').shutdowns).toEqual([]);
+  });
+});
+
+describe('the end of an earlier boot', () => {
+  const whole = aWholeShutdown(boot);
+  it.each([
+    ['graceful', 'a shutdown that released its lock', [boot.started(1), ...whole]],
+    ['graceful', 'the agent stopped because the machine went down', [boot.started(1), boot.stopped(9, 'goes-down')]],
+    ['cut', 'a shutdown without its end', [boot.started(1), ...whole.slice(0, 7)]],
+    ['cut', 'an agent that had to stop in a phase', [...whole.slice(0, 7), boot.stopped(121_000, 'goes-down')]],
+    ['ungraceful', 'nothing after the agent ran', [boot.started(1), boot.running(2, 'shop/web')]],
+    ['ungraceful', 'nothing, its start rotated away', [boot.running(2, 'shop/web')]],
+    [
+      'ungraceful',
+      'nothing after a cancelled shutdown',
+      [boot.started(1), ...whole.slice(0, 4), boot.fact(101_000, { what: 'cancelled', phase: 1, why: 'shutdown -c' })],
+    ],
+    ['ungraceful', 'nothing after an agent that saw the machine stay up', [...whole, boot.started(900_000)]],
+    [
+      'ungraceful',
+      'nothing after an agent that came back too late for its shutdown',
+      [...whole.slice(0, 7), boot.started(900_000)],
+    ],
+    ['not-watched', 'an agent that had been stopped', [boot.started(1), boot.stopped(9, 'stays')]],
+    ['unknown', 'no trace of the agent', [boot.lock(1, 'b-1', 'take-lock')]],
+  ] as const)('is %s with %s', (end, _, entries) => {
+    expect(bootEnd(entries)).toEqual([end]);
+  });
+
+  it('names the pods that ran last, and when that was', () => {
+    const { boots } = shutdownsOf(
+      [boot.started(1), boot.running(2, 'shop/web'), boot.running(60_002, 'shop/db', 'shop/web')],
+      'now',
+    );
+    expect(boots).toEqual([
+      {
+        bootId: 'b',
+        dry: false,
+        firstWallMs: BEGAN_WALL_MS + 1,
+        lastWallMs: BEGAN_WALL_MS + 60_002,
+        end: 'ungraceful',
+        running: { atWallMs: BEGAN_WALL_MS + 60_002, pods: ['shop/db', 'shop/web'] },
+      },
+    ]);
+  });
+
+  it('is told of every boot but the one that runs, in the order of the record', () => {
+    const wrongClock = aBoot('second', { bootWallMs: -86_400_000 });
+    const entries = [
+      boot.started(1),
+      wrongClock.started(1),
+      wrongClock.stopped(2, 'goes-down'),
+      aBoot('now').started(1),
+    ];
+    const idsOf = (bootId: string | null) => shutdownsOf(entries, bootId).boots.map((one) => one.bootId);
+    expect(idsOf('now')).toEqual(['b', 'second']);
+    // Where the running boot is not known, the newest one may be it.
+    expect(idsOf(null)).not.toContain('now');
+  });
+});
