@@ -34,6 +34,12 @@ export type Played = {
   readonly reopenedMs: number | null;
 };
 
+/** What a shutdown is played from. */
+export type Playable = Pick<ShutdownScenario, 'phases' | 'pods' | 'cancelAtMs' | 'cancelPolicy'> & {
+  /** Whether the unused time of a phase goes to the next; absent: no, as in the kubelet. */
+  readonly carryOver?: boolean;
+};
+
 /** The stop of a pod that was being deleted when the signal came; null for any other. */
 function deletionOf({ behaviour }: ShutdownScenarioPod): StopTimes | null {
   const { deletion } = behaviour;
@@ -42,12 +48,17 @@ function deletionOf({ behaviour }: ShutdownScenarioPod): StopTimes | null {
 const graceOfDeletion = (seconds: number): number => Math.max(1, seconds);
 
 /** Pods that the signal finds here (shutdown-scenarios.md 3.4), in the order of the document. */
-export function aliveAtSignal({ pods }: ShutdownScenario): readonly ShutdownScenarioPod[] {
+export function aliveAtSignal({ pods }: Pick<ShutdownScenario, 'pods'>): readonly ShutdownScenarioPod[] {
   return pods.filter((pod) => pod.isStopped && (deletionOf(pod)?.stoppedMs ?? Number.POSITIVE_INFINITY) > 0);
 }
 
-/** An armed shutdown from the signal to its end, through the core, from one instant at which something is due to the next. */
-export function playShutdown(scenario: ShutdownScenario, grantedMs: number): Played {
+/** An armed shutdown from the signal to its end. */
+export function playShutdown(scenario: Playable, grantedMs: number): Played {
+  return playFrom(scenario, [{ kind: 'lock-granted', delayMaxMs: grantedMs }, { kind: 'preparing' }]);
+}
+
+/** What follows from what is heard at 0, through the core, from one instant at which something is due to the next. */
+export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): Played {
   const config = configOf(scenario);
   const world = createWorld(aliveAtSignal(scenario));
   const { cancelAtMs } = scenario;
@@ -56,7 +67,7 @@ export function playShutdown(scenario: ShutdownScenario, grantedMs: number): Pla
   let releasedMs: number | null = null;
   let retakenMs: number | null = null;
   let reopenedMs: number | null = null;
-  let events: ShutdownEvent[] = [{ kind: 'lock-granted', delayMaxMs: grantedMs }, { kind: 'preparing' }];
+  let events = heard;
   let isCancelled = cancelAtMs === null;
   let state: State = initialState('scenario');
   for (let atMs = 0; ; ) {
@@ -189,7 +200,7 @@ const EMPTY = {
 } as const satisfies Partial<Observation>;
 
 /** No eviction takes part; the pace is the shutdown's own timers. */
-function configOf({ phases, cancelPolicy }: ShutdownScenario): CoreConfig {
+function configOf({ phases, cancelPolicy, carryOver = false }: Playable): CoreConfig {
   return {
     thresholds: [],
     pressureTransitionMs: 300_000,
@@ -200,6 +211,6 @@ function configOf({ phases, cancelPolicy }: ShutdownScenario): CoreConfig {
     reclaimSignals: [],
     phases,
     shutdownCancel: cancelPolicy,
-    shutdownCarryOver: false,
+    shutdownCarryOver: carryOver,
   };
 }

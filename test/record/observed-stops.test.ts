@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
+import type { Outcome } from '../../src/core/outcome.ts';
+import { unknown } from '../../src/core/reading.ts';
+import { type EntryBody, entryOf, joinDecisions, parseEntry } from '../../src/record/entry.ts';
+import { observedStops } from '../../src/record/observed-stops.ts';
+import { anEviction } from '../serve/a-report.ts';
+
+type Via = Extract<Outcome, { kind: 'ended' }>['via'];
+const victim = { uid: 'uid-web', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 } as const;
+const releasedBytes = unknown('absent', 'test', 'nobody looked');
+
+function aStop(id: string, graceSeconds: number): Decision {
+  return { id, atMs: 1_000, kind: 'stop-for-shutdown', victim, phase: 1, graceSeconds };
+}
+
+/** Each stop with when it ended, in ms after the decision, and how. */
+function seen(stops: readonly (readonly [Decision, number, Via | 'survived' | 'dropped' | null])[], dry = false) {
+  const bodies = stops.flatMap(([decision, tookMs, how]): EntryBody[] => {
+    const of = decision.id;
+    const atMs = decision.atMs + tookMs;
+    const decided: EntryBody = { kind: 'decision', decision, reasons: [] };
+    if (how === null) return [decided];
+    if (how === 'survived')
+      return [decided, { kind: 'outcome', outcome: { of, atMs, kind: how, left: [], detail: '' } }];
+    if (how === 'dropped') return [decided, { kind: 'outcome', outcome: { of, atMs, kind: how, because: 'gone' } }];
+    return [decided, { kind: 'outcome', outcome: { of, atMs, kind: 'ended', via: how, releasedBytes } }];
+  });
+  const entries = bodies.map((body) => entryOf({ atWallMs: 0, bootId: 'boot', dry }, body));
+  return observedStops(joinDecisions(entries)).get('uid-web');
+}
+
+describe('what is known of how long a pod takes to stop', () => {
+  it('is the longest of its last five stops', () => {
+    const stops = [9_000, 1_000, 4_000, 2_000, 3_000, 500].map(
+      (tookMs, i) => [aStop(`b-${i}`, 20), tookMs, 'stop-unit'] as const,
+    );
+    expect(seen(stops)).toEqual({ stops: 5, endedMs: 4_000, unfinishedMs: null });
+  });
+
+  it('is only that it needs more than its grace where it had to be killed', () => {
+    expect(seen([[aStop('b-1', 20), 20_030, 'cgroup.kill']])).toEqual({
+      stops: 1,
+      endedMs: null,
+      unfinishedMs: 20_000,
+    });
+    expect(seen([[aStop('b-1', 20), 30_000, 'survived']])?.unfinishedMs).toBe(20_000);
+    expect(seen([[aStop('b-1', 0), 2_010, 'sigkill']])?.unfinishedMs).toBe(2_000);
+  });
+
+  it('counts what it got where its grace was cut', () => {
+    expect(seen([[aStop('b-1', 20), 7_000, 'sigkill']])?.unfinishedMs).toBe(7_000);
+  });
+
+  it('is nothing from a kill at once, from a stop whose end is not known, and from a dry run', () => {
+    expect(seen([[anEviction('b-1'), 40, 'sigkill']])).toBeUndefined();
+    expect(seen([[aStop('b-1', 20), 0, null]])).toBeUndefined();
+    expect(seen([[aStop('b-1', 20), 10, 'dropped']])).toBeUndefined();
+    expect(seen([[aStop('b-1', 20), 10, 'sigterm']], true)).toBeUndefined();
+  });
+
+  it('is not lost with an entry that a sick disk changed', () => {
+    const { threshold: _, ...damaged } = anEviction('b-1');
+    const entries = [damaged, { ...aStop('b-2', 20), graceSeconds: 'x' }].map((decision) => ({
+      ...{ schema: 1, atWallMs: 0, bootId: 'boot', dry: false, kind: 'decision', reasons: [] },
+      decision,
+    }));
+    const ends = ['b-1', 'b-2', 'b-3'].map((of) => ({
+      ...{ schema: 1, atWallMs: 0, bootId: 'boot', dry: false, kind: 'outcome' },
+      outcome: { of, atMs: 4_000, kind: 'ended', via: of === 'b-3' ? 'sigterm' : 'sigkill' },
+    }));
+    const good = entryOf(
+      { atWallMs: 0, bootId: 'boot', dry: false },
+      { kind: 'decision', decision: aStop('b-3', 20), reasons: [] },
+    );
+    const read = [...entries, ...ends].map((entry) => parseEntry(JSON.stringify(entry)));
+    const records = joinDecisions([good, ...read.filter((entry) => entry !== null)]);
+    expect(records).toHaveLength(3);
+    expect(observedStops(records).get('uid-web')).toEqual({ stops: 1, endedMs: 3_000, unfinishedMs: null });
+  });
+
+  it('is measured from the first signal of an eviction', () => {
+    const { threshold, ...rest } = anEviction('b-1');
+    const soft = { ...rest, threshold: { ...threshold, isHard: false }, graceSeconds: 30 };
+    const entries: EntryBody[] = [
+      { kind: 'decision', decision: soft, reasons: [] },
+      {
+        kind: 'note',
+        note: {
+          kind: 'evidence',
+          of: 'b-1',
+          stopBeganAtMs: 1_900,
+          largestProcesses: unknown('timed-out', 'test', ''),
+          podStatus: { phase: 'Failed', reason: 'Evicted', message: '', conditions: [] },
+        },
+      },
+      { kind: 'outcome', outcome: { of: 'b-1', atMs: 2_000, kind: 'ended', via: 'sigterm', releasedBytes } },
+    ];
+    const records = joinDecisions(entries.map((body) => entryOf({ atWallMs: 0, bootId: 'boot', dry: false }, body)));
+    expect(observedStops(records).get('uid-web')).toEqual({ stops: 1, endedMs: 100, unfinishedMs: null });
+  });
+});
