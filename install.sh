@@ -12,7 +12,11 @@ RUNTIME=/run/nodewarden
 GROUP=nodewarden
 # sha256sum lines of what was installed: whatever differs at uninstall was changed by the user, and stays.
 SUMS=$LIB/installed.sha256
+ORDER=$UNITS/nodewarden.service.d/20-standalone-order.conf
 NO_REALTIME=$UNITS/nodewarden.service.d/50-no-realtime.conf
+# The running agent asks logind for more delay in a file there; its first line begins so.
+LOGIND=/run/systemd/logind.conf.d
+WRITTEN_BY_US='# Written by nodewarden'
 MIN_MAJOR=20
 MIN_MINOR=19
 
@@ -30,10 +34,11 @@ usage: ./install.sh [--start] [--node PATH] [--dry-run]
 
   --start      start the service too (it is enabled in any case)
   --node PATH  the Node.js to use, $MIN_MAJOR.$MIN_MINOR or newer; default: node in PATH
-  --uninstall  stop nodewarden, start what an eviction still holds down, and remove everything that you did not change
+  --uninstall  stop nodewarden (no pod is stopped by that), start what an eviction still holds down, give logind its old
+               delay back, and remove everything that you did not change
   --dry-run    say what would be done, and do nothing
 
-Installs the program into $LIB, the command $BIN, nodewarden.service and nodewarden.slice,
+Installs the program into $LIB, the command $BIN, nodewarden.service with a drop-in for its order, nodewarden.slice,
 $ETC/config.yaml (only where there is none) and $ETC/pods.d. Running it twice changes nothing.
 USAGE
 }
@@ -126,6 +131,7 @@ exec $LIB/node --disallow-code-generation-from-strings $LIB/nodewarden.js "\$@"
 WRAPPER
   put "$HERE/systemd/nodewarden.service" $UNITS/nodewarden.service 644
   put "$HERE/systemd/nodewarden.slice" $UNITS/nodewarden.slice 644
+  put "$HERE/systemd/nodewarden.service.d/20-standalone-order.conf" $ORDER 644
 }
 
 install_configuration() {
@@ -156,7 +162,7 @@ write_sums() {
   for file in "$LIB"/*; do
     if [ "$file" != $SUMS ]; then sha256sum "$file" >>"$sums"; fi
   done
-  sha256sum $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice >>"$sums"
+  sha256sum $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER >>"$sums"
   cmp -s "$sums" $SUMS || cp "$sums" $SUMS
   chmod 644 $SUMS
   rm -f "$sums"
@@ -183,6 +189,18 @@ DROPIN
   systemctl daemon-reload
 }
 
+# start_service VERB  start or restart. It starts after all else that the boot starts (see the drop-in for its order): an
+# installation that is a part of the boot would wait for itself.
+start_service() {
+  case $(systemctl is-system-running 2>/dev/null || true) in
+    initializing | starting)
+      act systemctl --no-block "$1" nodewarden.service
+      say "note: the machine is still starting; nodewarden starts last"
+      ;;
+    *) act systemctl "$1" nodewarden.service ;;
+  esac
+}
+
 install_all() {
   need_host
   need_node
@@ -195,9 +213,9 @@ install_all() {
   settle_realtime
   act systemctl --quiet enable nodewarden.service
   if [ "$start" = yes ]; then
-    if [ "$changed" = yes ]; then act systemctl restart nodewarden.service; else act systemctl start nodewarden.service; fi
+    if [ "$changed" = yes ]; then start_service restart; else start_service start; fi
   elif [ "$changed" = yes ] && systemctl --quiet is-active nodewarden.service; then
-    act systemctl restart nodewarden.service
+    start_service restart
     say "restarted: it was running"
   fi
   if [ "$changed" = no ]; then say "nothing had to be changed"; fi
@@ -216,6 +234,27 @@ remove_file() {
   if is_ours "$1"; then act rm -f "$1"; else say "kept: $1 was changed since it was installed"; fi
 }
 
+# logind gives the delay again that it gave before.
+remove_delay() {
+  found=no
+  for file in "$LOGIND"/* "$LOGIND"/.*nodewarden*; do
+    [ -f "$file" ] || continue
+    case $(head -n 1 "$file") in
+      "$WRITTEN_BY_US"*)
+        act rm -f "$file"
+        found=yes
+        ;;
+    esac
+  done
+  if [ $found = no ] || ! systemctl --quiet is-active systemd-logind.service; then return 0; fi
+  # systemd 252 has no reload job for it.
+  if [ "$(systemctl show -p CanReload --value systemd-logind.service)" = yes ]; then
+    act systemctl reload systemd-logind.service
+  else
+    act systemctl kill -s HUP systemd-logind.service
+  fi
+}
+
 uninstall_all() {
   need_host
   # Whatever its state: one that keeps failing is started again and again, and is not "active".
@@ -223,8 +262,9 @@ uninstall_all() {
   if [ -f $RUNTIME/held.json ]; then
     act $BIN release-held || say "note: what an eviction stopped could not be started again; see: systemctl --failed, systemctl list-units --state=inactive"
   fi
+  remove_delay || say "note: logind could not be told to forget the longer delay; do it with: systemctl kill -s HUP systemd-logind"
   act systemctl --quiet disable nodewarden.service 2>/dev/null || true
-  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ETC/config.yaml "$LIB"/*; do
+  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml "$LIB"/*; do
     if [ "$file" != $SUMS ]; then remove_file "$file"; fi
   done
   act rm -f $SUMS $NO_REALTIME
