@@ -40,6 +40,8 @@ export type SystemBus = {
   readonly close: () => void;
 };
 
+/** Where what is unknown for want of a bus is to be looked for. */
+export const SYSTEM_BUS = 'the system bus';
 /** dependencies.md B7: neither connecting nor authenticating has a deadline of its own. */
 const CONNECT_MS = 3_000;
 const CALL_MS = 2_000;
@@ -72,14 +74,14 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   let retryMs = FIRST_RETRY_MS;
   let cancelTimer: () => void = () => undefined;
   let isClosed = false;
-  let downBecause = unknown('absent', 'the system bus', 'not connected yet');
+  let downBecause = unknown('absent', SYSTEM_BUS, 'not connected yet');
 
   function lose(of: Connection, detail: string): void {
     if (connection !== of) return;
     connection = null;
     state = 'down';
     owners.clear();
-    downBecause = unknown('absent', 'the system bus', detail);
+    downBecause = unknown('absent', SYSTEM_BUS, detail);
     // Not disconnect(): before the connection is made that writes after the end (B15).
     of.stream.destroy();
     for (const end of [...of.lost]) end(downBecause);
@@ -135,7 +137,8 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   }
 
   async function ping(mine: Connection): Promise<void> {
-    const pong = await callOn(mine, { ...DBUS, interface: 'org.freedesktop.DBus.Peer', member: 'Ping' });
+    // Not Peer.Ping: the policy of a system bus refuses it, where it is not for the one who is asked.
+    const pong = await callOn(mine, { ...DBUS, member: 'GetId' });
     if (connection !== mine) return;
     if (!pong.known) return lose(mine, `the bus does not answer: ${pong.detail}`);
     cancelTimer = clock.after(PING_MS, () => void ping(mine));

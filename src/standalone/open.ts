@@ -2,7 +2,7 @@ import { openSystemBus, type SystemBus } from '../host/bus.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createSystemd } from '../host/systemd.ts';
-import type { Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
+import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
 import { createRestart } from './restart.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
 import { createStandaloneSource } from './source.ts';
@@ -37,6 +37,10 @@ export type Standalone = {
    * stop, false in the turn of `undoStops`.
    */
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  /** Whether the pods are all there: false for a moment after the start. */
+  readonly isSettled: () => boolean;
+  /** Pods that have processes now. */
+  readonly running: () => readonly BoundPod['declared'][];
   /** What is stopped through systemd; null: nothing, or no such pod. */
   readonly unitOf: (uid: string) => string | null;
   readonly close: () => Promise<void>;
@@ -72,6 +76,8 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       restart?.setPaused(isShuttingDown);
       shutdownStops?.setShuttingDown(isShuttingDown);
     },
+    isSettled: source.isSettled,
+    running: source.running,
     unitOf: (uid) => source.find(uid)?.unit ?? null,
     close: async () => {
       restart?.close();

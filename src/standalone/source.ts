@@ -1,5 +1,6 @@
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
+import { SYSTEM_BUS } from '../host/bus.ts';
 import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
 import { type WalkedDisk, walkDirectories } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
@@ -39,6 +40,10 @@ export type LivePod = {
 };
 export type StandaloneSource = PodSource & {
   readonly find: (uid: string) => LivePod | null;
+  /** False right after the start, while systemd has not told what the pods are bound to: then pods that run are missing. */
+  readonly isSettled: () => boolean;
+  /** Those with processes, as declared. */
+  readonly running: () => readonly BoundPod['declared'][];
   /** The pod is terminating until `stopEnded`, or, where it survived, until its cgroup is empty. */
   readonly stopBegan: (uid: string) => void;
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
@@ -128,8 +133,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       return unknown('unreadable', where, text);
     };
     if (!place.known) {
-      const isEarly = !systemd.isUp() && clock.monoMs() - startMs < BUS_PATIENCE_MS;
-      if (place.why === 'not-asked' || (isEarly && manifest.target.kind === 'unit')) return place;
+      if (place.why === 'not-asked' || (isBusMissing(place) && isEarly() && manifest.target.kind === 'unit'))
+        return place;
       return refuse(`cannot be resolved: ${place.where}: ${place.detail}`, place.where);
     }
     const { path, unit } = place.value;
@@ -225,8 +230,15 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     );
   }
 
+  const isEarly = (): boolean => clock.monoMs() - startMs < BUS_PATIENCE_MS;
+  const isSettled = ({ place, manifest }: Entry): boolean =>
+    place.known || manifest.target.kind === 'cgroup' || (place.why !== 'not-asked' && !isBusMissing(place));
   const unitOf = ({ place, manifest }: Entry): string | null =>
     place.known ? place.value.unit : manifest.target.kind === 'unit' ? manifest.target.unit : null;
+  const isPopulatedNow = (cgroup: Reading<CgroupRef>): boolean => {
+    const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
+    return populated.known && populated.value;
+  };
   const endWatch = watchPath(
     needs.podManifests,
     () => {
@@ -248,6 +260,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   return {
     pods: () => known(bound),
+    isSettled: () => !isEarly() || [...entries.values()].every(isSettled),
+    running: () => bound.filter(({ cgroup }) => isPopulatedNow(cgroup)).map(({ declared }) => declared),
     find: (uid) => {
       const entry = entries.get(uid);
       if (entry === undefined) return null;
@@ -268,6 +282,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
 const ASK_NOW = Number.NEGATIVE_INFINITY;
 const NOT_ASKED = unknown('not-asked', 'binding', 'not looked up yet');
+/** The answer of a bus that is not there (yet): nothing was asked. */
+const isBusMissing = (place: Reading<Place>): boolean => !place.known && place.where === SYSTEM_BUS;
 const findingOf = ({ declared: { namespace, name } }: ManifestPod): string => `binding/${namespace}/${name}`;
 
 function newEntry(manifest: ManifestPod, cgroupRoot: string): Entry {
