@@ -58,11 +58,12 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
     if (isDown && pods.some((pod) => pod.unit === unit)) seenDown.add(unit);
   }
   const lookAtAll = (): void => {
-    for (const { unit, stage } of pods) if (unit !== null && stage !== 'noted') void lookDown(unit);
+    for (const { unit } of pods) if (unit !== null) void lookDown(unit);
   };
 
   const endJobs = systemd.whenJobEnds((job) => {
-    if (!pods.some(({ unit, stage }) => unit === job.unit && stage !== 'noted')) return;
+    // Also of one that is about to be told: the end of a quick stop comes together with the answer that it is queued.
+    if (!pods.some(({ unit }) => unit === job.unit)) return;
     if (seenDown.has(job.unit)) foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
     else void lookDown(job.unit);
   });
@@ -82,7 +83,10 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
       keep([...pods.filter(({ uid }) => !uids.has(uid)), ...next]);
     },
     told: (decisions) => advance(decisions, 'told'),
-    ended: (decision) => advance([decision], 'ended'),
+    ended: (decision) => {
+      advance([decision], 'ended');
+      for (const { unit } of pods.filter((pod) => pod.decision === decision)) if (unit !== null) void lookDown(unit);
+    },
     forget: (decisions) => {
       if (pods.some(({ decision }) => decisions.includes(decision)))
         keep(pods.filter(({ decision }) => !decisions.includes(decision)));

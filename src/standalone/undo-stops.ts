@@ -34,7 +34,7 @@ export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
   const beganMs = clock.monoMs();
   const started: string[] = [];
   const notUndone: string[] = [];
-  while (memory.all().length > 0) {
+  for (;;) {
     for (const pod of memory.all()) {
       const isLate = clock.monoMs() >= Math.max(beganMs, pod.graceEndsMs) + AFTER_GRACE_MS;
       const fate = await fateOf(needs, pod, isLate);
@@ -45,9 +45,9 @@ export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
       else if (fate.kind === 'start' && pod.unit !== null) started.push(pod.unit);
       memory.forget([pod.decision]);
     }
+    if (memory.all().length === 0) return { started, notUndone };
     await sleep(clock, POLL_MS);
   }
-  return { started, notUndone };
 }
 
 /** Null, or what a person should know. */

@@ -158,6 +158,23 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(fake.asked().filter((call) => call.startsWith('Stop'))).toHaveLength(4);
   });
 
+  it('stays down while the machine goes down, is not stopped again meanwhile, and comes back after a cancel', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
+    restart.setPaused(true);
+    expect([restart.isHeld(UNIT), restart.isHeld('db.service')]).toEqual([true, false]);
+    fake.units.set(UNIT, { activeState: 'active', invocation: 2, controlGroup: '/x', loadState: 'loaded' });
+    await sleep(clock, 200);
+    fake.units.set(UNIT, { activeState: 'inactive', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
+    restart.setCondition('MemoryPressure', false);
+    await sleep(clock, 300);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`]);
+    restart.setPaused(false);
+    await until(() => heard.notes.length > 0);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StartUnit ${UNIT}`]);
+  });
+
   it('is started by an uninstall whatever the conditions are', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();

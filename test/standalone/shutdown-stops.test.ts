@@ -1,0 +1,289 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Variant } from 'dbus-next';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createClock, readBootId, sleep } from '../../src/host/clock.ts';
+import type { StopOrder } from '../../src/ports.ts';
+import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
+import { heldUnits } from '../../src/standalone/restart.ts';
+import { loadStops, type StoppedPod, saveStops, stopsPath } from '../../src/standalone/stops-file.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { type Answer, hasDbusDaemon, until } from '../host/private-bus.ts';
+import { heardParts } from './needs.ts';
+
+const clock = createClock();
+const boot = readBootId();
+const bootId = boot.known ? boot.value : '';
+const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs dbus-daemon]';
+
+describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
+  let directory: string;
+  let heard: ReturnType<typeof heardParts>;
+  let cgroups: TestCgroup[];
+  let fake: FakeSystemd;
+  let standalone: Standalone;
+  /** What the next test wants systemd to do before it answers. */
+  let react: (member: string, unit: string, body: readonly unknown[]) => Answer | null;
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-shutdown-'));
+    mkdirSync(join(directory, 'pods.d'));
+    heard = heardParts();
+    cgroups = [];
+    react = () => null;
+    fake = await openFakeSystemd((member, unit, body) => react(member, unit, body));
+  });
+  afterEach(async () => {
+    await standalone.close();
+    await fake.remove();
+    for (const cgroup of cgroups) await cgroup.remove();
+    rmSync(directory, { recursive: true });
+  });
+
+  /** A pod with processes of its own, bound to its cgroup or to a unit of its name. */
+  const addPod = async (name: string, by: 'unit' | 'cgroup', script = IGNORES): Promise<TestCgroup> => {
+    const cgroup = makeCgroup();
+    cgroups.push(cgroup);
+    await cgroup.run(script);
+    const unit = `${name}.service`;
+    const controlGroup = cgroup.path;
+    if (by === 'unit') {
+      fake.units.set(unit, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded' });
+    }
+    const annotation = by === 'unit' ? `systemd-unit: ${unit}` : `cgroup: ${cgroup.path}`;
+    writeFileSync(
+      join(directory, 'pods.d', `${name}.yaml`),
+      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\nspec: { containers: [{ name: a }] }\n`,
+    );
+    return cgroup;
+  };
+  const podOf = (name: string) => {
+    const pods = standalone.pods.pods();
+    return pods.known ? pods.value.find(({ declared }) => declared.name === name) : undefined;
+  };
+  const open = async (...names: readonly string[]): Promise<void> => {
+    if (mounts === null) return;
+    const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
+    standalone = openStandalone({ ...heard, ...at, clock, mounts, bus: fake.bus, wake: () => undefined, dry: false });
+    await until(() => names.every((name) => podOf(name)?.cgroup.known));
+  };
+  const stop = (name: string, more: Partial<StopOrder> = {}) => {
+    const { uid = '', namespace = '', qos = 'Burstable', priority = 0 } = podOf(name)?.declared ?? {};
+    const order: StopOrder = {
+      decision: `stop-${name}`,
+      victim: { uid, namespace, name, qos, priority },
+      graceMs: 300,
+      why: 'shutdown',
+      resumedFromMs: null,
+      first: 'sigterm',
+      givesBack: 'memory',
+      ...more,
+    };
+    return standalone.killer.stop(order, new AbortController().signal);
+  };
+  const remembered = (): readonly StoppedPod[] => loadStops(directory, bootId, clock).pods;
+  const noted = (name: string, stage: StoppedPod['stage'], more: Partial<StoppedPod> = {}): StoppedPod => ({
+    decision: `stop-${name}`,
+    uid: podOf(name)?.declared.uid ?? '',
+    pod: `default/${name}`,
+    unit: `${name}.service`,
+    cannot: null,
+    invocationId: '01',
+    activeState: 'active',
+    stage,
+    graceEndsMs: clock.monoMs() + 300,
+    ...more,
+  });
+  /** As an earlier run of the agent left it. */
+  const reopen = async (left: readonly StoppedPod[], ...names: readonly string[]): Promise<void> => {
+    await standalone.close();
+    saveStops(directory, bootId, left);
+    await open(...names);
+  };
+
+  it('is queued for the whole group in its order, after all of it is on disk, and is not held as by an eviction', async () => {
+    for (const name of ['web', 'db', 'mail']) await addPod(name, 'unit');
+    const onDisk: string[][] = [];
+    react = (member) => {
+      if (member === 'StopUnit') onDisk.push(remembered().map(({ unit, stage }) => `${unit} ${stage}`));
+      return null;
+    };
+    await open('web', 'db', 'mail');
+    const ends = await Promise.all(['mail', 'web', 'db'].map((name) => stop(name)));
+    expect(ends).toMatchObject([{ kind: 'ended' }, { kind: 'ended' }, { kind: 'ended' }]);
+    expect(fake.asked()).toEqual(['StopUnit mail.service', 'StopUnit web.service', 'StopUnit db.service']);
+    const all = ['mail.service noted', 'web.service noted', 'db.service noted'];
+    expect(onDisk).toEqual([all, all, all]);
+    expect(remembered().map(({ stage, invocationId }) => [stage, invocationId])).toEqual(
+      Array(3).fill(['ended', '01']),
+    );
+    expect(heldUnits(directory, bootId, clock)).toEqual([]);
+  });
+
+  it('is killed at the end of the grace when it ignores systemd', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await open('web');
+    const beganMs = clock.monoMs();
+    expect(await stop('web')).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+    expect(clock.monoMs() - beganMs).toBeGreaterThanOrEqual(299);
+    expect(cgroup.pids()).toEqual([]);
+  });
+
+  it.each([
+    ['in the middle of it', 'told'],
+    ['after it', 'ended'],
+  ] as const)('is not told twice where the agent died %s', async (_, stage) => {
+    const said = join(directory, 'said');
+    const counts = `trap 'echo term >> ${said}' TERM; echo up; while :; do sleep 0.02; done`;
+    const unit = await addPod('web', 'unit');
+    const cgroup = await addPod('batch', 'cgroup', counts);
+    await open('web', 'batch');
+    await reopen([noted('web', stage), noted('batch', stage, { unit: null, cannot: 'signals' })], 'web', 'batch');
+    const resumed = { resumedFromMs: clock.monoMs(), graceMs: 200 };
+    expect(await Promise.all([stop('web', resumed), stop('batch', resumed)])).toMatchObject([
+      { kind: 'ended', via: expect.stringMatching(/kill/) },
+      { kind: 'ended', via: expect.stringMatching(/kill/) },
+    ]);
+    expect(fake.asked()).toEqual([]);
+    expect(existsSync(said)).toBe(false);
+    expect([...unit.pids(), ...cgroup.pids()]).toEqual([]);
+  });
+
+  it('is told by the next run where the agent died right before it told', async () => {
+    await addPod('web', 'unit');
+    await addPod('db', 'unit');
+    await open('web', 'db');
+    await reopen([noted('web', 'noted')], 'web', 'db');
+    const resumed = { resumedFromMs: clock.monoMs() };
+    await Promise.all([stop('web', resumed), stop('db', resumed)]);
+    expect(fake.asked()).toEqual(['StopUnit web.service', 'StopUnit db.service']);
+  });
+
+  it('was running where the agent died right after it told, and is started again', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    await reopen([noted('web', 'noted')], 'web');
+    const unit = fake.units.get('web.service');
+    if (unit !== undefined) unit.activeState = 'deactivating';
+    await stop('web', { resumedFromMs: clock.monoMs() });
+    expect(fake.asked()).toEqual([]);
+    fake.byOthers('stop', 'web.service');
+    expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
+  });
+
+  it('is left to a stop that somebody else has begun, and is not started again', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    const unit = fake.units.get('web.service');
+    if (unit !== undefined) unit.activeState = 'deactivating';
+    await stop('web');
+    fake.byOthers('stop', 'web.service');
+    await until(() => unit?.activeState === 'inactive');
+    expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
+    expect(fake.asked()).toEqual([]);
+  });
+
+  it('gets SIGTERM while systemd stops the machine, when its own jobs wait for us', async () => {
+    const said = join(directory, 'said');
+    await addPod('web', 'unit', `trap 'echo term >> ${said}; exit 0' TERM; echo up; while :; do sleep 0.02; done`);
+    react = (member, _, body) =>
+      member === 'Get' && body[1] === 'SystemState' ? { signature: 'v', body: [new Variant('s', 'stopping')] } : null;
+    await open('web');
+    expect(await stop('web', { graceMs: 5_000 })).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    expect(readFileSync(said, 'utf8')).toBe('term\n');
+    expect(fake.asked()).toEqual([]);
+  });
+
+  it('is ended by signals where the bus is gone, with what was known of it last', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    await fake.daemon.kill();
+    expect(await stop('web')).toMatchObject({ kind: 'ended' });
+    expect(heard.present.get('stop-unit/web.service')).toContain('its processes were signalled');
+    expect(remembered()).toMatchObject([{ unit: 'web.service', activeState: 'active', stage: 'ended' }]);
+  });
+
+  it('comes back after a cancel once its stop has ended, and what cannot is named', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await addPod('batch', 'cgroup');
+    await open('web', 'batch');
+    standalone.setShuttingDown(true);
+    const stopping = Promise.all([stop('web'), stop('batch')]);
+    await until(() => fake.asked().length === 1);
+    standalone.setShuttingDown(false);
+    expect(standalone.hasStops()).toBe(true);
+    // systemd says inactive after 20 ms, but what ignored it lives until its grace is over.
+    const aliveAtStart: number[] = [];
+    react = (member) => {
+      if (member === 'StartUnit') aliveAtStart.push(cgroup.pids().length);
+      return null;
+    };
+    const undone = await standalone.undoStops();
+    await stopping;
+    expect(undone.started).toEqual(['web.service']);
+    expect(aliveAtStart).toEqual([0]);
+    expect(undone.notUndone).toEqual([expect.stringMatching(/^default\/batch: .*only who started them/)]);
+    expect(standalone.hasStops()).toBe(false);
+    expect(fake.asked()).toEqual(['StopUnit web.service', 'StartUnit web.service']);
+    expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
+  });
+
+  it('stays down when the machine goes down after all, and comes back after the cancel of that', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    standalone.setShuttingDown(true);
+    await stop('web');
+    standalone.setShuttingDown(false);
+    const first = standalone.undoStops();
+    standalone.setShuttingDown(true);
+    expect(await first).toEqual({ started: [], notUndone: [] });
+    expect(fake.asked()).toEqual(['StopUnit web.service']);
+    expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
+  });
+
+  it('is forgotten when the next shutdown begins and nobody undid it: that machine has been down in between', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    standalone.setShuttingDown(true);
+    await stop('web');
+    standalone.setShuttingDown(false);
+    standalone.setShuttingDown(true);
+    expect(standalone.hasStops()).toBe(false);
+  });
+
+  it('is still known to a run that was started in the middle of the shutdown', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    await reopen([noted('web', 'ended')], 'web');
+    standalone.setShuttingDown(true);
+    expect(standalone.hasStops()).toBe(true);
+  });
+
+  it('of another boot is nothing, and a file that makes no sense is kept aside', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    saveStops(directory, 'another-boot', [noted('web', 'ended')]);
+    expect(remembered()).toEqual([]);
+    await standalone.close();
+    writeFileSync(stopsPath(directory), '{"schema":1,"bootId":7}');
+    await open('web');
+    expect(heard.present.get('shutdown-stops-corrupt')).toMatch(/kept as .*a cancelled shutdown stopped stay down/);
+    expect(standalone.hasStops()).toBe(false);
+  });
+
+  it('is nothing under dry run', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    await reopen([noted('web', 'ended')], 'web');
+    await standalone.close();
+    if (mounts === null) return;
+    const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
+    standalone = openStandalone({ ...heard, ...at, clock, mounts, bus: fake.bus, wake: () => undefined, dry: true });
+    await sleep(clock, 50);
+    expect(standalone.hasStops()).toBe(false);
+    expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
+    expect(fake.asked()).toEqual([]);
+  });
+});

@@ -1,0 +1,251 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { Systemd } from '../../src/host/systemd.ts';
+import type { Clock, StopOrder } from '../../src/ports.ts';
+import { parseManifest } from '../../src/standalone/manifest.ts';
+import { createShutdownStops, type ShutdownStops } from '../../src/standalone/shutdown-stops.ts';
+import type { LivePod } from '../../src/standalone/source.ts';
+import { stopsPath } from '../../src/standalone/stops-file.ts';
+import type { UndoneStops } from '../../src/standalone/undo-stops.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon, until } from '../host/private-bus.ts';
+import { heardParts, hurried } from './needs.ts';
+
+const clock = createClock();
+const RUNNING = ['active', 'activating', 'reloading'];
+
+/** How a unit was, whether the shutdown stopped it, and what became of it before the cancel. */
+type Case = {
+  readonly state: string;
+  readonly isStopped: boolean;
+  readonly others: 'nothing' | 'stop' | 'start' | 'start and stop';
+  readonly isHeld: boolean;
+  readonly loadState: string;
+};
+const aCase: fc.Arbitrary<Case> = fc.record({
+  state: fc.constantFrom('active', 'active', 'active', 'activating', 'reloading', 'deactivating', 'inactive', 'failed'),
+  isStopped: fc.boolean(),
+  others: fc.constantFrom('nothing', 'nothing', 'nothing', 'stop', 'start', 'start and stop'),
+  isHeld: fc.constantFrom(false, false, false, true),
+  loadState: fc.constantFrom('loaded', 'loaded', 'loaded', 'masked'),
+});
+
+describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-daemon]', () => {
+  let fake: FakeSystemd;
+  let directory: string;
+  let opened: ShutdownStops[];
+  /** What each unit was last told to be, by name. */
+  let toldStates: Map<string, string>;
+  const held = new Set<string>();
+  const alive = new Set<string>();
+  beforeEach(async () => {
+    fake = await openFakeSystemd();
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-undo-'));
+    opened = [];
+    toldStates = new Map();
+    held.clear();
+    alive.clear();
+  });
+  afterEach(async () => {
+    for (const stops of opened) stops.close();
+    await fake.remove();
+    rmSync(directory, { recursive: true });
+  });
+
+  const heeded = (): Systemd => ({
+    ...fake.systemd,
+    unit: async (name) => {
+      const facts = await fake.systemd.unit(name);
+      if (facts.known) toldStates.set(name, facts.value.activeState);
+      return facts;
+    },
+  });
+  const open = (more: { readonly clock?: Clock; readonly systemd?: Systemd } = {}): ShutdownStops => {
+    const restart = { isHeld: (unit: string) => held.has(unit) };
+    const isAlive = (uid: string): boolean => alive.has(uid);
+    const fixed = { ...heardParts(), runtimeDirectory: directory, bootId: 'this-boot', restart, isAlive };
+    const stops = createShutdownStops({ clock, systemd: heeded(), ...fixed, ...more });
+    opened.push(stops);
+    return stops;
+  };
+  const live = async (name: string, annotation: string, unit: string | null): Promise<LivePod> => {
+    const text = `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  uid: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\nspec: { containers: [{ name: a }] }\n`;
+    const [manifest] = parseManifest(text, `${name}.yaml`).pods;
+    if (manifest === undefined) throw new Error('no pod');
+    const facts = unit === null ? null : await fake.systemd.unit(unit);
+    return { manifest, cgroup: unknown('absent', name, ''), unit, facts: facts?.known ? facts.value : null };
+  };
+  const liveUnit = (name: string): Promise<LivePod> => live(name, `systemd-unit: ${name}.service`, `${name}.service`);
+  const order = ({ manifest: { declared } }: LivePod): StopOrder => ({
+    decision: `stop-${declared.name}`,
+    victim: declared,
+    graceMs: 1_000,
+    why: 'shutdown',
+    resumedFromMs: null,
+    first: 'sigterm',
+    givesBack: 'memory',
+  });
+  const addUnit = (name: string, activeState = 'active', loadState = 'loaded'): void =>
+    void fake.units.set(`${name}.service`, { activeState, invocation: 1, controlGroup: '/x', loadState });
+  const stateOf = (name: string): string => fake.units.get(`${name}.service`)?.activeState ?? '';
+  const isSeen = (name: string, state: string): boolean => toldStates.get(`${name}.service`) === state;
+
+  /** Stops it, and waits until it is down. */
+  const stop = async (stops: ShutdownStops, name: string): Promise<void> => {
+    const pod = await liveUnit(name);
+    await stops.request(pod, order(pod))?.();
+    // What somebody else was stopping.
+    if (stateOf(name) === 'deactivating' && !fake.asked().includes(`StopUnit ${name}.service`)) {
+      fake.byOthers('stop', `${name}.service`);
+    }
+    await until(() => ['inactive', 'failed'].includes(stateOf(name)));
+    await until(() => isSeen(name, stateOf(name)));
+    stops.ended(order(pod), 'ended');
+  };
+  const byOthers = async (name: string, others: Case['others']): Promise<void> => {
+    const unit = `${name}.service`;
+    const jobs = { nothing: [], stop: ['stop'], start: ['start'], 'start and stop': ['start', 'stop'] } as const;
+    for (const job of jobs[others]) {
+      let isDone = false;
+      const end = fake.systemd.whenJobEnds((ended) => {
+        isDone ||= ended.unit === unit;
+      });
+      fake.byOthers(job, unit);
+      await until(() => isDone);
+      end();
+    }
+  };
+
+  it('starts exactly what ran, was stopped by it, and was not touched since', { timeout: 120_000 }, async () => {
+    let run = 0;
+    const check = async (cases: readonly Case[]): Promise<void> => {
+      run += 1;
+      // Of a run that failed, when the next one is to show less of it.
+      rmSync(stopsPath(directory), { force: true });
+      const stops = open();
+      const named = cases.map((one, i) => ({ ...one, name: `u${run}-${i}` }));
+      for (const { name, state } of named) addUnit(name, state);
+      await Promise.all(named.filter(({ isStopped }) => isStopped).map(({ name }) => stop(stops, name)));
+      for (const { name, others, isHeld, loadState } of named) {
+        await byOthers(name, others);
+        if (isHeld) held.add(`${name}.service`);
+        const unit = fake.units.get(`${name}.service`);
+        if (unit !== undefined) unit.loadState = loadState;
+      }
+      const asked = fake.asked().length;
+      const { started, notUndone } = await stops.undo();
+      const isOurs = ({ state, isStopped, others, isHeld }: Case): boolean =>
+        isStopped && RUNNING.includes(state) && others === 'nothing' && !isHeld;
+      const ours = named.filter(isOurs);
+      const expected = ours.filter(({ loadState }) => loadState === 'loaded').map(({ name }) => `${name}.service`);
+      expect([...started].sort()).toEqual([...expected].sort());
+      expect([...fake.asked().slice(asked)].sort()).toEqual(expected.map((unit) => `StartUnit ${unit}`).sort());
+      expect(notUndone).toHaveLength(ours.length - expected.length);
+      expect(stops.isEmpty()).toBe(true);
+      stops.close();
+    };
+    await fc.assert(fc.asyncProperty(fc.array(aCase, { minLength: 1, maxLength: 6 }), check), { numRuns: 25 });
+  });
+
+  it('starts after a restart of the agent what the earlier run stopped', async () => {
+    for (const name of ['web', 'db']) addUnit(name);
+    const before = open();
+    await stop(before, 'web');
+    await stop(before, 'db');
+    before.close();
+    toldStates.clear();
+    const after = open();
+    await until(() => isSeen('web', 'inactive') && isSeen('db', 'inactive'));
+    await byOthers('db', 'stop');
+    expect(await after.undo()).toEqual({ started: ['web.service'], notUndone: [] });
+  });
+
+  it('waits for a unit until its stop has ended, and for no stop whose end was lost longer than its grace and 10 s', async () => {
+    addUnit('web');
+    const fast = hurried(clock, 50);
+    const pod = await liveUnit('web');
+    const stops = open({ clock: fast });
+    await stops.request(pod, order(pod))?.();
+    await until(() => stateOf('web') === 'inactive');
+    const beganMs = fast.monoMs();
+    expect(await stops.undo()).toEqual({ started: ['web.service'], notUndone: [] });
+    // What is left of its second of grace when the undo begins may be nothing.
+    expect(fast.monoMs() - beganMs).toBeGreaterThanOrEqual(10_000);
+  });
+
+  it('says which unit has not stopped, which cannot be asked about, and which does not start', async () => {
+    const fast = hurried(clock, 50);
+    const failing = new Map<string, Reading<never>>();
+    const refusing: Systemd = {
+      ...fake.systemd,
+      unit: async (name) => failing.get(name) ?? fake.systemd.unit(name),
+      start: async (name) => (name === 'bad.service' ? unknown('unreadable', name, 'refused') : known(true)),
+    };
+    const stops = open({ clock: fast, systemd: refusing });
+    for (const name of ['slow', 'mute', 'bad']) {
+      addUnit(name);
+      const pod = await liveUnit(name);
+      await stops.request(pod, order(pod))?.();
+      await until(() => stateOf(name) === 'inactive');
+      stops.ended(order(pod), 'ended');
+    }
+    addUnit('slow', 'deactivating');
+    failing.set('mute.service', unknown('timed-out', 'mute', 'no answer'));
+    const { started, notUndone } = await stops.undo();
+    expect(started).toEqual([]);
+    expect([...notUndone].sort()).toEqual([
+      'default/bad: bad.service could not be started: refused',
+      'default/mute: systemd does not say how mute.service is: no answer',
+      'default/slow: slow.service has not stopped yet',
+    ]);
+  });
+
+  it('leaves what still runs, and names what nobody but its maker can start, where that does not run', async () => {
+    const stops = open();
+    const kinds: readonly (readonly [string, string, string | null])[] = [
+      ['job', 'cgroup: a/b', null],
+      ['lives', 'cgroup: a/c', null],
+      ['box', 'podman: box', `libpod-${'0'.repeat(64)}.scope`],
+      ['pod', 'podman: pod', 'machine-libpod_pod_x.slice'],
+      ['shop', 'systemd-unit: shop.slice', 'shop.slice'],
+      ['scope', 'systemd-unit: run-1.scope', 'run-1.scope'],
+      ['again', 'systemd-unit: again.slice', 'again.slice'],
+    ];
+    for (const [name, annotation, unit] of kinds) {
+      if (unit !== null) {
+        fake.units.set(unit, { activeState: 'active', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
+      }
+      const pod = await live(name, annotation, unit);
+      await stops.request(pod, order(pod))?.();
+      if (unit !== null) await until(() => fake.units.get(unit)?.activeState === 'inactive');
+      stops.ended(order(pod), 'ended');
+    }
+    alive.add('lives');
+    await byOthers('again', 'nothing');
+    fake.units.set('again.slice', { activeState: 'active', invocation: 2, controlGroup: '/x', loadState: 'loaded' });
+    const undone: UndoneStops = await stops.undo();
+    expect(undone.started).toEqual([]);
+    expect(undone.notUndone).toEqual([
+      expect.stringMatching(/^default\/job: .*by signals/),
+      expect.stringMatching(/^default\/box: .*podman start box$/),
+      expect.stringMatching(/^default\/pod: .*podman pod start pod$/),
+      expect.stringMatching(/^default\/shop: .*not what ran in it/),
+      expect.stringMatching(/^default\/scope: .*belongs to who made it/),
+    ]);
+  });
+
+  it('does not count a pod that was gone, or whose signalled processes survived', async () => {
+    const stops = open();
+    for (const how of ['gone', 'survived'] as const) {
+      const pod = await live(how, 'cgroup: a/b', null);
+      expect(stops.request(pod, order(pod))).toBeNull();
+      stops.ended(order(pod), how);
+    }
+    expect(stops.isEmpty()).toBe(true);
+  });
+});
