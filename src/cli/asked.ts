@@ -2,6 +2,7 @@ import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { type Asked, askDaemon } from '../serve/ask.ts';
 import type { ObservedLook } from '../serve/look-desk.ts';
+import type { StatusReport } from '../serve/status.ts';
 
 export type Failure = Exclude<Asked, { kind: 'answer' }>;
 
@@ -27,6 +28,10 @@ export async function askLook(socket: string, clock: Clock): Promise<ObservedLoo
 }
 
 /** The daemon is this program; only another version of it could answer something else. */
+export function isReport(answer: unknown): answer is StatusReport {
+  return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
+}
+
 function isLook(answer: unknown): answer is ObservedLook {
   return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
 }

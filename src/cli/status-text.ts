@@ -7,6 +7,7 @@ import type { HostFacts } from '../host/facts.ts';
 import { sayMs } from '../serve/say-decision.ts';
 import type { SignalStatus, StatusReport, ThresholdStatus } from '../serve/status.ts';
 import { clean, gauge, type Paint, padEnd, sayWhen, table } from './print.ts';
+import { shutdownText } from './shutdown-text.ts';
 
 const PODS_SHOWN = 20;
 
@@ -15,7 +16,7 @@ export function statusText(report: StatusReport, paint: Paint): string {
   const parts = [
     headText(report, paint),
     signalsText(report, paint),
-    pressureText(report, paint),
+    `${pressureText(report, paint)}${shutdownText(report, paint)}`,
     podsText(report, paint),
     reasonsText(report),
     findingsText(report, paint),

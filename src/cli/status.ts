@@ -3,8 +3,7 @@ import { createClock } from '../host/clock.ts';
 import { createHostFacts } from '../host/facts.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, watchDaemon } from '../serve/ask.ts';
-import type { StatusReport } from '../serve/status.ts';
-import { fail, OTHER_VERSION } from './asked.ts';
+import { fail, isReport, OTHER_VERSION } from './asked.ts';
 import { placesOf } from './places.ts';
 import { type Paper, painter, standardPaper } from './print.ts';
 import { hostText, statusText } from './status-text.ts';
@@ -77,9 +76,4 @@ function watch(socket: string, options: Options, paper: Paper, clock: Clock): Pr
       resolve(0);
     });
   });
-}
-
-/** The daemon is this program; only another version of it could answer something else. */
-function isReport(answer: unknown): answer is StatusReport {
-  return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
 }

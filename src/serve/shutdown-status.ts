@@ -2,7 +2,8 @@ import type { CoreConfig, ShutdownPhase } from '../core/core-config.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodUid } from '../core/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
-import { planShutdown } from '../core/shutdown-plan.ts';
+import { neededDelayMs, planShutdown } from '../core/shutdown-plan.ts';
+import { totalMs, withoutReserve } from '../core/shutdown-time.ts';
 import type { State } from '../core/state.ts';
 import type { InhibitorStatus } from '../ports.ts';
 
@@ -152,16 +153,26 @@ function scheduledShutdown(
   phases: readonly PlannedPhase[],
 ): ScheduledShutdown | null {
   if (scheduled === null) return null;
-  const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
-  const latestWallMs = scheduled.atWallMs + (grantedMs ?? Number.POSITIVE_INFINITY);
+  // Those without pods take no time (kubelet-shutdown.md 5.1).
+  const toCome = phases.filter(({ pods }) => pods !== 0);
+  const share = shareOf(lock, phases, toCome);
   let startsWallMs = scheduled.atWallMs;
-  const timed = [];
-  for (const { phase, graceSeconds, pods } of phases) {
-    // It takes no time (kubelet-shutdown.md 5.1).
-    if (pods === 0) continue;
-    const endsWallMs = Math.min(latestWallMs, startsWallMs + Math.max(0, graceSeconds) * 1_000);
-    timed.push({ phase, startsWallMs, endsWallMs });
+  const timed = toCome.map(({ phase, graceSeconds }) => {
+    const endsWallMs = startsWallMs + Math.floor(Math.max(0, graceSeconds) * 1_000 * share);
+    const span = { phase, startsWallMs, endsWallMs };
     startsWallMs = endsWallMs;
-  }
+    return span;
+  });
   return { ...scheduled, phases: timed };
+}
+
+/** D11: how much of its period each phase gets, 0 to 1. */
+function shareOf(
+  lock: InhibitorStatus['lock'],
+  phases: readonly ShutdownPhase[],
+  toCome: readonly ShutdownPhase[],
+): number {
+  const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
+  if (grantedMs === null || grantedMs >= neededDelayMs(phases)) return 1;
+  return Math.min(1, withoutReserve(grantedMs) / Math.max(1, totalMs(toCome)));
 }

@@ -65,6 +65,7 @@ conditions  MemoryPressure yes, DiskPressure no, PIDPressure no
 memory      available by working set 92 MiB, by what could be freed 120 MiB; thresholds use workingSet
 stalls      memory 1.5% (all: 0.2%), io 1.5% (all: 0.2%), cpu unknown
 acting      no
+shutdown    off
 
 pods in eviction order for memory.available
 #  POD                                QOS        PRIORITY    USAGE  REQUEST

@@ -1,0 +1,103 @@
+import { sayDuration } from '../core/duration.ts';
+import { assertNever } from '../core/reading.ts';
+import { sayMs } from '../serve/say-decision.ts';
+import type { LockStatus, PlannedPhase, RunningShutdown, ScheduledShutdown } from '../serve/shutdown-status.ts';
+import type { StatusReport } from '../serve/status.ts';
+import { clean, type Paint, sayNames, sayWhen } from './print.ts';
+
+/** The shutdown part of the status, for people. */
+export function shutdownText({ shutdown, node }: StatusReport, paint: Paint): string {
+  const { lock, phases, scheduled, running, last } = shutdown;
+  const lines = [
+    ...(running === null ? lockText(lock, node.dryRun, paint) : [runningText(running, phases, paint)]),
+    ...(running === null ? planText(shutdown) : []),
+    ...(scheduled === null ? [] : scheduledText(scheduled, paint)),
+    ...(last === null ? [] : [`last: ${clean(last)}`]),
+  ];
+  return lines.map((line, i) => `${i === 0 ? 'shutdown    ' : '            '}${line}\n`).join('');
+}
+
+/** Whether logind would wait for the phases, proven, or why not; one line or more. */
+export function lockText(lock: LockStatus, isDry: boolean, paint: Paint): readonly string[] {
+  switch (lock.kind) {
+    case 'off':
+      return [isDry ? 'off: a dry run holds no lock' : 'off'];
+    case 'released':
+      return ['released: the machine is going down'];
+    case 'armed': {
+      const { grantedMs, neededMs, provenAgoMs } = lock;
+      const granted = `logind grants ${sayMs(grantedMs)} of the ${sayMs(neededMs)} needed`;
+      return [`${paint('green', 'armed')}: ${granted}, proven ${sayAgo(provenAgoMs)}`];
+    }
+    case 'not-armed': {
+      const { grantedMs, neededMs, isHeld, why } = lock;
+      const granted = grantedMs === null ? 'an unknown part' : sayMs(grantedMs);
+      const then = isHeld
+        ? 'the lock is held, and the phases shrink into what is granted'
+        : 'no lock is held, so logind would wait for nobody';
+      return [
+        `${paint('red', 'NOT ARMED')}: ${clean(why)}`,
+        `logind grants ${granted} of the ${sayMs(neededMs)} needed; ${then}`,
+      ];
+    }
+    default:
+      return assertNever(lock);
+  }
+}
+
+function sayAgo(ms: number): string {
+  return ms < 1_000 ? 'just now' : `${sayMs(Math.round(ms / 1_000) * 1_000)} ago`;
+}
+
+function planText({ phases, stopTimeoutMs, secondTier }: StatusReport['shutdown']): readonly string[] {
+  if (phases.length === 0) return [];
+  const lines = phases.map((row) => {
+    const pods =
+      row.pods === null
+        ? ''
+        : `, ${row.pods === 0 ? 'no pods now' : `${row.pods} ${row.pods === 1 ? 'pod' : 'pods'} now`}`;
+    return `phase ${row.phase}: ${sayPriorities(row, phases)}: ${saySeconds(row.graceSeconds)}${pods}`;
+  });
+  return [...lines, secondTierText(stopTimeoutMs, secondTier)];
+}
+
+function secondTierText(timeoutMs: number | 'infinity' | null, isOn: boolean): string {
+  if (!isOn) return "without logind's signal: nothing is stopped in phases (shutdownSecondTier)";
+  const within = timeoutMs === null ? 'an unknown time' : timeoutMs === 'infinity' ? 'all the time' : sayMs(timeoutMs);
+  return `without logind's signal: the phases within ${within} that systemd gives the stop of the agent`;
+}
+
+function runningText(running: RunningShutdown, phases: readonly PlannedPhase[], paint: Paint): string {
+  const { tier, type, phase, phaseLeftMs, podsLeft, cancelled } = running;
+  const why = tier === 'logind' ? "logind's signal" : "no signal of logind's, the agent is being stopped";
+  const head = `${type === null ? 'the machine goes down' : clean(type)} (${why})`;
+  const over = cancelled ? '; cancelled, which is honoured after the last phase' : '';
+  if (phase === 0) return paint('red', `${head}: about to begin${over}`);
+  const left = podsLeft.length === 0 ? '' : `, waiting for ${sayNames(podsLeft.map(clean))}`;
+  return paint('red', `${head}: phase ${phase} of ${phases.length}, ${sayMs(phaseLeftMs)} left${left}${over}`);
+}
+
+function scheduledText({ type, atWallMs, phases }: ScheduledShutdown, paint: Paint): readonly string[] {
+  const head = paint('yellow', `${clean(type)} is scheduled for ${sayWhen(atWallMs)}; nothing is stopped before`);
+  return [
+    head,
+    ...phases.map(
+      ({ phase, startsWallMs, endsWallMs }) =>
+        `phase ${phase}: ${sayClock(startsWallMs)} to ${sayClock(endsWallMs)} at the latest`,
+    ),
+  ];
+}
+
+const sayClock = (wallMs: number): string => new Date(wallMs).toISOString().slice(11, 19);
+
+type Begins = { readonly phase: number; readonly fromPriority: number };
+
+/** kubelet-shutdown.md 4.3: lower priorities than the first phase's fall into it too. */
+export function sayPriorities({ phase, fromPriority }: Begins, all: readonly Begins[]): string {
+  const next = all[phase]?.fromPriority;
+  if (next === undefined) return all.length === 1 ? 'every priority' : `priority ${fromPriority} and above`;
+  if (phase === 1) return `priorities below ${next}`;
+  return next - 1 <= fromPriority ? `priority ${fromPriority}` : `priorities ${fromPriority} to ${next - 1}`;
+}
+
+export const saySeconds = (seconds: number): string => sayDuration(seconds * 1_000);

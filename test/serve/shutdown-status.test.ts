@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import { initialState, type State } from '../../src/core/state.ts';
+import type { InhibitorStatus } from '../../src/ports.ts';
+import { NO_SHUTDOWN, type ShutdownContext } from '../../src/serve/shutdown-status.ts';
+import { statusReport } from '../../src/serve/status.ts';
+import { aConfig, anObservation, aPod } from '../a.ts';
+import { aContext, aVerdict } from './a-report.ts';
+
+const phases = [
+  { fromPriority: 0, graceSeconds: 20 },
+  { fromPriority: 1_000, graceSeconds: 60 },
+  { fromPriority: 2_000_000_000, graceSeconds: 10 },
+];
+const pods = [
+  aPod({ name: 'web', namespace: 'shop' }),
+  aPod({ name: 'job', namespace: 'shop', priority: -5 }),
+  aPod({ name: 'dns', priority: 2_000_000_000 }),
+];
+const ARMED: InhibitorStatus = {
+  ...NO_SHUTDOWN.inhibitor,
+  lock: { kind: 'armed', neededMs: 90_000, grantedMs: 95_000, provenMs: 4_000 },
+};
+const AT_WALL_MS = 1_700_000_600_000;
+const poweroff = { type: 'poweroff', atWallMs: AT_WALL_MS };
+const STOPPING: State['shutdown'] = {
+  kind: 'stopping',
+  startedMs: 9_000,
+  phases,
+  delayMaxMs: 95_000,
+  tier: 'logind',
+  mustEndMs: null,
+  again: {},
+  cancelledMs: null,
+  phase: 1,
+  phaseStartedMs: 9_000,
+  phaseEndsMs: 29_000,
+  pending: ['uid-web', 'uid-gone'],
+  group: ['uid-web', 'uid-job', 'uid-gone'],
+  wait: { kind: 'stops' },
+};
+
+function shutdownOf(given: Partial<ShutdownContext>, rest: Partial<State> = {}, observed = {}) {
+  const observation = anObservation(10_000, {}, { pods: known(pods), ...observed });
+  const context = aContext({ shutdown: { ...NO_SHUTDOWN, ...given } });
+  const verdict = aVerdict({ ...initialState('boot'), ...rest });
+  return statusReport({ observation, verdict, config: aConfig([], { phases }), context }).shutdown;
+}
+
+describe('the shutdown in the status', () => {
+  it('says since when the lock has been proven, as a duration', () => {
+    expect(shutdownOf({ inhibitor: ARMED }).lock).toEqual({
+      kind: 'armed',
+      neededMs: 90_000,
+      grantedMs: 95_000,
+      provenAgoMs: 6_000,
+    });
+  });
+
+  it('says why it is not armed', () => {
+    const lock = { kind: 'not-armed', neededMs: 90_000, grantedMs: null, isHeld: false, why: 'no logind' } as const;
+    expect(shutdownOf({ inhibitor: { ...ARMED, lock } }).lock).toEqual(lock);
+    expect(shutdownOf({}).lock).toEqual({ kind: 'off' });
+  });
+
+  it('counts the pods of each phase, and does not take pods that are not known for none', () => {
+    const counts = (observed = {}) => shutdownOf({}, {}, observed).phases.map((row) => [row.phase, row.pods]);
+    expect(counts()).toEqual([
+      [1, 2],
+      [2, 0],
+      [3, 1],
+    ]);
+    const notAsked = anObservation(0, {}).pods;
+    expect(counts({ pods: notAsked })).toEqual([
+      [1, null],
+      [2, null],
+      [3, null],
+    ]);
+    expect(shutdownOf({}).phases[1]).toEqual({ phase: 2, fromPriority: 1_000, graceSeconds: 60, pods: 0 });
+  });
+
+  /** Seconds after the time that is scheduled. */
+  function clocks(inhibitor: Partial<InhibitorStatus>, observed = {}) {
+    const { scheduled } = shutdownOf({ inhibitor: { ...ARMED, scheduled: poweroff, ...inhibitor } }, {}, observed);
+    const seconds = (wallMs: number): number => (wallMs - AT_WALL_MS) / 1_000;
+    return scheduled?.phases.map((row) => [row.phase, seconds(row.startsWallMs), seconds(row.endsWallMs)]);
+  }
+
+  it('gives the clock time of each phase that has pods when a shutdown is scheduled', () => {
+    expect(shutdownOf({ inhibitor: ARMED }).scheduled).toBeNull();
+    expect(shutdownOf({ inhibitor: { ...ARMED, scheduled: poweroff } }).scheduled).toMatchObject(poweroff);
+    expect(clocks({})).toEqual([
+      [1, 0, 20],
+      [3, 20, 30],
+    ]);
+  });
+
+  it('counts every phase while the pods are not known', () => {
+    expect(clocks({}, { pods: anObservation(0, {}).pods })).toEqual([
+      [1, 0, 20],
+      [2, 20, 80],
+      [3, 80, 90],
+    ]);
+  });
+
+  it('shrinks the clock times into what logind grants', () => {
+    const lock = { kind: 'not-armed', neededMs: 90_000, grantedMs: 17_000, isHeld: true, why: '' } as const;
+    expect(clocks({ lock })).toEqual([
+      [1, 0, 10],
+      [3, 10, 15],
+    ]);
+    const enough = { ...lock, grantedMs: 60_000 };
+    expect(clocks({ lock: enough })).toEqual(clocks({}));
+  });
+
+  it('shows the phase that runs, what is left of it, and for whom it waits', () => {
+    expect(shutdownOf({ inhibitor: ARMED }).running).toBeNull();
+    const inhibitor = { ...ARMED, isPreparing: true, type: 'reboot' };
+    expect(shutdownOf({ inhibitor }, { shutdown: STOPPING }).running).toEqual({
+      tier: 'logind',
+      type: 'reboot',
+      phase: 1,
+      phaseLeftMs: 19_000,
+      podsLeft: ['shop/web', 'uid-gone'],
+      cancelled: false,
+    });
+    const late = { ...STOPPING, tier: 'stop', cancelledMs: 9_500, phaseEndsMs: 9_900 } as const;
+    expect(shutdownOf({}, { shutdown: late }).running).toMatchObject({
+      tier: 'stop',
+      type: null,
+      phaseLeftMs: 0,
+      cancelled: true,
+    });
+  });
+
+  it('is plain JSON, in which a time without end is not one that is not known', () => {
+    const timeout = (stopTimeoutMs: number | null) =>
+      JSON.parse(JSON.stringify(shutdownOf({ stopTimeoutMs }))).stopTimeoutMs;
+    expect([timeout(90_000), timeout(Number.POSITIVE_INFINITY), timeout(null)]).toEqual([90_000, 'infinity', null]);
+    const told = { last: 'rebooted in order', secondTier: true };
+    expect(shutdownOf(told)).toMatchObject(told);
+  });
+});
