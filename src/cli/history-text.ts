@@ -5,8 +5,11 @@ import { sayBytes } from '../core/quantity.ts';
 import type { Reading } from '../core/reading.ts';
 import { sayAmount, sayLimit, sayReason } from '../core/say.ts';
 import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import type { BootRecord } from '../record/boots.ts';
 import type { DecisionRecord } from '../record/entry.ts';
+import type { ShutdownRecord } from '../record/shutdown-record.ts';
 import { podName, sayDecision, sayMs, sayOutcome } from '../serve/say-decision.ts';
+import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
 
 export type OomKill = { readonly atWallMs: number; readonly count: number; readonly pods: readonly string[] };
@@ -17,25 +20,45 @@ export type History = {
   readonly decisions: readonly DecisionRecord[];
   /** The kernel's own kills, never ours. */
   readonly kernelOomKills: readonly OomKill[];
+  /** Plan against fact, oldest first; their decisions stand in `decisions` too. */
+  readonly shutdowns: readonly ShutdownRecord[];
+  /** How every earlier boot ended, oldest first. */
+  readonly boots: readonly BootRecord[];
 };
 type Evict = Extract<Decision, { kind: 'evict' }>;
 
 const RANKING_SHOWN = 5;
 
-/** One block for each eviction, one line for everything else, oldest first. */
+/** One block for each eviction and each shutdown, one line for everything else, oldest first. */
 export function historyText(history: History, directory: string, paint: Paint): string {
+  const inBlocks = new Set(
+    history.shutdowns.flatMap((shutdown) => shutdown.decisions.map((id) => keyOf(shutdown, id))),
+  );
   const parts = [
-    ...history.decisions.map((record) => ({
-      atWallMs: record.atWallMs,
-      text: told(record.atWallMs, String(record.decision.id), () => recordText(record, paint)),
-    })),
+    ...history.decisions
+      .filter((record) => !inBlocks.has(keyOf(record, record.decision.id)))
+      .map((record) => ({
+        atWallMs: record.atWallMs,
+        text: told(record.atWallMs, String(record.decision.id), () => recordText(record, paint)),
+      })),
     ...history.kernelOomKills.map((kill) => ({
       atWallMs: kill.atWallMs,
       text: told(kill.atWallMs, 'a kernel OOM kill', () => oomText(kill, paint)),
     })),
+    ...history.shutdowns.map((shutdown) => ({
+      atWallMs: shutdown.beganWallMs,
+      text: told(shutdown.beganWallMs, 'a shutdown', () => shutdownText(shutdown, paint)),
+    })),
+    ...history.boots
+      .filter(({ end }) => end === 'ungraceful')
+      .map((boot) => ({ atWallMs: boot.lastWallMs, text: ungracefulText(boot, paint) })),
   ].toSorted((a, b) => a.atWallMs - b.atWallMs);
   if (parts.length === 0) return `No decisions in the record under ${directory}.\n`;
   return parts.map(({ text }) => text).join('');
+}
+
+function keyOf({ bootId, dry }: { readonly bootId: string; readonly dry: boolean }, id: string): string {
+  return `${bootId} ${dry} ${id}`;
 }
 
 /** An entry's body is believed when it is read; one that a sick disk changed must not hide the others. */

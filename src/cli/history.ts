@@ -1,8 +1,10 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../core/duration.ts';
-import { createClock } from '../host/clock.ts';
+import { valueOrNull } from '../core/reading.ts';
+import { createClock, readBootId } from '../host/clock.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/record-file.ts';
+import { type Shutdowns, shutdownsOf } from '../record/shutdowns.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
 import { placesOf } from './places.ts';
 import { painter, standardPaper } from './print.ts';
@@ -20,40 +22,64 @@ export function historyCommand(): Command {
     .description('decisions and their outcome, from the record on disk; the daemon need not run')
     .option('-c, --config <file>', 'configuration that names the state directory')
     .option('--evictions', 'only evictions and kernel OOM kills')
-    .option('--shutdowns', 'only shutdowns')
+    .option('--shutdowns', 'only shutdowns, plan against fact, and boots that ended without one')
     .option('--since <when>', 'from this time on: a duration (2h) or an instant (2026-01-31T12:00:00Z)', parseSince)
     .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
-    .addHelpText('after', '\nExample:\n  nodewarden history --evictions --since 24h')
+    .addHelpText('after', '\nExample:\n  nodewarden history --evictions --since 24h\n  nodewarden history --shutdowns')
     .action((options: Options) => {
       const { stateDirectory } = placesOf(options.config ?? null);
       const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
-      const records = [false, true].map((dry) => readRecord(stateDirectory, { sinceWallMs, dry }));
-      const history = historyOf(records, options);
+      // All of it: what a shutdown or a boot is told from may have begun before.
+      const whole = [false, true].map((dry) => readRecord(stateDirectory, { dry }));
+      const records = whole.map((record) => from(sinceWallMs, record));
+      const told = shutdownsOf(
+        whole.flatMap(({ entries }) => entries),
+        valueOrNull(readBootId()),
+      );
+      const history = historyOf(records, shutdownsFrom(sinceWallMs, told), options);
       const paper = standardPaper();
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
+      if (told.damaged > 0) process.stderr.write(`${told.damaged} damaged entries were left out of the shutdowns\n`);
       if (options.output === 'json') paper.write(`${JSON.stringify(history, null, 2)}\n`);
       else paper.write(historyText(history, stateDirectory, painter(paper.hasColour)));
     });
 }
 
-function historyOf(records: readonly ReadRecord[], options: Options): History {
-  const wanted = (record: DecisionRecord): boolean => {
-    const { kind } = record.decision;
-    const isShutdown = kind === 'stop-for-shutdown' || kind === 'take-lock' || kind === 'release-lock';
-    if (options.evictions || options.shutdowns) {
-      return (options.shutdowns === true && isShutdown) || (options.evictions === true && EVICTIONS.includes(kind));
-    }
-    return true;
+function from(sinceWallMs: number, record: ReadRecord): ReadRecord {
+  return { ...record, entries: record.entries.filter(({ atWallMs }) => atWallMs >= sinceWallMs) };
+}
+
+/** Oldest first by the clock of the day, as everything else that is shown. */
+function shutdownsFrom(sinceWallMs: number, { shutdowns, boots }: Shutdowns): Pick<History, 'shutdowns' | 'boots'> {
+  return {
+    shutdowns: shutdowns
+      .filter(({ beganWallMs }) => beganWallMs >= sinceWallMs)
+      .toSorted((a, b) => a.beganWallMs - b.beganWallMs),
+    boots: boots.filter(({ lastWallMs }) => lastWallMs >= sinceWallMs).toSorted((a, b) => a.lastWallMs - b.lastWallMs),
   };
+}
+
+function historyOf(
+  records: readonly ReadRecord[],
+  told: Pick<History, 'shutdowns' | 'boots'>,
+  options: Options,
+): History {
+  const isAll = options.evictions !== true && options.shutdowns !== true;
+  const evictions = isAll || options.evictions === true;
+  const shutdowns = isAll || options.shutdowns === true;
+  const wanted = ({ decision: { kind } }: DecisionRecord): boolean =>
+    isAll || (shutdowns && SHUTDOWNS.includes(kind)) || (evictions && EVICTIONS.includes(kind));
   return {
     schema: 1,
     decisions: records
       .flatMap(({ entries }) => joinDecisions(entries))
       .filter(wanted)
       .toSorted((a, b) => a.atWallMs - b.atWallMs),
-    kernelOomKills: options.shutdowns && !options.evictions ? [] : records.flatMap(({ entries }) => oomKills(entries)),
+    kernelOomKills: evictions ? records.flatMap(({ entries }) => oomKills(entries)) : [],
+    ...(shutdowns ? told : { shutdowns: [], boots: [] }),
   };
 }
+const SHUTDOWNS: readonly string[] = ['stop-for-shutdown', 'take-lock', 'release-lock', 'undo-stops'];
 const EVICTIONS: readonly string[] = ['evict', 'evict-over-limit', 'hasten', 'reclaim'];
 
 function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {

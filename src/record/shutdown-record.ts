@@ -19,7 +19,7 @@ export type ShutdownRecord = {
   readonly plan: ShutdownPlan | null;
   /** By number: all that were configured, those without pods too. */
   readonly phases: readonly PhaseRecord[];
-  /** Pods that were started meanwhile and stopped again, oldest first; at the third time one is left running. */
+  /** Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left running. */
   readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
   readonly lockLost: readonly { readonly atMs: MonoMs; readonly phase: number; readonly detail: string }[];
   /** An agent that was started in the middle went on with it. */
@@ -189,7 +189,7 @@ function recordOf(part: Part, of: { readonly bootId: string; readonly dry: boole
 }
 
 function planOf({ tier, type, grantedMs, limitMs }: ShutdownPlan): ShutdownPlan {
-  return { tier, type, grantedMs, limitMs };
+  return { tier, type: type === '' ? null : type, grantedMs, limitMs };
 }
 
 function endOf(part: Part): ShutdownEnd {
@@ -210,6 +210,12 @@ function cancelOf(part: Part): CancelRecord | null {
   if (heard !== undefined) {
     const { atMs, fact } = heard;
     return { atMs, phase: fact.phase, why: fact.why, isHonoured: refused === undefined || refused.atMs < atMs };
+  }
+  const taken = part.decisions.findLast(({ decision }) => decision.kind === 'take-lock')?.decision;
+  // A cancel after the release has no fact of its own; the lock is only taken again because the machine stays up.
+  if (taken !== undefined) {
+    const { atMs } = taken;
+    return { atMs, phase: phaseAt(part, atMs), why: 'after the lock was released', isHonoured: true };
   }
   if (refused === undefined) return null;
   const { atMs } = refused;

@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { historyText } from '../../src/cli/history-text.ts';
+import { type History, historyText } from '../../src/cli/history-text.ts';
 import { painter } from '../../src/cli/print.ts';
 import { known } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
 import { scenarioOf } from '../../src/record/scenario-of.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
+import { aBoot, aWholeShutdown } from '../record/a-shutdown.ts';
 import { anEviction, ended } from '../serve/a-report.ts';
 
 const BEGAN_WALL_MS = Date.UTC(2026, 0, 31, 12);
@@ -52,11 +53,20 @@ function entries(): readonly EntryBody[] {
   ];
 }
 
+const aHistory = (rest: Partial<History>): History => ({
+  schema: 1,
+  decisions: [],
+  kernelOomKills: [],
+  shutdowns: [],
+  boots: [],
+  ...rest,
+});
+
 describe('the history as text', () => {
   it('is one block for an eviction: who, for what, why this pod, what it gave back', () => {
     const joined = joinDecisions(entries().map((body) => entryOf(head, body)));
     const text = historyText(
-      { schema: 1, decisions: joined, kernelOomKills: [{ atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] }] },
+      aHistory({ decisions: joined, kernelOomKills: [{ atWallMs: BEGAN_WALL_MS + 1, count: 2, pods: ['shop/web'] }] }),
       '/var/lib/nodewarden',
       plain,
     );
@@ -88,7 +98,7 @@ describe('the history as text', () => {
   ] as const)('does not call an attempt an eviction: outcome %j', (outcomes, said) => {
     const bodies = [...entries().slice(0, 2), ...outcomes.map((outcome) => ({ kind: 'outcome', outcome }) as const)];
     const decisions = joinDecisions(bodies.map((body) => entryOf(head, body)));
-    expect(historyText({ schema: 1, decisions, kernelOomKills: [] }, '/', plain)).toContain(`  ${said}\n`);
+    expect(historyText(aHistory({ decisions }), '/', plain)).toContain(`  ${said}\n`);
   });
 
   it('tells the others when one entry is damaged in its body', () => {
@@ -96,7 +106,7 @@ describe('the history as text', () => {
     delete bodies[0].decision.victim;
     bodies[0].decision.id = 'b-\u001b1';
     const kernelOomKills = [JSON.parse(JSON.stringify({ atWallMs: BEGAN_WALL_MS, count: 2 }))];
-    const text = historyText({ schema: 1, decisions: joinDecisions(bodies), kernelOomKills }, '/', plain);
+    const text = historyText(aHistory({ decisions: joinDecisions(bodies), kernelOomKills }), '/', plain);
     expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-\u001b1  damaged in the record
 2026-01-31 12:00:00 UTC  b-2  MemoryPressure is true
 2026-01-31 12:00:00 UTC  a kernel OOM kill  damaged in the record
@@ -107,13 +117,13 @@ describe('the history as text', () => {
     const bodies = entries().map((body) => JSON.parse(JSON.stringify(entryOf(head, body))));
     bodies[0].decision.victim.qos = '\u001b[2J';
     bodies[0].decision.ranking[0].values[0].by = '\u202ename';
-    const text = historyText({ schema: 1, decisions: joinDecisions(bodies), kernelOomKills: [] }, '/', plain);
+    const text = historyText(aHistory({ decisions: joinDecisions(bodies) }), '/', plain);
     expect(text).toContain(String.raw`shop/web (\u001b[2J, priority 0)`);
     expect(text).toContain(String.raw`POD       \u202eNAME`);
   });
 
   it('says where it looked when there is nothing', () => {
-    const text = historyText({ schema: 1, decisions: [], kernelOomKills: [] }, '/var/lib/nodewarden', plain);
+    const text = historyText(aHistory({}), '/var/lib/nodewarden', plain);
     expect(text).toBe('No decisions in the record under /var/lib/nodewarden.\n');
   });
 });
@@ -164,9 +174,50 @@ describe('nodewarden history', () => {
 
   it('can be narrowed to evictions, to shutdowns and to a time', async () => {
     expect(idsOf((await run('-o', 'json', '--evictions')).out)).toEqual(['b-1', 'd-1']);
-    expect(idsOf((await run('-o', 'json', '--shutdowns')).out)).toEqual([]);
     expect(idsOf((await run('-o', 'json', '--since', '5m')).out)).toEqual(['d-1']);
     expect(idsOf((await run('-o', 'json', '--since', '2026-01-31T12:00:00Z')).out)).toHaveLength(3);
+  });
+
+  it('tells shutdowns and the ends of boots beside the decisions, or alone, or not at all', async () => {
+    const earlier = aBoot('earlier', { bootWallMs: -86_400_000 });
+    const crashed = aBoot('crashed', { bootWallMs: -43_200_000 });
+    const dry = aBoot('dry', { bootWallMs: -43_200_000, dry: true });
+    const told = [earlier.started(1), ...aWholeShutdown(earlier), crashed.started(1), crashed.running(2, 'shop/web')];
+    writeFileSync(join(directory, 'state', 'record.jsonl'), told.map(sayEntry).join(''));
+    writeFileSync(join(directory, 'state', 'record-dry.jsonl'), aWholeShutdown(dry).map(sayEntry).join(''));
+
+    const runs = [['-o', 'json'], ['-o', 'json', '--shutdowns'], ['-o', 'json', '--evictions'], ['--shutdowns']];
+    const since = ['-o', 'json', '--shutdowns', '--since', '2026-01-30T12:01:45Z'];
+    const said = await Promise.all([...runs, since].map((args) => run(...args)));
+    const [all, shutdowns, evictions, , late] = said.map(({ out }, i) => (i === 3 ? null : JSON.parse(out)));
+    const text = said[3]?.out ?? '';
+    expect(all.decisions).toHaveLength(8);
+    expect(all.shutdowns).toMatchObject([
+      { bootId: 'earlier', dry: false, end: { kind: 'released' } },
+      { bootId: 'dry', dry: true },
+    ]);
+    expect(all.boots).toMatchObject([
+      { bootId: 'earlier', end: 'graceful' },
+      { bootId: 'crashed', end: 'ungraceful', running: { pods: ['shop/web'] } },
+      { bootId: 'dry', end: 'graceful', dry: true },
+    ]);
+    expect(shutdowns).toEqual(all);
+    expect(evictions).toMatchObject({ decisions: [], shutdowns: [], boots: [] });
+    expect(late.shutdowns).toMatchObject([{ bootId: 'dry' }]);
+    // What the end of a boot is told from may be older than what is asked for.
+    expect(late.boots).toMatchObject([{ bootId: 'earlier', end: 'graceful' }, {}, {}]);
+    expect(text.match(/^2026.*(shutdown|boot)/gm)).toHaveLength(3);
+    expect(text).not.toContain('in phase 1 of the shutdown');
+  });
+
+  it('says how many entries of shutdowns were damaged, and tells the others', async () => {
+    const earlier = aBoot('earlier');
+    const damaged = sayEntry(earlier.stopped(1, 'stays')).replace('"stays"', '"flies"');
+    const told = [...aWholeShutdown(earlier).map(sayEntry), damaged].join('');
+    writeFileSync(join(directory, 'state', 'record.jsonl'), told);
+    const { out, err } = await run('--shutdowns');
+    expect(err).toBe('1 damaged entries were left out of the shutdowns\n');
+    expect(out).toContain('shutdown (reboot): lock released after 22.5s');
   });
 
   it('says what a time looks like when it is given nonsense, with status 2', async () => {

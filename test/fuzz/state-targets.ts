@@ -12,12 +12,15 @@ import { decodeValue, isObjectPath, splitSignature } from '../../src/host/bus-va
 import { createClock } from '../../src/host/clock.ts';
 import { groupIdOf } from '../../src/host/socket-file.ts';
 import { unitNameMistake, unitPath } from '../../src/host/systemd.ts';
+import { lastBoot } from '../../src/record/boot-report.ts';
 import { entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/record-file.ts';
+import { shutdownsOf } from '../../src/record/shutdowns.ts';
 import { loadState } from '../../src/record/state-file.ts';
 import { type SocketNeeds, serveSocket } from '../../src/serve/socket.ts';
 import { loadHeld } from '../../src/standalone/held-file.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+import { aBoot, aWholeShutdown } from '../record/a-shutdown.ts';
 import { must, same, sentence } from './oracle.ts';
 import { type Example, example, type Target } from './target.ts';
 
@@ -142,7 +145,13 @@ function recordExamples(): readonly Example[] {
     entryOf(head, { kind: 'note', note: { kind: 'kernel-oom-kill', atMs: 1, count: 1, pods: ['shop/web'] } }),
   );
   const lost = sayEntry(entryOf(head, { kind: 'lost', entries: 3 }));
-  return [example(lines.join('') + note + lost), ...[...lines, note, lost].map((line) => example(line))];
+  const boot = aBoot('boot');
+  const shutdown = [boot.started(1), boot.running(2, 'shop/web'), ...aWholeShutdown(boot)].map(sayEntry);
+  return [
+    example(lines.join('') + note + lost),
+    example(shutdown.join('')),
+    ...[...lines, note, lost, ...shutdown].map((line) => example(line)),
+  ];
 }
 
 const records: Target = {
@@ -161,7 +170,10 @@ const records: Target = {
           ? [{ ...entry.note, atWallMs: entry.atWallMs }]
           : [],
       );
-      const text = historyText({ schema: 1, decisions, kernelOomKills }, scratch, painter(false));
+      const { shutdowns, boots } = shutdownsOf(entries, null);
+      const text = historyText({ schema: 1, decisions, kernelOomKills, shutdowns, boots }, scratch, painter(false));
+      const report = lastBoot(entries, 'now');
+      if (report !== null) sentence(escapeUnsafe(report.sentence), 'a report of the last boot');
       must(!/[^\n\P{Cc}]|[\p{Cf}\p{Cs}]/u.test(text), 'history prints what is not safe', () =>
         JSON.stringify(text.slice(0, 400)),
       );

@@ -166,6 +166,15 @@ describe('a shutdown in the record', () => {
     expect(cancelled).toMatchObject({ phase: 1, isHonoured: false });
   });
 
+  it('whose lock is taken again after its release was cancelled then: the machine stayed up', () => {
+    const entries = [...aWholeShutdown(boot), boot.lock(125_000, 'b-5', 'take-lock')];
+    const { end, cancelled, released } = only(entries);
+    expect(end).toEqual({ kind: 'cancelled' });
+    expect(cancelled).toEqual({ atMs: 125_000, phase: 2, why: 'after the lock was released', isHonoured: true });
+    expect(released).toEqual({ atMs: 122_500, why: 'all-phases-done' });
+    expect(bootEnd([boot.started(1), ...entries])).toEqual(['ungraceful']);
+  });
+
   it('shows a pod that was started again as one more stop, with the times', () => {
     const whole = aWholeShutdown(boot);
     const { phases, startedAgain } = only([

@@ -1,0 +1,171 @@
+import { sayDuration } from '../core/duration.ts';
+import type { BootRecord } from '../record/boots.ts';
+import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/shutdown-record.ts';
+import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
+
+/** One block: how it ended, the phases and the pods as tables of plan against fact, and what went otherwise. */
+export function shutdownText(shutdown: ShutdownRecord, paint: Paint): string {
+  const { plan, phases, beganMs, beganWallMs, dry } = shutdown;
+  const type = plan?.type ?? null;
+  const title = clean(`shutdown${type === null ? '' : ` (${type})`}: ${sayEnd(shutdown)}`);
+  const mark = dry ? paint('yellow', '[dry run]  ') : '';
+  const colour = shutdown.end.kind === 'cut' ? 'red' : 'bold';
+  const pods = phases.flatMap((phase) => phase.pods.map((stop) => podRow(phase, stop, paint)));
+  const block = [
+    ...keyed(planLines(shutdown)),
+    ...indented(
+      table(
+        PHASE_HEADING,
+        phases.map((phase) => phaseRow(phase, beganMs)),
+      ),
+    ),
+    ...(pods.length > 0 ? indented(table(POD_HEADING, pods)) : []),
+    ...keyed(otherwiseLines(shutdown)),
+  ];
+  return `${sayWhen(beganWallMs)}  ${mark}${paint(colour, title)}\n${block.join('\n')}\n\n`;
+}
+
+/** Of a boot that ended without a trace: its last sign of life, and what ran. */
+export function ungracefulText({ bootId, dry, lastWallMs, running }: BootRecord, paint: Paint): string {
+  const mark = dry ? paint('yellow', '[dry run]  ') : '';
+  const what = `boot ${bootId} ended some time after this, without a shutdown (power cut, crash, reboot -f, or nodewarden was killed before)`;
+  const ran = running === null ? 'what ran is not recorded' : `running: ${sayNames(running.pods)}`;
+  return `${sayWhen(lastWallMs)}  ${mark}${paint('red', clean(what))}; ${clean(ran)}\n`;
+}
+
+function sayEnd({ end, released, cancelled, beganMs }: ShutdownRecord): string {
+  switch (end.kind) {
+    case 'released': {
+      const why = released?.why === 'out-of-time' ? 'for want of time' : 'all phases are done';
+      return `lock released after ${saySpan((released?.atMs ?? beganMs) - beganMs)}, ${why}`;
+    }
+    case 'cancelled':
+      return `cancelled in phase ${cancelled?.phase ?? 0} after ${saySpan((cancelled?.atMs ?? beganMs) - beganMs)}`;
+    case 'cut':
+      return `cut ${inPhase(end.phase)}, the ${end.by === 'boot-ended' ? 'machine was down' : 'agent ended'} before it was done`;
+    case 'running':
+      return `running, ${inPhase(end.phase)}`;
+  }
+}
+
+const inPhase = (phase: number): string => (phase > 0 ? `in phase ${phase}` : 'before the first phase');
+
+function planLines({ plan, phases }: ShutdownRecord): string[][] {
+  if (plan === null) return [['plan', 'not in the record']];
+  const wantedMs = phases.reduce((sum, phase) => sum + (phase.wantedMs ?? 0), 0);
+  const how =
+    plan.tier === 'logind'
+      ? "on logind's signal"
+      : 'without a signal of logind, when the agent was stopped with the machine';
+  const granted =
+    plan.grantedMs === null ? (plan.tier === 'logind' ? ', no lock held' : '') : `, ${saySpan(plan.grantedMs)} granted`;
+  const limit = plan.limitMs === null ? '' : `: shrunk into ${saySpan(plan.limitMs)} (D11)`;
+  return [['plan', `${how}${granted}, ${saySpan(wantedMs)} wanted in all${limit}`]];
+}
+
+const PHASE_HEADING = ['PHASE', 'FROM PRIORITY', 'WANTED', 'BEGAN', 'GIVEN', 'TOOK', 'END'];
+
+function phaseRow(phase: PhaseRecord, beganMs: number): readonly string[] {
+  const { began, over } = phase;
+  return [
+    String(phase.phase),
+    phase.fromPriority === null ? '-' : String(phase.fromPriority),
+    phase.wantedMs === null ? '-' : saySpan(phase.wantedMs),
+    began === null ? '-' : `+${saySpan(began.atMs - beganMs)}`,
+    began === null ? '-' : saySpan(began.periodMs),
+    over === null ? '-' : saySpan(over.tookMs),
+    over === null ? SAY_STATE[phase.state] : SAY_BY[over.by],
+  ];
+}
+const SAY_STATE: { readonly [S in PhaseRecord['state']]: string } = {
+  over: 'over',
+  running: 'running',
+  cut: 'cut',
+  'no-pods': 'no pods',
+  waiting: 'to come',
+  'not-reached': 'not reached',
+};
+const SAY_BY: { readonly [B in NonNullable<PhaseRecord['over']>['by']]: string } = {
+  done: 'done',
+  period: 'its time was used up',
+  'volume-timeout': 'volumes took too long to unmount',
+  cancelled: 'cancelled',
+};
+
+const POD_HEADING = ['PHASE', 'POD', 'PRIORITY', 'GRACE', 'TOOK', 'END'];
+
+function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly string[] {
+  const { end, graceSeconds, priority, isAgain, isLate } = stop;
+  const told = `${clean(sayPodEnd(stop))}${isLate ? ', after its phase was over' : ''}`;
+  const isBad = isLate || end.kind === 'survived' || end.kind === 'cut-off';
+  return [
+    String(phase),
+    `${clean(stop.pod)}${isAgain ? ' (again)' : ''}`,
+    priority === null ? '-' : String(priority),
+    graceSeconds === null ? '-' : saySpan(graceSeconds * 1_000),
+    'afterMs' in end ? saySpan(end.afterMs) : '-',
+    isBad ? paint('red', told) : told,
+  ];
+}
+
+function sayPodEnd({ end }: PodStop): string {
+  switch (end.kind) {
+    case 'ended':
+      return `${end.via === 'sigkill' || end.via === 'cgroup.kill' ? 'killed' : 'ended'} by ${end.via}`;
+    case 'survived':
+      return `survived, ${end.processesLeft} processes left: ${end.detail}`;
+    case 'dropped':
+      return end.because === 'dry-run' ? 'not stopped: dry run' : `not stopped: ${end.because}`;
+    case 'under-way':
+      return 'stopping';
+    case 'cut-off':
+      return 'not recorded: cut off';
+  }
+}
+
+/** What a shutdown that goes by its plan does not have. */
+function otherwiseLines(shutdown: ShutdownRecord): string[][] {
+  const { startedAgain, lockLost, resumed, cancelled, undone, end, beganMs } = shutdown;
+  const after = (atMs: number): string => `after ${saySpan(atMs - beganMs)}`;
+  return [
+    ...startedAgain.map(({ atMs, pod, times }) => [
+      'again',
+      `${pod} was started again, seen ${after(atMs)}: ${times < 3 ? 'stopped again' : 'left running after 3 more stops'}`,
+    ]),
+    ...lockLost.map(({ atMs, phase, detail }) => ['lock', `lost ${after(atMs)}, ${inPhase(phase)}: ${detail}`]),
+    ...resumed.map(({ atMs, phase }) => ['resumed', `by a new run of the agent ${after(atMs)}, ${inPhase(phase)}`]),
+    ...(cancelled === null
+      ? []
+      : [
+          [
+            'cancel',
+            `${after(cancelled.atMs)}, ${inPhase(cancelled.phase)}: ${cancelled.why}${
+              cancelled.isHonoured ? '' : '; not honoured by logind, which went down all the same'
+            }`,
+          ],
+        ]),
+    ...(undone === null || undone.started.length === 0 ? [] : [['undone', `run again: ${sayNames(undone.started)}`]]),
+    ...(undone === null || undone.notUndone.length === 0 ? [] : [['not undone', sayNames(undone.notUndone)]]),
+    ...(end.kind === 'cancelled' && shutdown.released !== null
+      ? [['lock', `released ${after(shutdown.released.atMs)}`]]
+      : []),
+  ];
+}
+
+/** Cleaned here, all of it: also what the record itself names. */
+function keyed(lines: readonly (readonly string[])[]): readonly string[] {
+  return lines.map(([name = '', text = '']) => `  ${name.padEnd(10)} ${clean(text)}`);
+}
+
+function indented(text: string): readonly string[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => `  ${line}`);
+}
+
+/** To a tenth of a second: a shutdown is judged by seconds. */
+function saySpan(ms: number): string {
+  const step = Math.abs(ms) < 1_000 ? 1 : 100;
+  return sayDuration(Math.round(ms / step) * step);
+}

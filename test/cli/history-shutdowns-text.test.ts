@@ -1,0 +1,163 @@
+import { describe, expect, it } from 'vitest';
+import { historyText } from '../../src/cli/history-text.ts';
+import { painter } from '../../src/cli/print.ts';
+import { joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
+import { shutdownsOf } from '../../src/record/shutdowns.ts';
+import { aBoot, aWholeShutdown, BEGAN, over, phase } from '../record/a-shutdown.ts';
+
+const boot = aBoot('b');
+const whole = aWholeShutdown(boot);
+
+function textOf(entries: readonly RecordEntry[], runningBoot = 'now', hasColour = false): string {
+  const { shutdowns, boots } = shutdownsOf(entries, runningBoot);
+  const decisions = joinDecisions(entries);
+  return historyText({ schema: 1, decisions, kernelOomKills: [], shutdowns, boots }, '/x', painter(hasColour));
+}
+
+describe('the history of shutdowns as text', () => {
+  it('is one block, plan against fact, with the decisions inside it', () => {
+    expect(
+      textOf(whole),
+    ).toBe(`2026-01-31 12:01:40 UTC  shutdown (reboot): lock released after 22.5s, all phases are done
+  plan       on logind's signal, 32s granted, 30s wanted in all
+  PHASE  FROM PRIORITY  WANTED  BEGAN  GIVEN  TOOK  END
+  1      0              20s     +0s    20s    20s   its time was used up
+  2      2000000000     10s     +20s   10s    2.5s  done
+  PHASE  POD       PRIORITY  GRACE  TOOK   END
+  1      shop/web  0         20s    2.5s   ended by stop-unit
+  1      shop/db   0         20s    20.1s  killed by cgroup.kill, after its phase was over
+  2      shop/dns  0         10s    2.5s   ended by sigterm
+
+`);
+  });
+
+  it('says what went otherwise than planned', () => {
+    const text = textOf([
+      ...whole.slice(0, 5),
+      boot.fact(101_000, { what: 'lock-lost', detail: 'the child ended' }),
+      boot.fact(102_000, { what: 'resumed', phase: 1 }),
+      boot.fact(103_000, { what: 'cancel-not-honoured' }),
+      boot.stop(110_000, 'b-9', 'web', 1, 10),
+      boot.fact(110_000, { what: 'stopped-again', pod: 'shop/web', times: 1 }),
+      boot.fact(111_000, { what: 'stopped-again', pod: 'shop/web', times: 3 }),
+      boot.survived(119_000, 'b-9'),
+      ...whole.slice(5),
+    ]);
+    for (const line of [
+      '  1      shop/web (again)  0         10s    9s     survived, 1 processes left: in uninterruptible sleep',
+      '  again      shop/web was started again, seen after 10s: stopped again',
+      '  again      shop/web was started again, seen after 11s: left running after 3 more stops',
+      '  lock       lost after 1s, in phase 1: the child ended',
+      '  resumed    by a new run of the agent after 2s, in phase 1',
+      '  cancel     after 3s, in phase 1: it was cancelled in the delay; not honoured by logind, which went down all the same',
+    ])
+      expect(text.split('\n')).toContain(line);
+  });
+
+  it('says of a cancelled one what was undone and what was not', () => {
+    const text = textOf(
+      [
+        ...whole.slice(0, 5),
+        boot.fact(103_000, over(1, 3_000, 'cancelled', 'shop/db')),
+        boot.fact(103_000, { what: 'cancelled', phase: 1, why: 'shutdown -c' }),
+        boot.fact(111_000, { what: 'undone', started: ['web.service'], notUndone: ['db.service: masked'] }),
+      ],
+      'b',
+    );
+    for (const line of [
+      '2026-01-31 12:01:40 UTC  shutdown (reboot): cancelled in phase 1 after 3s',
+      '  1      0              20s     +0s    20s    3s    cancelled',
+      '  2      2000000000     10s     -      -      -     not reached',
+      '  1      shop/db   0         20s    -     stopping, after its phase was over',
+      '  undone     run again: web.service',
+      '  not undone db.service: masked',
+    ])
+      expect(text.split('\n')).toContain(line);
+  });
+
+  it.each([
+    ['shutdown (reboot): cut in phase 1, the machine was down before it was done', whole.slice(0, 5), 'now'],
+    [
+      'shutdown (reboot): cut in phase 1, the agent ended before it was done',
+      [...whole.slice(0, 5), boot.stopped(103_000, 'goes-down')],
+      'now',
+    ],
+    ['shutdown (reboot): running, in phase 1', whole.slice(0, 5), 'b'],
+    ['shutdown: cut before the first phase', [boot.fact(1, { ...BEGAN, type: '' })], 'now'],
+    [
+      'lock released after 8s, for want of time',
+      [boot.fact(0, BEGAN), boot.fact(8_000, { what: 'released', why: 'out-of-time' })],
+      'now',
+    ],
+    ['plan       not in the record', whole.slice(5), 'now'],
+    [
+      "plan       on logind's signal, no lock held, 30s wanted in all",
+      [boot.fact(1, { ...BEGAN, grantedMs: null })],
+      'now',
+    ],
+    [
+      'plan       without a signal of logind, when the agent was stopped with the machine, 30s wanted in all: shrunk into 8s (D11)',
+      [boot.fact(1, { ...BEGAN, tier: 'stop', grantedMs: null, limitMs: 8_000 })],
+      'now',
+    ],
+    [
+      '1      0              20s     -      -      -     no pods',
+      [boot.fact(1, BEGAN), boot.fact(1, phase(2, 'a/a'))],
+      'now',
+    ],
+    [
+      '2      a/a  -         -      -     not recorded: cut off',
+      [boot.fact(1, BEGAN), boot.fact(1, phase(2, 'a/a'))],
+      'now',
+    ],
+    ['2      2000000000     10s     -      -      -     to come', whole.slice(0, 5), 'b'],
+  ])('says: %s', (words, entries, runningBoot) => {
+    expect(textOf(entries, runningBoot)).toContain(words);
+  });
+
+  it('has one line for a boot that ended without a trace, with what ran, and none for the others', () => {
+    const stopped = aBoot('stopped', { bootWallMs: 3_600_000 });
+    const dry = aBoot('dry', { bootWallMs: 7_200_000, dry: true });
+    const entries = [boot.started(1), boot.running(2, 'shop/web'), stopped.stopped(1, 'stays'), dry.started(1)];
+    expect(textOf(entries)).toBe(
+      '2026-01-31 12:00:00 UTC  boot b ended some time after this, without a shutdown (power cut, crash, reboot -f, ' +
+        'or nodewarden was killed before); running: shop/web\n' +
+        '2026-01-31 14:00:00 UTC  [dry run]  boot dry ended some time after this, without a shutdown (power cut, crash, ' +
+        'reboot -f, or nodewarden was killed before); what ran is not recorded\n',
+    );
+  });
+
+  it('marks a dry run, and says that nothing was stopped', () => {
+    const dry = aBoot('b', { dry: true });
+    const dropped = { of: 'b-1', atMs: 100_001, kind: 'dropped', because: 'dry-run' } as const;
+    const last = dry.ended(100_001, 'b-1');
+    const text = textOf([...aWholeShutdown(dry).slice(0, 4), { ...last, kind: 'outcome', outcome: dropped }]);
+    expect(text).toContain('UTC  [dry run]  shutdown (reboot)');
+    expect(text).toContain('not stopped: dry run');
+  });
+
+  it('keeps the columns below each other in colour, and colours who was late', () => {
+    const coloured = textOf(whole, 'now', true);
+    expect(coloured).toContain('\u001b[31mkilled by cgroup.kill, after its phase was over');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: an escape sequence begins with one
+    expect(coloured.replace(/\u001b\[[0-9;]*m/g, '')).toBe(textOf(whole));
+  });
+
+  it('escapes whatever names and details bring along', () => {
+    const evil = '\u001b[2J\u202eevil';
+    const text = textOf([
+      aBoot(evil).started(1),
+      aBoot(evil).running(2, evil),
+      boot.fact(1, { ...BEGAN, type: evil }),
+      boot.stop(1, evil, evil, 1),
+      boot.fact(1, phase(1, evil)),
+      boot.fact(2, { what: 'lock-lost', detail: evil }),
+      boot.fact(2, { what: 'stopped-again', pod: evil, times: 2 }),
+      boot.survived(3, evil),
+      boot.fact(3, { what: 'cancelled', phase: 1, why: evil }),
+      boot.fact(4, { what: 'undone', started: [evil], notUndone: [evil] }),
+    ]);
+    expect(text.match(/evil/g)).toHaveLength(10);
+    expect(text).not.toMatch(/[^\n\P{Cc}]|\p{Cf}/u);
+  });
+});
