@@ -5,6 +5,7 @@ import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
 import { explainCommand } from './explain.ts';
 import { historyCommand } from './history.ts';
+import { rehearseCommand } from './rehearse.ts';
 import { releaseHeldCommand } from './release-held.ts';
 import { runCommand } from './run.ts';
 import { simulateCommand } from './simulate.ts';
@@ -20,7 +21,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     .version(pkg.version)
     .addHelpText(
       'after',
-      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch\n  nodewarden explain\n  nodewarden simulate config/scenarios/memory-leak.yaml',
+      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch\n  nodewarden explain\n  nodewarden simulate config/scenarios/memory-leak.yaml\n  nodewarden rehearse shutdown',
     )
     .showHelpAfterError('(nodewarden --help shows what there is)')
     .exitOverride();
@@ -32,6 +33,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     explainCommand(),
     captureCommand(),
     simulateCommand(),
+    rehearseCommand(),
     historyCommand(),
     releaseHeldCommand(),
   ]) {

@@ -1,0 +1,158 @@
+import type { ShutdownPhase } from '../core/core-config.ts';
+import { podName, sayMs } from '../serve/say-decision.ts';
+import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
+import {
+  type Change,
+  type PhaseRow,
+  type PodStopRow,
+  type RehearseReport,
+  type StopVerdict,
+  sayPods,
+} from './rehearse-report.ts';
+import { lockText, sayPriorities, saySeconds } from './shutdown-text.ts';
+
+/** How the phases are written in the configuration: as two durations, or as a list. */
+export type PhaseForm = 'durations' | 'list';
+
+const INDENT = `\n${' '.repeat(12)}`;
+
+/** The rehearsal for people. Everything that a tenant named is escaped. */
+export function rehearseText(report: RehearseReport, form: PhaseForm, paint: Paint): string {
+  const { phases } = report;
+  if (phases.length === 0) {
+    return `${headText(report)}lock        off: no grace period is configured for a shutdown (shutdownGracePeriod), so no pod is stopped in order\n`;
+  }
+  return [
+    headText(report),
+    `lock        ${lockText(report.lock, report.dryRun, paint).join(INDENT)}\n\n`,
+    ...phases.map((phase) => `${phaseText(phase, phases, paint)}\n`),
+    timeText(report),
+    secondTierText(report),
+    ...report.warnings.map((text) => `${paint('yellow', 'warning')}     ${clean(text)}\n`),
+    changesText(report, form),
+    `\n${verdictText(report, paint)}\n`,
+  ].join('');
+}
+
+function headText({ node, atWallMs, dryRun }: RehearseReport): string {
+  const dry = dryRun ? ' (dry run: nothing would be stopped)' : '';
+  return `${clean(node)}, ${sayWhen(atWallMs)}: a shutdown of the pods that run now${dry}; nothing is changed\n`;
+}
+
+function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): string {
+  const { phase, graceSeconds, worst, expected, pods } = row;
+  const head = `phase ${phase}     ${sayPriorities(row, all)}: ${saySeconds(graceSeconds)}`;
+  if (worst === null || expected === null) return `${head}; no pods, so it takes no time\n`;
+  const before = expected.endMs === worst.endMs ? '' : `, as it went before until ${sayMs(expected.endMs)}`;
+  const rows = pods.map((pod) => [
+    clean(podName(pod)),
+    String(pod.priority),
+    sayMs(pod.getsMs),
+    saySeconds(pod.ownGraceSeconds),
+    pod.stopTimeoutMs === null ? '-' : sayTimeout(pod.stopTimeoutMs),
+    observedText(pod),
+    podVerdict(pod, paint),
+  ]);
+  const heading = ['POD', 'PRIORITY', 'GETS', 'DECLARES', 'TIMEOUTSTOPSEC', 'BEFORE', ''];
+  return `${head}, from ${sayMs(worst.startMs)} to ${sayMs(worst.endMs)} at most${before}\n${table(heading, rows, [1, 2, 3, 4])}`;
+}
+
+const sayTimeout = (ms: number | 'infinity'): string => (ms === 'infinity' ? ms : sayMs(ms));
+
+function observedText({ observed }: PodStopRow): string {
+  if (observed === null) return '-';
+  const { stops, endedMs, unfinishedMs } = observed;
+  const of = stops === 1 ? 'one stop' : `${stops} stops`;
+  if (unfinishedMs === null) return `${sayMs(endedMs ?? 0)} in ${of}`;
+  return `not ended in ${sayMs(unfinishedMs)}, ${of}`;
+}
+
+function podVerdict({ verdict, getsMs, observed }: PodStopRow, paint: Paint): string {
+  if (verdict.kind === 'finishes') return FINISHES[verdict.because];
+  const gets = `gets ${sayMs(getsMs)}`;
+  return paint('red', `cannot finish: ${needsText(verdict, observed?.unfinishedMs ?? getsMs)}, ${gets}`);
+}
+const FINISHES: { readonly [B in StopVerdict['because']]: string } = {
+  observed: 'finishes, as before',
+  declared: 'gets all that it declares',
+  'stop-timeout': 'gets all that its unit does',
+};
+
+function needsText(verdict: Extract<StopVerdict, { kind: 'cannot-finish' }>, triedMs: number): string {
+  const { because, needsMs } = verdict;
+  switch (because) {
+    case 'observed':
+      return needsMs === null ? `had not ended after ${sayMs(triedMs)}` : `took ${sayMs(needsMs)}`;
+    case 'declared':
+      return `may take ${sayMs(needsMs ?? 0)}`;
+    case 'stop-timeout':
+      return needsMs === null ? 'its unit may take for ever' : `its unit may take ${sayMs(needsMs)}`;
+  }
+}
+
+function timeText({ worstMs, expectedMs }: RehearseReport): string {
+  const before = expectedMs === worstMs ? '' : `, ${sayMs(expectedMs)} if all stop as they did before`;
+  return `in all      ${sayMs(worstMs)} at most${before}\n`;
+}
+
+function secondTierText({ secondTier, worstMs }: RehearseReport): string {
+  if (secondTier === null) return '';
+  const { stopTimeoutMs, leftMs, worstMs: lateMs } = secondTier;
+  const head = "no signal   without logind's signal";
+  if (leftMs === null || stopTimeoutMs === 'infinity') {
+    return `${head} the phases have all their time: the TimeoutStopSec of the agent is infinity\n`;
+  }
+  const left = `systemd gives the stop of the agent ${sayMs(stopTimeoutMs)}, ${sayMs(leftMs)} of it for the phases`;
+  return `${head} ${left}: ${lateMs < worstMs ? `they shrink into ${sayMs(lateMs)}` : 'enough'}\n`;
+}
+
+function changesText({ changes, phases }: RehearseReport, form: PhaseForm): string {
+  const lines = [
+    ...phaseChanges(changes, phases, form),
+    ...changes.flatMap((change) => {
+      if (change.what === 'terminationGracePeriodSeconds')
+        return [
+          `terminationGracePeriodSeconds: ${change.seconds} in the manifest of ${clean(change.pod)} (now ${change.now})`,
+        ];
+      if (change.what === 'TimeoutStopSec')
+        return [
+          `TimeoutStopSec=${change.seconds} in ${clean(change.unit)}, the unit of ${clean(change.pod)} (now ${change.now})`,
+        ];
+      return [];
+    }),
+  ];
+  return lines.map((line, i) => `${i === 0 ? 'to set' : '      '}      ${line}\n`).join('');
+}
+
+/** kubelet-shutdown.md 1.3: the two durations are the whole, and its part for critical pods. */
+function phaseChanges(
+  changes: readonly Change[],
+  phases: readonly ShutdownPhase[],
+  form: PhaseForm,
+): readonly string[] {
+  const ofPhases = changes.filter((change) => change.what === 'phase');
+  if (ofPhases.length === 0) return [];
+  if (form === 'list') {
+    return ofPhases.map(
+      ({ fromPriority, seconds, now }) =>
+        `shutdownGracePeriodByPodPriority: {priority: ${fromPriority}, shutdownGracePeriodSeconds: ${seconds}} (now ${now})`,
+    );
+  }
+  const [ordinary = 0, critical = 0] = phases.map(
+    ({ fromPriority, graceSeconds }) =>
+      ofPhases.find((change) => change.fromPriority === fromPriority)?.seconds ?? graceSeconds,
+  );
+  const [first, second] = phases;
+  const was = (first?.graceSeconds ?? 0) + (second?.graceSeconds ?? 0);
+  const total = `shutdownGracePeriod: ${ordinary + critical}s (now ${was}s)`;
+  if (critical === second?.graceSeconds) return [`${total}; shutdownGracePeriodCriticalPods stays ${critical}s`];
+  return [total, `shutdownGracePeriodCriticalPods: ${critical}s (now ${second?.graceSeconds ?? 0}s)`];
+}
+
+function verdictText({ cannotFinish, phases }: RehearseReport, paint: Paint): string {
+  const count = phases.reduce((sum, { pods }) => sum + pods.length, 0);
+  if (count === 0) return 'no pod runs now: nobody would be stopped';
+  if (cannotFinish.length === 0) return `nobody is known to need more time than it gets, of ${sayPods(count)}`;
+  const who = sayNames(cannotFinish.map(clean));
+  return paint('red', `${cannotFinish.length} of ${sayPods(count)} cannot finish in the time that it gets: ${who}`);
+}

@@ -1,0 +1,76 @@
+import { Command, Option } from 'commander';
+import { loadConfig } from '../config/load.ts';
+import { createClock } from '../host/clock.ts';
+import type { Clock } from '../ports.ts';
+import { joinDecisions } from '../record/entry.ts';
+import { observedStops } from '../record/observed-stops.ts';
+import { readRecord } from '../record/record-file.ts';
+import { askDaemon } from '../serve/ask.ts';
+import { askLook, fail, isReport, OTHER_VERSION } from './asked.ts';
+import { placesOf } from './places.ts';
+import { clean, painter, standardPaper } from './print.ts';
+import { rehearseReport } from './rehearse-report.ts';
+import { type PhaseForm, rehearseText } from './rehearse-text.ts';
+import { stopTimeouts } from './stop-timeouts.ts';
+
+type Options = { readonly config?: string; readonly output: 'text' | 'json' };
+
+const CANNOT_FINISH = 1;
+/** Where the configuration cannot be read by who asks. */
+const DEFAULT_MANIFESTS = '/etc/nodewarden/pods.d';
+const HELP = `
+Examples:
+  nodewarden rehearse shutdown                                       the phases, and who cannot finish in its time
+  nodewarden rehearse shutdown -o json | jq -r '.cannotFinish[]'     only their names
+
+How long a pod needs is taken from its earlier stops in the record; else from TimeoutStopSec of its unit, where it is not
+systemd's default; else from its terminationGracePeriodSeconds.
+Exit status: 0, 1 when somebody cannot finish, 2 for a mistake in the command line, or 3 when the daemon is not running.`;
+
+export function rehearseCommand(): Command {
+  const shutdown = new Command('shutdown')
+    .description(
+      'the phases for the pods that run now, who cannot finish in its time, and what to set; changes nothing',
+    )
+    .option('-c, --config <file>', 'configuration that names the socket, the manifests and the record')
+    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
+    .addHelpText('after', HELP)
+    .action(async (options: Options) => {
+      process.exitCode = await run(options, createClock());
+    });
+  return new Command('rehearse')
+    .description('plays what has not happened yet with what runs now; changes nothing')
+    .addHelpText('after', HELP)
+    .addCommand(shutdown);
+}
+
+async function run({ config: file, output }: Options, clock: Clock): Promise<number> {
+  const { socket, stateDirectory } = placesOf(file ?? null);
+  const asked = await askDaemon(socket, { ask: 'status' }, clock);
+  if (asked.kind !== 'answer') return fail(asked, socket);
+  const status = asked.answer;
+  if (!isReport(status)) return fail(OTHER_VERSION, socket);
+  const look = await askLook(socket, clock);
+  if ('kind' in look) return fail(look, socket);
+  const { node, observation, config } = look;
+  const { pods } = observation;
+  if (!pods.known)
+    return fail({ kind: 'failed', detail: `the pods are not known: ${pods.where}: ${pods.detail}` }, socket);
+  const record = readRecord(stateDirectory);
+  for (const why of record.unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
+  const { effective } = loadConfig(file ?? null);
+  const report = rehearseReport({
+    node,
+    atWallMs: observation.wallMs,
+    config,
+    pods: pods.value,
+    status: status.shutdown,
+    observed: observedStops(joinDecisions(record.entries)),
+    timeouts: await stopTimeouts(effective?.podManifests ?? DEFAULT_MANIFESTS, clock),
+  });
+  const form: PhaseForm = effective?.shutdown.byPodPriority.length === 0 ? 'durations' : 'list';
+  const paper = standardPaper();
+  if (output === 'json') paper.write(`${JSON.stringify(report, null, 2)}\n`);
+  else paper.write(rehearseText(report, form, painter(paper.hasColour)));
+  return report.cannotFinish.length > 0 ? CANNOT_FINISH : 0;
+}

@@ -1,0 +1,58 @@
+import type { PodUid } from '../core/pod.ts';
+import { type Reading, unknown } from '../core/reading.ts';
+import { openSystemBus, type SystemBus } from '../host/bus.ts';
+import { createSystemd } from '../host/systemd.ts';
+import type { Clock } from '../ports.ts';
+import { createManifestFiles } from '../standalone/manifest-files.ts';
+
+/** What systemd gives the stop of a unit; infinity: it never kills. */
+export type UnitTimeout = { readonly unit: string; readonly timeoutMs: Reading<number> };
+export type StopTimeouts = {
+  /** Of pods that are bound to a unit. */
+  readonly units: ReadonlyMap<PodUid, UnitTimeout>;
+  /** What units get that name no time of their own. */
+  readonly defaultMs: Reading<number>;
+  /** Sentences about manifests that could not be read. */
+  readonly problems: readonly string[];
+};
+
+const BUS_MS = 2_000;
+const NOBODY_ASKED = unknown('not-asked', 'DefaultTimeoutStopUSec', 'no pod is bound to a unit');
+
+/** Reads the manifests as the daemon does, and asks systemd about the units that they name. */
+export async function stopTimeouts(podManifests: string, clock: Clock): Promise<StopTimeouts> {
+  const problems: string[] = [];
+  const files = createManifestFiles(podManifests, {
+    raise: ({ text }) => void problems.push(text),
+    clear: () => undefined,
+    all: () => [],
+  });
+  files.read();
+  const bound = files
+    .pods()
+    .flatMap(({ declared: { uid }, target }) => (target.kind === 'unit' ? [{ uid, unit: target.unit }] : []));
+  if (bound.length === 0) return { units: new Map(), defaultMs: NOBODY_ASKED, problems };
+  const bus = openSystemBus(clock);
+  try {
+    await busUp(bus, clock);
+    const systemd = createSystemd(bus);
+    const defaultMs = await systemd.defaultStopTimeoutMs();
+    const units = new Map<PodUid, UnitTimeout>();
+    for (const { uid, unit } of bound) units.set(uid, { unit, timeoutMs: await systemd.stopTimeoutMs(unit) });
+    return { units, defaultMs, problems };
+  } finally {
+    bus.close();
+  }
+}
+
+/** Or until it has had time enough: every call then says why it is away. */
+function busUp(bus: SystemBus, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    if (bus.state() === 'up') return resolve();
+    const cancel = clock.after(BUS_MS, resolve);
+    bus.whenUp(() => {
+      cancel();
+      resolve();
+    });
+  });
+}
