@@ -3,24 +3,30 @@ import type { Actor } from './act/begin.ts';
 import { createTeller } from './act/tell.ts';
 import type { Effective } from './config/effective.ts';
 import { loadConfig } from './config/load.ts';
+import { escapeUnsafe } from './core/escape.ts';
 import { evictionsOf } from './core/evict.ts';
 import type { Observation } from './core/observation.ts';
 import type { Verdict } from './core/verdict.ts';
 import { sayProblem } from './document/problem.ts';
+import { createGoingDown } from './going-down.ts';
 import { findCgroupMounts } from './host/cgroupfs.ts';
 import { createClock, readBootId, sleep } from './host/clock.ts';
 import { hostName } from './host/host-name.ts';
 import { type Notify, openNotify } from './host/notify.ts';
 import { groupIdOf, removeStaleSocket } from './host/socket-file.ts';
+import { createStdout } from './host/stdout.ts';
 import { runLoop } from './loop.ts';
 import { type OpenParts, openParts, type PartsHost } from './parts.ts';
 import type { Clock } from './ports.ts';
+import { createBootNotes } from './record/boot-notes.ts';
 import type { RecordEntry } from './record/entry.ts';
+import { stateFilePath, wasPreparing } from './record/state-file.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
 import { createLookDesk } from './serve/look-desk.ts';
-import { NO_SHUTDOWN } from './serve/shutdown-status.ts';
+import type { ShutdownContext } from './serve/shutdown-status.ts';
 import { serveSocket } from './serve/socket.ts';
 import { type NodeFacts, type StatusReport, statusReport } from './serve/status.ts';
+import { openShutdown } from './shutdown/open.ts';
 
 export type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
@@ -34,7 +40,7 @@ export type DaemonOptions = {
   /** It observes. */
   readonly onReady?: () => void;
 };
-type Host = PartsHost & { readonly notify: Notify; readonly options: DaemonOptions };
+type Host = PartsHost & { readonly notify: Notify; readonly options: DaemonOptions; isFirst: boolean };
 
 /** What an effect under way still may do after the stop; the next run goes on with the rest. */
 const LAST_EFFECTS_MS = 1_000;
@@ -57,7 +63,12 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   if (!mounts.known || !bootId.known) return 1;
   const notify = openNotify(process.env, clock);
   const { log, onEntry } = options;
-  const host: Host = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, notify, options };
+  const { effective } = loaded;
+  const dryRun = effective.dryRun || options.dryRun;
+  const shutdown = openShutdown(clock, wasPreparing(stateFilePath(effective.runtimeDirectory, dryRun), bootId.value));
+  const show = log === 'none' ? () => {} : shower(clock, notify);
+  const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
+  const host: Host = { ...common, notify, options, isFirst: true };
   try {
     let next: Loaded | null = { effective: loaded.effective, warnings: loaded.warnings };
     while (next !== null) next = await runParts(host, next, stop);
@@ -66,8 +77,18 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     complain(error instanceof Error ? error.message : String(error));
     return 1;
   } finally {
+    await shutdown.close();
     notify.close();
   }
+}
+
+/** On standard error, which the unit has on the console, and as systemd's STATUS=. */
+function shower(clock: Clock, notify: Notify): (line: string) => void {
+  const console = createStdout(clock, 2);
+  return (line) => {
+    notify.status(line);
+    console.writeLine(`nodewarden: ${escapeUnsafe(line)}`);
+  };
 }
 
 /**
@@ -93,16 +114,23 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       inbox.wake();
     },
   });
+  const goingDown = createGoingDown({ clock, side: host.shutdown, parts, notify, effective: () => now.effective });
   const ended = new AbortController();
   const end = (): void => {
     ended.abort();
     inbox.wake();
   };
-  if (stop.aborted) end();
-  stop.addEventListener('abort', end);
+  const stopAsked = (): void => {
+    void goingDown.stopAsked().then((isAtOnce) => (isAtOnce ? end() : undefined));
+  };
+  if (stop.aborted) stopAsked();
+  stop.addEventListener('abort', stopAsked);
   const sinceWallMs = clock.wallMs();
   const node = (): NodeFacts => nodeFacts(host, now.effective, sinceWallMs);
-  const reportOf = createReporter(host, parts, { sinceWallMs, node, loaded: () => now, lastReload: reload.last });
+  const lastBoot = createBootNotes({ ...host, parts, directory: now.effective.stateDirectory, isFirst: host.isFirst });
+  const shutdownContext = (): ShutdownContext => goingDown.context(lastBoot.sentence());
+  const daemon = { sinceWallMs, node, loaded: () => now, lastReload: reload.last, shutdownContext };
+  const reportOf = createReporter(host, parts, daemon);
   const { podsNow } = observer;
   const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
   const socket = await serveSocket({
@@ -120,9 +148,11 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   const pulse = createPulse(clock, notify, () => {
     options.onReady?.();
     log.info({ event: 'config', ...startFacts(host, now.effective) }, startSentence(now.effective));
+    void lastBoot.tell(now.effective.dryRun);
     // Once, now that there is time: the first ranking of a process takes ten times as long as every later one.
     reportOf.now();
   });
+  await goingDown.resume();
   for (const eviction of evictionsOf(parts.state)) actor.resume(eviction);
   await runLoop(
     parts.state,
@@ -134,17 +164,24 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       begin: actor.begin,
       publish: (observation, verdict) => {
         tell(observation, verdict);
+        goingDown.seen(observation, verdict);
+        lastBoot.seen(observation.atMs);
         parts.oomKills(observation.atMs);
         reportOf.seen(observation, verdict);
         desk.seen(observation, verdict);
         pulse(observation);
-        if (next !== null && actor.underWay() === 0) end();
+        if (goingDown.isOver()) end();
+        if (next !== null && actor.underWay() === 0 && !goingDown.isBusy()) end();
       },
     },
     ended.signal,
   );
-  stop.removeEventListener('abort', end);
+  stop.removeEventListener('abort', stopAsked);
   reload.close();
+  goingDown.close();
+  host.isFirst = false;
+  if (stop.aborted) lastBoot.stopped(goingDown.machine());
+  lastBoot.close();
   if (next === null) notify.stopping();
   else notify.reloading();
   await settled(clock, actor);
@@ -189,6 +226,7 @@ function createReporter(
     readonly node: () => NodeFacts;
     readonly loaded: () => Loaded;
     readonly lastReload: () => LastReload;
+    readonly shutdownContext: () => ShutdownContext;
   },
 ): { readonly seen: (observation: Observation, verdict: Verdict) => void; readonly now: () => StatusReport | null } {
   const { observer, findings, recorder } = parts;
@@ -211,7 +249,7 @@ function createReporter(
         recent: recorder.recent(),
         configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
         warnings,
-        shutdown: NO_SHUTDOWN,
+        shutdown: daemon.shutdownContext(),
       },
     });
   };

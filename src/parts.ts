@@ -23,7 +23,9 @@ import { createFindings } from './record/findings.ts';
 import { createLog } from './record/log.ts';
 import { createRecorder, type OpenRecorder } from './record/recorder.ts';
 import { loadState, stateFilePath } from './record/state-file.ts';
-import { openStandalone } from './standalone/open.ts';
+import type { ShutdownSide } from './shutdown/open.ts';
+import { createProgress, type Progress } from './shutdown/progress.ts';
+import { openStandalone, type Standalone } from './standalone/open.ts';
 
 export type PartsHost = {
   readonly clock: Clock;
@@ -31,6 +33,9 @@ export type PartsHost = {
   readonly bootId: string;
   readonly log: 'stdout' | 'none';
   readonly onEntry: ((entry: RecordEntry) => void) | undefined;
+  readonly shutdown: ShutdownSide;
+  /** A sentence about a shutdown that runs, for people who watch. */
+  readonly show: (line: string) => void;
 };
 /** Everything that one configuration is made into. */
 export type OpenParts = {
@@ -40,6 +45,11 @@ export type OpenParts = {
   readonly recorder: OpenRecorder;
   readonly observer: OpenObserver;
   readonly actor: Actor;
+  /** Follows a shutdown and says what it comes to. */
+  readonly progress: Progress;
+  /** Its pods, and what becomes of them when the machine goes down. */
+  readonly mode: Pick<Standalone, 'isSettled' | 'running' | 'hasStops' | 'setShuttingDown'>;
+  readonly undoStops: () => void;
   /** As the last run of this boot left it. */
   readonly state: State;
   readonly core: () => CoreConfig;
@@ -83,6 +93,15 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
   const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
   const standalone = openStandalone({ ...common, bus, podManifests, runtimeDirectory, cgroupRoot, dry: dryRun });
+  const { inhibitor } = host.shutdown;
+  const progress = createProgress({
+    log,
+    note: recorder.note,
+    show: host.show,
+    inhibitor: inhibitor.status,
+    adopted: saved.state.shutdown,
+  });
+  const undoStops = undoing({ clock, standalone, progress });
   const observer = createObserver({ ...common, ...observed(made), pods: standalone.pods.pods });
   const live = {
     killer: standalone.killer,
@@ -112,6 +131,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       setCondition: (condition, status, message) => acting().marks.setCondition(condition, status, message),
       event: (reason, message) => acting().marks.event(reason, message),
     },
+    lock: inhibitor,
+    undoStops,
     reclaim: (decision) => acting().reclaim(decision),
     preKill: (decision) => acting().preKill(decision),
   });
@@ -125,7 +146,17 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     inbox,
     recorder,
     observer,
-    actor,
+    actor: {
+      ...actor,
+      begin: (decision) => {
+        // Before the first stop: nothing that an eviction holds is started meanwhile.
+        if (decision.kind === 'stop-for-shutdown') standalone.setShuttingDown(true);
+        actor.begin(decision);
+      },
+    },
+    progress,
+    mode: standalone,
+    undoStops,
     state: saved.state,
     core,
     oomKills: kernelKills(log, recorder, oomWatch),
@@ -137,6 +168,22 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       bus.close();
       await recorder.close();
     },
+  };
+}
+
+/** A cancelled shutdown: what was stopped is started again, and the record says what could not be. */
+function undoing(needs: {
+  readonly clock: Clock;
+  readonly standalone: Pick<Standalone, 'undoStops' | 'setShuttingDown'>;
+  readonly progress: Progress;
+}): () => void {
+  const { clock, standalone, progress } = needs;
+  return () => {
+    standalone.setShuttingDown(false);
+    void standalone.undoStops().then(({ started, notUndone }) => {
+      if (started.length + notUndone.length === 0) return;
+      progress.tell({ what: 'undone', started, notUndone }, clock.monoMs());
+    });
   };
 }
 

@@ -1,16 +1,28 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
 import { evictedStatus } from '../core/message.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { Victim } from '../core/pod.ts';
+import type { PodUid, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
 import { sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
 import type { SignalSample } from '../core/signal.ts';
-import type { Eviction } from '../core/state.ts';
+import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
-import type { Clock, Findings, Inbox, Killer, Log, NodeMarks, Observer, Recorder, StopOrder } from '../ports.ts';
+import type {
+  Clock,
+  Findings,
+  Inbox,
+  Inhibitor,
+  Killer,
+  Log,
+  NodeMarks,
+  Observer,
+  Recorder,
+  StopOrder,
+} from '../ports.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
+import { resumeShutdownStop, stopForShutdown, type UnderWay } from './shutdown-stop.ts';
 
 export type ActorNeeds = {
   readonly clock: Clock;
@@ -21,6 +33,9 @@ export type ActorNeeds = {
   readonly recorder: Recorder;
   readonly inbox: Pick<Inbox, 'put'>;
   readonly marks: NodeMarks;
+  readonly lock: Pick<Inhibitor, 'take' | 'release'>;
+  /** After a cancelled shutdown. */
+  readonly undoStops: () => void;
   readonly log: Log;
   readonly findings: Findings;
   /** Only for the words: what dry run leaves out is left out by the parts it is given. */
@@ -30,6 +45,8 @@ export type Actor = {
   readonly begin: (decision: Decision) => void;
   /** Goes on with an eviction that an earlier run of the agent had begun. */
   readonly resume: (eviction: Eviction) => void;
+  /** The same with a stop for a shutdown; `victim` null: the pod is not declared any more. */
+  readonly resumeStop: (stop: ShutdownStop, victim: Victim | null) => void;
   /** How many effects are under way. */
   readonly underWay: () => number;
 };
@@ -45,15 +62,17 @@ const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
 export function createActor(needs: ActorNeeds): Actor {
   const { clock, recorder, inbox } = needs;
   const hastenOf = new Map<DecisionId, AbortController>();
+  /** Evictions under way. */
+  const evicting = new Map<PodUid, UnderWay>();
   let underWay = 0;
 
-  function carry(of: DecisionId, effect: () => Promise<Outcome>): void {
+  function carry(of: DecisionId, effect: () => Promise<Outcome>): Promise<Outcome> {
     underWay++;
-    effect()
-      .catch((error: unknown): Outcome => {
-        const detail = error instanceof Error ? error.message : String(error);
-        return { of, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
-      })
+    const ended = effect().catch((error: unknown): Outcome => {
+      const detail = error instanceof Error ? error.message : String(error);
+      return { of, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
+    });
+    void ended
       .then((outcome) => {
         recorder.outcome(outcome);
         inbox.put(outcome);
@@ -62,35 +81,44 @@ export function createActor(needs: ActorNeeds): Actor {
         hastenOf.delete(of);
         underWay--;
       });
+    return ended;
   }
 
-  function hastening(id: DecisionId): AbortSignal {
-    const controller = new AbortController();
-    hastenOf.set(id, controller);
-    return controller.signal;
+  function carryEviction(id: DecisionId, victim: Victim, effect: (hasten: AbortSignal) => Promise<Outcome>): void {
+    const hasten = new AbortController();
+    hastenOf.set(id, hasten);
+    const ended = carry(id, () => effect(hasten.signal));
+    const mine: UnderWay = { hasten, ended };
+    evicting.set(victim.uid, mine);
+    void ended.then(() => {
+      if (evicting.get(victim.uid) === mine) evicting.delete(victim.uid);
+    });
   }
 
   return {
     begin: (decision) => {
       switch (decision.kind) {
         case 'evict':
-        case 'evict-over-limit': {
-          const hasten = hastening(decision.id);
-          return carry(decision.id, () => evict(needs, decision, hasten));
-        }
+        case 'evict-over-limit':
+          return carryEviction(decision.id, decision.victim, (hasten) => evict(needs, decision, hasten));
         case 'reclaim':
-          return carry(decision.id, () => needs.reclaim(decision));
+          return void carry(decision.id, () => needs.reclaim(decision));
         case 'hasten': {
           const graceMs = firstSignal(decision.threshold) === 'sigkill' ? 0 : decision.graceSeconds * 1_000;
           return hastenOf.get(decision.eviction)?.abort({ first: firstSignal(decision.threshold), graceMs });
         }
         case 'set-condition':
           return needs.marks.setCondition(decision.condition, decision.status, conditionMessage(decision));
-        case 'stop-for-shutdown':
+        case 'stop-for-shutdown': {
+          const already = evicting.get(decision.victim.uid) ?? null;
+          return void carry(decision.id, () => stopForShutdown(needs, decision, already));
+        }
         case 'take-lock':
-        case 'undo-stops':
+          return needs.lock.take();
         case 'release-lock':
-          throw new Error(`no rule decides ${decision.kind} yet`);
+          return needs.lock.release();
+        case 'undo-stops':
+          return needs.undoStops();
         default:
           return assertNever(decision);
       }
@@ -110,9 +138,9 @@ export function createActor(needs: ActorNeeds): Actor {
         first,
         givesBack,
       };
-      const hasten = hastening(decision);
-      carry(decision, async () => ended(needs, victim, await needs.killer.stop(order, hasten)));
+      carryEviction(decision, victim, async (hasten) => ended(needs, victim, await needs.killer.stop(order, hasten)));
     },
+    resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
     underWay: () => underWay,
   };
 }

@@ -18,6 +18,7 @@ const DRAIN_MS = 50;
 export function createStdout(clock: Clock, fd = 1): Stdout {
   // Touching process.stdout makes a pipe or socket non-blocking (measured: writeSync then throws EAGAIN instead of waiting).
   if (fd === 1) void process.stdout.fd;
+  if (fd === 2) void process.stderr.fd;
   const ring: Buffer[] = [];
   let ringBytes = 0;
   let lostLines = 0;

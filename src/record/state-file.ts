@@ -31,6 +31,18 @@ export function loadState(path: string, bootId: string, clock: Clock): LoadedSta
   return { state, findings: findings.map((finding, i) => ({ id: `state/${i}`, text: finding })) };
 }
 
+/**
+ * Whether the last run of this boot was in the middle of a shutdown that logind had announced. Only looks; what is wrong
+ * with the file is told by `loadState`.
+ */
+export function wasPreparing(path: string, bootId: string): boolean {
+  const text = readText(path, STATE_MAX_BYTES);
+  const saved = text.known ? readState(parseJson(text.value)) : null;
+  if (saved === null || saved.bootId !== bootId) return false;
+  const { shutdown } = saved;
+  return shutdown.kind === 'released' || (shutdown.kind === 'stopping' && shutdown.tier === 'logind');
+}
+
 function keepAside(path: string, why: string, clock: Clock): Finding {
   const aside = `${path}.corrupt-${sayStamp(clock.wallMs())}`;
   const moved = renameFile(path, aside);

@@ -1,0 +1,70 @@
+import type { ShutdownEvent } from '../core/observation.ts';
+import { openSystemBus } from '../host/bus.ts';
+import { takeInhibitLock } from '../host/inhibit-child.ts';
+import { createLogind } from '../host/logind.ts';
+import { createLogindDropIn } from '../host/logind-drop-in.ts';
+import { createSystemd } from '../host/systemd.ts';
+import type { Clock, Inhibitor, Log } from '../ports.ts';
+import { keepInhibitor } from './inhibitor.ts';
+import { createSecondTier, type SecondTier } from './second-tier.ts';
+
+export type ShutdownListener = {
+  readonly log: Log;
+  readonly heard: (event: ShutdownEvent) => void;
+  /** The status of the lock is another one now. */
+  readonly changed: () => void;
+  readonly cancelNotHonoured: () => void;
+};
+/** What the agent has of logind. It outlives a reload of the configuration: the lock is not let go for one. */
+export type ShutdownSide = {
+  readonly inhibitor: Inhibitor;
+  readonly secondTier: SecondTier;
+  /** Hears everything from now on, and first what came while nobody listened. The returned function ends it. */
+  readonly listen: (listener: ShutdownListener) => () => void;
+  readonly close: () => Promise<void>;
+};
+
+const WAITING_MAX = 100;
+
+/** `wasPreparing`: an earlier run of this boot was in the middle of a shutdown that logind had announced. */
+export function openShutdown(clock: Clock, wasPreparing: boolean): ShutdownSide {
+  const bus = openSystemBus(clock);
+  let listener: ShutdownListener | null = null;
+  let waiting: readonly ShutdownEvent[] = [];
+  const say =
+    (level: keyof Log): Log['info'] =>
+    (fields, msg) =>
+      listener?.log[level](fields, msg);
+  const inhibitor = keepInhibitor({
+    clock,
+    logind: createLogind(bus),
+    takeLock: () => takeInhibitLock(clock),
+    dropIn: createLogindDropIn(),
+    log: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
+    wasPreparing,
+    onEvent: (event) => {
+      if (listener !== null) listener.heard(event);
+      else waiting = [...waiting, event].slice(-WAITING_MAX);
+    },
+    onChange: () => listener?.changed(),
+    onCancelNotHonoured: () => listener?.cancelNotHonoured(),
+  });
+  const secondTier = createSecondTier({ systemd: createSystemd(bus), clock });
+  return {
+    inhibitor,
+    secondTier,
+    listen: (next) => {
+      listener = next;
+      for (const event of waiting) next.heard(event);
+      waiting = [];
+      return () => {
+        if (listener === next) listener = null;
+      };
+    },
+    close: async () => {
+      secondTier.close();
+      await inhibitor.close();
+      bus.close();
+    },
+  };
+}

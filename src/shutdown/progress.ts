@@ -1,0 +1,197 @@
+import { sayDuration } from '../core/duration.ts';
+import type { Observation } from '../core/observation.ts';
+import type { PodUid } from '../core/pod.ts';
+import type { Reason } from '../core/reason.ts';
+import type { State, Stopping } from '../core/state.ts';
+import type { Verdict } from '../core/verdict.ts';
+import type { InhibitorStatus, Log, LogEvent, RecordNote, ShutdownFact } from '../ports.ts';
+import { type Names, sayFact } from './say-fact.ts';
+
+export type ProgressNeeds = {
+  readonly log: Log;
+  readonly note: (note: RecordNote) => void;
+  /** One line that people see while it runs: on the console, and as systemd's STATUS=. */
+  readonly show: (line: string) => void;
+  readonly inhibitor: () => InhibitorStatus;
+  /** As the last run of this boot left it. */
+  readonly adopted: State['shutdown'];
+};
+type Stop = Extract<Verdict['decisions'][number], { kind: 'stop-for-shutdown' }>;
+type PhaseOver = Extract<Reason, { code: 'shutdown-phase-over' }>;
+
+const EVENTS: { readonly [W in ShutdownFact['what']]: LogEvent } = {
+  began: 'shutdown',
+  resumed: 'shutdown',
+  phase: 'phase',
+  'phase-over': 'phase',
+  'stopped-again': 'phase',
+  'lock-lost': 'not-armed',
+  cancelled: 'cancelled',
+  'cancel-not-honoured': 'cancelled',
+  undone: 'restarted',
+  released: 'released',
+};
+const LOUD: readonly ShutdownFact['what'][] = ['lock-lost', 'cancel-not-honoured', 'stopped-again'];
+
+export type Progress = {
+  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  /** What is known elsewhere than in a look. */
+  readonly tell: (fact: ShutdownFact, atMs: number) => void;
+};
+
+/** Follows a shutdown from look to look and says what it comes to: in the log, in the record, and where people look. */
+export function createProgress(needs: ProgressNeeds): Progress {
+  let before = needs.adopted;
+  const nameOf = new Map<PodUid, string>();
+  const names: Names = (uid) => nameOf.get(uid) ?? uid;
+
+  function tell(fact: ShutdownFact, atMs: number): void {
+    const line = sayFact(fact);
+    const say = LOUD.includes(fact.what) ? needs.log.warn : needs.log.info;
+    say({ event: EVENTS[fact.what], ...fact }, line);
+    needs.note({ kind: 'shutdown', atMs, fact });
+    needs.show(line);
+  }
+
+  function remember({ pods }: Observation, { decisions }: Verdict): void {
+    if (pods.known) for (const pod of pods.value) nameOf.set(pod.uid, podName(pod));
+    for (const decision of decisions) {
+      if (decision.kind === 'stop-for-shutdown') nameOf.set(decision.victim.uid, podName(decision.victim));
+    }
+  }
+
+  return {
+    tell,
+    seen: (observation, verdict) => {
+      const { shutdown } = verdict.state;
+      const was = before;
+      before = shutdown;
+      if (shutdown.kind === 'armed' || shutdown.kind === 'unarmed') nameOf.clear();
+      for (const reason of verdict.reasons) {
+        if (reason.code !== 'shutdown-not-armed') continue;
+        needs.log.warn(
+          { event: 'not-armed' },
+          `the machine goes down, and the shutdown lock is not held: ${reason.why}`,
+        );
+      }
+      if (
+        !isUnderWay(was) &&
+        !isUnderWay(shutdown) &&
+        verdict.reasons.every(({ code }) => code !== 'shutdown-phase-over')
+      ) {
+        return;
+      }
+      remember(observation, verdict);
+      for (const fact of factsOf({ was, observation, verdict, names, status: needs.inhibitor() })) {
+        tell(fact, observation.atMs);
+      }
+    },
+  };
+}
+
+const isUnderWay = ({ kind }: State['shutdown']): boolean => kind === 'stopping' || kind === 'released';
+
+type Look = {
+  readonly was: State['shutdown'];
+  readonly observation: Observation;
+  readonly verdict: Verdict;
+  readonly names: Names;
+  readonly status: InhibitorStatus;
+};
+
+/** In the order in which they happened: what ended, what was heard, what begins. */
+function factsOf(look: Look): readonly ShutdownFact[] {
+  const { was, observation, verdict } = look;
+  const { shutdown } = verdict.state;
+  const began = !isUnderWay(was) && isUnderWay(shutdown) ? [beganFact(look)] : [];
+  const lost = observation.shutdownEvents.flatMap((event): ShutdownFact[] =>
+    event.kind === 'lock-lost' && was.kind === 'stopping' ? [{ what: 'lock-lost', detail: event.detail }] : [],
+  );
+  const over = verdict.reasons.filter((reason) => reason.code === 'shutdown-phase-over');
+  const cancelled = verdict.reasons.flatMap((reason): ShutdownFact[] =>
+    reason.code === 'shutdown-cancelled'
+      ? [{ what: 'cancelled', phase: reason.phase, why: 'logind no longer prepares for a shutdown' }]
+      : [],
+  );
+  const backs = verdict.reasons.flatMap((reason): ShutdownFact[] =>
+    reason.code === 'shutdown-started-again'
+      ? [{ what: 'stopped-again', pod: look.names(reason.uid), times: reason.times }]
+      : [],
+  );
+  const begun = phasesBegun(look, over);
+  const newPhases = new Set(begun.map(({ phase }) => phase));
+  // A phase without time is over in the look in which it began.
+  const [ended, endedAtOnce] = split(over, ({ phase }) => !newPhases.has(phase));
+  const released = verdict.decisions.flatMap((decision): ShutdownFact[] =>
+    decision.kind === 'release-lock' ? [{ what: 'released', why: decision.why }] : [],
+  );
+  const overFacts = (list: readonly PhaseOver[]): readonly ShutdownFact[] => list.map((one) => overFact(look, one));
+  return [
+    ...began,
+    ...lost,
+    ...backs,
+    ...overFacts(ended),
+    ...cancelled,
+    ...begun,
+    ...overFacts(endedAtOnce),
+    ...released,
+  ];
+}
+
+function beganFact({ observation, verdict, was, status }: Look): ShutdownFact {
+  const { shutdown } = verdict.state;
+  const stopping: Stopping | null = shutdown.kind === 'stopping' ? shutdown : null;
+  const isStop = observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
+  const mustEndMs = stopping?.mustEndMs ?? null;
+  return {
+    what: 'began',
+    tier: stopping?.tier ?? (isStop ? 'stop' : 'logind'),
+    type: status.type,
+    phases: stopping?.phases ?? [],
+    grantedMs: stopping?.delayMaxMs ?? (was.kind === 'armed' ? was.delayMaxMs : null),
+    limitMs: stopping === null || mustEndMs === null ? null : mustEndMs - stopping.startedMs,
+  };
+}
+
+/** The phases that this look began, with their pods; not those that were stopped again in it. */
+function phasesBegun({ verdict, was, names }: Look, over: readonly PhaseOver[]) {
+  const { shutdown } = verdict.state;
+  const stops = verdict.decisions.filter((decision): decision is Stop => decision.kind === 'stop-for-shutdown');
+  const lastPhase = was.kind === 'stopping' ? was.phase : 0;
+  const phases = [...new Set(stops.map(({ phase }) => phase))].filter((phase) => phase > lastPhase);
+  return phases.map((phase) => {
+    const isRunning = shutdown.kind === 'stopping' && shutdown.phase === phase && shutdown.wait.kind !== 'next';
+    const periodMs = isRunning ? shutdown.phaseEndsMs - shutdown.phaseStartedMs : 0;
+    const short = verdict.reasons.find((reason) => reason.code === 'shutdown-shortened' && reason.phase === phase);
+    const wantedMs = short?.code === 'shutdown-shortened' ? short.wantedMs : periodMs;
+    const pods = stops.filter((stop) => stop.phase === phase).map(({ victim }) => names(victim.uid));
+    const isOver = over.some((one) => one.phase === phase);
+    return { what: 'phase', phase, periodMs: isOver ? 0 : periodMs, wantedMs, pods } as const;
+  });
+}
+
+function overFact({ observation, names }: Look, { phase, startedMs, by, running }: PhaseOver): ShutdownFact {
+  return { what: 'phase-over', phase, tookMs: observation.atMs - startedMs, by, running: running.map(names) };
+}
+
+function split<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [readonly T[], readonly T[]] {
+  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
+}
+
+const podName = ({ namespace, name }: { readonly namespace: string; readonly name: string }): string =>
+  `${namespace}/${name}`;
+
+/** STATUS= while nothing goes down. */
+export function sayLock({ lock, scheduled }: InhibitorStatus): string {
+  const plan = scheduled === null ? '' : `; ${scheduled.type} is scheduled`;
+  switch (lock.kind) {
+    case 'off':
+      return '';
+    case 'armed':
+      return `shutdown armed, ${sayDuration(lock.grantedMs)} granted${plan}`;
+    case 'not-armed':
+      return `shutdown NOT armed: ${lock.why}${plan}`;
+    case 'released':
+      return 'the shutdown lock is released';
+  }
+}

@@ -1,0 +1,51 @@
+import type { Systemd } from '../host/systemd.ts';
+import type { Clock } from '../ports.ts';
+
+export type SecondTier = {
+  /**
+   * Asked when the agent is told to stop: how long its phases may take if the machine goes down; null: the machine stays
+   * up, or nobody says that it goes, and no pod is stopped.
+   */
+  readonly leftMs: () => Promise<number | null>;
+  /** TimeoutStopUSec of the agent's own unit, as last read; infinity: no limit; null: not known, or no unit. */
+  readonly stopTimeoutMs: () => number | null;
+  readonly close: () => void;
+};
+
+/** beside-a-kubelet.md E9: so much of the time-out is left for the end of the agent itself. */
+const OWN_END_MS = 5_000;
+/** Without an answer: what systemd gives where nobody configured anything. */
+const DEFAULT_STOP_MS = 90_000;
+const READ_EVERY_MS = 60_000;
+
+/** Product.md section 9: whether the machine goes down without logind's signal, and what time that leaves. */
+export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd; readonly clock: Clock }): SecondTier {
+  let stopTimeoutMs: number | null = null;
+  let cancelTimer: () => void = () => undefined;
+  let isClosed = false;
+  // Read beforehand: on the way down there are better things to do.
+  const read = async (): Promise<void> => {
+    cancelTimer();
+    const timeout = await systemd.ownStopTimeoutMs();
+    if (timeout.known) stopTimeoutMs = timeout.value;
+    cancelTimer();
+    if (!isClosed) cancelTimer = clock.after(READ_EVERY_MS, () => void read());
+  };
+  const endUps = systemd.whenUp(() => void read());
+  if (systemd.isUp()) void read();
+  return {
+    leftMs: async () => {
+      const toldMs = clock.monoMs();
+      const state = await systemd.systemState();
+      if (!state.known || state.value !== 'stopping') return null;
+      const spentMs = clock.monoMs() - toldMs;
+      return Math.max(0, (stopTimeoutMs ?? DEFAULT_STOP_MS) - OWN_END_MS - spentMs);
+    },
+    stopTimeoutMs: () => stopTimeoutMs,
+    close: () => {
+      isClosed = true;
+      cancelTimer();
+      endUps();
+    },
+  };
+}
