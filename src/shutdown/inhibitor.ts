@@ -1,8 +1,14 @@
+import { sayDuration } from '../core/duration.ts';
 import type { ShutdownEvent } from '../core/observation.ts';
+import type { Unknown } from '../core/reading.ts';
 import type { TakeLock } from '../host/inhibit-child.ts';
 import type { Logind } from '../host/logind.ts';
 import type { LogindDropIn } from '../host/logind-drop-in.ts';
-import type { Clock, Inhibitor, Log } from '../ports.ts';
+import type { Clock, Inhibitor, InhibitorStatus, Log } from '../ports.ts';
+import { obtainGrant, proveListed, sayShort, wantedDelayMs } from './arming.ts';
+import { createBackOff, LEAST_MS } from './back-off.ts';
+import { createLockHolder } from './lock-holder.ts';
+import { type Preparing, watchPreparing } from './preparing.ts';
 
 export type InhibitorNeeds = {
   readonly clock: Clock;
@@ -21,15 +27,259 @@ export type InhibitorNeeds = {
    */
   readonly wasPreparing?: boolean;
 };
+type Lock = InhibitorStatus['lock'];
 
-/** Keeps the lock from the first `want` on. It does nothing before. */
+const PROOF_MS = 60_000;
+/** Locks of others come and go: it is asked no more often than this whether ours is still there. */
+const CHANGE_MS = 1_000;
+const NEVER = Number.POSITIVE_INFINITY;
+const UNDER_WAY = 'a shutdown is under way, and logind gives no lock until it is cancelled';
+
+/**
+ * Keeps the lock from the first `want` on: arms, proves it each minute and whenever something happened to it, and says
+ * what logind does (kubelet-shutdown.md 2.7, 8.5, 9). One proof runs at a time, and only it arms.
+ */
 export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
-  void needs;
+  const { clock, logind, log, onEvent, onChange = () => undefined } = needs;
+  let neededMs: number | null = null;
+  let lock: Lock = { kind: 'off' };
+  /** `want` was never called, or the last one was null and all is taken back. */
+  let isIdle = true;
+  /** Our drop-in is gone, and logind does not know it yet. */
+  let isReloadDue = false;
+  let isReleased = false;
+  let isClosed = false;
+  let grantedMs: number | null = null;
+  /** What the core was told with the lock that is held now; null: nothing. */
+  let toldMs: number | null = null;
+  let retries = createBackOff(LEAST_MS);
+  let watch: Preparing | null = null;
+  let wasPreparing = needs.wasPreparing ?? false;
+  const holder = createLockHolder({ clock, takeLock: needs.takeLock, onLost: lost });
+
+  let isProving = false;
+  let askedInMs = NEVER;
+  let dueMs = NEVER;
+  let cancelTimer: () => void = () => undefined;
+
+  function ask(inMs: number): void {
+    if (isClosed || isIdle || inMs === NEVER) return;
+    if (isProving) {
+      askedInMs = Math.min(askedInMs, inMs);
+      return;
+    }
+    const atMs = clock.monoMs() + inMs;
+    if (atMs >= dueMs) return;
+    dueMs = atMs;
+    cancelTimer();
+    cancelTimer = clock.after(inMs, () => void proveOn());
+  }
+
+  async function proveOn(): Promise<void> {
+    isProving = true;
+    dueMs = NEVER;
+    askedInMs = NEVER;
+    const nextMs = await prove();
+    isProving = false;
+    ask(Math.min(nextMs, askedInMs));
+  }
+
+  /** Resolves with the time until the next proof. */
+  async function prove(): Promise<number> {
+    const needed = neededMs;
+    // What was announced goes on as it began, also when it is switched off meanwhile.
+    if (needed === null) return watch?.is() ? NEVER : await turnOff();
+    const isStill = (): boolean => !isClosed && !isReleased && neededMs === needed;
+    if (!isStill() || watch === null) return NEVER;
+    const looked = await watch.look();
+    if (!isStill()) return NEVER;
+    if (!looked.known) return unproven(looked);
+    if (holder.pid() !== null) return proveHeld(needed, watch, isStill);
+    if (watch.is()) return notArmed(UNDER_WAY, grantedMs);
+    const taken = await holder.take();
+    if (!isStill()) return NEVER;
+    if (taken.kind === 'held') {
+      const nextMs = await proveHeld(needed, watch, isStill);
+      // A signal may have come before we heard signals.
+      if (isStill()) await watch.look();
+      return nextMs;
+    }
+    if (taken.isTooLate) await watch.look();
+    notArmed(taken.isTooLate ? UNDER_WAY : `the lock could not be taken: ${taken.why}`, grantedMs);
+    return taken.againMs;
+  }
+
+  /** The lock is there if logind lists it, and armed if it grants the time as well. */
+  async function proveHeld(needed: number, { is }: Preparing, isStill: () => boolean): Promise<number> {
+    const pid = holder.pid();
+    if (pid === null) return NEVER;
+    // Raised within the delay it would be of no use to this shutdown (kubelet-shutdown.md 2.9).
+    const isWanted = (): boolean => isStill() && !is();
+    const wantedMs = is() ? 0 : wantedDelayMs(needed);
+    const grant = await obtainGrant({ ...needs, isWanted }, wantedMs);
+    const listed = await proveListed(logind, pid);
+    if (!isStill() || holder.pid() !== pid) return NEVER;
+    if (!grant.known) return unproven(grant);
+    if (!listed.known) return unproven(listed);
+    if (!listed.value) {
+      holder.giveUp(`process ${pid} holds it no more, says logind`);
+      return NEVER;
+    }
+    grantedMs = finite(grant.value.grantedMs);
+    tell(grantedMs);
+    if (grantedMs < needed) return notArmed(sayShort(grantedMs, needed, grant.value.hindrance), grantedMs);
+    armed(needed, grantedMs);
+    return PROOF_MS;
+  }
+
+  function armed(needed: number, granted: number): void {
+    retries = createBackOff(LEAST_MS);
+    const next: Lock = { kind: 'armed', neededMs: needed, grantedMs: granted, provenMs: clock.monoMs() };
+    const isNew = lock.kind !== 'armed' || lock.neededMs !== needed || lock.grantedMs !== granted;
+    lock = next;
+    if (!isNew) return;
+    const text = `armed: logind waits up to ${sayDuration(granted)} for the phases, which need ${sayDuration(needed)}`;
+    log.info({ event: 'armed', neededMs: needed, grantedMs: granted }, text);
+    onChange();
+  }
+
+  function notArmed(why: string, granted: number | null): number {
+    const needed = neededMs ?? 0;
+    const isSame = lock.kind === 'not-armed' && lock.why === why && lock.grantedMs === granted;
+    lock = { kind: 'not-armed', neededMs: needed, grantedMs: granted, isHeld: holder.pid() !== null, why };
+    if (!isSame) {
+      log.warn({ event: 'not-armed', neededMs: needed, grantedMs: granted, isHeld: lock.isHeld }, `not armed: ${why}`);
+      onChange();
+    }
+    return retries.nextMs();
+  }
+
+  /** A bus that is gone takes no lock with it (kubelet-shutdown.md 9.4): this one is neither lost nor proven. */
+  const unproven = (why: Unknown): number => notArmed(sayUnproven(why), null);
+
+  function tell(granted: number): void {
+    if (toldMs === granted) return;
+    toldMs = granted;
+    onEvent({ kind: 'lock-granted', delayMaxMs: granted });
+  }
+
+  function lost(detail: string): void {
+    const isTold = toldMs !== null;
+    toldMs = null;
+    if (isTold) onEvent({ kind: 'lock-lost', detail });
+    notArmed(`the lock is lost: ${detail}`, grantedMs);
+    ask(0);
+  }
+
+  function hearPreparing(how: Parameters<Parameters<typeof watchPreparing>[0]['onPreparing']>[0]): void {
+    const granted = how.kind === 'signal' && how.granted.known ? finite(how.granted.value) : grantedMs;
+    // What it was when the signal came: a proof may be under way, or the last one long ago.
+    if (holder.pid() !== null && granted !== null) tell(Math.min(granted, toldMs ?? granted));
+    const leftMs = how.kind === 'found' ? how.leftMs : null;
+    onEvent(leftMs === null ? { kind: 'preparing' } : { kind: 'preparing', leftMs });
+  }
+
+  function hearCancelled(): void {
+    onEvent({ kind: 'cancelled' });
+    isReleased = false;
+    holder.forget();
+    if (lock.kind === 'released') pending();
+    ask(0);
+  }
+
+  /** Until the proof that follows nothing is claimed. */
+  function pending(): void {
+    const why = 'logind is being asked';
+    lock = { kind: 'not-armed', neededMs: neededMs ?? 0, grantedMs: null, isHeld: holder.pid() !== null, why };
+    onChange();
+  }
+
+  async function turnOff(): Promise<number> {
+    watch?.close();
+    watch = null;
+    await holder.release();
+    if (toldMs !== null) onEvent({ kind: 'lock-lost', detail: 'it is wanted no more' });
+    toldMs = null;
+    const removed = needs.dropIn.remove();
+    if (!removed.known) log.warn({ event: 'finding' }, `${removed.where} cannot be removed: ${removed.detail}`);
+    isReloadDue ||= removed.known && removed.value === 'removed';
+    // Where the bus is not up yet: when it is.
+    if (isReloadDue) isReloadDue = !(await logind.reload()).known;
+    if (neededMs !== null) return NEVER;
+    lock = { kind: 'off' };
+    isIdle = !isReloadDue;
+    onChange();
+    return NEVER;
+  }
+
+  function startWatch(): Preparing {
+    const started = watchPreparing({
+      clock,
+      logind,
+      wasPreparing,
+      grantedMs: () => grantedMs,
+      onPreparing: hearPreparing,
+      onCancelled: hearCancelled,
+      onCancelNotHonoured: needs.onCancelNotHonoured ?? (() => undefined),
+      onChange,
+    });
+    wasPreparing = false;
+    return started;
+  }
+
+  const subscriptions = [
+    logind.whenInhibitorsChange(() => ask(CHANGE_MS)),
+    logind.whenRestarted(() => ask(0)),
+    logind.whenUp(() => ask(0)),
+  ];
   return {
-    want: () => undefined,
-    take: () => undefined,
-    release: () => undefined,
-    status: () => ({ lock: { kind: 'off' }, isPreparing: false, type: null, scheduled: null }),
-    close: () => Promise.resolve(),
+    want: (ms) => {
+      if (isClosed || (ms === neededMs && !isIdle)) return;
+      neededMs = ms;
+      isIdle = false;
+      if (ms !== null) watch ??= startWatch();
+      if (ms !== null && lock.kind === 'armed' && ms <= lock.grantedMs) lock = { ...lock, neededMs: ms };
+      else if (ms !== null && lock.kind !== 'released') pending();
+      ask(0);
+    },
+    take: () => {
+      if (isClosed || neededMs === null) return;
+      isReleased = false;
+      holder.forget();
+      if (lock.kind === 'released') pending();
+      ask(0);
+    },
+    release: () => {
+      if (isClosed || isIdle) return;
+      isReleased = true;
+      toldMs = null;
+      void holder.release();
+      lock = { kind: 'released' };
+      onChange();
+    },
+    status: () => ({
+      lock: lock.kind === 'armed' && !logind.isUp() ? doubted(lock) : lock,
+      isPreparing: watch?.is() ?? false,
+      type: watch?.type() ?? null,
+      scheduled: watch?.scheduled() ?? null,
+    }),
+    close: async () => {
+      isClosed = true;
+      cancelTimer();
+      for (const unsubscribe of subscriptions) unsubscribe();
+      watch?.close();
+      await holder.release();
+    },
   };
+}
+
+/** "Without end" is no number that state and status, which are JSON, could hold. */
+const finite = (ms: number): number => Math.min(ms, Number.MAX_SAFE_INTEGER);
+
+const sayUnproven = ({ where, detail }: Pick<Unknown, 'where' | 'detail'>): string =>
+  `logind cannot be asked whether the lock is held (${where}: ${detail}); it is asked again as soon as it answers`;
+
+function doubted({ neededMs }: Extract<Lock, { kind: 'armed' }>): Lock {
+  const why = sayUnproven({ where: 'the system bus', detail: 'no connection' });
+  return { kind: 'not-armed', neededMs, grantedMs: null, isHeld: true, why };
 }

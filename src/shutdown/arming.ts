@@ -1,0 +1,86 @@
+import { sayDuration } from '../core/duration.ts';
+import { known, type Reading, valueOrNull } from '../core/reading.ts';
+import { RESERVE_MS } from '../core/shutdown-time.ts';
+import { sleep } from '../host/clock.ts';
+import { LOCK_WHO } from '../host/inhibit-child.ts';
+import type { InhibitorLock, Logind } from '../host/logind.ts';
+import type { LogindDropIn } from '../host/logind-drop-in.ts';
+import type { Clock } from '../ports.ts';
+
+export type GrantNeeds = {
+  readonly clock: Clock;
+  readonly logind: Logind;
+  readonly dropIn: LogindDropIn;
+  /** False ends the wait for logind. */
+  readonly isWanted: () => boolean;
+};
+/** `hindrance`: why it is less than what was asked for, and what to do; null: it is not. */
+export type Grant = { readonly grantedMs: number; readonly hindrance: string | null };
+
+/** How long logind may take to read its files again. */
+const RELOAD_MS = 10_000;
+const RELOAD_LOOK_MS = 100;
+
+/** kubelet-shutdown.md 12.19: what is asked of logind for phases of so much time. */
+export const wantedDelayMs = (neededMs: number): number => neededMs + RESERVE_MS;
+
+/** Reads what logind grants, and has it raised where that is less than `wantedMs`; never lowers it. */
+export async function obtainGrant(needs: GrantNeeds, wantedMs: number): Promise<Reading<Grant>> {
+  const before = await needs.logind.inhibitDelayMaxMs();
+  if (!before.known) return before;
+  if (before.value >= wantedMs) return known({ grantedMs: before.value, hindrance: null });
+  const written = needs.dropIn.write(Math.max(wantedMs, before.value));
+  if (!written.known) {
+    const hindrance = `${written.where} cannot be written (${written.detail}). ${sayHolder(needs, wantedMs)}`;
+    return known({ grantedMs: before.value, hindrance });
+  }
+  const { path } = written.value;
+  const reloaded = await needs.logind.reload();
+  if (!reloaded.known) {
+    const hindrance = `${path} asks for more, but logind could not be told to read it (${reloaded.detail}): run systemctl kill -s HUP systemd-logind`;
+    return known({ grantedMs: before.value, hindrance });
+  }
+  return readBack(needs, wantedMs, path);
+}
+
+async function readBack(needs: GrantNeeds, wantedMs: number, path: string): Promise<Reading<Grant>> {
+  const { clock, logind, isWanted } = needs;
+  const endsMs = clock.monoMs() + RELOAD_MS;
+  for (;;) {
+    const now = await logind.inhibitDelayMaxMs();
+    if (now.known && now.value >= wantedMs) return known({ grantedMs: now.value, hindrance: null });
+    if (!isWanted() || clock.monoMs() >= endsMs) {
+      const hindrance = `it did not take up ${path} within ${sayDuration(RELOAD_MS)}. ${sayHolder(needs, wantedMs)}`;
+      return now.known ? known({ grantedMs: now.value, hindrance }) : now;
+    }
+    await sleep(clock, RELOAD_LOOK_MS);
+  }
+}
+
+/** Which file logind goes by, and what to do about it. */
+function sayHolder({ dropIn }: GrantNeeds, wantedMs: number): string {
+  const winner = valueOrNull(dropIn.winner());
+  const line = `InhibitDelayMaxSec=${Math.ceil(wantedMs / 1_000)}`;
+  const then = 'then run systemctl kill -s HUP systemd-logind';
+  if (winner === null) return `No file sets it: write ${line} into a file in /etc/systemd/logind.conf.d, ${then}`;
+  if (winner.delayMs !== null && winner.delayMs >= wantedMs) {
+    return `${winner.path} sets it to ${winner.text}: restart systemd-logind`;
+  }
+  return `${winner.path} sets it to ${winner.text}: write ${line} there, ${then}`;
+}
+
+/** Whether logind itself knows the lock that we believe to hold. */
+export async function proveListed(logind: Logind, pid: number): Promise<Reading<boolean>> {
+  const locks = await logind.inhibitors();
+  return locks.known ? known(locks.value.some((lock) => isOurs(lock, pid))) : locks;
+}
+
+function isOurs({ who, mode, what, pid }: InhibitorLock, ourPid: number): boolean {
+  return who === LOCK_WHO && mode === 'delay' && pid === ourPid && what.split(':').includes('shutdown');
+}
+
+export function sayShort(grantedMs: number, neededMs: number, hindrance: string | null): string {
+  const wantedMs = wantedDelayMs(neededMs);
+  const asked = `the phases need ${sayDuration(neededMs)}, with the reserve ${sayDuration(wantedMs)}`;
+  return `logind grants ${sayDuration(grantedMs)}, ${asked}: ${hindrance ?? 'it is asked again'}`;
+}

@@ -1,0 +1,182 @@
+import type { MonoMs, Reading } from '../core/reading.ts';
+import type { Logind, ScheduledShutdown } from '../host/logind.ts';
+import type { Clock } from '../ports.ts';
+
+export type PreparingNeeds = {
+  readonly clock: Clock;
+  readonly logind: Logind;
+  /** An earlier run of the agent was told of a shutdown already. */
+  readonly wasPreparing: boolean;
+  /** What logind granted when it was asked last; null: not known. */
+  readonly grantedMs: () => number | null;
+  /** `signal`: logind said so just now, with what it grants. `found`: its signal was missed, and so much is left at most. */
+  readonly onPreparing: (
+    how:
+      | { readonly kind: 'signal'; readonly granted: Reading<number> }
+      | { readonly kind: 'found'; readonly leftMs: number | null },
+  ) => void;
+  readonly onCancelled: () => void;
+  readonly onCancelNotHonoured: () => void;
+  readonly onChange: () => void;
+};
+/** Whether logind takes the machine down: once for a shutdown, and once that it was taken back. */
+export type Preparing = {
+  readonly is: () => boolean;
+  /** Null: not known. */
+  readonly type: () => string | null;
+  /** Null: none is to come, or one is under way. */
+  readonly scheduled: () => ScheduledShutdown | null;
+  /** Asks now, and tells what follows from the answer. */
+  readonly look: () => Promise<Reading<boolean>>;
+  readonly close: () => void;
+};
+
+/** kubelet-shutdown.md 8.5: 257 takes a shutdown back without a signal. */
+const PREPARING_LOOK_MS = 1_000;
+/** kubelet-shutdown.md 3.6: 252 announces no schedule. */
+const SCHEDULE_LOOK_MS = 10_000;
+/** Two reads are two only with some time between them. */
+const CANCEL_MS = 500;
+/** A schedule fires some time after its instant. */
+const DUE_MS = 1_000;
+
+export function watchPreparing(needs: PreparingNeeds): Preparing {
+  const { clock, logind, onChange } = needs;
+  let isPreparing = needs.wasPreparing;
+  let type: string | null = null;
+  let typeToldByLogind: string | null = null;
+  let schedule: ScheduledShutdown | null = null;
+  /** The schedule that fired: seen while its shutdown is under way, then gone by `shutdown -c`. */
+  let fired: 'none' | 'seen' | 'taken-back' = 'none';
+  let lastFalseMs: MonoMs | null = null;
+  let falseSinceMs: MonoMs | null = null;
+  /** What was asked before a signal came says nothing against it. */
+  let signals = 0;
+  let isClosed = false;
+  let cancelTimer: () => void = () => undefined;
+
+  function begin(how: Parameters<PreparingNeeds['onPreparing']>[0]): void {
+    isPreparing = true;
+    falseSinceMs = null;
+    fired = isDue(schedule) ? 'seen' : 'none';
+    type = typeToldByLogind ?? (isDue(schedule) ? (schedule?.type ?? null) : null);
+    lookIn(PREPARING_LOOK_MS);
+    needs.onPreparing(how);
+    onChange();
+  }
+
+  function end(): void {
+    isPreparing = false;
+    type = null;
+    typeToldByLogind = null;
+    falseSinceMs = null;
+    lastFalseMs = clock.monoMs();
+    needs.onCancelled();
+    onChange();
+  }
+
+  const isDue = (of: ScheduledShutdown | null): boolean => of !== null && of.atWallMs <= clock.wallMs() + DUE_MS;
+
+  async function hear(is: boolean): Promise<void> {
+    signals += 1;
+    if (!is) {
+      if (isPreparing) end();
+      return;
+    }
+    const asked = signals;
+    const [read, granted] = await Promise.all([logind.preparingForShutdown(), logind.inhibitDelayMaxMs()]);
+    // Only logind can have sent the signal: where it cannot be asked any more it is believed.
+    if (isClosed || asked !== signals || isPreparing || (read.known && !read.value)) return;
+    begin({ kind: 'signal', granted });
+  }
+
+  async function look(): Promise<Reading<boolean>> {
+    const asked = signals;
+    const scheduled = await logind.scheduledShutdown();
+    // After the schedule: one that is gone while this is still true was taken back in vain.
+    const read = await logind.preparingForShutdown();
+    if (isClosed || asked !== signals) return read;
+    if (scheduled.known) noteSchedule(scheduled.value);
+    if (read.known) note(read.value);
+    if (read.known && read.value && scheduled.known) noteFired();
+    return read;
+  }
+
+  function note(is: boolean): void {
+    const nowMs = clock.monoMs();
+    if (is) {
+      falseSinceMs = null;
+      if (!isPreparing) begin({ kind: 'found', leftMs: leftMs(nowMs) });
+      return;
+    }
+    lastFalseMs = nowMs;
+    if (!isPreparing) return;
+    falseSinceMs ??= nowMs;
+    if (nowMs - falseSinceMs >= CANCEL_MS) end();
+  }
+
+  /** It began at some time after the last look that saw none. */
+  function leftMs(nowMs: MonoMs): number | null {
+    const grantedMs = needs.grantedMs();
+    if (grantedMs === null || lastFalseMs === null) return grantedMs;
+    return Math.max(0, grantedMs - (nowMs - lastFalseMs));
+  }
+
+  function noteSchedule(now: ScheduledShutdown | null): void {
+    const before = schedule;
+    schedule = now;
+    if (before?.type !== now?.type || before?.atWallMs !== now?.atWallMs) onChange();
+  }
+
+  function noteFired(): void {
+    if (isDue(schedule)) {
+      if (fired === 'none') fired = 'seen';
+      if (type !== null || schedule === null) return;
+      type = schedule.type;
+      onChange();
+    } else if (schedule === null && fired === 'seen') {
+      fired = 'taken-back';
+      needs.onCancelNotHonoured();
+    }
+  }
+
+  /** kubelet-shutdown.md 9.2: a new logind knows nothing of the shutdown that the old one delayed. */
+  async function hearRestart(): Promise<void> {
+    const asked = signals;
+    const read = await logind.preparingForShutdown();
+    if (isClosed || asked !== signals || !read.known) return;
+    if (!read.value && isPreparing) end();
+    else note(read.value);
+  }
+
+  function lookIn(ms: number): void {
+    cancelTimer();
+    cancelTimer = clock.after(ms, () => void lookOn());
+  }
+
+  async function lookOn(): Promise<void> {
+    await look();
+    if (!isClosed) lookIn(isPreparing ? PREPARING_LOOK_MS : SCHEDULE_LOOK_MS);
+  }
+
+  const subscriptions = [
+    logind.whenTypeTold((told) => {
+      typeToldByLogind = told === '' ? null : told;
+    }),
+    logind.whenPreparing((is) => void hear(is)),
+    logind.whenRestarted(() => void hearRestart()),
+    logind.whenScheduleChanges(() => void look()),
+  ];
+  lookIn(isPreparing ? PREPARING_LOOK_MS : SCHEDULE_LOOK_MS);
+  return {
+    is: () => isPreparing,
+    type: () => type,
+    scheduled: () => (isPreparing || schedule === null || schedule.atWallMs <= clock.wallMs() ? null : schedule),
+    look,
+    close: () => {
+      isClosed = true;
+      cancelTimer();
+      for (const unsubscribe of subscriptions) unsubscribe();
+    },
+  };
+}
