@@ -1,0 +1,132 @@
+#!/bin/bash
+# Real power-offs of a machine: shutdown-guest.sh list, or prepare, or run CHECK. `prepare` stores a guest in which
+# nodewarden is installed and armed; each check has a fresh one, restored from that.
+# shellcheck disable=SC2016,SC2317 # scripts expand in the guest; checks are called by name
+export LAB_VM=shutdown-guest
+. "$(dirname "$0")/guest.sh"
+. "$LAB/shutdown-scene.sh"
+. "$LAB/vm/common.sh"
+STORE=$VM/run/shutdown-store
+
+missing() {
+  guest_missing
+  command -v journalctl >/dev/null && command -v debugfs >/dev/null || echo 'journalctl or debugfs is not installed'
+}
+prepare() {
+  local out pid; out=$(mktemp -d)
+  rm -rf "$STORE"; mkdir -p "$STORE"
+  (cd "$ROOT" && npm run --silent build && node scripts/dist.mjs --outdir "$out") >&2
+  vm stop --purge; vm start
+  vm push "$out"/nodewarden-*.tar.gz "$LAB/shutdown-pod.pl" /opt/lab
+  rm -rf "$out"
+  vm run -t 200 "$(scene)
+    mkdir /opt/nodewarden && tar xzf /opt/lab/nodewarden-*.tar.gz -C /opt/nodewarden --strip-components=1
+    cd /opt/nodewarden && ./install.sh && cp /opt/lab/config.yaml /etc/nodewarden/config.yaml
+    systemctl start other web stuck db dns && systemctl start nodewarden && sync"
+  until_armed
+  vm run 'sync; echo 3 > /proc/sys/vm/drop_caches'
+  # What vm/start gave it, without the state that it came from.
+  pid=$(cat "$RUN/pid")
+  cp "/proc/$pid/cmdline" "$STORE/cmdline"
+  ctl migrate "$RUN/qmp.sock" "exec:cat > $STORE/state"
+  vm power wait 10
+  mv "$RUN/disk.qcow2" "$STORE/disk.qcow2"
+}
+# machine ARGS  the machine of vm/start once more
+machine() {
+  local args=() arg skip=0
+  while IFS= read -r -d '' arg; do
+    if [ $skip = 1 ]; then skip=0; elif [ "$arg" = -incoming ]; then skip=1; else args+=("$arg"); fi
+  done < "$STORE/cmdline"
+  rm -f "$RUN"/{qmp,ga}.sock "$RUN/pid"
+  "${args[@]}" "$@"
+}
+fresh() {
+  rm -rf "$RUN"; mkdir -p "$RUN"
+  qemu-img create -q -f qcow2 -b "$STORE/disk.qcow2" -F qcow2 "$RUN/disk.qcow2"
+  truncate -s 512M "$RUN/mail.img"
+  machine -incoming "exec:cat $STORE/state"
+  ctl incoming "$RUN/qmp.sock"
+  vm run -t 20 "date -u -s @$(date +%s.%N) >/dev/null"
+}
+# boot_again  the same disk, cold
+boot_again() {
+  rm -rf "$RUN/journal"
+  machine
+  ctl ready "$RUN/ga.sock" 180
+  vm run -t 120 'systemctl is-system-running --wait' >/dev/null || vm run 'systemctl --failed --no-legend'
+}
+status() { vm run -t 30 'nodewarden status -o json' | node -p "const { shutdown } = JSON.parse(fs.readFileSync(0)); $1"; }
+until_armed() {
+  local i
+  for ((i = 0; i < 30; i++)); do [ "$(status shutdown.lock.kind 2>/dev/null)" != armed ] || return 0; sleep 1; done
+  fail "not armed: $(status 'JSON.stringify(shutdown.lock)')"
+}
+history_is() {
+  local said; said=$(vm run -t 60 'nodewarden history --shutdowns -o json')
+  [ "$(node -p "const { shutdowns, boots } = JSON.parse(fs.readFileSync(0)); $1" <<<"$said")" = true ] || fail "not so in the history: $1: $said"
+}
+# goes_down CONSOLE  until it is off; the plan held, and the console says how it ended
+goes_down() {
+  vm power wait 60
+  vm journal -b -o short-unix | timeline > "$RUN/timeline"
+  plan_holds "$RUN/timeline" 1000 1000
+  grep -q "reboot: $1" "$RUN/console.log" || fail "the console does not say: $1"
+}
+says_go() { vm run -t 30 "logger -t lab go; $1"; }
+
+# ---- checks: the comment behind the name is what it shows
+
+check_poweroff() { # systemctl poweroff: all phases in order and in time, and the next boot reports them
+  fresh; says_go 'systemctl poweroff'; goes_down 'Power down'
+  boot_again
+  history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].phases.length === 3'
+  history_is 'shutdowns[0].phases.every(({ over, wantedMs }) => over !== null && wantedMs > 0)'
+}
+check_reboot() { # systemctl reboot: all phases in order and in time
+  fresh; says_go 'systemctl reboot'; goes_down 'Restarting system'
+}
+check_shutdown_now() { # shutdown -h now: all phases in order and in time
+  fresh; says_go 'shutdown -h now'; goes_down 'Power down'
+}
+check_button() { # the power button: all phases in order and in time
+  fresh; vm power button; goes_down 'Power down'
+}
+check_target() { # systemctl start poweroff.target, past logind: all phases in order and in time
+  fresh; says_go 'systemctl start --no-block poweroff.target'; goes_down 'Power down'
+}
+check_cad() { # ctrl-alt-del, past logind: all phases in order and in time
+  fresh; vm run 'logger -t lab go'; vm power cad; goes_down 'Restarting system'
+}
+check_cancelled() { # shutdown +1, then -c: nothing stops
+  local units='for unit in web stuck db dns other; do systemctl show -P MainPID $unit; done' before
+  fresh; before=$(vm run "$units")
+  vm run 'shutdown +1' 2>&1; sleep 15
+  [ "$(status 'shutdown.scheduled?.type')" = poweroff ] || fail "$(status 'JSON.stringify(shutdown)')"
+  vm run 'shutdown -c' 2>&1; sleep 2
+  [ "$(vm run "$units")" = "$before" ] || fail 'a unit was stopped'
+  [ "$(status shutdown.lock.kind)" = armed ] || fail "$(status 'JSON.stringify(shutdown.lock)')"
+  ! vm journal -b -o cat -t lab-pod | grep ' told ' || fail 'a pod was told'
+}
+check_reset() { # the machine is reset: the next boot says that the last one ended without a trace
+  fresh; vm power reset; vm power wait 20; boot_again
+  history_is 'shutdowns.length === 0 && boots.length === 1 && boots[0].end === "ungraceful"'
+}
+
+names() { sed -n 's/^check_\([a-z_0-9]*\)() .* # \(.*\)$/\1 \2/p; s/^check_\([a-z_0-9]*\)() { # \(.*\)$/\1 \2/p' "$0"; }
+run_check() {
+  # shellcheck disable=SC2154 # status is assigned in the trap
+  trap 'status=$?
+    if [ $status != 0 ]; then
+      echo "-- the journal"; vm journal -b -o short-unix -t systemd-logind -t node -t lab-pod -t lab 2>&1 | tail -n 60 | cut -c 1-260; fi
+    vm stop --purge 2>/dev/null; exit $status' EXIT
+  "check_$1"
+}
+case ${1:-} in
+  list) names ;;
+  missing) missing ;;
+  prepare) prepare ;;
+  end) vm stop --purge; rm -rf "$STORE" ;;
+  run) run_check "$2" ;;
+  *) die 'usage: shutdown-guest.sh list|missing|prepare|run CHECK|end' ;;
+esac
