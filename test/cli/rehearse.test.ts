@@ -96,12 +96,13 @@ describe('who cannot finish', () => {
 
   it('is told from how long it took before, whatever is declared', () => {
     expect(verdict(300, { observed: { web: ended(2_500) } })).toMatchObject({ kind: 'finishes', because: 'observed' });
-    expect(verdict(10, { observed: { web: ended(12_000) } })).toEqual({
+    expect(verdict(300, { observed: { web: ended(24_000) } })).toMatchObject({ needsMs: 24_000, sets: ['phase 30'] });
+    expect(verdict(10, { observed: { web: ended(16_000) } })).toEqual({
       kind: 'cannot-finish',
       because: 'observed',
-      needsMs: 12_000,
-      // A quarter more than was seen.
-      sets: ['terminationGracePeriodSeconds 15'],
+      needsMs: 16_000,
+      // A quarter more than was seen, which its phase has.
+      sets: ['terminationGracePeriodSeconds 20'],
     });
   });
 
@@ -118,6 +119,8 @@ describe('who cannot finish', () => {
       kind: 'finishes',
       because: 'declared',
     });
+    const once = { stops: 2, endedMs: 1_000, unfinishedMs: 3_000 };
+    expect(verdict(30, { observed: { web: once } })).toMatchObject({ kind: 'cannot-finish', because: 'declared' });
   });
 
   it('is one that systemd killed, although its stop ended within the grace', () => {
@@ -146,6 +149,9 @@ describe('the rehearsal', () => {
       ],
     ]);
     expect([report.worstMs, report.expectedMs]).toEqual([30_000, 12_500]);
+    // One that had to be killed once may have to be again.
+    const once = { stops: 2, endedMs: 1_000, unfinishedMs: 3_000 };
+    expect(rehearsed({ observed: { web: once } }).expectedMs).toBe(20_000);
   });
 
   it('waits no longer for a unit than systemd does', () => {
@@ -183,6 +189,8 @@ describe('the rehearsal', () => {
         { fromPriority: CRITICAL, graceSeconds: 0 },
       ],
     });
+    expect(rehearsed({ pods: [dns], config: odd }).warnings).toHaveLength(1);
+    expect(rehearsed({ pods: [{ ...web, priority: 1_000 }], config: odd }).warnings).toEqual([]);
     expect(rehearsed({ pods: [web, dns], config: odd }).warnings).toEqual([
       'phase 2 lasts 0s: nobody waits for its 1 pod',
       'no phase begins at the priority of shop/web: the first one has them, although it begins at 1000',

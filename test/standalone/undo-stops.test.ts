@@ -153,11 +153,14 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
   });
 
   it('starts after a restart of the agent what the earlier run stopped', async () => {
-    for (const name of ['web', 'db']) addUnit(name);
     const before = open();
-    await stop(before, 'web');
-    await stop(before, 'db');
+    for (const name of ['web', 'db', 'mail']) {
+      addUnit(name);
+      await stop(before, name);
+    }
     before.close();
+    // Started and stopped again while nobody looked.
+    fake.units.set('mail.service', { activeState: 'failed', invocation: 2, controlGroup: '', loadState: 'loaded' });
     toldStates.clear();
     const after = open();
     await until(() => isSeen('web', 'inactive') && isSeen('db', 'inactive'));

@@ -1,0 +1,52 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
+import { readBootEntries } from '../../src/record/boot-entries.ts';
+import { type EntryBody, entryOf, sayEntry } from '../../src/record/entry.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'nodewarden-boots-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const bootId = '0f8fad5b-d9cb-469f-a165-70867728950e';
+const line = (atWallMs: number, body: EntryBody): string => sayEntry(entryOf({ atWallMs, bootId, dry: false }, body));
+const victim = { uid: 'u', namespace: 'default', name: 'web', qos: 'Burstable', priority: 0 } as const;
+const stop: Decision = { id: '0f8fad5b-1', atMs: 1, kind: 'stop-for-shutdown', victim, phase: 1, graceSeconds: 20 };
+const started = (atWallMs: number) => line(atWallMs, { kind: 'note', note: { kind: 'started', atMs: 1 } });
+
+describe('the entries about boots', () => {
+  it('are notes, outcomes and the stops of shutdowns, of the newest two files, oldest first', async () => {
+    writeFileSync(join(directory, 'record.jsonl.1'), started(1));
+    const condition: Decision = { id: 'x', atMs: 1, kind: 'set-condition', condition: 'DiskPressure', status: true };
+    writeFileSync(
+      join(directory, 'record.jsonl'),
+      [
+        line(2, { kind: 'decision', decision: stop, reasons: [] }),
+        line(3, { kind: 'decision', decision: condition, reasons: [] }),
+        line(4, {
+          kind: 'decision',
+          decision: { id: 'y', atMs: 1, kind: 'release-lock', why: 'out-of-time' },
+          reasons: [],
+        }),
+        line(5, { kind: 'outcome', outcome: { of: stop.id, atMs: 2, kind: 'dropped', because: 'gone' } }),
+        line(6, { kind: 'deferred', of: ['x'], waitedMs: 5 }),
+        '{"schema":1,"atWallMs":7,"bootId":"torn',
+      ].join(''),
+    );
+    const entries = await readBootEntries(directory, false);
+    expect(entries.known && entries.value.map(({ atWallMs }) => atWallMs)).toEqual([1, 2, 4, 5]);
+  });
+
+  it('of a dry run are in a record of its own', async () => {
+    writeFileSync(join(directory, 'record.jsonl'), started(1));
+    expect(await readBootEntries(directory, true)).toEqual({ known: true, value: [] });
+  });
+
+  it('are none where there is no record', async () => {
+    expect(await readBootEntries(join(directory, 'nowhere'), false)).toEqual({ known: true, value: [] });
+  });
+});

@@ -1,0 +1,134 @@
+import { describe, expect, it } from 'vitest';
+import type { Observation } from '../../src/core/observation.ts';
+import type { PodView } from '../../src/core/pod.ts';
+import { known } from '../../src/core/reading.ts';
+import type { State } from '../../src/core/state.ts';
+import type { InhibitorStatus, RecordNote, ShutdownFact } from '../../src/ports.ts';
+import { createProgress, sayLock } from '../../src/shutdown/progress.ts';
+import { aPod } from '../a.ts';
+import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, web } from '../core/a-shutdown.ts';
+
+const STATUS: InhibitorStatus = { lock: { kind: 'off' }, isPreparing: true, type: 'reboot', scheduled: null };
+const START = { shutdownEvents: [LOCK, PREPARING] };
+
+/** A core whose looks are followed; `facts` are those of the record, `lines` those that people see. */
+function followed(pods: readonly PodView[], config = aShutdownConfig()) {
+  const facts: ShutdownFact[] = [];
+  const lines: string[] = [];
+  const logged: string[] = [];
+  const log = ({ event }: { readonly event: string }) => void logged.push(event);
+  const core = aCore(config, pods);
+  const adopted: State['shutdown'] = { kind: 'unarmed', why: 'not started' };
+  const progress = createProgress({
+    log: { debug: log, info: log, warn: log, error: log },
+    note: (note: RecordNote) => void (note.kind === 'shutdown' && facts.push(note.fact)),
+    show: (line) => void lines.push(line),
+    inhibitor: () => STATUS,
+    adopted,
+  });
+  const look = (atMs: number, rest: Partial<Observation> = {}) => {
+    const verdict = core.look(atMs, rest);
+    progress.seen({ ...OBSERVED, pods: known(pods), atMs, shutdownEvents: [], outcomes: [], ...rest }, verdict);
+    return verdict;
+  };
+  return { look, ended: core.ended, facts, lines, logged };
+}
+const OBSERVED = { cpuMs: 0, wallMs: 0 } as unknown as Observation;
+
+describe('a shutdown that is followed', () => {
+  it('is told from its signal to the release, in order, once', () => {
+    const { look, ended, facts, logged } = followed([web, db]);
+    look(0, START);
+    look(1_000);
+    look(2_500, { outcomes: [ended(web, 2_500)], pods: known([db]) });
+    look(4_000, { outcomes: [ended(db, 4_000)], pods: known([]) });
+    look(5_000);
+    expect(facts).toMatchObject([
+      { what: 'began', tier: 'logind', type: 'reboot', grantedMs: 600_000, limitMs: null },
+      { what: 'phase', phase: 1, periodMs: 20_000, wantedMs: 20_000, pods: ['default/web'] },
+      { what: 'phase-over', phase: 1, tookMs: 2_500, by: 'done', running: [] },
+      { what: 'phase', phase: 2, pods: ['default/db'] },
+      { what: 'phase-over', phase: 2, tookMs: 1_500, by: 'done' },
+      { what: 'released', why: 'all-phases-done' },
+    ]);
+    expect(logged).toEqual(['shutdown', 'phase', 'phase', 'phase', 'phase', 'released']);
+  });
+
+  it('names who still runs at the end of a phase', () => {
+    const { look, lines } = followed([web]);
+    look(0, START);
+    look(20_000);
+    expect(lines).toContain('shutdown phase 1 is over after 20s: its time is used up; still running: default/web');
+  });
+
+  it('says how its phases shrink (D11)', () => {
+    const { look, facts, lines } = followed([web]);
+    look(0, { shutdownEvents: [{ kind: 'lock-granted', delayMaxMs: 9_000 }, PREPARING] });
+    expect(facts).toMatchObject([
+      { what: 'began', grantedMs: 9_000, limitMs: 7_000 },
+      { what: 'phase', periodMs: 7_000, wantedMs: 20_000 },
+    ]);
+    expect(lines.at(-1)).toBe('shutdown phase 1: stopping 1 pod within 7s of the 20s it wants: default/web');
+  });
+
+  it('without a pod is told too', () => {
+    const { look, facts } = followed([]);
+    look(0, START);
+    expect(facts.map(({ what }) => what)).toEqual(['began', 'released']);
+  });
+
+  it('with a phase without time tells its end after its beginning', () => {
+    const phases = [
+      { fromPriority: 0, graceSeconds: 0 },
+      { fromPriority: 1_000, graceSeconds: 10 },
+    ];
+    const { look, facts } = followed([web, db], aShutdownConfig({ phases }));
+    look(0, START);
+    expect(facts.map((fact) => `${fact.what}${'phase' in fact ? ` ${fact.phase}` : ''}`)).toEqual([
+      'began',
+      'phase 1',
+      'phase-over 1',
+      'phase 2',
+    ]);
+  });
+
+  it('tells a cancel, and what a second shutdown comes to', () => {
+    const { look, facts } = followed([web]);
+    look(0, START);
+    look(1_000, { shutdownEvents: [CANCELLED] });
+    look(2_000, { shutdownEvents: [PREPARING], pods: known([db]) });
+    expect(facts.map(({ what }) => what)).toEqual(['began', 'phase', 'phase-over', 'cancelled', 'began', 'phase']);
+  });
+
+  it('tells a lock that is lost, and a pod that comes back', () => {
+    const slow = aPod({ name: 'slow' });
+    const { look, ended, facts, logged } = followed([web, slow]);
+    look(0, { ...START, wallMs: 1_000_000 });
+    look(1_000, { wallMs: 1_001_000, outcomes: [ended(web, 1_000)], pods: known([slow]) });
+    const back = { ...web, startedAtWallMs: 1_001_500 };
+    look(2_000, {
+      wallMs: 1_002_000,
+      pods: known([back, slow]),
+      shutdownEvents: [{ kind: 'lock-lost', detail: 'the child is gone' }],
+    });
+    expect(facts.slice(2)).toEqual([
+      { what: 'lock-lost', detail: 'the child is gone' },
+      { what: 'stopped-again', pod: 'default/web', times: 0 },
+    ]);
+    expect(logged.slice(-2)).toEqual(['not-armed', 'phase']);
+  });
+});
+
+describe('the lock in one line', () => {
+  it.each([
+    [{ kind: 'off' } as const, ''],
+    [{ kind: 'armed', neededMs: 30_000, grantedMs: 32_000, provenMs: 0 } as const, 'shutdown armed, 32s granted'],
+    [
+      { kind: 'not-armed', neededMs: 30_000, grantedMs: 5_000, isHeld: true, why: '/etc/x sets 5' } as const,
+      'shutdown NOT armed: /etc/x sets 5',
+    ],
+    [{ kind: 'released' } as const, 'the shutdown lock is released'],
+  ])('is said of %o', (lock, said) => {
+    expect(sayLock({ ...STATUS, lock })).toBe(said);
+  });
+});
