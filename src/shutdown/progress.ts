@@ -118,24 +118,16 @@ function factsOf(look: Look): readonly ShutdownFact[] {
       ? [{ what: 'stopped-again', pod: look.names(reason.uid), times: reason.times }]
       : [],
   );
+  const overFacts = (list: readonly PhaseOver[]): readonly ShutdownFact[] => list.map((one) => overFact(look, one));
   const begun = phasesBegun(look, over);
   const newPhases = new Set(begun.map(({ phase }) => phase));
+  const ended = over.filter(({ phase }) => !newPhases.has(phase));
   // A phase without time is over in the look in which it began.
-  const [ended, endedAtOnce] = split(over, ({ phase }) => !newPhases.has(phase));
+  const begunAndEnded = begun.flatMap((fact) => [fact, ...overFacts(over.filter(({ phase }) => phase === fact.phase))]);
   const released = verdict.decisions.flatMap((decision): ShutdownFact[] =>
     decision.kind === 'release-lock' ? [{ what: 'released', why: decision.why }] : [],
   );
-  const overFacts = (list: readonly PhaseOver[]): readonly ShutdownFact[] => list.map((one) => overFact(look, one));
-  return [
-    ...began,
-    ...lost,
-    ...backs,
-    ...overFacts(ended),
-    ...cancelled,
-    ...begun,
-    ...overFacts(endedAtOnce),
-    ...released,
-  ];
+  return [...began, ...lost, ...backs, ...overFacts(ended), ...cancelled, ...begunAndEnded, ...released];
 }
 
 function beganFact({ observation, verdict, was, status }: Look): ShutdownFact {
@@ -172,10 +164,6 @@ function phasesBegun({ verdict, was, names }: Look, over: readonly PhaseOver[]) 
 
 function overFact({ observation, names }: Look, { phase, startedMs, by, running }: PhaseOver): ShutdownFact {
   return { what: 'phase-over', phase, tookMs: observation.atMs - startedMs, by, running: running.map(names) };
-}
-
-function split<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [readonly T[], readonly T[]] {
-  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
 }
 
 const podName = ({ namespace, name }: { readonly namespace: string; readonly name: string }): string =>
