@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createObserver, type ObserverNeeds, type OpenObserver } from '../../src/observe/look.ts';
@@ -212,16 +212,23 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     expect(observer.look(quiet, nothing).signals['memory.available']).toMatchObject({ known: false, why: 'absent' });
   });
 
-  it('shows that page cache in use by nobody can be given back, though the working set holds it', () => {
+  it('shows that page cache in use by nobody can be given back, though the working set holds it', async () => {
     const file = join(disk, 'cached');
     const read = `cat ${file} > /dev/null`;
     node.addPod('reader').run(`head -c ${80 * MIB} /dev/zero > ${file}; sync ${file}; ${read}; ${read}; ${read}`);
-    const facts = open({ cgroupRoot: node.path }).memoryFacts();
-    const { workingSetAvailableBytes: working, reclaimableAvailableBytes: reclaimable } = facts;
-    if (!working.known || !reclaimable.known) throw new Error(JSON.stringify(facts));
-    // How many of the pages read three times the kernel calls active, and so working set, is its own affair.
-    expect(reclaimable.value - working.value).toBeGreaterThan(16 * MIB);
-    expect(reclaimable.value).toBeGreaterThan(240 * MIB);
+    // The kernel counts with a delay of some seconds which pages are written and which it calls active.
+    const reclaimable = await vi.waitFor(
+      () => {
+        const facts = open({ cgroupRoot: node.path }).memoryFacts();
+        const { workingSetAvailableBytes: working, reclaimableAvailableBytes } = facts;
+        if (!working.known || !reclaimableAvailableBytes.known) throw new Error(JSON.stringify(facts));
+        // How many of the pages read three times are active, and so working set, is the kernel's own affair.
+        expect(reclaimableAvailableBytes.value - working.value).toBeGreaterThan(16 * MIB);
+        expect(reclaimableAvailableBytes.value).toBeGreaterThan(240 * MIB);
+        return reclaimableAvailableBytes;
+      },
+      { timeout: 10_000, interval: 200 },
+    );
     const counted = open({ cgroupRoot: node.path, memoryAvailable: 'reclaimable' }).look(quiet, nothing);
     const available = counted.signals['memory.available'];
     expect(available.known && Math.abs(available.value.available - reclaimable.value) < 4 * MIB).toBe(true);
