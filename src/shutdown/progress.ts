@@ -163,7 +163,7 @@ function phasesBegun({ verdict, was, names }: Look, over: readonly PhaseOver[]) 
 }
 
 function overFact({ observation, names }: Look, { phase, startedMs, by, running }: PhaseOver): ShutdownFact {
-  return { what: 'phase-over', phase, tookMs: observation.atMs - startedMs, by, running: running.map(names) };
+  return { what: 'phase-over', phase, tookMs: Math.round(observation.atMs - startedMs), by, running: running.map(names) };
 }
 
 const podName = ({ namespace, name }: { readonly namespace: string; readonly name: string }): string =>
