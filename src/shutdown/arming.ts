@@ -29,12 +29,14 @@ export async function obtainGrant(needs: GrantNeeds, wantedMs: number): Promise<
   const before = await needs.logind.inhibitDelayMaxMs();
   if (!before.known) return before;
   if (before.value >= wantedMs) return known({ grantedMs: before.value, hindrance: null });
-  const written = needs.dropIn.write(Math.max(wantedMs, before.value));
+  // A file may say more than logind, which has not read it yet: ours sorts behind it, and is not to lower it.
+  const saidMs = valueOrNull(needs.dropIn.winner())?.delayMs ?? 0;
+  const written = needs.dropIn.write(Math.max(wantedMs, saidMs));
   if (!written.known) {
     const hindrance = `${written.where} cannot be written (${written.detail}). ${sayHolder(needs, wantedMs)}`;
     return known({ grantedMs: before.value, hindrance });
   }
-  const { path } = written.value;
+  const path = written.value;
   const reloaded = await needs.logind.reload();
   if (!reloaded.known) {
     const hindrance = `${path} asks for more, but logind could not be told to read it (${reloaded.detail}): run systemctl kill -s HUP systemd-logind`;

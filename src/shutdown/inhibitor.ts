@@ -8,7 +8,8 @@ import type { Clock, Inhibitor, InhibitorStatus, Log } from '../ports.ts';
 import { obtainGrant, proveListed, sayShort, wantedDelayMs } from './arming.ts';
 import { createBackOff, LEAST_MS } from './back-off.ts';
 import { createLockHolder } from './lock-holder.ts';
-import { type Preparing, watchPreparing } from './preparing.ts';
+import { type HowPreparing, type Preparing, watchPreparing } from './preparing.ts';
+import { createProofs, NEVER } from './proofs.ts';
 
 export type InhibitorNeeds = {
   readonly clock: Clock;
@@ -32,18 +33,18 @@ type Lock = InhibitorStatus['lock'];
 const PROOF_MS = 60_000;
 /** Locks of others come and go: it is asked no more often than this whether ours is still there. */
 const CHANGE_MS = 1_000;
-const NEVER = Number.POSITIVE_INFINITY;
 const UNDER_WAY = 'a shutdown is under way, and logind gives no lock until it is cancelled';
 
 /**
  * Keeps the lock from the first `want` on: arms, proves it each minute and whenever something happened to it, and says
- * what logind does (kubelet-shutdown.md 2.7, 8.5, 9). One proof runs at a time, and only it arms.
+ * what logind does (kubelet-shutdown.md 2.7, 8.5, 9). Only a proof arms.
  */
 export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   const { clock, logind, log, onEvent, onChange = () => undefined } = needs;
-  let neededMs: number | null = null;
+  /** Undefined: nobody asked for anything yet. */
+  let neededMs: number | null | undefined;
   let lock: Lock = { kind: 'off' };
-  /** `want` was never called, or the last one was null and all is taken back. */
+  /** Nothing is wanted, and nothing of ours is left at logind. */
   let isIdle = true;
   /** Our drop-in is gone, and logind does not know it yet. */
   let isReloadDue = false;
@@ -56,37 +57,12 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   let watch: Preparing | null = null;
   let wasPreparing = needs.wasPreparing ?? false;
   const holder = createLockHolder({ clock, takeLock: needs.takeLock, onLost: lost });
-
-  let isProving = false;
-  let askedInMs = NEVER;
-  let dueMs = NEVER;
-  let cancelTimer: () => void = () => undefined;
-
-  function ask(inMs: number): void {
-    if (isClosed || isIdle || inMs === NEVER) return;
-    if (isProving) {
-      askedInMs = Math.min(askedInMs, inMs);
-      return;
-    }
-    const atMs = clock.monoMs() + inMs;
-    if (atMs >= dueMs) return;
-    dueMs = atMs;
-    cancelTimer();
-    cancelTimer = clock.after(inMs, () => void proveOn());
-  }
-
-  async function proveOn(): Promise<void> {
-    isProving = true;
-    dueMs = NEVER;
-    askedInMs = NEVER;
-    const nextMs = await prove();
-    isProving = false;
-    ask(Math.min(nextMs, askedInMs));
-  }
+  const { askIn, close: endProofs } = createProofs(clock, prove);
 
   /** Resolves with the time until the next proof. */
   async function prove(): Promise<number> {
     const needed = neededMs;
+    if (isIdle || needed === undefined) return NEVER;
     // What was announced goes on as it began, also when it is switched off meanwhile.
     if (needed === null) return watch?.is() ? NEVER : await turnOff();
     const isStill = (): boolean => !isClosed && !isReleased && neededMs === needed;
@@ -168,10 +144,10 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     toldMs = null;
     if (isTold) onEvent({ kind: 'lock-lost', detail });
     notArmed(`the lock is lost: ${detail}`, grantedMs);
-    ask(0);
+    askIn(0);
   }
 
-  function hearPreparing(how: Parameters<Parameters<typeof watchPreparing>[0]['onPreparing']>[0]): void {
+  function hearPreparing(how: HowPreparing): void {
     const granted = how.kind === 'signal' && how.granted.known ? finite(how.granted.value) : grantedMs;
     // What it was when the signal came: a proof may be under way, or the last one long ago.
     if (holder.pid() !== null && granted !== null) tell(Math.min(granted, toldMs ?? granted));
@@ -184,7 +160,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     isReleased = false;
     holder.forget();
     if (lock.kind === 'released') pending();
-    ask(0);
+    askIn(0);
   }
 
   /** Until the proof that follows nothing is claimed. */
@@ -205,7 +181,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     isReloadDue ||= removed.known && removed.value === 'removed';
     // Where the bus is not up yet: when it is.
     if (isReloadDue) isReloadDue = !(await logind.reload()).known;
-    if (neededMs !== null) return NEVER;
+    if (neededMs !== null) return NEVER; // Wanted again meanwhile.
     lock = { kind: 'off' };
     isIdle = !isReloadDue;
     onChange();
@@ -228,26 +204,26 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   }
 
   const subscriptions = [
-    logind.whenInhibitorsChange(() => ask(CHANGE_MS)),
-    logind.whenRestarted(() => ask(0)),
-    logind.whenUp(() => ask(0)),
+    logind.whenInhibitorsChange(() => askIn(CHANGE_MS)),
+    logind.whenRestarted(() => askIn(0)),
+    logind.whenUp(() => askIn(0)),
   ];
   return {
     want: (ms) => {
-      if (isClosed || (ms === neededMs && !isIdle)) return;
+      if (isClosed || ms === neededMs) return;
       neededMs = ms;
       isIdle = false;
       if (ms !== null) watch ??= startWatch();
       if (ms !== null && lock.kind === 'armed' && ms <= lock.grantedMs) lock = { ...lock, neededMs: ms };
       else if (ms !== null && lock.kind !== 'released') pending();
-      ask(0);
+      askIn(0);
     },
     take: () => {
-      if (isClosed || neededMs === null) return;
+      if (isClosed || isIdle) return;
       isReleased = false;
       holder.forget();
       if (lock.kind === 'released') pending();
-      ask(0);
+      askIn(0);
     },
     release: () => {
       if (isClosed || isIdle) return;
@@ -265,7 +241,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     }),
     close: async () => {
       isClosed = true;
-      cancelTimer();
+      endProofs();
       for (const unsubscribe of subscriptions) unsubscribe();
       watch?.close();
       await holder.release();

@@ -9,16 +9,15 @@ export type PreparingNeeds = {
   readonly wasPreparing: boolean;
   /** What logind granted when it was asked last; null: not known. */
   readonly grantedMs: () => number | null;
-  /** `signal`: logind said so just now, with what it grants. `found`: its signal was missed, and so much is left at most. */
-  readonly onPreparing: (
-    how:
-      | { readonly kind: 'signal'; readonly granted: Reading<number> }
-      | { readonly kind: 'found'; readonly leftMs: number | null },
-  ) => void;
+  readonly onPreparing: (how: HowPreparing) => void;
   readonly onCancelled: () => void;
   readonly onCancelNotHonoured: () => void;
   readonly onChange: () => void;
 };
+/** `signal`: logind said so just now, with what it grants. `found`: its signal was missed, and so much is left at most. */
+export type HowPreparing =
+  | { readonly kind: 'signal'; readonly granted: Reading<number> }
+  | { readonly kind: 'found'; readonly leftMs: number | null };
 /** Whether logind takes the machine down: once for a shutdown, and once that it was taken back. */
 export type Preparing = {
   readonly is: () => boolean;
@@ -55,7 +54,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
 
-  function begin(how: Parameters<PreparingNeeds['onPreparing']>[0]): void {
+  function begin(how: HowPreparing): void {
     isPreparing = true;
     falseSinceMs = null;
     fired = isDue(schedule) ? 'seen' : 'none';
