@@ -1,0 +1,186 @@
+import { describe, expect, it } from 'vitest';
+import { armed, kept, poweroff, WALL_MS } from './kept-inhibitor.ts';
+
+describe('a shutdown', () => {
+  it('is heard by the signal, with its type', async () => {
+    const all = await armed();
+    all.signal.type('reboot');
+    await poweroff(all);
+    await all.pass(5_000);
+    expect(all.events.slice(1)).toMatchObject([{ kind: 'preparing', atMs: 100 }]);
+    expect(all.events[1]).not.toHaveProperty('leftMs');
+    expect(all.inhibitor.status()).toMatchObject({ isPreparing: true, type: 'reboot', lock: { kind: 'armed' } });
+  });
+
+  it('is not believed when logind itself says that there is none', async () => {
+    const { signal, pass, kinds, inhibitor } = await armed();
+    signal.preparing(true);
+    await pass(20_000);
+    expect([kinds(), inhibitor.status().isPreparing]).toEqual([['lock-granted'], false]);
+  });
+
+  it('whose signal was missed is found, with what is left of its time at most', async () => {
+    const { now, pass, events, clock } = await armed();
+    await pass(12_000 - clock.monoMs());
+    now.isPreparing = true;
+    await pass(10_000);
+    // Seen at 20.1 s; the last look that saw none was at 10.1 s.
+    expect(events.slice(1)).toMatchObject([{ kind: 'preparing', leftMs: 22_000 }]);
+  });
+
+  it('that began before the agent did is found; there is no lock to be had, and it is not asked for', async () => {
+    const { inhibitor, now, pass, kinds, lock, times } = kept();
+    now.isPreparing = true;
+    now.take = 'too-late';
+    inhibitor.want(30_000);
+    await pass(20_000);
+    expect(kinds()).toEqual(['preparing']);
+    expect(lock()).toMatchObject({ kind: 'not-armed', isHeld: false, why: expect.stringContaining('under way') });
+    expect(times('take')).toBe(0);
+  });
+
+  it('that begins while the lock is taken is found at once', async () => {
+    const { inhibitor, now, pass, kinds, letTake, lock } = kept();
+    now.take = 'hangs';
+    inhibitor.want(30_000);
+    await pass(0);
+    now.isPreparing = true;
+    now.take = 'too-late';
+    letTake();
+    await pass(0);
+    expect(kinds()).toEqual(['preparing']);
+    expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining('under way') });
+  });
+
+  it('has the delay of its beginning: nothing is raised any more', async () => {
+    const all = await armed();
+    all.now.delayMs = 20_000;
+    await poweroff(all);
+    expect(all.events.slice(1)).toMatchObject([{ kind: 'lock-granted', delayMaxMs: 20_000 }, { kind: 'preparing' }]);
+    const reloads = all.times('reload');
+    all.inhibitor.want(60_000);
+    await all.pass(65_000);
+    expect(all.times('reload')).toBe(reloads);
+  });
+
+  it('goes on with the lock when it is switched off in the middle', async () => {
+    const all = await armed();
+    await poweroff(all);
+    all.inhibitor.want(null);
+    await all.pass(5_000);
+    expect([all.locks().length, all.inhibitor.status().isPreparing]).toEqual([1, true]);
+    all.now.isPreparing = false;
+    all.signal.preparing(false);
+    await all.pass(0);
+    expect([all.locks().length, all.lock()]).toEqual([0, { kind: 'off' }]);
+  });
+});
+
+describe('a cancel', () => {
+  it('by signal is heard at once, and the lock is kept', async () => {
+    const all = await armed();
+    const before = all.locks();
+    await poweroff(all);
+    all.now.isPreparing = false;
+    all.signal.preparing(false);
+    expect(all.kinds()).toEqual(['lock-granted', 'preparing', 'cancelled']);
+    await all.pass(5_000);
+    expect(all.inhibitor.status()).toMatchObject({ isPreparing: false, type: null, lock: { kind: 'armed' } });
+    expect([all.locks(), all.kinds().length]).toEqual([before, 3]);
+  });
+
+  it('without a signal is seen by two looks within 2 s, not by one', async () => {
+    const all = await armed();
+    await poweroff(all);
+    await all.pass(3_500);
+    all.now.isPreparing = false;
+    await all.pass(600);
+    all.now.isPreparing = true;
+    await all.pass(3_000);
+    expect(all.kinds()).toEqual(['lock-granted', 'preparing']);
+    all.now.isPreparing = false;
+    const atMs = all.clock.monoMs();
+    await all.pass(5_000);
+    expect(all.kinds()).toEqual(['lock-granted', 'preparing', 'cancelled']);
+    expect((all.events.at(-1)?.atMs ?? 0) - atMs).toBeLessThanOrEqual(2_000);
+  });
+
+  it('is what a new logind means, which knows nothing of the shutdown', async () => {
+    const all = await armed();
+    await poweroff(all);
+    all.now.isPreparing = false;
+    all.signal.restarted();
+    await all.pass(0);
+    expect(all.kinds()).toEqual(['lock-granted', 'preparing', 'cancelled']);
+  });
+
+  it('after the release has the lock taken again', async () => {
+    const all = await armed();
+    await poweroff(all);
+    all.inhibitor.release();
+    await all.pass(3_000);
+    expect([all.locks().length, all.lock()]).toEqual([0, { kind: 'released' }]);
+    all.now.isPreparing = false;
+    all.signal.preparing(false);
+    await all.pass(100);
+    expect(all.lock()).toMatchObject({ kind: 'armed' });
+    expect([all.locks().length, all.kinds()]).toEqual([1, ['lock-granted', 'preparing', 'cancelled', 'lock-granted']]);
+  });
+
+  it('of a shutdown that an earlier run of the agent had begun is told', async () => {
+    const { inhibitor, pass, kinds } = kept({ wasPreparing: true });
+    inhibitor.want(30_000);
+    await pass(3_000);
+    expect(kinds().filter((kind) => kind !== 'lock-granted')).toEqual(['cancelled']);
+  });
+
+  it('is not told of one that goes on: the earlier run was told of it', async () => {
+    const { inhibitor, now, pass, kinds } = kept({ wasPreparing: true });
+    now.isPreparing = true;
+    inhibitor.want(30_000);
+    await pass(20_000);
+    expect([kinds(), inhibitor.status().isPreparing]).toEqual([[], true]);
+  });
+
+  it('that logind does not honour is told once', async () => {
+    const all = await armed();
+    all.now.schedule = { type: 'poweroff', atWallMs: WALL_MS + 15_000 };
+    await all.pass(15_000);
+    await poweroff(all);
+    expect(all.inhibitor.status()).toMatchObject({ type: 'poweroff', scheduled: null });
+    all.now.schedule = null;
+    await all.pass(10_000);
+    expect([all.notHonoured(), all.kinds()]).toEqual([1, ['lock-granted', 'preparing']]);
+  });
+});
+
+describe('a schedule', () => {
+  const shutdown = { type: 'poweroff', atWallMs: WALL_MS + 600_000 };
+
+  it('is shown within 10 s, and no more when it is gone; it stops nothing', async () => {
+    const { now, inhibitor, pass, kinds, changes } = await armed();
+    now.schedule = shutdown;
+    const before = changes();
+    await pass(10_000);
+    expect([inhibitor.status().scheduled, changes()]).toEqual([shutdown, before + 1]);
+    now.schedule = null;
+    await pass(10_000);
+    expect([inhibitor.status().scheduled, changes()]).toEqual([null, before + 2]);
+    expect(kinds()).toEqual(['lock-granted']);
+  });
+
+  it('is shown at once where logind tells of it', async () => {
+    const { now, inhibitor, pass, signal } = await armed();
+    now.schedule = shutdown;
+    signal.schedule();
+    await pass(0);
+    expect(inhibitor.status().scheduled).toEqual(shutdown);
+  });
+
+  it('is none when its time is over', async () => {
+    const { now, inhibitor, pass } = await armed();
+    now.schedule = { ...shutdown, atWallMs: WALL_MS - 1_000 };
+    await pass(10_000);
+    expect(inhibitor.status().scheduled).toBeNull();
+  });
+});
