@@ -58,7 +58,6 @@ describe('the drop-in for logind', () => {
     ['zzz.conf', 'zzzz-nodewarden.conf'],
     ['zzzzz.conf', 'zzzzz.conf-nodewarden.conf'],
     ['ähre.conf', 'ähre.conf-nodewarden.conf'],
-    // Above U+FFFF, where the order of JavaScript's text is not that of bytes.
     ['\u{1f600}.conf', '\u{1f600}.conf-nodewarden.conf'],
   ])('sorts behind %s as %s, in whichever directory that is', (other, own) => {
     for (const directory of [ETC, OWN, 'usr/local/lib/systemd/logind.conf.d', 'usr/lib/systemd/logind.conf.d']) {
@@ -114,6 +113,15 @@ describe('the drop-in for logind', () => {
     expect([readdirSync(`${open.root}/${OWN}`), readdirSync(`${linked.root}/elsewhere`)]).toEqual([[], []]);
   });
 
+  it('leaves a copy under another name alone', () => {
+    const { root, dropIn } = inTree();
+    dropIn.write(10_000);
+    writeFileSync(`${root}/${OWN}/50-copy.conf`, readFileSync(`${root}/${OWN}/zz-nodewarden.conf`));
+    dropIn.write(20_000);
+    dropIn.remove();
+    expect(readdirSync(`${root}/${OWN}`)).toEqual(['50-copy.conf']);
+  });
+
   it('is nothing to remove where there is none, and no directory is made for that', () => {
     const { root, dropIn } = inTree();
     expect(dropIn.remove()).toEqual(known('none'));
@@ -140,6 +148,9 @@ describe('the file that logind goes by', () => {
         'usr/lib/systemd/logind.conf.d/50-c.conf': sets('30'),
       }),
     ).toEqual([`${OWN}/90-b.conf`, 20_000]);
+    // By bytes, which is not the order of JavaScript's text.
+    const [last, other] = [`${ETC}/\u{1f600}.conf`, `${ETC}/\uffee.conf`];
+    expect(winner({ [last]: sets('10'), [other]: sets('20') })).toEqual([last, 10_000]);
   });
 
   it('hides one of the same name in a later directory, also when it says nothing', () => {

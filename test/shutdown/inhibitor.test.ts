@@ -116,7 +116,7 @@ describe('arming', () => {
   });
 
   it('tries for ever where no lock can be had: after 1 s, doubling to 30 s', async () => {
-    const { inhibitor, pass, lock, now, calls, clock, logged } = kept();
+    const { inhibitor, pass, lock, now, calls, clock, logged, times, locks, endChild } = kept();
     now.take = 'fails';
     inhibitor.want(30_000);
     const atSeconds: number[] = [];
@@ -136,6 +136,12 @@ describe('arming', () => {
     now.take = 'held';
     await pass(30_000);
     expect(lock()).toMatchObject({ kind: 'armed' });
+    const before = times('take');
+    now.take = 'fails';
+    for (const pid of locks()) endChild(pid);
+    await pass(4_000);
+    // At once, and again after 1 and 2 s.
+    expect(times('take') - before).toBe(3);
   });
 
   it('follows what is needed, without a moment without the lock', async () => {
@@ -186,6 +192,23 @@ describe('the proof', () => {
     signal.restarted();
     await pass(0);
     expect(times('list')).toBe(before + 1);
+  });
+
+  it('is one at a time', async () => {
+    const { inhibitor, pass, now, times, signal, letTake, lock } = kept();
+    now.take = 'hangs';
+    inhibitor.want(30_000);
+    await pass(0);
+    for (const tell of [signal.up, signal.restarted, signal.up]) {
+      tell();
+      await pass(10);
+    }
+    // Only the watch asks again, because of the new logind.
+    expect([times('schedule'), times('preparing')]).toEqual([1, 2]);
+    now.take = 'held';
+    letTake();
+    await pass(0);
+    expect(lock()).toMatchObject({ kind: 'armed' });
   });
 
   it('finds a lock that logind has forgotten, and takes another', async () => {
@@ -252,7 +275,7 @@ describe('a lock that is lost', () => {
 
 describe('letting go', () => {
   it('takes everything back when it is wanted no more, once', async () => {
-    const { root, inhibitor, pass, lock, locks, now, times, events, changes } = await armed();
+    const { root, inhibitor, pass, lock, locks, now, times, events, changes, signal } = await armed();
     writeFileSync(`${root}/${OWN}/zz-other.conf`, '[Login]\nInhibitDelayMaxSec=7\n');
     inhibitor.want(null);
     await pass(100);
@@ -262,6 +285,9 @@ describe('letting go', () => {
     const before = [times('reload'), changes()];
     for (let i = 0; i < 20; i++) {
       inhibitor.want(null);
+      signal.inhibitors();
+      signal.restarted();
+      signal.up();
       await pass(1_000);
     }
     expect([times('reload'), changes()]).toEqual(before);
@@ -302,8 +328,34 @@ describe('letting go', () => {
     expect(locks()).toEqual([]);
   });
 
+  it('that closes waits for a lock that is being taken', async () => {
+    const { inhibitor, pass, now, letTake, locks } = kept();
+    now.take = 'hangs';
+    inhibitor.want(30_000);
+    await pass(0);
+    let isOver = false;
+    void inhibitor.close().then(() => {
+      isOver = true;
+    });
+    await pass(100);
+    expect(isOver).toBe(false);
+    now.take = 'held';
+    letTake();
+    await pass(100);
+    expect([isOver, locks()]).toEqual([true, []]);
+  });
+
+  it('that closes hears no answer that is under way', async () => {
+    const { inhibitor, pass, now, signal, kinds, timers } = await armed();
+    now.isPreparing = true;
+    signal.schedule();
+    await inhibitor.close();
+    await pass(10_000);
+    expect([kinds(), timers()]).toEqual([['lock-granted'], 0]);
+  });
+
   it('resolves its close only when the lock is gone, and does nothing more', async () => {
-    const { inhibitor, pass, locks, calls, signal, events } = await armed();
+    const { inhibitor, pass, locks, calls, signal, events, timers } = await armed();
     await inhibitor.close();
     expect(locks()).toEqual([]);
     const [asked, told] = [calls.length, events.length];
@@ -313,7 +365,23 @@ describe('letting go', () => {
     signal.restarted();
     signal.up();
     await pass(120_000);
-    expect([calls.length, events.length, locks()]).toEqual([asked, told, []]);
+    expect([calls.length, events.length, locks(), timers()]).toEqual([asked, told, [], 0]);
+  });
+
+  it('leaves no timer behind when it comes in the middle of a proof', async () => {
+    const { inhibitor, pass, now, letTake, timers } = kept({
+      onEvent: ({ kind }) => {
+        if (kind === 'preparing') void inhibitor.close();
+      },
+    });
+    now.take = 'hangs';
+    inhibitor.want(30_000);
+    await pass(0);
+    now.isPreparing = true;
+    now.take = 'too-late';
+    letTake();
+    await pass(0);
+    expect(timers()).toBe(0);
   });
 
   it('is ended by `take`, also without a shutdown', async () => {

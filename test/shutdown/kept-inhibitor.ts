@@ -1,5 +1,6 @@
 import { expect, onTestFinished } from 'vitest';
 import type { ShutdownEvent } from '../../src/core/observation.ts';
+import type { Clock } from '../../src/ports.ts';
 import { type InhibitorNeeds, keepInhibitor } from '../../src/shutdown/inhibitor.ts';
 import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
 import { aTree } from '../host/tree.ts';
@@ -13,7 +14,9 @@ const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resol
 /** The real inhibitor and drop-in, on virtual time and a scripted logind. */
 export function kept(given: Partial<InhibitorNeeds> = {}, files: { readonly [path: string]: string } = {}) {
   const root = aTree(files);
-  const clock = createVirtualClock(WALL_MS);
+  const virtual = createVirtualClock(WALL_MS);
+  const timers = new Set<object>();
+  const clock = { ...virtual, after: (ms: number, run: () => void) => countedAfter(timers, virtual, ms, run) };
   const scripted = scriptedLogind(root);
   const events: (ShutdownEvent & { readonly atMs: number })[] = [];
   const logged: string[] = [];
@@ -43,12 +46,26 @@ export function kept(given: Partial<InhibitorNeeds> = {}, files: { readonly [pat
     inhibitor,
     events,
     logged,
+    /** What would keep the process alive. */
+    timers: () => timers.size,
     changes: () => changes,
     notHonoured: () => notHonoured,
     lock: () => inhibitor.status().lock,
     pass: (ms: number) => clock.run(clock.monoMs() + ms, settled, new AbortController().signal),
     times: (call: string) => scripted.calls.filter((name) => name === call).length,
     kinds: () => events.map(({ kind }) => kind),
+  };
+}
+function countedAfter(timers: Set<object>, { after }: Clock, ms: number, run: () => void): () => void {
+  const timer = {};
+  timers.add(timer);
+  const cancel = after(ms, () => {
+    timers.delete(timer);
+    run();
+  });
+  return () => {
+    timers.delete(timer);
+    cancel();
   };
 }
 export type Kept = ReturnType<typeof kept>;

@@ -28,6 +28,27 @@ describe('a shutdown', () => {
     expect(events.slice(1)).toMatchObject([{ kind: 'preparing', leftMs: 22_000 }]);
   });
 
+  it('whose signal comes while logind is asked has all of its time', async () => {
+    const all = await armed();
+    await all.pass(5_000);
+    all.signal.schedule();
+    await poweroff(all);
+    expect(all.events.slice(1)).toMatchObject([{ kind: 'preparing' }]);
+    expect(all.events[1]).not.toHaveProperty('leftMs');
+  });
+
+  it('is believed when logind cannot be asked any more, unless it took that back', async () => {
+    const all = await armed();
+    all.now.isUp = false;
+    all.signal.preparing(true);
+    all.signal.preparing(false);
+    await all.pass(100);
+    expect(all.kinds()).toEqual(['lock-granted']);
+    all.signal.preparing(true);
+    await all.pass(100);
+    expect(all.kinds()).toEqual(['lock-granted', 'preparing']);
+  });
+
   it('that began before the agent did is found; there is no lock to be had, and it is not asked for', async () => {
     const { inhibitor, now, pass, kinds, lock, times } = kept();
     now.isPreparing = true;
@@ -39,7 +60,19 @@ describe('a shutdown', () => {
     expect(times('take')).toBe(0);
   });
 
-  it('that begins while the lock is taken is found at once', async () => {
+  it('that begins right after the lock is taken is found at once', async () => {
+    const { inhibitor, now, pass, kinds, letTake } = kept();
+    now.take = 'hangs';
+    inhibitor.want(30_000);
+    await pass(0);
+    now.isPreparing = true;
+    now.take = 'held';
+    letTake();
+    await pass(0);
+    expect(kinds()).toEqual(['lock-granted', 'preparing']);
+  });
+
+  it('that begins right before it is found at once', async () => {
     const { inhibitor, now, pass, kinds, letTake, lock } = kept();
     now.take = 'hangs';
     inhibitor.want(30_000);
@@ -80,6 +113,7 @@ describe('a cancel', () => {
   it('by signal is heard at once, and the lock is kept', async () => {
     const all = await armed();
     const before = all.locks();
+    all.signal.type('reboot');
     await poweroff(all);
     all.now.isPreparing = false;
     all.signal.preparing(false);
@@ -93,10 +127,12 @@ describe('a cancel', () => {
     const all = await armed();
     await poweroff(all);
     await all.pass(3_500);
-    all.now.isPreparing = false;
-    await all.pass(600);
-    all.now.isPreparing = true;
-    await all.pass(3_000);
+    for (let i = 0; i < 3; i++) {
+      all.now.isPreparing = false;
+      await all.pass(600);
+      all.now.isPreparing = true;
+      await all.pass(1_400);
+    }
     expect(all.kinds()).toEqual(['lock-granted', 'preparing']);
     all.now.isPreparing = false;
     const atMs = all.clock.monoMs();
@@ -163,6 +199,8 @@ describe('a schedule', () => {
     const before = changes();
     await pass(10_000);
     expect([inhibitor.status().scheduled, changes()]).toEqual([shutdown, before + 1]);
+    await pass(30_000);
+    expect(changes()).toBe(before + 1);
     now.schedule = null;
     await pass(10_000);
     expect([inhibitor.status().scheduled, changes()]).toEqual([null, before + 2]);
@@ -175,6 +213,14 @@ describe('a schedule', () => {
     signal.schedule();
     await pass(0);
     expect(inhibitor.status().scheduled).toEqual(shutdown);
+  });
+
+  it('is none while another shutdown is under way', async () => {
+    const all = await armed();
+    all.now.schedule = shutdown;
+    await poweroff(all);
+    await all.pass(2_000);
+    expect(all.inhibitor.status()).toMatchObject({ isPreparing: true, scheduled: null, type: null });
   });
 
   it('is none when its time is over', async () => {

@@ -73,6 +73,10 @@ export function scriptedLogind(root: string): ScriptedLogind {
   let nextPid = 1_000;
   let letTake: () => void = () => undefined;
 
+  const list = (): readonly InhibitorLock[] => {
+    const pids = [...children.keys()];
+    return [lockOf(7), ...pids.flatMap(notOurs), ...(now.doesList ? pids.map(lockOf) : [])];
+  };
   const ask = <T>(name: string, value: () => T): Promise<Reading<T>> => {
     calls.push(name);
     return Promise.resolve(now.isUp ? known(value()) : DOWN);
@@ -106,7 +110,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
     logind: {
       inhibitDelayMaxMs: () => ask('delay', () => now.delayMs),
       preparingForShutdown: () => ask('preparing', () => now.isPreparing),
-      inhibitors: () => ask('list', () => [OTHERS, ...(now.doesList ? [...children.keys()].map(lockOf) : [])]),
+      inhibitors: () => ask('list', list),
       scheduledShutdown: () => ask('schedule', () => now.schedule),
       reload: () =>
         ask('reload', () => {
@@ -141,5 +145,9 @@ const lockOf = (pid: number): InhibitorLock => ({
   uid: 0,
   pid,
 });
-/** Another program's. */
-const OTHERS: InhibitorLock = { ...lockOf(7), who: 'kubelet' };
+/** What is not the lock on shutdown of this agent, however like it. */
+const notOurs = (pid: number): readonly InhibitorLock[] => [
+  { ...lockOf(pid), who: 'kubelet' },
+  { ...lockOf(pid), what: 'sleep:handle-power-key' },
+  { ...lockOf(pid), mode: 'block' },
+];
