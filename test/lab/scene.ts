@@ -21,6 +21,8 @@ export type PodSpec = {
 };
 export type SceneSpec = {
   readonly pods: readonly PodSpec[];
+  /** Of the node; NODE_MIB when it does not matter. */
+  readonly memoryMiB?: number;
   /** Lines of the configuration. */
   readonly config: readonly string[];
   /** A small tmpfs as nodefs. */
@@ -31,7 +33,9 @@ export type History = { readonly decisions: readonly DecisionRecord[] };
 export type Scene = {
   /** Starts a workload in the pod's cgroup and waits until it obeyed. */
   readonly play: (pod: string, ...commands: readonly string[]) => Promise<Workload>;
-  /** Tells a running one, without waiting. */
+  /** The directories that a process of the pod joins. */
+  readonly cgroups: (pod: string) => readonly string[];
+  /** What counts as its disk. */
   readonly directory: (pod: string) => string;
   readonly status: () => Promise<StatusReport>;
   readonly history: () => History;
@@ -74,7 +78,7 @@ export async function withScene(
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-lab-'));
   const closers: (() => unknown)[] = [() => fs.rmSync(directory, { recursive: true })];
   try {
-    const node = await openNode(spec.pods);
+    const node = await openNode(spec);
     closers.push(node.remove);
     const nodefs = path.join(directory, 'nodefs');
     fs.mkdirSync(nodefs);
@@ -99,6 +103,7 @@ export async function withScene(
     await tellingLog(agent, () =>
       body({
         play,
+        cgroups: (pod) => node.directories.get(pod) ?? [],
         directory: (pod) => path.join(nodefs, pod),
         status: () => askStatus(agent.places.socket),
         history: () => readHistory(agent),
@@ -155,12 +160,12 @@ type Node = {
   readonly remove: () => Promise<void>;
 };
 
-async function openNode(pods: readonly PodSpec[]): Promise<Node> {
+async function openNode({ pods, memoryMiB = NODE_MIB }: SceneSpec): Promise<Node> {
   const mounts = findCgroupMounts();
   if (!mounts.known) throw new Error(`no cgroups: ${mounts.detail}`);
   // A name of its own: systemd forgets a scope a moment after its end.
   const name = `nodewarden-lab-${process.pid}-${Math.trunc(clock.monoMs())}`;
-  const bounds = { memoryBytes: NODE_MIB * 1024 * 1024, maxPids: NODE_PIDS };
+  const bounds = { memoryBytes: memoryMiB * 1024 * 1024, maxPids: NODE_PIDS };
   const cgroup = await openBoundedCgroup({ mounts: mounts.value, clock, name, ...bounds });
   if (!cgroup.known) throw new Error(`no node: ${cgroup.detail}`);
   const remove = async (): Promise<void> => {
