@@ -5,6 +5,7 @@ import { createReclaim } from './act/reclaim.ts';
 import { toCoreConfig } from './config/core-config.ts';
 import type { Effective } from './config/effective.ts';
 import type { CoreConfig } from './core/core-config.ts';
+import type { Decision } from './core/decision.ts';
 import type { MonoMs } from './core/reading.ts';
 import type { State } from './core/state.ts';
 import { openSystemBus } from './host/bus.ts';
@@ -59,6 +60,7 @@ export type OpenParts = {
 };
 
 const DIRECTORY_MODE = 0o750;
+const GOES_DOWN: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock'];
 const SILENT = { writeLine: () => {} };
 
 /** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
@@ -149,8 +151,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     actor: {
       ...actor,
       begin: (decision) => {
-        // Before the first stop: nothing that an eviction holds is started meanwhile.
-        if (decision.kind === 'stop-for-shutdown') standalone.setShuttingDown(true);
+        // Before the first stop, or with nothing to stop: what an eviction holds is not started meanwhile.
+        if (GOES_DOWN.includes(decision.kind)) standalone.setShuttingDown(true);
         actor.begin(decision);
       },
     },

@@ -57,6 +57,7 @@ const NEVER = new AbortController().signal;
 function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Outcome): Outcome {
   const pod = `${victim.namespace}/${victim.name}`;
   const fields = { event: 'phase', decision: outcome.of, pod } as const;
+  if (outcome.kind !== 'survived') findings.clear(`survived/${victim.uid}`);
   if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} has ended by ${outcome.via}`);
   else if (outcome.kind === 'dropped') log.info({ ...fields, because: outcome.because }, `${pod} was gone already`);
   else if (outcome.kind === 'survived') {

@@ -1,4 +1,5 @@
 import { sayDuration } from '../core/duration.ts';
+import { STOPS_AGAIN } from '../core/shutdown-plan.ts';
 import type { BootRecord } from '../record/boots.ts';
 import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/shutdown-record.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
@@ -130,7 +131,7 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
   return [
     ...startedAgain.map(({ atMs, pod, times }) => [
       'again',
-      `${pod} was started again, seen ${after(atMs)}: ${times < 3 ? 'stopped again' : 'left running after 3 more stops'}`,
+      `${pod} was started again, seen ${after(atMs)}: ${times < STOPS_AGAIN ? 'stopped again' : `left running after ${STOPS_AGAIN} more stops`}`,
     ]),
     ...lockLost.map(({ atMs, phase, detail }) => ['lock', `lost ${after(atMs)}, ${inPhase(phase)}: ${detail}`]),
     ...resumed.map(({ atMs, phase }) => ['resumed', `by a new run of the agent ${after(atMs)}, ${inPhase(phase)}`]),

@@ -3,6 +3,7 @@ import { sayDuration } from '../core/duration.ts';
 import type { PodUid, PodView } from '../core/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
 import { neededDelayMs, planShutdown } from '../core/shutdown-plan.ts';
+import { AGENT_END_MS } from '../core/shutdown-time.ts';
 import type { ObservedStops } from '../record/observed-stops.ts';
 import { podName, sayMs } from '../serve/say-decision.ts';
 import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
@@ -107,8 +108,6 @@ export type RehearseInput = {
   readonly timeouts: StopTimeouts;
 };
 
-/** Of what systemd gives the stop of the agent so much is kept for the agent itself. */
-const AGENT_MS = 5_000;
 /** Above what was observed, since the next stop may take longer. */
 const OBSERVED_MARGIN = 1.25;
 /** Where all that is known is that it was not enough. */
@@ -279,7 +278,7 @@ function wantedSeconds({ verdict, observed, getsMs }: PodStopRow): number | null
 function secondTierOf(input: RehearseInput, neededMs: number): RehearseReport['secondTier'] {
   const { secondTier, stopTimeoutMs } = input.status;
   if (!secondTier || stopTimeoutMs === null || input.config.phases.length === 0) return null;
-  const leftMs = stopTimeoutMs === 'infinity' ? null : Math.max(0, stopTimeoutMs - AGENT_MS);
+  const leftMs = stopTimeoutMs === 'infinity' ? null : Math.max(0, stopTimeoutMs - AGENT_END_MS);
   const pods = input.pods.map((pod) => worstOf(pod, input));
   const { totalMs } = rehearse(input.config, pods, { kind: 'stop', leftMs: leftMs ?? neededMs });
   return { stopTimeoutMs, leftMs, worstMs: totalMs };

@@ -31,6 +31,7 @@ export type ShutdownEvent =
   | { readonly kind: 'lock-lost'; readonly detail: string }
   /** `leftMs`: heard late, so much time is left at most; absent: all that was granted. */
   | { readonly kind: 'preparing'; readonly leftMs?: number }
-  | { readonly kind: 'cancelled' }
+  /** `machineStays`: not logind's word alone, systemd too does not take the machine down. */
+  | { readonly kind: 'cancelled'; readonly machineStays?: true }
   /** The machine goes down without logind's signal: the agent itself is told to stop, and has so much time. */
   | { readonly kind: 'stopped-without-signal'; readonly leftMs: number };

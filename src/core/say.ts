@@ -3,6 +3,7 @@ import type { PodUid } from './pod.ts';
 import { bytesUp, type Quantity, sayBytes } from './quantity.ts';
 import { assertNever } from './reading.ts';
 import type { PhaseEnd, Reason } from './reason.ts';
+import { STOPS_AGAIN } from './shutdown-plan.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { MetThreshold } from './threshold.ts';
 
@@ -60,7 +61,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'shutdown-shortened':
       return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of the ${ms(reason.wantedMs)} it wants: there is no more time (D11)`;
     case 'shutdown-started-again':
-      return `${nameOf(reason.uid)} was started again during the shutdown, ${reason.times < 3 ? 'and is stopped again' : 'after 3 more stops: it is left running'}`;
+      return `${nameOf(reason.uid)} was started again during the shutdown, ${reason.times < STOPS_AGAIN ? 'and is stopped again' : `after ${STOPS_AGAIN} more stops: it is left running`}`;
     case 'shutdown-cancelled':
       return reason.policy === 'promptly'
         ? 'the shutdown was cancelled: no further phase begins, stops under way run their course'

@@ -18,6 +18,8 @@ export type ShutdownGroup = ShutdownPhase & { readonly phase: number; readonly s
 /** The least a phase waits for a stop that takes longer than its grace (kubelet-shutdown.md 5.2). */
 const LEAST_WAIT_SECONDS = 10;
 const LEAST_GRACE_SECONDS = 1;
+/** How often a pod that is started again during the shutdown is stopped again. */
+export const STOPS_AGAIN = 3;
 
 /** kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given. */
 export function planShutdown(phases: readonly ShutdownPhase[], pods: readonly ShutdownPod[]): readonly ShutdownGroup[] {

@@ -3,7 +3,7 @@ import type { Observation, ShutdownEvent } from './observation.ts';
 import type { PodUid, PodView } from './pod.ts';
 import { assertNever } from './reading.ts';
 import type { PhaseEnd } from './reason.ts';
-import { neededDelayMs, type PlannedStop, planShutdown, planStop } from './shutdown-plan.ts';
+import { neededDelayMs, type PlannedStop, planShutdown, planStop, STOPS_AGAIN } from './shutdown-plan.ts';
 import { lastMs, timeOf, totalMs, withoutReserve } from './shutdown-time.ts';
 import type { ShutdownStop, State, Stopping } from './state.ts';
 import { nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
@@ -13,8 +13,6 @@ const VOLUME_LOOK_MS = 300;
 const VOLUME_WAIT_MS = 123_000;
 /** How soon pods that could not be read are asked for again. */
 const RETRY_MS = 250;
-/** How often a pod that is started again during the shutdown is stopped again. */
-const STOPS_AGAIN = 3;
 /** What logind or the bus said, kept in the state. */
 const MAX_WHY = 200;
 
@@ -127,7 +125,7 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
     case 'preparing':
       return prepare(step, event.leftMs ?? null, observation.atMs, config);
     case 'cancelled':
-      return cancel(step, observation, config);
+      return cancel(step, event.machineStays ?? false, observation, config);
     case 'stopped-without-signal':
       return prepareLate(step, event.leftMs, observation.atMs, config);
     default:
@@ -155,7 +153,8 @@ function prepareLate(step: Step, leftMs: number, atMs: number, { phases }: CoreC
   const endMs = atMs + leftMs;
   if (shutdown.kind === 'stopping') {
     const mustEndMs = Math.min(shutdown.mustEndMs ?? endMs, endMs);
-    return withShutdown(step, { ...shutdown, mustEndMs, phaseEndsMs: Math.min(shutdown.phaseEndsMs, mustEndMs) });
+    const phaseEndsMs = Math.min(shutdown.phaseEndsMs, mustEndMs);
+    return withShutdown(step, { ...shutdown, tier: 'stop', mustEndMs, phaseEndsMs });
   }
   if (shutdown.kind === 'released' || phases.length === 0) return step;
   const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
@@ -180,13 +179,18 @@ function begin(step: Step, { atMs, ...given }: Begin): Step {
 }
 
 /** D10, or the kubelet's way (kubelet-shutdown.md 8.2). */
-function cancel(step: Step, observation: Observation, { shutdownCancel: policy }: CoreConfig): Step {
+function cancel(
+  step: Step,
+  machineStays: boolean,
+  observation: Observation,
+  { shutdownCancel: policy }: CoreConfig,
+): Step {
   const { atMs } = observation;
   const { shutdown } = step.state;
   if (shutdown.kind === 'released') return undoStops(retakeLock(step, atMs), atMs);
   if (shutdown.kind !== 'stopping' || shutdown.cancelledMs !== null) return step;
   // Without logind's signal its word about a shutdown says nothing of this one.
-  if (shutdown.tier === 'stop') return step;
+  if (shutdown.tier === 'stop' && !machineStays) return step;
   const { phase, wait, delayMaxMs } = shutdown;
   const heard = withReason(step, { code: 'shutdown-cancelled', phase, policy });
   if (policy === 'afterPhases') return withShutdown(heard, { ...shutdown, cancelledMs: atMs });
@@ -222,7 +226,7 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
 /** kubelet-shutdown.md 5.1: all at once. Who is alive now counts, not who was when the signal came (12.3). */
 function beginPhase(step: Step, shutdown: Stopping, observation: Observation, config: CoreConfig): Step {
   const { atMs } = observation;
-  const groups = planShutdown(shutdown.phases, notTold(step, observation));
+  const groups = planShutdown(shutdown.phases, alive(step, observation, shutdown.startedMs));
   const group = groups[shutdown.phase];
   const phase = shutdown.phase + 1;
   if (group === undefined || group.stops.length === 0) return withShutdown(step, { ...shutdown, phase });
@@ -247,17 +251,19 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
 }
 
-/** Who is alive and was not told to stop. */
-function notTold({ state }: Step, { pods }: Observation): readonly PodView[] {
-  const told = new Set(state.stops.map(({ uid }) => uid));
+/** Who is alive and was not told to stop since then. A stop of a shutdown that was cancelled before is one to wait for. */
+function alive({ state }: Step, { pods }: Observation, sinceMs: number): readonly PodView[] {
+  const told = new Set(state.stops.filter(({ decidedMs }) => decidedMs >= sinceMs).map(({ uid }) => uid));
   return pods.known ? pods.value.filter(({ uid }) => !told.has(uid)) : [];
 }
 
 function tell(step: Step, planned: readonly PlannedStop[], phase: number, atMs: number): Step {
   let told = step;
   const stops: ShutdownStop[] = [];
+  const isTold = new Set(step.state.stops.map(({ uid }) => uid));
   for (const { pod, graceSeconds, waitMs } of planned) {
     const { uid } = pod;
+    if (isTold.has(uid)) continue;
     const graceEndsMs = atMs + graceSeconds * 1_000;
     stops.push({ decision: nextId(told.state), decidedMs: atMs, uid, graceEndsMs, waitEndsMs: atMs + waitMs });
     told = withDecision(told, atMs, { kind: 'stop-for-shutdown', victim: victimOf(pod), phase, graceSeconds });
@@ -277,7 +283,7 @@ function stopAgain(step: Step, observation: Observation): Step {
   const beganWallMs = wallMs - (atMs - shutdown.startedMs);
   const isBack = ({ isTerminating, startedAtWallMs, uid }: PodView): boolean =>
     !isTerminating && (startedAtWallMs ?? 0) > beganWallMs && (again[uid] ?? 0) <= STOPS_AGAIN;
-  const groups = planShutdown(shutdown.phases, notTold(step, observation).filter(isBack));
+  const groups = planShutdown(shutdown.phases, alive(step, observation, 0).filter(isBack));
   const back = groups.slice(0, phase).flatMap(({ stops }) => stops.map(({ pod }) => pod));
   const leftSeconds = Math.max(0, phaseEndsMs - atMs) / 1_000;
   const stopped = back.filter(({ uid }) => (again[uid] ?? 0) < STOPS_AGAIN).map((pod) => planStop(pod, leftSeconds));

@@ -5,6 +5,8 @@ import type { Stopping } from './state.ts';
 
 /** kubelet-shutdown.md 5.7: of what logind grants so much is not planned with. */
 export const RESERVE_MS = 2_000;
+/** beside-a-kubelet.md E9: of the time that systemd gives the stop of the agent, so much is left for its own end. */
+export const AGENT_END_MS = 5_000;
 
 /** `wantedMs` is what it would last were there time enough; in seconds it is what its pods are asked with. */
 export type PhaseTime = { readonly endsMs: MonoMs; readonly periodSeconds: number; readonly wantedMs: number };

@@ -35,6 +35,8 @@ const RUNNING_MS = 10_000;
 export function createBootNotes({ clock, bootId, directory, isFirst, parts }: BootNotesNeeds): BootNotes {
   const { log, findings, recorder, mode } = parts;
   const running = createRunningNote({ note: recorder.note, clock });
+  // Before anything that is noted of a shutdown that this run goes on with.
+  const startedMs = clock.monoMs();
   let sentence: string | null = null;
   let askedMs: MonoMs = Number.NEGATIVE_INFINITY;
   return {
@@ -47,7 +49,7 @@ export function createBootNotes({ clock, bootId, directory, isFirst, parts }: Bo
         if (report !== null) log[report.finding === null ? 'info' : 'warn']({ event: 'shutdown' }, report.sentence);
         if (report?.finding) findings.raise(report.finding);
       } else findings.raise({ id: 'last-boot', text: `${entries.where} cannot be read: ${entries.detail}` });
-      if (isFirst) recorder.note({ kind: 'started', atMs: clock.monoMs() });
+      if (isFirst) recorder.note({ kind: 'started', atMs: startedMs });
     },
     seen: (atMs) => {
       if (atMs - askedMs < RUNNING_MS) return;

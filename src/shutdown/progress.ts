@@ -150,20 +150,30 @@ function phasesBegun({ verdict, was, names }: Look, over: readonly PhaseOver[]) 
   const { shutdown } = verdict.state;
   const stops = verdict.decisions.filter((decision): decision is Stop => decision.kind === 'stop-for-shutdown');
   const lastPhase = was.kind === 'stopping' ? was.phase : 0;
-  const phases = [...new Set(stops.map(({ phase }) => phase))].filter((phase) => phase > lastPhase);
+  const running = shutdown.kind === 'stopping' && shutdown.wait.kind !== 'next' ? shutdown : null;
+  // Of the one that runs perhaps nobody is told: a shutdown that was cancelled had told them.
+  const seen = new Set([...stops.map(({ phase }) => phase), ...(running === null ? [] : [running.phase])]);
+  const phases = [...seen].filter((phase) => phase > lastPhase);
   return phases.map((phase) => {
-    const isRunning = shutdown.kind === 'stopping' && shutdown.phase === phase && shutdown.wait.kind !== 'next';
-    const periodMs = isRunning ? shutdown.phaseEndsMs - shutdown.phaseStartedMs : 0;
+    const isRunning = running !== null && running.phase === phase;
+    const periodMs = isRunning ? running.phaseEndsMs - running.phaseStartedMs : 0;
     const short = verdict.reasons.find((reason) => reason.code === 'shutdown-shortened' && reason.phase === phase);
     const wantedMs = short?.code === 'shutdown-shortened' ? short.wantedMs : periodMs;
-    const pods = stops.filter((stop) => stop.phase === phase).map(({ victim }) => names(victim.uid));
+    const told = stops.filter((stop) => stop.phase === phase).map(({ victim }) => victim.uid);
+    const pods = (isRunning ? running.group : told).map(names);
     const isOver = over.some((one) => one.phase === phase);
     return { what: 'phase', phase, periodMs: isOver ? 0 : periodMs, wantedMs, pods } as const;
   });
 }
 
 function overFact({ observation, names }: Look, { phase, startedMs, by, running }: PhaseOver): ShutdownFact {
-  return { what: 'phase-over', phase, tookMs: Math.round(observation.atMs - startedMs), by, running: running.map(names) };
+  return {
+    what: 'phase-over',
+    phase,
+    tookMs: Math.round(observation.atMs - startedMs),
+    by,
+    running: running.map(names),
+  };
 }
 
 const podName = ({ namespace, name }: { readonly namespace: string; readonly name: string }): string =>

@@ -2,6 +2,7 @@ import { sayDuration } from '../core/duration.ts';
 import type { PodUid } from '../core/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd } from '../core/reason.ts';
+import { STOPS_AGAIN } from '../core/shutdown-plan.ts';
 import type { ShutdownFact } from '../ports.ts';
 
 export type Names = (uid: PodUid) => string;
@@ -14,7 +15,7 @@ export function sayFact(fact: ShutdownFact): string {
     case 'began':
       return sayBegan(fact);
     case 'resumed':
-      return `shutdown: nodewarden was started again and goes on after phase ${fact.phase}`;
+      return `shutdown: nodewarden was started again ${fact.phase === 0 ? 'before the first phase' : `in phase ${fact.phase}`} and goes on`;
     case 'phase': {
       const short = fact.periodMs < fact.wantedMs ? ` of the ${ms(fact.wantedMs)} it wants` : '';
       return `shutdown phase ${fact.phase}: stopping ${count(fact.pods.length)} within ${ms(fact.periodMs)}${short}: ${list(fact.pods)}`;
@@ -22,9 +23,9 @@ export function sayFact(fact: ShutdownFact): string {
     case 'phase-over':
       return `shutdown phase ${fact.phase} is over after ${ms(fact.tookMs)}: ${PHASE_END[fact.by]}${sayRunning(fact.running)}`;
     case 'stopped-again':
-      return fact.times < 3
+      return fact.times < STOPS_AGAIN
         ? `shutdown: ${fact.pod} was started again and is stopped again`
-        : `shutdown: ${fact.pod} was started again after 3 more stops: it is left running`;
+        : `shutdown: ${fact.pod} was started again after ${STOPS_AGAIN} more stops: it is left running`;
     case 'lock-lost':
       return `shutdown: the lock is lost, logind no longer waits for the phases: ${fact.detail}`;
     case 'cancelled':
@@ -35,8 +36,8 @@ export function sayFact(fact: ShutdownFact): string {
       return sayUndone(fact);
     case 'released':
       return fact.why === 'all-phases-done'
-        ? 'shutdown: all phases are done, the machine goes on'
-        : 'shutdown: out of time, the machine goes on';
+        ? 'shutdown: all phases are done, the lock is released and the machine goes down'
+        : 'shutdown: out of time, the lock is released and the machine goes down';
     default:
       return assertNever(fact);
   }

@@ -1,3 +1,4 @@
+import { AGENT_END_MS } from '../core/shutdown-time.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
 
@@ -12,8 +13,6 @@ export type SecondTier = {
   readonly close: () => void;
 };
 
-/** beside-a-kubelet.md E9: so much of the time-out is left for the end of the agent itself. */
-const OWN_END_MS = 5_000;
 /** Without an answer: what systemd gives where nobody configured anything. */
 const DEFAULT_STOP_MS = 90_000;
 const READ_EVERY_MS = 60_000;
@@ -39,7 +38,7 @@ export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd
       const state = await systemd.systemState();
       if (!state.known || state.value !== 'stopping') return null;
       const spentMs = clock.monoMs() - toldMs;
-      return Math.max(0, (stopTimeoutMs ?? DEFAULT_STOP_MS) - OWN_END_MS - spentMs);
+      return Math.max(0, (stopTimeoutMs ?? DEFAULT_STOP_MS) - AGENT_END_MS - spentMs);
     },
     stopTimeoutMs: () => stopTimeoutMs,
     close: () => {

@@ -295,13 +295,23 @@ describe('a cancel', () => {
     expect(last.state.shutdown.kind).toBe('unarmed');
   });
 
-  it('followed by another shutdown begins anew, and tells nobody twice whose stop is under way', () => {
-    const { look } = aCore(aShutdownConfig(), [web, db]);
+  it('followed by another shutdown begins anew: whose stop is under way is waited for in its phase, and not told twice', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
-    expect(said(look(1_000, { shutdownEvents: [CANCELLED, PREPARING] }))).toEqual([
-      'undo-stops',
-      'stop db in 2 for 10 s',
-    ]);
+    const again = look(1_000, { shutdownEvents: [CANCELLED, PREPARING] });
+    expect(said(again)).toEqual(['undo-stops']);
+    expect(again.state.shutdown).toMatchObject({ phase: 1, pending: [web.uid], phaseEndsMs: 21_000 });
+    expect(said(look(5_000, { outcomes: [ended(web, 5_000)] }))).toEqual(['stop db in 2 for 10 s']);
+  });
+
+  it('is not heard from logind alone once the agent itself is told to stop, but from systemd', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    look(0, START);
+    look(1_000, { shutdownEvents: [{ kind: 'stopped-without-signal', leftMs: 60_000 }] });
+    expect(look(2_000, { shutdownEvents: [CANCELLED] }).state.shutdown.kind).toBe('stopping');
+    const stays = look(3_000, { shutdownEvents: [{ ...CANCELLED, machineStays: true }] });
+    expect(said(stays)).toEqual(['undo-stops']);
+    expect(stays.state.shutdown.kind).toBe('armed');
   });
 
   it('without a shutdown changes nothing', () => {
