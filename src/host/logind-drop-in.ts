@@ -154,7 +154,7 @@ const UNITS: readonly (readonly [RegExp, number])[] = [
 /** `2min 30s`, `0.5`, `infinity`; null: none. */
 function parseSeconds(text: string): number | null {
   if (text === 'infinity') return Number.POSITIVE_INFINITY;
-  const part = /\s*(\d+(?:\.\d*)?)\s*([a-zA-Zµμ]*)\s*/y;
+  const part = /\s*\+?(\d+\.?\d*|\.\d+)\s*([a-zA-Zµμ]*)\s*/y;
   let sumMs = 0;
   do {
     const [, count, unit] = part.exec(text) ?? [];

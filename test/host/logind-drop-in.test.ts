@@ -169,8 +169,12 @@ describe('the file that logind goes by', () => {
     ]);
   });
 
+  // As 252 has it.
   it.each([
     [sets('0.5'), 500],
+    [sets('.5'), 500],
+    [sets('+7'), 7_000],
+    [sets('5 s 3'), 8_000],
     [sets('2min 30s'), 150_000],
     [sets('1h30m'), 5_400_000],
     [sets('500ms'), 500],
