@@ -105,6 +105,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     isBusy: () => shutdown.kind === 'stopping' || shutdown.kind === 'released',
     machine: () => machine,
     context: (last) => ({
+      nowMs: clock.monoMs(),
       inhibitor: side.inhibitor.status(),
       stopTimeoutMs: side.secondTier.stopTimeoutMs(),
       last,

@@ -74,7 +74,7 @@ function runningText(running: RunningShutdown, phases: readonly PlannedPhase[], 
   const over = cancelled ? '; cancelled, which is honoured after the last phase' : '';
   if (phase === 0) return paint('red', `${head}: about to begin${over}`);
   const left = podsLeft.length === 0 ? '' : `, waiting for ${sayNames(podsLeft.map(clean))}`;
-  return paint('red', `${head}: phase ${phase} of ${phases.length}, ${sayMs(phaseLeftMs)} left${left}${over}`);
+  return paint('red', `${head}: phase ${phase} of ${phases.length}, ${sayTenths(phaseLeftMs)} left${left}${over}`);
 }
 
 function scheduledText({ type, atWallMs, phases }: ScheduledShutdown, paint: Paint): readonly string[] {
@@ -88,6 +88,7 @@ function scheduledText({ type, atWallMs, phases }: ScheduledShutdown, paint: Pai
   ];
 }
 
+const sayTenths = (ms: number): string => sayDuration(Math.round(ms / 100) * 100);
 const sayClock = (wallMs: number): string => new Date(wallMs).toISOString().slice(11, 19);
 
 type Begins = { readonly phase: number; readonly fromPriority: number };

@@ -72,6 +72,8 @@ export type RunningShutdown = {
 
 /** What a look does not know of a shutdown. */
 export type ShutdownContext = {
+  /** When it is asked: within a phase the last look may be long ago. */
+  readonly nowMs: MonoMs;
   readonly inhibitor: InhibitorStatus;
   /** TimeoutStopUSec of the agent's own unit; infinity: no limit; null: not known. */
   readonly stopTimeoutMs: number | null;
@@ -88,6 +90,7 @@ export type ShutdownInput = {
 
 /** Nobody holds a lock or watches logind. */
 export const NO_SHUTDOWN: ShutdownContext = {
+  nowMs: 0,
   inhibitor: { lock: { kind: 'off' }, isPreparing: false, type: null, scheduled: null },
   stopTimeoutMs: null,
   last: null,
@@ -95,11 +98,11 @@ export const NO_SHUTDOWN: ShutdownContext = {
 };
 
 export function shutdownStatus({ observation, state, config, context, nameOf }: ShutdownInput): ShutdownStatus {
-  const { inhibitor, stopTimeoutMs, last, secondTier } = context;
+  const { nowMs, inhibitor, stopTimeoutMs, last, secondTier } = context;
   const phases = plannedPhases(config.phases, observation);
   const { shutdown } = state;
   return {
-    lock: lockStatus(inhibitor.lock, observation.atMs),
+    lock: lockStatus(inhibitor.lock, nowMs),
     phases,
     scheduled: scheduledShutdown(inhibitor, phases),
     running:
@@ -109,7 +112,7 @@ export function shutdownStatus({ observation, state, config, context, nameOf }: 
             tier: shutdown.tier,
             type: inhibitor.type,
             phase: shutdown.phase,
-            phaseLeftMs: Math.max(0, shutdown.phaseEndsMs - observation.atMs),
+            phaseLeftMs: Math.max(0, shutdown.phaseEndsMs - nowMs),
             podsLeft: shutdown.pending.map(nameOf),
             cancelled: shutdown.cancelledMs !== null,
           },
@@ -120,14 +123,14 @@ export function shutdownStatus({ observation, state, config, context, nameOf }: 
   };
 }
 
-function lockStatus(lock: InhibitorStatus['lock'], atMs: MonoMs): LockStatus {
+function lockStatus(lock: InhibitorStatus['lock'], nowMs: MonoMs): LockStatus {
   switch (lock.kind) {
     case 'off':
     case 'released':
       return { kind: lock.kind };
     case 'armed': {
       const { kind, neededMs, grantedMs, provenMs } = lock;
-      return { kind, neededMs, grantedMs, provenAgoMs: Math.max(0, atMs - provenMs) };
+      return { kind, neededMs, grantedMs, provenAgoMs: Math.max(0, nowMs - provenMs) };
     }
     case 'not-armed': {
       const { kind, neededMs, grantedMs, isHeld, why } = lock;

@@ -87,7 +87,7 @@ describe('the shutdown in the status as text', () => {
       tier: 'logind',
       type: 'reboot',
       phase: 1,
-      phaseLeftMs: 12_000,
+      phaseLeftMs: 12_037,
       podsLeft: ['shop/web\x1b[2J', 'shop/db'],
       cancelled: false,
     } as const;

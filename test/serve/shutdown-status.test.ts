@@ -42,7 +42,7 @@ const STOPPING: State['shutdown'] = {
 
 function shutdownOf(given: Partial<ShutdownContext>, rest: Partial<State> = {}, observed = {}) {
   const observation = anObservation(10_000, {}, { pods: known(pods), ...observed });
-  const context = aContext({ shutdown: { ...NO_SHUTDOWN, ...given } });
+  const context = aContext({ shutdown: { ...NO_SHUTDOWN, nowMs: 10_000, ...given } });
   const verdict = aVerdict({ ...initialState('boot'), ...rest });
   return statusReport({ observation, verdict, config: aConfig([], { phases }), context }).shutdown;
 }
@@ -131,6 +131,12 @@ describe('the shutdown in the status', () => {
       phaseLeftMs: 0,
       cancelled: true,
     });
+  });
+
+  it('counts to the instant at which it is asked, also long after the last look', () => {
+    const asked = shutdownOf({ inhibitor: ARMED, nowMs: 12_500 }, { shutdown: STOPPING });
+    expect(asked.running?.phaseLeftMs).toBe(16_500);
+    expect(asked.lock).toMatchObject({ provenAgoMs: 8_500 });
   });
 
   it('is plain JSON, in which a time without end is not one that is not known', () => {
