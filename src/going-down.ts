@@ -1,4 +1,5 @@
 import type { Effective } from './config/effective.ts';
+import { sayDuration } from './core/duration.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { MonoMs } from './core/reading.ts';
 import { neededDelayMs } from './core/shutdown-plan.ts';
@@ -15,7 +16,10 @@ import { sayLock } from './shutdown/progress.ts';
 export type GoingDownNeeds = {
   readonly clock: Clock;
   readonly side: ShutdownSide;
-  readonly parts: OpenParts;
+  readonly parts: Pick<
+    OpenParts,
+    'inbox' | 'findings' | 'progress' | 'mode' | 'log' | 'state' | 'core' | 'actor' | 'undoStops'
+  >;
   readonly notify: Pick<Notify, 'status'>;
   readonly effective: () => Effective;
 };
@@ -38,13 +42,16 @@ export type GoingDown = {
 
 const FINDING = 'shutdown-not-armed';
 const SETTLE_POLL_MS = 20;
+/** A bus that is just coming back answers within this. */
+const ASK_MS = 10_000;
 
 export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   const { clock, side, parts, notify, effective } = needs;
   const { inbox, findings, progress, mode } = parts;
   let shutdown: State['shutdown'] = parts.state.shutdown;
   let machine: 'stays' | 'goes-down' = 'stays';
-  let isStopAsked = false;
+  /** A look has seen that the agent is told to stop while the machine goes down. */
+  let isStopSeen = false;
   mode.setShuttingDown(shutdown.kind === 'stopping' || shutdown.kind === 'released');
   const endListening = side.listen({
     log: parts.log,
@@ -66,26 +73,58 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   function want(): void {
     if (!mode.isSettled()) return;
     const { dryRun } = effective();
+    // A dry run beside the agent that acts takes nothing away from it.
+    if (dryRun && side.inhibitor.status().lock.kind === 'off') return;
     const neededMs = neededDelayMs(parts.core().phases);
     side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
   }
 
+  /** beside-a-kubelet.md E9: what was saved says nothing of the machine, and in doubt nobody is stopped. */
+  async function isOff(): Promise<boolean> {
+    const endsMs = clock.monoMs() + ASK_MS;
+    for (;;) {
+      const goesDown = await side.goesDown();
+      if (goesDown.known) return !goesDown.value;
+      if (clock.monoMs() >= endsMs) return true;
+      await sleep(clock, SETTLE_POLL_MS);
+    }
+  }
+
+  /** In the middle of a shutdown that an earlier run had begun. */
+  async function goOn(): Promise<void> {
+    if (await isOff()) {
+      inbox.put({ kind: 'cancelled', machineStays: true });
+      return;
+    }
+    if (shutdown.kind !== 'stopping') return;
+    const { phase, tier } = shutdown;
+    const nowMs = clock.monoMs();
+    const { lastLookMs } = parts.state;
+    const within =
+      lastLookMs === null ? '' : ` within the last ${sayDuration(Math.ceil((nowMs - lastLookMs) / 100) * 100)}`;
+    if (tier === 'logind') {
+      progress.tell({ what: 'lock-lost', detail: `nodewarden, which held it, ended${within}` }, nowMs);
+    }
+    progress.tell({ what: 'resumed', phase }, nowMs);
+  }
+
   return {
     resume: async () => {
-      if (shutdown.kind !== 'stopping' && parts.state.stops.length === 0) {
-        // An earlier run died between a cancel and its end.
-        if (shutdown.kind !== 'released' && mode.hasStops()) parts.undoStops();
-        return;
+      const isDown = shutdown.kind === 'stopping' || shutdown.kind === 'released';
+      if (parts.state.stops.length > 0 || shutdown.kind === 'stopping') {
+        while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);
+        const pods = mode.running();
+        for (const stop of parts.state.stops) {
+          parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null);
+        }
       }
-      while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);
-      if (shutdown.kind === 'stopping') progress.tell({ what: 'resumed', phase: shutdown.phase }, clock.monoMs());
-      const pods = mode.running();
-      for (const stop of parts.state.stops) {
-        parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null);
-      }
+      if (isDown) await goOn();
+      // An earlier run died between a cancel and its end.
+      else if (mode.hasStops()) parts.undoStops();
     },
     seen: (observation, verdict) => {
       shutdown = verdict.state.shutdown;
+      isStopSeen ||= observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
       progress.seen(observation, verdict);
       want();
     },
@@ -94,14 +133,13 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       const leftMs = await side.secondTier.leftMs();
       if (leftMs === null) return true;
       machine = 'goes-down';
-      isStopAsked = true;
       if (dryRun || !configured.secondTier || configured.phases.length === 0) return true;
       const event: ShutdownEvent = { kind: 'stopped-without-signal', leftMs: finite(leftMs) };
       if (shutdown.kind === 'released') return true;
       inbox.put(event);
       return false;
     },
-    isOver: () => isStopAsked && shutdown.kind === 'released',
+    isOver: () => isStopSeen && shutdown.kind !== 'stopping',
     isBusy: () => shutdown.kind === 'stopping' || shutdown.kind === 'released',
     machine: () => machine,
     context: (last) => ({

@@ -88,6 +88,8 @@ export type Inhibitor = {
   readonly take: () => void;
   readonly release: () => void;
   readonly status: () => InhibitorStatus;
+  /** Says the present once more, for who has only begun to listen: what is granted, and a shutdown under way. */
+  readonly retell: () => void;
   /** Lets the lock go. */
   readonly close: () => Promise<void>;
 };

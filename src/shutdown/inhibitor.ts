@@ -1,6 +1,6 @@
 import { sayDuration } from '../core/duration.ts';
 import type { ShutdownEvent } from '../core/observation.ts';
-import type { Unknown } from '../core/reading.ts';
+import type { MonoMs, Unknown } from '../core/reading.ts';
 import type { TakeLock } from '../host/inhibit-child.ts';
 import type { Logind } from '../host/logind.ts';
 import type { LogindDropIn } from '../host/logind-drop-in.ts';
@@ -53,6 +53,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   let grantedMs: number | null = null;
   /** What the core was told with the lock that is held now; null: nothing. */
   let toldMs: number | null = null;
+  /** When logind goes on at the latest with the shutdown that was told last; null: not known. */
+  let goesOnMs: MonoMs | null = null;
   let retries = createBackOff(LEAST_MS);
   let watch: Preparing | null = null;
   let wasPreparing = needs.wasPreparing ?? false;
@@ -152,6 +154,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     // What it was when the signal came: a proof may be under way, or the last one long ago.
     if (holder.pid() !== null && granted !== null) tell(Math.min(granted, toldMs ?? granted));
     const leftMs = how.kind === 'found' ? how.leftMs : null;
+    const waitsMs = leftMs ?? granted;
+    goesOnMs = waitsMs === null ? null : clock.monoMs() + waitsMs;
     onEvent(leftMs === null ? { kind: 'preparing' } : { kind: 'preparing', leftMs });
   }
 
@@ -167,7 +171,6 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   function pending(): void {
     const why = 'logind is being asked';
     lock = { kind: 'not-armed', neededMs: neededMs ?? 0, grantedMs: null, isHeld: holder.pid() !== null, why };
-    onChange();
   }
 
   async function turnOff(): Promise<number> {
@@ -239,6 +242,13 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
       type: watch?.type() ?? null,
       scheduled: watch?.scheduled() ?? null,
     }),
+    retell: () => {
+      if (toldMs !== null) onEvent({ kind: 'lock-granted', delayMaxMs: toldMs });
+      if (watch?.is() && goesOnMs !== null) {
+        onEvent({ kind: 'preparing', leftMs: Math.max(0, goesOnMs - clock.monoMs()) });
+      }
+      onChange();
+    },
     close: async () => {
       isClosed = true;
       endProofs();

@@ -1,4 +1,5 @@
 import type { ShutdownEvent } from '../core/observation.ts';
+import { known, type Reading } from '../core/reading.ts';
 import { openSystemBus } from '../host/bus.ts';
 import { takeInhibitLock } from '../host/inhibit-child.ts';
 import { createLogind } from '../host/logind.ts';
@@ -19,8 +20,10 @@ export type ShutdownListener = {
 export type ShutdownSide = {
   readonly inhibitor: Inhibitor;
   readonly secondTier: SecondTier;
-  /** Hears everything from now on, and first what came while nobody listened. The returned function ends it. */
+  /** Hears everything from now on, and first what came while nobody listened, and how it is. The returned function ends it. */
   readonly listen: (listener: ShutdownListener) => () => void;
+  /** Whether logind or systemd takes the machine down now. Known only if both were asked, or one says yes. */
+  readonly goesDown: () => Promise<Reading<boolean>>;
   readonly close: () => Promise<void>;
 };
 
@@ -35,9 +38,11 @@ export function openShutdown(clock: Clock, wasPreparing: boolean): ShutdownSide 
     (level: keyof Log): Log['info'] =>
     (fields, msg) =>
       listener?.log[level](fields, msg);
+  const logind = createLogind(bus);
+  const systemd = createSystemd(bus);
   const inhibitor = keepInhibitor({
     clock,
-    logind: createLogind(bus),
+    logind,
     takeLock: () => takeInhibitLock(clock),
     dropIn: createLogindDropIn(),
     log: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
@@ -49,7 +54,7 @@ export function openShutdown(clock: Clock, wasPreparing: boolean): ShutdownSide 
     onChange: () => listener?.changed(),
     onCancelNotHonoured: () => listener?.cancelNotHonoured(),
   });
-  const secondTier = createSecondTier({ systemd: createSystemd(bus), clock });
+  const secondTier = createSecondTier({ systemd, clock });
   return {
     inhibitor,
     secondTier,
@@ -57,9 +62,17 @@ export function openShutdown(clock: Clock, wasPreparing: boolean): ShutdownSide 
       listener = next;
       for (const event of waiting) next.heard(event);
       waiting = [];
+      // One configuration after another may listen; the lock is kept meanwhile, and is told to each of them.
+      inhibitor.retell();
       return () => {
         if (listener === next) listener = null;
       };
+    },
+    goesDown: async () => {
+      const [preparing, state] = await Promise.all([logind.preparingForShutdown(), systemd.systemState()]);
+      if ((preparing.known && preparing.value) || (state.known && state.value === 'stopping')) return known(true);
+      if (!preparing.known) return preparing;
+      return state.known ? known(false) : state;
     },
     close: async () => {
       secondTier.close();

@@ -1,4 +1,5 @@
 import { AGENT_END_MS } from '../core/shutdown-time.ts';
+import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
 
@@ -16,6 +17,9 @@ export type SecondTier = {
 /** Without an answer: what systemd gives where nobody configured anything. */
 const DEFAULT_STOP_MS = 90_000;
 const READ_EVERY_MS = 60_000;
+/** A bus that is just coming back; systemd waits for us in the meantime. */
+const ASK_AGAIN_MS = 5_000;
+const ASK_PAUSE_MS = 100;
 
 /** Product.md section 9: whether the machine goes down without logind's signal, and what time that leaves. */
 export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd; readonly clock: Clock }): SecondTier {
@@ -35,7 +39,12 @@ export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd
   return {
     leftMs: async () => {
       const toldMs = clock.monoMs();
-      const state = await systemd.systemState();
+      let state = await systemd.systemState();
+      // Where no unit of ours was ever seen, nobody will answer.
+      while (!state.known && stopTimeoutMs !== null && clock.monoMs() - toldMs < ASK_AGAIN_MS) {
+        await sleep(clock, ASK_PAUSE_MS);
+        state = await systemd.systemState();
+      }
       if (!state.known || state.value !== 'stopping') return null;
       const spentMs = clock.monoMs() - toldMs;
       return Math.max(0, (stopTimeoutMs ?? DEFAULT_STOP_MS) - AGENT_END_MS - spentMs);
