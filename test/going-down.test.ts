@@ -1,0 +1,217 @@
+import { describe, expect, it } from 'vitest';
+import type { Effective } from '../src/config/effective.ts';
+import type { ShutdownEvent } from '../src/core/observation.ts';
+import { known, type Reading, unknown } from '../src/core/reading.ts';
+import type { State, Stopping } from '../src/core/state.ts';
+import { initialState } from '../src/core/state.ts';
+import { createGoingDown, type GoingDownNeeds } from '../src/going-down.ts';
+import { createInbox } from '../src/loop.ts';
+import type { InhibitorStatus, ShutdownFact } from '../src/ports.ts';
+import type { ShutdownListener } from '../src/shutdown/open.ts';
+import { createVirtualClock } from '../src/simulate/virtual-node.ts';
+import { anObservation } from './a.ts';
+import { aCore, aShutdownConfig, LOCK, PREPARING, web } from './core/a-shutdown.ts';
+
+const STOPPED = { kind: 'stopped-without-signal', leftMs: 60_000 } as const;
+const no = unknown('unreadable', 'the system bus', 'no connection');
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** As it is saved in the middle of phase 1, `web` told. */
+const inPhase1 = ((): State => {
+  const { look, state } = aCore(aShutdownConfig(), [web]);
+  look(0, { shutdownEvents: [LOCK, PREPARING] });
+  return state();
+})();
+
+type Given = {
+  readonly state?: State;
+  /** What logind and systemd say. */
+  readonly machine?: Reading<boolean>;
+  readonly dryRun?: boolean;
+  readonly hasStops?: boolean;
+  readonly leftMs?: number | null;
+};
+
+/** The glue of the daemon with a machine that says what it is told. */
+function glued({
+  state = initialState('boot'),
+  machine = known(false),
+  dryRun = false,
+  hasStops = false,
+  leftMs = null,
+}: Given) {
+  const clock = createVirtualClock(0);
+  const inbox = createInbox(clock);
+  const wanted: (number | null)[] = [];
+  const facts: ShutdownFact[] = [];
+  const raised = new Map<string, string>();
+  const resumed: string[] = [];
+  let undone = 0;
+  let listener: ShutdownListener | null = null;
+  let lock: InhibitorStatus['lock'] = { kind: 'off' };
+  const config = aShutdownConfig();
+  const quiet = (): void => undefined;
+  const needs: GoingDownNeeds = {
+    clock,
+    side: {
+      inhibitor: {
+        want: (neededMs) => void wanted.push(neededMs),
+        take: quiet,
+        release: quiet,
+        retell: quiet,
+        status: () => ({ lock, isPreparing: false, type: null, scheduled: null }),
+        close: async () => undefined,
+      },
+      secondTier: { leftMs: async () => leftMs, stopTimeoutMs: () => null, close: quiet },
+      listen: (next) => {
+        listener = next;
+        return quiet;
+      },
+      goesDown: async () => machine,
+      close: async () => undefined,
+    },
+    parts: {
+      inbox,
+      findings: {
+        raise: ({ id, text }) => void raised.set(id, text),
+        clear: (id) => void raised.delete(id),
+        all: () => [],
+      },
+      progress: { seen: quiet, tell: (fact) => void facts.push(fact) },
+      mode: { isSettled: () => true, running: () => [], hasStops: () => hasStops, setShuttingDown: quiet },
+      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      state,
+      core: () => config,
+      actor: { begin: quiet, resume: quiet, resumeStop: ({ uid }) => void resumed.push(uid), underWay: () => 0 },
+      undoStops: () => {
+        undone += 1;
+      },
+    },
+    notify: { status: quiet },
+    // Of the whole configuration it asks for these two.
+    effective: () => ({ dryRun, shutdown: { secondTier: true, phases: config.phases } }) as unknown as Effective,
+  };
+  const going = createGoingDown(needs);
+  return {
+    going,
+    wanted,
+    facts,
+    raised,
+    resumed,
+    undone: () => undone,
+    hold: (next: InhibitorStatus['lock']) => {
+      lock = next;
+      listener?.changed();
+    },
+    /** Resolves when the daemon would begin to look. */
+    resume: async (): Promise<readonly ShutdownEvent[]> => {
+      let isOver = false;
+      void going.resume().then(() => {
+        isOver = true;
+      });
+      const stop = new AbortController();
+      const settle = async (): Promise<void> => {
+        await turn();
+        if (isOver) stop.abort();
+      };
+      await clock.run(60_000, settle, stop.signal);
+      expect(isOver).toBe(true);
+      return inbox.drain().events;
+    },
+    look: (shutdown: State['shutdown'], shutdownEvents: readonly ShutdownEvent[] = []) =>
+      going.seen(anObservation(0, {}, { shutdownEvents }), {
+        state: { ...state, shutdown },
+        decisions: [],
+        reasons: [],
+        next: { afterMs: 0, pods: null },
+        intentWaitMs: 5,
+      }),
+  };
+}
+
+describe('an agent that starts in the middle of a shutdown', () => {
+  it('goes on with it while the machine goes down, and says where the lock ended', async () => {
+    const { resume, facts, resumed } = glued({ state: inPhase1, machine: known(true) });
+    expect(await resume()).toEqual([]);
+    expect(facts).toMatchObject([{ what: 'lock-lost' }, { what: 'resumed', phase: 1 }]);
+    expect(resumed).toEqual([web.uid]);
+  });
+
+  it.each([
+    ['logind and systemd say that the machine stays up', known(false)],
+    ['nobody can say', no],
+  ])('stops nobody more when %s: that is a cancel', async (_, machine) => {
+    const { resume, facts } = glued({ state: inPhase1, machine });
+    expect(await resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
+    expect(facts).toEqual([]);
+  });
+
+  it('that had released the lock asks as well', async () => {
+    const state: State = { ...initialState('boot'), shutdown: { kind: 'released', atMs: 0 } };
+    expect(await glued({ state }).resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
+    expect(await glued({ state, machine: known(true) }).resume()).toEqual([]);
+  });
+});
+
+describe('an agent that starts after a cancel', () => {
+  it('undoes what the one before it left, also while stops are under way', async () => {
+    const cancelled: State = { ...inPhase1, shutdown: { kind: 'unarmed', why: 'cancelled' } };
+    const { resume, undone, resumed } = glued({ state: cancelled, hasStops: true });
+    expect(await resume()).toEqual([]);
+    expect([undone(), resumed]).toEqual([1, [web.uid]]);
+  });
+});
+
+describe('an agent that is told to stop', () => {
+  const stopping: State['shutdown'] = { kind: 'stopping', ...(inPhase1.shutdown as Stopping) };
+
+  it('ends at once while the machine stays up', async () => {
+    expect(await glued({}).going.stopAsked()).toBe(true);
+  });
+
+  it('runs the phases first while the machine goes down', async () => {
+    const { going, look } = glued({ leftMs: 60_000 });
+    expect(await going.stopAsked()).toBe(false);
+    // A look that was under way has not heard of it.
+    look({ kind: 'armed', delayMaxMs: 1 });
+    expect(going.isOver()).toBe(false);
+    look(stopping, [STOPPED]);
+    expect(going.isOver()).toBe(false);
+    look({ kind: 'released', atMs: 0 });
+    expect(going.isOver()).toBe(true);
+  });
+
+  it('ends when the shutdown is cancelled meanwhile', async () => {
+    const { going, look } = glued({ leftMs: 60_000 });
+    await going.stopAsked();
+    look(stopping, [STOPPED]);
+    look({ kind: 'unarmed', why: 'cancelled' });
+    expect(going.isOver()).toBe(true);
+  });
+});
+
+describe('the lock', () => {
+  const unarmed = { kind: 'unarmed', why: 'not started' } as const;
+
+  it('is wanted for the sum of all phases', () => {
+    const { look, wanted } = glued({});
+    look(unarmed);
+    expect(wanted).toEqual([35_000]);
+  });
+
+  it('is not touched by a dry run, unless this very agent holds it', () => {
+    const { look, wanted, hold } = glued({ dryRun: true });
+    look(unarmed);
+    expect(wanted).toEqual([]);
+    hold({ kind: 'armed', neededMs: 1, grantedMs: 1, provenMs: 0 });
+    look(unarmed);
+    expect(wanted).toEqual([null]);
+  });
+
+  it('that is not armed is a finding until it is', () => {
+    const { hold, raised } = glued({});
+    hold({ kind: 'not-armed', neededMs: 1, grantedMs: 0, isHeld: false, why: 'logind is busy' });
+    expect([...raised]).toEqual([['shutdown-not-armed', 'the shutdown is not armed: logind is busy']]);
+    hold({ kind: 'armed', neededMs: 1, grantedMs: 1, provenMs: 0 });
+    expect(raised.size).toBe(0);
+  });
+});
