@@ -56,7 +56,7 @@ systemctl daemon-reload'
 }
 
 # timeline  journal lines (-o short-unix) on standard input to "MS WHO WHAT..." since the word "go" of the lab:
-#   NAME runs|told|ends PID [N], NAME killed, NAME failed, agent EVENT TEXT, machine down, logind TEXT
+#   NAME runs|told|ends PID [N], NAME started|stopped|killed, agent EVENT TEXT, machine down, logind TEXT
 timeline() {
   awk '
     $3 ~ /^lab(\[|:)/ && $4 == "go" { go = $1 * 1000; down = 0; count = 0; next }
@@ -68,6 +68,7 @@ timeline() {
       what = "agent " event " " text
     }
     $3 ~ /^systemd\[1\]/ && /service: Main process exited, code=killed, status=9/ { name = $4; sub(/\.service:/, "", name); what = name " killed" }
+    $3 ~ /^systemd\[1\]/ && ($4 == "Started" || $4 == "Stopped") && $5 ~ /^[a-z]+\.service\.$/ { name = $5; sub(/\..*/, "", name); what = name " " tolower($4) }
     $3 ~ /^systemd-logind\[/ { what = "logind " line }
     # The lock is gone, or the time is over; or, past logind, systemd has begun to stop everything.
     go && !down && ($3 ~ /^systemd-logind\[/ && line ~ /^System is (powering down|rebooting|halting)/ || $3 ~ /^systemd\[1\]/ && line ~ /^Stopped target multi-user/) { what = "machine down"; down = 1 }
@@ -83,19 +84,24 @@ fail() { echo "$*"; exit 1; }
 # plan_holds FILE TOLERANCE_MS RELEASE_MS  every step of the plan at its time, within the tolerance or a tenth; the lock
 # released so soon after the last pod
 plan_holds() {
-  local file=$1 who what wanted got off worst=0 last released
+  local file=$1 last released
+  in_time "$file" "$2"
+  last=$(at "$file" dns ends); released=$(at "$file" agent released)
+  [ $((released - last)) -le "$3" ] || fail "released $((released - last)) ms after the last pod"
+  [ "$(at "$file" other told)" -ge "$released" ] || fail 'the unit that is no pod was told before the lock was released'
+  nobody_told_twice "$file"; waited_no_longer "$file"
+  figure 'release after the last pod ms' $((released - last))
+}
+in_time() {
+  local who what wanted got off worst=0
   while read -r who what wanted; do
-    got=$(at "$file" "$who" "$what")
+    got=$(at "$1" "$who" "$what")
     [ -n "$got" ] || fail "$who: never $what"
     off=$((got > wanted ? got - wanted : wanted - got))
     [ "$off" -le "$2" ] || [ "$off" -le $((wanted / 10)) ] || fail "$who $what after $got ms, planned $wanted"
     worst=$((off > worst ? off : worst))
   done <<<"$PLAN"
-  last=$(at "$file" dns ends); released=$(at "$file" agent released)
-  [ $((released - last)) -le "$3" ] || fail "released $((released - last)) ms after the last pod"
-  [ "$(at "$file" other told)" -ge "$released" ] || fail 'the unit that is no pod was told before the lock was released'
-  nobody_told_twice "$file"; waited_no_longer "$file"
-  figure 'worst deviation of a phase ms' "$worst"; figure 'release after the last pod ms' $((released - last))
+  figure 'worst deviation of a phase ms' "$worst"
 }
 nobody_told_twice() { # a process; who was started again is another one
   local twice; twice=$(awk '$3 == "told" && $5 > 1' "$1")

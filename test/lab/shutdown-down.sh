@@ -1,0 +1,237 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2317 # scripts expand inside; checks are called by name
+# Sourced by shutdown-container.sh: what holds when the machine goes down. The comment behind a check says what it shows.
+
+check_poweroff() { # poweroff: all phases in order and in time, and the next boot reports them
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told db); systemctl show -P StatusText nodewarden | logger -t lab-status"; gone
+  plan_holds "$TIMELINE" 1000 100
+  ns journal -b -o cat -t lab-status | grep 'shutdown phase 2: .*default/db' || fail "STATUS= within phase 2: $(ns journal -b -o cat -t lab-status)"
+  local event
+  for event in shutdown phase released; do [ -n "$(at "$TIMELINE" agent $event)" ] || fail "no log line $event"; done
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released"'
+  history_is 'shutdowns[0].phases.every(({ over, wantedMs }) => over !== null && wantedMs > 0)'
+  history_is 'JSON.stringify(shutdowns[0].phases.map(({ pods }) => pods.map(({ pod, end }) => `${pod} ${end.kind}`).sort())) === JSON.stringify([["default/stuck ended", "default/web ended"], ["default/db ended"], ["default/dns ended"]])'
+  history_is 'shutdowns[0].phases[0].pods.find(({ pod }) => pod === "default/stuck").end.via !== "stop-unit"'
+  history_is 'Math.abs(shutdowns[0].phases[0].over.tookMs - 3000) < 1000'
+  history_is 'boots.length === 1 && boots[0].end === "graceful"'
+}
+check_second_tier() { # `systemctl start poweroff.target`, past logind: all phases in order all the same
+  up_and_armed
+  go 'systemctl start --no-block poweroff.target'; gone
+  plan_holds "$TIMELINE" 1000 1000
+}
+check_started_again() { # a pod that is started in the middle is stopped again
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told db); systemctl start web"; gone
+  # It may be stopped before it says that it runs.
+  [ "$(awk '$2 == "web" && $3 == "started"' "$TIMELINE" | grep -c .)" = 1 ] || fail 'it was not started again: this proves nothing'
+  [ "$(awk '$2 == "web" && $3 == "stopped"' "$TIMELINE" | grep -c .)" = 2 ] || fail 'it was not stopped again'
+  [ "$(awk '$2 == "web" && $3 == "stopped" { at = $1 } END { print at }' "$TIMELINE")" -lt "$(at "$TIMELINE" agent released)" ] || fail 'stopped by systemd only'
+  ns up --again
+  history_is 'shutdowns[0].startedAgain.length === 1 && shutdowns[0].startedAgain[0].pod === "default/web"'
+}
+check_cancel_ignored() { # `shutdown -c` in the delay, which 252 ignores: the phases go on, recorded as not honoured
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told web); sleep 1.5; shutdown -c"; gone
+  plan_holds "$TIMELINE" 1000 100
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].cancelled?.isHonoured === false'
+}
+check_schedule_fires() { # a scheduled shutdown: nothing is stopped before its time, then all phases in order and in time
+  up_and_armed
+  local in_s=8 at_us
+  at_us=$((($(date +%s) + in_s) * 1000000))
+  ns sh "busctl -q call $MANAGER ScheduleShutdown st poweroff $at_us"
+  is_shown() { [ "$(status 'shutdown.scheduled?.atWallMs')" = $((at_us / 1000)) ]; }
+  until_true 15 'the schedule is in the status' is_shown
+  nobody_told
+  ns sh "sleep \$(( $at_us / 1000000 - \$(date +%s) )); logger -t lab go"
+  gone
+  plan_holds "$TIMELINE" 1000 100
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].plan.type === "poweroff"'
+}
+check_refused() { # a shutdown whose job systemd refuses after the phases is a cancel: all units run again, and the next one works
+  local before
+  up_and_armed; before=$(pids)
+  ns sh 'systemctl mask -q --runtime poweroff.target'
+  go 'systemctl poweroff'
+  sleep 5.5
+  is_undone "$before"
+  ns sh 'systemctl unmask -q --runtime poweroff.target'
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 100
+}
+check_two_fields() { # the other form of configuration: two phases
+  local ASKED_MS=8000 PLAN='web told 0
+stuck told 0
+db told 0
+stuck killed 4000
+dns told 4000
+agent released 4500'
+  up_with "$(config 'shutdownGracePeriod: 6s' 'shutdownGracePeriodCriticalPods: 2s')"
+  is_proven
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 100
+}
+check_no_carry_over() { # time that a phase did not use is lost, as in the kubelet
+  local PLAN='web told 0
+db told 1000
+db killed 4000
+dns told 4000
+agent released 4500'
+  up_with "$QUICK_WEB"
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 100
+}
+check_carry_over() { # shutdownCarryOver: time that a phase did not use is the next one's
+  local PLAN='web told 0
+db told 1000
+db ends 5000
+dns told 5000
+agent released 5500'
+  up_with "$(config "$PHASES" 'shutdownCarryOver: true'); $QUICK_WEB"
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 100
+  [ -z "$(at "$TIMELINE" db killed)" ] || fail 'db was killed'
+}
+# 3 s for phases of 3, 3 and 2 s: each gets its part, the last ones what is left.
+SHRUNK='web told 0
+stuck told 0
+stuck killed 1125
+db told 1125
+db killed 2250
+dns told 2250
+agent released 2750'
+check_shrunk() { # not armed, with 5 s granted: all phases in order, in proportion, within what is granted
+  local ASKED_MS=5000 PLAN=$SHRUNK
+  not_armed
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 100
+  ns up --again
+  history_is 'shutdowns[0].plan.grantedMs === 5000 && shutdowns[0].plan.limitMs === 3000 && shutdowns[0].end.kind === "released"'
+}
+check_second_tier_shrunk() { # past logind, with TimeoutStopSec=8s: all phases in order, in proportion, within 5 s less
+  local ASKED_MS=8000 PLAN=$SHRUNK
+  up_with 'printf "[Service]\nTimeoutStopSec=8s\n" > /etc/systemd/system/nodewarden.service.d/timeout.conf'
+  go 'systemctl start --no-block poweroff.target'; gone
+  plan_holds "$TIMELINE" 1000 1000
+  ns up --again
+  history_is 'shutdowns[0].plan.tier === "stop" && Math.abs(shutdowns[0].plan.limitMs - 3000) < 500 && shutdowns[0].end.kind === "released"'
+  history_is 'boots[0].end === "graceful"'
+}
+check_second_tier_off() { # shutdownSecondTier: false: past logind the agent ends at once, and systemd stops the pods
+  up_with "$(config "$PHASES" 'shutdownSecondTier: false')"
+  go 'systemctl start --no-block poweroff.target'; gone
+  [ "$(($(at "$TIMELINE" dns told) - $(at "$TIMELINE" web told)))" -lt 500 ] || fail 'they were not told at once'
+  [ -z "$(at "$TIMELINE" agent phase)" ] || fail 'a phase ran'
+}
+check_killed_late() { # past logind, SIGKILL of the agent in phase 2: the machine goes down, the record says what was cut
+  up_and_armed
+  go 'systemctl start --no-block poweroff.target' "$(when_told db); systemctl kill --kill-whom=main -s KILL nodewarden"; gone
+  nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].plan.tier === "stop" && shutdowns[0].end.kind === "cut" && shutdowns[0].end.phase === 2 && boots[0].end === "cut"'
+}
+check_goes_on() { # killed in phases 1 and 2 while the lock of somebody else delays the machine: started again, it goes on, and tells nobody twice
+  up_and_armed
+  ns sh 'systemd-run -q --unit=holder systemd-inhibit --what=shutdown --mode=delay --who=other sleep 60; sleep 0.5'
+  go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=main -s KILL nodewarden
+    $(when_told db); systemctl kill --kill-whom=main -s KILL nodewarden"
+  gone
+  nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
+  [ "$(awk '$2 == "nodewarden" && $3 == "killed"' "$TIMELINE" | grep -c .)" = 2 ] || fail 'it was not killed twice: this proves nothing'
+  local PLAN='web told 0
+stuck told 0
+stuck killed 3000
+db told 3000
+dns told 4500'
+  in_time "$TIMELINE" 1500
+  ns up --again
+  history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 2 && shutdowns[0].end.kind === "released" && boots[0].end === "graceful"'
+}
+check_frozen() { # an agent that hangs in a phase delays the machine by what it was granted, and no more
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told web); systemctl kill --kill-whom=all -s STOP nodewarden"; gone 60
+  nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
+}
+# SIGKILL in phase $1: the lock is gone with the agent, systemd goes on, and the record says where it ended
+killed_in_phase() {
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told "${FIRST[$1]}"); systemctl kill --kill-whom=main -s KILL nodewarden"; gone
+  nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
+  local down killed
+  killed=$(at "$TIMELINE" nodewarden killed); down=$(at "$TIMELINE" machine down)
+  [ -n "$killed" ] || fail 'it was not killed: this proves nothing'
+  [ $((down - killed)) -le 1000 ] || fail "the machine waited $((down - killed)) ms for a dead agent"
+  ns up --again
+  history_is "shutdowns.length === 1 && shutdowns[0].end.kind === 'cut' && shutdowns[0].end.phase === $1"
+}
+check_killed_in_1() { killed_in_phase 1; } # SIGKILL of the agent in phase 1: the machine goes down, the record says what was cut
+check_killed_in_2() { killed_in_phase 2; } # SIGKILL of the agent in phase 2: the machine goes down, the record says what was cut
+check_killed_in_3() { killed_in_phase 3; } # SIGKILL of the agent in phase 3: the machine goes down, the record says what was cut
+
+is_active() { [ "$(ns sh 'systemctl is-active web stuck db dns other | sort -u')" = active ]; }
+# After a logind that forgot it: everything that was stopped runs again, and nothing else was touched.
+is_undone() { # is_undone BEFORE
+  until_true 25 'all units are active again' is_active
+  [ "$(ns sh 'systemctl is-active idle')" = inactive ] || fail 'a unit that did not run before was started'
+  armed; until_true 10 'one lock' has_holders 1; is_proven
+  read_timeline; nobody_told_twice "$TIMELINE"
+  [ -n "$(at "$TIMELINE" agent cancelled)" ] || fail 'no log line cancelled'
+  local unit pid now
+  while read -r unit pid; do
+    now=$(ns sh "systemctl show -P MainPID $unit")
+    if grep -q "^[0-9]* $unit told" "$TIMELINE"; then [ "$now" != "$pid" ] || fail "$unit was told and is the same process"
+    else [ "$now" = "$pid" ] || fail "$unit was not told and is another process"; fi
+  done <<<"$1"
+  [ -z "$(at "$TIMELINE" other told)" ] || fail 'a unit that is no pod was told'
+  history_is "shutdowns.length === 1 && shutdowns[0].end.kind === 'cancelled' && shutdowns[0].cancelled.isHonoured && shutdowns[0].undone !== null"
+  history_is 'shutdowns[0].undone.notUndone.length === 0'
+}
+# logind ends in phase $1 by the command $2: it has forgotten the shutdown, which is a cancel.
+logind_in_phase() {
+  local before
+  up_and_armed; before=$(pids)
+  go 'systemctl poweroff' "$(when_told "${FIRST[$1]}"); $2"
+  sleep 2
+  is_undone "$before"
+  # And the next one works.
+  go 'systemctl poweroff'; gone
+  nobody_told_twice "$TIMELINE"; plan_holds "$TIMELINE" 1000 100
+}
+check_logind_killed() { logind_in_phase 1 'systemctl kill -s KILL systemd-logind'; } # logind killed in the delay: a cancel; the units run again, and only those; the next shutdown works
+check_logind_in_1() { logind_in_phase 1 'systemctl restart systemd-logind'; } # logind restarted in phase 1: a cancel; the units run again, and only those; the next shutdown works
+check_logind_in_2() { logind_in_phase 2 'systemctl restart systemd-logind'; } # logind restarted in phase 2: a cancel; the units run again, and only those; the next shutdown works
+check_logind_in_3() { logind_in_phase 3 'systemctl restart systemd-logind'; } # logind restarted in phase 3: a cancel; the units run again, and only those; the next shutdown works
+# dbus restarted in phase $1: what logind makes of it is its own; down in time, or up with the cancel recorded
+dbus_in_phase() {
+  local before
+  up_and_armed; before=$(pids)
+  go 'systemctl poweroff' "$(when_told "${FIRST[$1]}"); systemctl restart dbus"
+  if ns wait 14 2>/dev/null; then
+    read_timeline; nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
+    ns up --again
+    history_is 'shutdowns.length === 1'
+  else
+    echo 'the machine stayed up'
+    is_undone "$before"
+  fi
+}
+check_dbus_in_1() { dbus_in_phase 1; } # dbus restarted in phase 1: the machine goes down, or the cancel is recorded and undone
+check_dbus_in_2() { dbus_in_phase 2; } # dbus restarted in phase 2: the machine goes down, or the cancel is recorded and undone
+check_dbus_in_3() { dbus_in_phase 3; } # dbus restarted in phase 3: the machine goes down, or the cancel is recorded and undone
+check_power_cut() { # a power cut is an end without a trace, said after the next boot with what ran
+  up_and_armed; sleep 1.5
+  ns cut; ns up --again
+  history_is 'shutdowns.length === 0 && boots.length === 1 && boots[0].end === "ungraceful"'
+}
+check_not_undone() { # a pod that nobody can start again is named after a cancel, and so is what was started
+  up_with 'systemd-run -q --unit=maker --property=Type=forking /bin/sh -c "systemd-run -q --scope --unit=bare sleep 1000 &"
+    printf "apiVersion: v1\nkind: Pod\nmetadata: { name: bare, annotations: { nodewarden.dev/systemd-unit: bare.scope } }\nspec: { containers: [{ name: main }] }\n" > /etc/nodewarden/pods.d/bare.yaml'
+  go 'systemctl poweroff' "$(when_told web); systemctl restart systemd-logind"
+  until_true 25 'all units are active again' is_active
+  armed
+  history_is 'shutdowns[0].undone.started.includes("web.service") && shutdowns[0].undone.notUndone.some((line) => line.includes("default/bare") && line.includes("bare.scope"))'
+}
