@@ -10,8 +10,8 @@ export type DelaySetting = { readonly path: string; readonly text: string; reado
 export type LogindDropIn = {
   /** The file that logind goes by, once it has read its files again; null: no file sets it. */
   readonly winner: () => Reading<DelaySetting | null>;
-  /** Under a name that sorts after all others; gives its path. Infinity: without end. */
-  readonly write: (delayMs: number) => Reading<string>;
+  /** Under a name that sorts after all others. Infinity: without end. `isNew` false: it stands there already. */
+  readonly write: (delayMs: number) => Reading<{ readonly path: string; readonly isNew: boolean }>;
   /** Ours only. `none`: there was none. */
   readonly remove: () => Reading<'removed' | 'none'>;
 };
@@ -65,7 +65,7 @@ export function createLogindDropIn(root = '/'): LogindDropIn {
     return known(settings.findLast(({ delayMs }) => delayMs !== null) ?? null);
   }
 
-  function write(delayMs: number): Reading<string> {
+  function write(delayMs: number): ReturnType<LogindDropIn['write']> {
     const present = dropIns();
     if (!present.known) return present;
     const made = ensureDirectory(own, 0o755);
@@ -75,11 +75,15 @@ export function createLogindDropIn(root = '/'): LogindDropIn {
     const name = lastName(present.value.filter((file) => !file.isOurs).map((file) => file.name));
     if (name === null) return unknown('unreadable', own, 'no file name sorts after those that are there');
     const path = join(own, name);
-    const text = delayMs === Number.POSITIVE_INFINITY ? 'infinity' : String(Math.ceil(delayMs / 1_000));
-    const written = writeAtomic(path, `${MARK}\n[Login]\nInhibitDelayMaxSec=${text}\n`, 0o644);
+    const value = delayMs === Number.POSITIVE_INFINITY ? 'infinity' : String(Math.ceil(delayMs / 1_000));
+    const text = `${MARK}\n[Login]\nInhibitDelayMaxSec=${value}\n`;
+    const stale = present.value.filter((file) => file.isOurs && file.name !== name);
+    const old = readText(path, MAX_FILE_BYTES);
+    if (old.known && old.value === text && stale.length === 0) return known({ path, isNew: false });
+    const written = writeAtomic(path, text, 0o644);
     if (!written.known) return written;
-    for (const file of present.value) if (file.isOurs && file.name !== name) removeFile(file.path);
-    return known(path);
+    for (const file of stale) removeFile(file.path);
+    return known({ path, isNew: true });
   }
 
   function remove(): Reading<'removed' | 'none'> {

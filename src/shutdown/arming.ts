@@ -1,5 +1,5 @@
 import { sayDuration } from '../core/duration.ts';
-import { known, type Reading, valueOrNull } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
 import { RESERVE_MS } from '../core/shutdown-time.ts';
 import { sleep } from '../host/clock.ts';
 import { LOCK_WHO } from '../host/inhibit-child.ts';
@@ -11,8 +11,6 @@ export type GrantNeeds = {
   readonly clock: Clock;
   readonly logind: Logind;
   readonly dropIn: LogindDropIn;
-  /** False ends the wait for logind. */
-  readonly isWanted: () => boolean;
 };
 /** `hindrance`: why it is less than what was asked for, and what to do; null: it is not. */
 export type Grant = { readonly grantedMs: number; readonly hindrance: string | null };
@@ -20,47 +18,67 @@ export type Grant = { readonly grantedMs: number; readonly hindrance: string | n
 /** How long logind may take to read its files again. */
 const RELOAD_MS = 10_000;
 const RELOAD_LOOK_MS = 100;
+/** Tried again although nothing has changed. */
+const RELOAD_AGAIN_MS = 600_000;
 
 /** kubelet-shutdown.md 12.19: what is asked of logind for phases of so much time. */
 export const wantedDelayMs = (neededMs: number): number => neededMs + RESERVE_MS;
 
-/** Reads what logind grants, and has it raised where that is less than `wantedMs`; never lowers it. */
-export async function obtainGrant(needs: GrantNeeds, wantedMs: number): Promise<Reading<Grant>> {
-  const before = await needs.logind.inhibitDelayMaxMs();
-  if (!before.known) return before;
-  if (before.value >= wantedMs) return known({ grantedMs: before.value, hindrance: null });
-  // A file may say more than logind, which has not read it yet: ours sorts behind it, and is not to lower it.
-  const saidMs = valueOrNull(needs.dropIn.winner())?.delayMs ?? 0;
-  const written = needs.dropIn.write(Math.max(wantedMs, saidMs));
-  if (!written.known) {
-    const hindrance = `${written.where} cannot be written (${written.detail}). ${sayHolder(needs, wantedMs)}`;
-    return known({ grantedMs: before.value, hindrance });
-  }
-  const path = written.value;
-  const reloaded = await needs.logind.reload();
-  if (!reloaded.known) {
-    const hindrance = `${path} asks for more, but logind could not be told to read it (${reloaded.detail}): run systemctl kill -s HUP systemd-logind`;
-    return known({ grantedMs: before.value, hindrance });
-  }
-  return readBack(needs, wantedMs, path);
-}
+export type Grants = {
+  /**
+   * Reads what logind grants, and has it raised where that is less than `wantedMs`; never lowers it. `isWanted` false
+   * ends the wait for logind.
+   */
+  readonly obtain: (wantedMs: number, isWanted: () => boolean) => Promise<Reading<Grant>>;
+};
 
-async function readBack(needs: GrantNeeds, wantedMs: number, path: string): Promise<Reading<Grant>> {
-  const { clock, logind, isWanted } = needs;
-  const endsMs = clock.monoMs() + RELOAD_MS;
-  for (;;) {
-    const now = await logind.inhibitDelayMaxMs();
-    if (now.known && now.value >= wantedMs) return known({ grantedMs: now.value, hindrance: null });
-    if (!isWanted() || clock.monoMs() >= endsMs) {
-      const hindrance = `it did not take up ${path} within ${sayDuration(RELOAD_MS)}. ${sayHolder(needs, wantedMs)}`;
-      return now.known ? known({ grantedMs: now.value, hindrance }) : now;
+export function createGrants(needs: GrantNeeds): Grants {
+  const { clock, logind, dropIn } = needs;
+  let reloadedMs: MonoMs = Number.NEGATIVE_INFINITY;
+
+  async function readBack(wantedMs: number, path: string, isWanted: () => boolean): Promise<Reading<Grant>> {
+    const endsMs = reloadedMs + RELOAD_MS;
+    for (;;) {
+      const now = await logind.inhibitDelayMaxMs();
+      if (now.known && now.value >= wantedMs) return known({ grantedMs: now.value, hindrance: null });
+      if (!isWanted() || clock.monoMs() >= endsMs) {
+        const hindrance = `it did not take up ${path} within ${sayDuration(RELOAD_MS)}. ${sayHolder(dropIn, wantedMs)}`;
+        return now.known ? known({ grantedMs: now.value, hindrance }) : now;
+      }
+      await sleep(clock, RELOAD_LOOK_MS);
     }
-    await sleep(clock, RELOAD_LOOK_MS);
   }
+
+  return {
+    obtain: async (wantedMs, isWanted) => {
+      const before = await logind.inhibitDelayMaxMs();
+      if (!before.known) return before;
+      const { value: grantedMs } = before;
+      if (grantedMs >= wantedMs) return known({ grantedMs, hindrance: null });
+      // A file may say more than logind, which has not read it yet: ours sorts behind it, and is not to lower it.
+      const saidMs = valueOrNull(dropIn.winner())?.delayMs ?? 0;
+      const written = dropIn.write(Math.max(wantedMs, saidMs));
+      if (!written.known) {
+        const hindrance = `${written.where} cannot be written (${written.detail}). ${sayHolder(dropIn, wantedMs)}`;
+        return known({ grantedMs, hindrance });
+      }
+      const { path, isNew } = written.value;
+      // A logind that goes by another file is not told each minute to read them all.
+      if (isNew || clock.monoMs() - reloadedMs >= RELOAD_AGAIN_MS) {
+        const reloaded = await logind.reload();
+        if (!reloaded.known) {
+          const hindrance = `${path} asks for more, but logind could not be told to read it (${reloaded.detail}): run systemctl kill -s HUP systemd-logind`;
+          return known({ grantedMs, hindrance });
+        }
+        reloadedMs = clock.monoMs();
+      }
+      return readBack(wantedMs, path, isWanted);
+    },
+  };
 }
 
 /** Which file logind goes by, and what to do about it. */
-function sayHolder({ dropIn }: GrantNeeds, wantedMs: number): string {
+function sayHolder(dropIn: LogindDropIn, wantedMs: number): string {
   const winner = valueOrNull(dropIn.winner());
   const line = `InhibitDelayMaxSec=${Math.ceil(wantedMs / 1_000)}`;
   const then = 'then run systemctl kill -s HUP systemd-logind';

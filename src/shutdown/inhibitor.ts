@@ -5,7 +5,7 @@ import type { TakeLock } from '../host/inhibit-child.ts';
 import type { Logind } from '../host/logind.ts';
 import type { LogindDropIn } from '../host/logind-drop-in.ts';
 import type { Clock, Inhibitor, InhibitorStatus, Log } from '../ports.ts';
-import { obtainGrant, proveListed, sayShort, wantedDelayMs } from './arming.ts';
+import { createGrants, proveListed, sayShort, wantedDelayMs } from './arming.ts';
 import { createBackOff, LEAST_MS } from './back-off.ts';
 import { createLockHolder } from './lock-holder.ts';
 import { type HowPreparing, type Preparing, watchPreparing } from './preparing.ts';
@@ -59,6 +59,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   let watch: Preparing | null = null;
   let wasPreparing = needs.wasPreparing ?? false;
   const holder = createLockHolder({ clock, takeLock: needs.takeLock, onLost: lost });
+  const grants = createGrants(needs);
   const { askIn, close: endProofs } = createProofs(clock, prove);
 
   /** Resolves with the time until the next proof. */
@@ -94,7 +95,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     // Raised within the delay it would be of no use to this shutdown (kubelet-shutdown.md 2.9).
     const isWanted = (): boolean => isStill() && !is();
     const wantedMs = is() ? 0 : wantedDelayMs(needed);
-    const grant = await obtainGrant({ ...needs, isWanted }, wantedMs);
+    const grant = await grants.obtain(wantedMs, isWanted);
     const listed = await proveListed(logind, pid);
     if (!isStill() || holder.pid() !== pid) return NEVER;
     if (!grant.known) return unproven(grant);

@@ -29,7 +29,7 @@ describe('the drop-in for logind', () => {
     const { root, dropIn } = inTree();
     const before = process.umask(0o077);
     try {
-      expect(dropIn.write(32_001)).toEqual(known(`${root}/${OWN}/zz-nodewarden.conf`));
+      expect(dropIn.write(32_001)).toEqual(known({ path: `${root}/${OWN}/zz-nodewarden.conf`, isNew: true }));
     } finally {
       process.umask(before);
     }
@@ -63,7 +63,8 @@ describe('the drop-in for logind', () => {
     for (const directory of [ETC, OWN, 'usr/local/lib/systemd/logind.conf.d', 'usr/lib/systemd/logind.conf.d']) {
       const { root, dropIn } = inTree({ [`${directory}/${other}`]: sets('3') });
       const path = `${root}/${OWN}/${own}`;
-      expect(dropIn.write(30_000)).toEqual(known(path));
+      expect(dropIn.write(30_000)).toEqual(known({ path, isNew: true }));
+      expect(dropIn.write(30_000)).toEqual(known({ path, isNew: false }));
       expect(dropIn.winner()).toEqual(known({ path, text: '30', delayMs: 30_000 }));
       expect(readFileSync(`${root}/${directory}/${other}`, 'utf8')).toBe(sets('3'));
     }
@@ -73,7 +74,7 @@ describe('the drop-in for logind', () => {
     const { root, dropIn } = inTree({ [ETC]: null });
     dropIn.write(30_000);
     writeFileSync(`${root}/${ETC}/zzz.conf`, sets('3'));
-    dropIn.write(30_000);
+    expect(dropIn.write(30_000)).toMatchObject({ value: { isNew: true } });
     expect(readdirSync(`${root}/${OWN}`)).toEqual(['zzzz-nodewarden.conf']);
   });
 
@@ -96,7 +97,7 @@ describe('the drop-in for logind', () => {
     const path = `${root}/${OWN}/zz-nodewarden.conf`;
     make(path);
     const before = [lstatSync(path).ino, readFileSync(`${root}/target`, 'utf8')];
-    expect(dropIn.write(30_000)).toEqual(known(`${root}/${OWN}/zzz-nodewarden.conf`));
+    expect(dropIn.write(30_000)).toMatchObject({ value: { path: `${root}/${OWN}/zzz-nodewarden.conf` } });
     expect(dropIn.remove()).toEqual(known('removed'));
     expect(dropIn.remove()).toEqual(known('none'));
     expect([lstatSync(path).ino, readFileSync(`${root}/target`, 'utf8')]).toEqual(before);

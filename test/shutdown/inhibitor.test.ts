@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { InhibitorStatus } from '../../src/ports.ts';
 import { armed, DROP_IN, type Kept, kept, OWN } from './kept-inhibitor.ts';
@@ -86,16 +86,21 @@ describe('arming', () => {
     expect(lock()).toMatchObject({ kind: 'armed' });
   });
 
-  it('says that logind does not take its file up, and is armed as soon as it does', async () => {
-    const { root, inhibitor, pass, lock, now } = kept();
+  it('says that logind does not take its file up, seldom asks it to, and is armed as soon as it does', async () => {
+    const { root, inhibitor, pass, lock, now, times, signal } = kept();
     now.doesReload = false;
     inhibitor.want(30_000);
     await pass(9_900);
     expect(lock()).toMatchObject({ kind: 'not-armed', why: 'logind is being asked' });
     await pass(5_000);
     expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining(`${root}/${DROP_IN}`) });
-    now.doesReload = true;
-    await pass(45_000);
+    const written = statSync(`${root}/${DROP_IN}`).ino;
+    await pass(3_600_000);
+    expect(times('reload')).toBeLessThanOrEqual(7);
+    expect(statSync(`${root}/${DROP_IN}`).ino).toBe(written);
+    now.delayMs = 32_000;
+    signal.restarted();
+    await pass(0);
     expect(lock()).toMatchObject({ kind: 'armed' });
   });
 
