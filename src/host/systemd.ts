@@ -23,6 +23,8 @@ export type Systemd = {
   /** Resolves when the job is queued, not when it is done. */
   readonly stop: (name: string) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
+  /** The signal with which its own stop would begin, to whom that would go (KillSignal=, KillMode=); without a job. */
+  readonly signalStop: (name: string) => Promise<Reading<true>>;
   /** Starts a transient service that stays loaded until `unref`. */
   readonly startTransient: (name: string, properties: readonly UnitProperty[]) => Promise<Reading<true>>;
   readonly serviceEnd: (name: string) => Promise<Reading<ServiceEnd>>;
@@ -138,6 +140,20 @@ export function createSystemd(bus: SystemBus): Systemd {
     unit,
     stop: (name) => queue('StopUnit', name),
     start: (name) => queue('StartUnit', name),
+    signalStop: async (name) => {
+      const path = await pathBy('LoadUnit', name);
+      if (!path.known) return path;
+      const [mode, signal] = await Promise.all([
+        property(path.value, typeOf(name), 'KillMode'),
+        property(path.value, typeOf(name), 'KillSignal'),
+      ]);
+      if (!mode.known) return mode;
+      if (!signal.known) return signal;
+      const whom = mode.value === 'control-group' ? 'all' : 'main';
+      const body = [name, whom, signal.value];
+      const sent = await bus.call({ ...MANAGER, member: 'KillUnit', signature: 'ssi', body, deadlineMs: JOB_MS });
+      return sent.known ? known(true) : sent;
+    },
     startTransient: async (name, properties) =>
       remember(
         await bus.call({

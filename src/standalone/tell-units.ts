@@ -48,18 +48,18 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
     ...group.map(({ pod }) => inTime(needs, systemd.unit(pod.unit))),
   ]);
   // systemd's jobs for the pods then wait for ours (second tier): StopUnit would wait with them until the grace is over.
-  const isGoingDown = state.known && state.value === 'stopping';
+  const ask = state.known && state.value === 'stopping' ? signalUnit : stopUnit;
   const found = group.map(({ pod, answer }, i) => {
     const now = asNow(pod, facts[i]);
     const isDown = now.activeState === 'inactive' || now.activeState === 'failed';
     // What is left of a unit that is down: systemd would not tell it.
-    const by = now.activeState === IS_STOPPING ? 'others' : isGoingDown || isDown ? 'signals' : 'systemd';
+    const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
     return { pod: asFirstNoted(memory, now), by, answer } as const;
   });
   memory.note(found.map(({ pod, by }) => ({ ...pod, stage: by === 'systemd' ? 'noted' : 'told' })));
   for (const { by, answer } of found) if (by !== 'systemd') answer(by === 'others');
   const asked = found.filter(({ by }) => by === 'systemd');
-  const answers = await Promise.all(asked.map(({ pod }) => stopUnit(needs, pod.unit)));
+  const answers = await Promise.all(asked.map(({ pod }) => ask(needs, pod.unit)));
   memory.told(asked.map(({ pod }) => pod.decision));
   for (const [i, { answer }] of asked.entries()) answer(answers[i] ?? false);
 }
@@ -89,6 +89,10 @@ function inTime<T>({ clock }: TellNeeds, asked: Promise<Reading<T>>): Promise<Re
       resolve(reading);
     });
   });
+}
+
+async function signalUnit({ systemd }: Pick<TellNeeds, 'systemd'>, unit: string): Promise<boolean> {
+  return (await systemd.signalStop(unit)).known;
 }
 
 /** Resolves when the job is queued. A unit that systemd cannot be asked to stop is a finding. */

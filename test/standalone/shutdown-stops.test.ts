@@ -185,11 +185,43 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(fake.asked()).toEqual([]);
   });
 
-  it('gets SIGTERM while systemd stops the machine, when its own jobs wait for us', async () => {
+  it.each([
+    ['control-group', 'all'],
+    ['mixed', 'main'],
+  ])(
+    'gets its own signal while systemd stops the machine, when its jobs wait for us: KillMode=%s',
+    async (mode, whom) => {
+      const cgroup = await addPod('web', 'unit');
+      const killed: unknown[] = [];
+      const told: { readonly [property: string]: Variant } = {
+        SystemState: new Variant('s', 'stopping'),
+        KillMode: new Variant('s', mode),
+        KillSignal: new Variant('i', 2),
+      };
+      react = (member, _, body) => {
+        const given = member === 'Get' ? told[String(body[1])] : undefined;
+        if (given !== undefined) return { signature: 'v', body: [given] };
+        if (member !== 'KillUnit') return null;
+        killed.push(body);
+        for (const pid of cgroup.pids()) process.kill(pid, 'SIGKILL');
+        return { signature: '', body: [] };
+      };
+      await open('web');
+      expect(await stop('web', { graceMs: 5_000 })).toMatchObject({ kind: 'ended', via: 'stop-unit' });
+      expect(killed).toEqual([['web.service', whom, 2]]);
+      expect(fake.asked()).toEqual([]);
+    },
+  );
+
+  it('gets SIGTERM while systemd stops the machine and cannot signal it', async () => {
     const said = join(directory, 'said');
     await addPod('web', 'unit', `trap 'echo term >> ${said}; exit 0' TERM; echo up; while :; do sleep 0.02; done`);
-    react = (member, _, body) =>
-      member === 'Get' && body[1] === 'SystemState' ? { signature: 'v', body: [new Variant('s', 'stopping')] } : null;
+    react = (member, _, body) => {
+      if (member === 'KillUnit') return { error: 'org.freedesktop.DBus.Error.AccessDenied' };
+      return member === 'Get' && body[1] === 'SystemState'
+        ? { signature: 'v', body: [new Variant('s', 'stopping')] }
+        : null;
+    };
     await open('web');
     expect(await stop('web', { graceMs: 5_000 })).toMatchObject({ kind: 'ended', via: 'sigterm' });
     expect(readFileSync(said, 'utf8')).toBe('term\n');
