@@ -71,9 +71,9 @@ up_with() {
 # config LINE...  as a command that sets the configuration to these lines
 config() { printf 'printf "%%s\\n" "apiVersion: nodewarden.dev/v1alpha1" "kind: NodewardenConfiguration"'; printf " '%s'" "$@"; printf ' > /etc/nodewarden/config.yaml\n'; }
 PHASES='shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 3}, {priority: 1000, shutdownGracePeriodSeconds: 3}, {priority: 2000000000, shutdownGracePeriodSeconds: 2}]'
-# Without `stuck` the first phase ends early; db then needs 4 s, where its own phase has 3.
-QUICK_WEB='sed -i "s/shutdown-pod.pl db .*/shutdown-pod.pl db 4/" /etc/systemd/system/db.service
-  systemctl stop stuck; systemctl disable -q stuck; systemctl daemon-reload; systemctl restart db'
+# Without `stuck` the first phase ends early; db then needs 3.5 s, where its own phase has 3.
+QUICK_WEB='sed -i "s/shutdown-pod.pl db .*/shutdown-pod.pl db 3.5/" /etc/systemd/system/db.service
+  systemctl kill -s KILL stuck; systemctl disable -q stuck; systemctl daemon-reload; systemctl restart db'
 # go COMMAND [WHEN-COMMAND]  asks for the shutdown, marked in the journal; the other command runs inside beside it
 go() {
   if [ -n "${2:-}" ]; then ns sh "$2" >&2 & fi

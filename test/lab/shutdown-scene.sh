@@ -55,11 +55,13 @@ SCENE
 systemctl daemon-reload'
 }
 
-# timeline  journal lines (-o short-unix) on standard input to "MS WHO WHAT..." since the word "go" of the lab:
+# timeline  journal lines (-o short-unix) on standard input to "MS WHO WHAT..." since the word "go" of the lab, or without
+# it since logind announced the shutdown:
 #   NAME runs|told|ends PID [N], NAME started|stopped|killed, agent EVENT TEXT, machine down, logind TEXT
 timeline() {
   awk '
     $3 ~ /^lab(\[|:)/ && $4 == "go" { go = $1 * 1000; down = 0; count = 0; next }
+    $3 ~ /^systemd-logind\[/ && / now!$/ && !go { go = $1 * 1000 }
     { line = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", line); what = "" }
     $3 ~ /^lab-pod\[/ { what = $4 " " $6 " " $5 " " $7 }
     $3 ~ /^(node|nodewarden)\[/ && match(line, /"event":"[a-z-]+"/) {
