@@ -83,7 +83,6 @@ function watchEnd(clock: Clock, child: ChildProcess, stderr: () => string): End 
   let detail: string | null = null;
   let spawnError: Error | null = null;
   const gone = (why: string): void => {
-    if (detail !== null) return;
     detail = why;
     for (const stream of child.stdio) stream?.destroy();
     for (const run of runs.splice(0)) run(why);
@@ -110,7 +109,6 @@ function watchEnd(clock: Clock, child: ChildProcess, stderr: () => string): End 
 type Held = { readonly clock: Clock; readonly child: ChildProcess; readonly pid: number; readonly end: End };
 
 function lockOf({ clock, child, pid, end }: Held): LockChild {
-  let released: Promise<void> | null = null;
   const release = (): Promise<void> =>
     new Promise((resolve) => {
       let cancel = clock.after(RELEASE_MS, () => {
@@ -123,14 +121,7 @@ function lockOf({ clock, child, pid, end }: Held): LockChild {
       });
       child.stdin?.end();
     });
-  return {
-    pid,
-    whenGone: end.whenGone,
-    release: () => {
-      released ??= release();
-      return released;
-    },
-  };
+  return { pid, whenGone: end.whenGone, release };
 }
 
 /** logind's own words, which no locale changes: a shutdown is under way. */

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, existsSync, readFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
+import { sleep } from '../../src/host/clock.ts';
 import { type LockAnswer, type LockChild, takeInhibitLock } from '../../src/host/inhibit-child.ts';
 import type { Clock } from '../../src/ports.ts';
 import { clock, until } from './test-cgroup.ts';
@@ -51,6 +52,7 @@ describe('the lock child', () => {
     expect([isAlive(child.pid), gone]).toEqual([false, ['systemd-inhibit ended with status 0']]);
     await child.release();
     child.whenGone((detail) => gone.push(detail));
+    await sleep(clock, 100);
     expect(gone).toHaveLength(2);
   });
 
@@ -112,12 +114,15 @@ describe('the lock child', () => {
     await child.release();
   });
 
-  it('is told gone although what it left behind holds its output', async () => {
+  it('is told gone, and costs nothing more, although what it left behind holds its output', async () => {
     const { take, root } = stub('echo locked; sleep 1000 & echo $! > command; exit 0');
+    const descriptors = (): number => readdirSync('/proc/self/fd').length;
+    const before = descriptors();
     const child = held(await take());
     const gone: string[] = [];
     child.whenGone((detail) => gone.push(detail));
     await until(() => gone.length > 0);
+    await until(() => descriptors() <= before);
     process.kill(Number(readFileSync(`${root}/command`, 'utf8')), 'SIGKILL');
   });
 

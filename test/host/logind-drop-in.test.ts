@@ -76,6 +76,10 @@ describe('the drop-in for logind', () => {
     writeFileSync(`${root}/${ETC}/zzz.conf`, sets('3'));
     expect(dropIn.write(30_000)).toMatchObject({ value: { isNew: true } });
     expect(readdirSync(`${root}/${OWN}`)).toEqual(['zzzz-nodewarden.conf']);
+    // As a run leaves it that was killed before it could remove its old one.
+    writeFileSync(`${root}/${OWN}/zz-nodewarden.conf`, readFileSync(`${root}/${OWN}/zzzz-nodewarden.conf`));
+    expect(dropIn.write(30_000)).toMatchObject({ value: { isNew: true } });
+    expect(readdirSync(`${root}/${OWN}`)).toEqual(['zzzz-nodewarden.conf']);
   });
 
   it('is not written where no name sorts last, and the file that wins is told', () => {

@@ -102,6 +102,10 @@ describe('arming', () => {
     signal.restarted();
     await pass(0);
     expect(lock()).toMatchObject({ kind: 'armed' });
+    now.delayMs = 3_000;
+    now.doesReload = true;
+    await pass(700_000);
+    expect(lock()).toMatchObject({ kind: 'armed' });
   });
 
   it('is not armed while logind does not list the lock, which is then taken anew, ever less often', async () => {
