@@ -294,6 +294,7 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
       : [`TimeoutStopSec of ${unit} is not known: ${timeoutMs.detail}`],
   );
   return [
+    ...lockWarnings(status, delay),
     ...delayWarnings(delay),
     ...phaseWarnings(input.config.phases, phases),
     ...phases.flatMap(({ pods }) => pods).flatMap(podWarnings),
@@ -301,6 +302,11 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
     ...timeouts.problems,
     ...(status.secondTier ? [] : ["nothing is stopped in phases when the machine goes down without logind's signal"]),
   ];
+}
+
+function lockWarnings({ lock }: RehearseInput['status'], { neededMs }: Delay): readonly string[] {
+  if (neededMs <= 0 || lock.kind !== 'not-armed' || lock.isHeld) return [];
+  return [`the lock is not held now: a shutdown would not wait for the phases (${lock.why})`];
 }
 
 function delayWarnings({ neededMs, grantedMs }: Delay): readonly string[] {

@@ -154,5 +154,5 @@ function verdictText({ cannotFinish, phases }: RehearseReport, paint: Paint): st
   if (count === 0) return 'no pod runs now: nobody would be stopped';
   if (cannotFinish.length === 0) return `nobody is known to need more time than it gets, of ${sayPods(count)}`;
   const who = sayNames(cannotFinish.map(clean));
-  return paint('red', `${cannotFinish.length} of ${sayPods(count)} cannot finish in the time that it gets: ${who}`);
+  return paint('red', `${cannotFinish.length} of ${sayPods(count)} cannot finish in the time they get: ${who}`);
 }

@@ -53,7 +53,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'no-candidate':
       return `${reason.signal}: no pod may be evicted`;
     case 'shutdown-phase':
-      return `shutdown phase ${reason.phase}: ${reason.pods} pods, ${ms(reason.remainingMs)} left`;
+      return `shutdown phase ${reason.phase}: ${reason.pods} ${reason.pods === 1 ? 'pod' : 'pods'}, ${ms(reason.remainingMs)} left`;
     case 'shutdown-phase-over':
       return `shutdown phase ${reason.phase} is over: ${PHASE_OVER[reason.by]}${sayLeft(reason, nameOf)}`;
     case 'shutdown-wait-exceeded':

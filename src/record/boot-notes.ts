@@ -15,7 +15,10 @@ export type BootNotesNeeds = {
     readonly log: Log;
     readonly findings: Findings;
     readonly recorder: { readonly note: (note: RecordNote) => void };
-    readonly mode: { readonly running: () => readonly { readonly namespace: string; readonly name: string }[] };
+    readonly mode: {
+      readonly isSettled: () => boolean;
+      readonly running: () => readonly { readonly namespace: string; readonly name: string }[];
+    };
   };
 };
 /** What the next boot has to know of this one, and what this one says of the last. */
@@ -52,7 +55,7 @@ export function createBootNotes({ clock, bootId, directory, isFirst, parts }: Bo
       if (isFirst) recorder.note({ kind: 'started', atMs: startedMs });
     },
     seen: (atMs) => {
-      if (atMs - askedMs < RUNNING_MS) return;
+      if (atMs - askedMs < RUNNING_MS || !mode.isSettled()) return;
       askedMs = atMs;
       running.seen(
         mode.running().map(({ namespace, name }) => `${namespace}/${name}`),

@@ -72,9 +72,9 @@ function saidOf({ plan, phases, end, released, beganMs }: ShutdownRecord): strin
   const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames(late)}`;
   const unknown = lost.length === 0 ? '' : `; how it ended is not known of ${sayNames(lost)}`;
   if (end.kind === 'released' && released !== null) {
-    const took = sayDuration(Math.round(released.atMs - beganMs));
+    const took = sayDuration(Math.round((released.atMs - beganMs) / 100) * 100);
     const why = released.why === 'out-of-time' ? 'its time was used up' : 'all phases were done';
-    return `${name} of ${pods.length} pods: ${why} after ${took}${notInTime}${unknown}`;
+    return `${name} of ${pods.length} ${pods.length === 1 ? 'pod' : 'pods'}: ${why} after ${took}${notInTime}${unknown}`;
   }
   const inPhase = end.kind === 'cut' && end.phase > 0 ? `in phase ${end.phase}` : 'before its first phase';
   return `${name} that was cut ${inPhase} of ${phases.length}${notInTime}${unknown}`;

@@ -77,6 +77,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const startMs = clock.monoMs();
   let movedUnits: readonly Guarded[] = [];
   let bound: readonly BoundPod[] = [];
+  let hasSettled = false;
   let readMs: MonoMs = Number.NEGATIVE_INFINITY;
   let isResolving = false;
   let isClosed = false;
@@ -112,7 +113,10 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       if (isNew || terminating.get(uid) === 'survived') settle(uid, entry);
     }
     bound = [...entries].map(([uid, entry]) => boundPod(entry, terminating.has(uid)));
-    if (JSON.stringify(before.map(identityOf)) !== JSON.stringify(bound.map(identityOf))) needs.wake();
+    const isOther = JSON.stringify(before.map(identityOf)) !== JSON.stringify(bound.map(identityOf));
+    const isFirstSettled = !hasSettled && isSettled();
+    hasSettled ||= isFirstSettled;
+    if (isOther || isFirstSettled) needs.wake();
   }
 
   /** A pod that survived stays out of every choice until its cgroup is empty or another one. */
@@ -231,8 +235,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   }
 
   const isEarly = (): boolean => clock.monoMs() - startMs < BUS_PATIENCE_MS;
-  const isSettled = ({ place, manifest }: Entry): boolean =>
+  const isPlaced = ({ place, manifest }: Entry): boolean =>
     place.known || manifest.target.kind === 'cgroup' || (place.why !== 'not-asked' && !isBusMissing(place));
+  const isSettled = (): boolean => !isEarly() || [...entries.values()].every(isPlaced);
   const unitOf = ({ place, manifest }: Entry): string | null =>
     place.known ? place.value.unit : manifest.target.kind === 'unit' ? manifest.target.unit : null;
   const isPopulatedNow = (cgroup: Reading<CgroupRef>): boolean => {
@@ -260,7 +265,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   return {
     pods: () => known(bound),
-    isSettled: () => !isEarly() || [...entries.values()].every(isSettled),
+    isSettled,
     running: () => bound.filter(({ cgroup }) => isPopulatedNow(cgroup)).map(({ declared }) => declared),
     find: (uid) => {
       const entry = entries.get(uid);

@@ -172,6 +172,13 @@ describe('the rehearsal', () => {
     expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s of all phases: they shrink into it/);
   });
 
+  it('warns that nobody would wait for the phases while the lock is not held', () => {
+    const lock = { kind: 'not-armed', neededMs: 30_000, grantedMs: null, isHeld: false, why: 'no bus' } as const;
+    expect(rehearsed({ pods: [web], status: { lock } }).warnings).toEqual([
+      'the lock is not held now: a shutdown would not wait for the phases (no bus)',
+    ]);
+  });
+
   it('plays the phases in what systemd leaves the stop of the agent, too', () => {
     const tier = (stopTimeoutMs: number | 'infinity' | null, secondTier = true) =>
       rehearsed({ pods: [web, dns], status: { stopTimeoutMs, secondTier } }).secondTier;
@@ -240,7 +247,7 @@ to set      shutdownGracePeriod: 50s (now 30s)
             shutdownGracePeriodCriticalPods: 30s (now 10s)
             terminationGracePeriodSeconds: 10 in the manifest of shop/job (now 5)
 
-2 of 3 pods cannot finish in the time that it gets: shop/job, default/dns
+2 of 3 pods cannot finish in the time they get: shop/job, default/dns
 `);
   });
 
