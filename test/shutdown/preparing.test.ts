@@ -85,6 +85,26 @@ describe('a shutdown', () => {
     expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining('under way') });
   });
 
+  it('is told again to who only now begins to listen: what is granted, and what is left of it', async () => {
+    const all = await armed();
+    await all.pass(5_000);
+    const changes = all.changes();
+    all.inhibitor.retell();
+    expect(all.kinds()).toEqual(['lock-granted', 'lock-granted']);
+    expect(all.changes()).toBeGreaterThan(changes);
+    await poweroff(all);
+    await all.pass(10_000);
+    all.inhibitor.retell();
+    expect(all.events.slice(3)).toMatchObject([
+      { kind: 'lock-granted', delayMaxMs: 32_000 },
+      { kind: 'preparing', leftMs: 22_000 },
+    ]);
+    all.now.isPreparing = false;
+    all.signal.preparing(false);
+    all.inhibitor.retell();
+    expect(all.kinds().slice(5)).toEqual(['cancelled', 'lock-granted']);
+  });
+
   it('has the delay of its beginning: nothing is raised any more', async () => {
     const all = await armed();
     all.now.delayMs = 20_000;
