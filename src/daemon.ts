@@ -65,7 +65,9 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const { log, onEntry } = options;
   const { effective } = loaded;
   const dryRun = effective.dryRun || options.dryRun;
-  const shutdown = openShutdown(clock, wasPreparing(stateFilePath(effective.runtimeDirectory, dryRun), bootId.value));
+  const { runtimeDirectory } = effective;
+  const wasGoingDown = wasPreparing(stateFilePath(runtimeDirectory, dryRun), bootId.value);
+  const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
   const show = log === 'none' ? () => {} : shower(clock, notify);
   const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
   const host: Host = { ...common, notify, options, isFirst: true };

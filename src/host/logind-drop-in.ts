@@ -16,7 +16,6 @@ export type LogindDropIn = {
   readonly remove: () => Reading<'removed' | 'none'>;
 };
 
-const MARK = '# Written by nodewarden, which removes it again when it needs no delay.';
 const OWN_DIRECTORY = 'run/systemd/logind.conf.d';
 /** The first one hides files of the same name in the later ones. */
 const DIRECTORIES = [
@@ -34,8 +33,10 @@ const MAX_NAME_BYTES = 255;
 
 type DropIn = { readonly name: string; readonly path: string; readonly isOurs: boolean };
 
-/** `root`: where the machine's files are. */
-export function createLogindDropIn(root = '/'): LogindDropIn {
+/** `owner`: who it is written for, the runtime directory of an agent; `root`: where the machine's files are. */
+export function createLogindDropIn(owner: string, root = '/'): LogindDropIn {
+  // That of another agent, of a demo say, is somebody else's.
+  const mark = `# Written by nodewarden for ${JSON.stringify(owner)}, which removes it again when it needs no delay.`;
   const own = join(root, OWN_DIRECTORY);
 
   function dropIns(): Reading<readonly DropIn[]> {
@@ -47,7 +48,7 @@ export function createLogindDropIn(root = '/'): LogindDropIn {
       for (const name of names.value) {
         if (!name.endsWith('.conf') || name.startsWith('.') || found.has(name)) continue;
         const path = join(root, directory, name);
-        found.set(name, { name, path, isOurs: directory === OWN_DIRECTORY && isOurs(path) });
+        found.set(name, { name, path, isOurs: directory === OWN_DIRECTORY && isMarked(path, mark) });
       }
     }
     return known([...found.values()].sort((a, b) => compareNames(a.name, b.name)));
@@ -76,7 +77,7 @@ export function createLogindDropIn(root = '/'): LogindDropIn {
     if (name === null) return unknown('unreadable', own, 'no file name sorts after those that are there');
     const path = join(own, name);
     const value = delayMs === Number.POSITIVE_INFINITY ? 'infinity' : String(Math.ceil(delayMs / 1_000));
-    const text = `${MARK}\n[Login]\nInhibitDelayMaxSec=${value}\n`;
+    const text = `${mark}\n[Login]\nInhibitDelayMaxSec=${value}\n`;
     const stale = present.value.filter((file) => file.isOurs && file.name !== name);
     const old = readText(path, MAX_FILE_BYTES);
     if (old.known && old.value === text && stale.length === 0) return known({ path, isNew: false });
@@ -91,7 +92,7 @@ export function createLogindDropIn(root = '/'): LogindDropIn {
     if (!names.known) return names.why === 'absent' ? known('none') : names;
     const ours = names.value.filter((name) => name.endsWith(NAME)).map((name) => join(own, name));
     let did: 'removed' | 'none' = 'none';
-    for (const path of ours.filter(isOurs)) {
+    for (const path of ours.filter((path) => isMarked(path, mark))) {
       const gone = removeFile(path);
       if (!gone.known) return gone;
       did = 'removed';
@@ -103,10 +104,10 @@ export function createLogindDropIn(root = '/'): LogindDropIn {
 }
 
 /** By our first line: somebody else's file, link or device under our name is left alone. */
-function isOurs(path: string): boolean {
+function isMarked(path: string, mark: string): boolean {
   if (!basename(path).endsWith(NAME)) return false;
   const text = readText(path, MAX_FILE_BYTES);
-  return text.known && text.value.startsWith(`${MARK}\n`);
+  return text.known && text.value.startsWith(`${mark}\n`);
 }
 
 /** As logind sorts: by bytes. */

@@ -30,7 +30,7 @@ export type ShutdownSide = {
 const WAITING_MAX = 100;
 
 /** `wasPreparing`: an earlier run of this boot was in the middle of a shutdown that logind had announced. */
-export function openShutdown(clock: Clock, wasPreparing: boolean): ShutdownSide {
+export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparing: boolean): ShutdownSide {
   const bus = openSystemBus(clock);
   let listener: ShutdownListener | null = null;
   let waiting: readonly ShutdownEvent[] = [];
@@ -44,7 +44,7 @@ export function openShutdown(clock: Clock, wasPreparing: boolean): ShutdownSide 
     clock,
     logind,
     takeLock: () => takeInhibitLock(clock),
-    dropIn: createLogindDropIn(),
+    dropIn: createLogindDropIn(runtimeDirectory),
     log: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
     wasPreparing,
     onEvent: (event) => {

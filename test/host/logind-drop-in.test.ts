@@ -21,7 +21,7 @@ const sets = (value: string): string => `[Login]\nInhibitDelayMaxSec=${value}\n`
 
 function inTree(files: { readonly [path: string]: string | null } = {}) {
   const root = aTree(files);
-  return { root, dropIn: createLogindDropIn(root) };
+  return { root, dropIn: createLogindDropIn('/run/nodewarden', root) };
 }
 
 describe('the drop-in for logind', () => {
@@ -96,7 +96,7 @@ describe('the drop-in for logind', () => {
   ])('leaves %s under its name alone', (_, make) => {
     const { root, dropIn } = inTree({
       [OWN]: null,
-      target: `${MARK}, which removes it again when it needs no delay.\n`,
+      target: `${MARK} for "/run/nodewarden", which removes it again when it needs no delay.\n`,
     });
     const path = `${root}/${OWN}/zz-nodewarden.conf`;
     make(path);
@@ -106,6 +106,16 @@ describe('the drop-in for logind', () => {
     expect(dropIn.remove()).toEqual(known('none'));
     expect([lstatSync(path).ino, readFileSync(`${root}/target`, 'utf8')]).toEqual(before);
     expect(readdirSync(`${root}/${OWN}`)).toEqual(['zz-nodewarden.conf']);
+  });
+
+  it('of another agent, as of a demo or a dry run, is not taken away', () => {
+    const { root, dropIn } = inTree();
+    dropIn.write(30_000);
+    const other = createLogindDropIn('/tmp/demo', root);
+    expect(other.remove()).toEqual(known('none'));
+    expect(other.write(40_000)).toMatchObject({ value: { path: `${root}/${OWN}/zzz-nodewarden.conf` } });
+    expect(dropIn.remove()).toEqual(known('removed'));
+    expect(readdirSync(`${root}/${OWN}`)).toEqual(['zzz-nodewarden.conf']);
   });
 
   it('is not written into a directory that others can write, or that is a link', () => {

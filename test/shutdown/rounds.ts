@@ -50,7 +50,7 @@ async function main(): Promise<void> {
     clock,
     logind,
     takeLock: () => takeInhibitLock(clock),
-    dropIn: createLogindDropIn(),
+    dropIn: createLogindDropIn('/run/nodewarden'),
     log: { debug: silent, info: silent, warn: silent, error: silent },
     onEvent: (event) => void events.push(event),
   });

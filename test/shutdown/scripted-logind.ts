@@ -52,7 +52,7 @@ const DOWN = unknown('absent', 'the system bus', 'the connection was closed');
 
 /** `root`: where its configuration files are, which it reads on reload. */
 export function scriptedLogind(root: string): ScriptedLogind {
-  const dropIn = createLogindDropIn(root);
+  const dropIn = createLogindDropIn('/run/nodewarden', root);
   const now: ScriptedLogind['now'] = {
     delayMs: 5_000,
     isPreparing: false,
