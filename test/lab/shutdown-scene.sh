@@ -56,12 +56,13 @@ systemctl daemon-reload'
 }
 
 # timeline  journal lines (-o short-unix) on standard input to "MS WHO WHAT..." since the word "go" of the lab, or without
-# it since logind announced the shutdown:
+# it since logind announced the shutdown, or the stop of the agent:
 #   NAME runs|told|ends PID [N], NAME started|stopped|killed, agent EVENT TEXT, machine down, logind TEXT
 timeline() {
   awk '
     $3 ~ /^lab(\[|:)/ && $4 == "go" { go = $1 * 1000; down = 0; count = 0; next }
-    $3 ~ /^systemd-logind\[/ && / now!$/ && !go { go = $1 * 1000 }
+    $3 ~ /^systemd-logind\[/ && (/ now!$/ || / (Powering off|Rebooting)\.\.\.$/) && !go { go = $1 * 1000 }
+    $3 ~ /^systemd\[1\]/ && /: Stopping nodewarden.service/ && !go { go = $1 * 1000 }
     { line = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", line); what = "" }
     $3 ~ /^lab-pod\[/ { what = $4 " " $6 " " $5 " " $7 }
     $3 ~ /^(node|nodewarden)\[/ && match(line, /"event":"[a-z-]+"/) {
@@ -83,8 +84,9 @@ at() { awk -v who="$2" -v what="$3" '$2 == who && $3 == what { print $1; exit }'
 figure() { echo "figure $1 $2"; }
 fail() { echo "$*"; exit 1; }
 
-# plan_holds FILE TOLERANCE_MS RELEASE_MS  every step of the plan at its time, within the tolerance or a tenth; the lock
-# released so soon after the last pod
+# in_time FILE TOLERANCE_MS  every step of PLAN (WHO WHAT MS [WHO WHAT of the step after which it counts]) at its time,
+# within the tolerance or a tenth
+# plan_holds FILE TOLERANCE_MS RELEASE_MS  all of it, and the lock released so soon after the last pod
 plan_holds() {
   local file=$1 last released
   in_time "$file" "$2"
@@ -95,10 +97,12 @@ plan_holds() {
   figure 'release after the last pod ms' $((released - last))
 }
 in_time() {
-  local who what wanted got off worst=0
-  while read -r who what wanted; do
+  local who what wanted after got off worst=0
+  while read -r who what wanted after; do
     got=$(at "$1" "$who" "$what")
     [ -n "$got" ] || fail "$who: never $what"
+    # shellcheck disable=SC2086 # two words
+    if [ -n "$after" ]; then got=$((got - $(at "$1" $after))); fi
     off=$((got > wanted ? got - wanted : wanted - got))
     [ "$off" -le "$2" ] || [ "$off" -le $((wanted / 10)) ] || fail "$who $what after $got ms, planned $wanted"
     worst=$((off > worst ? off : worst))
