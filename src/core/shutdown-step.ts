@@ -183,11 +183,14 @@ function cancel(
   step: Step,
   machineStays: boolean,
   observation: Observation,
-  { shutdownCancel: policy }: CoreConfig,
+  { shutdownCancel: policy, phases }: CoreConfig,
 ): Step {
   const { atMs } = observation;
   const { shutdown } = step.state;
-  if (shutdown.kind === 'released') return undoStops(retakeLock(step, atMs), atMs);
+  if (shutdown.kind === 'released') {
+    const late = withReason(step, { code: 'shutdown-cancelled', phase: phases.length, policy });
+    return undoStops(retakeLock(late, atMs), atMs);
+  }
   if (shutdown.kind !== 'stopping' || shutdown.cancelledMs !== null) return step;
   // Without logind's signal its word about a shutdown says nothing of this one.
   if (shutdown.tier === 'stop' && !machineStays) return step;

@@ -31,6 +31,8 @@ const EVENTS: { readonly [W in ShutdownFact['what']]: LogEvent } = {
   undone: 'restarted',
   released: 'released',
 };
+const NO_LONGER = 'logind no longer prepares for a shutdown';
+const AFTER_RELEASE = 'after the lock was released';
 const LOUD: readonly ShutdownFact['what'][] = ['lock-lost', 'cancel-not-honoured', 'stopped-again'];
 
 export type Progress = {
@@ -110,7 +112,7 @@ function factsOf(look: Look): readonly ShutdownFact[] {
   const over = verdict.reasons.filter((reason) => reason.code === 'shutdown-phase-over');
   const cancelled = verdict.reasons.flatMap((reason): ShutdownFact[] =>
     reason.code === 'shutdown-cancelled'
-      ? [{ what: 'cancelled', phase: reason.phase, why: 'logind no longer prepares for a shutdown' }]
+      ? [{ what: 'cancelled', phase: reason.phase, why: was.kind === 'released' ? AFTER_RELEASE : NO_LONGER }]
       : [],
   );
   const backs = verdict.reasons.flatMap((reason): ShutdownFact[] =>

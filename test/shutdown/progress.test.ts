@@ -54,6 +54,14 @@ describe('a shutdown that is followed', () => {
     expect(logged).toEqual(['shutdown', 'phase', 'phase', 'phase', 'phase', 'released']);
   });
 
+  it('that is cancelled after its release says so, though nothing was stopped', () => {
+    const { look, facts, logged } = followed([]);
+    look(0, START);
+    look(1_000, { shutdownEvents: [CANCELLED] });
+    expect(facts.at(-1)).toMatchObject({ what: 'cancelled', why: 'after the lock was released' });
+    expect(logged.at(-1)).toBe('cancelled');
+  });
+
   it('names who still runs at the end of a phase', () => {
     const { look, lines } = followed([web]);
     look(0, START);
