@@ -6,7 +6,7 @@ import { loadConfig } from './config/load.ts';
 import { escapeUnsafe } from './core/escape.ts';
 import { evictionsOf } from './core/evict.ts';
 import type { Observation } from './core/observation.ts';
-import type { Verdict } from './core/verdict.ts';
+import type { NextLook, Verdict } from './core/verdict.ts';
 import { sayProblem } from './document/problem.ts';
 import { createGoingDown } from './going-down.ts';
 import { findCgroupMounts } from './host/cgroupfs.ts';
@@ -127,24 +127,9 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   };
   if (stop.aborted) stopAsked();
   stop.addEventListener('abort', stopAsked);
-  const sinceWallMs = clock.wallMs();
-  const node = (): NodeFacts => nodeFacts(host, now.effective, sinceWallMs);
   const lastBoot = createBootNotes({ ...host, parts, directory: now.effective.stateDirectory, isFirst: host.isFirst });
   const shutdownContext = (): ShutdownContext => goingDown.context(lastBoot.sentence());
-  const daemon = { sinceWallMs, node, loaded: () => now, lastReload: reload.last, shutdownContext };
-  const reportOf = createReporter(host, parts, daemon);
-  const { podsNow } = observer;
-  const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
-  const socket = await serveSocket({
-    clock,
-    path: now.effective.socket,
-    groupId: groupIdOf(GROUP),
-    removeStale: () => removeStaleSocket(now.effective.socket),
-    answer: () => reportOf.now(),
-    observe: desk.ask,
-  });
-  if (!socket.known)
-    findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
+  const answers = await openAnswers(host, parts, { loaded: () => now, lastReload: reload.last, shutdownContext });
   const tell = createTeller({ log, findings });
   for (const warning of now.warnings) log.warn({ event: 'config' }, warning);
   const pulse = createPulse(clock, notify, () => {
@@ -152,14 +137,14 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     log.info({ event: 'config', ...startFacts(host, now.effective) }, startSentence(now.effective));
     void lastBoot.tell(now.effective.dryRun);
     // Once, now that there is time: the first ranking of a process takes ten times as long as every later one.
-    reportOf.now();
+    answers.now();
   });
   await goingDown.resume();
   for (const eviction of evictionsOf(parts.state)) actor.resume(eviction);
   await runLoop(
     parts.state,
     {
-      observer: { ...observer, look: (want, arrived) => observer.look(desk.wanted(want), arrived) },
+      observer: { ...observer, look: (want, arrived) => observer.look(answers.wanted(want), arrived) },
       recorder,
       inbox,
       config: () => parts.core(),
@@ -169,11 +154,10 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         goingDown.seen(observation, verdict);
         lastBoot.seen(observation.atMs);
         parts.oomKills(observation.atMs);
-        reportOf.seen(observation, verdict);
-        desk.seen(observation, verdict);
+        answers.seen(observation, verdict);
         pulse(observation);
         if (goingDown.isOver()) end();
-        if (next !== null && actor.underWay() === 0 && !goingDown.isBusy()) end();
+        if (next !== null && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy()) end();
       },
     },
     ended.signal,
@@ -187,8 +171,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   if (next === null) notify.stopping();
   else notify.reloading();
   await settled(clock, actor);
-  desk.close();
-  if (socket.known) await socket.value.close();
+  await answers.close();
   await parts.close();
   return stop.aborted ? null : next;
 }
@@ -219,17 +202,57 @@ function createPulse(clock: Clock, notify: Notify, onReady: () => void): (observ
   };
 }
 
+type Daemon = {
+  readonly loaded: () => Loaded;
+  readonly lastReload: () => LastReload;
+  readonly shutdownContext: () => ShutdownContext;
+};
+/** Who asks the running daemon, on its socket. */
+type Answers = {
+  readonly wanted: (next: NextLook) => NextLook;
+  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  readonly now: () => StatusReport | null;
+  readonly close: () => Promise<void>;
+};
+
+async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promise<Answers> {
+  const { clock } = host;
+  const { inbox, observer, findings } = parts;
+  const { effective } = daemon.loaded();
+  const sinceWallMs = clock.wallMs();
+  const node = (): NodeFacts => nodeFacts(host, daemon.loaded().effective, sinceWallMs);
+  const reporter = createReporter(host, parts, { ...daemon, sinceWallMs, node });
+  const { podsNow } = observer;
+  const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
+  const socket = await serveSocket({
+    clock,
+    path: effective.socket,
+    groupId: groupIdOf(GROUP),
+    removeStale: () => removeStaleSocket(effective.socket),
+    answer: () => reporter.now(),
+    observe: desk.ask,
+  });
+  if (!socket.known)
+    findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
+  return {
+    wanted: desk.wanted,
+    seen: (observation, verdict) => {
+      reporter.seen(observation, verdict);
+      desk.seen(observation, verdict);
+    },
+    now: reporter.now,
+    close: async () => {
+      desk.close();
+      if (socket.known) await socket.value.close();
+    },
+  };
+}
+
 /** The report of the last look, for the socket and for who watches from within. */
 function createReporter(
   host: Host,
   parts: OpenParts,
-  daemon: {
-    readonly sinceWallMs: number;
-    readonly node: () => NodeFacts;
-    readonly loaded: () => Loaded;
-    readonly lastReload: () => LastReload;
-    readonly shutdownContext: () => ShutdownContext;
-  },
+  daemon: Daemon & { readonly sinceWallMs: number; readonly node: () => NodeFacts },
 ): { readonly seen: (observation: Observation, verdict: Verdict) => void; readonly now: () => StatusReport | null } {
   const { observer, findings, recorder } = parts;
   let last: { readonly observation: Observation; readonly verdict: Verdict } | null = null;
