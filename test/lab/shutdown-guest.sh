@@ -78,17 +78,33 @@ history_is() {
 }
 # asks COMMAND  for the shutdown; the machine may be gone before it answers
 asks() { vm run -t 30 "$1" || [ $? = 125 ]; }
+# waited_for_cpu PID  how long the threads of the emulator were kept waiting by others on this machine, in ms in all
+waited_for_cpu() { { cat "/proc/$1"/task/*/schedstat 2>/dev/null || true; } | awk '{ ns += $2 } END { printf "%.0f\n", ns / 1e6 }'; }
+# until_off  sets waited_ms, for which the guest is not to blame
+until_off() {
+  local pid before now i
+  pid=$(cat "$RUN/pid"); before=$(waited_for_cpu "$pid"); waited_ms=0
+  for ((i = 0; i < 600; i++)); do
+    kill -0 "$pid" 2>/dev/null || break
+    now=$(waited_for_cpu "$pid")
+    waited_ms=$((now > before + waited_ms ? now - before : waited_ms))
+    sleep 0.1
+  done
+  vm power wait 1
+  figure 'wait of the emulator for a CPU ms' "$waited_ms"
+}
 # goes_down CONSOLE  until it is off; the plan held, and the console says how it ended
 goes_down() {
-  vm power wait 60
+  until_off
   vm journal -b -o short-unix | timeline > "$RUN/timeline"
-  plan_holds "$RUN/timeline" 1000 1000
+  plan_holds "$RUN/timeline" $((1000 + waited_ms)) 1000
   grep -q "reboot: $1" "$RUN/console.log" || fail "the console does not say: $1"
 }
 # ---- checks: the comment behind the name is what it shows
 
 check_poweroff() { # systemctl poweroff: all phases in order and in time, and the next boot reports them
   fresh; asks 'systemctl poweroff'; goes_down 'Power down'
+  grep -q 'nodewarden: shutdown phase 2: stopping 1 pod' "$RUN/console.log" || fail "nothing on the console: $(tail -n 30 "$RUN/console.log")"
   boot_again
   history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].phases.length === 3'
   history_is 'shutdowns[0].phases.every(({ over, wantedMs }) => over !== null && wantedMs > 0)'
@@ -109,14 +125,15 @@ check_cad() { # ctrl-alt-del, past logind: all phases in order and in time
   fresh; vm power cad; goes_down 'Restarting system'
 }
 check_cancelled() { # shutdown +1, then -c: nothing stops
-  local units='for unit in web stuck db dns other; do systemctl show -P MainPID $unit; done' before
+  local units='for unit in web stuck db dns other; do systemctl show -P MainPID $unit; done' before i
   fresh; before=$(vm run "$units")
-  vm run 'shutdown +1' 2>&1; sleep 15
+  vm run 'shutdown +1' 2>&1
+  for ((i = 0; i < 15; i++)); do [ "$(status 'shutdown.scheduled?.type')" != poweroff ] || break; sleep 1; done
   [ "$(status 'shutdown.scheduled?.type')" = poweroff ] || fail "$(status 'JSON.stringify(shutdown)')"
   vm run 'shutdown -c' 2>&1; sleep 2
   [ "$(vm run "$units")" = "$before" ] || fail 'a unit was stopped'
   [ "$(status shutdown.lock.kind)" = armed ] || fail "$(status 'JSON.stringify(shutdown.lock)')"
-  ! vm journal -b -o cat -t lab-pod | grep ' told ' || fail 'a pod was told'
+  ! vm journal -b -o cat -t lab-pod | grep ' told ' | grep -v '^idle ' || fail 'a pod was told'
 }
 check_reset() { # the machine is reset: the next boot says that the last one ended without a trace
   fresh; vm power reset; vm power wait 20; boot_again
