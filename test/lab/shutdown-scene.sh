@@ -55,12 +55,12 @@ SCENE
 systemctl daemon-reload'
 }
 
-# timeline  journal lines (-o short-unix) on standard input to "MS WHO WHAT..." since the word "go" of the lab, or without
-# it since logind announced the shutdown, or the stop of the agent:
+# timeline  journal lines (-o short-unix) on standard input to "MS WHO WHAT..." since the last word "go" of the lab, or
+# without it since logind announced the shutdown, or the stop of the agent:
 #   NAME runs|told|ends PID [N], NAME started|stopped|killed, agent EVENT TEXT, machine down, logind TEXT
 timeline() {
   awk '
-    $3 ~ /^lab(\[|:)/ && $4 == "go" { go = $1 * 1000; down = 0; count = 0; next }
+    $3 ~ /^lab(\[|:)/ && $4 == "go" { go = $1 * 1000; down = 0; lines = 0; next }
     $3 ~ /^systemd-logind\[/ && (/ now!$/ || / (Powering off|Rebooting)\.\.\.$/) && !go { go = $1 * 1000 }
     $3 ~ /^systemd\[1\]/ && /: Stopping nodewarden.service/ && !go { go = $1 * 1000 }
     { line = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", line); what = "" }
@@ -75,7 +75,8 @@ timeline() {
     $3 ~ /^systemd-logind\[/ { what = "logind " line }
     # The lock is gone, or the time is over; or, past logind, systemd has begun to stop everything.
     go && !down && ($3 ~ /^systemd-logind\[/ && line ~ /^System is (powering down|rebooting|halting)/ || $3 ~ /^systemd\[1\]/ && line ~ /^Stopped target multi-user/) { what = "machine down"; down = 1 }
-    what != "" && go { printf "%.0f %s\n", $1 * 1000 - go, what }'
+    what != "" && go { said[++lines] = sprintf("%.0f %s", $1 * 1000 - go, what) }
+    END { for (i = 1; i <= lines; i++) print said[i] }'
 }
 
 # at FILE WHO WHAT  when it was first, in ms after the request; nothing when it never was
