@@ -98,7 +98,7 @@ run_check() {
   trap 'status=$?
     if [ $status != 0 ]; then
       [ ! -s "${TIMELINE:-}" ] || { echo "-- the timeline"; cut -c 1-200 "$TIMELINE"; }
-      echo "-- the journal"; ns journal -b -o short-unix | grep -vE "systemd\[1\]: (Mounted|Unmounted|run-|Starting|Reached|Set up|Finished)" | tail -n 60 | cut -c 1-260; fi
+      echo "-- the journal"; ns journal -b -o short-unix | grep -vE "systemd\[1\]: (Mounted|Unmounted|run-|Starting|Reached|Set up|Finished)" | tail -n 50 | cut -c 1-260; fi
     ns down 2>/dev/null; exit $status' EXIT
   "check_$1"
 }

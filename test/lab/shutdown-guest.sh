@@ -76,8 +76,8 @@ history_is() {
   local said; said=$(vm run -t 60 'nodewarden history --shutdowns -o json')
   [ "$(node -p "const { shutdowns, boots } = JSON.parse(fs.readFileSync(0)); $1" <<<"$said")" = true ] || fail "not so in the history: $1: $said"
 }
-# asks COMMAND  for the shutdown; the machine may be gone before it answers
-asks() { vm run -t 30 "$1" || [ $? = 125 ]; }
+# asks COMMAND  for the shutdown, a second later: who carries the answer out of the guest may be stopped by it
+asks() { vm run -t 30 "systemd-run -q --on-active=1s --timer-property=AccuracySec=10ms $1"; }
 # waited_for_cpu PID  how long the threads of the emulator were kept waiting by others on this machine, in ms in all
 waited_for_cpu() { { cat "/proc/$1"/task/*/schedstat 2>/dev/null || true; } | awk '{ ns += $2 } END { printf "%.0f\n", ns / 1e6 }'; }
 # until_off  sets waited_ms, for which the guest is not to blame
@@ -146,7 +146,7 @@ run_check() {
   trap 'status=$?
     if [ $status != 0 ]; then
       [ ! -s "$RUN/timeline" ] || { echo "-- the timeline"; cut -c 1-200 "$RUN/timeline"; }
-      echo "-- the journal"; vm journal -b -o short-unix 2>&1 | tail -n 100 | cut -c 1-260; fi
+      echo "-- the journal"; vm journal -b -o short-unix 2>&1 | grep -v " systemd\[1\]: " | tail -n 60 | cut -c 1-260; fi
     vm stop --purge 2>/dev/null; exit $status' EXIT
   "check_$1"
 }
