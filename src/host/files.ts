@@ -23,7 +23,8 @@ import type { Clock } from '../ports.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
-const CHUNK_BYTES = 64 * 1024;
+/** Kept, for it is read much more often than the collector would like to clear up after: what is read is copied out at once. */
+const chunk = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
  * A regular file; no link, unless links are followed. Larger than `maxBytes` is unreadable; what is not UTF-8 becomes
@@ -50,10 +51,9 @@ function readUpTo(fd: number, maxBytes: number): Buffer {
   const chunks: Buffer[] = [];
   // The size that stat names is no help: a file of /proc has none.
   for (let length = 0; length < maxBytes; ) {
-    const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, maxBytes - length));
-    const count = readSync(fd, chunk, 0, chunk.length, null);
+    const count = readSync(fd, chunk, 0, Math.min(chunk.length, maxBytes - length), null);
     if (count === 0) break;
-    chunks.push(chunk.subarray(0, count));
+    chunks.push(Buffer.from(chunk.subarray(0, count)));
     length += count;
   }
   return Buffer.concat(chunks);
