@@ -7,6 +7,7 @@ export LAB_VM=shutdown-guest
 . "$LAB/shutdown-scene.sh"
 . "$LAB/vm/common.sh"
 STORE=$VM/run/shutdown-store
+FIGURE='in the guest: '
 # An emulated machine takes its time for the end of a pod, too: each step counts from the one that it waits for, the first
 # one from the announcement by logind, or without one from the stop of the agent.
 PLAN='web told 0
@@ -78,20 +79,22 @@ history_is() {
 }
 # asks COMMAND  for the shutdown, a second later: who carries the answer out of the guest may be stopped by it
 asks() { vm run -t 30 "systemd-run -q --on-active=1s --timer-property=AccuracySec=10ms $1"; }
-# waited_for_cpu PID  how long the threads of the emulator were kept waiting by others on this machine, in ms in all
-waited_for_cpu() { { cat "/proc/$1"/task/*/schedstat 2>/dev/null || true; } | awk '{ ns += $2 } END { printf "%.0f\n", ns / 1e6 }'; }
-# until_off  sets waited_ms, for which the guest is not to blame
+# waits PID  "THREAD NS" of each thread of the emulator: how long it wanted to run and could not, since it began
+waits() { awk '{ sub(/.*task\//, "", FILENAME); print FILENAME, $2 }' "/proc/$1"/task/*/schedstat 2>/dev/null || true; }
+# until_off  sets waited_ms: how long others on this machine kept the slowest thread waiting, for which the guest is not
+# to blame
 until_off() {
-  local pid before now i
-  pid=$(cat "$RUN/pid"); before=$(waited_for_cpu "$pid"); waited_ms=0
+  local pid i ms
+  pid=$(cat "$RUN/pid"); waited_ms=0
+  waits "$pid" > "$RUN/waits"
   for ((i = 0; i < 600; i++)); do
     kill -0 "$pid" 2>/dev/null || break
-    now=$(waited_for_cpu "$pid")
-    waited_ms=$((now > before + waited_ms ? now - before : waited_ms))
+    ms=$(waits "$pid" | awk 'NR == FNR { before[$1] = $2; next } $2 - before[$1] > most { most = $2 - before[$1] } END { printf "%.0f", most / 1e6 }' "$RUN/waits" -)
+    waited_ms=$((ms > waited_ms ? ms : waited_ms))
     sleep 0.1
   done
   vm power wait 1
-  figure 'wait of the emulator for a CPU ms' "$waited_ms"
+  figure 'wait for a CPU ms' "$waited_ms"
 }
 # goes_down CONSOLE  until it is off; the plan held, and the console says how it ended
 goes_down() {
@@ -102,12 +105,9 @@ goes_down() {
 }
 # ---- checks: the comment behind the name is what it shows
 
-check_poweroff() { # systemctl poweroff: all phases in order and in time, and the next boot reports them
+check_poweroff() { # systemctl poweroff: all phases in order and in time, seen on the console
   fresh; asks 'systemctl poweroff'; goes_down 'Power down'
   grep -q 'nodewarden: shutdown phase 2: stopping 1 pod' "$RUN/console.log" || fail "nothing on the console: $(tail -n 30 "$RUN/console.log")"
-  boot_again
-  history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].phases.length === 3'
-  history_is 'shutdowns[0].phases.every(({ over, wantedMs }) => over !== null && wantedMs > 0)'
 }
 check_reboot() { # systemctl reboot: all phases in order and in time
   fresh; asks 'systemctl reboot'; goes_down 'Restarting system'
@@ -146,7 +146,7 @@ run_check() {
   trap 'status=$?
     if [ $status != 0 ]; then
       [ ! -s "$RUN/timeline" ] || { echo "-- the timeline"; cut -c 1-200 "$RUN/timeline"; }
-      echo "-- the journal"; vm journal -b -o short-unix 2>&1 | grep -v " systemd\[1\]: " | tail -n 60 | cut -c 1-260; fi
+      echo "-- the journal"; vm journal -b -o short-unix 2>&1 | grep -vE " (systemd\[1\]|qemu-ga\[[0-9]+\]): " | tail -n 60 | cut -c 1-260; fi
     vm stop --purge 2>/dev/null; exit $status' EXIT
   "check_$1"
 }

@@ -82,7 +82,7 @@ timeline() {
 # at FILE WHO WHAT  when it was first, in ms after the request; nothing when it never was
 at() { awk -v who="$2" -v what="$3" '$2 == who && $3 == what { print $1; exit }' "$1"; }
 # figure NAME VALUE  for the last line of the lab
-figure() { echo "figure $1 $2"; }
+figure() { echo "figure ${FIGURE:-}$1 $2"; }
 fail() { echo "$*"; exit 1; }
 
 # in_time FILE TOLERANCE_MS  every step of PLAN (WHO WHAT MS [WHO WHAT of the step after which it counts]) at its time,
@@ -118,5 +118,5 @@ waited_no_longer() { # than all that was asked of logind, and a second
   local down; down=$(at "$1" machine down)
   [ -n "$down" ] || fail 'the machine never went down'
   [ "$down" -le $((ASKED_MS + 1000)) ] || fail "the machine waited $down ms"
-  figure 'longest wait of the machine ms' "$down"; figure power-offs 1
+  figure 'longest wait of the machine ms' "$down"; FIGURE='' figure power-offs 1
 }
