@@ -34,16 +34,21 @@ export function ungracefulText({ bootId, dry, lastWallMs, running }: BootRecord,
   return `${sayWhen(lastWallMs)}  ${mark}${paint('red', clean(what))}; ${clean(ran)}\n`;
 }
 
-function sayEnd({ end, released, cancelled, beganMs }: ShutdownRecord): string {
+function sayEnd({ end, plan, released, cancelled, beganMs }: ShutdownRecord): string {
   switch (end.kind) {
     case 'released': {
-      const why = released?.why === 'out-of-time' ? 'for want of time' : 'all phases are done';
-      return `lock released after ${saySpan((released?.atMs ?? beganMs) - beganMs)}, ${why}`;
+      const isLate = released?.why === 'out-of-time';
+      const why = isLate ? 'for want of time' : 'all phases are done';
+      // There is no lock to release when systemd already stops the agent.
+      const how = plan?.tier !== 'stop' ? 'lock released' : isLate ? 'over' : 'done';
+      return `${how} after ${saySpan((released?.atMs ?? beganMs) - beganMs)}, ${why}`;
     }
     case 'cancelled':
       return `cancelled in phase ${cancelled?.phase ?? 0} after ${saySpan((cancelled?.atMs ?? beganMs) - beganMs)}`;
     case 'cut':
-      return `cut ${inPhase(end.phase)}, the ${end.by === 'boot-ended' ? 'machine was down' : 'agent ended'} before it was done`;
+      return end.by === 'boot-ended'
+        ? `the record ends ${inPhase(end.phase)}: nodewarden or the machine ended before it was done`
+        : `cut ${inPhase(end.phase)}, nodewarden ended before it was done`;
     case 'running':
       return `running, ${inPhase(end.phase)}`;
   }
@@ -54,14 +59,13 @@ const inPhase = (phase: number): string => (phase > 0 ? `in phase ${phase}` : 'b
 function planLines({ plan, phases }: ShutdownRecord): string[][] {
   if (plan === null) return [['plan', 'not in the record']];
   const wantedMs = phases.reduce((sum, phase) => sum + (phase.wantedMs ?? 0), 0);
+  const granted = plan.grantedMs === null ? 'no lock held' : `${saySpan(plan.grantedMs)} granted`;
   const how =
     plan.tier === 'logind'
-      ? "on logind's signal"
+      ? `on logind's signal, ${granted}`
       : 'without a signal of logind, when the agent was stopped with the machine';
-  const granted =
-    plan.grantedMs === null ? (plan.tier === 'logind' ? ', no lock held' : '') : `, ${saySpan(plan.grantedMs)} granted`;
-  const limit = plan.limitMs === null ? '' : `: shrunk into ${saySpan(plan.limitMs)} (D11)`;
-  return [['plan', `${how}${granted}, ${saySpan(wantedMs)} wanted in all${limit}`]];
+  const limit = plan.limitMs === null ? '' : `: shrunk into ${saySpan(plan.limitMs)}`;
+  return [['plan', `${how}, ${saySpan(wantedMs)} wanted in all${limit}`]];
 }
 
 const PHASE_HEADING = ['PHASE', 'FROM PRIORITY', 'WANTED', 'BEGAN', 'GIVEN', 'TOOK', 'END'];
@@ -147,7 +151,7 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
         ]),
     ...(undone === null || undone.started.length === 0 ? [] : [['undone', `run again: ${sayNames(undone.started)}`]]),
     ...(undone === null || undone.notUndone.length === 0 ? [] : [['not undone', sayNames(undone.notUndone)]]),
-    ...(end.kind === 'cancelled' && shutdown.released !== null
+    ...(end.kind === 'cancelled' && shutdown.released !== null && shutdown.plan?.tier !== 'stop'
       ? [['lock', `released ${after(shutdown.released.atMs)}`]]
       : []),
   ];

@@ -67,17 +67,23 @@ function saidOf({ plan, phases, end, released, beganMs }: ShutdownRecord): strin
   const type = plan?.type ?? null;
   const name = `a shutdown${type === null ? '' : ` (${type})`}`;
   const pods = phases.flatMap((phase) => phase.pods);
+  // A pod that was started meanwhile has more than one stop.
+  const count = pods.filter(({ isAgain }) => !isAgain).length;
   const late = pods.filter(({ isLate }) => isLate).map(({ pod }) => pod);
   const lost = pods.filter((stop) => stop.end.kind === 'cut-off' && !stop.isLate).map(({ pod }) => pod);
-  const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames(late)}`;
-  const unknown = lost.length === 0 ? '' : `; how it ended is not known of ${sayNames(lost)}`;
+  const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames([...new Set(late)])}`;
+  const unknown = lost.length === 0 ? '' : `; how it ended is not known of ${sayNames([...new Set(lost)])}`;
   if (end.kind === 'released' && released !== null) {
     const took = sayDuration(Math.round((released.atMs - beganMs) / 100) * 100);
     const why = released.why === 'out-of-time' ? 'its time was used up' : 'all phases were done';
-    return `${name} of ${pods.length} ${pods.length === 1 ? 'pod' : 'pods'}: ${why} after ${took}${notInTime}${unknown}`;
+    return `${name} of ${count} ${count === 1 ? 'pod' : 'pods'}: ${why} after ${took}${notInTime}${unknown}`;
   }
-  const inPhase = end.kind === 'cut' && end.phase > 0 ? `in phase ${end.phase}` : 'before its first phase';
-  return `${name} that was cut ${inPhase} of ${phases.length}${notInTime}${unknown}`;
+  const inPhase = `${end.kind === 'cut' && end.phase > 0 ? `in phase ${end.phase}` : 'before the first phase'} of ${phases.length}`;
+  const how =
+    end.kind === 'cut' && end.by === 'agent-ended'
+      ? ` that was cut ${inPhase}: nodewarden ended before it was done`
+      : `, and the record ends ${inPhase}: nodewarden or the machine ended before it was done`;
+  return `${name}${how}${notInTime}${unknown}`;
 }
 
 function sayRunning({ running }: BootRecord): string {

@@ -76,14 +76,18 @@ describe('the history of shutdowns as text', () => {
   });
 
   it.each([
-    ['shutdown (reboot): cut in phase 1, the machine was down before it was done', whole.slice(0, 5), 'now'],
     [
-      'shutdown (reboot): cut in phase 1, the agent ended before it was done',
+      'shutdown (reboot): the record ends in phase 1: nodewarden or the machine ended before it was done',
+      whole.slice(0, 5),
+      'now',
+    ],
+    [
+      'shutdown (reboot): cut in phase 1, nodewarden ended before it was done',
       [...whole.slice(0, 5), boot.stopped(103_000, 'goes-down')],
       'now',
     ],
     ['shutdown (reboot): running, in phase 1', whole.slice(0, 5), 'b'],
-    ['shutdown: cut before the first phase', [boot.fact(1, { ...BEGAN, type: '' })], 'now'],
+    ['shutdown: the record ends before the first phase: ', [boot.fact(1, { ...BEGAN, type: '' })], 'now'],
     [
       'lock released after 8s, for want of time',
       [boot.fact(0, BEGAN), boot.fact(8_000, { what: 'released', why: 'out-of-time' })],
@@ -96,8 +100,18 @@ describe('the history of shutdowns as text', () => {
       'now',
     ],
     [
-      'plan       without a signal of logind, when the agent was stopped with the machine, 30s wanted in all: shrunk into 8s (D11)',
-      [boot.fact(1, { ...BEGAN, tier: 'stop', grantedMs: null, limitMs: 8_000 })],
+      'plan       without a signal of logind, when the agent was stopped with the machine, 30s wanted in all: shrunk into 8s\n',
+      [boot.fact(1, { ...BEGAN, tier: 'stop', limitMs: 8_000 })],
+      'now',
+    ],
+    [
+      'shutdown (reboot): done after 8s, all phases are done',
+      [boot.fact(0, { ...BEGAN, tier: 'stop' }), boot.fact(8_000, { what: 'released', why: 'all-phases-done' })],
+      'now',
+    ],
+    [
+      'shutdown (reboot): over after 8s, for want of time',
+      [boot.fact(0, { ...BEGAN, tier: 'stop' }), boot.fact(8_000, { what: 'released', why: 'out-of-time' })],
       'now',
     ],
     [

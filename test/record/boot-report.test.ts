@@ -21,6 +21,13 @@ describe('the report of the last boot', () => {
     );
   });
 
+  it('counts and names pods, not stops: one that was started meanwhile is stopped more than once', () => {
+    const again = [boot.stop(119_000, 'b-8', 'web', 1, 1), boot.stop(119_500, 'b-9', 'web', 1, 1)];
+    expect(sentenceOf([boot.started(1), ...aWholeShutdown(boot), ...again])).toBe(
+      'the last boot ended with a shutdown (reboot) of 3 pods: all phases were done after 22.5s; not in time: shop/db, shop/web',
+    );
+  });
+
   it('is a finding when the boot ended without a trace: what may have happened, what ran, where to look', () => {
     const report = lastBoot([boot.started(1), boot.running(2, 'shop/db', 'shop/web')], 'now');
     expect(report).toMatchObject({ isUngraceful: true, shutdown: null, finding: { id: 'last-boot' } });
@@ -34,11 +41,15 @@ describe('the report of the last boot', () => {
     const report = lastBoot([boot.started(1), ...aWholeShutdown(boot).slice(0, 8)], 'now');
     expect(report).toMatchObject({ isUngraceful: false, finding: { id: 'last-boot' } });
     expect(report?.sentence).toBe(
-      'the last boot ended with a shutdown (reboot) that was cut in phase 2 of 2; not in time: shop/db; ' +
-        'how it ended is not known of shop/dns',
+      'the last boot ended with a shutdown (reboot), and the record ends in phase 2 of 2: nodewarden or the machine ' +
+        'ended before it was done; not in time: shop/db; how it ended is not known of shop/dns',
     );
     expect(sentenceOf([boot.fact(5, { ...BEGAN, type: null })])).toBe(
-      'the last boot ended with a shutdown that was cut before its first phase of 2',
+      'the last boot ended with a shutdown, and the record ends before the first phase of 2: nodewarden or the machine ' +
+        'ended before it was done',
+    );
+    expect(sentenceOf([boot.fact(5, BEGAN), boot.fact(5, phase(1)), boot.stopped(6, 'goes-down')])).toBe(
+      'the last boot ended with a shutdown (reboot) that was cut in phase 1 of 2: nodewarden ended before it was done',
     );
   });
 
