@@ -29,8 +29,8 @@ type Evict = Extract<Decision, { kind: 'evict' }>;
 
 const RANKING_SHOWN = 5;
 
-/** One block for each eviction and each shutdown, one line for everything else, oldest first. */
-export function historyText(history: History, directory: string, paint: Paint): string {
+/** One block for each eviction and each shutdown, one line for everything else, oldest first; else `nothing`. */
+export function historyText(history: History, nothing: string, paint: Paint): string {
   const inBlocks = new Set(
     history.shutdowns.flatMap((shutdown) => shutdown.decisions.map((id) => keyOf(shutdown, id))),
   );
@@ -53,7 +53,7 @@ export function historyText(history: History, directory: string, paint: Paint): 
       .filter(({ end }) => end === 'ungraceful')
       .map((boot) => ({ atWallMs: boot.lastWallMs, text: ungracefulText(boot, paint) })),
   ].toSorted((a, b) => a.atWallMs - b.atWallMs);
-  if (parts.length === 0) return `No decisions in the record under ${directory}.\n`;
+  if (parts.length === 0) return nothing;
   return parts.map(({ text }) => text).join('');
 }
 

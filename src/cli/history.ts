@@ -7,7 +7,7 @@ import { type ReadRecord, readRecord } from '../record/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/shutdowns.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
 import { placesOf } from './places.ts';
-import { painter, standardPaper } from './print.ts';
+import { clean, painter, standardPaper } from './print.ts';
 
 type Options = {
   readonly config?: string;
@@ -17,6 +17,14 @@ type Options = {
   readonly shutdowns?: true;
 };
 
+const NOT_READ = 1;
+const HELP = `
+Example:
+  nodewarden history --evictions --since 24h
+  nodewarden history --shutdowns
+
+Exit status: 0, 1 when a file of the record is there and cannot be read, or 2 for a mistake in the command line.`;
+
 export function historyCommand(): Command {
   return new Command('history')
     .description('decisions and their outcome, from the record on disk; the daemon need not run')
@@ -25,7 +33,7 @@ export function historyCommand(): Command {
     .option('--shutdowns', 'only shutdowns, plan against fact, and boots that ended without one')
     .option('--since <when>', 'from this time on: a duration (2h) or an instant (2026-01-31T12:00:00Z)', parseSince)
     .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
-    .addHelpText('after', '\nExample:\n  nodewarden history --evictions --since 24h\n  nodewarden history --shutdowns')
+    .addHelpText('after', HELP)
     .action((options: Options) => {
       const { stateDirectory } = placesOf(options.config ?? null);
       const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
@@ -38,11 +46,21 @@ export function historyCommand(): Command {
       );
       const history = historyOf(records, shutdownsFrom(sinceWallMs, told), options);
       const paper = standardPaper();
+      const unreadable = new Set(records.flatMap((record) => record.unreadable));
+      for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
       if (told.damaged > 0) process.stderr.write(`${told.damaged} damaged entries were left out of the shutdowns\n`);
+      // What cannot be read may hold some.
+      const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory);
       if (options.output === 'json') paper.write(`${JSON.stringify(history, null, 2)}\n`);
-      else paper.write(historyText(history, stateDirectory, painter(paper.hasColour)));
+      else paper.write(historyText(history, nothing, painter(paper.hasColour)));
+      if (unreadable.size > 0) process.exitCode = NOT_READ;
     });
+}
+
+function sayNothing({ shutdowns, evictions }: Options, directory: string): string {
+  const what = shutdowns === true && evictions !== true ? 'shutdowns' : 'decisions';
+  return `No ${what} in the record under ${directory}.\n`;
 }
 
 function from(sinceWallMs: number, record: ReadRecord): ReadRecord {
@@ -90,10 +108,9 @@ function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
   );
 }
 
-function sayProblems({ tornLines, unreadable, entries }: ReadRecord): readonly string[] {
+function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {
   const lost = entries.reduce((sum, entry) => sum + (entry.kind === 'lost' ? entry.entries : 0), 0);
   return [
-    ...unreadable.map((why) => `not read: ${why}`),
     ...(tornLines > 0 ? [`${tornLines} incomplete lines of the record were left out`] : []),
     ...(lost > 0 ? [`${lost} entries are missing: the disk took none for too long`] : []),
   ];

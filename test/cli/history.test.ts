@@ -122,9 +122,8 @@ describe('the history as text', () => {
     expect(text).toContain(String.raw`POD       \u202eNAME`);
   });
 
-  it('says where it looked when there is nothing', () => {
-    const text = historyText(aHistory({}), '/var/lib/nodewarden', plain);
-    expect(text).toBe('No decisions in the record under /var/lib/nodewarden.\n');
+  it('says so when there is nothing', () => {
+    expect(historyText(aHistory({}), 'No decisions.\n', plain)).toBe('No decisions.\n');
   });
 });
 
@@ -218,6 +217,30 @@ describe('nodewarden history', () => {
     const { out, err } = await run('--shutdowns');
     expect(err).toBe('1 damaged entries were left out of the shutdowns\n');
     expect(out).toContain('shutdown (reboot): lock released after 22.5s');
+  });
+
+  it('says where it looked when there is nothing, by what was looked for', async () => {
+    rmSync(join(directory, 'state'), { recursive: true });
+    const all = await run();
+    expect(all).toEqual({ code: 0, out: `No decisions in the record under ${directory}/state.\n`, err: '' });
+    const shutdowns = await run('--shutdowns');
+    expect(shutdowns).toEqual({ code: 0, out: `No shutdowns in the record under ${directory}/state.\n`, err: '' });
+  });
+
+  it('does not say that there is nothing when it could not read, with status 1', async () => {
+    for (const name of ['record.jsonl', 'record-dry.jsonl']) rmSync(join(directory, 'state', name));
+    mkdirSync(join(directory, 'state', 'record.jsonl'));
+    const { code, out, err } = await run('--shutdowns');
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain(`not read: ${directory}/state/record.jsonl: `);
+  });
+
+  it('says once that the directory cannot be read, and gives the JSON of what was read', async () => {
+    rmSync(join(directory, 'state'), { recursive: true });
+    writeFileSync(join(directory, 'state'), '');
+    const { code, out, err } = await run('-o', 'json');
+    expect([code, JSON.parse(out).decisions]).toEqual([1, []]);
+    expect(err.match(/not read: /g)).toHaveLength(1);
   });
 
   it('says what a time looks like when it is given nonsense, with status 2', async () => {
