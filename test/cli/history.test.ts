@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -237,7 +237,7 @@ describe('nodewarden history', () => {
 
   it('says once that the directory cannot be read, and gives the JSON of what was read', async () => {
     rmSync(join(directory, 'state'), { recursive: true });
-    writeFileSync(join(directory, 'state'), '');
+    symlinkSync('state', join(directory, 'state'));
     const { code, out, err } = await run('-o', 'json');
     expect([code, JSON.parse(out).decisions]).toEqual([1, []]);
     expect(err.match(/not read: /g)).toHaveLength(1);
