@@ -3,7 +3,7 @@ import { sayDuration } from '../core/duration.ts';
 import type { PodUid, PodView } from '../core/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
 import { neededDelayMs, planShutdown } from '../core/shutdown-plan.ts';
-import { AGENT_END_MS } from '../core/shutdown-time.ts';
+import { AGENT_END_MS, totalMs } from '../core/shutdown-time.ts';
 import type { ObservedStops } from '../record/observed-stops.ts';
 import { podName, sayMs } from '../serve/say-decision.ts';
 import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
@@ -33,7 +33,7 @@ export type RehearseReport = {
     readonly leftMs: number | null;
     readonly worstMs: number;
   } | null;
-  /** What would let those finish who cannot. */
+  /** What would let those finish who cannot, and the phases have their time without logind's signal too. */
   readonly changes: readonly Change[];
   readonly warnings: readonly string[];
   /** `namespace/name` */
@@ -96,14 +96,15 @@ export type Change =
       readonly unit: string;
       readonly now: number;
       readonly seconds: number;
-    };
+    }
+  | { readonly what: 'agentTimeoutStopSec'; readonly now: number; readonly seconds: number };
 
 export type RehearseInput = {
   readonly node: { readonly name: string; readonly dryRun: boolean };
   readonly atWallMs: number;
   readonly config: Pick<CoreConfig, 'phases' | 'shutdownCarryOver' | 'shutdownCancel'>;
   readonly pods: readonly PodView[];
-  readonly status: Pick<ShutdownStatus, 'lock' | 'stopTimeoutMs' | 'secondTier'>;
+  readonly status: Pick<ShutdownStatus, 'lock' | 'stopTimeoutMs' | 'secondTier' | 'running'>;
   readonly observed: ReadonlyMap<PodUid, ObservedStops>;
   readonly timeouts: StopTimeouts;
 };
@@ -131,6 +132,7 @@ export function rehearseReport(input: RehearseInput): RehearseReport {
   );
   const phases = phaseRows(input, worst, expected);
   const rows = phases.flatMap((phase) => phase.pods);
+  const secondTier = secondTierOf(input, neededMs);
   const changes = changesOf(phases);
   return {
     schema: 1,
@@ -143,8 +145,8 @@ export function rehearseReport(input: RehearseInput): RehearseReport {
     phases,
     worstMs: worst.totalMs,
     expectedMs: expected.totalMs,
-    secondTier: secondTierOf(input, neededMs),
-    changes,
+    secondTier,
+    changes: [...changes, ...agentChanges(config.phases, changes, secondTier, worst.totalMs)],
     warnings: phases.length === 0 ? [] : warningsOf(input, phases, { neededMs, grantedMs }),
     cannotFinish: rows.filter(({ verdict }) => verdict.kind === 'cannot-finish').map(podName),
   };
@@ -266,6 +268,24 @@ function podChanges(row: PodStopRow, seconds: number): readonly Change[] {
   return changes;
 }
 
+/** All phases as they are to be set fit into it, should the ones of now not fit. */
+function agentChanges(
+  configured: readonly ShutdownPhase[],
+  changes: readonly Change[],
+  secondTier: RehearseReport['secondTier'],
+  worstMs: number,
+): readonly Change[] {
+  if (secondTier === null || secondTier.worstMs >= worstMs) return [];
+  const { stopTimeoutMs } = secondTier;
+  if (stopTimeoutMs === 'infinity') return [];
+  const phases = configured.map(({ fromPriority, graceSeconds }) => {
+    const change = changes.find((one) => one.what === 'phase' && one.fromPriority === fromPriority);
+    return { fromPriority, graceSeconds: change?.seconds ?? graceSeconds };
+  });
+  const seconds = Math.ceil((totalMs(phases) + AGENT_END_MS) / 1_000);
+  return [{ what: 'agentTimeoutStopSec', now: stopTimeoutMs / 1_000, seconds }];
+}
+
 /** What one that cannot finish would have to get; null: it can, or nobody knows. */
 function wantedSeconds({ verdict, observed, getsMs }: PodStopRow): number | null {
   if (verdict.kind === 'finishes') return null;
@@ -294,6 +314,7 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
       : [`TimeoutStopSec of ${unit} is not known: ${timeoutMs.detail}`],
   );
   return [
+    ...(status.running === null ? [] : ['a shutdown is under way: nodewarden status shows it']),
     ...lockWarnings(status, delay),
     ...delayWarnings(delay),
     ...phaseWarnings(input.config.phases, phases),

@@ -118,6 +118,10 @@ function changesText({ changes, phases }: RehearseReport, form: PhaseForm): stri
         return [
           `TimeoutStopSec=${change.seconds} in ${clean(change.unit)}, the unit of ${clean(change.pod)} (now ${change.now})`,
         ];
+      if (change.what === 'agentTimeoutStopSec') {
+        const { seconds, now } = change;
+        return [`TimeoutStopSec=${seconds}s of nodewarden.service (now ${now}s): systemctl edit nodewarden`];
+      }
       return [];
     }),
   ];

@@ -6,7 +6,7 @@ import { joinDecisions } from '../record/entry.ts';
 import { observedStops } from '../record/observed-stops.ts';
 import { readRecord } from '../record/record-file.ts';
 import { askDaemon } from '../serve/ask.ts';
-import { askLook, fail, isReport, OTHER_VERSION } from './asked.ts';
+import { askLook, type Failure, fail, isReport, OTHER_VERSION } from './asked.ts';
 import { placesOf } from './places.ts';
 import { clean, painter, standardPaper } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
@@ -16,6 +16,7 @@ import { stopTimeouts } from './stop-timeouts.ts';
 type Options = { readonly config?: string; readonly output: 'text' | 'json' };
 
 const CANNOT_FINISH = 1;
+const CANNOT_ASK = 3;
 /** Where the configuration cannot be read by who asks. */
 const DEFAULT_MANIFESTS = '/etc/nodewarden/pods.d';
 const HELP = `
@@ -25,7 +26,8 @@ Examples:
 
 How long a pod needs is taken from its earlier stops in the record; else from TimeoutStopSec of its unit, where it is not
 systemd's default; else from its terminationGracePeriodSeconds.
-Exit status: 0, 1 when somebody cannot finish, 2 for a mistake in the command line, or 3 when the daemon is not running.`;
+Exit status: 0 when nobody is known not to finish, also when shutdown is off; 1 when somebody cannot finish, 2 for a mistake in
+the command line, or 3 when the daemon does not run or cannot be asked.`;
 
 export function rehearseCommand(): Command {
   const shutdown = new Command('shutdown')
@@ -47,15 +49,15 @@ export function rehearseCommand(): Command {
 async function run({ config: file, output }: Options, clock: Clock): Promise<number> {
   const { socket, stateDirectory } = placesOf(file ?? null);
   const asked = await askDaemon(socket, { ask: 'status' }, clock);
-  if (asked.kind !== 'answer') return fail(asked, socket);
+  if (asked.kind !== 'answer') return cannotAsk(asked, socket);
   const status = asked.answer;
-  if (!isReport(status)) return fail(OTHER_VERSION, socket);
+  if (!isReport(status)) return cannotAsk(OTHER_VERSION, socket);
   const look = await askLook(socket, clock);
-  if ('kind' in look) return fail(look, socket);
+  if ('kind' in look) return cannotAsk(look, socket);
   const { node, observation, config } = look;
   const { pods } = observation;
   if (!pods.known)
-    return fail({ kind: 'failed', detail: `the pods are not known: ${pods.where}: ${pods.detail}` }, socket);
+    return cannotAsk({ kind: 'failed', detail: `the pods are not known: ${pods.where}: ${pods.detail}` }, socket);
   const record = readRecord(stateDirectory);
   for (const why of record.unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
   const { effective } = loadConfig(file ?? null);
@@ -73,4 +75,10 @@ async function run({ config: file, output }: Options, clock: Clock): Promise<num
   if (output === 'json') paper.write(`${JSON.stringify(report, null, 2)}\n`);
   else paper.write(rehearseText(report, form, painter(paper.hasColour)));
   return report.cannotFinish.length > 0 ? CANNOT_FINISH : 0;
+}
+
+/** 1 would say that somebody cannot finish. */
+function cannotAsk(asked: Failure, socket: string): number {
+  fail(asked, socket);
+  return CANNOT_ASK;
 }

@@ -44,7 +44,7 @@ function rehearsed({ pods = [web], observed = {}, timeouts = {}, status, ...rest
     atWallMs: 1_700_000_000_000,
     config,
     pods,
-    status: { lock: ARMED, stopTimeoutMs: 90_000, secondTier: true, ...status },
+    status: { lock: ARMED, stopTimeoutMs: 90_000, secondTier: true, running: null, ...status },
     observed: new Map(Object.entries(observed).map(([name, stops]) => [`uid-${name}`, stops])),
     timeouts: {
       units: new Map(
@@ -179,6 +179,22 @@ describe('the rehearsal', () => {
     ]);
   });
 
+  it('warns first of all of a shutdown that is under way', () => {
+    const running = {
+      tier: 'logind',
+      type: null,
+      phase: 1,
+      phaseLeftMs: 5_000,
+      podsLeft: [],
+      cancelled: false,
+      cancelIgnored: false,
+    } as const;
+    expect(rehearsed({ timeouts: { web: 8_000 }, status: { running } }).warnings).toEqual([
+      'a shutdown is under way: nodewarden status shows it',
+      expect.stringContaining('systemd kills web.service'),
+    ]);
+  });
+
   it('plays the phases in what systemd leaves the stop of the agent, too', () => {
     const tier = (stopTimeoutMs: number | 'infinity' | null, secondTier = true) =>
       rehearsed({ pods: [web, dns], status: { stopTimeoutMs, secondTier } }).secondTier;
@@ -209,7 +225,7 @@ describe('the rehearsal', () => {
     const units = new Map([['uid-web', { unit: 'web.service', timeoutMs }]]);
     const timeouts = { units, defaultMs: timeoutMs, problems: ['x.yaml:1:1: bad'] };
     const base = { node: { name: 'n', dryRun: false }, atWallMs: 0, config, pods: [web], observed: new Map() };
-    const status = { lock: ARMED, stopTimeoutMs: null, secondTier: false };
+    const status = { lock: ARMED, stopTimeoutMs: null, secondTier: false, running: null };
     expect(rehearseReport({ ...base, status, timeouts }).warnings).toEqual([
       'TimeoutStopSec of web.service is not known: systemd knows no such unit',
       'x.yaml:1:1: bad',
@@ -230,7 +246,7 @@ describe('the rehearsal as text', () => {
       timeouts: { web: 90_000 },
     };
     expect(text(given)).toBe(`node-1, 2023-11-14 22:13:20 UTC: a shutdown of the pods that run now; nothing is changed
-lock        armed: logind grants 35s of the 30s needed, proven just now
+lock        armed: the phases need 30s, logind grants 35s, proven just now
 
 phase 1     priorities below 2000000000: 20s, from 0s to 20s at most, as it went before until 5s
 POD       PRIORITY  GETS  DECLARES  TIMEOUTSTOPSEC  BEFORE
@@ -261,6 +277,19 @@ to set      shutdownGracePeriod: 50s (now 30s)
     expect(text({ timeouts: { web: 5_000 }, observed: { web: ended(5_001) } })).toContain(
       'to set      TimeoutStopSec=10 in web.service, the unit of shop/web (now 5)\n',
     );
+  });
+
+  it('proposes a stop timeout of the agent that the phases fit into without logind, as they are to be set', () => {
+    const status = { stopTimeoutMs: 20_000 };
+    const own = { ...job, terminationGraceSeconds: 20 };
+    expect(text({ pods: [own, { ...dns, terminationGraceSeconds: 10 }], status })).toContain(
+      'to set      TimeoutStopSec=35s of nodewarden.service (now 20s): systemctl edit nodewarden\n',
+    );
+    expect(text({ pods: [web], status }).match(/TimeoutStopSec=.*/g)).toEqual([
+      'TimeoutStopSec=45s of nodewarden.service (now 20s): systemctl edit nodewarden',
+    ]);
+    // All that it needs fits into what is left.
+    expect(text({ pods: [{ ...job, terminationGraceSeconds: 5 }], status })).not.toContain('TimeoutStopSec=');
   });
 
   it('says what nobody needs to fear', () => {
@@ -312,6 +341,13 @@ describe('nodewarden rehearse shutdown', () => {
   it('says that the daemon is not running, with status 3, and what it takes, with status 2', async () => {
     expect(await run()).toEqual(command.notRunning());
     expect((await run('--now')).code).toBe(2);
+  });
+
+  it('ends with 3, not with 1, when the daemon cannot be asked, and says why', async () => {
+    await command.serve({ answer: () => ({ schema: 0 }) });
+    const { code, out, err } = await run();
+    expect([code, out]).toEqual([3, '']);
+    expect(err).toBe('nodewarden cannot be asked: the daemon is of another version; restart it\n');
   });
 
   it('ends with 1 when somebody cannot finish, and with 0 when nobody is known to', async () => {
