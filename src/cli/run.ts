@@ -16,7 +16,7 @@ export function runCommand(): Command {
       const stop = new AbortController();
       // Once: a second signal ends the process at once, for who does not want to wait.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
-      process.exitCode = await runDaemon(
+      const status = await runDaemon(
         {
           configFile: options.config ?? null,
           dryRun: options.dryRun ?? false,
@@ -25,5 +25,8 @@ export function runCommand(): Command {
         },
         stop.signal,
       );
+      // After a mistake parts are still open, and would keep a process that does nothing any more from its restart.
+      if (status === 1) process.exit(1);
+      process.exitCode = status;
     });
 }
