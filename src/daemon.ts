@@ -22,6 +22,7 @@ import { createBootNotes } from './record/boot-notes.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { stateFilePath, wasPreparing } from './record/state-file.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
+import { askDaemon } from './serve/ask.ts';
 import { createLookDesk } from './serve/look-desk.ts';
 import type { ShutdownContext } from './serve/shutdown-status.ts';
 import { serveSocket } from './serve/socket.ts';
@@ -61,10 +62,15 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const bootId = readBootId();
   for (const fact of [mounts, bootId]) if (!fact.known) complain(`${fact.where}: ${fact.detail}`);
   if (!mounts.known || !bootId.known) return 1;
+  const dryRun = loaded.effective.dryRun || options.dryRun;
+  if (!dryRun && (await isServed(loaded.effective.socket, clock))) {
+    const { socket } = loaded.effective;
+    complain(`another nodewarden answers on ${socket} and acts here; beside it only a dry run is possible (--dry-run)`);
+    return 1;
+  }
   const notify = openNotify(process.env, clock);
   const { log, onEntry } = options;
   const { effective } = loaded;
-  const dryRun = effective.dryRun || options.dryRun;
   const { runtimeDirectory } = effective;
   const wasGoingDown = wasPreparing(stateFilePath(runtimeDirectory, dryRun), bootId.value);
   const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
@@ -82,6 +88,11 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     await shutdown.close();
     notify.close();
   }
+}
+
+/** Two that act would choose, and stop, each for itself. */
+async function isServed(socket: string, clock: Clock): Promise<boolean> {
+  return (await askDaemon(socket, { ask: 'status' }, clock)).kind === 'answer';
 }
 
 /** On standard error, which the unit has on the console, and as systemd's STATUS=. */

@@ -44,6 +44,7 @@ const FINDING = 'shutdown-not-armed';
 const SETTLE_POLL_MS = 20;
 /** A bus that is just coming back answers within this. */
 const ASK_MS = 10_000;
+const CANCEL_LOOK_MS = 500;
 
 export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   const { clock, side, parts, notify, effective } = needs;
@@ -52,26 +53,38 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   let machine: 'stays' | 'goes-down' = 'stays';
   /** A look has seen that the agent is told to stop while the machine goes down. */
   let isStopSeen = false;
+  /** `shutdown -c` came in the delay, and logind goes down all the same. */
+  let isCancelIgnored = false;
+  let cancelWatch: () => void = () => undefined;
   mode.setShuttingDown(shutdown.kind === 'stopping' || shutdown.kind === 'released');
   const endListening = side.listen({
     log: parts.log,
     heard: inbox.put,
     changed: () => tellLock(),
-    cancelNotHonoured: () => progress.tell({ what: 'cancel-not-honoured' }, clock.monoMs()),
+    cancelNotHonoured: () => {
+      isCancelIgnored = true;
+      progress.tell({ what: 'cancel-not-honoured' }, clock.monoMs());
+    },
   });
+
+  function isDown(): boolean {
+    return shutdown.kind === 'stopping' || shutdown.kind === 'released';
+  }
 
   function tellLock(): void {
     const status = side.inhibitor.status();
-    if (shutdown.kind !== 'stopping') notify.status(sayLock(status));
     const { lock } = status;
-    if (lock.kind === 'not-armed') findings.raise({ id: FINDING, text: `the shutdown is not armed: ${lock.why}` });
+    if (!isDown()) notify.status(sayLock(status));
+    // While the machine goes down none can be had, and what is configured then counts for the next time.
+    if (lock.kind === 'not-armed' && !isDown())
+      findings.raise({ id: FINDING, text: `the shutdown is not armed: ${lock.why}` });
     else findings.clear(FINDING);
     inbox.wake();
   }
 
   /** Only once the pods are known: a signal that came before would find nobody to stop. */
   function want(): void {
-    if (!mode.isSettled()) return;
+    if (!mode.isSettled() || isDown()) return;
     const { dryRun } = effective();
     // A dry run beside the agent that acts takes nothing away from it.
     if (dryRun && side.inhibitor.status().lock.kind === 'off') return;
@@ -108,9 +121,20 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     progress.tell({ what: 'resumed', phase }, nowMs);
   }
 
+  /** Nobody tells a service whose stop is taken back (systemctl cancel). What it stopped its next run starts again. */
+  function watchForCancel(): void {
+    cancelWatch = clock.after(CANCEL_LOOK_MS, async () => {
+      const goesDown = await side.goesDown();
+      if (!goesDown.known || goesDown.value) return watchForCancel();
+      machine = 'stays';
+      await side.secondTier.comeBack();
+      inbox.put({ kind: 'cancelled', machineStays: true });
+    });
+  }
+
   return {
     resume: async () => {
-      const isDown = shutdown.kind === 'stopping' || shutdown.kind === 'released';
+      const wasDown = isDown();
       if (parts.state.stops.length > 0 || shutdown.kind === 'stopping') {
         while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);
         const pods = mode.running();
@@ -118,38 +142,45 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
           parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null);
         }
       }
-      if (isDown) await goOn();
+      if (wasDown) await goOn();
       // An earlier run died between a cancel and its end.
       else if (mode.hasStops()) parts.undoStops();
     },
     seen: (observation, verdict) => {
       shutdown = verdict.state.shutdown;
+      isCancelIgnored &&= isDown();
       isStopSeen ||= observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
       progress.seen(observation, verdict);
       want();
     },
     stopAsked: async () => {
       const { dryRun, shutdown: configured } = effective();
-      const leftMs = await side.secondTier.leftMs();
+      const isAnnounced = shutdown.kind === 'stopping' && side.inhibitor.status().isPreparing;
+      const leftMs = await side.secondTier.leftMs(isAnnounced);
       if (leftMs === null) return true;
       machine = 'goes-down';
       if (dryRun || !configured.secondTier || configured.phases.length === 0) return true;
       const event: ShutdownEvent = { kind: 'stopped-without-signal', leftMs: finite(leftMs) };
       if (shutdown.kind === 'released') return true;
       inbox.put(event);
+      watchForCancel();
       return false;
     },
     isOver: () => isStopSeen && shutdown.kind !== 'stopping',
-    isBusy: () => shutdown.kind === 'stopping' || shutdown.kind === 'released',
+    isBusy: isDown,
     machine: () => machine,
     context: (last) => ({
       nowMs: clock.monoMs(),
       inhibitor: side.inhibitor.status(),
       stopTimeoutMs: side.secondTier.stopTimeoutMs(),
       last,
-      secondTier: effective().shutdown.secondTier,
+      secondTier: effective().shutdown.secondTier && !effective().dryRun,
+      isCancelIgnored,
     }),
-    close: endListening,
+    close: () => {
+      cancelWatch();
+      endListening();
+    },
   };
 }
 

@@ -83,6 +83,20 @@ describe('the daemon', () => {
     expect(status).toBe(0);
   });
 
+  it('lets no second one act beside it', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    await running(async () => {
+      const said: string[] = [];
+      const options = { configFile: file, log: 'none', complain: (line: string) => void said.push(line) } as const;
+      const never = new AbortController();
+      expect(await runDaemon({ ...options, dryRun: false }, never.signal)).toBe(1);
+      expect(said.join()).toContain('another nodewarden answers on');
+      const dry = new AbortController();
+      const isReady = (): void => dry.abort();
+      expect(await runDaemon({ ...options, dryRun: true, onReady: isReady }, dry.signal)).toBe(0);
+    });
+  });
+
   it('gives the next look with every pod to who asks, without waiting for its own time', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async () => {

@@ -46,6 +46,10 @@ function glued({
   const raised = new Map<string, string>();
   const resumed: string[] = [];
   let undone = 0;
+  let back = 0;
+  const comeBack = async (): Promise<void> => {
+    back += 1;
+  };
   let listener: ShutdownListener | null = null;
   let lock: InhibitorStatus['lock'] = { kind: 'off' };
   const config = aShutdownConfig();
@@ -61,9 +65,10 @@ function glued({
         status: () => ({ lock, isPreparing: false, type: null, scheduled: null }),
         close: async () => undefined,
       },
-      secondTier: { leftMs: async () => leftMs, stopTimeoutMs: () => null, close: quiet },
+      secondTier: { leftMs: async () => leftMs, comeBack, stopTimeoutMs: () => null, close: quiet },
       listen: (next) => {
         listener = next;
+        next.changed();
         return quiet;
       },
       goesDown: async () => machine,
@@ -98,6 +103,12 @@ function glued({
     raised,
     resumed,
     undone: () => undone,
+    back: () => back,
+    /** Time passes; what arrived meanwhile. */
+    pass: async (ms: number): Promise<readonly ShutdownEvent[]> => {
+      await clock.run(clock.monoMs() + ms, turn, new AbortController().signal);
+      return inbox.drain().events;
+    },
     hold: (next: InhibitorStatus['lock']) => {
       lock = next;
       listener?.changed();
@@ -180,6 +191,23 @@ describe('an agent that is told to stop', () => {
     expect(going.isOver()).toBe(true);
   });
 
+  it('hears a stop that is taken back, and has itself started again', async () => {
+    const { going, pass, back } = glued({ leftMs: 60_000, machine: known(false) });
+    await going.stopAsked();
+    expect(await pass(2_000)).toEqual([STOPPED, { kind: 'cancelled', machineStays: true }]);
+    expect([back(), going.machine()]).toEqual([1, 'stays']);
+  });
+
+  it.each([known(true), no])(
+    'does not end its phases while the machine goes down, or nobody says: %j',
+    async (machine) => {
+      const { going, pass, back } = glued({ leftMs: 60_000, machine });
+      await going.stopAsked();
+      expect(await pass(10_000)).toEqual([STOPPED]);
+      expect(back()).toBe(0);
+    },
+  );
+
   it('ends when the shutdown is cancelled meanwhile', async () => {
     const { going, look } = glued({ leftMs: 60_000 });
     await going.stopAsked();
@@ -205,6 +233,13 @@ describe('the lock', () => {
     hold({ kind: 'armed', neededMs: 1, grantedMs: 1, provenMs: 0 });
     look(unarmed);
     expect(wanted).toEqual([null]);
+  });
+
+  it('is neither wanted anew nor a finding while the machine goes down', () => {
+    const { look, wanted, raised, hold } = glued({});
+    look(inPhase1.shutdown);
+    hold({ kind: 'not-armed', neededMs: 1, grantedMs: 0, isHeld: true, why: 'the machine goes down' });
+    expect([wanted, [...raised]]).toEqual([[], []]);
   });
 
   it('that is not armed is a finding until it is', () => {

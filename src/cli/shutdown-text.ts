@@ -26,7 +26,7 @@ export function lockText(lock: LockStatus, isDry: boolean, paint: Paint): readon
       return ['released: the machine is going down'];
     case 'armed': {
       const { grantedMs, neededMs, provenAgoMs } = lock;
-      const granted = `logind grants ${sayMs(grantedMs)} of the ${sayMs(neededMs)} needed`;
+      const granted = `the phases need ${sayMs(neededMs)}, logind grants ${sayMs(grantedMs)}`;
       return [`${paint('green', 'armed')}: ${granted}, proven ${sayAgo(provenAgoMs)}`];
     }
     case 'not-armed': {
@@ -68,10 +68,11 @@ function secondTierText(timeoutMs: number | 'infinity' | null, isOn: boolean): s
 }
 
 function runningText(running: RunningShutdown, phases: readonly PlannedPhase[], paint: Paint): string {
-  const { tier, type, phase, phaseLeftMs, podsLeft, cancelled } = running;
+  const { tier, type, phase, phaseLeftMs, podsLeft, cancelled, cancelIgnored } = running;
   const why = tier === 'logind' ? "logind's signal" : "no signal of logind's, the agent is being stopped";
   const head = `${type === null ? 'the machine goes down' : clean(type)} (${why})`;
-  const over = cancelled ? '; cancelled, which is honoured after the last phase' : '';
+  const late = cancelled ? '; cancelled, which is honoured after the last phase' : '';
+  const over = cancelIgnored ? '; cancelled, but this logind goes down all the same' : late;
   if (phase === 0) return paint('red', `${head}: about to begin${over}`);
   const left = podsLeft.length === 0 ? '' : `, waiting for ${sayNames(podsLeft.map(clean))}`;
   return paint('red', `${head}: phase ${phase} of ${phases.length}, ${sayTenths(phaseLeftMs)} left${left}${over}`);

@@ -108,9 +108,12 @@ function startRelay(env: RelayEnv): Relay {
   };
 }
 
-/** A failure to fork (no pids left) is no reason to end: systemd's watchdog spans several messages. */
+/**
+ * A failure to fork (no pids left) is no reason to end: systemd's watchdog spans several messages. Not with --no-block:
+ * a child that is gone before systemd has seen whose it is has its message ignored.
+ */
 function sendByChild(message: string, env: RelayEnv): void {
-  const child = spawn('systemd-notify', ['--no-block', ...message.split('\n')], { env, stdio: 'ignore' });
+  const child = spawn('systemd-notify', message.split('\n'), { env, stdio: 'ignore' });
   child.on('error', () => {
     // Lost: there is no other way to systemd, and the eviction goes on without it.
   });

@@ -38,6 +38,8 @@ export type Systemd = {
   readonly defaultStopTimeoutMs: () => Promise<Reading<number>>;
   /** The same of the service that this process belongs to; `not-applicable` where it belongs to none. */
   readonly ownStopTimeoutMs: () => Promise<Reading<number>>;
+  /** Has the service that this process belongs to started when it has stopped. */
+  readonly startOwn: () => Promise<Reading<true>>;
   /** `running`, `degraded`, `stopping` and so on. */
   readonly systemState: () => Promise<Reading<string>>;
   /** A start or stop of any unit has ended, whoever wanted it. */
@@ -111,6 +113,16 @@ export function createSystemd(bus: SystemBus): Systemd {
     return durationOf(reading, 'TimeoutStopUSec');
   }
 
+  async function ownService(): Promise<Reading<{ readonly path: string; readonly name: string }>> {
+    const path = await pathBy('GetUnitByPID', process.pid);
+    if (!path.known) return path;
+    const id = await property(path.value, 'Unit', 'Id');
+    if (!id.known) return id;
+    const name = String(id.value);
+    if (name.endsWith('.service')) return known({ path: path.value, name });
+    return unknown('not-applicable', name, 'this process does not run as a service');
+  }
+
   async function unit(name: string): Promise<Reading<UnitFacts>> {
     const loaded = await pathBy('LoadUnit', name);
     if (!loaded.known) return loaded;
@@ -179,13 +191,12 @@ export function createSystemd(bus: SystemBus): Systemd {
     defaultStopTimeoutMs: async () =>
       durationOf(await property(MANAGER.path, 'Manager', 'DefaultTimeoutStopUSec'), 'DefaultTimeoutStopUSec'),
     ownStopTimeoutMs: async () => {
-      const path = await pathBy('GetUnitByPID', process.pid);
-      if (!path.known) return path;
-      const id = await property(path.value, 'Unit', 'Id');
-      if (!id.known) return id;
-      const name = String(id.value);
-      if (name.endsWith('.service')) return timeoutAt(path.value, TYPES.service, name);
-      return unknown('not-applicable', name, 'this process does not run as a service');
+      const own = await ownService();
+      return own.known ? timeoutAt(own.value.path, TYPES.service, own.value.name) : own;
+    },
+    startOwn: async () => {
+      const own = await ownService();
+      return own.known ? queue('StartUnit', own.value.name) : own;
     },
     systemState: async () => {
       const state = await property(MANAGER.path, 'Manager', 'SystemState');

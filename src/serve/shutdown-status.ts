@@ -68,6 +68,8 @@ export type RunningShutdown = {
   readonly podsLeft: readonly string[];
   /** It was cancelled, which is handled after the last phase. */
   readonly cancelled: boolean;
+  /** It was cancelled, and this logind goes down all the same. */
+  readonly cancelIgnored: boolean;
 };
 
 /** What a look does not know of a shutdown. */
@@ -79,6 +81,8 @@ export type ShutdownContext = {
   readonly stopTimeoutMs: number | null;
   readonly last: string | null;
   readonly secondTier: boolean;
+  /** `shutdown -c` came while it runs, and logind does not honour it. */
+  readonly isCancelIgnored: boolean;
 };
 export type ShutdownInput = {
   readonly observation: Observation;
@@ -95,10 +99,11 @@ export const NO_SHUTDOWN: ShutdownContext = {
   stopTimeoutMs: null,
   last: null,
   secondTier: false,
+  isCancelIgnored: false,
 };
 
 export function shutdownStatus({ observation, state, config, context, nameOf }: ShutdownInput): ShutdownStatus {
-  const { nowMs, inhibitor, stopTimeoutMs, last, secondTier } = context;
+  const { nowMs, inhibitor, stopTimeoutMs, last, secondTier, isCancelIgnored } = context;
   const phases = plannedPhases(config.phases, observation);
   const { shutdown } = state;
   return {
@@ -115,6 +120,7 @@ export function shutdownStatus({ observation, state, config, context, nameOf }: 
             phaseLeftMs: Math.max(0, shutdown.phaseEndsMs - nowMs),
             podsLeft: shutdown.pending.map(nameOf),
             cancelled: shutdown.cancelledMs !== null,
+            cancelIgnored: isCancelIgnored,
           },
     last,
     // JSON has no infinity: it would become null, which is what "not known" is.

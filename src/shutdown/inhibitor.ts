@@ -186,6 +186,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     // Where the bus is not up yet: when it is.
     if (isReloadDue) isReloadDue = !(await logind.reload()).known;
     if (neededMs !== null) return NEVER; // Wanted again meanwhile.
+    if (lock.kind !== 'off') log.info({ event: 'released' }, 'shutdown off: no lock is held any more');
     lock = { kind: 'off' };
     isIdle = !isReloadDue;
     onChange();

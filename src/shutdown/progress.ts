@@ -137,12 +137,14 @@ function beganFact({ observation, verdict, was, status }: Look): ShutdownFact {
   const stopping: Stopping | null = shutdown.kind === 'stopping' ? shutdown : null;
   const isStop = observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
   const mustEndMs = stopping?.mustEndMs ?? null;
+  const tier = stopping?.tier ?? (isStop ? 'stop' : 'logind');
   return {
     what: 'began',
-    tier: stopping?.tier ?? (isStop ? 'stop' : 'logind'),
+    tier,
     type: status.type,
     phases: stopping?.phases ?? [],
-    grantedMs: stopping?.delayMaxMs ?? (was.kind === 'armed' ? was.delayMaxMs : null),
+    // Nobody waits for the lock where logind does not know of it.
+    grantedMs: tier === 'stop' ? null : (stopping?.delayMaxMs ?? (was.kind === 'armed' ? was.delayMaxMs : null)),
     limitMs: stopping === null || mustEndMs === null ? null : mustEndMs - stopping.startedMs,
   };
 }
@@ -186,7 +188,7 @@ export function sayLock({ lock, scheduled }: InhibitorStatus): string {
   const plan = scheduled === null ? '' : `; ${scheduled.type} is scheduled`;
   switch (lock.kind) {
     case 'off':
-      return '';
+      return 'shutdown off';
     case 'armed':
       return `shutdown armed, ${sayDuration(lock.grantedMs)} granted${plan}`;
     case 'not-armed':

@@ -36,8 +36,8 @@ export function sayFact(fact: ShutdownFact): string {
       return sayUndone(fact);
     case 'released':
       return fact.why === 'all-phases-done'
-        ? 'shutdown: all phases are done, the lock is released and the machine goes down'
-        : 'shutdown: out of time, the lock is released and the machine goes down';
+        ? 'shutdown: all phases are done, nodewarden no longer delays it'
+        : 'shutdown: out of time, nodewarden no longer delays it';
     default:
       return assertNever(fact);
   }

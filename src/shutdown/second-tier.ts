@@ -1,3 +1,4 @@
+import type { MonoMs } from '../core/reading.ts';
 import { AGENT_END_MS } from '../core/shutdown-time.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -6,9 +7,11 @@ import type { Clock } from '../ports.ts';
 export type SecondTier = {
   /**
    * Asked when the agent is told to stop: how long its phases may take if the machine goes down; null: the machine stays
-   * up, or nobody says that it goes, and no pod is stopped.
+   * up, or nobody says that it goes, and no pod is stopped. `isAnnounced`: logind has said that it does.
    */
-  readonly leftMs: () => Promise<number | null>;
+  readonly leftMs: (isAnnounced: boolean) => Promise<number | null>;
+  /** The stop was taken back: the agent is started again once it has ended. */
+  readonly comeBack: () => Promise<void>;
   /** TimeoutStopUSec of the agent's own unit, as last read; infinity: no limit; null: not known, or no unit. */
   readonly stopTimeoutMs: () => number | null;
   readonly close: () => void;
@@ -34,21 +37,27 @@ export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd
     cancelTimer();
     if (!isClosed) cancelTimer = clock.after(READ_EVERY_MS, () => void read());
   };
+  const isStopping = async (toldMs: MonoMs): Promise<boolean> => {
+    let state = await systemd.systemState();
+    // Where no unit of ours was ever seen, nobody will answer.
+    while (!state.known && stopTimeoutMs !== null && clock.monoMs() - toldMs < ASK_AGAIN_MS) {
+      await sleep(clock, ASK_PAUSE_MS);
+      state = await systemd.systemState();
+    }
+    return state.known && state.value === 'stopping';
+  };
   const endUps = systemd.whenUp(() => void read());
   if (systemd.isUp()) void read();
   return {
-    leftMs: async () => {
+    leftMs: async (isAnnounced) => {
       const toldMs = clock.monoMs();
-      let state = await systemd.systemState();
-      // Where no unit of ours was ever seen, nobody will answer.
-      while (!state.known && stopTimeoutMs !== null && clock.monoMs() - toldMs < ASK_AGAIN_MS) {
-        await sleep(clock, ASK_PAUSE_MS);
-        state = await systemd.systemState();
-      }
-      if (!state.known || state.value !== 'stopping') return null;
+      if (!isAnnounced && !(await isStopping(toldMs))) return null;
+      // It may have been changed since it was read.
+      await read();
       const spentMs = clock.monoMs() - toldMs;
       return Math.max(0, (stopTimeoutMs ?? DEFAULT_STOP_MS) - AGENT_END_MS - spentMs);
     },
+    comeBack: async () => void (await systemd.startOwn()),
     stopTimeoutMs: () => stopTimeoutMs,
     close: () => {
       isClosed = true;

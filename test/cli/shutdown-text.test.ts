@@ -33,7 +33,7 @@ function said(shutdown: Partial<ShutdownStatus>, dryRun = false): string {
 
 describe('the shutdown in the status as text', () => {
   it('says that it is armed, how lately that was proven, and what would be stopped when', () => {
-    expect(said({})).toBe(`shutdown    armed: logind grants 35s of the 30s needed, proven 12s ago
+    expect(said({})).toBe(`shutdown    armed: the phases need 30s, logind grants 35s, proven 12s ago
             phase 1: priorities below 2000000000: 20s, 3 pods now
             phase 2: priority 2000000000 and above: 10s, no pods now
             without logind's signal: the phases within 1m30s that systemd gives the stop of the agent
@@ -90,6 +90,7 @@ describe('the shutdown in the status as text', () => {
       phaseLeftMs: 12_037,
       podsLeft: ['shop/web\x1b[2J', 'shop/db'],
       cancelled: false,
+      cancelIgnored: false,
     } as const;
     expect(said({ running })).toBe(
       "shutdown    reboot (logind's signal): phase 1 of 2, 12s left, waiting for shop/web\\u001b[2J, shop/db\n",

@@ -123,6 +123,7 @@ describe('the shutdown in the status', () => {
       phaseLeftMs: 19_000,
       podsLeft: ['shop/web', 'uid-gone'],
       cancelled: false,
+      cancelIgnored: false,
     });
     const late = { ...STOPPING, tier: 'stop', cancelledMs: 9_500, phaseEndsMs: 9_900 } as const;
     expect(shutdownOf({}, { shutdown: late }).running).toMatchObject({
@@ -130,6 +131,7 @@ describe('the shutdown in the status', () => {
       type: null,
       phaseLeftMs: 0,
       cancelled: true,
+      cancelIgnored: false,
     });
   });
 

@@ -129,7 +129,7 @@ describe('a shutdown that is followed', () => {
 
 describe('the lock in one line', () => {
   it.each([
-    [{ kind: 'off' } as const, ''],
+    [{ kind: 'off' } as const, 'shutdown off'],
     [{ kind: 'armed', neededMs: 30_000, grantedMs: 32_000, provenMs: 0 } as const, 'shutdown armed, 32s granted'],
     [
       { kind: 'not-armed', neededMs: 30_000, grantedMs: 5_000, isHeld: true, why: '/etc/x sets 5' } as const,
