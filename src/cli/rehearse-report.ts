@@ -4,6 +4,7 @@ import type { PodUid, PodView } from '../core/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
 import { neededDelayMs, planShutdown } from '../core/shutdown-plan.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown-time.ts';
+import type { Finding } from '../ports.ts';
 import type { ObservedStops } from '../record/observed-stops.ts';
 import { podName, sayMs } from '../serve/say-decision.ts';
 import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
@@ -107,10 +108,14 @@ export type RehearseInput = {
   readonly status: Pick<ShutdownStatus, 'lock' | 'stopTimeoutMs' | 'secondTier' | 'running'>;
   readonly observed: ReadonlyMap<PodUid, ObservedStops>;
   readonly timeouts: StopTimeouts;
+  /** The daemon's, of which those about the binding of a pod are told. */
+  readonly findings: readonly Finding[];
 };
 
 /** Above what was observed, since the next stop may take longer. */
 const OBSERVED_MARGIN = 1.25;
+/** Findings about a pod whose unit or cgroup cannot be found; the daemon has no such pod. */
+const UNBOUND = 'binding/';
 /** Where all that is known is that it was not enough. */
 const UNFINISHED_MARGIN = 2;
 
@@ -308,8 +313,9 @@ type Delay = { readonly neededMs: number; readonly grantedMs: number | null };
 
 function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: Delay): readonly string[] {
   const { timeouts, status } = input;
-  const unknownUnits = [...timeouts.units.values()].flatMap(({ unit, timeoutMs }) =>
-    timeoutMs.known || timeoutMs.why === 'not-applicable'
+  const shown = new Set(input.pods.map(({ uid }) => uid));
+  const unknownUnits = [...timeouts.units].flatMap(([uid, { unit, timeoutMs }]) =>
+    timeoutMs.known || timeoutMs.why === 'not-applicable' || !shown.has(uid)
       ? []
       : [`TimeoutStopSec of ${unit} is not known: ${timeoutMs.detail}`],
   );
@@ -319,6 +325,7 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
     ...delayWarnings(delay),
     ...phaseWarnings(input.config.phases, phases),
     ...phases.flatMap(({ pods }) => pods).flatMap(podWarnings),
+    ...input.findings.filter(({ id }) => id.startsWith(UNBOUND)).map(({ text }) => `is not stopped in order: ${text}`),
     ...unknownUnits,
     ...timeouts.problems,
     ...(status.secondTier ? [] : ["nothing is stopped in phases when the machine goes down without logind's signal"]),

@@ -67,6 +67,7 @@ async function run({ config: file, output }: Options, clock: Clock): Promise<num
     config,
     pods: pods.value,
     status: status.shutdown,
+    findings: status.findings,
     observed: observedStops(joinDecisions(record.entries)),
     timeouts: await stopTimeouts(effective?.podManifests ?? DEFAULT_MANIFESTS, clock),
   });

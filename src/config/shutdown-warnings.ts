@@ -1,6 +1,10 @@
+import { sayDuration } from '../core/duration.ts';
 import type { Effective } from './effective.ts';
 import { originOf, sayPlace } from './setting.ts';
 import type { ShutdownPeriods } from './shutdown.ts';
+
+/** More is hardly meant: milliseconds, perhaps. */
+const LONG_MS = 3_600_000;
 
 /** kubelet-shutdown.md 1.6, what concerns the periods alone: what logind grants is known only while running. */
 export function shutdownWarnings(
@@ -11,6 +15,9 @@ export function shutdownWarnings(
   const said: string[] = [];
   const warn = (field: string, text: string) => said.push(`${sayPlace(originOf(effective, field))}${field}: ${text}`);
   if (byPodPriority.length > 0) {
+    for (const text of tooLong(byPodPriority.reduce((sum, { graceSeconds }) => sum + graceSeconds * 1_000, 0))) {
+      warn(list, text);
+    }
     const priorities = byPodPriority.map(({ priority }) => priority);
     for (const twice of new Set(priorities.filter((priority, index) => priorities.indexOf(priority) < index))) {
       warn(
@@ -26,6 +33,7 @@ export function shutdownWarnings(
     return said;
   }
   if (totalMs <= 0) return [];
+  for (const text of tooLong(totalMs)) warn('shutdownGracePeriod', text);
   const cut = [
     { field: 'shutdownGracePeriod', ms: totalMs - criticalMs },
     { field: 'shutdownGracePeriodCriticalPods', ms: criticalMs },
@@ -46,4 +54,10 @@ export function shutdownWarnings(
     warn(list, 'the empty list is without effect; shutdownGracePeriod counts');
   }
   return said;
+}
+
+function tooLong(allMs: number): readonly string[] {
+  if (allMs <= LONG_MS) return [];
+  const why = 'logind lets every program with a delay lock hold up shutdown and suspend for so long';
+  return [`all phases together last ${sayDuration(allMs)}: ${why}`];
 }

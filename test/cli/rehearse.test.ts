@@ -36,6 +36,7 @@ type Given = Partial<Pick<RehearseInput, 'config' | 'pods'>> & {
   /** By the pod's name; systemd's default is 90 s. */
   readonly timeouts?: { readonly [name: string]: number };
   readonly status?: Partial<RehearseInput['status']>;
+  readonly findings?: RehearseInput['findings'];
 };
 
 function rehearsed({ pods = [web], observed = {}, timeouts = {}, status, ...rest }: Given) {
@@ -44,6 +45,7 @@ function rehearsed({ pods = [web], observed = {}, timeouts = {}, status, ...rest
     atWallMs: 1_700_000_000_000,
     config,
     pods,
+    findings: [],
     status: { lock: ARMED, stopTimeoutMs: 90_000, secondTier: true, running: null, ...status },
     observed: new Map(Object.entries(observed).map(([name, stops]) => [`uid-${name}`, stops])),
     timeouts: {
@@ -224,12 +226,35 @@ describe('the rehearsal', () => {
     const timeoutMs = unknown('absent', 'web.service', 'systemd knows no such unit');
     const units = new Map([['uid-web', { unit: 'web.service', timeoutMs }]]);
     const timeouts = { units, defaultMs: timeoutMs, problems: ['x.yaml:1:1: bad'] };
-    const base = { node: { name: 'n', dryRun: false }, atWallMs: 0, config, pods: [web], observed: new Map() };
+    const base = {
+      node: { name: 'n', dryRun: false },
+      atWallMs: 0,
+      config,
+      pods: [web],
+      observed: new Map(),
+      findings: [],
+    };
     const status = { lock: ARMED, stopTimeoutMs: null, secondTier: false, running: null };
     expect(rehearseReport({ ...base, status, timeouts }).warnings).toEqual([
       'TimeoutStopSec of web.service is not known: systemd knows no such unit',
       'x.yaml:1:1: bad',
       "nothing is stopped in phases when the machine goes down without logind's signal",
+    ]);
+  });
+});
+
+describe('a pod that is not bound', () => {
+  it('is named with the reason, and not asked for the time of its unit', () => {
+    const text = '/etc/nodewarden/pods.d/ghost.yaml:1:1: cannot be resolved: ghost.service: systemd knows no such unit';
+    const other = { id: 'record', text: 'the record takes no entries' };
+    const findings = [{ id: 'binding/shop/ghost', text }, other];
+    const timeoutMs = unknown('absent', 'ghost.service', 'systemd knows no such unit');
+    const units = new Map([['uid-ghost', { unit: 'ghost.service', timeoutMs }]]);
+    const base = { node: { name: 'n', dryRun: false }, atWallMs: 0, config, pods: [web], observed: new Map() };
+    const status = { lock: ARMED, stopTimeoutMs: null, secondTier: true, running: null };
+    const timeouts = { units, defaultMs: known(90_000), problems: [] };
+    expect(rehearseReport({ ...base, status, timeouts, findings }).warnings).toEqual([
+      `is not stopped in order: ${text}`,
     ]);
   });
 });

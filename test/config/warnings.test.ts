@@ -156,6 +156,19 @@ describe('warnings about shutdown', () => {
       [`c.yaml:5: ${list}: the empty list is without effect; shutdownGracePeriod counts`],
     ],
     ['shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s', []],
+    ['shutdownGracePeriod: 1h\nshutdownGracePeriodCriticalPods: 10s', []],
+    [
+      'shutdownGracePeriod: 48h\nshutdownGracePeriodCriticalPods: 10s',
+      [
+        'c.yaml:3: shutdownGracePeriod: all phases together last 48h0m0s: logind lets every program with a delay lock hold up shutdown and suspend for so long',
+      ],
+    ],
+    [
+      `${list}: [${entry(0, 60_000)}, ${entry(9, 1)}]`,
+      [
+        `c.yaml:3: ${list}: all phases together last 16h40m1s: logind lets every program with a delay lock hold up shutdown and suspend for so long`,
+      ],
+    ],
   ])('of %s', (text, said) => {
     expect(warnings(text)).toEqual(said);
   });
