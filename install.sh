@@ -285,7 +285,7 @@ uninstall_all() {
   fi
   act systemctl daemon-reload
   act systemctl reset-failed nodewarden.service 2>/dev/null || true
-  say "nodewarden is uninstalled"
+  if [ "$dry" = no ]; then say "nodewarden is uninstalled"; fi
 }
 
 while [ $# -gt 0 ]; do
