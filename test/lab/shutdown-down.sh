@@ -21,6 +21,21 @@ check_second_tier() { # `systemctl start poweroff.target`, past logind: all phas
   go 'systemctl start --no-block poweroff.target'; gone
   plan_holds "$TIMELINE" 1000 1000
 }
+check_taken_back() { # past logind, and systemd's jobs are cancelled in a phase: no further phase; the agent and what it stopped run again, and the next one works
+  local before
+  up_and_armed; before=$(pids)
+  go 'systemctl start --no-block poweroff.target' "$(when_told web); sleep 0.5; systemctl cancel"
+  sleep 2
+  is_undone "$before"
+  [ -z "$(at "$TIMELINE" db told)" ] || fail 'db was told'
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 100
+}
+check_restarted_in_phase() { # `systemctl restart nodewarden` within a phase: all phases in order and in time all the same
+  up_and_armed
+  go 'systemctl poweroff' "$(when_told web); systemctl restart --no-block nodewarden"; gone
+  plan_holds "$TIMELINE" 1000 1000
+}
 check_started_again() { # a pod that is started in the middle is stopped again
   up_and_armed
   go 'systemctl poweroff' "$(when_told db); systemctl start web"; gone
