@@ -59,7 +59,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'shutdown-wait-exceeded':
       return `shutdown phase ${reason.phase} no longer waits for ${nameOf(reason.uid)}: its stop took longer than it may`;
     case 'shutdown-shortened':
-      return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of the ${ms(reason.wantedMs)} it wants: there is no more time (D11)`;
+      return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of the ${ms(reason.wantedMs)} it wants: there is no more time`;
     case 'shutdown-started-again':
       return `${nameOf(reason.uid)} was started again during the shutdown, ${reason.times < STOPS_AGAIN ? 'and is stopped again' : `after ${STOPS_AGAIN} more stops: it is left running`}`;
     case 'shutdown-cancelled':
