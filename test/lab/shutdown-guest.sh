@@ -48,7 +48,9 @@ machine() {
     if [ $skip = 1 ]; then skip=0; elif [ "$arg" = -incoming ]; then skip=1; else args+=("$arg"); fi
   done < "$STORE/cmdline"
   rm -f "$RUN"/{qmp,ga}.sock "$RUN/pid"
-  "${args[@]}" "$@"
+  # Before all other work: on a crowded machine an emulated one falls behind its own clock.
+  nice -n -19 "${args[@]}" "$@"
+  { echo -19 > "/proc/$(cat "$RUN/pid")/autogroup"; } 2>/dev/null || true
 }
 fresh() {
   rm -rf "$RUN"; mkdir -p "$RUN"
