@@ -84,10 +84,12 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
 
   /** Only once the pods are known: a signal that came before would find nobody to stop. */
   function want(): void {
-    if (!mode.isSettled() || isDown()) return;
+    if (!mode.isSettled()) return;
     const { dryRun } = effective();
-    // A dry run beside the agent that acts takes nothing away from it.
-    if (dryRun && side.inhibitor.status().lock.kind === 'off') return;
+    const isFirst = side.inhibitor.status().lock.kind === 'off';
+    // A dry run beside the agent that acts takes nothing away from it. And a shutdown goes on as it began; one that an
+    // earlier run began has to be watched.
+    if (isFirst ? dryRun : isDown()) return;
     const neededMs = neededDelayMs(parts.core().phases);
     side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
   }

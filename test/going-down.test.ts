@@ -235,10 +235,12 @@ describe('the lock', () => {
     expect(wanted).toEqual([null]);
   });
 
-  it('is neither wanted anew nor a finding while the machine goes down', () => {
+  it('is neither wanted anew nor a finding while the machine goes down; but logind is watched from the start', () => {
     const { look, wanted, raised, hold } = glued({});
     look(inPhase1.shutdown);
+    expect(wanted.splice(0)).toEqual([35_000]);
     hold({ kind: 'not-armed', neededMs: 1, grantedMs: 0, isHeld: true, why: 'the machine goes down' });
+    look(inPhase1.shutdown);
     expect([wanted, [...raised]]).toEqual([[], []]);
   });
 
