@@ -4,7 +4,7 @@
 # Each check has a container of its own, over the disk of the one that `prepare` made with nodewarden installed.
 . "$(dirname "$0")/guest.sh"
 . "$LAB/shutdown-scene.sh"
-TEMPLATE=shutdown-template
+TEMPLATE=shutdown-template${SHUTDOWN_RUN:-}
 MANAGER='org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager'
 
 ns() { "$LAB/logind/nspawn" "$@"; }

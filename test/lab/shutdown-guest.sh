@@ -2,11 +2,11 @@
 # Real power-offs of a machine: shutdown-guest.sh list, or prepare, or run CHECK. `prepare` stores a guest in which
 # nodewarden is installed and armed; each check has a fresh one, restored from that.
 # shellcheck disable=SC2016,SC2317 # scripts expand in the guest; checks are called by name
-export LAB_VM=shutdown-guest
+export LAB_VM=shutdown-guest${SHUTDOWN_RUN:-}
 . "$(dirname "$0")/guest.sh"
 . "$LAB/shutdown-scene.sh"
 . "$LAB/vm/common.sh"
-STORE=$VM/run/shutdown-store
+STORE=$VM/run/$LAB_VM-store
 FIGURE='in the guest: '
 # An emulated machine takes its time for the end of a pod, too: each step counts from the one that it waits for, the first
 # one from the announcement by logind, or without one from the stop of the agent.
