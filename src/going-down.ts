@@ -55,6 +55,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   let isStopSeen = false;
   /** `shutdown -c` came in the delay, and logind goes down all the same. */
   let isCancelIgnored = false;
+  let isClosed = false;
   let cancelWatch: () => void = () => undefined;
   mode.setShuttingDown(shutdown.kind === 'stopping' || shutdown.kind === 'released');
   const endListening = side.listen({
@@ -127,6 +128,8 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   function watchForCancel(): void {
     cancelWatch = clock.after(CANCEL_LOOK_MS, async () => {
       const goesDown = await side.goesDown();
+      // A timer more would keep the process, and systemd waiting for it.
+      if (isClosed) return;
       if (!goesDown.known || goesDown.value) return watchForCancel();
       machine = 'stays';
       await side.secondTier.comeBack();
@@ -180,6 +183,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       isCancelIgnored,
     }),
     close: () => {
+      isClosed = true;
       cancelWatch();
       endListening();
     },

@@ -29,6 +29,8 @@ type Given = {
   readonly dryRun?: boolean;
   readonly hasStops?: boolean;
   readonly leftMs?: number | null;
+  /** The daemon ends while the question is under way. */
+  readonly closesWhenAsked?: boolean;
 };
 
 /** The glue of the daemon with a machine that says what it is told. */
@@ -38,6 +40,7 @@ function glued({
   dryRun = false,
   hasStops = false,
   leftMs = null,
+  closesWhenAsked = false,
 }: Given) {
   const clock = createVirtualClock(0);
   const inbox = createInbox(clock);
@@ -47,6 +50,7 @@ function glued({
   const resumed: string[] = [];
   let undone = 0;
   let back = 0;
+  let asked = 0;
   const comeBack = async (): Promise<void> => {
     back += 1;
   };
@@ -71,7 +75,11 @@ function glued({
         next.changed();
         return quiet;
       },
-      goesDown: async () => machine,
+      goesDown: async () => {
+        asked += 1;
+        if (closesWhenAsked) going.close();
+        return machine;
+      },
       close: async () => undefined,
     },
     parts: {
@@ -104,6 +112,7 @@ function glued({
     resumed,
     undone: () => undone,
     back: () => back,
+    asked: () => asked,
     /** Time passes; what arrived meanwhile. */
     pass: async (ms: number): Promise<readonly ShutdownEvent[]> => {
       await clock.run(clock.monoMs() + ms, turn, new AbortController().signal);
@@ -207,6 +216,13 @@ describe('an agent that is told to stop', () => {
       expect(back()).toBe(0);
     },
   );
+
+  it('leaves no timer behind, also when it ends while the machine is being asked', async () => {
+    const { going, pass, asked } = glued({ leftMs: 60_000, machine: known(true), closesWhenAsked: true });
+    await going.stopAsked();
+    await pass(10_000);
+    expect(asked()).toBe(1);
+  });
 
   it('ends when the shutdown is cancelled meanwhile', async () => {
     const { going, look } = glued({ leftMs: 60_000 });

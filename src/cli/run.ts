@@ -3,6 +3,9 @@ import { runDaemon } from '../daemon.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true };
 
+/** How long a daemon that has ended may take for its last writes. */
+const LAST_MS = 1_000;
+
 export function runCommand(): Command {
   return new Command('run')
     .description('the daemon: watches the node and evicts; systemd starts it, and it runs in a terminal as well')
@@ -25,8 +28,8 @@ export function runCommand(): Command {
         },
         stop.signal,
       );
-      // After a mistake parts are still open, and would keep a process that does nothing any more from its restart.
-      if (status === 1) process.exit(1);
       process.exitCode = status;
+      // Whatever were left open by a mistake must not keep systemd, and the machine that goes down, waiting.
+      setTimeout(() => process.exit(status), LAST_MS).unref();
     });
 }
