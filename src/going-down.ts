@@ -77,7 +77,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     const { lock } = status;
     if (!isDown()) notify.status(sayLock(status));
     // While the machine goes down none can be had, and what is configured then counts for the next time.
-    if (lock.kind === 'not-armed' && !isDown())
+    if (lock.kind === 'not-armed' && !isDown() && !lock.isPending)
       findings.raise({ id: FINDING, text: `the shutdown is not armed: ${lock.why}` });
     else findings.clear(FINDING);
     inbox.wake();

@@ -106,6 +106,8 @@ export type InhibitorStatus = {
         readonly isHeld: boolean;
         /** A sentence with the path or call that stands in the way, and what to do. */
         readonly why: string;
+        /** Nothing stands in the way yet: logind is being asked just now. */
+        readonly isPending?: true;
       }
     | { readonly kind: 'released' };
   readonly isPreparing: boolean;

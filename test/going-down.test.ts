@@ -264,6 +264,8 @@ describe('the lock', () => {
     const { hold, raised } = glued({});
     hold({ kind: 'not-armed', neededMs: 1, grantedMs: 0, isHeld: false, why: 'logind is busy' });
     expect([...raised]).toEqual([['shutdown-not-armed', 'the shutdown is not armed: logind is busy']]);
+    hold({ kind: 'not-armed', neededMs: 1, grantedMs: null, isHeld: false, why: 'it is asked', isPending: true });
+    expect(raised.size).toBe(0);
     hold({ kind: 'armed', neededMs: 1, grantedMs: 1, provenMs: 0 });
     expect(raised.size).toBe(0);
   });

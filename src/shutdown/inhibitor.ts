@@ -171,7 +171,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   /** Until the proof that follows nothing is claimed. */
   function pending(): void {
     const why = 'logind is being asked';
-    lock = { kind: 'not-armed', neededMs: neededMs ?? 0, grantedMs: null, isHeld: holder.pid() !== null, why };
+    const isHeld = holder.pid() !== null;
+    lock = { kind: 'not-armed', neededMs: neededMs ?? 0, grantedMs: null, isHeld, why, isPending: true };
   }
 
   async function turnOff(): Promise<number> {
