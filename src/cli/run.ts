@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon.ts';
+import { exitWithin } from '../host/clock.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true };
 
@@ -30,6 +31,6 @@ export function runCommand(): Command {
       );
       process.exitCode = status;
       // Whatever were left open by a mistake must not keep systemd, and the machine that goes down, waiting.
-      setTimeout(() => process.exit(status), LAST_MS).unref();
+      exitWithin(LAST_MS, status);
     });
 }

@@ -36,3 +36,8 @@ export function readBootId(): Reading<string> {
   const id = text.value.trim();
   return /^[0-9a-f-]{36}$/.test(id) ? known(id) : unknown('malformed', BOOT_ID_FILE, 'not a boot id');
 }
+
+/** Ends the process after so long if anything still keeps it; keeps it not itself. */
+export function exitWithin(ms: number, status: number): void {
+  setTimeout(() => process.exit(status), ms).unref();
+}
