@@ -1,6 +1,6 @@
 // `npm run bench:reaction [-- --runs N --rates 50,250,1024,max --only PEER]`, as root: from the moment in which a hog crosses a hard
 // threshold of 200Mi to its last moment, and until the memory is back: for this agent and for others, in one run.
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -128,7 +128,6 @@ async function measure(peer: Peer, rate: string): Promise<Row> {
   try {
     await withScene({ pods, config, memoryMiB: NODE_MIB }, false, async (scene) => {
       await scene.play('bystander', 'memory 32');
-      favour((await scene.status()).node.pid);
       for (let run = 0; run < Math.min(runs, peer.mostRuns); run++) {
         let stop = nothing;
         const onReady = (pid: number, watch: Watch): void => {
@@ -147,15 +146,6 @@ async function measure(peer: Peer, rate: string): Promise<Row> {
     fs.rmSync(directory, { recursive: true });
   }
   return { peer: peer.name, rate, breaches };
-}
-
-/** As its unit runs it (CPUSchedulingPolicy=rr); a kernel that refuses that to a cgroup leaves it as it is. */
-function favour(pid: number): void {
-  try {
-    execFileSync('chrt', ['--all-tasks', '--rr', '--pid', '1', String(pid)], { stdio: 'ignore' });
-  } catch {
-    console.log('real-time scheduling is refused here');
-  }
 }
 
 const tenths = (value: number): string => (Number.isNaN(value) ? '-' : value.toFixed(value < 10 ? 1 : 0));

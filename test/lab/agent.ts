@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -50,6 +50,7 @@ export function ownAgent(directory: string): Agent {
       const log = fs.openSync(logFile, 'a');
       child = spawn(process.execPath, [bundle, 'run', '--config', places.configFile], { stdio: ['ignore', log, log] });
       fs.closeSync(log);
+      favour(child.pid);
       const endMs = clock.monoMs() + READY_DEADLINE_MS;
       while ((await askDaemon(places.socket, { ask: 'status' }, clock)).kind !== 'answer') {
         if (child.exitCode !== null) throw new Error(`the agent ended: ${fs.readFileSync(logFile, 'utf8')}`);
@@ -79,6 +80,11 @@ export function ownAgent(directory: string): Agent {
       }
     },
   };
+}
+
+/** As its unit runs it (CPUSchedulingPolicy=rr); where that is refused it runs as it is. */
+function favour(pid: number | undefined): void {
+  spawnSync('chrt', ['--all-tasks', '--rr', '--pid', '1', String(pid)], { stdio: 'ignore' });
 }
 
 /** What install.sh installed, started and stopped by systemd. Its configuration is replaced, its record begun anew. */
