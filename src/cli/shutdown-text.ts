@@ -1,4 +1,4 @@
-import { sayDuration } from '../core/duration.ts';
+import { sayDuration, sayTenths } from '../core/duration.ts';
 import { assertNever } from '../core/reading.ts';
 import { sayMs } from '../serve/say-decision.ts';
 import type { LockStatus, PlannedPhase, RunningShutdown, ScheduledShutdown } from '../serve/shutdown-status.ts';
@@ -89,7 +89,6 @@ function scheduledText({ type, atWallMs, phases }: ScheduledShutdown, paint: Pai
   ];
 }
 
-const sayTenths = (ms: number): string => sayDuration(Math.round(ms / 100) * 100);
 const sayClock = (wallMs: number): string => new Date(wallMs).toISOString().slice(11, 19);
 
 type Begins = { readonly phase: number; readonly fromPriority: number };

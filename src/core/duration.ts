@@ -23,6 +23,11 @@ const NANOS_PER_UNIT: { readonly [unit: string]: number } = {
   h: 3600e9,
 };
 
+/** Rounded to tenths of a second: enough for people. */
+export function sayTenths(ms: number): string {
+  return sayDuration(Math.round(ms / 100) * 100);
+}
+
 /** Go's time.ParseDuration, with its wording (kubelet-eviction.md 2.5). */
 export function parseDuration(text: string): ParsedDuration {
   if (text.length > MAX_TEXT_LENGTH) return { ok: false, text: `longer than ${MAX_TEXT_LENGTH} characters` };

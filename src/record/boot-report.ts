@@ -1,4 +1,4 @@
-import { sayDuration } from '../core/duration.ts';
+import { sayTenths } from '../core/duration.ts';
 import type { Finding } from '../ports.ts';
 import type { BootRecord } from './boots.ts';
 import type { RecordEntry } from './entry.ts';
@@ -74,7 +74,7 @@ function saidOf({ plan, phases, end, released, beganMs }: ShutdownRecord): strin
   const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames([...new Set(late)])}`;
   const unknown = lost.length === 0 ? '' : `; how it ended is not known of ${sayNames([...new Set(lost)])}`;
   if (end.kind === 'released' && released !== null) {
-    const took = sayDuration(Math.round((released.atMs - beganMs) / 100) * 100);
+    const took = sayTenths(released.atMs - beganMs);
     const why = released.why === 'out-of-time' ? 'its time was used up' : 'all phases were done';
     return `${name} of ${count} ${count === 1 ? 'pod' : 'pods'}: ${why} after ${took}${notInTime}${unknown}`;
   }

@@ -1,4 +1,4 @@
-import { sayDuration } from '../core/duration.ts';
+import { sayTenths } from '../core/duration.ts';
 import type { PodUid } from '../core/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd } from '../core/reason.ts';
@@ -17,11 +17,11 @@ export function sayFact(fact: ShutdownFact): string {
     case 'resumed':
       return `shutdown: nodewarden was started again ${fact.phase === 0 ? 'before the first phase' : `in phase ${fact.phase}`} and goes on`;
     case 'phase': {
-      const short = fact.periodMs < fact.wantedMs ? ` of the ${ms(fact.wantedMs)} it wants` : '';
-      return `shutdown phase ${fact.phase}: stopping ${count(fact.pods.length)} within ${ms(fact.periodMs)}${short}: ${list(fact.pods)}`;
+      const short = fact.periodMs < fact.wantedMs ? ` of the ${sayTenths(fact.wantedMs)} it wants` : '';
+      return `shutdown phase ${fact.phase}: stopping ${count(fact.pods.length)} within ${sayTenths(fact.periodMs)}${short}: ${list(fact.pods)}`;
     }
     case 'phase-over':
-      return `shutdown phase ${fact.phase} is over after ${ms(fact.tookMs)}: ${PHASE_END[fact.by]}${sayRunning(fact.running)}`;
+      return `shutdown phase ${fact.phase} is over after ${sayTenths(fact.tookMs)}: ${PHASE_END[fact.by]}${sayRunning(fact.running)}`;
     case 'stopped-again':
       return fact.times < STOPS_AGAIN
         ? `shutdown: ${fact.pod} was started again and is stopped again`
@@ -54,8 +54,8 @@ function sayBegan({ tier, type, phases, grantedMs, limitMs }: Extract<ShutdownFa
   const how = tier === 'logind' ? '' : ', without the signal of logind';
   const what = type === null || type === '' ? 'the machine goes down' : `the machine goes down (${type})`;
   const plan = phases.map(({ fromPriority, graceSeconds }) => `priority ${fromPriority}: ${graceSeconds} s`).join(', ');
-  const granted = grantedMs === null ? '' : `; logind grants ${ms(grantedMs)}`;
-  const limit = limitMs === null ? '' : `; the phases have ${ms(limitMs)} in all`;
+  const granted = grantedMs === null ? '' : `; logind grants ${sayTenths(grantedMs)}`;
+  const limit = limitMs === null ? '' : `; the phases have ${sayTenths(limitMs)} in all`;
   return `shutdown: ${what}${how}${plan === '' ? ': no pod has to stop' : `; phases from ${plan}`}${granted}${limit}`;
 }
 
@@ -69,8 +69,6 @@ function sayUndone({ started, notUndone }: Extract<ShutdownFact, { what: 'undone
 }
 
 const count = (pods: number): string => `${pods} ${pods === 1 ? 'pod' : 'pods'}`;
-/** Whole tenths of a second: enough for people. */
-const ms = (amount: number): string => sayDuration(Math.round(amount / 100) * 100);
 
 function list(names: readonly string[]): string {
   const more = names.length - NAMES_SAID;
