@@ -47,6 +47,39 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return all.map(line).join('\n');
 }
 
+/** What is promised, and what was measured. A result carries its own as `bars`. */
+export type Bar = {
+  readonly name: string;
+  /** With its unit: "<= 5 ms". */
+  readonly bar: string;
+  readonly value: string;
+  /** Null: it was not measured, and `value` says why. */
+  readonly holds: boolean | null;
+};
+
+/** NaN is a value that nothing was measured of. */
+export function atMost(name: string, most: number, value: number, unit: string): Bar {
+  const holds = Number.isNaN(value) ? null : value <= most;
+  return { name, bar: `<= ${most} ${unit}`, value: holds === null ? 'not measured' : sayNumber(value, unit), holds };
+}
+export function atLeast(name: string, least: number, value: number, unit: string): Bar {
+  const holds = Number.isNaN(value) ? null : value >= least;
+  return { name, bar: `>= ${least} ${unit}`, value: holds === null ? 'not measured' : sayNumber(value, unit), holds };
+}
+
+/** Three digits that count: a bar is not judged by what is shown. */
+function sayNumber(value: number, unit: string): string {
+  return `${value !== 0 && Math.abs(value) < 100 ? Number(value.toPrecision(3)) : Math.round(value)} ${unit}`;
+}
+
+export function barsTable(bars: readonly Bar[]): string {
+  const said = { true: 'holds', false: 'DOES NOT HOLD', null: 'unknown' };
+  return table(
+    ['bar', 'wanted', 'measured', ''],
+    bars.map(({ name, bar, value, holds }) => [name, bar, value, said[`${holds}`]]),
+  );
+}
+
 export function writeResult(name: string, result: unknown): void {
   const directory = path.join(import.meta.dirname, 'results');
   fs.mkdirSync(directory, { recursive: true });
