@@ -1,0 +1,202 @@
+import { describe, expect, it } from 'vitest';
+import { rehearseReport } from '../../src/cli/rehearse-report.ts';
+import { known, unknown } from '../../src/core/reading.ts';
+import { aConfig, aPod } from '../a.ts';
+import { ARMED, CRITICAL, config, ended, type Given, NEVER, rehearsed, web } from './a-rehearsal.ts';
+
+/** What becomes of shop/web, which declares `ownSeconds`, in its phase of 20 s. */
+function verdict(ownSeconds: number, given: Pick<Given, 'observed' | 'timeouts'> = {}) {
+  const report = rehearsed({ ...given, pods: [{ ...web, terminationGraceSeconds: ownSeconds }] });
+  const [row] = report.phases[0]?.pods ?? [];
+  return { ...row?.verdict, sets: report.changes.map(({ what, seconds }) => `${what} ${seconds}`) };
+}
+
+describe('who cannot finish', () => {
+  it('is one who declares more than its phase has, as long as nothing better is known', () => {
+    expect(verdict(20)).toMatchObject({ kind: 'finishes', because: 'declared', sets: [] });
+    expect(verdict(30)).toEqual({
+      kind: 'cannot-finish',
+      because: 'declared',
+      needsMs: 30_000,
+      sets: ['phase 30'],
+    });
+  });
+
+  it('is one whose unit has a TimeoutStopSec of its own that is longer, which counts more than the declared grace', () => {
+    expect(verdict(20, { timeouts: { web: 45_000 } })).toEqual({
+      kind: 'cannot-finish',
+      because: 'stop-timeout',
+      needsMs: 45_000,
+      sets: ['phase 45', 'terminationGracePeriodSeconds 45'],
+    });
+    expect(verdict(30, { timeouts: { web: 12_000 } })).toMatchObject({ kind: 'finishes', because: 'stop-timeout' });
+    const endless = verdict(20, { timeouts: { web: Number.POSITIVE_INFINITY } });
+    expect(endless).toMatchObject({ kind: 'cannot-finish', because: 'stop-timeout', needsMs: null, sets: [] });
+  });
+
+  it("is not told from systemd's default, which nobody chose", () => {
+    expect(verdict(20, { timeouts: { web: 90_000 } })).toMatchObject({ kind: 'finishes', because: 'declared' });
+  });
+
+  it('is told from how long it took before, whatever is declared', () => {
+    expect(verdict(300, { observed: { web: ended(2_500) } })).toMatchObject({ kind: 'finishes', because: 'observed' });
+    expect(verdict(300, { observed: { web: ended(24_000) } })).toMatchObject({ needsMs: 24_000, sets: ['phase 30'] });
+    expect(verdict(10, { observed: { web: ended(16_000) } })).toEqual({
+      kind: 'cannot-finish',
+      because: 'observed',
+      needsMs: 16_000,
+      // A quarter more than was seen, which its phase has.
+      sets: ['terminationGracePeriodSeconds 20'],
+    });
+  });
+
+  it('is one that had to be killed after as much time as it gets now', () => {
+    const observed = { web: { ...NEVER, unfinishedMs: 20_000 } };
+    expect(verdict(20, { observed })).toEqual({
+      kind: 'cannot-finish',
+      because: 'observed',
+      needsMs: null,
+      sets: ['phase 40', 'terminationGracePeriodSeconds 40'],
+    });
+    // It had less then: what it declares is all that is known.
+    expect(verdict(20, { observed: { web: { ...NEVER, unfinishedMs: 3_000 } } })).toMatchObject({
+      kind: 'finishes',
+      because: 'declared',
+    });
+    const once = { stops: 2, endedMs: 1_000, unfinishedMs: 3_000 };
+    expect(verdict(30, { observed: { web: once } })).toMatchObject({ kind: 'cannot-finish', because: 'declared' });
+  });
+
+  it('is one that systemd killed, although its stop ended within the grace', () => {
+    expect(verdict(20, { timeouts: { web: 5_000 }, observed: { web: ended(5_010) } })).toEqual({
+      kind: 'cannot-finish',
+      because: 'observed',
+      needsMs: null,
+      sets: ['TimeoutStopSec 10'],
+    });
+  });
+});
+
+describe('the rehearsal', () => {
+  const dns = aPod({ name: 'dns', priority: CRITICAL, terminationGraceSeconds: 10 });
+
+  it('gives times at worst, and as it went before where that is known', () => {
+    const report = rehearsed({ pods: [web, dns], observed: { web: ended(2_500) } });
+    expect(report.phases.map(({ worst, expected }) => [worst, expected])).toEqual([
+      [
+        { startMs: 0, endMs: 20_000 },
+        { startMs: 0, endMs: 2_500 },
+      ],
+      [
+        { startMs: 20_000, endMs: 30_000 },
+        { startMs: 2_500, endMs: 12_500 },
+      ],
+    ]);
+    expect([report.worstMs, report.expectedMs]).toEqual([30_000, 12_500]);
+    // One that had to be killed once may have to be again.
+    const once = { stops: 2, endedMs: 1_000, unfinishedMs: 3_000 };
+    expect(rehearsed({ observed: { web: once } }).expectedMs).toBe(20_000);
+  });
+
+  it('waits no longer for a unit than systemd does', () => {
+    const report = rehearsed({ timeouts: { web: 8_000 } });
+    expect(report.worstMs).toBe(8_000);
+    expect(report.phases[0]?.pods[0]?.getsMs).toBe(8_000);
+    expect(report.warnings).toEqual([
+      'systemd kills web.service after its TimeoutStopSec of 8s, before the 20s that shop/web is given',
+    ]);
+  });
+
+  it('shrinks the phases into what logind grants, and says so', () => {
+    const lock = { kind: 'not-armed', neededMs: 30_000, grantedMs: 17_000, isHeld: true, why: '/etc/x' } as const;
+    const report = rehearsed({ pods: [web, dns], status: { lock } });
+    expect(report.phases.map(({ pods }) => pods[0]?.graceSeconds)).toEqual([10, 5]);
+    expect([report.grantedMs, report.worstMs]).toEqual([17_000, 15_000]);
+    expect(report.cannotFinish).toEqual(['shop/web', 'default/dns']);
+    expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s of all phases: they shrink into it/);
+  });
+
+  it('warns that nobody would wait for the phases while the lock is not held', () => {
+    const lock = { kind: 'not-armed', neededMs: 30_000, grantedMs: null, isHeld: false, why: 'no bus' } as const;
+    expect(rehearsed({ pods: [web], status: { lock } }).warnings).toEqual([
+      'the lock is not held now: a shutdown would not wait for the phases (no bus)',
+    ]);
+  });
+
+  it('warns first of all of a shutdown that is under way', () => {
+    const running = {
+      tier: 'logind',
+      type: null,
+      phase: 1,
+      phaseLeftMs: 5_000,
+      podsLeft: [],
+      cancelled: false,
+      cancelIgnored: false,
+    } as const;
+    expect(rehearsed({ timeouts: { web: 8_000 }, status: { running } }).warnings).toEqual([
+      'a shutdown is under way: nodewarden status shows it',
+      expect.stringContaining('systemd kills web.service'),
+    ]);
+  });
+
+  it('plays the phases in what systemd leaves the stop of the agent, too', () => {
+    const tier = (stopTimeoutMs: number | 'infinity' | null, secondTier = true) =>
+      rehearsed({ pods: [web, dns], status: { stopTimeoutMs, secondTier } }).secondTier;
+    expect(tier(90_000)).toEqual({ stopTimeoutMs: 90_000, leftMs: 85_000, worstMs: 30_000 });
+    expect(tier(20_000)).toEqual({ stopTimeoutMs: 20_000, leftMs: 15_000, worstMs: 15_000 });
+    expect(tier('infinity')).toEqual({ stopTimeoutMs: 'infinity', leftMs: null, worstMs: 30_000 });
+    expect(tier(null)).toBeNull();
+    expect(tier(90_000, false)).toBeNull();
+  });
+
+  it('warns of phases that last no time, and of pods below the first', () => {
+    const odd = aConfig([], {
+      phases: [
+        { fromPriority: 1_000, graceSeconds: 30 },
+        { fromPriority: CRITICAL, graceSeconds: 0 },
+      ],
+    });
+    expect(rehearsed({ pods: [dns], config: odd }).warnings).toHaveLength(1);
+    expect(rehearsed({ pods: [{ ...web, priority: 1_000 }], config: odd }).warnings).toEqual([]);
+    expect(rehearsed({ pods: [web, dns], config: odd }).warnings).toEqual([
+      'phase 2 lasts 0s: nobody waits for its 1 pod',
+      'no phase begins at the priority of shop/web: the first one has them, although it begins at 1000',
+    ]);
+  });
+
+  it('says of which unit systemd did not tell the time, and what else is missing', () => {
+    const timeoutMs = unknown('absent', 'web.service', 'systemd knows no such unit');
+    const units = new Map([['uid-web', { unit: 'web.service', timeoutMs }]]);
+    const timeouts = { units, defaultMs: timeoutMs, problems: ['x.yaml:1:1: bad'] };
+    const base = {
+      node: { name: 'n', dryRun: false },
+      atWallMs: 0,
+      config,
+      pods: [web],
+      observed: new Map(),
+      findings: [],
+    };
+    const status = { lock: ARMED, stopTimeoutMs: null, secondTier: false, running: null };
+    expect(rehearseReport({ ...base, status, timeouts }).warnings).toEqual([
+      'TimeoutStopSec of web.service is not known: systemd knows no such unit',
+      'x.yaml:1:1: bad',
+      "nothing is stopped in phases when the machine goes down without logind's signal",
+    ]);
+  });
+});
+
+describe('a pod that is not bound', () => {
+  it('is named with the reason, and not asked for the time of its unit', () => {
+    const text = '/etc/nodewarden/pods.d/ghost.yaml:1:1: cannot be resolved: ghost.service: systemd knows no such unit';
+    const other = { id: 'record', text: 'the record takes no entries' };
+    const findings = [{ id: 'binding/shop/ghost', text }, other];
+    const timeoutMs = unknown('absent', 'ghost.service', 'systemd knows no such unit');
+    const units = new Map([['uid-ghost', { unit: 'ghost.service', timeoutMs }]]);
+    const base = { node: { name: 'n', dryRun: false }, atWallMs: 0, config, pods: [web], observed: new Map() };
+    const status = { lock: ARMED, stopTimeoutMs: null, secondTier: true, running: null };
+    const timeouts = { units, defaultMs: known(90_000), problems: [] };
+    expect(rehearseReport({ ...base, status, timeouts, findings }).warnings).toEqual([
+      `is not stopped in order: ${text}`,
+    ]);
+  });
+});

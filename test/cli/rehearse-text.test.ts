@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { painter } from '../../src/cli/print.ts';
+import { type PhaseForm, rehearseText } from '../../src/cli/rehearse-text.ts';
+import { aConfig, aPod } from '../a.ts';
+import { CRITICAL, ended, type Given, NEVER, rehearsed, web } from './a-rehearsal.ts';
+
+describe('the rehearsal as text', () => {
+  const job = aPod({ name: 'job', namespace: 'shop', terminationGraceSeconds: 5 });
+  const dns = aPod({ name: 'dns', priority: CRITICAL });
+  const text = (given: Given, form: PhaseForm = 'durations') => rehearseText(rehearsed(given), form, painter(false));
+
+  it('shows each phase with its pods, who cannot finish, what to set, and all times', () => {
+    const given = {
+      pods: [web, job, dns],
+      observed: { web: { ...ended(2_500), stops: 3 }, job: { ...NEVER, unfinishedMs: 5_000 } },
+      timeouts: { web: 90_000 },
+    };
+    expect(text(given)).toBe(`node-1, 2023-11-14 22:13:20 UTC: a shutdown of the pods that run now; nothing is changed
+lock        armed: the phases need 30s, logind grants 35s, proven just now
+
+phase 1     priorities below 2000000000: 20s, from 0s to 20s at most, as it went before until 5s
+POD       PRIORITY  GETS  DECLARES  TIMEOUTSTOPSEC  BEFORE
+shop/web         0   20s       30s           1m30s  2.5s in 3 stops            finishes, as before
+shop/job         0    5s        5s               -  not ended in 5s, one stop  cannot finish: had not ended after 5s, gets 5s
+
+phase 2     priority 2000000000 and above: 10s, from 20s to 30s at most, as it went before until 15s
+POD            PRIORITY  GETS  DECLARES  TIMEOUTSTOPSEC  BEFORE
+default/dns  2000000000   10s       30s               -  -       cannot finish: may take 30s, gets 10s
+
+in all      30s at most, 15s if all stop as they did before
+no signal   without logind's signal systemd gives the stop of the agent 1m30s, 1m25s of it for the phases: enough
+to set      shutdownGracePeriod: 50s (now 30s)
+            shutdownGracePeriodCriticalPods: 30s (now 10s)
+            terminationGracePeriodSeconds: 10 in the manifest of shop/job (now 5)
+
+2 of 3 pods cannot finish in the time they get: shop/job, default/dns
+`);
+  });
+
+  it('names what to set in the form in which the phases are configured', () => {
+    expect(text({ pods: [web] })).toContain(
+      'to set      shutdownGracePeriod: 40s (now 30s); shutdownGracePeriodCriticalPods stays 10s\n',
+    );
+    expect(text({ pods: [web] }, 'list')).toContain(
+      'to set      shutdownGracePeriodByPodPriority: {priority: 0, shutdownGracePeriodSeconds: 30} (now 20)\n',
+    );
+    expect(text({ timeouts: { web: 5_000 }, observed: { web: ended(5_001) } })).toContain(
+      'to set      TimeoutStopSec=10 in web.service, the unit of shop/web (now 5)\n',
+    );
+  });
+
+  it('proposes a stop timeout of the agent that the phases fit into without logind, as they are to be set', () => {
+    const status = { stopTimeoutMs: 20_000 };
+    const own = { ...job, terminationGraceSeconds: 20 };
+    expect(text({ pods: [own, { ...dns, terminationGraceSeconds: 10 }], status })).toContain(
+      'to set      TimeoutStopSec=35s of nodewarden.service (now 20s): systemctl edit nodewarden\n',
+    );
+    expect(text({ pods: [web], status }).match(/TimeoutStopSec=.*/g)).toEqual([
+      'TimeoutStopSec=45s of nodewarden.service (now 20s): systemctl edit nodewarden',
+    ]);
+    // All that it needs fits into what is left.
+    expect(text({ pods: [{ ...job, terminationGraceSeconds: 5 }], status })).not.toContain('TimeoutStopSec=');
+  });
+
+  it('says what nobody needs to fear', () => {
+    expect(text({ pods: [job] })).toMatch(/\n\nnobody is known to need more time than it gets, of 1 pod\n$/);
+    expect(text({ pods: [] })).toContain(
+      'phase 1     priorities below 2000000000: 20s; no pods, so it takes no time\n',
+    );
+    expect(text({ pods: [] })).toMatch(/\n\nno pod runs now: nobody would be stopped\n$/);
+    expect(text({ config: aConfig([]) })).toMatch(/\nlock {8}off: no grace period is configured/);
+  });
+
+  it('lets nothing through that a tenant could play tricks on a terminal with', () => {
+    const hostile = aPod({ name: 'web\x1b[2J\nroot\u202e', namespace: 'shop' });
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
+    expect(text({ pods: [hostile] })).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+  });
+});
