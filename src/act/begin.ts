@@ -1,10 +1,11 @@
+import { sayCulprit } from '../core/attribution.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import { evictedStatus } from '../core/message.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { PodUid, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
-import { sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
+import { and, sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
 import type { SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
@@ -255,13 +256,14 @@ function evictFields(decision: Evict): { readonly [field: string]: unknown } {
     decidedBy,
     candidates: decision.ranking.length,
     differences,
+    ...(decision.growth?.known ? { growth: decision.growth.value } : {}),
   };
 }
 
 function evictSentence(decision: Evict): string {
   const pod = podName(decision.victim);
   if (decision.kind === 'evict-over-limit') return `${pod}: ${decision.message.trim()}`;
-  return `${pod}: ${sayThreshold(decision.threshold)}`;
+  return and(`${pod}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth));
 }
 
 /** kubelet-eviction.md 7.4, in the agent's own name. */

@@ -1,3 +1,4 @@
+import { sayCulprit } from '../core/attribution.ts';
 import type { Comparator, Decision, RankRow } from '../core/decision.ts';
 import { sayDuration } from '../core/duration.ts';
 import type { PodUid } from '../core/pod.ts';
@@ -105,7 +106,7 @@ function sayEnd({ outcomes }: DecisionRecord): string {
   }
 }
 
-function evictLines(record: DecisionRecord, { threshold, ranking, victim, differences }: Evict): string[][] {
+function evictLines(record: DecisionRecord, { threshold, ranking, victim, differences, growth }: Evict): string[][] {
   const { signal } = threshold;
   const nameOf = namesIn(record);
   const passedOver = record.reasons
@@ -121,8 +122,16 @@ function evictLines(record: DecisionRecord, { threshold, ranking, victim, differ
     ['why', whyChosen(ranking, victim.uid)],
     ...passedOver,
     ...rankingLines(signal, ranking, nameOf),
+    ...growthLines(growth),
     ...(differences.length > 0 ? [['differs', `from the kubelet in ${differences.join(', ')}`]] : []),
   ];
+}
+
+/** Growth in pods needs no line of its own: the ranking shows them. */
+function growthLines(growth: Evict['growth']): string[][] {
+  if (growth?.known === false) return [['growth', `not known: ${growth.where}: ${growth.detail}`]];
+  const culprit = sayCulprit(growth);
+  return culprit === '' ? [] : [['growth', culprit]];
 }
 
 export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {

@@ -1,3 +1,4 @@
+import type { Attribution } from './attribution.ts';
 import type { PodUid, Victim } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { NodeCondition } from './signal.ts';
@@ -15,6 +16,8 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly message: string;
       readonly annotations: { readonly [key: string]: string };
       readonly differences: readonly Difference[];
+      /** Of node memory only: who grew. Absent where nobody asked. */
+      readonly growth?: Reading<Attribution>;
     }
   | {
       readonly kind: 'evict-over-limit';

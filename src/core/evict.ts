@@ -1,7 +1,8 @@
+import { attribute } from './attribution.ts';
 import { firstCandidate, guardAfter, isGuarded } from './candidate.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
 import type { CoreConfig } from './core-config.ts';
-import type { Difference } from './decision.ts';
+import type { Decision, Difference } from './decision.ts';
 import { evictionMessage } from './message.ts';
 import type { Observation } from './observation.ts';
 import { overLimits } from './over-limit.ts';
@@ -16,6 +17,7 @@ import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type 
 import { type Timers, timersNow } from './timers.ts';
 
 export type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
+type EvictDecision = Extract<Decision, { kind: 'evict' }>;
 type Look = { readonly observation: Observation; readonly config: CoreConfig; readonly layout: FsLayout };
 
 /** A reclaim resolves within the operator's own time-outs; this ends the wait should its outcome be lost. */
@@ -206,8 +208,13 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Step {
     isGuarded(pod, state.ownerKills, config.guard, atMs),
   );
   if (victim === null) {
-    const reasons: Reason[] = [...passedOver, { code: 'no-candidate', signal: threshold.signal, threshold }];
-    return { ...asked, reasons };
+    const nobody: Reason = {
+      code: 'no-candidate',
+      signal: threshold.signal,
+      threshold,
+      ...growthOf(observation, threshold),
+    };
+    return { ...asked, reasons: [...passedOver, nobody] };
   }
   const graceSeconds = graceOf(threshold, victim, config);
   const eviction = newEviction(state, observation, victim, effectiveGraceMs(threshold, graceSeconds), {
@@ -224,7 +231,13 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Step {
     graceSeconds,
     ...evictionMessage(threshold, victim),
     differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
+    ...growthOf(observation, threshold),
   });
+}
+
+/** product.md section 8; for the memory of the node alone. */
+function growthOf({ memoryGrowth }: Observation, { signal }: MetThreshold): Pick<EvictDecision, 'growth'> {
+  return signal === 'memory.available' && memoryGrowth !== undefined ? { growth: attribute(memoryGrowth) } : {};
 }
 
 /** Pods that came for another reason than this ranking (a limit, a reader): nobody measured this one's directories. */

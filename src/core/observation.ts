@@ -1,3 +1,4 @@
+import type { MemoryGrowth } from './attribution.ts';
 import type { Outcome } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
@@ -18,6 +19,8 @@ export type Observation = {
   readonly fsLayout: Reading<FsLayout>;
   /** `not-asked` unless the previous verdict's `next.pods` asked: far from thresholds no pod is read. */
   readonly pods: Reading<readonly PodView[]>;
+  /** Who took the node's memory; there when the pods were asked for memory.available. */
+  readonly memoryGrowth?: Reading<MemoryGrowth>;
   /** What became of earlier decisions since the previous observation, oldest first. */
   readonly outcomes: readonly Outcome[];
   /** Recorded and shown, never acted on. */

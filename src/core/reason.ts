@@ -1,7 +1,8 @@
+import type { Attribution } from './attribution.ts';
 import type { DecisionId } from './decision.ts';
 import type { CandidateLimit, PodUid } from './pod.ts';
 import type { Quantity } from './quantity.ts';
-import type { MonoMs, Unknown } from './reading.ts';
+import type { MonoMs, Reading, Unknown } from './reading.ts';
 import type { NodeCondition, Signal } from './signal.ts';
 import type { MetThreshold, ThresholdId } from './threshold.ts';
 
@@ -38,7 +39,13 @@ export type Reason =
         | 'terminating'
         | CandidateLimit;
     }
-  | { readonly code: 'no-candidate'; readonly signal: Signal; readonly threshold: MetThreshold }
+  | {
+      readonly code: 'no-candidate';
+      readonly signal: Signal;
+      readonly threshold: MetThreshold;
+      /** As in a decision to evict. */
+      readonly growth?: Reading<Attribution>;
+    }
   /** `pods`: how many are waited for. */
   | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number }
   | {

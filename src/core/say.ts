@@ -1,3 +1,4 @@
+import { sayCulprit } from './attribution.ts';
 import { sayDuration } from './duration.ts';
 import type { PodUid } from './pod.ts';
 import { bytesUp, type Quantity, sayBytes } from './quantity.ts';
@@ -51,7 +52,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'passed-over':
       return `${nameOf(reason.uid)} is passed over: ${PASSED_OVER[reason.because]}`;
     case 'no-candidate':
-      return `${reason.signal}: no pod may be evicted`;
+      return and(`${reason.signal}: no pod may be evicted`, sayCulprit(reason.growth));
     case 'shutdown-phase':
       return `shutdown phase ${reason.phase}: ${reason.pods} ${reason.pods === 1 ? 'pod' : 'pods'}, ${ms(reason.remainingMs)} left`;
     case 'shutdown-phase-over':
@@ -100,4 +101,6 @@ function sayLeft(
   return mounted.length === 0 ? left : `${left}; volumes still mounted: ${mounted.map(nameOf).join(', ')}`;
 }
 
+/** A half sentence that may be empty. */
+export const and = (first: string, second: string): string => (second === '' ? first : `${first}; ${second}`);
 const ms = (amount: number): string => sayDuration(Math.ceil(amount));

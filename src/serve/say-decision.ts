@@ -1,10 +1,11 @@
+import { sayCulprit } from '../core/attribution.ts';
 import type { Decision } from '../core/decision.ts';
 import { sayDuration } from '../core/duration.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { Victim } from '../core/pod.ts';
 import { sayBytes } from '../core/quantity.ts';
 import { assertNever } from '../core/reading.ts';
-import { sayThreshold } from '../core/say.ts';
+import { and, sayThreshold } from '../core/say.ts';
 
 /** A decision in one line, without the time. Names of pods are as tenants chose them: escape before printing. */
 export function sayDecision(decision: Decision): string {
@@ -12,7 +13,7 @@ export function sayDecision(decision: Decision): string {
     case 'reclaim':
       return `reclaim on the node: ${sayThreshold(decision.threshold)}`;
     case 'evict':
-      return `evict ${podName(decision.victim)}: ${sayThreshold(decision.threshold)}`;
+      return and(`evict ${podName(decision.victim)}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth));
     case 'evict-over-limit':
       return `evict ${podName(decision.victim)}: ${decision.message.trim()}`;
     case 'hasten':
