@@ -34,6 +34,22 @@ const beside = {
   },
 };
 
+/**
+ * What our packages load and we do not use: introspection of D-Bus (xml2js), a bus behind a command (event-stream), a log
+ * written by another thread (thread-stream). Who uses such a one all the same finds no function there.
+ */
+const unused = {
+  name: 'unused',
+  setup(api) {
+    api.onResolve({ filter: /^(xml2js|event-stream|thread-stream)$/ }, ({ path: name }) => ({
+      path: name,
+      namespace: 'unused',
+    }));
+    // dbus-next makes a Builder for each connection, and keeps it for who introspects.
+    api.onLoad({ filter: /.*/, namespace: 'unused' }, () => ({ contents: 'exports.Builder = class Unused {};' }));
+  },
+};
+
 async function bundle(name, entry) {
   return await build({
     absWorkingDir: root,
@@ -55,7 +71,7 @@ async function bundle(name, entry) {
     // import() of a CommonJS file through Node's ESM loader starts four pool threads and sees no named exports.
     supported: { 'dynamic-import': false },
     banner: name === 'nodewarden' ? { js: '#!/usr/bin/env node' } : {},
-    plugins: [beside],
+    plugins: [beside, unused],
   });
 }
 

@@ -1,5 +1,3 @@
-import { runProgram } from './cli/program.ts';
-
 process.title = 'nodewarden';
 
 function endWith(error: unknown): void {
@@ -12,4 +10,6 @@ process.on('unhandledRejection', endWith);
 // Who reads us may go: `nodewarden history | head` is no failure.
 process.stdout.on('error', () => process.exit(0));
 
-runProgram(process.argv.slice(2)).catch(endWith);
+const args = process.argv.slice(2);
+const program = args[0] === 'run' ? import('./cli/daemon-program.ts') : import('./cli/program.ts');
+program.then(({ runProgram }) => runProgram(args)).catch(endWith);
