@@ -3,20 +3,20 @@ import path from 'node:path';
 import { sleep } from '../src/host/clock.ts';
 import { startWorkload } from '../src/host/workload.ts';
 import { clock, type Scene, until } from '../test/lab/scene.ts';
+import type { Breach } from './series.ts';
 
-/** One hog from its start to its end. Times are CLOCK_MONOTONIC, as the hog itself wrote them down. */
-export type Breach = {
-  /** From the crossing to its last moment. */
-  readonly reactionMs: number;
-  /** From its last moment until the node has its memory again. */
-  readonly backMs: number;
-  readonly endedBy: 'peer' | 'kernel';
-};
 /** A file of the kernel with its limit: a number that rises above it, or MemAvailable that falls below. */
 export type Watch = { readonly file: string; readonly limit: number };
 export type BreachOrder = {
   readonly scene: Scene;
+  /** MiB a second, or "max". */
   readonly rate: string;
+  /** What the hog has before it goes on at that rate. */
+  readonly holdMiB: number;
+  /** So much beyond the crossing the hog stops to grow; null: never. */
+  readonly stayMiB: number | null;
+  /** Between its readiness and its going on, so that it crosses at any moment of who looks at a pace. */
+  readonly restMs: number;
   readonly directory: string;
   /** Asked when the hog holds what it holds from the start. */
   readonly watch: () => Watch;
@@ -27,26 +27,26 @@ export type BreachOrder = {
 };
 
 const MIB = 1024 * 1024;
-export const HOLD_MIB = 640;
 const HOG = path.join(import.meta.dirname, 'hog.pl');
 /** Page tables, caches and what the pods' shells leave. */
 const BACK_BYTES = 16 * MIB;
-const DEADLINE_MS = 120_000;
+/** A step of the hog, and what the kernel counts late. */
+const STEP_BYTES = 3 * MIB;
+const DEADLINE_MS = 60_000;
 // The first process of a namespace is one that no killer would take.
 const ALONE = ['/usr/bin/unshare', '--pid', '--fork', '--mount-proc', '--kill-child', '/bin/sh', '-c', '"$@"; :', 'sh'];
 
-export async function breach(order: BreachOrder): Promise<Breach> {
-  const { scene, rate, directory } = order;
+/** One hog from its start until the node has its memory again. */
+export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherKilled'>> {
+  const { scene, directory } = order;
   const usage = usageFile(scene);
   const before = readNumber(usage);
   const killsBefore = scene.kernelOomKills();
   const log = path.join(directory, 'hog.log');
-  fs.rmSync(log, { force: true });
-  const plan = path.join(directory, 'watch');
-  fs.rmSync(plan, { force: true });
+  for (const file of [log, `${log}.beat`]) fs.rmSync(file, { force: true });
   let isReady = false;
   const hog = startWorkload({
-    argv: [...(order.isAlone ? ALONE : []), '/usr/bin/perl', HOG, log, String(HOLD_MIB), rate],
+    argv: [...(order.isAlone ? ALONE : []), '/usr/bin/perl', HOG, log, ...hogArguments(order)],
     join: scene.cgroups('hog'),
     monoMs: clock.monoMs,
     line: (line) => {
@@ -58,22 +58,49 @@ export async function breach(order: BreachOrder): Promise<Breach> {
     await until('the hog holds its memory', () => isReady || null);
     const watch = order.watch();
     order.onReady(hog.pid, watch);
+    await sleep(clock, order.restMs);
     hog.write(`${watch.file} ${watch.limit}`);
-    const backAtMs = await whenBack(usage, before + BACK_BYTES);
-    const crossedMs = Number(/^crossed (\S+)/m.exec(fs.readFileSync(log, 'utf8'))?.[1]);
-    const lastMs = Number(fs.readFileSync(`${log}.beat`, 'utf8'));
-    const endedBy = scene.kernelOomKills() > killsBefore ? 'kernel' : 'peer';
-    return { reactionMs: lastMs - crossedMs, backMs: backAtMs - lastMs, endedBy };
+    let backAtMs = await whenBack(usage, before + BACK_BYTES);
+    const endedBy = backAtMs === null ? 'nobody' : scene.kernelOomKills() > killsBefore ? 'kernel' : 'peer';
+    hog.kill('SIGKILL');
+    backAtMs ??= await whenBack(usage, before + BACK_BYTES);
+    if (backAtMs === null) throw new Error('the memory did not come back');
+    return { endedBy, ...readLog(log, watch, backAtMs) };
   } finally {
     hog.kill('SIGKILL');
   }
 }
 
-/** As often as a timer allows: it is measured. */
-async function whenBack(usage: string, bytes: number): Promise<number> {
+const hogArguments = ({ holdMiB, rate, stayMiB }: BreachOrder): readonly string[] => [
+  String(holdMiB),
+  rate,
+  ...(stayMiB === null ? [] : [String(stayMiB)]),
+];
+
+function readLog(log: string, { limit }: Watch, backAtMs: number): Pick<Breach, 'reactionMs' | 'backMs' | 'rateMiB'> {
+  const text = fs.readFileSync(log, 'utf8');
+  const wentMs = Number(/^went (\S+)/m.exec(text)?.[1]);
+  const crossed = /^crossed (\S+) (\d+)/m.exec(text);
+  const [lastMs = Number.NaN, value = Number.NaN] = fs
+    .readFileSync(`${log}.beat`, 'utf8')
+    .trim()
+    .split(/\s+/)
+    .map(Number);
+  const backMs = backAtMs - lastMs;
+  if (crossed !== null) {
+    const crossedMs = Number(crossed[1]);
+    const rateMiB = Number(crossed[2]) / MIB / ((crossedMs - wentMs) / 1000);
+    return { reactionMs: lastMs - crossedMs, backMs, rateMiB };
+  }
+  // Ended within the step that crossed; else it was ended without a reason.
+  return { reactionMs: Math.abs(limit - value) < STEP_BYTES ? 0 : null, backMs, rateMiB: null };
+}
+
+/** As often as a timer allows: it is measured. Null: not within the deadline. */
+async function whenBack(usage: string, bytes: number): Promise<number | null> {
   const endsMs = clock.monoMs() + DEADLINE_MS;
   while (readNumber(usage) >= bytes) {
-    if (clock.monoMs() > endsMs) throw new Error('the memory did not come back');
+    if (clock.monoMs() > endsMs) return null;
     await sleep(clock, 1);
   }
   return clock.monoMs();
@@ -81,14 +108,14 @@ async function whenBack(usage: string, bytes: number): Promise<number> {
 
 /** What the node uses, all in all. */
 export function usageFile(scene: Scene): string {
-  const [first = ''] = scene.cgroups('hog');
-  const node = path.dirname(first);
+  const node = nodeDirectory(scene);
   const names = ['memory.current', 'memory.usage_in_bytes'];
   const name = names.find((one) => fs.existsSync(path.join(node, one)));
   if (name === undefined) throw new Error(`${node} has no memory controller`);
   return path.join(node, name);
 }
 
+export const nodeDirectory = (scene: Scene): string => path.dirname(scene.cgroups('hog')[0] ?? '');
 export const readNumber = (file: string): number => Number(fs.readFileSync(file, 'latin1'));
 
 /** Where the working set of the node leaves less than `thresholdBytes`, as usage: the two differ by inactive file pages. */

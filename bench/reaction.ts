@@ -1,183 +1,181 @@
-// `npm run bench:reaction [-- --runs N --rates 50,250,1024,max --only PEER]`, as root: from the moment in which a hog crosses a hard
-// threshold of 200Mi to its last moment, and until the memory is back: for this agent and for others, in one run.
-import { spawn } from 'node:child_process';
+// `npm run bench:reaction`, as root: from the moment in which a hog crosses a hard threshold of 200Mi to its last moment,
+// and until the memory is back: for this agent and for others, in turn. `bench:guest` runs it in a guest as well.
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Scene, withScene } from '../test/lab/scene.ts';
-import { type Breach, breach, crossingOf, readNumber, usageFile, type Watch } from './breach.ts';
-import { has, machine, quantile, sayMachine, table, writeResult } from './result.ts';
-
-const MIB = 1024 * 1024;
-const NODE_MIB = 1_024;
-const THRESHOLD_MIB = 200;
-const SLOW_LOOP = path.join(import.meta.dirname, 'slow-loop.pl');
-
-type Peer = {
-  readonly name: string;
-  /** Of the runs asked for: those of some take long. */
-  readonly mostRuns: number;
-  /** Null: it can run here. */
-  readonly missing: () => string | null;
-  /** This agent acts on the node, or only looks on. */
-  readonly isAgent: boolean;
-  readonly watch: (scene: Scene) => Watch;
-  readonly isHogAlone: boolean;
-  /** Started beside each hog; the function ends it. */
-  readonly beside: (pid: number, watch: Watch) => () => void;
-};
-
-const ofNode = (scene: Scene): Watch => crossingOf(scene, NODE_MIB * MIB, THRESHOLD_MIB * MIB);
-const nothing = (): void => undefined;
-
-/** Ends the hog itself when it sees the crossing: how long the end of such a process takes at least. */
-function bareKill(pid: number, { file, limit }: Watch): () => void {
-  const timer = setInterval(() => {
-    if (readNumber(file) <= limit) return;
-    process.kill(pid, 'SIGKILL');
-    clearInterval(timer);
-  }, 1);
-  return () => clearInterval(timer);
-}
-
-function slowLoop(pid: number, { file, limit }: Watch): () => void {
-  const loop = spawn('/usr/bin/perl', [SLOW_LOOP, '10', String(pid), file, String(limit)], { stdio: 'ignore' });
-  return () => void loop.kill('SIGKILL');
-}
-
-/** MemAvailable of the whole machine, as far below now as the hog still has to go in the node. */
-function ofMachine(scene: Scene): Watch {
-  const available = Number(/^MemAvailable:\s+(\d+)/m.exec(fs.readFileSync('/proc/meminfo', 'latin1'))?.[1]) * 1024;
-  const { limit } = ofNode(scene);
-  return { file: '/proc/meminfo', limit: available - (limit - readNumber(usageFile(scene))) };
-}
-
-/** It sees the whole machine's memory, and of its processes the hog alone: it may look for a second victim at once. */
-function earlyoom(pid: number, { limit }: Watch): () => void {
-  const kib = Math.round(limit / 1024);
-  const first = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim();
-  const enter = ['--target', first, '--pid', '--mount', 'earlyoom'];
-  // SIGKILL at once, as for a hard threshold. There is no swap that could be free.
-  const args = [...enter, '-M', `${kib},${kib}`, '-s', '100,100', '-r', '0'];
-  const child = spawn('nsenter', args, { stdio: 'ignore' });
-  return () => void child.kill('SIGKILL');
-}
-
-const PEERS: readonly Peer[] = [
-  {
-    name: 'nodewarden',
-    mostRuns: Infinity,
-    missing: () => null,
-    isAgent: true,
-    isHogAlone: false,
-    watch: ofNode,
-    beside: () => nothing,
-  },
-  {
-    name: 'kill at once',
-    mostRuns: 20,
-    missing: () => null,
-    isAgent: false,
-    isHogAlone: false,
-    watch: ofNode,
-    beside: bareKill,
-  },
-  {
-    name: 'looks each 10 s',
-    mostRuns: 10,
-    missing: () => null,
-    isAgent: false,
-    isHogAlone: false,
-    watch: ofNode,
-    beside: slowLoop,
-  },
-  {
-    name: 'earlyoom',
-    mostRuns: Infinity,
-    missing: () => (has('earlyoom') ? null : 'the package earlyoom is not installed'),
-    isAgent: false,
-    isHogAlone: true,
-    watch: ofMachine,
-    beside: earlyoom,
-  },
-];
+import { clock, type Scene, withScene } from '../test/lab/scene.ts';
+import { breach } from './breach.ts';
+import { type NodeSize, PEERS, type Peer } from './peers.ts';
+import { barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
+import { BARE, type Breach, barsOf, EARLYOOM, PRODUCT, type Row, reactionOf, rowOf, SLOW } from './series.ts';
 
 const { values } = parseArgs({
   options: {
+    // Of nodewarden and earlyoom, at each of `rates`.
     runs: { type: 'string', default: '100' },
     rates: { type: 'string', default: '50,250,1024,max' },
+    // Of the others, and of all at the rates that only the curve has.
+    few: { type: 'string', default: '20' },
+    curve: { type: 'string', default: '10' },
+    // With a hog that crosses and stays.
+    stays: { type: 'string', default: '10' },
+    // A part of the name of a peer.
     only: { type: 'string', default: '' },
+    'node-mib': { type: 'string', default: '1024' },
+    result: { type: 'string', default: 'reaction' },
+    emulated: { type: 'boolean', default: false },
   },
 });
-const runs = Number(values.runs);
-const rates = values.rates.split(',');
+const size: NodeSize = { nodeMiB: Number(values['node-mib']), thresholdMiB: 200 };
+const list = (text: string): readonly string[] => text.split(',').filter((one) => one !== '');
+const [runs, few, stays] = [Number(values.runs), Number(values.few), Number(values.stays)];
 
-type Row = { readonly peer: string; readonly rate: string; readonly breaches: readonly Breach[] };
+/** What is used before the hog: the bystander, the hog itself and what the kernel keeps of earlier ones. */
+const REST_MIB = 48;
+const BYSTANDER_MIB = 32;
+/** From what the hog holds to the crossing: so much time at a slow rate, so much memory at a fast one. */
+const WAY_SECONDS = 1.2;
+const MOST_WAY_MIB = 150;
+const STAYING = { rate: '250', beyondMiB: 8 };
+/** What has a pace of 100 ms meets the crossing at every moment of it. */
+const LONGEST_REST_MS = 200;
+const GOLDEN = 0.618_033_988_75;
 
-async function measure(peer: Peer, rate: string): Promise<Row> {
-  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
-  const breaches: Breach[] = [];
-  const config = [
-    `evictionHard: { memory.available: ${THRESHOLD_MIB}Mi }`,
-    // Beside a peer it only looks on.
-    `dryRun: ${!peer.isAgent}`,
-    'guard: { sameOwnerKills: 0, window: 10m }',
-  ];
-  const pods = [{ name: 'hog' }, { name: 'bystander', priority: 1000, requestMiB: 64 }];
-  try {
-    await withScene({ pods, config, memoryMiB: NODE_MIB }, false, async (scene) => {
-      await scene.play('bystander', 'memory 32');
-      for (let run = 0; run < Math.min(runs, peer.mostRuns); run++) {
-        let stop = nothing;
-        const onReady = (pid: number, watch: Watch): void => {
-          stop = peer.beside(pid, watch);
-        };
-        try {
-          breaches.push(
-            await breach({ scene, rate, directory, isAlone: peer.isHogAlone, watch: () => peer.watch(scene), onReady }),
-          );
-        } finally {
-          stop();
-        }
-      }
-    });
-  } finally {
-    fs.rmSync(directory, { recursive: true });
+/** One row of the result to be. */
+type Plan = { readonly peer: Peer; readonly rate: string; readonly isStaying: boolean; readonly runs: number };
+type Scenes = { readonly watched: Scene; readonly bare: Scene };
+
+function plans(peers: readonly Peer[]): readonly Plan[] {
+  const all: Plan[] = [];
+  const often = [PRODUCT, EARLYOOM];
+  for (const rate of list(values.rates)) {
+    for (const peer of peers) {
+      const most = often.includes(peer.name) ? runs : Math.min(runs, few);
+      all.push({ peer, rate, isStaying: false, runs: most });
+    }
   }
-  return { peer: peer.name, rate, breaches };
+  const ofCurve = peers.filter(({ name }) => name !== BARE);
+  for (const rate of list(values.curve)) {
+    for (const peer of ofCurve) all.push({ peer, rate, isStaying: false, runs: few });
+  }
+  for (const peer of peers.filter(({ name }) => name === PRODUCT || name === SLOW)) {
+    all.push({ peer, rate: STAYING.rate, isStaying: true, runs: stays });
+  }
+  return all.filter((plan) => plan.runs > 0);
 }
 
-const tenths = (value: number): string => (Number.isNaN(value) ? '-' : value.toFixed(value < 10 ? 1 : 0));
+const pods = [{ name: 'hog' }, { name: 'bystander', priority: 1000, requestMiB: 2 * BYSTANDER_MIB }];
+const config = (isActing: boolean): readonly string[] => [
+  `evictionHard: { memory.available: ${size.thresholdMiB}Mi }`,
+  `dryRun: ${!isActing}`,
+  'guard: { sameOwnerKills: 0, window: 10m }',
+];
 
-function say({ peer, rate, breaches }: Row): readonly string[] {
-  const mine = breaches.filter(({ endedBy }) => endedBy === 'peer');
-  const reactions = mine.map(({ reactionMs }) => reactionMs);
-  const backs = mine.map(({ backMs }) => backMs);
+/** A node with its own agent, or one in which no agent runs. */
+async function withNode(isWatched: boolean, body: (scene: Scene) => Promise<void>): Promise<void> {
+  await withScene({ pods, config: config(isWatched), memoryMiB: size.nodeMiB }, false, async (scene) => {
+    if (!isWatched) await scene.agent.close();
+    await body(scene);
+  });
+}
+
+async function run({ peer, rate, isStaying }: Plan, index: number, scenes: Scenes): Promise<Breach> {
+  if (!peer.isNodeFresh) return await runIn(peer.isAgent ? scenes.watched : scenes.bare);
+  let result: Breach | null = null;
+  await withNode(false, async (scene) => {
+    result = await runIn(scene);
+  });
+  if (result === null) throw new Error('a node without a run');
+  return result;
+
+  async function runIn(scene: Scene): Promise<Breach> {
+    const bystander = await scene.play('bystander', `memory ${BYSTANDER_MIB}`);
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
+    const phase = ((index + 1) * GOLDEN) % 1;
+    let stop = (): void => undefined;
+    try {
+      const ended = await breach({
+        scene,
+        rate,
+        directory,
+        holdMiB: Math.round(size.nodeMiB - size.thresholdMiB - REST_MIB - wayMiB(rate)),
+        stayMiB: isStaying ? STAYING.beyondMiB : null,
+        restMs: phase * LONGEST_REST_MS,
+        isAlone: peer.isHogAlone,
+        watch: () => peer.watch(scene, size),
+        onReady: (pid, watch) => {
+          stop = peer.beside(pid, watch, { scene, phase });
+        },
+      });
+      return { ...ended, isOtherKilled: !bystander.isAlive() };
+    } finally {
+      stop();
+      bystander.kill('SIGKILL');
+      fs.rmSync(directory, { recursive: true });
+    }
+  }
+}
+
+const wayMiB = (rate: string): number =>
+  rate === 'max' ? MOST_WAY_MIB : Math.min(MOST_WAY_MIB, Number(rate) * WAY_SECONDS);
+
+/** In rounds, so that what else the machine does meets all alike. */
+async function measure(todo: readonly Plan[]): Promise<readonly Row[]> {
+  const breaches = todo.map((): Breach[] => []);
+  const rounds = Math.max(...todo.map((plan) => plan.runs));
+  const takenMs = todo.map(() => 0);
+  await withNode(true, async (watched) => {
+    await withNode(false, async (bare) => {
+      for (let round = 0; round < rounds; round++) {
+        for (const [i, plan] of todo.entries()) {
+          // The few are spread over all rounds.
+          if (Math.floor((round * plan.runs) / rounds) === Math.floor(((round + 1) * plan.runs) / rounds)) continue;
+          const startMs = clock.monoMs();
+          breaches[i]?.push(await run(plan, breaches[i].length, { watched, bare }));
+          takenMs[i] = (takenMs[i] ?? 0) + clock.monoMs() - startMs;
+        }
+        if ((round & (round + 1)) === 0 || round % 10 === 9) sayLeft(round + 1);
+      }
+    });
+  });
+  return todo.map((plan, i) => rowOf(plan.peer.name, plan.rate, plan.isStaying, breaches[i] ?? []));
+
+  function sayLeft(done: number): void {
+    const left = todo.map((plan, i) => {
+      const count = breaches[i]?.length ?? 0;
+      return count === 0 ? plan.runs * 3_000 : ((takenMs[i] ?? 0) / count) * (plan.runs - count);
+    });
+    const minutes = left.reduce((sum, ms) => sum + ms, 0) / 60_000;
+    console.error(`${done} of ${rounds} rounds; some ${minutes.toFixed(minutes < 10 ? 1 : 0)} minutes to go`);
+  }
+}
+
+const HEAD = ['who', 'MiB/s', 'measured', 'in time', 'kernel', 'median ms', 'p90', 'p99', 'most', 'back ms', 'p99'];
+const tenths = (value: number): string => (Number.isNaN(value) ? '-' : value.toFixed(value < 10 ? 1 : 0));
+function say(row: Row): readonly string[] {
+  const reactions = [0.5, 0.9, 0.99, 1].map((q) => reactionOf(row, q));
   return [
-    peer,
-    rate,
-    `${mine.length}/${breaches.length}`,
-    ...[0.5, 0.9, 0.99, 1].map((q) => tenths(quantile(reactions, q))),
-    ...[0.5, 0.99].map((q) => tenths(quantile(backs, q))),
+    row.peer,
+    row.isStaying ? `${row.rate}, stays` : row.rate,
+    row.rateMiB === null ? '-' : String(row.rateMiB),
+    `${row.inTime}/${row.runs}`,
+    String(row.kernelKills),
+    ...reactions.map(({ ms, isAtLeast }) => `${isAtLeast ? '>' : ''}${tenths(ms)}`),
+    ...[0.5, 0.99].map((q) => tenths(quantile(row.backMs, q))),
   ];
 }
 
 const on = machine();
 console.log(sayMachine(on));
-const rows: Row[] = [];
-for (const peer of PEERS.filter(({ name }) => name.includes(values.only))) {
-  const missing = peer.missing();
-  if (missing !== null) {
-    console.log(`skipped ${peer.name}: ${missing}`);
-    continue;
-  }
-  for (const rate of rates) {
-    const row = await measure(peer, rate);
-    rows.push(row);
-    console.log(say(row).join('  '));
-  }
-}
-const HEAD = ['who', 'MiB/s', 'in time', 'median ms', 'p90', 'p99', 'most', 'back ms', 'p99'];
-console.log(`\n${table(HEAD, rows.map(say))}`);
-writeResult('reaction', { on, thresholdMiB: THRESHOLD_MIB, nodeMiB: NODE_MIB, rows });
+const skipped = PEERS.flatMap(({ name, missing }) => {
+  const why = missing();
+  return why === null ? [] : [{ name, why }];
+});
+for (const { name, why } of skipped) console.log(`skipped ${name}: ${why}`);
+const peers = PEERS.filter(({ name, missing }) => name.includes(values.only) && missing() === null);
+const rows = await measure(plans(peers));
+const bars = barsOf(rows, values.emulated);
+console.log(`\n${table(HEAD, rows.map(say))}\n\n${barsTable(bars)}`);
+console.log('\n">": runs that the kernel ended count with the time until then, so the true figure is longer.');
+writeResult(values.result, { on, bars, ...size, skipped, rows });

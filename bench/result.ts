@@ -22,10 +22,16 @@ export function machine(): Machine {
     memoryGiB: Math.round(os.totalmem() / 2 ** 30),
     kernel: os.release(),
     node: process.versions.node,
-    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
+    commit: commit(),
     loadBefore: Math.round((os.loadavg()[0] ?? 0) * 10) / 10,
     at: new Date().toISOString(),
   };
+}
+
+/** BENCH_COMMIT names it where no repository is. */
+function commit(): string {
+  const named = process.env['BENCH_COMMIT'];
+  return named ?? execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
 }
 
 export function sayMachine({ cpu, cores, memoryGiB, kernel, node, commit, loadBefore }: Machine): string {
@@ -83,7 +89,10 @@ export function barsTable(bars: readonly Bar[]): string {
 export function writeResult(name: string, result: unknown): void {
   const directory = path.join(import.meta.dirname, 'results');
   fs.mkdirSync(directory, { recursive: true });
-  fs.writeFileSync(path.join(directory, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
+  const text = JSON.stringify(result, null, 2);
+  // A list of numbers has a line.
+  const short = text.replace(/\[\s+(-?[\d.]+(?:,\s+-?[\d.]+)*)\s+\]/g, (all) => all.replace(/\s+/g, ' '));
+  fs.writeFileSync(path.join(directory, `${name}.json`), `${short}\n`);
 }
 
 export const has = (command: string): boolean =>
