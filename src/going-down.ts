@@ -15,7 +15,7 @@ import { sayLock } from './shutdown/progress.ts';
 
 export type GoingDownNeeds = {
   readonly clock: Clock;
-  readonly side: ShutdownSide;
+  readonly side: Omit<ShutdownSide, 'systemd'>;
   readonly parts: Pick<
     OpenParts,
     'inbox' | 'findings' | 'progress' | 'mode' | 'log' | 'state' | 'core' | 'actor' | 'undoStops'

@@ -8,7 +8,6 @@ import type { CoreConfig } from './core/core-config.ts';
 import type { Decision } from './core/decision.ts';
 import type { MonoMs } from './core/reading.ts';
 import type { State } from './core/state.ts';
-import { openSystemBus } from './host/bus.ts';
 import type { CgroupMounts } from './host/cgroupfs.ts';
 import { ensureDirectory } from './host/files.ts';
 import { createProcfs } from './host/procfs.ts';
@@ -90,12 +89,11 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   });
   for (const finding of saved.findings) findings.raise(finding);
   const inbox = createInbox(clock);
-  const bus = openSystemBus(clock);
-  const run = createCommandRunner({ bus, clock });
+  const { inhibitor, systemd } = host.shutdown;
+  const run = createCommandRunner({ systemd, clock });
   const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
   const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
-  const standalone = openStandalone({ ...common, bus, podManifests, runtimeDirectory, cgroupRoot, dry: dryRun });
-  const { inhibitor } = host.shutdown;
+  const standalone = openStandalone({ ...common, systemd, podManifests, runtimeDirectory, cgroupRoot, dry: dryRun });
   const progress = createProgress({
     log,
     note: recorder.note,
@@ -167,7 +165,6 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       observer.close();
       oomWatch.close();
       await standalone.close();
-      bus.close();
       await recorder.close();
     },
   };

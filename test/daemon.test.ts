@@ -1,15 +1,18 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { decide } from '../src/core/decide.ts';
 import { runDaemon } from '../src/daemon.ts';
 import { createClock, sleep } from '../src/host/clock.ts';
 import { askDaemon } from '../src/serve/ask.ts';
 import type { ObservedLook } from '../src/serve/look-desk.ts';
 import type { StatusReport } from '../src/serve/status.ts';
+import { openFakeSystemd } from './host/fake-systemd.ts';
+import { hasDbusDaemon } from './host/private-bus.ts';
 
 const clock = createClock();
+const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
 const DEADLINE_MS = 30_000;
 let directory: string;
 let file: string;
@@ -155,6 +158,37 @@ describe('the daemon', () => {
       await until(report, (now) => !now.node.dryRun);
     });
   });
+
+  it.skipIf(!hasDbusDaemon)(
+    'has one connection to the bus, also with another configuration [needs dbus-daemon]',
+    async () => {
+      let subscribed = 0;
+      const fake = await openFakeSystemd((member) => {
+        if (member === 'Subscribe') subscribed += 1;
+        return null;
+      });
+      try {
+        const addresses = async (): Promise<number> => {
+          const names = await fake.bus.call({ ...DBUS, member: 'ListNames' });
+          return names.known && Array.isArray(names.value[0])
+            ? names.value[0].filter((name) => `${name}`[0] === ':').length
+            : 0;
+        };
+        const before = await addresses();
+        const subscribedBefore = subscribed;
+        vi.stubEnv('DBUS_SYSTEM_BUS_ADDRESS', fake.daemon.address);
+        write(['evictionHard: { pid.available: "7" }']);
+        await running(async (report) => {
+          write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
+          await until(report, (now) => now.node.dryRun && subscribed > subscribedBefore);
+          expect([await addresses(), subscribed]).toEqual([before + 1, subscribedBefore + 1]);
+        });
+      } finally {
+        vi.unstubAllEnvs();
+        await fake.remove();
+      }
+    },
+  );
 
   it('does not start with a bad file (2), nor in mode kubelet, which is not there yet (1)', async () => {
     const said: string[] = [];

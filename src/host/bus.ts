@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import { existsSync } from 'node:fs';
 import { Duplex } from 'node:stream';
 import { Message, type MessageBus, MessageType, sessionBus } from 'dbus-next';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
@@ -85,6 +86,10 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     // Not disconnect(): before the connection is made that writes after the end (B15).
     of.stream.destroy();
     for (const end of [...of.lost]) end(downBecause);
+    connectLater();
+  }
+
+  function connectLater(): void {
     cancelTimer();
     if (isClosed) return;
     // Half of it at random, so that many agents do not come back in one instant.
@@ -94,14 +99,16 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
 
   function connect(): void {
     if (isClosed || !address.known) return;
-    state = 'connecting';
-    const made = createConnection(address.value);
+    // To find it missing by a connection costs a hundred times as much, for ever on a host without a bus.
+    const made = existsSync(address.value)
+      ? createConnection(address.value)
+      : unknown('absent', SYSTEM_BUS, `${address.value} does not exist`);
     if (!made.known) {
-      state = 'down';
       downBecause = made;
-      cancelTimer = clock.after(MAX_RETRY_MS, connect);
+      connectLater();
       return;
     }
+    state = 'connecting';
     const mine = made.value;
     connection = mine;
     const { bus, stream } = mine;
@@ -247,15 +254,15 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
 const HELLO_SERIAL = 1;
 
 /** Its private names are pinned by a test: `_connection.stream` and `_methodReturnHandlers`. */
-function createConnection(busAddressText: string): Reading<Connection> {
+function createConnection(socket: string): Reading<Connection> {
   try {
-    const bus = sessionBus({ busAddress: busAddressText });
+    const bus = sessionBus({ busAddress: `unix:path=${socket}` });
     const inner: unknown = Reflect.get(bus, '_connection');
     const stream: unknown = inner instanceof EventEmitter ? Reflect.get(inner, 'stream') : null;
     if (!(stream instanceof Duplex)) throw new Error('dbus-next has no _connection.stream');
     return known({ bus, stream, lost: new Set(), rules: new Set() });
   } catch (cause) {
-    return unknown('unreadable', busAddressText, cause instanceof Error ? cause.message : String(cause));
+    return unknown('unreadable', socket, cause instanceof Error ? cause.message : String(cause));
   }
 }
 
@@ -296,12 +303,12 @@ function isHeard(rule: SignalRule, message: Message, owner: string | undefined):
   return isFrom && isPath && isArg0 && message.interface === rule.interface && message.member === rule.member;
 }
 
-/** B12: the package does not decode %xx, tries only the first address, and needs an addon for abstract ones. */
+/** The path of its socket. B12: the package does not decode %xx, tries only the first address, and needs an addon for abstract ones. */
 function busAddress(given: string | undefined): Reading<string> {
   const address = given === undefined || given === '' ? 'unix:path=/run/dbus/system_bus_socket' : given;
   const match = /^unix:path=([^;,%]+)(?:,guid=[0-9a-f]+)?$/.exec(address);
   const where = 'DBUS_SYSTEM_BUS_ADDRESS';
   return match === null
     ? unknown('malformed', where, `only unix:path=… is supported, not ${address}`)
-    : known(`unix:path=${match[1]}`);
+    : known(match[1] ?? '');
 }

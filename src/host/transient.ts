@@ -1,7 +1,6 @@
 import type { Clock } from '../ports.ts';
-import type { SystemBus } from './bus.ts';
 import { type ExecResult, run } from './exec.ts';
-import { createSystemd, type Systemd, type UnitProperty } from './systemd.ts';
+import type { Systemd, UnitProperty } from './systemd.ts';
 
 export type Command = {
   readonly argv: readonly string[];
@@ -20,9 +19,8 @@ const MAX_OUTPUT_BYTES = 64 * 1024;
  * Runs an operator's command as a transient systemd service, outside the agent's sandbox; its output goes to the
  * journal. Where no systemd answers on the bus it is a child instead. No shell anywhere. Never rejects.
  */
-export function createCommandRunner(needs: { readonly bus: SystemBus; readonly clock: Clock }): CommandRunner {
-  const { bus, clock } = needs;
-  const systemd = createSystemd(bus);
+export function createCommandRunner(needs: { readonly systemd: Systemd; readonly clock: Clock }): CommandRunner {
+  const { systemd, clock } = needs;
   let started = 0;
   return async (command) => {
     const asChild = (): Promise<ExecResult> => {

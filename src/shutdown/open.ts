@@ -4,7 +4,7 @@ import { openSystemBus } from '../host/bus.ts';
 import { takeInhibitLock } from '../host/inhibit-child.ts';
 import { createLogind } from '../host/logind.ts';
 import { createLogindDropIn } from '../host/logind-drop-in.ts';
-import { createSystemd } from '../host/systemd.ts';
+import { createSystemd, type Systemd } from '../host/systemd.ts';
 import type { Clock, Inhibitor, Log } from '../ports.ts';
 import { keepInhibitor } from './inhibitor.ts';
 import { createSecondTier, type SecondTier } from './second-tier.ts';
@@ -20,6 +20,8 @@ export type ShutdownListener = {
 export type ShutdownSide = {
   readonly inhibitor: Inhibitor;
   readonly secondTier: SecondTier;
+  /** Over the one connection to the system bus that this process has. */
+  readonly systemd: Systemd;
   /** Hears everything from now on, and first what came while nobody listened, and how it is. The returned function ends it. */
   readonly listen: (listener: ShutdownListener) => () => void;
   /** Whether logind or systemd takes the machine down now. Known only if both were asked, or one says yes. */
@@ -58,6 +60,7 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
   return {
     inhibitor,
     secondTier,
+    systemd,
     listen: (next) => {
       listener = next;
       for (const event of waiting) next.heard(event);

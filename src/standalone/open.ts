@@ -1,7 +1,6 @@
-import { openSystemBus, type SystemBus } from '../host/bus.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
-import { createSystemd } from '../host/systemd.ts';
+import type { Systemd } from '../host/systemd.ts';
 import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
 import { createRestart } from './restart.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
@@ -15,8 +14,7 @@ export type StandaloneNeeds = {
   readonly cgroupRoot: string;
   readonly podManifests: string;
   readonly runtimeDirectory: string;
-  /** Absent: one of its own, closed with it. */
-  readonly bus?: SystemBus;
+  readonly systemd: Systemd;
   readonly log: Log;
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
@@ -47,10 +45,8 @@ export type Standalone = {
 };
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
 export function openStandalone(needs: StandaloneNeeds): Standalone {
-  const { clock, mounts, findings, log, note, runtimeDirectory } = needs;
-  const bus = needs.bus ?? openSystemBus(clock);
-  const systemd = createSystemd(bus);
-  const source = createStandaloneSource({ ...needs, systemd });
+  const { clock, mounts, systemd, findings, log, note, runtimeDirectory } = needs;
+  const source = createStandaloneSource(needs);
   const boot = readBootId();
   // Without a boot id nothing that was held before can be told from another boot's.
   const bootId = boot.known ? boot.value : '';
@@ -83,7 +79,6 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       restart?.close();
       shutdownStops?.close();
       await source.close();
-      if (needs.bus === undefined) bus.close();
     },
   };
 }

@@ -220,9 +220,15 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function tick(): void {
     if (isClosed) return;
     if (clock.monoMs() - readMs >= REREAD_MS) readManifests();
+    lookAgain();
+  }
+
+  /** With no pod there is nothing to look at but the directory. */
+  function lookAgain(): void {
     refresh();
     void resolve();
-    cancelTimer = clock.after(REFRESH_MS, tick);
+    cancelTimer();
+    cancelTimer = clock.after(entries.size === 0 ? REREAD_MS : REFRESH_MS, tick);
   }
 
   /** On the path to a kill: nothing is looked up here. */
@@ -248,19 +254,20 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     needs.podManifests,
     () => {
       readManifests();
-      refresh();
-      void resolve();
+      lookAgain();
     },
     clock,
   );
   const endJobs = systemd.whenJobEnds(({ unit }) => askAgain((entry) => unitOf(entry) === unit));
-  const endUps = systemd.whenUp(() => {
+  const askAnew = (): void => {
     void guardedUnits(systemd).then((moved) => {
       movedUnits = moved;
     });
     askAgain((entry) => entry.manifest.target.kind === 'unit');
-  });
+  };
+  const endUps = systemd.whenUp(askAnew);
   readManifests();
+  if (systemd.isUp()) askAnew();
   tick();
 
   return {

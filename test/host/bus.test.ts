@@ -195,6 +195,17 @@ describe('a bus that is not there', () => {
     expect(await bus.call({ ...TO, member: 'Get' })).toMatchObject({ known: false, why: 'absent' });
   });
 
+  it('is found when it comes', async () => {
+    bus = openSystemBus(clock, env);
+    await sleep(clock, 100);
+    let connections = 0;
+    server = createServer(() => {
+      connections += 1;
+    });
+    server.listen(path);
+    await until(() => connections > 0);
+  });
+
   it('is given up after 3 s where it accepts and says nothing', async () => {
     let connections = 0;
     server = createServer(() => {

@@ -5,7 +5,7 @@ import { known } from '../../src/core/reading.ts';
 import { openSystemBus } from '../../src/host/bus.ts';
 import { encodeBody, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { unitNameMistake, unitPath } from '../../src/host/systemd.ts';
+import { createSystemd, unitNameMistake, unitPath } from '../../src/host/systemd.ts';
 import { createCommandRunner } from '../../src/host/transient.ts';
 import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from './fake-systemd.ts';
 import { hasDbusDaemon } from './private-bus.ts';
@@ -117,7 +117,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
         properties.push(JSON.stringify(body, (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
       return null;
     });
-    const run = createCommandRunner({ bus: fake.bus, clock });
+    const run = createCommandRunner({ systemd: fake.systemd, clock });
     const argv = ['/bin/echo', '$HOME; "x"', '%n'];
     expect(await run({ argv, timeoutMs: 1_500, stdin: 'in' })).toEqual({
       kind: 'exited',
@@ -136,14 +136,14 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.ServiceUnknown' } : null,
     );
-    const run = createCommandRunner({ bus: fake.bus, clock });
+    const run = createCommandRunner({ systemd: fake.systemd, clock });
     expect(await run({ argv: ['cat'], timeoutMs: 5_000, stdin: 'in' })).toMatchObject({
       kind: 'exited',
       code: 0,
       stdout: 'in',
     });
     const none = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/nowhere' });
-    const alone = createCommandRunner({ bus: none, clock });
+    const alone = createCommandRunner({ systemd: createSystemd(none), clock });
     expect(await alone({ argv: ['false'], timeoutMs: 5_000 })).toMatchObject({ kind: 'exited', code: 1 });
     none.close();
   });
@@ -152,7 +152,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { error: 'org.freedesktop.DBus.Error.AccessDenied' } : null,
     );
-    const run = createCommandRunner({ bus: fake.bus, clock });
+    const run = createCommandRunner({ systemd: fake.systemd, clock });
     expect(await run({ argv: ['true'], timeoutMs: 100 })).toMatchObject({
       kind: 'failed',
       detail: expect.stringContaining('AccessDenied'),
@@ -163,7 +163,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     fake = await openFakeSystemd((member) =>
       member === 'StartTransientUnit' ? { signature: 'o', body: ['/org/freedesktop/systemd1/job/9'] } : null,
     );
-    const run = createCommandRunner({ bus: fake.bus, clock });
+    const run = createCommandRunner({ systemd: fake.systemd, clock });
     expect(await run({ argv: ['true'], timeoutMs: 100 })).toEqual({ kind: 'timed-out' });
     expect(fake.asked()[1]).toMatch(/^StopUnit nodewarden-command-/);
   });

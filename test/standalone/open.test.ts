@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
+import { createSystemd } from '../../src/host/systemd.ts';
 import type { BoundPod, StopOrder } from '../../src/ports.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
@@ -49,7 +50,8 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
   const open = (): void => {
     if (mounts === null) return;
     const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
-    standalone = openStandalone({ ...heard, ...at, clock, mounts, bus, wake: () => undefined, dry: false });
+    const systemd = createSystemd(bus);
+    standalone = openStandalone({ ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry: false });
   };
   const pods = (): readonly BoundPod[] => {
     const reading = standalone.pods.pods();
@@ -218,6 +220,22 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       await daemon.kill();
       expect(await stop('web')).toMatchObject({ kind: 'ended' });
       expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('Restart= may bring it back');
+    });
+
+    it('are refused where they hold what must not be stopped, wherever that was moved', async () => {
+      fake = await openFakeSystemd();
+      const guarded = {
+        activeState: 'active',
+        invocation: 1,
+        loadState: 'loaded',
+        controlGroup: `${cgroup(0).path}/moved`,
+      };
+      fake.units.set('dbus.service', guarded);
+      bus.close();
+      bus = fake.bus;
+      write('web', `cgroup: ${cgroup(0).path}`);
+      open();
+      await until(() => heard.present.get('binding/default/web')?.includes('contains dbus.service') === true);
     });
 
     it('are unknown without a finding while they do not run, and there when they start', async () => {

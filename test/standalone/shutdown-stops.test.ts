@@ -66,7 +66,15 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
   const open = async (...names: readonly string[]): Promise<void> => {
     if (mounts === null) return;
     const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
-    standalone = openStandalone({ ...heard, ...at, clock, mounts, bus: fake.bus, wake: () => undefined, dry: false });
+    standalone = openStandalone({
+      ...heard,
+      ...at,
+      clock,
+      mounts,
+      systemd: fake.systemd,
+      wake: () => undefined,
+      dry: false,
+    });
     await until(() => names.every((name) => podOf(name)?.cgroup.known));
   };
   const stop = (name: string, more: Partial<StopOrder> = {}) => {
@@ -312,7 +320,15 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     await standalone.close();
     if (mounts === null) return;
     const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
-    standalone = openStandalone({ ...heard, ...at, clock, mounts, bus: fake.bus, wake: () => undefined, dry: true });
+    standalone = openStandalone({
+      ...heard,
+      ...at,
+      clock,
+      mounts,
+      systemd: fake.systemd,
+      wake: () => undefined,
+      dry: true,
+    });
     await sleep(clock, 50);
     expect(standalone.hasStops()).toBe(false);
     expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
