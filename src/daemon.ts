@@ -159,6 +159,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       recorder,
       inbox,
       config: () => parts.core(),
+      prepare: actor.prepare,
       begin: actor.begin,
       publish: (observation, verdict) => {
         tell(observation, verdict);

@@ -52,6 +52,7 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
     state = verdict.state;
     if (verdict.decisions.length > 0) {
       const recorded = parts.recorder.intent({ observation, verdict }, verdict.intentWaitMs);
+      if (parts.prepare !== undefined) for (const decision of verdict.decisions) parts.prepare(decision);
       // A condition alone sends no signal, and the look that chooses the victim must not wait for it.
       if (verdict.decisions.some(({ kind }) => kind !== 'set-condition')) await recorded;
     } else parts.recorder.keep(state);

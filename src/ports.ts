@@ -231,6 +231,8 @@ export type Parts = {
   readonly recorder: Recorder;
   readonly inbox: Inbox;
   readonly config: () => CoreConfig;
+  /** Called before the intent is waited for: what may be done meanwhile. */
+  readonly prepare?: (decision: Decision) => void;
   readonly begin: (decision: Decision) => void;
   readonly publish: (observation: Observation, verdict: Verdict) => void;
 };

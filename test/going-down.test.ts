@@ -94,7 +94,13 @@ function glued({
       log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
       state,
       core: () => config,
-      actor: { begin: quiet, resume: quiet, resumeStop: ({ uid }) => void resumed.push(uid), underWay: () => 0 },
+      actor: {
+        prepare: quiet,
+        begin: quiet,
+        resume: quiet,
+        resumeStop: ({ uid }) => void resumed.push(uid),
+        underWay: () => 0,
+      },
       undoStops: () => {
         undone += 1;
       },

@@ -2,7 +2,7 @@ import { sayCulprit } from '../core/attribution.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import { evictedStatus } from '../core/message.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { PodUid, Victim } from '../core/pod.ts';
+import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
 import { and, sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
@@ -43,6 +43,8 @@ export type ActorNeeds = {
   readonly isDry: () => boolean;
 };
 export type Actor = {
+  /** Looks at what will be gone when it is over, while the decision is still on its way to the disk. */
+  readonly prepare: (decision: Decision) => void;
   readonly begin: (decision: Decision) => void;
   /** Goes on with an eviction that an earlier run of the agent had begun. */
   readonly resume: (eviction: Eviction) => void;
@@ -52,6 +54,7 @@ export type Actor = {
   readonly underWay: () => number;
 };
 type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
+type Largest = Reading<readonly ProcessView[]>;
 
 /** D9: a reading that takes longer does not stop the kill. */
 const LAST_LOOK_MS = 10;
@@ -65,7 +68,17 @@ export function createActor(needs: ActorNeeds): Actor {
   const hastenOf = new Map<DecisionId, AbortController>();
   /** Evictions under way. */
   const evicting = new Map<PodUid, UnderWay>();
+  /** Of decisions that have not begun. */
+  const prepared = new Map<DecisionId, Largest>();
   let underWay = 0;
+
+  function largestOf(decision: Evict): Largest {
+    const before = prepared.get(decision.id);
+    prepared.delete(decision.id);
+    return (
+      before ?? needs.killer.largestProcesses(decision.victim, LARGEST_SHOWN, LARGEST_BUDGET_MS[firstOf(decision)])
+    );
+  }
 
   function carry(of: DecisionId, effect: () => Promise<Outcome>): Promise<Outcome> {
     underWay++;
@@ -97,11 +110,16 @@ export function createActor(needs: ActorNeeds): Actor {
   }
 
   return {
+    prepare: (decision) => {
+      if (isEvict(decision)) prepared.set(decision.id, largestOf(decision));
+    },
     begin: (decision) => {
       switch (decision.kind) {
         case 'evict':
-        case 'evict-over-limit':
-          return carryEviction(decision.id, decision.victim, (hasten) => evict(needs, decision, hasten));
+        case 'evict-over-limit': {
+          const largest = largestOf(decision);
+          return carryEviction(decision.id, decision.victim, (hasten) => evict(needs, decision, largest, hasten));
+        }
         case 'reclaim':
           return void carry(decision.id, () => needs.reclaim(decision));
         case 'hasten': {
@@ -146,8 +164,8 @@ export function createActor(needs: ActorNeeds): Actor {
   };
 }
 
-/** Order of product.md section 7 after the intent: last look, evidence, tell, stop, prove. */
-async function evict(needs: ActorNeeds, decision: Evict, hasten: AbortSignal): Promise<Outcome> {
+/** Order of product.md section 7 after the intent: last look, tell, stop, prove. Nothing else before the first signal. */
+async function evict(needs: ActorNeeds, decision: Evict, largest: Largest, hasten: AbortSignal): Promise<Outcome> {
   const { clock, killer, recorder, marks, log } = needs;
   const { id, victim } = decision;
   if (decision.kind === 'evict') {
@@ -157,27 +175,29 @@ async function evict(needs: ActorNeeds, decision: Evict, hasten: AbortSignal): P
       return { of: id, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
     }
   }
-  const first = decision.kind === 'evict' ? firstSignal(decision.threshold) : 'sigterm';
-  const largestProcesses = killer.largestProcesses(victim, LARGEST_SHOWN, LARGEST_BUDGET_MS[first]);
   if (decision.kind === 'evict' && !decision.threshold.isHard) await needs.preKill(decision);
   const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
   marks.event('Evicted', decision.message);
-  log.info(
-    {
-      event: 'evict',
-      ...evictFields(decision),
-      largestProcesses: largestProcesses.known ? largestProcesses.value : null,
-    },
-    `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
-  );
   const stopBeganAtMs = clock.monoMs();
   const graceMs = graceMsOf(decision);
   const givesBack = givesBackOf(decision.kind === 'evict' ? decision.threshold : null);
+  const first = firstOf(decision);
   const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first, givesBack };
   const stopped = killer.stop(order, hasten);
-  recorder.note({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses, podStatus });
+  // The first signals are out: what takes time may do so now.
+  log.info(
+    { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },
+    `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
+  );
+  recorder.note({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
   return ended(needs, victim, await stopped);
 }
+
+const isEvict = (decision: Decision): decision is Evict =>
+  decision.kind === 'evict' || decision.kind === 'evict-over-limit';
+
+const firstOf = (decision: Evict): StopOrder['first'] =>
+  decision.kind === 'evict' ? firstSignal(decision.threshold) : 'sigterm';
 
 /** D9: the sentence why the kill is dropped, or null when it goes on: also when the reading is unknown or too slow. */
 async function lastLook(needs: ActorNeeds, threshold: MetThreshold): Promise<string | null> {

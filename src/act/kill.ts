@@ -60,10 +60,11 @@ const LEFT_BUDGET_MS = 20;
  */
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
   const before = usageBytes(order);
-  if (progress(order) === 'ended') return { kind: 'gone' };
+  const atFirst = progress(order);
+  if (atFirst === 'ended') return { kind: 'gone' };
   const politely = order.first === 'sigterm' ? await endPolitely(order) : null;
   if (politely !== null) return { kind: 'ended', via: politely, releasedBytes: released(order, before) };
-  const { via, isEmpty } = await endByForce(order);
+  const { via, isEmpty } = await endByForce(order, order.first === 'sigkill' ? atFirst : progress(order));
   if (isEmpty) return { kind: 'ended', via, releasedBytes: released(order, before) };
   const { mounts, ref, clock } = order;
   const left = largestProcesses({ mounts, ref, clock, count: LEFT_SHOWN, budgetMs: LEFT_BUDGET_MS });
@@ -121,18 +122,19 @@ async function waitUntilEnded(order: KillOrder, untilMs: () => MonoMs): Promise<
 
 async function endByForce(
   order: KillOrder,
+  atFirst: ReturnType<typeof progress>,
 ): Promise<{ readonly via: 'sigkill' | 'cgroup.kill'; readonly isEmpty: boolean }> {
   const { mounts, ref, clock } = order;
   const endsMs = clock.monoMs() + KILL_MS;
   let via: 'sigkill' | 'cgroup.kill' = 'sigkill';
   let pollMs = FIRST_POLL_MS;
-  for (;;) {
-    const now = progress(order);
+  for (let now = atFirst; ; now = progress(order)) {
     if (now === 'ended') return { via, isEmpty: true };
     // Empty, but its memory is not back: nothing more can be done than wait.
     if (clock.monoMs() >= endsMs) return { via, isEmpty: now === 'empty' };
     if (now === 'populated') {
-      if (mayKillWhole(order) && killAtOnce(mounts, ref).known) via = 'cgroup.kill';
+      const isWhole = mounts.version === 2 && mayKillWhole(order) && killAtOnce(mounts, ref).known;
+      if (isWhole) via = 'cgroup.kill';
       else await signalAll(order, 'SIGKILL', () => clock.monoMs() >= endsMs);
     }
     await sleep(clock, pollMs);

@@ -21,7 +21,7 @@ const FINDING = 'intent-file';
 export function createIntentFile(path: string, findings: Findings): IntentFile {
   const unsettled = new Map<string, string>();
   const write = (): void => {
-    const written = writeAtomic(path, [...unsettled.values()].join(''), 0o640);
+    const written = writeAtomic(path, [...unsettled.values()].join(''), 0o640, 'boot');
     const then = 'an agent that is killed now may leave a decision out of the record';
     if (written.known) findings.clear(FINDING);
     else findings.raise({ id: FINDING, text: `${path} cannot be written (${written.detail}): ${then}` });

@@ -171,7 +171,8 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
     latest = null;
     writtenMs = clock.monoMs();
     writtenKey = urgentPart(state);
-    const written = writeAtomic(stateFile, JSON.stringify(state), 0o640);
+    // Nothing in it means anything after the boot: an fsync would only hold up the look.
+    const written = writeAtomic(stateFile, JSON.stringify(state), 0o640, 'boot');
     if (written.known) {
       findings.clear(STATE_FINDING);
       return;

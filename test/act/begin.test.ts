@@ -90,8 +90,8 @@ describe('an eviction', () => {
     expect(recorded).toEqual([outcome]);
     expect(did).toEqual([
       'Evicted',
-      'log: evicting shop/web: memory.available 90 MiB is below 100 MiB',
       'stop',
+      'log: evicting shop/web: memory.available 90 MiB is below 100 MiB',
       'log: shop/web has ended by sigkill and gave back 1 MiB',
     ]);
     expect(orders).toMatchObject([{ first: 'sigkill', graceMs: 1_000, resumedFromMs: null }]);
@@ -99,6 +99,21 @@ describe('an eviction', () => {
       { kind: 'evidence', podStatus: { reason: 'Evicted', conditions: [{ type: 'DisruptionTarget' }] } },
     ]);
     expect(actor.underWay()).toBe(0);
+  });
+
+  it('that was prepared looks at the processes of its victim then, and not again before the first signal', async () => {
+    let looks = 0;
+    const killer: ActorNeeds['killer'] = {
+      stop: async ({ decision: of }) => ({ of, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) }),
+      largestProcesses: () => known([{ pid: 7, name: `look-${++looks}`, rssBytes: MI }]),
+    };
+    const { actor, notes, settled } = stage({ killer });
+    actor.prepare(evict(hard, 1));
+    expect(looks).toBe(1);
+    actor.begin(evict(hard, 1));
+    await settled();
+    expect(notes).toMatchObject([{ largestProcesses: known([{ pid: 7, name: 'look-1' }]) }]);
+    expect(looks).toBe(1);
   });
 
   it('is dropped when the last look finds the threshold with its min reclaim no longer met (D9)', async () => {
