@@ -1,6 +1,15 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { type Key, key, openKernelFile, openNumberFile, parseKeyed } from './kernel-file.ts';
+import {
+  holdKernelFile,
+  type Key,
+  key,
+  NUMBER_BYTES,
+  openKernelFile,
+  openNumberFile,
+  parseCount,
+  parseKeyed,
+} from './kernel-file.ts';
 
 /** kubelet-eviction.md 1.1.1. */
 export type MemoryUse = {
@@ -109,13 +118,7 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
       const bytes = stat.read();
       if (!bytes.known) return bytes;
       const used = usageOf(bytes.value);
-      if (!used.known) return used;
-      // Without the key the working set is the usage.
-      const inactive = parseKeyed(bytes.value, names.inactiveFile, '', statPath) ?? known(0);
-      if (!inactive.known) return inactive;
-      const usageBytes = used.value;
-      const inactiveFileBytes = inactive.value;
-      return known({ usageBytes, workingSetBytes: Math.max(0, usageBytes - inactiveFileBytes), inactiveFileBytes });
+      return used.known ? memoryUse(used.value, bytes.value, names, statPath) : used;
     },
     limit: () => {
       const read = limit.readLimit();
@@ -143,6 +146,45 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
       for (const file of [usage, limit, stat, kmem]) file?.close();
     },
   };
+}
+
+function memoryUse(usageBytes: number, stat: Buffer, names: Names, where: string): Reading<MemoryUse> {
+  // Without the key the working set is the usage.
+  const inactive = parseKeyed(stat, names.inactiveFile, '', where) ?? known(0);
+  if (!inactive.known) return inactive;
+  const inactiveFileBytes = inactive.value;
+  return known({ usageBytes, workingSetBytes: Math.max(0, usageBytes - inactiveFileBytes), inactiveFileBytes });
+}
+
+/** The working set of the cgroup whose directory this is now (inCgroup), also when another one has its path later. */
+export function holdMemory(
+  mounts: CgroupMounts,
+  directory: string,
+  shownAs: string,
+): Reading<{ readonly workingSetBytes: () => Reading<number>; readonly close: () => void }> {
+  const names = mounts.version === 1 ? V1 : V2;
+  const [usagePath, statPath] = [`${shownAs}/${names.usage}`, `${shownAs}/memory.stat`];
+  const usage = holdKernelFile(`${directory}/${names.usage}`, usagePath, NUMBER_BYTES);
+  if (!usage.known) return usage;
+  const stat = holdKernelFile(`${directory}/memory.stat`, statPath, MEMORY_STAT_BYTES);
+  if (!stat.known) {
+    usage.value.close();
+    return stat;
+  }
+  const workingSetBytes = (): Reading<number> => {
+    // One after the other: they share a buffer.
+    const usageText = usage.value.read();
+    const used = usageText.known ? parseCount(usageText.value, usagePath) : usageText;
+    if (!used.known) return used;
+    const bytes = stat.value.read();
+    const use = bytes.known ? memoryUse(used.value, bytes.value, names, statPath) : bytes;
+    return use.known ? known(use.value.workingSetBytes) : use;
+  };
+  const close = (): void => {
+    usage.value.close();
+    stat.value.close();
+  };
+  return known({ workingSetBytes, close });
 }
 
 function fieldOf(bytes: Buffer, name: Key, where: string): Reading<number> {

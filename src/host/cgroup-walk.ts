@@ -46,13 +46,17 @@ export type Walk = {
   /** Without duplicates. 0 = a process that our pid namespace does not show. */
   readonly pids: ReadonlySet<number>;
   readonly isWhole: boolean;
+  /** The cgroup looked at last, relative to the directory: '' or '/a/b'. */
+  readonly endedAt: string;
 };
 
 /** The processes below a directory, each list freshly opened. Ends early when `isEnough` says so. */
 export function walkProcesses(directory: string, isEnough: (pids: ReadonlySet<number>) => boolean): Reading<Walk> {
   const pids = new Set<number>();
   let isWhole = true;
+  let endedAt = '';
   const walked = walkCgroups(directory, (path, depth) => {
+    endedAt = path.slice(directory.length);
     const listed = addProcesses(pids, `${path}/cgroup.procs`);
     if (!listed.known) {
       // A descendant that vanished has no processes. A threaded one answers EOPNOTSUPP: its processes are listed at the
@@ -63,7 +67,7 @@ export function walkProcesses(directory: string, isEnough: (pids: ReadonlySet<nu
     return isEnough(pids) ? 'enough' : 'go-on';
   });
   if (!walked.known) return walked;
-  return known({ pids, isWhole: isWhole && walked.value });
+  return known({ pids, isWhole: isWhole && walked.value, endedAt });
 }
 
 /** Adds to `pids`; false = there are more than the bound. */
@@ -105,8 +109,8 @@ export function walkCgroups(
   return known(isWhole);
 }
 
-/** Directories only, never links; at most `max`. */
-function childrenOf(
+/** Of a directory: directories only, never links; at most `max`. */
+export function childrenOf(
   path: string,
   max: number,
 ): Reading<{ readonly names: readonly string[]; readonly isWhole: boolean }> {

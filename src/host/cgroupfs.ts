@@ -1,11 +1,11 @@
 import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
-import { anonOf, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
+import { anonOf, holdMemory, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { directoryOf, inCgroup, walkCgroups, walkProcesses } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
-import { key, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
+import { holdKernelFile, isProcessListed, key, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
 import { cgroupPathsOf } from './procfs.ts';
 
 export { type CgroupMemory, type MemoryStat, type MemoryUse, openMemory } from './cgroup-memory.ts';
@@ -49,11 +49,66 @@ export function isPopulated(mounts: CgroupMounts, ref: CgroupRef): Reading<boole
       // Only the root has no such file.
       if (events.why !== 'absent' || ref.path !== '/') return events;
     }
-    const walk = walkProcesses(directory, (pids) => pids.size > 0);
-    if (!walk.known) return walk;
-    if (walk.value.pids.size > 0) return known(true);
-    return walk.value.isWhole ? known(false) : tooLarge(directory);
+    const somebody = somebodyBelow(directory);
+    return somebody.known ? known(somebody.value !== null) : somebody;
   });
+}
+
+/** Where the first process was found, relative to the directory: '' or '/a/b'; null = nobody is in it or below. */
+function somebodyBelow(directory: string): Reading<string | null> {
+  const walk = walkProcesses(directory, (pids) => pids.size > 0);
+  if (!walk.known) return walk;
+  if (walk.value.pids.size > 0) return known(walk.value.endedAt);
+  return walk.value.isWhole ? known(null) : tooLarge(directory);
+}
+
+/** A cgroup by its identity, on descriptors that stay open: whatever has its path later is not read. */
+export type HeldCgroup = {
+  /** D13. */
+  readonly isPopulated: () => Reading<boolean>;
+  /** Unknown `absent` when the cgroup is gone. Known right after isPopulated, it proves that answer to be of this cgroup. */
+  readonly workingSetBytes: () => Reading<number>;
+  readonly close: () => void;
+};
+
+/** Unknown `absent`: it is gone, or another one has its path. */
+export function holdCgroup(mounts: CgroupMounts, ref: CgroupRef): Reading<HeldCgroup> {
+  return inCgroup(mounts, ref, (directory) => {
+    const own = directoryOf(mounts, ref.path);
+    const memory = holdMemory(mounts, directory, own);
+    if (!memory.known) return memory;
+    const { workingSetBytes, close } = memory.value;
+    if (mounts.version === 1) return known({ isPopulated: seekingProcess(mounts, ref), workingSetBytes, close });
+    const path = `${own}/cgroup.events`;
+    const events = holdKernelFile(`${directory}/cgroup.events`, path, EVENTS_BYTES);
+    if (!events.known) {
+      close();
+      return events;
+    }
+    const isPopulated = (): Reading<boolean> => {
+      const bytes = events.value.read();
+      const populated = bytes.known ? keyedIn(bytes.value, POPULATED, path) : bytes;
+      return populated.known ? known(populated.value !== 0) : populated;
+    };
+    const closeAll = (): void => {
+      close();
+      events.value.close();
+    };
+    return known({ isPopulated, workingSetBytes, close: closeAll });
+  });
+}
+
+/** v1 has only lists of processes, and a pod's processes are in its containers': looked for where somebody was last. */
+function seekingProcess(mounts: CgroupMounts, ref: CgroupRef): () => Reading<boolean> {
+  const own = directoryOf(mounts, ref.path);
+  let at = `${own}/cgroup.procs`;
+  return () => {
+    if (isProcessListed(at)) return known(true);
+    const somebody = inCgroup(mounts, ref, somebodyBelow);
+    if (!somebody.known) return somebody;
+    if (somebody.value !== null) at = `${own}${somebody.value}/cgroup.procs`;
+    return known(somebody.value !== null);
+  };
 }
 
 /**
@@ -148,8 +203,11 @@ export function cgroupPathOf(mounts: CgroupMounts, pid: number): Reading<string>
 
 function readKeyed(path: string, name: ReturnType<typeof key>): Reading<number> {
   const bytes = readKernelFile(path, EVENTS_BYTES);
-  if (!bytes.known) return bytes;
-  return parseKeyed(bytes.value, name, '', path) ?? unknown('absent', path, `no line ${name.text.trim()}`);
+  return bytes.known ? keyedIn(bytes.value, name, path) : bytes;
+}
+
+function keyedIn(bytes: Buffer, name: ReturnType<typeof key>, path: string): Reading<number> {
+  return parseKeyed(bytes, name, '', path) ?? unknown('absent', path, `no line ${name.text.trim()}`);
 }
 
 const tooLarge = (directory: string): Reading<never> =>

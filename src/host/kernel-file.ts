@@ -12,9 +12,11 @@ export type KernelFile = {
   readonly close: () => void;
 };
 
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const FIRST_BYTES = 4096;
-const NUMBER_BYTES = 64;
+const shared = Buffer.allocUnsafeSlow(4 * FIRST_BYTES);
+/** Of a file with one number: more than it has. */
+export const NUMBER_BYTES = 64;
 const LINE_END = 0x0a;
 const BLANK = 0x20;
 const TAB = 0x09;
@@ -23,30 +25,21 @@ const DIGIT_9 = 0x39;
 
 /** Longer than `maxBytes` is malformed. Opened by the first read; opened again once when its cgroup was replaced. */
 export function openKernelFile(path: string, maxBytes: number): KernelFile {
-  let buffer = Buffer.allocUnsafeSlow(Math.min(FIRST_BYTES, maxBytes + 1));
+  const buffer = Buffer.allocUnsafeSlow(Math.min(FIRST_BYTES, maxBytes + 1));
+  return reopened(path, { path, maxBytes, shown: 'in-pieces', buffer });
+}
+
+function reopened(path: string, text: Text): KernelFile {
   let fd: number | null = null;
   const close = (): void => {
     if (fd !== null) closeSync(fd);
     fd = null;
   };
-  const fill = (from: number): Reading<Buffer> => {
-    let length = 0;
-    for (;;) {
-      const count = readSync(from, buffer, length, buffer.length - length, length);
-      length += count;
-      if (count === 0) return known(buffer.subarray(0, length));
-      if (length < buffer.length) continue;
-      if (length > maxBytes) return unknown('malformed', path, `longer than ${maxBytes} bytes`);
-      const grown = Buffer.allocUnsafeSlow(Math.min(2 * buffer.length, maxBytes + 1));
-      buffer.copy(grown);
-      buffer = grown;
-    }
-  };
   const read = (): Reading<Buffer> => {
     const wasOpen = fd !== null;
     try {
-      fd ??= openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-      return fill(fd);
+      fd ??= openSync(path, FLAGS);
+      return fill(fd, text);
     } catch (cause) {
       close();
       // The cgroup that this descriptor belonged to is gone; there may be a new one under its path.
@@ -55,6 +48,52 @@ export function openKernelFile(path: string, maxBytes: number): KernelFile {
     }
   };
   return { read, close };
+}
+
+/**
+ * Opened now, at `path`, and never again: what is under the path later is not read. Unknowns name it `shownAs`. For what
+ * the kernel writes at once (one record: no part of it is a text of its own). All of them share one buffer: what was
+ * read is overwritten by the next read of any of them.
+ */
+export function holdKernelFile(path: string, shownAs: string, maxBytes: number): Reading<KernelFile> {
+  const text: Text = { path: shownAs, maxBytes, shown: 'at-once', buffer: shared };
+  try {
+    const fd = openSync(path, FLAGS);
+    const read = (): Reading<Buffer> => {
+      try {
+        return fill(fd, text);
+      } catch (cause) {
+        return fileUnknown(shownAs, cause);
+      }
+    };
+    return known({ read, close: () => closeSync(fd) });
+  } catch (cause) {
+    return fileUnknown(shownAs, cause);
+  }
+}
+
+/** What is read, and into what; `buffer` grows with it. */
+type Text = {
+  readonly path: string;
+  readonly maxBytes: number;
+  /** `at-once`: a read that leaves room was the whole of it. */
+  readonly shown: 'at-once' | 'in-pieces';
+  buffer: Buffer;
+};
+
+function fill(fd: number, text: Text): Reading<Buffer> {
+  let length = 0;
+  for (;;) {
+    const count = readSync(fd, text.buffer, length, text.buffer.length - length, length);
+    length += count;
+    const isRoomLeft = length < text.buffer.length;
+    if (count === 0 || (isRoomLeft && text.shown === 'at-once')) return known(text.buffer.subarray(0, length));
+    if (isRoomLeft) continue;
+    if (length > text.maxBytes) return unknown('malformed', text.path, `longer than ${text.maxBytes} bytes`);
+    const grown = Buffer.allocUnsafeSlow(Math.min(2 * text.buffer.length, text.maxBytes + 1));
+    text.buffer.copy(grown);
+    text.buffer = grown;
+  }
 }
 
 /** A file that holds one number. */
@@ -88,8 +127,38 @@ export function readKernelFile(path: string, maxBytes: number): Reading<Buffer> 
   }
 }
 
+/**
+ * True: the list of processes, freshly opened, begins as one and is not empty. False: it is empty, or something is odd;
+ * who reads all of it tells.
+ */
+export function isProcessListed(path: string): boolean {
+  try {
+    const fd = openSync(path, FLAGS);
+    try {
+      const count = readSync(fd, shared, 0, NUMBER_BYTES, 0);
+      return isListOfNumbers(shared, count) && (count === NUMBER_BYTES || shared[count - 1] === LINE_END);
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return false; // Who reads it again gets the reason.
+  }
+}
+
+/** Digits, each number with a line end before the next. */
+function isListOfNumbers(bytes: Buffer, count: number): boolean {
+  let isNumber = false;
+  for (let i = 0; i < count; i++) {
+    const byte = bytes[i] ?? 0;
+    const isDigit = byte >= DIGIT_0 && byte <= DIGIT_9;
+    if (!isDigit && (byte !== LINE_END || !isNumber)) return false;
+    isNumber = isDigit;
+  }
+  return count > 0;
+}
+
 /** One decimal number and a line end, nothing else. Saturates at Number.MAX_SAFE_INTEGER. */
-function parseCount(bytes: Buffer, where: string): Reading<number> {
+export function parseCount(bytes: Buffer, where: string): Reading<number> {
   const value = numberUpTo(bytes, 0, bytes.length - 1);
   if (value === null || bytes[bytes.length - 1] !== LINE_END) return malformed(bytes, where);
   return known(Math.min(value, Number.MAX_SAFE_INTEGER));

@@ -2,9 +2,9 @@ import type { PodUid, PodView } from '../core/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import { type CgroupMounts, isPopulated, isSame, processesOf } from '../host/cgroupfs.ts';
+import { type CgroupMounts, isSame, processesOf } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
-import { createWorkingSets } from './working-sets.ts';
+import { createHeldCgroups } from './held-cgroups.ts';
 
 export type PodReaderNeeds = {
   readonly mounts: CgroupMounts;
@@ -24,7 +24,7 @@ const FINDING = 'pods-unreadable';
 const NOT_ASKED = unknown('not-asked', 'cgroup.procs', 'only a decision about processes needs them');
 
 export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): PodReader {
-  const workingSets = createWorkingSets(mounts);
+  const cgroups = createHeldCgroups(mounts);
   /** Of the pods presented last, for D13. */
   let lastBytes: ReadonlyMap<PodUid, number> = new Map();
   let isFound = false;
@@ -49,16 +49,15 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
       const left: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
       const bytes = new Map<PodUid, number>();
       for (const pod of bound) {
-        if (!pod.cgroup.known || !isSame(mounts, pod.cgroup.value)) continue;
+        if (!pod.cgroup.known) continue;
         const { uid } = pod.declared;
         const read = readPod(pod.cgroup.value, want);
-        if (read === 'empty') continue;
+        if (read === 'none') continue;
         const lastKnown = lastBytes.get(uid);
         const workingSetBytes =
           read.workingSetBytes.known || lastKnown === undefined ? read.workingSetBytes : known(lastKnown);
         if (!workingSetBytes.known) {
-          // It may have ended since it was found to be the same.
-          if (isSame(mounts, pod.cgroup.value)) left.push({ pod, why: workingSetBytes });
+          left.push({ pod, why: workingSetBytes });
           continue;
         }
         bytes.set(uid, workingSetBytes.value);
@@ -70,22 +69,27 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
         views.push(viewOf(pod, workingSetBytes, read.processes));
       }
       lastBytes = bytes;
-      workingSets.sweep();
+      cgroups.sweep();
       note(left);
       return views;
     },
-    close: workingSets.close,
+    close: cgroups.close,
   };
 
-  /** D13: empty is no candidate; what cannot be told is unknown. */
+  /** D13: an empty or removed cgroup is no candidate; what cannot be told is unknown. */
   function readPod(
     ref: CgroupRef,
     want: NextLook['pods'],
-  ): 'empty' | { readonly workingSetBytes: Reading<number>; readonly processes: Reading<number> } {
+  ): 'none' | { readonly workingSetBytes: Reading<number>; readonly processes: Reading<number> } {
     const listed = want === 'pid.available' || want === 'all' ? processesOf(mounts, ref) : NOT_ASKED;
-    const populated = listed.known ? known(listed.value.length > 0) : isPopulated(mounts, ref);
-    if (populated.known && !populated.value) return 'empty';
-    const workingSetBytes = populated.known ? workingSets.read(ref) : populated;
+    let isEmpty = false;
+    const workingSetBytes = cgroups.read(ref, (cgroup) => {
+      const populated = listed.known ? known(listed.value.length > 0) : cgroup.isPopulated();
+      if (!populated.known) return populated;
+      isEmpty = !populated.value;
+      return cgroup.workingSetBytes();
+    });
+    if (isEmpty || (!workingSetBytes.known && !isSame(mounts, ref))) return 'none';
     return { workingSetBytes, processes: listed.known ? known(listed.value.length) : listed };
   }
 
@@ -118,7 +122,7 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
   function containerBytes(pod: BoundPod, cgroup: Reading<CgroupRef>, podBytes: Reading<number>): Reading<number> {
     if (!cgroup.known) return cgroup;
     const isWholePod = pod.cgroup.known && pod.cgroup.value.inode === cgroup.value.inode;
-    return isWholePod ? podBytes : workingSets.read(cgroup.value);
+    return isWholePod ? podBytes : cgroups.read(cgroup.value, (held) => held.workingSetBytes());
   }
 }
 

@@ -1,0 +1,14 @@
+import { readKernelFile } from './kernel-file.ts';
+
+const LIMITS = '/proc/self/limits';
+const LIMITS_BYTES = 16 * 1024;
+/** The soft limit of a process that nobody gave another one. */
+const USUAL = 1_024;
+
+/** How many descriptors this process may have open: the soft limit, which Node raises to the hard one at its start. */
+export function maxOpenFiles(): number {
+  const bytes = readKernelFile(LIMITS, LIMITS_BYTES);
+  const soft = bytes.known ? /^Max open files +(\d+|unlimited) /m.exec(bytes.value.toString('latin1'))?.[1] : undefined;
+  if (soft === 'unlimited') return Number.MAX_SAFE_INTEGER;
+  return soft === undefined ? USUAL : Number(soft);
+}
