@@ -13,6 +13,11 @@ export type PsiResource = 'memory' | 'io' | 'cpu';
 export type Procfs = {
   readonly memTotalBytes: () => Reading<number>;
   readonly meminfo: () => Reading<Meminfo>;
+  /**
+   * What the kernel itself has, by kind. Not what remains of MemTotal: on kernels of 6.7 and later the free pages that
+   * CPUs keep to themselves, up to an eighth of it, count nowhere.
+   */
+  readonly kernelKinds: () => Reading<readonly { readonly kind: string; readonly bytes: number }[]>;
   /** Threads that exist now (kubelet-eviction.md 1.3.2). */
   readonly tasks: () => Reading<number>;
   /** The smaller of pid_max and threads-max; one that cannot be read is left out (kubelet-eviction.md 1.3.1). */
@@ -41,7 +46,12 @@ const MEMINFO = {
   /** All sizes of huge pages together, used or not (4.20). */
   hugetlbPoolBytes: key('Hugetlb:'),
 } as const;
-const KERNEL_PARTS = [key('Slab:'), key('KernelStack:'), key('PageTables:'), key('Percpu:')];
+const KERNEL_KINDS = [
+  { kind: 'slab', of: key('Slab:') },
+  { kind: 'stacks', of: key('KernelStack:') },
+  { kind: 'page tables', of: key('PageTables:') },
+  { kind: 'per-CPU memory', of: key('Percpu:') },
+] as const;
 const MEM_TOTAL = MEMINFO.memTotalBytes;
 const OOM_KILL = key('oom_kill ');
 
@@ -70,6 +80,10 @@ export function createProcfs(root = ''): Procfs {
     meminfo: () => {
       const bytes = meminfo.read();
       return bytes.known ? known(parseMeminfo(bytes.value, paths.meminfo)) : bytes;
+    },
+    kernelKinds: () => {
+      const bytes = meminfo.read();
+      return bytes.known ? parseKernelKinds(bytes.value, paths.meminfo) : bytes;
     },
     tasks: () => {
       const bytes = loadavg.read();
@@ -118,13 +132,20 @@ function parseMeminfo(bytes: Buffer, where: string): Meminfo {
 }
 
 function kernelOf(bytes: Buffer, where: string): Reading<number> {
-  let sumBytes = 0;
-  for (const part of KERNEL_PARTS) {
-    const read = kibOf(bytes, part, where);
-    if (!read.known) return read;
-    sumBytes += read.value;
-  }
+  const kinds = parseKernelKinds(bytes, where);
+  if (!kinds.known) return kinds;
+  const sumBytes = kinds.value.reduce((sum, kind) => sum + kind.bytes, 0);
   return known(Math.min(sumBytes, Number.MAX_SAFE_INTEGER));
+}
+
+function parseKernelKinds(bytes: Buffer, where: string): ReturnType<Procfs['kernelKinds']> {
+  const kinds: { readonly kind: string; readonly bytes: number }[] = [];
+  for (const { kind, of } of KERNEL_KINDS) {
+    const read = kibOf(bytes, of, where);
+    if (!read.known) return read;
+    kinds.push({ kind, bytes: read.value });
+  }
+  return known(kinds);
 }
 
 function kibOf(bytes: Buffer, name: ReturnType<typeof key>, where: string): Reading<number> {

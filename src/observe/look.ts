@@ -8,6 +8,7 @@ import { cpuMs } from '../host/cpu.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { BoundPod, Clock, Findings, Observer } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
+import { createGrowth } from './growth.ts';
 import { createNodeMemory, type MemoryFigures } from './memory.ts';
 import { createNodePids } from './pids.ts';
 import { createPodDisk } from './pod-disk.ts';
@@ -43,6 +44,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const procfs = createProcfs();
   const memory = createNodeMemory({ ...needs, procfs });
   const allocatable = createAllocatableMemory(mounts, needs.cgroupRoot);
+  const growth = createGrowth({ ...needs, procfs });
   const pids = createNodePids({ ...needs, procfs });
   const pressure = createNodePressure(procfs);
   const disk = createDiskSampler(needs);
@@ -66,12 +68,18 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     if (notReady !== null) return notReady;
     return readPods(want);
   };
+  /** The culprit is looked for only at a look that chooses a victim. */
+  const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
+    const pods = podsFor(want);
+    return want === 'memory.available' ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
+  };
 
   return {
     look: (want, arrived): Observation => {
       disk.follow(want.afterMs);
       podDisk.follow(want);
       const atMs = clock.monoMs();
+      if (want.pods === null) growth.follow(atMs);
       return {
         atMs,
         cpuMs: cpuMs(),
@@ -88,7 +96,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
           'pid.available': pids.available(atMs),
         },
         fsLayout: disk.layout(),
-        pods: podsFor(want.pods),
+        ...podsAndGrowth(want.pods, atMs),
         outcomes: arrived.outcomes,
         psi: pressure.read(atMs),
         shutdownEvents: arrived.events,

@@ -1,3 +1,4 @@
+import type { MemoryGrowth } from '../core/attribution.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import { sayDuration } from '../core/duration.ts';
 import type { Observation } from '../core/observation.ts';
@@ -16,7 +17,7 @@ export type EvictionScenario = {
   readonly config: Json;
   readonly node: Json;
   readonly pods: readonly Json[];
-  readonly steps: readonly [{ readonly at: 0; readonly summary: Json }];
+  readonly steps: readonly [{ readonly at: 0; readonly summary: Json; readonly memoryGrowth?: MemoryGrowth }];
 };
 export type ScenarioInput = {
   readonly name: string;
@@ -43,8 +44,15 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     config: configOf(config, acted),
     node: layoutOf(observation),
     pods: pods.map(podOf),
-    steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs) }],
+    steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs), ...growthOf(observation) }],
   };
+}
+
+/** In whole milliseconds and bytes, as times and amounts of a scenario are. */
+function growthOf({ memoryGrowth }: Observation): { readonly memoryGrowth?: MemoryGrowth } {
+  return memoryGrowth?.known
+    ? { memoryGrowth: { ...memoryGrowth.value, overMs: Math.round(memoryGrowth.value.overMs) } }
+    : {};
 }
 
 /** scenarios.md 2.1. `acted`: the one threshold that is written as it stood, not as it is configured. */

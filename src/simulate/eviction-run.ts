@@ -97,7 +97,9 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const pods = stats.viewsOf(before.summary, before.active);
   const times = step.stats.kind === 'same' ? 'fresh' : 'named';
   const signals = stats.signalsOf(before.summary, step.atMs, times);
-  const observation = observationOf(scenario, step.atMs, { signals, pods: known(pods), outcomes: before.outcomes });
+  const growth = step.memoryGrowth === null ? {} : { memoryGrowth: known(step.memoryGrowth) };
+  const given = { signals, pods: known(pods), outcomes: before.outcomes, ...growth };
+  const observation = observationOf(scenario, step.atMs, given);
   const first = decide(before.state, observation, config);
   const second = secondLook(run, step, before.summary, observation, first);
   const decisions = [...first.decisions, ...(second?.decisions ?? [])];
@@ -142,7 +144,7 @@ function secondLook(
 function observationOf(
   { layout, startWallMs }: EvictionScenario,
   atMs: MonoMs,
-  rest: Pick<Observation, 'signals' | 'pods' | 'outcomes'>,
+  rest: Pick<Observation, 'signals' | 'pods' | 'outcomes' | 'memoryGrowth'>,
 ): Observation {
   const none = unknown('not-applicable', 'scenario', 'a scenario has no such source');
   return {

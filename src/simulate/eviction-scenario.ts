@@ -1,3 +1,4 @@
+import type { MemoryGrowth } from '../core/attribution.ts';
 import type { FsLayout } from '../core/signal.ts';
 import { sayValue } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
@@ -19,6 +20,7 @@ import {
   POD_NAME,
   type Shape,
   text,
+  whole,
 } from './shape.ts';
 import { checkSummary } from './stats-shape.ts';
 import { activeOf, podsOf } from './v1-pod.ts';
@@ -28,6 +30,15 @@ type ReadScenario = { readonly scenario: EvictionScenario | null; readonly probl
 /** A key with a reader of its own. */
 const elsewhere: Shape = () => undefined;
 
+const MEMORY_GROWTH = ours(
+  {
+    overMs: whole,
+    podsBytes: whole,
+    outsideBytes: whole,
+    others: listOf(ours({ where: text, bytes: whole }, ['where', 'bytes'])),
+  },
+  ['overMs', 'podsBytes', 'outsideBytes', 'others'],
+);
 const ROOT = ours(
   {
     apiVersion: elsewhere,
@@ -60,6 +71,7 @@ const ROOT = ours(
           killFails: (value, at) => {
             if (typeof value !== 'boolean') listOf(POD_NAME)(value, at);
           },
+          memoryGrowth: MEMORY_GROWTH,
           expect: EXPECT,
         },
         ['at'],
@@ -142,6 +154,7 @@ function readSteps(yaml: YamlDocument, list: readonly unknown[], mistakes: Mista
       afterReclaim: afterReclaimOf(step),
       killFails: step['killFails'] === true ? 'all' : textsOf(step['killFails']),
       reclaimFails: textsOf(step['reclaimFails']).filter((call) => call === 'containers' || call === 'images'),
+      memoryGrowth: growthOf(step['memoryGrowth']),
       expect: expectOf(step['expect']),
     });
   }
@@ -164,6 +177,19 @@ function afterReclaimOf(step: Json): EvictionStep['afterReclaim'] {
   if (step['afterReclaimFails'] === true) return { kind: 'fails' };
   const patch = objectOf(step['afterReclaim']);
   return patch === null ? null : { kind: 'patch', patch };
+}
+
+/** Its shape has been checked. */
+function growthOf(value: unknown): MemoryGrowth | null {
+  if (!isObject(value)) return null;
+  const { overMs, podsBytes, outsideBytes, others } = value;
+  const grown = Array.isArray(others) ? others.filter(isObject) : [];
+  return {
+    overMs: Number(overMs),
+    podsBytes: Number(podsBytes),
+    outsideBytes: Number(outsideBytes),
+    others: grown.map(({ where, bytes }) => ({ where: String(where), bytes: Number(bytes) })),
+  };
 }
 
 function objectOf(value: unknown): Json | null {

@@ -1,3 +1,4 @@
+import type { MemoryGrowth } from '../core/attribution.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { PodView } from '../core/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
@@ -38,6 +39,8 @@ export type EvictionStep = {
   /** The whole new list; null = as before. */
   readonly pods: readonly ScenarioPod[] | null;
   readonly afterReclaim: { readonly kind: 'patch'; readonly patch: Json } | { readonly kind: 'fails' } | null;
+  /** Who took memory, as a recorded look saw it; null = it did not say. */
+  readonly memoryGrowth: MemoryGrowth | null;
   readonly killFails: 'all' | readonly string[];
   readonly reclaimFails: readonly ('containers' | 'images')[];
   /** As written; its shape has been checked (scenarios.md 4). */

@@ -46,6 +46,7 @@ describe('an eviction scenario', () => {
         stats: { kind: 'same' },
         pods: null,
         afterReclaim: null,
+        memoryGrowth: null,
         killFails: [],
         reclaimFails: [],
         expect: null,

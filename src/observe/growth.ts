@@ -1,0 +1,130 @@
+import { growthBetween, isOutsidePods, type MemoryGrowth, type MemoryShare } from '../core/attribution.ts';
+import type { PodView } from '../core/pod.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { BoundPod, Clock } from '../ports.ts';
+import {
+  below,
+  createShareReader,
+  KERNEL,
+  type PodPaths,
+  type ShareNeeds,
+  type ShareReader,
+  type ShareSample,
+} from './shares.ts';
+
+export type GrowthNeeds = ShareNeeds & {
+  readonly clock: Pick<Clock, 'monoMs'>;
+  readonly pods: () => Reading<readonly BoundPod[]>;
+};
+export type Growth = {
+  /** Reads who has what now and then, to compare with: not while a threshold is met, so that the growth stays seen. */
+  readonly follow: (atMs: MonoMs) => void;
+  /** Since the oldest reading of the last minute. `views`: the pods as this look presents them. */
+  readonly read: (atMs: MonoMs, views: Reading<readonly PodView[]>) => Reading<MemoryGrowth>;
+};
+
+const PACE_MS = 20_000;
+const WINDOW_MS = 60_000;
+/** Beyond it the slice is named, not the service. */
+const MAX_SERVICES = 256;
+/** Of a kill that waits, and only when most of the growth is not in pods: looking for the service within its slice. */
+const NAMING_MS = 2;
+const MAX_NAME = 160;
+
+/** `services`: below the cgroups right below the node; null = too many to compare with. */
+type Sample = ShareSample & { readonly services: ReadonlyMap<string, number> | null };
+
+/** Who took the node's memory (product.md section 8). */
+export function createGrowth(needs: GrowthNeeds): Growth {
+  const reader = createShareReader(needs);
+  let samples: readonly Sample[] = [];
+  let readMs = Number.NEGATIVE_INFINITY;
+
+  const podPaths = (measured: (uid: string) => number | null): Reading<PodPaths> => {
+    const bound = needs.pods();
+    if (!bound.known) return bound;
+    const paths = new Map<string, number | null>();
+    for (const { cgroup, declared } of bound.value)
+      if (cgroup.known) paths.set(cgroup.value.path, measured(declared.uid));
+    return known(paths);
+  };
+  return {
+    follow: (atMs) => {
+      if (atMs - readMs < PACE_MS) return;
+      const pods = podPaths(() => null);
+      if (!pods.known) return;
+      readMs = atMs;
+      const sample = reader.now(atMs, pods.value);
+      if (!sample.known) return;
+      const fresh = samples.filter((old) => old.node === sample.value.node && atMs - old.shares.atMs <= WINDOW_MS);
+      samples = [...fresh, { ...sample.value, services: servicesOf(reader, sample.value, pods.value) }];
+    },
+    read: (atMs, views) => {
+      if (!views.known) return views;
+      const measured = new Map(views.value.map(({ uid, usage }) => [uid, usage.workingSetBytes]));
+      const pods = podPaths((uid) => {
+        const bytes = needs.memoryAvailable === 'workingSet' ? measured.get(uid) : undefined;
+        return bytes?.known ? bytes.value : null;
+      });
+      if (!pods.known) return pods;
+      const now = reader.now(atMs, pods.value);
+      if (!now.known) return now;
+      const before = samples.find(({ node }) => node === now.value.node);
+      if (before === undefined) return unknown('absent', 'growth', 'nothing was read before to compare with');
+      const growth = growthBetween(before.shares, now.value.shares);
+      const [first, ...rest] = growth.others;
+      const others =
+        first !== undefined && isOutsidePods(growth)
+          ? [nameOf(first, before, now.value, pods.value), ...rest]
+          : growth.others;
+      return known({ ...growth, others: others.map((share) => shortName(share, now.value.node)) });
+    },
+  };
+
+  function nameOf(share: MemoryShare, before: Sample, now: ShareSample, pods: PodPaths): MemoryShare {
+    if (share.where === KERNEL) return { ...share, where: `${KERNEL}: ${kindThatGrew(before, now)}` };
+    return isCgroup(share.where) ? serviceIn(share, before, pods) : share;
+  }
+  /** The service in the slice that grew most, if it has half of the slice's growth; else the slice itself. */
+  function serviceIn(slice: MemoryShare, { services: had }: Sample, pods: PodPaths): MemoryShare {
+    const endMs = needs.clock.monoMs() + NAMING_MS;
+    const services = had === null ? null : reader.servicesIn(slice.where, pods);
+    if (had === null || services === null) return slice;
+    // Who is new first, then the large ones: the time may not suffice for all.
+    const order = (path: string): number => had.get(path) ?? Number.MAX_SAFE_INTEGER;
+    let most: MemoryShare = { where: slice.where, bytes: 0 };
+    for (const path of services.toSorted((a, b) => order(b) - order(a))) {
+      if (needs.clock.monoMs() > endMs) break;
+      const now = reader.bytes(path);
+      const bytes = now.known ? now.value - (had.get(path) ?? 0) : 0;
+      if (bytes > most.bytes) most = { where: path, bytes };
+    }
+    return most.bytes * 2 >= slice.bytes ? most : slice;
+  }
+}
+
+function servicesOf(reader: ShareReader, { shares }: ShareSample, pods: PodPaths): Sample['services'] {
+  const services = new Map<string, number>();
+  for (const { where } of shares.others.filter(({ where }) => isCgroup(where))) {
+    for (const path of reader.servicesIn(where, pods) ?? []) {
+      if (services.size >= MAX_SERVICES) return null;
+      const bytes = reader.bytes(path);
+      if (bytes.known) services.set(path, bytes.value);
+    }
+  }
+  return services;
+}
+
+function kindThatGrew(before: ShareSample, now: ShareSample): string {
+  const had = new Map(before.kernel.map(({ kind, bytes }) => [kind, bytes]));
+  const grown = now.kernel.map(({ kind, bytes }) => ({ kind, bytes: bytes - (had.get(kind) ?? 0) }));
+  return grown.toSorted((a, b) => b.bytes - a.bytes)[0]?.kind ?? 'other';
+}
+
+const isCgroup = (where: string): boolean => where.startsWith('/');
+
+/** Below the node, as systemd-cgls says it, and no longer than a line bears. */
+function shortName({ where, bytes }: MemoryShare, node: string): MemoryShare {
+  const name = isCgroup(where) ? where.slice(below(node, '').length) : where;
+  return { where: name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name, bytes };
+}

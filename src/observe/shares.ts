@@ -1,0 +1,165 @@
+import type { MemoryShare, MemoryShares } from '../core/attribution.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
+import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
+import type { Procfs } from '../host/procfs.ts';
+
+export type ShareNeeds = {
+  readonly mounts: CgroupMounts;
+  readonly procfs: Procfs;
+  readonly cgroupRoot: string;
+  readonly memoryAvailable: 'workingSet' | 'reclaimable';
+};
+/** Paths of bound pods, with what was measured of them already; null = not yet. */
+export type PodPaths = ReadonlyMap<string, number | null>;
+/** What was read at one time. `where` of a cgroup is its path. */
+export type ShareSample = {
+  /** The cgroup whose memory is the node's. */
+  readonly node: string;
+  readonly shares: MemoryShares;
+  readonly kernel: readonly { readonly kind: string; readonly bytes: number }[];
+};
+export type ShareReader = {
+  /** A reading costs some 30 µs for each cgroup right below the node that is no pod's, and for each pod not yet measured. */
+  readonly now: (atMs: MonoMs, pods: PodPaths) => Reading<ShareSample>;
+  /** What memory.available counts of one cgroup. */
+  readonly bytes: (path: string) => Reading<number>;
+  /** The cgroups right below one that are no pod's and hold none; null: more than are looked at, or not known. */
+  readonly servicesIn: (path: string, pods: PodPaths) => readonly string[] | null;
+};
+
+/** What a tenant may make us list. */
+const MAX_LISTED = 1_000;
+const MAX_TOPS = 64;
+const KUBEPODS = ['kubepods', 'kubepods.slice'];
+export const KERNEL = 'kernel';
+const OWN = 'processes in no cgroup of their own';
+
+/** Who has the node's memory, in a few readings: its top-level cgroups less their pods, and on a machine the kernel. */
+export function createShareReader(needs: ShareNeeds): ShareReader {
+  const { mounts, procfs, cgroupRoot } = needs;
+  const isWorkingSet = needs.memoryAvailable === 'workingSet';
+
+  const using = <T>(path: string, use: (memory: CgroupMemory) => T): T => {
+    const memory = openMemory(mounts, path);
+    try {
+      return use(memory);
+    } finally {
+      memory.close();
+    }
+  };
+  /** As memory.available counts it. The machine's own figures hold no kernel memory, those of a cgroup hold its own. */
+  const bytesOf = (memory: CgroupMemory, isMachine: boolean): Reading<number> => {
+    if (isWorkingSet) {
+      const use = memory.read();
+      return use.known ? known(use.value.workingSetBytes) : use;
+    }
+    const stat = memory.stat();
+    if (!stat.known) return stat;
+    const { anonBytes, shmemBytes, kernelBytes, slabReclaimableBytes } = stat.value;
+    return isMachine
+      ? sum([anonBytes, shmemBytes])
+      : less(sum([anonBytes, shmemBytes, kernelBytes]), slabReclaimableBytes);
+  };
+  const cgroupBytes = (path: string): Reading<number> => using(path, (memory) => bytesOf(memory, false));
+
+  /** The cgroup whose memory is the node's: '/' while the configured one has no limit of its own (product.md section 4). */
+  const nodeNow = (): Reading<string> => {
+    if (cgroupRoot === '/') return known('/');
+    const total = procfs.memTotalBytes();
+    const limit = using(cgroupRoot, (memory) => memory.limit());
+    if (!total.known) return total;
+    if (!limit.known) return limit;
+    return known(limit.value !== null && limit.value < total.value ? cgroupRoot : '/');
+  };
+  const sampleNow = (atMs: MonoMs, pods: PodPaths): Reading<ShareSample> => {
+    const node = nodeNow();
+    if (!node.known) return node;
+    const isMachine = node.value === '/';
+    const listed = childrenOf(directoryOf(mounts, node.value), MAX_LISTED);
+    if (!listed.known) return listed;
+    const paths = listed.value.names.map((name) => below(node.value, name));
+    const tops = paths.filter((path) => !pods.has(path));
+    if (tops.length > MAX_TOPS || !listed.value.isWhole)
+      return unknown('unreadable', node.value, `more than ${MAX_TOPS} cgroups below it`);
+    const total = using(node.value, (memory) => bytesOf(memory, isMachine));
+    if (!total.known) return total;
+    let [restBytes, podsBytes, chargedBytes] = [total.value, 0, 0];
+    const others: MemoryShare[] = [];
+    for (const path of tops) {
+      const top = readTop(path, pods, isMachine);
+      // It may have ended since it was listed.
+      if (!top.known && top.why === 'absent') continue;
+      if (!top.known) return top;
+      restBytes -= top.value.bytes - top.value.kernelBytes;
+      podsBytes += top.value.podsBytes;
+      chargedBytes += top.value.kernelBytes;
+      others.push({ where: path, bytes: Math.max(0, top.value.bytes - top.value.podsBytes) });
+    }
+    const kernel = isMachine ? procfs.kernelKinds() : known([]);
+    if (!kernel.known) return kernel;
+    const kernelBytes = kernel.value.reduce((all, { bytes }) => all + bytes, 0);
+    if (isMachine) others.push({ where: KERNEL, bytes: Math.max(0, kernelBytes - chargedBytes) });
+    if (tops.length < paths.length) podsBytes += Math.max(0, restBytes);
+    else others.push({ where: OWN, bytes: Math.max(0, restBytes) });
+    return known({ node: node.value, shares: { atMs, podsBytes, others }, kernel: kernel.value });
+  };
+  /** One cgroup right below the node, and what of it is pods'. */
+  function readTop(
+    path: string,
+    pods: PodPaths,
+    isMachine: boolean,
+  ): Reading<{ readonly bytes: number; readonly kernelBytes: number; readonly podsBytes: number }> {
+    return using(path, (memory) => {
+      const bytes = bytesOf(memory, false);
+      if (!bytes.known) return bytes;
+      const stat = isMachine ? memory.stat() : null;
+      if (stat?.known === false) return stat;
+      const kernel =
+        stat === null ? known(0) : less(stat.value.kernelBytes, isWorkingSet ? null : stat.value.slabReclaimableBytes);
+      if (!kernel.known) return kernel;
+      const isPods = KUBEPODS.some((name) => path.endsWith(`/${name}`));
+      const podsBytes = isPods ? bytes : sum([...pods].filter(([pod]) => pod.startsWith(`${path}/`)).map(podBytes));
+      if (!podsBytes.known) return podsBytes;
+      return known({ bytes: bytes.value, kernelBytes: kernel.value, podsBytes: podsBytes.value });
+    });
+  }
+  function podBytes([path, measured]: readonly [string, number | null]): Reading<number> {
+    if (measured !== null) return known(measured);
+    const read = cgroupBytes(path);
+    return !read.known && read.why === 'absent' ? known(0) : read;
+  }
+  function servicesIn(slice: string, pods: PodPaths): readonly string[] | null {
+    const listed = childrenOf(directoryOf(mounts, slice), MAX_LISTED);
+    if (!listed.known || !listed.value.isWhole) return null;
+    const holders = new Set(
+      [...pods.keys()].map((pod) =>
+        pod
+          .split('/')
+          .slice(0, slice.split('/').length + 1)
+          .join('/'),
+      ),
+    );
+    return listed.value.names.map((name) => `${slice}/${name}`).filter((path) => !holders.has(path));
+  }
+
+  return { now: sampleNow, bytes: cgroupBytes, servicesIn };
+}
+
+/** The path of a child. */
+export const below = (node: string, name: string): string => (node === '/' ? `/${name}` : `${node}/${name}`);
+
+function sum(readings: readonly Reading<number>[]): Reading<number> {
+  let bytes = 0;
+  for (const reading of readings) {
+    if (!reading.known) return reading;
+    bytes += reading.value;
+  }
+  return known(bytes);
+}
+
+/** Null: this cgroup version does not tell. */
+function less(all: Reading<number>, part: Reading<number> | null): Reading<number> {
+  if (part === null || !all.known) return all;
+  return part.known ? known(Math.max(0, all.value - part.value)) : part;
+}
