@@ -33,7 +33,7 @@ const MAX_HUNG = 2;
 const STALE_MS = 600_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
 const FIRST_ROUND_MS = 10_000;
-/** A ranking may use figures of the last three rounds. */
+/** A ranking may use figures of the last three rounds that began in this pressure: who fills the disk now was small before. */
 const READY_FOR_MS = 3 * ROUND_MS;
 const NEWS_PACE_MS = 1_000;
 
@@ -44,7 +44,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
   const walked = new Map<PodUid, Walked>();
   const hung = new Set<PodUid>();
   let asked: { readonly sinceMs: MonoMs } | null = null;
-  let fullRoundMs: MonoMs | null = null;
+  let fullRound: { readonly beganMs: MonoMs; readonly endedMs: MonoMs } | null = null;
   let isRunning = false;
   let hasNews = false;
   let newsMs = Number.NEGATIVE_INFINITY;
@@ -83,6 +83,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
     const uids = new Set(bound.value.map(({ declared }) => declared.uid));
     for (const uid of walked.keys()) if (!uids.has(uid)) walked.delete(uid);
     const isFull = asked !== null;
+    const beganMs = clock.monoMs();
     for (const pod of bound.value) {
       if (isClosed) return 'nobody';
       if (!isFull && !hasLimit(pod)) continue;
@@ -90,7 +91,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
       hasNews = true;
       if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
     }
-    if (isFull) fullRoundMs = clock.monoMs();
+    if (isFull) fullRound = { beganMs, endedMs: clock.monoMs() };
     if (hasNews || isFull) tell();
     return isFull ? 'everybody' : 'limited';
   };
@@ -111,7 +112,11 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
       cancelTimer = clock.after(isShort ? 0 : Math.max(ROUND_MS, restMs), run);
     });
   };
-  const isReady = (): boolean => fullRoundMs !== null && clock.monoMs() - fullRoundMs < READY_FOR_MS;
+  const isReady = (): boolean =>
+    asked !== null &&
+    fullRound !== null &&
+    fullRound.beganMs >= asked.sinceMs &&
+    clock.monoMs() - fullRound.endedMs < READY_FOR_MS;
   cancelTimer = clock.after(ROUND_MS, run);
 
   return {

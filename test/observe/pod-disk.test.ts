@@ -120,6 +120,18 @@ describe('walks of the pods’ directories', () => {
     await until(() => disk.latest('uid-slow').known, 'the walk');
   });
 
+  it('of an earlier pressure choose nobody in the next one: who fills the disk now may have been small then', async () => {
+    const free = counted('free');
+    const disk = open([free.pod]);
+    disk.follow({ afterMs: 0, pods: 'nodefs.available' });
+    await until(() => disk.notReady('nodefs.available') === null, 'a round');
+    disk.follow({ afterMs: 0, pods: null });
+    disk.follow({ afterMs: 0, pods: 'nodefs.available' });
+    expect(disk.notReady('nodefs.available')).toMatchObject({ known: false });
+    await until(() => disk.notReady('nodefs.available') === null, 'another round');
+    expect(disk.latest('uid-free')).toEqual(known(aDiskWalk(2)));
+  });
+
   it('of everybody follow at once when a round of the limited pods was under way', async () => {
     let finish: () => void = () => undefined;
     let isFirst = true;
