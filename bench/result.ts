@@ -86,13 +86,20 @@ export function barsTable(bars: readonly Bar[]): string {
   );
 }
 
+export const resultFile = (name: string): string => path.join(import.meta.dirname, 'results', name);
+
 export function writeResult(name: string, result: unknown): void {
-  const directory = path.join(import.meta.dirname, 'results');
-  fs.mkdirSync(directory, { recursive: true });
+  fs.mkdirSync(resultFile(''), { recursive: true });
   const text = JSON.stringify(result, null, 2);
   // A list of numbers has a line.
   const short = text.replace(/\[\s+(-?[\d.]+(?:,\s+-?[\d.]+)*)\s+\]/g, (all) => all.replace(/\s+/g, ' '));
-  fs.writeFileSync(path.join(directory, `${name}.json`), `${short}\n`);
+  fs.writeFileSync(resultFile(`${name}.json`), `${short}\n`);
+}
+
+/** Our own file, as its bench wrote it; null: it never ran. */
+export function readResult<T>(name: string): T | null {
+  const file = resultFile(`${name}.json`);
+  return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : null;
 }
 
 export const has = (command: string): boolean =>
