@@ -149,6 +149,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     void lastBoot.tell(now.effective.dryRun);
     // Once, now that there is time: the first ranking of a process takes ten times as long as every later one.
     answers.now();
+    void parts.warmUp(ended.signal);
   });
   await goingDown.resume();
   for (const eviction of evictionsOf(parts.state)) actor.resume(eviction);

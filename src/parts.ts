@@ -2,6 +2,7 @@ import { type Actor, createActor } from './act/begin.ts';
 import { dryParts } from './act/dry.ts';
 import { createPreKill } from './act/pre-kill.ts';
 import { createReclaim } from './act/reclaim.ts';
+import { warmUp } from './act/warm-up.ts';
 import { toCoreConfig } from './config/core-config.ts';
 import type { Effective } from './config/effective.ts';
 import type { CoreConfig } from './core/core-config.ts';
@@ -53,6 +54,8 @@ export type OpenParts = {
   /** As the last run of this boot left it. */
   readonly state: State;
   readonly core: () => CoreConfig;
+  /** Once, after READY: the first eviction is then as fast as every later one. */
+  readonly warmUp: (stop: AbortSignal) => Promise<void>;
   /** Looks for kills by the kernel since the last call; logs and records them. */
   readonly oomKills: (atMs: MonoMs) => void;
   readonly close: () => Promise<void>;
@@ -159,6 +162,19 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     undoStops,
     state: saved.state,
     core,
+    warmUp: (stop) =>
+      warmUp(
+        {
+          clock,
+          mounts,
+          config: core,
+          podsNow: observer.podsNow,
+          largestProcesses: standalone.killer.largestProcesses,
+          rehearse: recorder.rehearse,
+          log: createLog(made.logLevel, SILENT),
+        },
+        stop,
+      ),
     oomKills: kernelKills(log, recorder, oomWatch),
     close: async () => {
       unwatch();

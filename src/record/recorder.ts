@@ -4,6 +4,7 @@ import type { Observation } from '../core/observation.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { State } from '../core/state.ts';
 import type { MetThreshold } from '../core/threshold.ts';
+import type { Verdict } from '../core/verdict.ts';
 import { writeAtomic } from '../host/files.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings, Recorder } from '../ports.ts';
@@ -33,9 +34,12 @@ export type RecentDecision = {
   /** null: not known yet. */
   readonly outcome: Outcome | null;
 };
+type Observed = (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
 export type OpenRecorder = Recorder & {
   /** The last decisions of this run, newest first; at most 10. */
   readonly recent: () => readonly RecentDecision[];
+  /** Makes of a step what `intent` would write, and writes nothing. */
+  readonly rehearse: Observed;
   /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
   readonly close: () => Promise<void>;
 };
@@ -101,6 +105,13 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     },
     note: (note) => spool.put(say({ kind: 'note', note })),
     recent: () => recent,
+    rehearse: ({ observation, verdict }) => {
+      const { decisions, reasons, state } = verdict;
+      const moment = { atWallMs: clock.wallMs(), bootId, dry };
+      for (const decision of decisions) sayEntry(entryOf(moment, { kind: 'decision', decision, reasons }));
+      sayEntry(entryOf(moment, evidenceOf(observation, decisions, needs.config())));
+      JSON.stringify(state);
+    },
     close: async () => {
       stateFile.close();
       putEvidence();
