@@ -41,7 +41,7 @@ export function growthBetween(before: MemoryShares, now: MemoryShares): MemoryGr
     .filter(({ bytes }) => bytes > 0)
     .toSorted((a, b) => b.bytes - a.bytes);
   return {
-    overMs: now.atMs - before.atMs,
+    overMs: Math.round(now.atMs - before.atMs),
     podsBytes: now.podsBytes - before.podsBytes,
     outsideBytes: grown.reduce((sum, { bytes }) => sum + bytes, 0),
     others: grown.slice(0, MAX_GROWN),

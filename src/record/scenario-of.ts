@@ -36,6 +36,8 @@ export type ScenarioInput = {
 export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
   const { observation, config, acted } = input;
   if (!observation.pods.known) return null;
+  const { memoryGrowth } = observation;
+  const growth = memoryGrowth?.known ? { memoryGrowth: memoryGrowth.value } : {};
   const pods = observation.pods.value.filter((pod) => !pod.isTerminating && pod.limitedBy === null);
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
@@ -44,15 +46,8 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     config: configOf(config, acted),
     node: layoutOf(observation),
     pods: pods.map(podOf),
-    steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs), ...growthOf(observation) }],
+    steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs), ...growth }],
   };
-}
-
-/** In whole milliseconds and bytes, as times and amounts of a scenario are. */
-function growthOf({ memoryGrowth }: Observation): { readonly memoryGrowth?: MemoryGrowth } {
-  return memoryGrowth?.known
-    ? { memoryGrowth: { ...memoryGrowth.value, overMs: Math.round(memoryGrowth.value.overMs) } }
-    : {};
 }
 
 /** scenarios.md 2.1. `acted`: the one threshold that is written as it stood, not as it is configured. */

@@ -1,0 +1,119 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { attribute, sayCulprit } from '../../src/core/attribution.ts';
+import { known } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createProcfs } from '../../src/host/procfs.ts';
+import { createGrowth, type Growth } from '../../src/observe/growth.ts';
+import type { BoundPod } from '../../src/ports.ts';
+import { aBoundPod } from './a-bound-pod.ts';
+import { MIB, noCgroups, openTestNode, realMounts, type TestNode } from './a-node.ts';
+
+const needs = noCgroups === null ? 'root, cgroups' : noCgroups;
+const procfs = createProcfs();
+
+describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${needs}]`, () => {
+  let node: TestNode;
+  let nowMs = 0;
+  beforeEach(async () => {
+    node = await openTestNode(512 * MIB, 100);
+  });
+  afterEach(async () => {
+    await node.remove();
+  });
+
+  /** `asBefore`: read once, as the first look does. */
+  function follow(
+    pods: () => readonly BoundPod[],
+    memoryAvailable: 'workingSet' | 'reclaimable' = 'workingSet',
+  ): Growth {
+    const common = { clock: createClock(), mounts: realMounts(), procfs, memoryAvailable };
+    const growth = createGrowth({ ...common, cgroupRoot: node.path, pods: () => known(pods()) });
+    growth.follow(nowMs);
+    return growth;
+  }
+  function saidBy(growth: Growth): string {
+    nowMs += 5_000;
+    return sayCulprit(attribute(growth.read(nowMs, known([]))));
+  }
+
+  it.each(['workingSet', 'reclaimable'] as const)(
+    'is a cgroup that is no pod, when that grew [%s]',
+    async (counted) => {
+      const web = node.addPod('web');
+      const backup = node.addPod('backup');
+      const growth = follow(() => [aBoundPod({ name: 'web', cgroup: known(web.ref()) })], counted);
+      await web.start(16 * MIB);
+      await backup.start(96 * MIB);
+      expect(saidBy(growth)).toMatch(/^most of the growth of the last 5s was not in pods: backup took (9[5-9]|10\d)/);
+    },
+  );
+
+  it('is nobody outside when a pod grew, be it right below the node or in a slice beside services', async () => {
+    const web = node.addPod('web');
+    node.addPod('system.slice');
+    const database = node.addPod('system.slice/database.service');
+    node.addPod('system.slice/cron.service');
+    const pods = [web, database].map((pod, i) => aBoundPod({ name: `pod-${i}`, cgroup: known(pod.ref()) }));
+    const growth = follow(() => pods);
+    await web.start(48 * MIB);
+    expect(saidBy(growth)).toBe('');
+    await database.start(64 * MIB);
+    expect(saidBy(growth)).toBe('');
+  });
+
+  it('is the service within its slice, also one that is new, and not the pod beside it', async () => {
+    node.addPod('system.slice');
+    const database = node.addPod('system.slice/database.service');
+    const growth = follow(() => [aBoundPod({ name: 'database', cgroup: known(database.ref()) })]);
+    await database.start(24 * MIB);
+    await node.addPod('system.slice/backup.service').start(80 * MIB);
+    expect(saidBy(growth)).toContain('not in pods: system.slice/backup.service took ');
+  });
+
+  it('is the slice when no service of it has half of the growth', async () => {
+    node.addPod('user.slice');
+    const growth = follow(() => []);
+    for (const name of ['a', 'b', 'c']) await node.addPod(`user.slice/${name}`).start(24 * MIB);
+    expect(saidBy(growth)).toContain('not in pods: user.slice took ');
+  });
+
+  it('is told since the oldest reading of the last minute', async () => {
+    const backup = node.addPod('backup');
+    const growth = follow(() => []);
+    await backup.start(64 * MIB);
+    for (let i = 0; i < 4; i++) {
+      nowMs += 20_000;
+      growth.follow(nowMs);
+    }
+    // By now all readings of the last minute hold it.
+    expect(saidBy(growth)).toBe('');
+  });
+
+  it('is unknown while nothing was read before, and when the node is gone', () => {
+    const common = { clock: createClock(), mounts: realMounts(), procfs, memoryAvailable: 'workingSet' } as const;
+    const none = createGrowth({ ...common, cgroupRoot: node.path, pods: () => known([]) });
+    expect(none.read(0, known([]))).toMatchObject({ known: false, why: 'absent', where: 'growth' });
+    const gone = createGrowth({ ...common, cgroupRoot: `${node.path}/gone`, pods: () => known([]) });
+    gone.follow(0);
+    expect(gone.read(1_000, known([]))).toMatchObject({ known: false, why: 'absent' });
+  });
+
+  it('has no name longer than a line bears', async () => {
+    const long = 'x'.repeat(250);
+    const backup = node.addPod(long);
+    const growth = follow(() => []);
+    await backup.start(48 * MIB);
+    expect(saidBy(growth)).toContain(`not in pods: ${'x'.repeat(160)}… took `);
+  });
+});
+
+describe.skipIf(noCgroups !== null)(`who took the memory of the machine [${needs}]`, () => {
+  it('is read whole: pods, cgroups, the kernel and the processes of the root', () => {
+    const common = { clock: createClock(), mounts: realMounts(), procfs, cgroupRoot: '/' };
+    for (const memoryAvailable of ['workingSet', 'reclaimable'] as const) {
+      const growth = createGrowth({ ...common, memoryAvailable, pods: () => known([]) });
+      growth.follow(0);
+      expect(growth.read(1_000, known([]))).toMatchObject({ known: true, value: { overMs: 1_000, podsBytes: 0 } });
+    }
+  });
+});
