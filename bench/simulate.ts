@@ -1,10 +1,11 @@
 // `npm run bench:simulate`: how many looks at 110 pods `nodewarden simulate FILE` takes a second, on one core, from start
 // to end of the process. Makes its own input: 10,000 steps as patches, and with whole statistics each.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { atMost, barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
 
 const STEPS = 10_000;
 const PODS = 110;
@@ -77,17 +78,32 @@ function run(file: string, output: string): Run {
   return { wallMs, ...used };
 }
 
-function measure(name: string, output: string): void {
+type Row = { readonly file: string; readonly bytes: number; readonly output: string; readonly runs: readonly Run[] };
+
+function measure(name: string, output: string): Row {
   const file = path.join(directory, name);
-  const runs = Array.from({ length: RUNS }, () => run(file, output)).toSorted((a, b) => a.wallMs - b.wallMs);
-  const [best, median] = [runs[0], runs[Math.floor(RUNS / 2)]];
-  if (best === undefined || median === undefined) return;
-  const size = `${(statSync(file).size / 1e6).toFixed(0)} MB`;
-  const said = ({ wallMs, cpuMs, rssMiB }: Run): string =>
-    `${(wallMs / 1000).toFixed(2)} s, CPU ${(cpuMs / 1000).toFixed(2)} s, ${rssMiB.toFixed(0)} MiB, ${Math.round(STEPS / (wallMs / 1000))} steps/s`;
-  console.log(
-    `${name.padEnd(14)} ${size.padStart(6)}  -o ${output.padEnd(5)}  best ${said(best)}; median ${said(median)}`,
+  const runs = Array.from({ length: RUNS }, () => run(file, output));
+  return { file: name, bytes: statSync(file).size, output, runs };
+}
+const seconds = ({ runs }: Row, q: number): number =>
+  quantile(
+    runs.map(({ wallMs }) => wallMs / 1000),
+    q,
   );
+
+function say(row: Row): readonly string[] {
+  const median = seconds(row, 0.5);
+  const of = (figure: (one: Run) => number): number => quantile(row.runs.map(figure), 0.5);
+  return [
+    row.file,
+    (row.bytes / 1e6).toFixed(0),
+    row.output,
+    seconds(row, 0).toFixed(2),
+    median.toFixed(2),
+    of(({ cpuMs }) => cpuMs / 1000).toFixed(2),
+    of(({ rssMiB }) => rssMiB).toFixed(0),
+    String(Math.round(STEPS / median)),
+  ];
 }
 
 try {
@@ -95,15 +111,17 @@ try {
   writeFileSync(path.join(directory, 'patches.jsonl'), `${JSON.stringify(patched)}\n`);
   writeFileSync(path.join(directory, 'whole.json'), JSON.stringify(whole));
   writeFileSync(path.join(directory, 'whole.jsonl'), `${JSON.stringify(whole)}\n`);
-  const [cpu] = os.cpus();
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
-  console.log(
-    `${cpu?.model ?? 'unknown CPU'}, ${os.cpus().length} cores, ${onOneCore.length > 0 ? 'held to one' : 'not held to one'}; ` +
-      `Linux ${os.release()}, Node ${process.versions.node}, ${commit}; load ${os.loadavg()[0]?.toFixed(1)} before`,
-  );
+  const on = machine();
+  console.log(`${sayMachine(on)}, ${onOneCore.length > 0 ? 'held to one core' : 'not held to one core'}`);
   console.log(`${STEPS} steps, ${PODS} pods, ${RUNS} runs each, from start to end of the process`);
-  for (const name of ['patches.json', 'patches.jsonl', 'whole.json', 'whole.jsonl']) measure(name, 'text');
-  measure('patches.json', 'jsonl');
+  const rows = ['patches.json', 'patches.jsonl', 'whole.json', 'whole.jsonl'].map((name) => measure(name, 'text'));
+  rows.push(measure('patches.json', 'jsonl'));
+  const [first] = rows;
+  const took = first === undefined ? Number.NaN : seconds(first, 0.5);
+  const bars = [atMost(`${STEPS} steps at ${PODS} pods as patches, median of ${RUNS}`, 2, took, 's')];
+  const head = ['file', 'MB', '-o', 'least s', 'median s', 'CPU s', 'MiB', 'steps/s'];
+  console.log(`${table(head, rows.map(say))}\n\n${barsTable(bars)}`);
+  writeResult('simulate', { on, isOnOneCore: onOneCore.length > 0, bars, steps: STEPS, pods: PODS, rows });
 } finally {
   rmSync(directory, { recursive: true });
 }
