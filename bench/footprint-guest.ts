@@ -1,0 +1,56 @@
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { build } from 'esbuild';
+import { machine, writeResult } from './result.ts';
+
+const ROOT = path.join(import.meta.dirname, '..');
+const INSIDE = '/opt/bench';
+const SECONDS = 900;
+
+/** The same bench in a guest with systemd, a system bus and cgroup v2; its processor is emulated, 5 to 10 times slower. */
+export async function measureInGuest(options: readonly string[]): Promise<void> {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
+  const env = { ...process.env, LAB_VM: `footprint-${process.pid}` };
+  const vm = (script: string, ...args: readonly string[]): void =>
+    void execFileSync(path.join(ROOT, 'test/lab/vm', script), args, { stdio: 'inherit', env });
+  const host = machine();
+  try {
+    await gather(directory);
+    vm('start', '--mem', '2048');
+    const files = fs.readdirSync(directory).map((name) => path.join(directory, name));
+    vm('push', ...files, INSIDE);
+    const named = `BENCH_COMMIT=${host.commit} NODEWARDEN_BUNDLE=${INSIDE}/dist/nodewarden.js`;
+    const args = [...options, '--jumps', '3', '--emulated', '--result', 'footprint-guest'].join(' ');
+    vm('run', '-t', String(SECONDS), `${named} node ${INSIDE}/footprint.mjs ${args}`);
+    vm('pull', `${INSIDE}/results/footprint-guest.json`, directory);
+    const { on, ...figures } = JSON.parse(fs.readFileSync(path.join(directory, 'footprint-guest.json'), 'utf8'));
+    writeResult('footprint-guest', { on, emulatedOn: host, ...figures });
+  } finally {
+    vm('stop', '--purge');
+    fs.rmSync(directory, { recursive: true });
+  }
+}
+
+/** The bench with all that it starts. */
+async function gather(directory: string): Promise<void> {
+  await build({
+    absWorkingDir: ROOT,
+    entryPoints: ['bench/footprint.ts'],
+    outfile: path.join(directory, 'footprint.mjs'),
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    external: ['esbuild'],
+    logLevel: 'warning',
+  });
+  for (const script of ['bench/hog.pl', 'test/lab/load.pl']) {
+    fs.copyFileSync(path.join(ROOT, script), path.join(directory, path.basename(script)));
+  }
+  fs.cpSync(path.join(ROOT, 'dist'), path.join(directory, 'dist'), {
+    recursive: true,
+    filter: (file) => !file.endsWith('.map'),
+  });
+}
