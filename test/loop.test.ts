@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../src/core/reading.ts';
+import { initialState } from '../src/core/state.ts';
 import { createClock } from '../src/host/clock.ts';
-import { createInbox } from '../src/loop.ts';
+import { createInbox, runLoop } from '../src/loop.ts';
+import type { Parts } from '../src/ports.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from './a.ts';
 
 const clock = createClock();
 const outcome = { of: 'boot-1', atMs: 0, kind: 'reclaimed', freed: known(1) } as const;
@@ -36,5 +39,71 @@ describe('the inbox', () => {
       await inbox.wait(60_000);
     }
     expect(turned).toBe(true);
+  });
+});
+
+describe('the loop', () => {
+  /** A node whose memory is short from the beginning; ends after so many decisions were begun. */
+  async function run(pods: readonly string[], ends: (did: readonly string[]) => boolean): Promise<readonly string[]> {
+    const did: string[] = [];
+    const stop = new AbortController();
+    const say = (what: string): void => {
+      did.push(what);
+      if (ends(did)) stop.abort();
+    };
+    const parts: Parts = {
+      observer: {
+        look: (want) => {
+          say(`look ${want.pods}`);
+          const memory = { available: 10 * MI, capacity: GI };
+          const all = known(pods.map((name) => aPod({ name, workingSetBytes: 500 * MI })));
+          return anObservation(did.length, { 'memory.available': memory }, want.pods === null ? {} : { pods: all });
+        },
+        reread: () => Promise.reject(new Error('not asked')),
+      },
+      recorder: {
+        intent: async ({ observation, verdict }, deadlineMs) => {
+          const seen = observation.pods.known ? 'with pods' : 'without pods';
+          say(`intent ${verdict.decisions.map(({ kind }) => kind).join()} ${seen} ${deadlineMs} ms`);
+          return 'durable';
+        },
+        keep: () => undefined,
+        outcome: () => undefined,
+        note: () => undefined,
+      },
+      inbox: createInbox(clock),
+      config: () => aConfig([aThreshold('memory.available', 100 * MI)]),
+      prepare: ({ kind }) => say(`prepare ${kind}`),
+      begin: ({ kind }) => say(`begin ${kind}`),
+      publish: (_, verdict) => say(`publish ${verdict.decisions.map(({ kind }) => kind).join()}`),
+    };
+    await runLoop({ ...initialState('boot'), lastLookMs: 0 }, parts, stop.signal);
+    return did;
+  }
+
+  it('chooses the victim before anything is recorded or told of the condition that began', async () => {
+    expect(await run(['web'], (did) => did.includes('publish evict'))).toEqual([
+      'look null',
+      'look memory.available',
+      'intent set-condition,evict with pods 5 ms',
+      'prepare set-condition',
+      'prepare evict',
+      'begin set-condition',
+      'begin evict',
+      'publish set-condition',
+      'publish evict',
+    ]);
+  });
+
+  it('records and tells a condition also when nobody can be chosen', async () => {
+    expect(await run([], (did) => did.includes('publish '))).toEqual([
+      'look null',
+      'look memory.available',
+      'intent set-condition with pods 50 ms',
+      'prepare set-condition',
+      'begin set-condition',
+      'publish set-condition',
+      'publish ',
+    ]);
   });
 });
