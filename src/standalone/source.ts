@@ -2,7 +2,7 @@ import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { SYSTEM_BUS } from '../host/bus.ts';
 import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
-import { type WalkedDisk, walkDirectories } from '../host/disk-walk.ts';
+import { createDiskWalker, type DiskWalker, type WalkedDisk } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
 import type { Systemd, UnitFacts } from '../host/systemd.ts';
 import type { BoundPod, CgroupRef, Clock, DiskWalk, Findings, PodSource } from '../ports.ts';
@@ -72,6 +72,7 @@ type Entry = {
 export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const { clock, mounts, systemd, findings } = needs;
   const files = createManifestFiles(needs.podManifests, findings);
+  const walker = createDiskWalker(clock);
   const entries = new Map<string, Entry>();
   const terminating = new Map<string, 'stopping' | 'survived'>();
   const startMs = clock.monoMs();
@@ -178,7 +179,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
         name,
         cgroup: only !== undefined && others.length === 0 ? cgroup : notOne,
       })),
-      disk: (soFar) => walk(disk, declared.containers, clock, soFar),
+      disk: (soFar) => walk(walker, disk, declared.containers, soFar),
     };
   }
 
@@ -288,6 +289,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       endWatch();
       endJobs();
       endUps();
+      walker.close();
     },
   };
 }
@@ -311,9 +313,9 @@ function identityOf({ declared, cgroup }: BoundPod): readonly unknown[] {
 
 /** All declared directories together are the pod's volumes; it has no layer and no logs of its own. */
 async function walk(
+  walker: DiskWalker,
   paths: readonly string[],
   containers: ManifestPod['declared']['containers'],
-  clock: Clock,
   soFar: (least: DiskWalk) => void,
 ): Promise<Reading<DiskWalk>> {
   const none = known(0);
@@ -323,6 +325,6 @@ async function walk(
     containers: containers.map(({ name }) => ({ name, logsBytes: none, rootfsBytes: none })),
     volumes: [],
   });
-  const walked = await walkDirectories(paths, clock, (least) => soFar(asVolumes(least)));
+  const walked = await walker.walk(paths, (least) => soFar(asVolumes(least)));
   return walked.known ? known(asVolumes(walked.value)) : walked;
 }
