@@ -2,13 +2,14 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../src/host/clock.ts';
 import { startWorkload } from '../src/host/workload.ts';
-import { clock, type Scene, until } from '../test/lab/scene.ts';
+import { clock, until } from '../test/lab/scene.ts';
+import type { Grounds } from './grounds.ts';
 import type { Breach } from './series.ts';
 
 /** A file of the kernel with its limit: a number that rises above it, or MemAvailable that falls below. */
 export type Watch = { readonly file: string; readonly limit: number };
 export type BreachOrder = {
-  readonly scene: Scene;
+  readonly grounds: Grounds;
   /** MiB a second, or "max". */
   readonly rate: string;
   /** What the hog has before it goes on at that rate. */
@@ -38,16 +39,16 @@ const ALONE = ['/usr/bin/unshare', '--pid', '--fork', '--mount-proc', '--kill-ch
 
 /** One hog from its start until the node has its memory again. */
 export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherKilled'>> {
-  const { scene, directory } = order;
-  const usage = usageFile(scene);
+  const { grounds, directory } = order;
+  const usage = usageFile(grounds);
   const before = readNumber(usage);
-  const killsBefore = scene.kernelOomKills();
+  const killsBefore = grounds.kernelOomKills();
   const log = path.join(directory, 'hog.log');
   for (const file of [log, `${log}.beat`]) fs.rmSync(file, { force: true });
   let isReady = false;
   const hog = startWorkload({
     argv: [...(order.isAlone ? ALONE : []), '/usr/bin/perl', HOG, log, ...hogArguments(order)],
-    join: scene.cgroups('hog'),
+    join: grounds.cgroups('hog'),
     monoMs: clock.monoMs,
     line: (line) => {
       isReady ||= line === 'ready';
@@ -61,7 +62,7 @@ export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherK
     await sleep(clock, order.restMs);
     hog.write(`${watch.file} ${watch.limit}`);
     let backAtMs = await whenBack(usage, before + BACK_BYTES);
-    const endedBy = backAtMs === null ? 'nobody' : scene.kernelOomKills() > killsBefore ? 'kernel' : 'peer';
+    const endedBy = backAtMs === null ? 'nobody' : grounds.kernelOomKills() > killsBefore ? 'kernel' : 'peer';
     hog.kill('SIGKILL');
     backAtMs ??= await whenBack(usage, before + BACK_BYTES);
     if (backAtMs === null) throw new Error('the memory did not come back');
@@ -107,20 +108,20 @@ async function whenBack(usage: string, bytes: number): Promise<number | null> {
 }
 
 /** What the node uses, all in all. */
-export function usageFile(scene: Scene): string {
-  const node = nodeDirectory(scene);
+export function usageFile(grounds: Grounds): string {
+  const node = nodeDirectory(grounds);
   const names = ['memory.current', 'memory.usage_in_bytes'];
   const name = names.find((one) => fs.existsSync(path.join(node, one)));
   if (name === undefined) throw new Error(`${node} has no memory controller`);
   return path.join(node, name);
 }
 
-export const nodeDirectory = (scene: Scene): string => path.dirname(scene.cgroups('hog')[0] ?? '');
+export const nodeDirectory = (grounds: Grounds): string => path.dirname(grounds.cgroups('hog')[0] ?? '');
 export const readNumber = (file: string): number => Number(fs.readFileSync(file, 'latin1'));
 
 /** Where the working set of the node leaves less than `thresholdBytes`, as usage: the two differ by inactive file pages. */
-export function crossingOf(scene: Scene, capacityBytes: number, thresholdBytes: number): Watch {
-  const file = usageFile(scene);
+export function crossingOf(grounds: Grounds, capacityBytes: number, thresholdBytes: number): Watch {
+  const file = usageFile(grounds);
   const stat = fs.readFileSync(path.join(path.dirname(file), 'memory.stat'), 'latin1');
   const inactive = /^total_inactive_file (\d+)$/m.exec(stat) ?? /^inactive_file (\d+)$/m.exec(stat);
   return { file, limit: capacityBytes - thresholdBytes + Number(inactive?.[1]) };

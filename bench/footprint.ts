@@ -101,7 +101,7 @@ async function measureAbove(): Promise<Above> {
       for (let i = 0; i < jumps; i++) {
         const restMs = i === 0 ? seconds * 1_000 : REST_MS;
         const onReady = (): void => void (i === 0 && sitting.push(watchAbove(pid)));
-        const order = { scene, directory, rate: 'max', holdMiB: holdOf(scene), stayMiB: null, restMs, watch };
+        const order = { grounds: scene, directory, rate: 'max', holdMiB: holdOf(scene), stayMiB: null, restMs, watch };
         const { reactionMs, endedBy } = await breach({ ...order, isAlone: false, onReady });
         if (endedBy === 'peer' && reactionMs !== null) jumpMs.push(reactionMs);
         await until('the agent is done', async () => ((await scene.status()).act.kind === 'idle' ? true : null));

@@ -34,12 +34,12 @@ function vm(script: string, ...args: readonly string[]): void {
   execFileSync(path.join(VM, script), args, { stdio: 'inherit', env });
 }
 
-/** The program with all that it starts. */
+/** The program with all that it starts, as it lies in the repository. */
 async function gather(directory: string): Promise<readonly string[]> {
   await build({
     absWorkingDir: ROOT,
     entryPoints: ['bench/reaction.ts'],
-    outfile: path.join(directory, 'reaction.mjs'),
+    outfile: path.join(directory, 'bench/reaction.mjs'),
     bundle: true,
     platform: 'node',
     format: 'esm',
@@ -47,7 +47,7 @@ async function gather(directory: string): Promise<readonly string[]> {
     logLevel: 'warning',
   });
   for (const script of ['bench/hog.pl', 'bench/slow-loop.pl', 'test/lab/load.pl']) {
-    fs.copyFileSync(path.join(ROOT, script), path.join(directory, path.basename(script)));
+    fs.cpSync(path.join(ROOT, script), path.join(directory, script));
   }
   fs.cpSync(path.join(ROOT, 'dist'), path.join(directory, 'dist'), {
     recursive: true,
@@ -67,8 +67,8 @@ async function measure(directory: string): Promise<void> {
   vm('push', ...files, INSIDE);
   const env = `BENCH_COMMIT=${quoted(host.commit)} NODEWARDEN_BUNDLE=${INSIDE}/dist/nodewarden.js`;
   const args = [...DEFAULTS, ...process.argv.slice(2), '--emulated', '--result', 'guest'].map(quoted).join(' ');
-  vm('run', '-t', String(SECONDS), `${env} node ${INSIDE}/reaction.mjs ${args}`);
-  vm('pull', `${INSIDE}/results/guest.json`, directory);
+  vm('run', '-t', String(SECONDS), `${env} node ${INSIDE}/bench/reaction.mjs ${args}`);
+  vm('pull', `${INSIDE}/bench/results/guest.json`, directory);
   const { on, ...figures } = JSON.parse(fs.readFileSync(path.join(directory, 'guest.json'), 'utf8'));
   writeResult('guest', { on, emulatedOn: host, ...figures });
 }

@@ -1,8 +1,8 @@
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Scene } from '../test/lab/scene.ts';
 import { crossingOf, nodeDirectory, readNumber, usageFile, type Watch } from './breach.ts';
+import type { Grounds } from './grounds.ts';
 import { has } from './result.ts';
 import { BARE, EARLYOOM, PRODUCT, SLOW } from './series.ts';
 
@@ -17,13 +17,13 @@ export type Peer = {
   /** Wants a node that nobody used before. */
   readonly isNodeFresh: boolean;
   /** By what it and the hog see the crossing. */
-  readonly watch: (scene: Scene, size: NodeSize) => Watch;
+  readonly watch: (grounds: Grounds, size: NodeSize) => Watch;
   readonly isHogAlone: boolean;
   /** Started beside each hog; the function ends it. */
   readonly beside: (pid: number, watch: Watch, turn: Turn) => () => void;
 };
 export type Turn = {
-  readonly scene: Scene;
+  readonly grounds: Grounds;
   /** Spread evenly over 0 to 1 from run to run: what has a pace crosses it at every moment. */
   readonly phase: number;
 };
@@ -33,8 +33,8 @@ const SLOW_LOOP = path.join(import.meta.dirname, 'slow-loop.pl');
 const SLOW_SECONDS = 10;
 const OOMD_DROP_IN = '/run/systemd/oomd.conf.d';
 
-const ofNode = (scene: Scene, { nodeMiB, thresholdMiB }: NodeSize): Watch =>
-  crossingOf(scene, nodeMiB * MIB, thresholdMiB * MIB);
+const ofNode = (grounds: Grounds, { nodeMiB, thresholdMiB }: NodeSize): Watch =>
+  crossingOf(grounds, nodeMiB * MIB, thresholdMiB * MIB);
 const nothing = (): void => undefined;
 
 /** Ends the hog itself when it sees the crossing: how long the end of such a process takes at least. */
@@ -54,10 +54,10 @@ function slowLoop(pid: number, { file, limit }: Watch, { phase }: Turn): () => v
 }
 
 /** MemAvailable of the whole machine, as far below now as the hog still has to go in the node. */
-function ofMachine(scene: Scene, size: NodeSize): Watch {
+function ofMachine(grounds: Grounds, size: NodeSize): Watch {
   const available = Number(/^MemAvailable:\s+(\d+)/m.exec(fs.readFileSync('/proc/meminfo', 'latin1'))?.[1]) * 1024;
-  const { limit } = ofNode(scene, size);
-  return { file: '/proc/meminfo', limit: available - (limit - readNumber(usageFile(scene))) };
+  const { limit } = ofNode(grounds, size);
+  return { file: '/proc/meminfo', limit: available - (limit - readNumber(usageFile(grounds))) };
 }
 
 /** It sees the whole machine's memory, and of its processes the hog alone: it may look for a second victim at once. */
@@ -78,8 +78,8 @@ function earlyoom(pid: number, { limit }: Watch): () => void {
  */
 const oomd =
   (pressurePercent: number | null) =>
-  (_pid: number, { limit }: Watch, { scene }: Turn): (() => void) => {
-    const unit = path.basename(nodeDirectory(scene));
+  (_pid: number, { limit }: Watch, { grounds }: Turn): (() => void) => {
+    const unit = path.basename(nodeDirectory(grounds));
     const tuned = [`MemoryHigh=${limit}`, `ManagedOOMMemoryPressureLimit=${pressurePercent}%`];
     const properties = ['ManagedOOMMemoryPressure=kill', ...(pressurePercent === null ? [] : tuned)];
     fs.rmSync(OOMD_DROP_IN, { recursive: true, force: true });
@@ -90,10 +90,14 @@ const oomd =
     execFileSync('systemctl', ['restart', 'systemd-oomd']);
     execFileSync('systemctl', ['set-property', '--runtime', unit, ...properties]);
     return () => {
-      execFileSync('systemctl', ['stop', 'systemd-oomd']);
+      systemctl('stop', 'systemd-oomd');
       fs.rmSync(OOMD_DROP_IN, { recursive: true, force: true });
     };
   };
+/** It warns of what is meant. */
+function systemctl(...args: readonly string[]): void {
+  execFileSync('systemctl', args, { stdio: 'ignore' });
+}
 const oomdMissing = (): string | null => {
   if (!fs.existsSync('/run/systemd/system')) return 'systemd is not running: it is measured in the guest';
   return fs.existsSync('/lib/systemd/systemd-oomd') ? null : 'the package systemd-oomd is not installed';

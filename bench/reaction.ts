@@ -4,8 +4,9 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { clock, type Scene, withScene } from '../test/lab/scene.ts';
+import { clock, withScene } from '../test/lab/scene.ts';
 import { breach } from './breach.ts';
+import { type Grounds, startBystander, withGrounds } from './grounds.ts';
 import { type NodeSize, PEERS, type Peer } from './peers.ts';
 import { barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
 import { BARE, type Breach, barsOf, EARLYOOM, PRODUCT, type Row, reactionOf, rowOf, SLOW } from './series.ts';
@@ -41,10 +42,13 @@ const STAYING = { rate: '250', beyondMiB: 8 };
 /** What has a pace of 100 ms meets the crossing at every moment of it. */
 const LONGEST_REST_MS = 200;
 const GOLDEN = 0.618_033_988_75;
+/** More than a mishap: what is measured until then is told. */
+const MOST_BROKEN = 5;
 
 /** One row of the result to be. */
 type Plan = { readonly peer: Peer; readonly rate: string; readonly isStaying: boolean; readonly runs: number };
-type Scenes = { readonly watched: Scene; readonly bare: Scene };
+/** With an agent that acts, and without any. */
+type Nodes = { readonly watched: Grounds; readonly bare: Grounds };
 
 function plans(peers: readonly Peer[]): readonly Plan[] {
   const all: Plan[] = [];
@@ -66,89 +70,93 @@ function plans(peers: readonly Peer[]): readonly Plan[] {
 }
 
 const pods = [{ name: 'hog' }, { name: 'bystander', priority: 1000, requestMiB: 2 * BYSTANDER_MIB }];
-const config = (isActing: boolean): readonly string[] => [
+const POD_NAMES = pods.map(({ name }) => name);
+const config = [
   `evictionHard: { memory.available: ${size.thresholdMiB}Mi }`,
-  `dryRun: ${!isActing}`,
   'guard: { sameOwnerKills: 0, window: 10m }',
 ];
 
-/** A node with its own agent, or one in which no agent runs. */
-async function withNode(isWatched: boolean, body: (scene: Scene) => Promise<void>): Promise<void> {
-  await withScene({ pods, config: config(isWatched), memoryMiB: size.nodeMiB }, false, async (scene) => {
-    if (!isWatched) await scene.agent.close();
-    await body(scene);
-  });
-}
-
-async function run({ peer, rate, isStaying }: Plan, index: number, scenes: Scenes): Promise<Breach> {
-  if (!peer.isNodeFresh) return await runIn(peer.isAgent ? scenes.watched : scenes.bare);
+async function run(plan: Plan, index: number, nodes: Nodes): Promise<Breach> {
+  const { peer } = plan;
+  if (!peer.isNodeFresh) return await runIn(peer.isAgent ? nodes.watched : nodes.bare, plan, index);
   let result: Breach | null = null;
-  await withNode(false, async (scene) => {
-    result = await runIn(scene);
+  await withGrounds(size.nodeMiB, POD_NAMES, async (grounds) => {
+    result = await runIn(grounds, plan, index);
   });
   if (result === null) throw new Error('a node without a run');
   return result;
+}
 
-  async function runIn(scene: Scene): Promise<Breach> {
-    const bystander = await scene.play('bystander', `memory ${BYSTANDER_MIB}`);
-    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
-    const phase = ((index + 1) * GOLDEN) % 1;
-    let stop = (): void => undefined;
-    try {
-      const ended = await breach({
-        scene,
-        rate,
-        directory,
-        holdMiB: Math.round(size.nodeMiB - size.thresholdMiB - REST_MIB - wayMiB(rate)),
-        stayMiB: isStaying ? STAYING.beyondMiB : null,
-        restMs: phase * LONGEST_REST_MS,
-        isAlone: peer.isHogAlone,
-        watch: () => peer.watch(scene, size),
-        onReady: (pid, watch) => {
-          stop = peer.beside(pid, watch, { scene, phase });
-        },
-      });
-      return { ...ended, isOtherKilled: !bystander.isAlive() };
-    } finally {
-      stop();
-      bystander.kill('SIGKILL');
-      fs.rmSync(directory, { recursive: true });
-    }
+async function runIn(grounds: Grounds, { peer, rate, isStaying }: Plan, index: number): Promise<Breach> {
+  const bystander = await startBystander(grounds.cgroups('bystander'), BYSTANDER_MIB);
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
+  const phase = ((index + 1) * GOLDEN) % 1;
+  let stop = (): void => undefined;
+  try {
+    const ended = await breach({
+      grounds,
+      rate,
+      directory,
+      holdMiB: Math.round(size.nodeMiB - size.thresholdMiB - REST_MIB - wayMiB(rate)),
+      stayMiB: isStaying ? STAYING.beyondMiB : null,
+      restMs: phase * LONGEST_REST_MS,
+      isAlone: peer.isHogAlone,
+      watch: () => peer.watch(grounds, size),
+      onReady: (pid, watch) => {
+        stop = peer.beside(pid, watch, { grounds, phase });
+      },
+    });
+    return { ...ended, isOtherKilled: !bystander.isAlive() };
+  } finally {
+    stop();
+    bystander.end();
+    fs.rmSync(directory, { recursive: true });
   }
 }
 
 const wayMiB = (rate: string): number =>
   rate === 'max' ? MOST_WAY_MIB : Math.min(MOST_WAY_MIB, Number(rate) * WAY_SECONDS);
 
-/** In rounds, so that what else the machine does meets all alike. */
-async function measure(todo: readonly Plan[]): Promise<readonly Row[]> {
-  const breaches = todo.map((): Breach[] => []);
-  const rounds = Math.max(...todo.map((plan) => plan.runs));
-  const takenMs = todo.map(() => 0);
-  await withNode(true, async (watched) => {
-    await withNode(false, async (bare) => {
-      for (let round = 0; round < rounds; round++) {
-        for (const [i, plan] of todo.entries()) {
-          // The few are spread over all rounds.
-          if (Math.floor((round * plan.runs) / rounds) === Math.floor(((round + 1) * plan.runs) / rounds)) continue;
-          const startMs = clock.monoMs();
-          breaches[i]?.push(await run(plan, breaches[i].length, { watched, bare }));
-          takenMs[i] = (takenMs[i] ?? 0) + clock.monoMs() - startMs;
-        }
-        if ((round & (round + 1)) === 0 || round % 10 === 9) sayLeft(round + 1);
-      }
-    });
-  });
-  return todo.map((plan, i) => rowOf(plan.peer.name, plan.rate, plan.isStaying, breaches[i] ?? []));
+type Measured = { readonly rows: readonly Row[]; readonly broken: readonly string[] };
 
-  function sayLeft(done: number): void {
+/** In rounds, so that what else the machine does meets all alike. What broke some runs leaves the others as they are. */
+async function measure(todo: readonly Plan[]): Promise<Measured> {
+  const breaches = todo.map((): Breach[] => []);
+  const takenMs = todo.map(() => 0);
+  const broken: string[] = [];
+  const rounds = Math.max(...todo.map((plan) => plan.runs));
+  const turn = async (plan: Plan, i: number, nodes: Nodes): Promise<void> => {
+    const startMs = clock.monoMs();
+    try {
+      breaches[i]?.push(await run(plan, breaches[i].length, nodes));
+    } catch (error) {
+      broken.push(`${plan.peer.name} at ${plan.rate}: ${error instanceof Error ? error.message : String(error)}`);
+      console.error(broken.at(-1));
+    }
+    takenMs[i] = (takenMs[i] ?? 0) + clock.monoMs() - startMs;
+  };
+  const sayLeft = (done: number): void => {
     const left = todo.map((plan, i) => {
       const count = breaches[i]?.length ?? 0;
       return count === 0 ? plan.runs * 3_000 : ((takenMs[i] ?? 0) / count) * (plan.runs - count);
     });
     const minutes = left.reduce((sum, ms) => sum + ms, 0) / 60_000;
     console.error(`${done} of ${rounds} rounds; some ${minutes.toFixed(minutes < 10 ? 1 : 0)} minutes to go`);
-  }
+  };
+  await withScene({ pods, config, memoryMiB: size.nodeMiB }, false, async (watched) => {
+    await withGrounds(size.nodeMiB, POD_NAMES, async (bare) => {
+      for (let round = 0; round < rounds && broken.length < MOST_BROKEN; round++) {
+        for (const [i, plan] of todo.entries()) {
+          // The few are spread over all rounds.
+          if (Math.floor((round * plan.runs) / rounds) === Math.floor(((round + 1) * plan.runs) / rounds)) continue;
+          await turn(plan, i, { watched, bare });
+        }
+        if ((round & (round + 1)) === 0 || round % 10 === 9) sayLeft(round + 1);
+      }
+    });
+  });
+  const rows = todo.map((plan, i) => rowOf(plan.peer.name, plan.rate, plan.isStaying, breaches[i] ?? []));
+  return { rows, broken };
 }
 
 const HEAD = ['who', 'MiB/s', 'measured', 'in time', 'kernel', 'median ms', 'p90', 'p99', 'most', 'back ms', 'p99'];
@@ -174,8 +182,10 @@ const skipped = PEERS.flatMap(({ name, missing }) => {
 });
 for (const { name, why } of skipped) console.log(`skipped ${name}: ${why}`);
 const peers = PEERS.filter(({ name, missing }) => name.includes(values.only) && missing() === null);
-const rows = await measure(plans(peers));
+const { rows, broken } = await measure(plans(peers));
 const bars = barsOf(rows, values.emulated);
 console.log(`\n${table(HEAD, rows.map(say))}\n\n${barsTable(bars)}`);
 console.log('\n">": runs that the kernel ended count with the time until then, so the true figure is longer.');
-writeResult(values.result, { on, bars, ...size, skipped, rows });
+for (const why of broken) console.log(`broken: ${why}`);
+writeResult(values.result, { on, bars, ...size, skipped, broken, rows });
+process.exitCode = broken.length === 0 ? 0 : 1;
