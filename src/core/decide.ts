@@ -2,7 +2,7 @@ import type { CoreConfig } from './core-config.ts';
 import type { Decision } from './decision.ts';
 import { stepEviction } from './evict.ts';
 import type { Observation } from './observation.ts';
-import { nextLookMs, spentAfter } from './pace.ts';
+import { nextDisksMs, nextLookMs, spentAfter } from './pace.ts';
 import { stepShutdown, withStopsTerminating } from './shutdown-step.ts';
 import type { State } from './state.ts';
 import { withContainerfs } from './threshold.ts';
@@ -25,13 +25,18 @@ export function decide(state: State, observation: Observation, config: CoreConfi
   const step = stepEviction(shutdown.state, seen, config, { now, all });
   const spent = spentAfter(state.spent, observation);
   const decisions = [...shutdown.decisions, ...step.decisions];
-  const paceMs =
-    step.heldToMs === 0 ? 0 : nextLookMs(observation, all, config, spent, step.heldToMs ?? Number.POSITIVE_INFINITY);
+  const heldToMs = step.heldToMs ?? Number.POSITIVE_INFINITY;
+  const paceMs = heldToMs === 0 ? 0 : nextLookMs(observation, all, config, spent, heldToMs);
+  const isPaced = heldToMs > 0 && shutdown.heldToMs === null;
   return {
     state: { ...step.state, spent },
     decisions,
     reasons: [...shutdown.reasons, ...step.reasons],
-    next: { afterMs: Math.min(paceMs, shutdown.heldToMs ?? paceMs), pods: shutdown.pods ?? step.pods },
+    next: {
+      afterMs: Math.min(paceMs, shutdown.heldToMs ?? paceMs),
+      pods: shutdown.pods ?? step.pods,
+      ...(isPaced ? { disksAfterMs: nextDisksMs(observation, all, config, heldToMs) } : {}),
+    },
     intentWaitMs: decisions.some(isUrgent) ? HARD_INTENT_MS : SOFT_INTENT_MS,
   };
 }

@@ -4,7 +4,12 @@ import type { Signal } from './signal.ts';
 import type { State } from './state.ts';
 
 /** What the core wants of the next look. */
-export type NextLook = { readonly afterMs: number; readonly pods: Signal | 'all' | null };
+export type NextLook = {
+  readonly afterMs: number;
+  readonly pods: Signal | 'all' | null;
+  /** How far apart the file systems may be sampled meanwhile; absent: as often as the looks come. */
+  readonly disksAfterMs?: number;
+};
 export type Verdict = {
   readonly state: State;
   readonly decisions: readonly Decision[];

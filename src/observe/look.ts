@@ -76,7 +76,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
 
   return {
     look: (want, arrived): Observation => {
-      disk.follow(want.afterMs);
+      disk.follow(want.disksAfterMs ?? want.afterMs);
       podDisk.follow(want);
       const atMs = clock.monoMs();
       if (want.pods === null) growth.follow(atMs);
