@@ -127,9 +127,11 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
       amount(pod.request),
       [pod.isProtected ? 'protected' : '', pod.isTerminating ? 'terminating' : ''].filter(Boolean).join(', '),
     ]);
+  const oldestMs = Math.max(...pods.order.map(({ usageAgeMs }) => usageAgeMs ?? Number.NEGATIVE_INFINITY));
+  const age = oldestMs === Number.NEGATIVE_INFINITY ? '' : `, as measured up to ${sayMs(oldestMs)} ago`;
   const more = pods.order.length > PODS_SHOWN ? `and ${pods.order.length - PODS_SHOWN} more\n` : '';
   return (
-    `pods in eviction order for ${pods.rankedFor}\n` +
+    `pods in eviction order for ${pods.rankedFor}${age}\n` +
     table(['#', 'POD', 'QOS', 'PRIORITY', 'USAGE', 'REQUEST', ''], rows, [0, 3, 4, 5]) +
     more
   );

@@ -1,6 +1,7 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Decision } from './decision.ts';
 import { stepEviction } from './evict.ts';
+import { isDiskNear } from './near-disk.ts';
 import type { Observation } from './observation.ts';
 import { nextDisksMs, nextLookMs, spentAfter } from './pace.ts';
 import { stepShutdown, withStopsTerminating } from './shutdown-step.ts';
@@ -35,6 +36,7 @@ export function decide(state: State, observation: Observation, config: CoreConfi
     next: {
       afterMs: Math.min(paceMs, shutdown.heldToMs ?? paceMs),
       pods: shutdown.pods ?? step.pods,
+      ...(isDiskNear(observation, all) ? { isDiskNear: true } : {}),
       ...(isPaced ? { disksAfterMs: nextDisksMs(observation, all, config, heldToMs) } : {}),
     },
     intentWaitMs: decisions.some(isUrgent) ? HARD_INTENT_MS : SOFT_INTENT_MS,

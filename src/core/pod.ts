@@ -1,5 +1,5 @@
 import type { Quantity } from './quantity.ts';
-import type { Reading } from './reading.ts';
+import type { MonoMs, Reading } from './reading.ts';
 
 export type PodUid = string;
 export type PodView = {
@@ -71,6 +71,8 @@ export type DiskUsage = {
   readonly logsInodes: number;
   readonly rootfsInodes: number;
   readonly volumesInodes: number;
+  /** When this was measured; walked directories are not of the same moment as the look. */
+  readonly sampledAtMs?: MonoMs;
 };
 export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority'>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };

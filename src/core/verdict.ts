@@ -7,6 +7,8 @@ import type { State } from './state.ts';
 export type NextLook = {
   readonly afterMs: number;
   readonly pods: Signal | 'all' | null;
+  /** The pods' directories are to be known, not older than a minute. */
+  readonly isDiskNear?: true;
   /** How far apart the file systems may be sampled meanwhile; absent: as often as the looks come. */
   readonly disksAfterMs?: number;
 };

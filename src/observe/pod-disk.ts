@@ -12,7 +12,7 @@ export type PodDiskNeeds = {
 export type PodDisk = {
   /** The last walk of the pod's directories. */
   readonly latest: (uid: PodUid) => Reading<DiskWalk>;
-  /** Tells what the loop wants. A disk signal that is asked for starts a round at once. */
+  /** Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next. */
   readonly follow: (want: NextLook) => void;
   /** While a ranking for the signal would be a guess, because nobody has been walked yet: why. Else null. */
   readonly notReady: (signal: NextLook['pods']) => Unknown | null;
@@ -23,11 +23,15 @@ export type PodDisk = {
 
 /** The kubelet's own period. */
 const ROUND_MS = 10_000;
-/** While only limits ask, walking takes at most a twentieth of the time: many files mean fewer rounds, as in cAdvisor. */
-const LIMITED_REST_FACTOR = 19;
-/** A walk ends itself after a minute (host/disk-walk.ts); one that does not hangs in the kernel. */
+/**
+ * While no threshold is met, walking takes at most a twentieth of the time: many files mean fewer rounds, as in cAdvisor.
+ * But no fewer than it takes to begin the next one within 50 s: figures are to be no older than a minute.
+ */
+const UNMET_REST_FACTOR = 19;
+const UNMET_ROUND_MS = 50_000;
+/** A walk ends itself after a minute, and is ended when it hangs (host/disk-walk.ts): unless the kernel keeps it. */
 const HUNG_MS = 70_000;
-/** Each hung walk holds one of libuv's four threads: no more are begun. */
+/** Each hung walk holds a child that cannot be ended: no more are begun. */
 const MAX_HUNG = 2;
 /** A round may take minutes with many pods of a minute each; what is older than this says nothing any more. */
 const STALE_MS = 600_000;
@@ -39,10 +43,14 @@ const NEWS_PACE_MS = 1_000;
 
 type Walked = { readonly reading: Reading<DiskWalk>; readonly atMs: MonoMs };
 
-/** Walks the pods' directories beside the loop, one pod after another: nobody far from thresholds without limits. */
+/**
+ * Walks the pods' directories beside the loop, one pod after another: everybody's while a disk threshold is met or near,
+ * else only those with a limit.
+ */
 export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
   const walked = new Map<PodUid, Walked>();
   const hung = new Set<PodUid>();
+  let isNear = false;
   let asked: { readonly sinceMs: MonoMs } | null = null;
   let fullRound: { readonly beganMs: MonoMs; readonly endedMs: MonoMs } | null = null;
   let isRunning = false;
@@ -69,11 +77,18 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
         });
     });
   };
+  const put = (uid: PodUid, reading: Reading<DiskWalk>): void => {
+    const atMs = clock.monoMs();
+    const dated = reading.known
+      ? known({ ...reading.value, pod: { ...reading.value.pod, sampledAtMs: atMs } })
+      : reading;
+    walked.set(uid, { reading: dated, atMs });
+  };
   /** A walk that is not done yet shows what is there at least: more than nothing, and more than it was. */
   const putLeast = (uid: PodUid, least: DiskWalk): void => {
     const before = walked.get(uid)?.reading;
     if (before?.known && !isMore(least, before.value)) return;
-    walked.set(uid, { reading: known(least), atMs: clock.monoMs() });
+    put(uid, known(least));
     hasNews = true;
     if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
   };
@@ -82,12 +97,12 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
     if (!bound.known) return 'nobody';
     const uids = new Set(bound.value.map(({ declared }) => declared.uid));
     for (const uid of walked.keys()) if (!uids.has(uid)) walked.delete(uid);
-    const isFull = asked !== null;
+    const isFull = asked !== null || isNear;
     const beganMs = clock.monoMs();
     for (const pod of bound.value) {
       if (isClosed) return 'nobody';
       if (!isFull && !hasLimit(pod)) continue;
-      walked.set(pod.declared.uid, { reading: await walk(pod), atMs: clock.monoMs() });
+      put(pod.declared.uid, await walk(pod));
       hasNews = true;
       if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
     }
@@ -107,8 +122,9 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
     void round().then((walkedPods) => {
       isRunning = false;
       if (isClosed) return;
-      const isShort = walkedPods === 'limited' && asked !== null && !isReady();
-      const restMs = asked === null ? LIMITED_REST_FACTOR * (clock.monoMs() - startedMs) : 0;
+      const isShort = walkedPods !== 'nobody' && asked !== null && !isReady();
+      const tookMs = clock.monoMs() - startedMs;
+      const restMs = asked === null ? Math.min(UNMET_REST_FACTOR * tookMs, UNMET_ROUND_MS - tookMs) : 0;
       cancelTimer = clock.after(isShort ? 0 : Math.max(ROUND_MS, restMs), run);
     });
   };
@@ -127,6 +143,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
       return found.reading;
     },
     follow: (want) => {
+      isNear = want.isDiskNear === true;
       if (!wantsDisk(want.pods)) {
         asked = null;
         return;

@@ -8,7 +8,7 @@ import { bytesUp } from '../core/quantity.ts';
 import { rank, usageFor } from '../core/rank.ts';
 import { type MonoMs, type Reading, type Unknown, valueOrNull } from '../core/reading.ts';
 import { sayReason } from '../core/say.ts';
-import { type FsLayout, type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import { type FsLayout, isDisk, type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
 import type { State } from '../core/state.ts';
 import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
@@ -82,6 +82,8 @@ export type PodRow = {
   readonly qos: PodView['qos'];
   readonly priority: number;
   readonly usage: number | null;
+  /** Directories are walked beside the looks; null: this signal's usage is of the look itself, or not known. */
+  readonly usageAgeMs: number | null;
   /** null: this signal knows no request. */
   readonly request: number | null;
   readonly isProtected: boolean;
@@ -234,12 +236,18 @@ function podsStatus(observation: Observation, state: State): PodsStatus {
       qos: pod.qos,
       priority: pod.priority,
       usage: valueOrNull(usageFor(rankedFor, pod, layout)),
+      usageAgeMs: isDisk(rankedFor) ? ageMs(pod, observation.atMs) : null,
       request: requestFor(rankedFor, pod),
       isProtected: pod.isProtected,
       isTerminating: pod.isTerminating,
       decidedBy: row.decidedBy,
     })),
   };
+}
+
+function ageMs({ usage }: PodView, atMs: MonoMs): number | null {
+  const sampledAtMs = valueOrNull(usage.disk)?.sampledAtMs;
+  return sampledAtMs === undefined ? null : Math.max(0, Math.round(atMs - sampledAtMs));
 }
 
 function signalActedOn({ act, firstMetMs }: State): Signal {

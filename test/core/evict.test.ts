@@ -278,7 +278,7 @@ describe('a disk threshold', () => {
   it('ranks nobody by directories that were not measured for it: it asks', () => {
     const measured = known([small, aPod({ name: 'hog', diskBytes: 9 * MI })]);
     const [first, second] = looks(config, low(0, known([small, hog])), low(1, measured, 0));
-    expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available' });
+    expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available', isDiskNear: true });
     expect(evictions(second).map(({ victim }) => victim.name)).toEqual(['hog']);
   });
 

@@ -73,9 +73,9 @@ describe('walks of the pods’ directories', () => {
     isDone = true;
     await until(() => news.length >= 2, 'a second walk');
     news[1]?.(200);
-    expect(disk.latest('uid-slow')).toEqual(known(aDiskWalk(500)));
+    expect(disk.latest('uid-slow')).toMatchObject(known(aDiskWalk(500)));
     news[1]?.(900);
-    expect(disk.latest('uid-slow')).toEqual(known(aDiskWalk(900)));
+    expect(disk.latest('uid-slow')).toMatchObject(known(aDiskWalk(900)));
   });
 
   it.each(['memory.available', 'pid.available'] as const)('are not made for %s', async (signal) => {
@@ -129,7 +129,7 @@ describe('walks of the pods’ directories', () => {
     disk.follow({ afterMs: 0, pods: 'nodefs.available' });
     expect(disk.notReady('nodefs.available')).toMatchObject({ known: false });
     await until(() => disk.notReady('nodefs.available') === null, 'another round');
-    expect(disk.latest('uid-free')).toEqual(known(aDiskWalk(2)));
+    expect(disk.latest('uid-free')).toMatchObject(known(aDiskWalk(2)));
   });
 
   it('of everybody follow at once when a round of the limited pods was under way', async () => {
@@ -190,7 +190,29 @@ describe('walks of the pods’ directories', () => {
     }, 'walks again');
   });
 
-  it('for limits take at most a twentieth of the time, however many files there are', async () => {
+  it('say when each was made', async () => {
+    const beforeMs = clock.monoMs();
+    const disk = open([counted('limited', limit).pod]);
+    await until(() => disk.latest('uid-limited').known, 'a walk');
+    const reading = disk.latest('uid-limited');
+    const atMs = reading.known ? reading.value.pod.sampledAtMs : undefined;
+    expect(atMs !== undefined && atMs > beforeMs && atMs <= clock.monoMs()).toBe(true);
+  });
+
+  it('are made for everybody while a disk threshold is near, and then for nobody', async () => {
+    const free = counted('free');
+    const disk = open([free.pod]);
+    disk.follow({ afterMs: 10_000, pods: null, isDiskNear: true });
+    await until(() => free.walks() >= 3, 'three walks');
+    expect(disk.notReady('nodefs.available')).toBeNull();
+    disk.follow({ afterMs: 10_000, pods: null });
+    const walks = free.walks();
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    expect(free.walks()).toBeLessThanOrEqual(walks + 1);
+  });
+
+  /** Of the first round, whose walk takes so long: how long it took, and the rest after it. */
+  async function restAfter(walkMs: number): Promise<{ tookMs: number; restMs: number }> {
     const rests: number[] = [];
     const recording: Clock = {
       ...clock,
@@ -200,21 +222,26 @@ describe('walks of the pods’ directories', () => {
         return clock.after(ms, run);
       },
     };
-    let walkMs = 0;
+    let tookMs = 0;
     const disk: BoundPod['disk'] = async () => {
       const startMs = clock.monoMs();
-      await new Promise<void>((resolve) => void clock.after(3_000, resolve));
-      walkMs = clock.monoMs() - startMs;
+      await new Promise<void>((resolve) => void clock.after(walkMs, resolve));
+      tookMs = clock.monoMs() - startMs;
       return known(aDiskWalk(1));
     };
     const pods = known([aBoundPod({ name: 'large', ...limit, disk })]);
-    let wakes = 0;
-    const wake = (): void => {
-      wakes += 1;
-    };
-    opened = createPodDisk({ clock: recording, pods: () => pods, wake });
-    await until(() => wakes > 0, 'a walk');
-    await until(() => (rests.at(-1) ?? 0) >= 19 * walkMs, 'the rest after it');
+    opened = createPodDisk({ clock: recording, pods: () => pods, wake: () => undefined });
+    await until(() => tookMs > 0 && rests.length > 1, 'the rest after a walk');
+    return { tookMs, restMs: rests.at(-1) ?? 0 };
+  }
+
+  it('for limits take at most a twentieth of the time, as long as that makes nothing older than a minute', async () => {
+    const short = await restAfter(1_000);
+    expect(short.restMs).toBeGreaterThanOrEqual(Math.min(19 * short.tookMs, 50_000 - short.tookMs - 1_000));
+    opened?.close();
+    const long = await restAfter(20_000);
+    expect(long.restMs).toBeGreaterThanOrEqual(10_000);
+    expect(long.restMs).toBeLessThanOrEqual(50_000 - long.tookMs);
   });
 
   it('of pods that are gone are forgotten', async () => {
