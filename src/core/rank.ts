@@ -25,7 +25,8 @@ export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout)
     const values = rules.map((by) => comparedValue(by, pod, signal, layout));
     return { pod, name: nameOf(pod), values, keys: rules.map((by, i) => sortKey(by, values[i])), isByAge: false };
   });
-  const sorted = keyed.toSorted((a, b) => compareKeys(a, b) || compareText(a.pod.uid, b.pod.uid));
+  // Stable; equals are settled below, whatever order they come in.
+  const sorted = keyed.toSorted(compareKeys);
   const order: Keyed[] = [];
   for (let start = 0; start < sorted.length; ) {
     const first = sorted[start];

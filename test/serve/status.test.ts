@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state.ts';
 import type { MetThreshold } from '../../src/core/threshold.ts';
-import { statusReport } from '../../src/serve/status.ts';
+import { type PodsStatus, statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext, aVerdict } from './a-report.ts';
 
@@ -91,6 +91,26 @@ describe('the status report', () => {
       rankedFor: 'pid.available',
       order: [{ request: null }, {}],
     });
+  });
+
+  it('says how old the figures of walked directories are', () => {
+    const disk = { logsBytes: 0, rootfsBytes: 0, volumesBytes: MI, logsInodes: 0, rootfsInodes: 0, volumesInodes: 1 };
+    const pods = known([
+      aPod({ name: 'walked', usage: { disk: known({ ...disk, sampledAtMs: 4_000 }) } }),
+      aPod({ name: 'not-walked', usage: { disk: unknown('not-asked', 'disk', 'nobody needed it yet') } }),
+    ]);
+    const observation = anObservation(10_000, {}, { pods });
+    const nodefs = { ...acted, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' } as const;
+    const act = { kind: 'reclaiming', decision: 'b-1', threshold: nodefs, deadlineMs: 12_000 } as const;
+    const ages = (shown: PodsStatus) => (shown.known ? shown.order.map((pod) => [pod.name, pod.usageAgeMs]) : null);
+    expect(ages(report({ act }, observation).pods)).toEqual([
+      ['walked', 6_000],
+      ['not-walked', null],
+    ]);
+    expect(ages(report({}, observation).pods)).toEqual([
+      ['not-walked', null],
+      ['walked', null],
+    ]);
   });
 
   it('says that pods are not read far from every threshold', () => {
