@@ -28,10 +28,14 @@ export type Agent = {
 const READY_DEADLINE_MS = 30_000;
 const clock = createClock();
 
-/** The built agent as a child of ours. NODEWARDEN_BUNDLE names another bundle than that of the repository. */
+/**
+ * The built agent as a child of ours. NODEWARDEN_BUNDLE names another bundle than that of the repository, NODEWARDEN_NODE
+ * another node.
+ */
 export function ownAgent(directory: string): Agent {
   const bundle = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../../dist/nodewarden.js');
-  const command = [process.execPath, bundle];
+  const node = process.env['NODEWARDEN_NODE'] ?? process.execPath;
+  const command = [node, bundle];
   const logFile = path.join(directory, 'agent.log');
   const places = {
     configFile: path.join(directory, 'config.yaml'),
@@ -48,7 +52,7 @@ export function ownAgent(directory: string): Agent {
     command,
     start: async () => {
       const log = fs.openSync(logFile, 'a');
-      child = spawn(process.execPath, [bundle, 'run', '--config', places.configFile], { stdio: ['ignore', log, log] });
+      child = spawn(node, [bundle, 'run', '--config', places.configFile], { stdio: ['ignore', log, log] });
       fs.closeSync(log);
       favour(child.pid);
       const endMs = clock.monoMs() + READY_DEADLINE_MS;
