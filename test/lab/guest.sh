@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by the labs that need a whole machine: a guest of their own with the release in /opt, counts, and an end that
-# leaves nothing. GUEST_CGROUP chooses the hierarchy (2 or 1).
+# leaves nothing. GUEST_CGROUP chooses the hierarchy (2 or 1), GUEST_MEM its MiB.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 LAB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd "$LAB/../.." && pwd)
@@ -24,7 +24,7 @@ guest_up() {
   out=$(mktemp -d)
   trap 'vm stop --purge; rm -rf "'"$out"'"' EXIT
   (cd "$ROOT" && npm run --silent build && node scripts/dist.mjs --outdir "$out") >&2
-  vm start --cgroup "${GUEST_CGROUP:-2}"
+  vm start --cgroup "${GUEST_CGROUP:-2}" --mem "${GUEST_MEM:-1024}"
   vm push "$out"/nodewarden-*.tar.gz /opt
   vm run 'cd /opt && tar xzf nodewarden-*.tar.gz && rm nodewarden-*.tar.gz && mv nodewarden-* nodewarden'
 }

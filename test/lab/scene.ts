@@ -257,7 +257,7 @@ async function startLoad(join: readonly string[], commands: readonly string[]): 
   return workload;
 }
 
-async function askStatus(socket: string): Promise<StatusReport> {
+export async function askStatus(socket: string): Promise<StatusReport> {
   const asked = await askDaemon(socket, { ask: 'status' }, clock);
   if (asked.kind !== 'answer') throw new Error(`no status: ${asked.kind}`);
   // The lab trusts the agent's own JSON.

@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+# What takes memory, until it is killed:
+#   hold MIB            so much anonymous memory, touched again and again so that it stays in memory
+#   grow MIB RATE       anonymous memory up to MIB, RATE MiB a second; then it stays
+#   read FILE           the file again and again, by read and by mmap in turn: a page cache in use
+#   messages MIB        System V messages from a process of the root cgroup: memory of the kernel that is nobody's
+use strict;
+use warnings;
+use Time::HiRes qw(sleep time);
+
+my ($verb, @args) = @ARGV;
+my $MIB = 1048576;
+# Of x86-64, which the guest is: perl has no mmap of its own.
+my ($SYS_MMAP, $SYS_MUNMAP, $PROT_READ, $MAP_SHARED) = (9, 11, 1, 1);
+
+if ($verb eq 'hold') {
+  my @held = map { "\xa5" x $MIB } 1 .. $args[0];
+  while (1) { for my $part (@held) { for (my $at = 0; $at < $MIB; $at += 4096) { substr($part, $at, 1) = 'x' } } sleep 3 }
+}
+elsif ($verb eq 'grow') {
+  my ($mib, $rate) = @args;
+  my ($from, @held) = (time);
+  while (@held < $mib) {
+    # Not to be compressed or shared by anybody.
+    push @held, pack('L*', map { int(rand(4294967296)) } 1 .. 1024) x 256;
+    my $ahead = $from + @held / $rate - time;
+    sleep $ahead if $ahead > 0;
+  }
+  sleep 60 while 1;
+}
+elsif ($verb eq 'read') {
+  my $size = -s $args[0];
+  open(my $file, '<', $args[0]) or die "$args[0]: $!";
+  while (1) {
+    sysseek($file, 0, 0);
+    while (sysread($file, my $part, $MIB)) { }
+    for (my $at = 0; $at + 64 * $MIB <= $size; $at += 64 * $MIB) {
+      my $address = syscall($SYS_MMAP, 0, 64 * $MIB, $PROT_READ, $MAP_SHARED, fileno($file), $at);
+      die "mmap: $!" if $address == -1;
+      # Twice: a mapped page that is used again becomes an active one.
+      for (1 .. 2) { for my $i (0 .. 63) { my $part = unpack("P$MIB", pack('Q', $address + $i * $MIB)) } }
+      syscall($SYS_MUNMAP, $address, 64 * $MIB);
+    }
+  }
+}
+elsif ($verb eq 'messages') {
+  open(my $root, '>', '/sys/fs/cgroup/cgroup.procs') or die "root cgroup: $!";
+  syswrite($root, "$$\n") or die "root cgroup: $!";
+  open(my $limit, '>', '/proc/sys/kernel/msgmnb') or die "msgmnb: $!";
+  print $limit 2147483647; close($limit);
+  my $queue = msgget(0, 0600) // die "msgget: $!";
+  $SIG{TERM} = sub { msgctl($queue, 0, 0); exit 0 };
+  # With its head a message fills a page.
+  my $message = pack('l! a*', 1, 'x' x 4000);
+  for (1 .. $args[0] * 256) { msgsnd($queue, $message, 0) or die "msgsnd: $!" }
+  sleep 60 while 1;
+}
+else { die "unknown command $verb" }
