@@ -82,17 +82,19 @@ function readLog(log: string, { limit }: Watch, backAtMs: number): Pick<Breach, 
   const text = fs.readFileSync(log, 'utf8');
   const wentMs = Number(/^went (\S+)/m.exec(text)?.[1]);
   const crossed = /^crossed (\S+) (\d+)/m.exec(text);
-  const [lastMs = Number.NaN, value = Number.NaN] = fs
+  const [beatMs = Number.NaN, value = Number.NaN] = fs
     .readFileSync(`${log}.beat`, 'utf8')
     .trim()
     .split(/\s+/)
     .map(Number);
-  const backMs = backAtMs - lastMs;
   if (crossed !== null) {
     const crossedMs = Number(crossed[1]);
+    // One that the kernel holds back may be ended before it writes down anything after the crossing.
+    const lastMs = Math.max(beatMs, crossedMs);
     const rateMiB = Number(crossed[2]) / MIB / ((crossedMs - wentMs) / 1000);
-    return { reactionMs: lastMs - crossedMs, backMs, rateMiB };
+    return { reactionMs: lastMs - crossedMs, backMs: backAtMs - lastMs, rateMiB };
   }
+  const backMs = backAtMs - beatMs;
   // Ended within the step that crossed; else it was ended without a reason.
   return { reactionMs: Math.abs(limit - value) < STEP_BYTES ? 0 : null, backMs, rateMiB: null };
 }

@@ -78,6 +78,8 @@ if (missing !== undefined) {
   console.log(`skipped the guest: ${missing} is needed`);
 } else {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
+  // What ends the script that is waited for would end us before the guest is stopped.
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => undefined);
   try {
     await measure(directory);
   } finally {

@@ -143,7 +143,7 @@ async function measure(todo: readonly Plan[]): Promise<Measured> {
     const minutes = left.reduce((sum, ms) => sum + ms, 0) / 60_000;
     console.error(`${done} of ${rounds} rounds; some ${minutes.toFixed(minutes < 10 ? 1 : 0)} minutes to go`);
   };
-  await withScene({ pods, config, memoryMiB: size.nodeMiB }, false, async (watched) => {
+  const inRounds = async (watched: Grounds): Promise<void> => {
     await withGrounds(size.nodeMiB, POD_NAMES, async (bare) => {
       for (let round = 0; round < rounds && broken.length < MOST_BROKEN; round++) {
         for (const [i, plan] of todo.entries()) {
@@ -154,7 +154,10 @@ async function measure(todo: readonly Plan[]): Promise<Measured> {
         if ((round & (round + 1)) === 0 || round % 10 === 9) sayLeft(round + 1);
       }
     });
-  });
+  };
+  const isAgentWanted = todo.some(({ peer }) => peer.isAgent);
+  if (isAgentWanted) await withScene({ pods, config, memoryMiB: size.nodeMiB }, false, inRounds);
+  else await withGrounds(size.nodeMiB, POD_NAMES, inRounds);
   const rows = todo.map((plan, i) => rowOf(plan.peer.name, plan.rate, plan.isStaying, breaches[i] ?? []));
   return { rows, broken };
 }
