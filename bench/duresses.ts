@@ -1,6 +1,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { sleep } from '../src/host/clock.ts';
 import { clock, type Scene } from '../test/lab/scene.ts';
@@ -29,6 +30,7 @@ const AGENT_MIB = 200;
 const THRASHED_MIB = 130;
 const STREAMED_MIB = 400;
 const BUSY_LOOPS = 200;
+const FAVOURED_NICE = -15;
 const SETTLE_MS = 1_000;
 const nothing = (): void => undefined;
 
@@ -155,7 +157,10 @@ async function pidsFull(scene: Scene): Promise<Duressed> {
 async function processorsBusy(scene: Scene, isFavoured: boolean): Promise<Duressed> {
   const pid = await pidOf(scene);
   if (!isFavoured) execFileSync('chrt', ['--all-tasks', '--other', '--pid', '0', String(pid)]);
-  const loops = Array.from({ length: BUSY_LOOPS }, () => spawn('perl', ['-e', '1 while 1'], { stdio: 'ignore' }));
+  // The hog, and who watches it, go before the loops: otherwise nobody would ever cross.
+  os.setPriority(FAVOURED_NICE);
+  const busy = ['-n', String(-FAVOURED_NICE), 'perl', '-e', '1 while 1'];
+  const loops = Array.from({ length: BUSY_LOOPS }, () => spawn('nice', busy, { stdio: 'ignore' }));
   await sleep(clock, SETTLE_MS);
   return {
     squeeze: nothing,
@@ -163,6 +168,7 @@ async function processorsBusy(scene: Scene, isFavoured: boolean): Promise<Duress
       const gone = loops.map((loop) => once(loop, 'exit'));
       for (const loop of loops) loop.kill('SIGKILL');
       await Promise.all(gone);
+      os.setPriority(0);
     },
   };
 }
