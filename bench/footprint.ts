@@ -18,12 +18,11 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '60' },
     settle: { type: 'string', default: '30' },
     starts: { type: 'string', default: '7' },
+    // 0: without the part just above a threshold, and without bars.
     jumps: { type: 'string', default: '5' },
     // NAME=PID of what runs already; may be given again.
     pid: { type: 'string', multiple: true, default: [] },
     guest: { type: 'boolean', default: false },
-    // In the guest: its processor is emulated, so that no bar is held against it.
-    emulated: { type: 'boolean', default: false },
     result: { type: 'string', default: 'footprint' },
   },
 });
@@ -148,6 +147,11 @@ function say(idle: readonly Idle[]): string {
   );
 }
 
+function sayAbove({ seconds, headroomMiB, cpuShare, rssMiB, jumpMs, lost }: Above): string {
+  const sat = `${headroomMiB} MiB above a threshold for ${seconds} s: ${percent(cpuShare)} of a core, RSS ${one(rssMiB)} MiB`;
+  return `\n${sat}; then it jumps: ${jumpMs.map(one).join(', ')} ms, ${lost} lost\n`;
+}
+
 function barsOf(idle: readonly Idle[], above: Above): readonly Bar[] {
   const own = idle.find(({ name }) => name === 'nodewarden');
   if (own === undefined) throw new Error('the agent was not measured');
@@ -180,11 +184,9 @@ async function main(): Promise<void> {
   console.log(sayMachine(on));
   const idle = await measureIdle();
   console.log(say(idle));
-  const above = await measureAbove();
-  console.log(
-    `\n${HEADROOM_MIB} MiB above a threshold for ${above.seconds} s: ${percent(above.cpuShare)} of a core, RSS ${one(above.rssMiB)} MiB; then it jumps: ${above.jumpMs.map(one).join(', ')} ms, ${above.lost} lost\n`,
-  );
-  const bars = values.emulated ? [] : barsOf(idle, above);
+  const above = jumps > 0 ? await measureAbove() : null;
+  if (above !== null) console.log(sayAbove(above));
+  const bars = above === null ? [] : barsOf(idle, above);
   if (bars.length > 0) console.log(barsTable(bars));
   const [loadAfter] = os.loadavg();
   writeResult(values.result, { on, loadAfter, settleSeconds: settle, seconds, idle, above, bars });
