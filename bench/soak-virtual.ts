@@ -13,9 +13,9 @@ import type { Threshold } from '../src/core/threshold.ts';
 import type { Verdict } from '../src/core/verdict.ts';
 import { createClock } from '../src/host/clock.ts';
 import { createInbox, runLoop } from '../src/loop.ts';
-import type { Clock, Finding } from '../src/ports.ts';
+import type { Clock, Finding, Parts } from '../src/ports.ts';
 import type { RecordEntry } from '../src/record/entry.ts';
-import { createRecorder } from '../src/record/recorder.ts';
+import { createRecorder, type OpenRecorder } from '../src/record/recorder.ts';
 import { createVirtualClock, createWorld } from '../src/simulate/virtual-node.ts';
 import { quantile } from './result.ts';
 import { type Checker, createChecker } from './soak-checker.ts';
@@ -81,103 +81,34 @@ export async function soakVirtually(order: VirtualOrder): Promise<VirtualSoak> {
   }
 }
 
-async function run({ hours, seed, pods, doctored }: VirtualOrder, directory: string): Promise<VirtualSoak> {
+async function run(order: VirtualOrder, directory: string): Promise<VirtualSoak> {
+  const { hours, seed, pods } = order;
   const real = createClock();
   const startMs = real.monoMs();
   const random = createRandom(seed);
   const timed = countingClock();
   const { clock } = timed;
   const population = createPopulation(random, clock.monoMs);
-  const checker = createChecker(GUARD, doctored);
-  const findings = new Map<string, Finding>();
+  const checker = createChecker(GUARD, order.doctored);
   const counts = { arrivals: 0, departures: 0, reloads: 0, looks: 0, mostStateChars: 0 };
-  const recorder = createRecorder({
-    // Of the disk, which is a real one.
-    clock: real,
-    stateFile: path.join(directory, 'state.json'),
-    recordDirectory: directory,
-    adopted: initialState('virtual'),
-    dry: false,
-    bootId: 'virtual',
-    findings: {
-      raise: (finding) => void findings.set(finding.id, finding),
-      clear: (id) => void findings.delete(id),
-      all: () => [...findings.values()],
-    },
-    config: () => config(counts.reloads),
-    onEntry: checker.hear,
-  });
-  const inbox = createInbox(clock);
-  const put = (outcome: Outcome): void => {
-    const uid = checker.victimOf(outcome.of);
-    if (uid !== null) population.lose(uid);
-    recorder.outcome(outcome);
-    inbox.put(outcome);
-  };
-  const world = createWorld({
-    clock,
-    node: VIRTUAL_NODE,
-    pods: population.pods,
-    teardownMs: TEARDOWN_MS,
-    lookCpuMs: LOOK_CPU_MS,
-    put,
-  });
   for (let i = 0; i < pods; i++) population.arrive();
-  const end = new AbortController();
-  // Virtual time stands still while the disk takes a decision.
-  let intent: Promise<unknown> = Promise.resolve();
-  const loop = runLoop(
-    initialState('virtual'),
-    {
-      observer: world.observer,
-      recorder: {
-        ...recorder,
-        intent: (step, deadlineMs) => {
-          const written = recorder.intent(step, deadlineMs);
-          intent = written;
-          return written;
-        },
-      },
-      inbox,
-      config: () => config(counts.reloads),
-      begin: (decision) => {
-        checker.decided(decision);
-        world.begin(decision);
-      },
-      publish: (observation, verdict) => {
-        counts.looks += 1;
-        checkLook(checker, observation, verdict);
-        if (counts.looks % STATE_EVERY_LOOKS === 0) {
-          counts.mostStateChars = Math.max(counts.mostStateChars, JSON.stringify(verdict.state).length);
-        }
-      },
-    },
-    end.signal,
-  );
+  const agent = startAgent({ directory, real, clock, population, checker, counts });
   meddle({ clock, random, population, pods, counts });
   const untilMs = hours * HOUR_MS;
   const heaps: number[] = [];
-  await clock.run(
-    untilMs,
-    async (nowMs) => {
-      await turnOfLoop();
-      await intent;
-      await turnOfLoop();
-      if (checker.waiting() >= BATCH) await checker.verify();
-      if (nowMs >= ((heaps.length + 1) * untilMs) / HEAPS) {
-        await checker.verify();
-        heaps.push(heapAfterCollection());
-      }
-    },
-    end.signal,
-  );
+  const turn = async (nowMs: number): Promise<void> => {
+    await turnOfLoop();
+    await agent.recorded();
+    await turnOfLoop();
+    if (checker.waiting() >= BATCH) await checker.verify();
+    if (nowMs < ((heaps.length + 1) * untilMs) / HEAPS) return;
+    await checker.verify();
+    heaps.push(heapAfterCollection());
+  };
+  await clock.run(untilMs, turn, new AbortController().signal);
   if (heaps.length < HEAPS) heaps.push(heapAfterCollection());
-  end.abort();
-  inbox.wake();
-  await loop;
-  await recorder.close();
+  await agent.stop();
   await checker.verify();
-  for (const { text } of findings.values()) checker.problem(`a finding is left: ${text}`);
   if (timed.most() > MAX_TIMERS) checker.problem(`${timed.most()} timers at once`);
   if (counts.mostStateChars > MAX_STATE_CHARS) checker.problem(`a state of ${counts.mostStateChars} characters`);
   const heapMiB = tenthsOf(heaps);
@@ -194,6 +125,98 @@ async function run({ hours, seed, pods, doctored }: VirtualOrder, directory: str
     heapGrowth: Math.round((Math.max(...later) / warm - 1) * 1_000) / 1_000,
     problems: checker.problems(),
   };
+}
+
+type Counts = { arrivals: number; departures: number; reloads: number; looks: number; mostStateChars: number };
+type AgentNeeds = {
+  readonly directory: string;
+  /** Of the disk, which is a real one. */
+  readonly real: Clock;
+  readonly clock: Clock;
+  readonly population: Population;
+  readonly checker: Checker;
+  readonly counts: Counts;
+};
+type Agent = {
+  /** Virtual time stands still while the disk takes a decision. */
+  readonly recorded: () => Promise<unknown>;
+  readonly stop: () => Promise<void>;
+};
+
+/** Loop, core and recorder as they run live; node and effects are virtual. */
+function startAgent({ directory, real, clock, population, checker, counts }: AgentNeeds): Agent {
+  const configNow = (): CoreConfig => config(counts.reloads);
+  const findings = new Map<string, Finding>();
+  const recorder = openRecorder({ directory, real, config: configNow, findings, onEntry: checker.hear });
+  const inbox = createInbox(clock);
+  const put = (outcome: Outcome): void => {
+    const uid = checker.victimOf(outcome.of);
+    if (uid !== null) population.lose(uid);
+    recorder.outcome(outcome);
+    inbox.put(outcome);
+  };
+  const node = { node: VIRTUAL_NODE, pods: population.pods, teardownMs: TEARDOWN_MS, lookCpuMs: LOOK_CPU_MS };
+  const world = createWorld({ ...node, clock, put });
+  const end = new AbortController();
+  let intent: Promise<unknown> = Promise.resolve();
+  const parts: Parts = {
+    observer: world.observer,
+    recorder: {
+      ...recorder,
+      intent: (step, deadlineMs) => {
+        const written = recorder.intent(step, deadlineMs);
+        intent = written;
+        return written;
+      },
+    },
+    inbox,
+    config: configNow,
+    begin: (decision) => {
+      checker.decided(decision);
+      world.begin(decision);
+    },
+    publish: (observation, verdict) => {
+      counts.looks += 1;
+      checkLook(checker, observation, verdict);
+      if (counts.looks % STATE_EVERY_LOOKS !== 0) return;
+      counts.mostStateChars = Math.max(counts.mostStateChars, JSON.stringify(verdict.state).length);
+    },
+  };
+  const loop = runLoop(initialState('virtual'), parts, end.signal);
+  return {
+    recorded: () => intent,
+    stop: async () => {
+      end.abort();
+      inbox.wake();
+      await loop;
+      await recorder.close();
+      for (const { text } of findings.values()) checker.problem(`a finding is left: ${text}`);
+    },
+  };
+}
+
+function openRecorder(needs: {
+  readonly directory: string;
+  readonly real: Clock;
+  readonly config: () => CoreConfig;
+  readonly findings: Map<string, Finding>;
+  readonly onEntry: (entry: RecordEntry) => void;
+}): OpenRecorder {
+  const { directory, real, findings } = needs;
+  return createRecorder({
+    ...needs,
+    clock: real,
+    stateFile: path.join(directory, 'state.json'),
+    recordDirectory: directory,
+    adopted: initialState('virtual'),
+    dry: false,
+    bootId: 'virtual',
+    findings: {
+      raise: (finding) => void findings.set(finding.id, finding),
+      clear: (id) => void findings.delete(id),
+      all: () => [...findings.values()],
+    },
+  });
 }
 
 /** Pods come, go and grow; the configuration changes. */
