@@ -29,6 +29,8 @@ const WINDOW_MS = 60_000;
 const MAX_SERVICES = 256;
 /** Of a kill that waits, and only when most of the growth is not in pods: looking for the service within its slice. */
 const NAMING_MS = 2;
+/** So many are read all the same: a slow machine that names nobody would tell nothing. */
+const LEAST_NAMED = 8;
 const MAX_NAME = 160;
 
 /** `services`: below the cgroups right below the node; null = too many to compare with. */
@@ -40,6 +42,11 @@ export function createGrowth(needs: GrowthNeeds): Growth {
   let samples: readonly Sample[] = [];
   let readMs = Number.NEGATIVE_INFINITY;
 
+  /** Right after the start units are not resolved yet, and their memory would count as that of their slice. */
+  const areFound = (): boolean => {
+    const bound = needs.pods();
+    return bound.known && bound.value.every(({ cgroup }) => cgroup.known || cgroup.why !== 'not-asked');
+  };
   const podPaths = (measured: (uid: string) => number | null): Reading<PodPaths> => {
     const bound = needs.pods();
     if (!bound.known) return bound;
@@ -52,7 +59,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
     follow: (atMs) => {
       if (atMs - readMs < PACE_MS) return;
       const pods = podPaths(() => null);
-      if (!pods.known) return;
+      if (!pods.known || !areFound()) return;
       readMs = atMs;
       const sample = reader.now(atMs, pods.value);
       if (!sample.known) return;
@@ -93,8 +100,8 @@ export function createGrowth(needs: GrowthNeeds): Growth {
     // Who is new first, then the large ones: the time may not suffice for all.
     const order = (path: string): number => had.get(path) ?? Number.MAX_SAFE_INTEGER;
     let most: MemoryShare = { where: slice.where, bytes: 0 };
-    for (const path of services.toSorted((a, b) => order(b) - order(a))) {
-      if (needs.clock.monoMs() > endMs) break;
+    for (const [i, path] of services.toSorted((a, b) => order(b) - order(a)).entries()) {
+      if (i >= LEAST_NAMED && needs.clock.monoMs() > endMs) break;
       const now = reader.bytes(path);
       const bytes = now.known ? now.value - (had.get(path) ?? 0) : 0;
       if (bytes > most.bytes) most = { where: path, bytes };

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { attribute, sayCulprit } from '../../src/core/attribution.ts';
-import { known } from '../../src/core/reading.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 import { createGrowth, type Growth } from '../../src/observe/growth.ts';
@@ -96,6 +96,19 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     const gone = createGrowth({ ...common, cgroupRoot: `${node.path}/gone`, pods: () => known([]) });
     gone.follow(0);
     expect(gone.read(1_000, known([]))).toMatchObject({ known: false, why: 'absent' });
+  });
+
+  it('is compared with nothing that was read before the pods were found', async () => {
+    node.addPod('system.slice');
+    const database = node.addPod('system.slice/database.service');
+    await database.start(48 * MIB);
+    let cgroup: BoundPod['cgroup'] = unknown('not-asked', 'systemd', 'the unit was not looked up yet');
+    const growth = follow(() => [aBoundPod({ name: 'database', cgroup })]);
+    cgroup = known(database.ref());
+    expect(growth.read(nowMs, known([]))).toMatchObject({ known: false, why: 'absent', where: 'growth' });
+    growth.follow(nowMs);
+    expect(saidBy(growth)).toBe('');
+    expect(growth.read(nowMs, known([]))).toMatchObject({ known: true });
   });
 
   it('has no name longer than a line bears', async () => {
