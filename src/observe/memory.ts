@@ -5,6 +5,7 @@ import { openCgroupSwap } from '../host/cgroup-swap.ts';
 import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
 import { pageBytes } from '../host/page-size.ts';
 import type { Procfs } from '../host/procfs.ts';
+import { paced } from './paced.ts';
 
 export type NodeMemoryNeeds = {
   readonly mounts: CgroupMounts;
@@ -25,6 +26,8 @@ export type NodeMemory = {
 
 /** /proc/zoneinfo is long, and its watermarks change by an operator's hand only. */
 const WATERMARK_PACE_MS = 10_000;
+/** /proc/meminfo takes the kernel longer than the rest of a look; memory is plugged in rarely. */
+const TOTAL_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
 
 /** What stands for the node now: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
@@ -51,10 +54,11 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   const swap = openCgroupSwap(mounts, cgroupRoot);
   const pageSize = pageBytes();
   let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
-  let watermark: { readonly atMs: MonoMs; readonly bytes: Reading<number> } | null = null;
+  const lowWatermark = paced(WATERMARK_PACE_MS, procfs.lowWatermarkBytes);
+  const memTotal = paced(TOTAL_PACE_MS, procfs.memTotalBytes);
 
-  const nodeNow = (): Reading<Node> => {
-    const total = procfs.memTotalBytes();
+  const nodeNow = (atMs: MonoMs): Reading<Node> => {
+    const total = memTotal(atMs);
     if (!total.known) return total;
     const ofMachine = known({ capacityBytes: total.value, memory: machine });
     if (own === null) return ofMachine;
@@ -72,12 +76,6 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
     const pages = stat.known ? stat.value.workingsetRefaultFilePages : stat;
     const next = pages.known ? refaultsAfter(history, atMs, pages.value * pageSize.value) : history;
     refaults = { of: memory, readMs: atMs, history: next };
-  };
-  const lowWatermark = (atMs: MonoMs): Reading<number> => {
-    if (watermark === null || atMs - watermark.atMs >= WATERMARK_PACE_MS) {
-      watermark = { atMs, bytes: procfs.lowWatermarkBytes() };
-    }
-    return watermark.bytes;
   };
   const reclaimable = (node: Node, atMs: MonoMs): Reading<number> => {
     const terms = node.memory === machine ? machineTerms(procfs, lowWatermark(atMs)) : cgroupTerms(node.memory);
@@ -103,7 +101,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   };
   return {
     available: (atMs) => {
-      const node = nodeNow();
+      const node = nodeNow(atMs);
       if (!node.known) return node;
       followRefaults(node.value, atMs);
       const available =
@@ -112,7 +110,7 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
       return known({ available: available.value, capacity: node.value.capacityBytes, sampledAtMs: atMs });
     },
     figures: (atMs) => {
-      const node = nodeNow();
+      const node = nodeNow(atMs);
       if (!node.known) return { workingSetAvailableBytes: node, reclaimableAvailableBytes: node };
       return {
         workingSetAvailableBytes: workingSetAvailable(node.value),

@@ -2,6 +2,7 @@ import { known, type MonoMs, type Reading } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
 import { type CgroupMounts, openPids } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
+import { paced } from './paced.ts';
 
 export type NodePidsNeeds = { readonly mounts: CgroupMounts; readonly procfs: Procfs; readonly cgroupRoot: string };
 export type NodePids = {
@@ -17,7 +18,6 @@ type Limit = { readonly pids: number; readonly of: 'machine' | 'cgroup' };
 /** pid.available of the node: the kernel's limits, or those of its cgroup where they are smaller (product.md section 4). */
 export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): NodePids {
   const own = cgroupRoot === '/' ? null : openPids(mounts, cgroupRoot);
-  let last: { readonly atMs: MonoMs; readonly limit: Reading<Limit> } | null = null;
 
   const readLimit = (): Reading<Limit> => {
     const machine = procfs.pidLimit();
@@ -28,10 +28,10 @@ export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): N
     if (max.value === null || (machine.known && max.value >= machine.value)) return ofMachine;
     return known({ pids: max.value, of: 'cgroup' });
   };
+  const limitAt = paced(LIMITS_PACE_MS, readLimit);
   return {
     available: (atMs) => {
-      if (last === null || !last.limit.known || atMs - last.atMs >= LIMITS_PACE_MS) last = { atMs, limit: readLimit() };
-      const { limit } = last;
+      const limit = limitAt(atMs);
       if (!limit.known) return limit;
       const tasks = limit.value.of === 'cgroup' && own !== null ? own.current() : procfs.tasks();
       if (!tasks.known) return tasks;
