@@ -6,10 +6,10 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { findCgroupMounts } from '../src/host/cgroupfs.ts';
 import { type Scene, until, withScene } from '../test/lab/scene.ts';
-import { breach, crossingOf } from './breach.ts';
-import { DURESSES, type Duress } from './duresses.ts';
+import { DURESSES, type Duress } from './duress/duresses.ts';
+import { breach, crossingOf } from './reaction/breach.ts';
+import type { Breach } from './reaction/series.ts';
 import { atMost, type Bar, barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
-import type { Breach } from './series.ts';
 
 const MIB = 1024 * 1024;
 const NODE_MIB = 512;

@@ -7,9 +7,9 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { sleep } from '../src/host/clock.ts';
 import { clock, type Scene, until, withScene } from '../test/lab/scene.ts';
-import { breach, crossingOf, readNumber, usageFile } from './breach.ts';
-import { cpuMsOf, type Memory, memoryOf } from './footprint-of.ts';
-import { idlePeers, type Running, startAgent } from './footprint-peers.ts';
+import { cpuMsOf, type Memory, memoryOf } from './footprint/of.ts';
+import { idlePeers, type Running, startAgent } from './footprint/peers.ts';
+import { breach, crossingOf, readNumber, usageFile } from './reaction/breach.ts';
 import { atMost, type Bar, barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
 
 const { values } = parseArgs({
@@ -172,7 +172,7 @@ function barsOf(idle: readonly Idle[], above: Above): readonly Bar[] {
 async function main(): Promise<void> {
   // In the guest there is no bundler.
   if (values.guest)
-    return (await import('./footprint-guest.ts')).measureInGuest([
+    return (await import('./footprint/guest.ts')).measureInGuest([
       '--seconds',
       values.seconds,
       '--settle',

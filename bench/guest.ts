@@ -39,14 +39,14 @@ async function gather(directory: string): Promise<readonly string[]> {
   await build({
     absWorkingDir: ROOT,
     entryPoints: ['bench/reaction.ts'],
-    outfile: path.join(directory, 'bench/reaction.mjs'),
+    outfile: path.join(directory, 'bench/reaction/reaction.mjs'),
     bundle: true,
     platform: 'node',
     format: 'esm',
     target: 'node20',
     logLevel: 'warning',
   });
-  for (const script of ['bench/hog.pl', 'bench/slow-loop.pl', 'test/lab/load.pl']) {
+  for (const script of ['bench/reaction/hog.pl', 'bench/reaction/slow-loop.pl', 'test/lab/load.pl']) {
     fs.cpSync(path.join(ROOT, script), path.join(directory, script));
   }
   fs.cpSync(path.join(ROOT, 'dist'), path.join(directory, 'dist'), {
@@ -67,8 +67,8 @@ async function measure(directory: string): Promise<void> {
   vm('push', ...files, INSIDE);
   const env = `BENCH_COMMIT=${quoted(host.commit)} NODEWARDEN_BUNDLE=${INSIDE}/dist/nodewarden.js`;
   const args = [...DEFAULTS, ...process.argv.slice(2), '--emulated', '--result', 'guest'].map(quoted).join(' ');
-  vm('run', '-t', String(SECONDS), `${env} node ${INSIDE}/bench/reaction.mjs ${args}`);
-  vm('pull', `${INSIDE}/bench/results/guest.json`, directory);
+  vm('run', '-t', String(SECONDS), `${env} node ${INSIDE}/bench/reaction/reaction.mjs ${args}`);
+  vm('pull', `${INSIDE}/bench/reaction/results/guest.json`, directory);
   const { on, ...figures } = JSON.parse(fs.readFileSync(path.join(directory, 'guest.json'), 'utf8'));
   writeResult('guest', { on, emulatedOn: host, ...figures });
 }

@@ -1,8 +1,8 @@
 // `npx tsx bench/plot.ts`: bench/results/reaction.svg from reaction.json and, where it is there, guest.json.
 import fs from 'node:fs';
 import path from 'node:path';
+import { EARLYOOM, PRODUCT, type Row, reactionOf, SLOW, shareInTime } from './reaction/series.ts';
 import { type Machine, readResult, resultFile } from './result.ts';
-import { EARLYOOM, PRODUCT, type Row, reactionOf, SLOW, shareInTime } from './series.ts';
 
 export type ReactionResult = {
   readonly on: Machine;

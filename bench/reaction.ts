@@ -5,11 +5,11 @@ import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { clock, withScene } from '../test/lab/scene.ts';
-import { breach } from './breach.ts';
-import { type Grounds, startBystander, withGrounds } from './grounds.ts';
-import { type NodeSize, PEERS, type Peer } from './peers.ts';
+import { breach } from './reaction/breach.ts';
+import { type Grounds, startBystander, withGrounds } from './reaction/grounds.ts';
+import { type NodeSize, PEERS, type Peer } from './reaction/peers.ts';
+import { BARE, type Breach, barsOf, EARLYOOM, PRODUCT, type Row, reactionOf, rowOf, SLOW } from './reaction/series.ts';
 import { barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
-import { BARE, type Breach, barsOf, EARLYOOM, PRODUCT, type Row, reactionOf, rowOf, SLOW } from './series.ts';
 
 const { values } = parseArgs({
   options: {

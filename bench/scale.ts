@@ -1,10 +1,10 @@
 // `npx tsx bench/scale.ts [--only look|rank|status|disk]`, as root, on the built program: what many pods cost.
 import { parseArgs } from 'node:util';
 import { machine, sayMachine, table, writeResult } from './result.ts';
-import { type DiskRow, measureWalks } from './scale-disk.ts';
-import { type LookRow, measureLooks, type Timed } from './scale-look.ts';
-import { type RankRow, rankingOfNewProcess } from './scale-rank.ts';
-import { measureStatus, type StatusRow } from './scale-status.ts';
+import { type DiskRow, measureWalks } from './scale/disk.ts';
+import { type LookRow, measureLooks, type Timed } from './scale/look.ts';
+import { type RankRow, rankingOfNewProcess } from './scale/rank.ts';
+import { measureStatus, type StatusRow } from './scale/status.ts';
 
 const PODS = [10, 110, 500, 1_000];
 const RANKED = [1_000, 10_000];

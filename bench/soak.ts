@@ -4,9 +4,9 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Bar, barsTable, type Machine, machine, readResult, sayMachine, writeResult } from './result.ts';
-import { barsOfReal, barsOfVirtual, slopeMiB } from './soak-bars.ts';
-import { type RealSoak, soakReally } from './soak-real.ts';
-import { soakVirtually, type VirtualSoak } from './soak-virtual.ts';
+import { barsOfReal, barsOfVirtual, slopeMiB } from './soak/bars.ts';
+import { type RealSoak, soakReally } from './soak/real.ts';
+import { soakVirtually, type VirtualSoak } from './soak/virtual.ts';
 
 type Result = {
   readonly bars: readonly Bar[];

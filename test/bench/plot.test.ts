@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { plotReaction, type ReactionResult } from '../../bench/plot.ts';
-import { type Breach, type Row, rowOf } from '../../bench/series.ts';
+import { type Breach, type Row, rowOf } from '../../bench/reaction/series.ts';
 
 const on = {
   cpu: 'Some <CPU> & "more"',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { type Breach, barsOf, reactionOf, rowOf, shareInTime } from '../../bench/reaction/series.ts';
 import { atLeast, atMost, quantile } from '../../bench/result.ts';
-import { type Breach, barsOf, reactionOf, rowOf, shareInTime } from '../../bench/series.ts';
 
 const breach = (reactionMs: number | null, over: Partial<Breach> = {}): Breach => ({
   endedBy: 'peer',

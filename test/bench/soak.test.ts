@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Sample } from '../../bench/soak-agent.ts';
-import { barsOfReal, barsOfVirtual, slopeMiB } from '../../bench/soak-bars.ts';
-import type { RealSoak } from '../../bench/soak-real.ts';
-import { soakVirtually, type VirtualSoak } from '../../bench/soak-virtual.ts';
+import type { Sample } from '../../bench/soak/agent.ts';
+import { barsOfReal, barsOfVirtual, slopeMiB } from '../../bench/soak/bars.ts';
+import type { RealSoak } from '../../bench/soak/real.ts';
+import { soakVirtually, type VirtualSoak } from '../../bench/soak/virtual.ts';
 import type { RecordEntry } from '../../src/record/entry.ts';
 
 const SHORT = { hours: 0.3, seed: 5, pods: 30 };

@@ -1,13 +1,13 @@
 import path from 'node:path';
-import { openBoundedCgroup } from '../src/host/bounded-cgroup.ts';
-import { findCgroupMounts, oomKillsOf, refOf } from '../src/host/cgroupfs.ts';
-import { startWorkload } from '../src/host/workload.ts';
-import { clock, type Scene, until } from '../test/lab/scene.ts';
+import { openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
+import { findCgroupMounts, oomKillsOf, refOf } from '../../src/host/cgroupfs.ts';
+import { startWorkload } from '../../src/host/workload.ts';
+import { clock, type Scene, until } from '../../test/lab/scene.ts';
 
 /** What a hog and who ends it need of a node; a scene of the lab has it as well. */
 export type Grounds = Pick<Scene, 'cgroups' | 'kernelOomKills'>;
 
-const LOAD = path.join(import.meta.dirname, '../test/lab/load.pl');
+const LOAD = path.join(import.meta.dirname, '../../test/lab/load.pl');
 const MAX_PIDS = 256;
 let made = 0;
 

@@ -4,21 +4,21 @@ import path from 'node:path';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { CoreConfig } from '../src/core/core-config.ts';
-import type { Observation } from '../src/core/observation.ts';
-import type { Outcome } from '../src/core/outcome.ts';
-import { quantityOfBytes } from '../src/core/quantity.ts';
-import { initialState } from '../src/core/state.ts';
-import type { Threshold } from '../src/core/threshold.ts';
-import type { Verdict } from '../src/core/verdict.ts';
-import { createClock } from '../src/host/clock.ts';
-import { createInbox, runLoop } from '../src/loop.ts';
-import type { Clock, Finding, Parts } from '../src/ports.ts';
-import type { RecordEntry } from '../src/record/entry.ts';
-import { createRecorder, type OpenRecorder } from '../src/record/recorder.ts';
-import { createVirtualClock, createWorld } from '../src/simulate/virtual-node.ts';
-import { quantile } from './result.ts';
-import { type Checker, createChecker } from './soak-checker.ts';
+import type { CoreConfig } from '../../src/core/core-config.ts';
+import type { Observation } from '../../src/core/observation.ts';
+import type { Outcome } from '../../src/core/outcome.ts';
+import { quantityOfBytes } from '../../src/core/quantity.ts';
+import { initialState } from '../../src/core/state.ts';
+import type { Threshold } from '../../src/core/threshold.ts';
+import type { Verdict } from '../../src/core/verdict.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createInbox, runLoop } from '../../src/loop.ts';
+import type { Clock, Finding, Parts } from '../../src/ports.ts';
+import type { RecordEntry } from '../../src/record/entry.ts';
+import { createRecorder, type OpenRecorder } from '../../src/record/recorder.ts';
+import { createVirtualClock, createWorld } from '../../src/simulate/virtual-node.ts';
+import { quantile } from '../result.ts';
+import { type Checker, createChecker } from './checker.ts';
 import {
   createPopulation,
   MEMORY_HARD_BYTES,
@@ -27,8 +27,8 @@ import {
   PIDS_SOFT,
   type Population,
   VIRTUAL_NODE,
-} from './soak-population.ts';
-import { createRandom, type Random } from './soak-random.ts';
+} from './population.ts';
+import { createRandom, type Random } from './random.ts';
 
 export type VirtualOrder = {
   readonly hours: number;

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { askDaemon } from '../src/serve/ask.ts';
-import type { StatusReport } from '../src/serve/status.ts';
-import { clock, withScene } from '../test/lab/scene.ts';
-import { quantile } from './result.ts';
-import { holdProcesses } from './scale-look.ts';
+import { askDaemon } from '../../src/serve/ask.ts';
+import type { StatusReport } from '../../src/serve/status.ts';
+import { clock, withScene } from '../../test/lab/scene.ts';
+import { quantile } from '../result.ts';
+import { holdProcesses } from './look.ts';
 
 export type StatusRow = {
   readonly pods: number;

@@ -2,16 +2,16 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { sleep } from '../src/host/clock.ts';
-import { type DecisionRecord, joinDecisions } from '../src/record/entry.ts';
-import { readRecord } from '../src/record/record-file.ts';
-import { clock, type Scene, withScene } from '../test/lab/scene.ts';
-import { type Machine, machine } from './result.ts';
-import { type Sample, sampleAgent } from './soak-agent.ts';
-import { configLines, type Happened, happen, NODE_MIB, NODEFS, rest } from './soak-events.ts';
-import { openPods, type Pods } from './soak-pods.ts';
-import { createRandom, type Random } from './soak-random.ts';
-import { differencesIn, type Replay, replayOf, scenarioLines } from './soak-replay.ts';
+import { sleep } from '../../src/host/clock.ts';
+import { type DecisionRecord, joinDecisions } from '../../src/record/entry.ts';
+import { readRecord } from '../../src/record/record-file.ts';
+import { clock, type Scene, withScene } from '../../test/lab/scene.ts';
+import { type Machine, machine } from '../result.ts';
+import { type Sample, sampleAgent } from './agent.ts';
+import { configLines, type Happened, happen, NODE_MIB, NODEFS, rest } from './events.ts';
+import { openPods, type Pods } from './pods.ts';
+import { createRandom, type Random } from './random.ts';
+import { differencesIn, type Replay, replayOf, scenarioLines } from './replay.ts';
 
 type Event = Happened & { readonly atWallMs: number };
 export type RealSoak = {
@@ -60,7 +60,7 @@ export async function soakReally(order: RealOrder, stop: AbortSignal): Promise<R
     fs.cpSync(order.dist, path.join(directory, 'dist'), { recursive: true });
     const bundle = path.join(directory, 'dist/nodewarden.js');
     const load = path.join(directory, 'load.pl');
-    fs.copyFileSync(path.join(import.meta.dirname, 'soak-load.pl'), load);
+    fs.copyFileSync(path.join(import.meta.dirname, 'load.pl'), load);
     process.env['NODEWARDEN_BUNDLE'] = bundle;
     const random = createRandom(order.seed);
     const pods = [{ name: 'anchor', priority: 1000, requestMiB: 64 }];

@@ -1,7 +1,7 @@
-import { atMost, type Bar, quantile } from './result.ts';
-import type { Sample } from './soak-agent.ts';
-import type { RealSoak } from './soak-real.ts';
-import type { VirtualSoak } from './soak-virtual.ts';
+import { atMost, type Bar, quantile } from '../result.ts';
+import type { Sample } from './agent.ts';
+import type { RealSoak } from './real.ts';
+import type { VirtualSoak } from './virtual.ts';
 
 /** Of a process that has warmed up. */
 const MOST_GROWTH_PERCENT = 5;

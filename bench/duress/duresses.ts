@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { sleep } from '../src/host/clock.ts';
-import { clock, type Scene } from '../test/lab/scene.ts';
+import { sleep } from '../../src/host/clock.ts';
+import { clock, type Scene } from '../../test/lab/scene.ts';
 
 /** Something that the agent is short of. */
 export type Duress = {
@@ -24,7 +24,7 @@ type Duressed = {
 };
 
 const MIB = 1024 * 1024;
-const THRASH = path.join(import.meta.dirname, 'duress-thrash.pl');
+const THRASH = path.join(import.meta.dirname, 'thrash.pl');
 /** As measured for the agent alone: RSS 60 MiB and as much of the interpreter's text. */
 const AGENT_MIB = 200;
 const THRASHED_MIB = 130;

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { clock } from '../test/lab/scene.ts';
-import { has } from './result.ts';
+import { clock } from '../../test/lab/scene.ts';
+import { has } from '../result.ts';
 
 /** Something that is measured while it has nothing to do. */
 export type Running = {
@@ -20,7 +20,7 @@ export type Peer = {
   readonly start: () => Promise<Running | string>;
 };
 
-const BUNDLE = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../dist/nodewarden.js');
+const BUNDLE = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../../dist/nodewarden.js');
 /** As its unit starts it. */
 const FLAGS = ['--disallow-code-generation-from-strings', '--v8-pool-size=1'];
 const OOMD = '/lib/systemd/systemd-oomd';

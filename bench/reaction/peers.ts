@@ -1,9 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { has } from '../result.ts';
 import { crossingOf, nodeDirectory, readNumber, usageFile, type Watch } from './breach.ts';
 import type { Grounds } from './grounds.ts';
-import { has } from './result.ts';
 import { BARE, EARLYOOM, PRODUCT, SLOW } from './series.ts';
 
 /** The node in which the hogs grow. */

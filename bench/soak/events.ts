@@ -1,7 +1,7 @@
-import { sleep } from '../src/host/clock.ts';
-import { clock, NODE_PIDS, type Scene } from '../test/lab/scene.ts';
-import type { Pods, SoakPod } from './soak-pods.ts';
-import type { Random } from './soak-random.ts';
+import { sleep } from '../../src/host/clock.ts';
+import { clock, NODE_PIDS, type Scene } from '../../test/lab/scene.ts';
+import type { Pods, SoakPod } from './pods.ts';
+import type { Random } from './random.ts';
 
 /** One piece of pressure. `victims`: names of whom alone it may cost; null: several grew, and only `simulate` knows. */
 export type Happened = { readonly kind: string; readonly told: string; readonly victims: readonly string[] | null };

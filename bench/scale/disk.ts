@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { known } from '../src/core/reading.ts';
-import { sleep } from '../src/host/clock.ts';
-import { createDiskWalker } from '../src/host/disk-walk.ts';
-import { createPodDisk } from '../src/observe/pod-disk.ts';
-import type { BoundPod } from '../src/ports.ts';
-import { clock } from '../test/lab/scene.ts';
-import { aBoundPod } from '../test/observe/a-bound-pod.ts';
-import { quantile } from './result.ts';
+import { known } from '../../src/core/reading.ts';
+import { sleep } from '../../src/host/clock.ts';
+import { createDiskWalker } from '../../src/host/disk-walk.ts';
+import { createPodDisk } from '../../src/observe/pod-disk.ts';
+import type { BoundPod } from '../../src/ports.ts';
+import { clock } from '../../test/lab/scene.ts';
+import { aBoundPod } from '../../test/observe/a-bound-pod.ts';
+import { quantile } from '../result.ts';
 
 export type DiskRow = {
   readonly pods: number;

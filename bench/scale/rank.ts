@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { rank } from '../src/core/rank.ts';
-import { known } from '../src/core/reading.ts';
-import { createClock } from '../src/host/clock.ts';
-import { aPod } from '../test/a.ts';
-import { quantile } from './result.ts';
+import { rank } from '../../src/core/rank.ts';
+import { known } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { aPod } from '../../test/a.ts';
+import { quantile } from '../result.ts';
 
 export type RankRow = {
   readonly pods: number;

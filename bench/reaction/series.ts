@@ -1,4 +1,4 @@
-import { atLeast, atMost, type Bar, quantile } from './result.ts';
+import { atLeast, atMost, type Bar, quantile } from '../result.ts';
 
 /** One hog from its start to its end. Times are CLOCK_MONOTONIC, as the hog itself wrote them down. */
 export type Breach = {

@@ -3,9 +3,9 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { build } from 'esbuild';
-import { machine, writeResult } from './result.ts';
+import { machine, writeResult } from '../result.ts';
 
-const ROOT = path.join(import.meta.dirname, '..');
+const ROOT = path.join(import.meta.dirname, '../..');
 const INSIDE = '/opt/bench';
 const SECONDS = 900;
 
@@ -45,10 +45,10 @@ async function gather(directory: string): Promise<void> {
     format: 'esm',
     target: 'node20',
     // Is only for out here.
-    external: ['./footprint-guest.ts'],
+    external: ['./footprint/guest.ts'],
     logLevel: 'warning',
   });
-  for (const script of ['bench/hog.pl', 'test/lab/load.pl']) {
+  for (const script of ['bench/reaction/hog.pl', 'test/lab/load.pl']) {
     fs.copyFileSync(path.join(ROOT, script), path.join(directory, path.basename(script)));
   }
   fs.cpSync(path.join(ROOT, 'dist'), path.join(directory, 'dist'), {

@@ -1,6 +1,6 @@
-import { quantityOfBytes } from '../src/core/quantity.ts';
-import type { VirtualNode, VirtualPod } from '../src/simulate/virtual-node.ts';
-import type { Random } from './soak-random.ts';
+import { quantityOfBytes } from '../../src/core/quantity.ts';
+import type { VirtualNode, VirtualPod } from '../../src/simulate/virtual-node.ts';
+import type { Random } from './random.ts';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;

@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { known } from '../src/core/reading.ts';
-import { type BoundedCgroup, openBoundedCgroup } from '../src/host/bounded-cgroup.ts';
-import { type CgroupMounts, findCgroupMounts, refOf } from '../src/host/cgroupfs.ts';
-import { createClock } from '../src/host/clock.ts';
-import { createObserver, type OpenObserver } from '../src/observe/look.ts';
-import type { BoundPod, CgroupRef } from '../src/ports.ts';
-import { aBoundPod, someFindings } from '../test/observe/a-bound-pod.ts';
+import { known } from '../../src/core/reading.ts';
+import { type BoundedCgroup, openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
+import { type CgroupMounts, findCgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { createObserver, type OpenObserver } from '../../src/observe/look.ts';
+import type { BoundPod, CgroupRef } from '../../src/ports.ts';
+import { aBoundPod, someFindings } from '../../test/observe/a-bound-pod.ts';
+import { has, quantile } from '../result.ts';
 import { traceReads } from './file-trace.ts';
-import { has, quantile } from './result.ts';
 
 /** Of one look, median: from its beginning to its end, and the CPU of the whole process, which other load does not change. */
 export type Timed = { readonly us: number; readonly cpuUs: number };
