@@ -14,11 +14,8 @@ const FASTEST_PER_CPU_MS: { readonly [U in SignalFacts['unit']]: number } = {
 const BUDGET_WINDOW_MS = 60_000;
 const SPENT_STEP_MS = 1_000;
 const SPENT_KEPT = 61;
-/**
- * The pace when the minute's CPU budget is spent and a threshold could be crossed within a second: who crosses it then
- * is seen 6 ms later in the median. Bench: duress.
- */
-const SPENT_PACE_MS = 12;
+/** The pace when the minute's CPU budget is spent and a threshold could be crossed within a second. */
+const SPENT_PACE_MS = 20;
 
 /**
  * D2: milliseconds until the fastest plausible fill could cross a threshold that is not met now, within the pace

@@ -100,7 +100,7 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
   const statPath = `${directory}/memory.stat`;
   const usage = openNumberFile(`${directory}/${names.usage}`);
   const limit = openNumberFile(`${directory}/${names.limit}`);
-  const stat = openKernelFile(statPath, MEMORY_STAT_BYTES);
+  const stat = openKernelFile(statPath, MEMORY_STAT_BYTES, 'at-once');
   const kmem = mounts.version === 1 ? openNumberFile(`${directory}/memory.kmem.usage_in_bytes`) : null;
   const isUnifiedRoot = mounts.version === 2 && path === '/';
 

@@ -23,10 +23,16 @@ const TAB = 0x09;
 const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
+/**
+ * `at-once`: what the kernel shows as one record, so that a read that leaves room was the whole of it. To ask for the end
+ * as well makes the kernel write all of it again: twice the time of a look.
+ */
+export type Shown = 'at-once' | 'in-pieces';
+
 /** Longer than `maxBytes` is malformed. Opened by the first read; opened again once when its cgroup was replaced. */
-export function openKernelFile(path: string, maxBytes: number): KernelFile {
+export function openKernelFile(path: string, maxBytes: number, shown: Shown): KernelFile {
   const buffer = Buffer.allocUnsafeSlow(Math.min(FIRST_BYTES, maxBytes + 1));
-  return reopened(path, { path, maxBytes, shown: 'in-pieces', buffer });
+  return reopened(path, { path, maxBytes, shown, buffer });
 }
 
 function reopened(path: string, text: Text): KernelFile {
@@ -76,8 +82,7 @@ export function holdKernelFile(path: string, shownAs: string, maxBytes: number):
 type Text = {
   readonly path: string;
   readonly maxBytes: number;
-  /** `at-once`: a read that leaves room was the whole of it. */
-  readonly shown: 'at-once' | 'in-pieces';
+  readonly shown: Shown;
   buffer: Buffer;
 };
 
@@ -103,7 +108,7 @@ export function openNumberFile(path: string): {
   readonly readLimit: () => Reading<number | null>;
   readonly close: () => void;
 } {
-  const file = openKernelFile(path, NUMBER_BYTES);
+  const file = openKernelFile(path, NUMBER_BYTES, 'at-once');
   return {
     read: () => {
       const bytes = file.read();
@@ -119,7 +124,7 @@ export function openNumberFile(path: string): {
 
 /** Opens, reads and closes: for process lists and for what is read seldom. */
 export function readKernelFile(path: string, maxBytes: number): Reading<Buffer> {
-  const file = openKernelFile(path, maxBytes);
+  const file = openKernelFile(path, maxBytes, 'in-pieces');
   try {
     return file.read();
   } finally {

@@ -66,11 +66,12 @@ const CGROUP_BYTES = 128 * 1024;
 /** Facts of the whole machine, below `<root>/proc` and `<root>/sys`; what a look needs stays open. */
 export function createProcfs(root = ''): Procfs {
   const paths = { meminfo: `${root}/proc/meminfo`, vmstat: `${root}/proc/vmstat`, loadavg: `${root}/proc/loadavg` };
-  const meminfo = openKernelFile(paths.meminfo, TEXT_BYTES);
-  const vmstat = openKernelFile(paths.vmstat, TEXT_BYTES);
-  const loadavg = openKernelFile(paths.loadavg, LINE_BYTES);
+  const meminfo = openKernelFile(paths.meminfo, TEXT_BYTES, 'at-once');
+  const vmstat = openKernelFile(paths.vmstat, TEXT_BYTES, 'in-pieces');
+  const loadavg = openKernelFile(paths.loadavg, LINE_BYTES, 'at-once');
   const pidLimits = ['pid_max', 'threads-max'].map((name) => openNumberFile(`${root}/proc/sys/kernel/${name}`));
-  const pressure = (resource: PsiResource) => openKernelFile(`${root}/proc/pressure/${resource}`, LINE_BYTES);
+  const pressure = (resource: PsiResource) =>
+    openKernelFile(`${root}/proc/pressure/${resource}`, LINE_BYTES, 'at-once');
   const stalls = { memory: pressure('memory'), io: pressure('io'), cpu: pressure('cpu') };
   return {
     memTotalBytes: () => {
