@@ -197,7 +197,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Step {
   const { observation, config, layout } = look;
   const { atMs, pods } = observation;
   const asked = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal };
-  if (pods.known && isDisk(threshold.signal) && pods.value.some(isUnmeasured)) return { ...asked, heldToMs: 0 };
+  if (pods.known && pods.value.some((pod) => isUnmeasured(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
   if (!pods.known) {
     if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
     return withReason({ ...asked, heldToMs: TIMER_PACE_MS }, { code: 'pods-unknown', unknown: pods });
@@ -240,9 +240,10 @@ function growthOf({ memoryGrowth }: Observation, { signal }: MetThreshold): Pick
   return signal === 'memory.available' && memoryGrowth !== undefined ? { growth: attribute(memoryGrowth) } : {};
 }
 
-/** Pods that came for another reason than this ranking (a limit, a reader): nobody measured this one's directories. */
-function isUnmeasured({ usage }: PodView): boolean {
-  return !usage.disk.known && usage.disk.why === 'not-asked';
+/** Pods that came for another reason than this ranking (a limit, a reader): nobody measured what it compares. */
+function isUnmeasured({ usage }: PodView, signal: Signal): boolean {
+  const compared = isDisk(signal) ? usage.disk : signal === 'pid.available' ? usage.processes : usage.workingSetBytes;
+  return !compared.known && compared.why === 'not-asked';
 }
 
 /** D4: a hard threshold cuts the grace of the soft eviction that is under way. */

@@ -74,7 +74,7 @@ function walkDirectory(state, fd, device, depth) {
     process.chdir(here);
     // latin1 keeps names byte for byte, whatever they are encoded in.
     directory = fs.opendirSync('.', { encoding: 'latin1', bufferSize: READ_AHEAD });
-    for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
+    for (let entry = next(state, directory); entry !== null; entry = next(state, directory)) {
       if (isOutOfTime(state)) return;
       const name = /^[\x00-\x7f]*$/.test(entry.name) ? entry.name : Buffer.from(entry.name, 'latin1');
       const stats = statsOf(state, name);
@@ -87,6 +87,17 @@ function walkDirectory(state, fd, device, depth) {
     if (!GONE.includes(error.code)) state.isComplete = false;
   } finally {
     if (directory !== null) directory.closeSync();
+  }
+}
+
+// Where a file system does not tell the type of an entry Node looks it up by name, and throws for one that is gone or whose
+// name is not text: what follows in this directory is not seen then.
+function next(state, directory) {
+  try {
+    return directory.readSync();
+  } catch {
+    state.isComplete = false;
+    return null;
   }
 }
 

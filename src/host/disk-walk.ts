@@ -78,7 +78,12 @@ export function createDiskWalker(clock: Clock, { deadlineMs, silentMs }: WalkBou
   return {
     walk: (paths, soFar = () => undefined) =>
       new Promise((resolve) => {
-        current ??= start();
+        try {
+          current ??= start();
+        } catch (cause) {
+          // Without memory for a process spawn throws; other failures are the child's 'error'.
+          return resolve(unknown('unreadable', 'disk walk', cause instanceof Error ? cause.message : String(cause)));
+        }
         const id = ++lastId;
         current.asked.set(id, { soFar, resolve });
         current.child.stdin?.write(`${JSON.stringify({ id, paths, deadlineMs })}\n`);

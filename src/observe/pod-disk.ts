@@ -70,6 +70,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
       });
       void pod
         .disk((least) => putLeast(uid, least))
+        .catch((cause: unknown) => unknown('unreadable', `disk of ${uid}`, String(cause)))
         .then((reading) => {
           cancel();
           hung.delete(uid);
@@ -77,8 +78,10 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
         });
     });
   };
+  /** A walk that failed takes nothing away from the one before: that gets old, and says so. */
   const put = (uid: PodUid, reading: Reading<DiskWalk>): void => {
     const atMs = clock.monoMs();
+    if (!reading.known && walked.get(uid)?.reading.known) return;
     const dated = reading.known
       ? known({ ...reading.value, pod: { ...reading.value.pod, sampledAtMs: atMs } })
       : reading;
@@ -128,6 +131,12 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
       cancelTimer = clock.after(isShort ? 0 : Math.max(ROUND_MS, restMs), run);
     });
   };
+  const isOverdue = (): boolean => asked !== null && clock.monoMs() - asked.sinceMs > FIRST_ROUND_MS;
+  /** Overdue figures were asked for: who chooses a victim does so without them, and does not ask again at once. */
+  const notWalked = (uid: PodUid): Unknown =>
+    isOverdue()
+      ? unknown('timed-out', `disk of ${uid}`, 'it was not measured in time')
+      : unknown('not-asked', `disk of ${uid}`, 'nobody needed it yet');
   const isReady = (): boolean =>
     asked !== null &&
     fullRound !== null &&
@@ -138,7 +147,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
   return {
     latest: (uid) => {
       const found = walked.get(uid);
-      if (found === undefined) return unknown('not-asked', `disk of ${uid}`, 'nobody needed it yet');
+      if (found === undefined) return notWalked(uid);
       if (clock.monoMs() - found.atMs > STALE_MS) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
       return found.reading;
     },
@@ -153,7 +162,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
     },
     notReady: (signal) => {
       if (signal === 'all' || !wantsDisk(signal) || asked === null || isReady()) return null;
-      if (clock.monoMs() - asked.sinceMs > FIRST_ROUND_MS) return null;
+      if (isOverdue()) return null;
       return unknown('timed-out', "the pods' directories", 'their usage is being measured');
     },
     takeNews: () => {

@@ -282,6 +282,19 @@ describe('a disk threshold', () => {
     expect(evictions(second).map(({ victim }) => victim.name)).toEqual(['hog']);
   });
 
+  it('ranks nobody by processes that were not counted for it: it asks', () => {
+    const few = { 'pid.available': known({ available: 1, capacity: 1_000, sampledAtMs: 0 }) };
+    const notCounted = unknown('not-asked', 'cgroup.procs', 'not asked');
+    const innocent = aPod({ name: 'innocent', usage: { processes: notCounted } });
+    const bomb = aPod({ name: 'bomb', priority: 1_000, usage: { processes: notCounted } });
+    const [first] = looks(
+      aConfig([aThreshold('pid.available', 100)]),
+      anObservation(0, few, { pods: known([innocent, bomb]) }),
+    );
+    expect(first?.next).toMatchObject({ afterMs: 0, pods: 'pid.available' });
+    expect(evictions(first)).toEqual([]);
+  });
+
   it('keeps asking and keeps its sample while the directories are being measured', () => {
     const measuring = unknown('timed-out', 'directories', 'their usage is being measured');
     const verdicts = looks(config, low(0, measuring), low(250, measuring, 0), low(500, known([small]), 0));
