@@ -59,14 +59,14 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
       if (verdict.decisions.some(({ kind }) => kind !== 'set-condition')) await recorded;
     } else parts.recorder.keep(state);
     for (const decision of verdict.decisions) parts.begin(decision);
-    for (const step of steps) parts.publish(step.observation, step.verdict);
+    for (const step of steps) if (step !== undefined) parts.publish(step.observation, step.verdict);
     next = verdict.next;
     await parts.inbox.wait(next.afterMs);
   }
   return state;
 }
 
-type Steps = readonly [Step, ...Step[]];
+type Steps = readonly [Step, Step?];
 
 /**
  * A look, and a second one at once where the first wants the pods to choose a victim from: that a condition began is
@@ -86,8 +86,16 @@ function stepOf(state: State, next: NextLook, parts: Parts): Step {
   return { observation, verdict: decide(state, observation, parts.config()) };
 }
 
-/** What is recorded of them: all that was decided, with the last look, which has what the first had and the pods. */
-function asOne(steps: Steps): Step {
-  const last = steps.at(-1) ?? steps[0];
-  return { ...last, verdict: { ...last.verdict, decisions: steps.flatMap(({ verdict }) => verdict.decisions) } };
+/** What is recorded of them: all that was decided and heard, with the last look, which has what the first had and the pods. */
+function asOne([first, second]: Steps): Step {
+  if (second === undefined) return first;
+  const { outcomes, shutdownEvents } = first.observation;
+  return {
+    observation: {
+      ...second.observation,
+      outcomes: [...outcomes, ...second.observation.outcomes],
+      shutdownEvents: [...shutdownEvents, ...second.observation.shutdownEvents],
+    },
+    verdict: { ...second.verdict, decisions: [...first.verdict.decisions, ...second.verdict.decisions] },
+  };
 }

@@ -33,6 +33,8 @@ export type WarmUpNeeds = {
 const ROUNDS = 24;
 /** A round takes a millisecond or two, which no look shall wait for twice. */
 const APART_MS = 20;
+/** With a thousand pods a round takes as long as many; looks go before. */
+const MOST_MS = 100;
 const GI = 2 ** 30;
 const HARD: Threshold = {
   id: 'memory.available/evictionHard',
@@ -50,10 +52,14 @@ const silent: Findings = { raise: () => undefined, clear: () => undefined, all: 
  * first one of a process took 16 ms instead of 3 to reach its signal.
  */
 export async function warmUp(needs: WarmUpNeeds, stop: AbortSignal): Promise<void> {
-  for (let round = 0; round < ROUNDS; round++) {
-    await sleep(needs.clock, APART_MS);
+  const { clock } = needs;
+  let spentMs = 0;
+  for (let round = 0; round < ROUNDS && spentMs < MOST_MS; round++) {
+    await sleep(clock, APART_MS);
     if (stop.aborted) return;
+    const beganMs = clock.monoMs();
     rehearseDecision(needs);
+    spentMs += clock.monoMs() - beganMs;
     await rehearseKill(needs);
   }
 }

@@ -48,9 +48,12 @@ export function growthBetween(before: MemoryShares, now: MemoryShares): MemoryGr
   };
 }
 
-/** Is most of what grew outside pods? Then pods may be the wrong ones to go, and a person should hear who it was. */
+/**
+ * Is most of what grew outside pods? Then pods may be the wrong ones to go, and a person should hear who it was. Where pods gave
+ * back more than that, one that went hides how much another grew: nobody is named.
+ */
 export function isOutsidePods({ podsBytes, outsideBytes }: MemoryGrowth): boolean {
-  return outsideBytes >= LEAST_BYTES && outsideBytes > podsBytes;
+  return outsideBytes >= LEAST_BYTES && outsideBytes > Math.abs(podsBytes);
 }
 
 export function attribute(growth: Reading<MemoryGrowth>): Reading<Attribution> {

@@ -48,6 +48,10 @@ describe('who grew', () => {
     });
   });
 
+  it('is nobody while pods gave back more than that: one that went may hide one that grew', () => {
+    expect(said(before, shares(1_000, 10, { 'system.slice': 205, kernel: 50 }))).toBe('');
+  });
+
   it('is not guessed from a few MiB', () => {
     expect(said(before, shares(1_000, 100, { 'system.slice': 203, kernel: 50 }))).toBe('');
   });
