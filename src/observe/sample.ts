@@ -46,14 +46,14 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   let paceMs = MOST_CADENCE_MS;
   let isClosed = false;
   const cadenceMs = (): number => Math.min(Math.max(paceMs, LEAST_CADENCE_MS), MOST_CADENCE_MS);
+  const freshForMs = (): number => STALE_CADENCES * cadenceMs() + STALE_MARGIN_MS;
 
   const take = async (source: Source): Promise<void> => {
     const reading = await source.fileSystem.sample();
     if (isClosed) return;
     const before = source.latest;
-    const freshForMs = STALE_CADENCES * cadenceMs() + STALE_MARGIN_MS;
     source.latest = reading.known
-      ? known({ ...reading.value, staleAtMs: reading.value.sampledAtMs + freshForMs })
+      ? known({ ...reading.value, staleAtMs: reading.value.sampledAtMs + freshForMs() })
       : reading;
     if (!layout.known) layout = layoutOf(sources);
     noteBlockSize(source, findings);
@@ -75,7 +75,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   for (const source of all) run(source);
 
   return {
-    latest: (signal) => sampleOf(signal, sources, layout, clock.monoMs()),
+    latest: (signal) => sampleOf(signal, sources, layout, clock.monoMs(), freshForMs()),
     layout: () => layout,
     follow: (nextMs) => {
       const before = cadenceMs();
@@ -87,7 +87,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
       const source = sourceOf(roleOf(signal), sources, layout);
       if ('why' in source) return source;
       await take(source);
-      return sampleOf(signal, sources, layout, clock.monoMs());
+      return sampleOf(signal, sources, layout, clock.monoMs(), freshForMs());
     },
     close: () => {
       isClosed = true;
@@ -155,12 +155,14 @@ function sampleOf(
   sources: Sources,
   layout: Reading<FsLayout>,
   nowMs: MonoMs,
+  freshForMs: number,
 ): Reading<SignalSample> {
   const source = sourceOf(roleOf(signal), sources, layout);
   if ('why' in source) return source;
   if (!source.latest.known) return source.latest;
   const sample = source.latest.value;
-  if (nowMs > sample.staleAtMs) {
+  // A pace that got slower since makes no sample stale before the next one is due.
+  if (nowMs > Math.max(sample.staleAtMs, sample.sampledAtMs + freshForMs)) {
     const seconds = Math.round((nowMs - sample.sampledAtMs) / 1_000);
     return unknown('stale', `statfs ${source.path}`, `the last sample is ${seconds} s old`);
   }

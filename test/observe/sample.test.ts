@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import { createDiskSampler, type DiskPaths, type DiskSampler, type DiskSignal } from '../../src/observe/sample.ts';
 import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { someFindings, until } from './a-bound-pod.ts';
@@ -25,9 +25,10 @@ afterEach(() => {
 });
 
 const noOthers = { imagefsPath: null, containerfsPath: null };
-function open(paths: Partial<DiskPaths>): DiskSampler {
+function open(paths: Partial<DiskPaths>, look: () => void = () => undefined): DiskSampler {
   const wake = (): void => {
     wakes += 1;
+    look();
   };
   sampler = createDiskSampler({ clock, findings: someFindings(), wake, nodefsPath: root, ...noOthers, ...paths });
   return sampler;
@@ -177,5 +178,13 @@ describe('disk signals', () => {
     // Three cadences and two seconds.
     await until(() => !disk.latest('nodefs.available').known, 'a stale sample');
     expect(disk.latest('nodefs.available')).toMatchObject({ known: false, why: 'stale' });
+  });
+
+  it('are no staler for a pace that got slower with the look they woke: the next one is due later', async () => {
+    const disk = open({}, () => disk.follow(10_000));
+    disk.follow(50);
+    await until(isKnown(disk, 'nodefs.available'), 'a first sample');
+    await sleep(clock, 2_600);
+    expect(disk.latest('nodefs.available')).toMatchObject({ known: true });
   });
 });
