@@ -174,6 +174,8 @@ describe('the daemon', () => {
             ? names.value[0].filter((name) => `${name}`[0] === ':').length
             : 0;
         };
+        // The fake's own, which is on its way.
+        await vi.waitFor(() => expect(subscribed).toBe(1));
         const before = await addresses();
         const subscribedBefore = subscribed;
         vi.stubEnv('DBUS_SYSTEM_BUS_ADDRESS', fake.daemon.address);
