@@ -147,8 +147,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     options.onReady?.();
     log.info({ event: 'config', ...startFacts(host, now.effective) }, startSentence(now.effective));
     void lastBoot.tell(now.effective.dryRun);
-    // Once, now that there is time: the first ranking of a process takes ten times as long as every later one.
-    answers.now();
+    // Now that there is time.
     void parts.warmUp(ended.signal);
   });
   await goingDown.resume();
@@ -224,7 +223,6 @@ type Daemon = {
 type Answers = {
   readonly wanted: (next: NextLook) => NextLook;
   readonly seen: (observation: Observation, verdict: Verdict) => void;
-  readonly now: () => StatusReport | null;
   readonly close: () => Promise<void>;
 };
 
@@ -253,7 +251,6 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
       reporter.seen(observation, verdict);
       desk.seen(observation, verdict);
     },
-    now: reporter.now,
     close: async () => {
       desk.close();
       if (socket.known) await socket.value.close();

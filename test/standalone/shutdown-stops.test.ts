@@ -63,18 +63,14 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     const pods = standalone.pods.pods();
     return pods.known ? pods.value.find(({ declared }) => declared.name === name) : undefined;
   };
-  const open = async (...names: readonly string[]): Promise<void> => {
+  const openParts = (dry: boolean): void => {
     if (mounts === null) return;
     const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
-    standalone = openStandalone({
-      ...heard,
-      ...at,
-      clock,
-      mounts,
-      systemd: fake.systemd,
-      wake: () => undefined,
-      dry: false,
-    });
+    const { systemd } = fake;
+    standalone = openStandalone({ ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry });
+  };
+  const open = async (...names: readonly string[]): Promise<void> => {
+    openParts(false);
     await until(() => names.every((name) => podOf(name)?.cgroup.known));
   };
   const stop = (name: string, more: Partial<StopOrder> = {}) => {
@@ -318,17 +314,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     await open('web');
     await reopen([noted('web', 'ended')], 'web');
     await standalone.close();
-    if (mounts === null) return;
-    const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
-    standalone = openStandalone({
-      ...heard,
-      ...at,
-      clock,
-      mounts,
-      systemd: fake.systemd,
-      wake: () => undefined,
-      dry: true,
-    });
+    openParts(true);
     await sleep(clock, 50);
     expect(standalone.hasStops()).toBe(false);
     expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
