@@ -25,6 +25,13 @@ function stub(script: string) {
 /** As systemd-inhibit: runs its command as a child, and ends with it. A shell hands its input on only when told to. */
 const holding = () => stub(`exec 3<&0; shift 4; "$@" <&3 & exec 3<&-; echo $! > command; wait $!`);
 
+/** The pid of what was run: it may say that it has the lock before that is written down. */
+async function commandOf(root: string): Promise<number> {
+  const read = (): number => (existsSync(`${root}/command`) ? Number(readFileSync(`${root}/command`, 'utf8')) : 0);
+  await until(() => read() > 0);
+  return read();
+}
+
 function held(answer: LockAnswer): LockChild {
   if (answer.kind !== 'held') throw new Error(JSON.stringify(answer));
   return answer.child;
@@ -45,7 +52,7 @@ describe('the lock child', () => {
     const gone: string[] = [];
     child.whenGone((detail) => gone.push(detail));
     expect(child.pid).toBe(pid());
-    const command = Number(readFileSync(`${root}/command`, 'utf8'));
+    const command = await commandOf(root);
     expect([isAlive(child.pid), isAlive(command), gone]).toEqual([true, true, []]);
     await Promise.all([child.release(), child.release()]);
     await until(() => !isAlive(command));
@@ -106,10 +113,10 @@ describe('the lock child', () => {
     const child = held(await take());
     const gone: string[] = [];
     child.whenGone((detail) => gone.push(detail));
+    const command = await commandOf(root);
     process.kill(child.pid, 'SIGKILL');
     await until(() => gone.length > 0);
     expect(gone).toEqual(['systemd-inhibit was ended by SIGKILL']);
-    const command = Number(readFileSync(`${root}/command`, 'utf8'));
     await until(() => !isAlive(command));
     await child.release();
   });
@@ -123,7 +130,7 @@ describe('the lock child', () => {
     child.whenGone((detail) => gone.push(detail));
     await until(() => gone.length > 0);
     await until(() => descriptors() <= before);
-    process.kill(Number(readFileSync(`${root}/command`, 'utf8')), 'SIGKILL');
+    process.kill(await commandOf(root), 'SIGKILL');
   });
 
   it('that does not end with its input is killed', async () => {
