@@ -110,7 +110,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
       begin: parts.actor.begin,
       publish: (observation, verdict) => {
         tell(observation, verdict);
-        parts.oomKills(observation.atMs);
+        parts.oomKills(observation.atMs, verdict.state);
         desk.seen(observation, verdict);
         if (++done % (looks / 10) !== 0) return;
         const usPerLook = (1000 * (real.monoMs() - sinceMs)) / (looks / 10);

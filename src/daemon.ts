@@ -165,7 +165,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         tell(observation, verdict);
         goingDown.seen(observation, verdict);
         lastBoot.seen(observation.atMs);
-        parts.oomKills(observation.atMs);
+        parts.oomKills(observation.atMs, verdict.state);
         answers.seen(observation, verdict);
         pulse(observation);
         if (goingDown.isOver()) end();

@@ -17,7 +17,7 @@ import { createCommandRunner } from './host/transient.ts';
 import { watchWakeups } from './host/wake.ts';
 import { createInbox } from './loop.ts';
 import { createObserver, type OpenObserver } from './observe/look.ts';
-import { createOomWatch } from './observe/oom-kills.ts';
+import { createOomWatch, type OomKills } from './observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createFindings } from './record/findings.ts';
@@ -56,15 +56,13 @@ export type OpenParts = {
   readonly core: () => CoreConfig;
   /** Once, after READY: the first eviction is then as fast as every later one. */
   readonly warmUp: (stop: AbortSignal) => Promise<void>;
-  /** Looks for kills by the kernel since the last call; logs and records them. */
-  readonly oomKills: (atMs: MonoMs) => void;
+  /** After each look: kills by the kernel are logged and recorded. */
+  readonly oomKills: (atMs: MonoMs, state: State) => void;
   readonly close: () => Promise<void>;
 };
 
 const DIRECTORY_MODE = 0o750;
 const GOES_DOWN: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock'];
-/** The counter of the machine's kills costs 17 µs, as much as all the rest of a look. */
-const OOM_LOOK_MS = 1_000;
 const SILENT = { writeLine: () => {} };
 
 /** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
@@ -142,6 +140,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     preKill: (decision) => acting().preKill(decision),
   });
   const oomWatch = createOomWatch({ mounts, pods: standalone.pods.pods });
+  const tellKills = tellingKills(log, recorder);
   // The kernel's news of the node may shorten a wait (D2); where there is none, the pace alone serves.
   const unwatch =
     mounts.version === 2 ? watchWakeups([`${mounts.memory}${made.cgroupRoot}/memory.events`], inbox.wake) : () => {};
@@ -177,10 +176,11 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
         },
         stop,
       ),
-    oomKills: kernelKills(log, recorder, oomWatch),
+    oomKills: (atMs, then) => tellKills(atMs, oomWatch.look(atMs, then)),
     close: async () => {
       unwatch();
       observer.close();
+      tellKills(clock.monoMs(), oomWatch.now());
       oomWatch.close();
       await standalone.close();
       await recorder.close();
@@ -210,17 +210,8 @@ function observed(made: Effective) {
 }
 
 /** Product.md section 6: a kill by the kernel is never silent, and ours is never mistaken for one. */
-function kernelKills(
-  log: Log,
-  recorder: OpenRecorder,
-  watch: ReturnType<typeof createOomWatch>,
-): (atMs: MonoMs) => void {
-  let lookedMs = Number.NEGATIVE_INFINITY;
-  return (atMs) => {
-    // Up to 500 looks a second: each is to be short, and the kernel's count waits.
-    if (atMs - lookedMs < OOM_LOOK_MS) return;
-    lookedMs = atMs;
-    const kills = watch.look();
+function tellingKills(log: Log, recorder: OpenRecorder): (atMs: MonoMs, kills: OomKills | null) => void {
+  return (atMs, kills) => {
     if (kills === null) return;
     const { count, pods } = kills;
     const whose = pods.length === 0 ? 'unattributed' : pods.join(', ');

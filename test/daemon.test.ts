@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -10,6 +10,7 @@ import type { ObservedLook } from '../src/serve/look-desk.ts';
 import type { StatusReport } from '../src/serve/status.ts';
 import { openFakeSystemd } from './host/fake-systemd.ts';
 import { hasDbusDaemon } from './host/private-bus.ts';
+import { MIB, noCgroups, openTestNode } from './observe/a-node.ts';
 
 const clock = createClock();
 const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
@@ -85,6 +86,26 @@ describe('the daemon', () => {
     });
     expect(status).toBe(0);
   });
+
+  it.skipIf(noCgroups !== null)(
+    `records a kill by the kernel also when it stops right after [${noCgroups ?? 'root, cgroups'}]`,
+    async () => {
+      const node = await openTestNode(32 * MIB, 50);
+      try {
+        const hog = node.addPod('hog');
+        write(['evictionHard: { pid.available: "7" }']);
+        const kills = (): string[] =>
+          readFileSync(`${directory}/state/record.jsonl`, 'utf8').match(/"kernel-oom-kill"/g) ?? [];
+        await running(async (report) => {
+          await report();
+          hog.run('perl -e \'my $x = "x" x (100 * 1024 * 1024)\'');
+        });
+        expect(kills()).not.toEqual([]);
+      } finally {
+        await node.remove();
+      }
+    },
+  );
 
   it('lets no second one act beside it', async () => {
     write(['evictionHard: { pid.available: "7" }']);

@@ -1,5 +1,6 @@
 import type { PodUid } from '../core/pod.ts';
-import { type Reading, valueOrNull } from '../core/reading.ts';
+import { type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
+import type { State } from '../core/state.ts';
 import { type CgroupMounts, oomKillsOf } from '../host/cgroupfs.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { BoundPod } from '../ports.ts';
@@ -8,19 +9,33 @@ export type OomWatchNeeds = {
   readonly mounts: CgroupMounts;
   readonly pods: () => Reading<readonly BoundPod[]>;
 };
+/** Kills by the kernel; `pods`: whose, as namespace/name; empty = nobody's that we know. */
+export type OomKills = { readonly count: number; readonly pods: readonly string[] };
 export type OomWatch = {
-  /** Kills by the kernel since the last call; `pods`: whose, as namespace/name; empty = nobody's that we know. Null = none. */
-  readonly look: () => { readonly count: number; readonly pods: readonly string[] } | null;
+  /** After each look, with the state it led to: kills since the last reading, when one is due. Null = none. */
+  readonly look: (atMs: MonoMs, state: Pick<State, 'act' | 'firstMetMs'>) => OomKills | null;
+  /** Kills since the last reading, read now: before nobody looks any more. */
+  readonly now: () => OomKills | null;
   readonly close: () => void;
 };
 
 type Counted = { readonly inode: number; readonly kills: number };
 
-/** One counter of the machine at each look; the pods' own counters only when that one has moved. */
+/**
+ * To read the machine's counter takes 28 µs (the kernel writes all of /proc/vmstat anew, hot, on an AMD EPYC), more than
+ * the rest of a look, and there is no cheaper one: version 1 counts in the victim's own cgroup only, and the root of
+ * version 2 has no memory.events. Hence at each look only while the kernel is likely to kill.
+ */
+const CALM_PACE_MS = 1_000;
+const MEMORY = /^(?:allocatableMemory|memory)\./;
+
+/** One counter of the machine; the pods' own counters only when that one has moved. */
 export function createOomWatch({ mounts, pods }: OomWatchNeeds): OomWatch {
   const procfs = createProcfs();
   let last: number | null = null;
   let counted: ReadonlyMap<PodUid, Counted> = new Map();
+  let readMs = Number.NEGATIVE_INFINITY;
+  let wasTight = false;
 
   /** The pods' counters now, and who was killed since `counted`. */
   const scan = (count: number): readonly string[] => {
@@ -44,16 +59,26 @@ export function createOomWatch({ mounts, pods }: OomWatchNeeds): OomWatch {
     const fits = hit.reduce((sum, { kills }) => sum + kills, 0) <= count;
     return hit.filter(({ isNew }) => !isNew || fits).map(({ name }) => name);
   };
+  const now = (): OomKills | null => {
+    const kills = procfs.oomKills();
+    if (!kills.known) return null;
+    const count = last === null ? null : kills.value - last;
+    last = kills.value;
+    if (count === null) scan(0);
+    if (count === null || count <= 0) return null;
+    return { count, pods: scan(count) };
+  };
   return {
-    look: () => {
-      const kills = procfs.oomKills();
-      if (!kills.known) return null;
-      const count = last === null ? null : kills.value - last;
-      last = kills.value;
-      if (count === null) scan(0);
-      if (count === null || count <= 0) return null;
-      return { count, pods: scan(count) };
+    look: (atMs, state) => {
+      const isTight = state.act.kind === 'evicting' || Object.keys(state.firstMetMs).some((id) => MEMORY.test(id));
+      // Once more after: a kill by the kernel may be what ended it.
+      const isDue = isTight || wasTight || atMs - readMs >= CALM_PACE_MS;
+      wasTight = isTight;
+      if (!isDue) return null;
+      readMs = atMs;
+      return now();
     },
+    now,
     close: procfs.close,
   };
 }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
+import { initialState } from '../../src/core/state.ts';
 import { createOomWatch, type OomWatch } from '../../src/observe/oom-kills.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { aBoundPod } from './a-bound-pod.ts';
@@ -26,22 +27,45 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
   it('are counted once and named by their pod, also in a container below it', () => {
     const [web, db, inner] = [node.addPod('web'), node.addPod('db'), node.addPod('web/main')];
     const of = open([bound('web', web), bound('db', db)]);
-    expect(of.look()).toBeNull();
+    expect(of.now()).toBeNull();
     inner.run(BURST);
-    const seen = of.look();
+    const seen = of.now();
     expect(seen?.pods).toEqual(['default/web']);
     expect(seen?.count).toBeGreaterThanOrEqual(1);
     db.run(BURST);
-    expect(of.look()?.pods).toEqual(['default/db']);
+    expect(of.now()?.pods).toEqual(['default/db']);
+  });
+
+  it('are looked for once a second, and at each look while memory is short or an eviction is under way, and once more', () => {
+    const web = node.addPod('web');
+    const of = open([bound('web', web)]);
+    const calm = initialState('boot');
+    const isShort = { ...calm, firstMetMs: { 'memory.available/evictionHard': 0 } };
+    const isEvicting = { ...calm, act: { kind: 'evicting', evictions: [] } } as const;
+    expect(of.look(0, calm)).toBeNull();
+    const lookAfterKill = (atMs: number, state: typeof calm) => {
+      web.run(BURST);
+      return of.look(atMs, state)?.pods ?? null;
+    };
+    const seen = ['default/web'];
+    expect(lookAfterKill(999, calm)).toBeNull();
+    expect(lookAfterKill(1_000, calm)).toEqual(seen);
+    expect(lookAfterKill(1_002, isShort)).toEqual(seen);
+    expect(lookAfterKill(1_004, calm)).toEqual(seen);
+    expect(lookAfterKill(1_006, calm)).toBeNull();
+    expect(lookAfterKill(1_008, isEvicting)).toEqual(seen);
+    expect(lookAfterKill(1_010, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toEqual(seen);
+    expect(lookAfterKill(2_009, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toBeNull();
+    expect(lookAfterKill(2_010, calm)).toEqual(seen);
   });
 
   it('of processes outside any pod are unattributed, also when a pod was hit before the watch began', () => {
     const [web, other] = [node.addPod('web'), node.addPod('other')];
     web.run(BURST);
     const of = open([bound('web', web)]);
-    expect(of.look()).toBeNull();
+    expect(of.now()).toBeNull();
     other.run(BURST);
-    expect(of.look()).toMatchObject({ pods: [] });
+    expect(of.now()).toMatchObject({ pods: [] });
   });
 
   it('are those of a pod that was bound meanwhile only where its counter fits', () => {
@@ -50,13 +74,13 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     for (let i = 0; i < 4; i++) old.run(BURST);
     const pods: BoundPod[] = [];
     const of = open(pods);
-    of.look();
+    of.now();
     pods.push(bound('old', old));
     fresh.run(BURST);
-    expect(of.look()).toMatchObject({ pods: [] });
+    expect(of.now()).toMatchObject({ pods: [] });
     pods.push(bound('fresh', fresh));
     old.run(BURST);
     fresh.run(BURST);
-    expect(of.look()?.pods).toEqual(['default/old']);
+    expect(of.now()?.pods).toEqual(['default/old']);
   });
 });
