@@ -15,6 +15,8 @@ import {
 export type GrowthNeeds = ShareNeeds & {
   readonly clock: Pick<Clock, 'monoMs'>;
   readonly pods: () => Reading<readonly BoundPod[]>;
+  /** The cgroup whose memory is the node's. */
+  readonly nodePath: (atMs: MonoMs) => Reading<string>;
 };
 export type Growth = {
   /** Reads who has what now and then, to compare with: not while a threshold is met, so that the growth stays seen. */
@@ -34,7 +36,7 @@ const LEAST_NAMED = 8;
 const MAX_NAME = 160;
 
 /** `services`: below the cgroups right below the node; null = too many to compare with. */
-type Sample = ShareSample & { readonly services: ReadonlyMap<string, number> | null };
+type Sample = ShareSample & { readonly node: string; readonly services: ReadonlyMap<string, number> | null };
 
 /** Who took the node's memory (product.md section 8). */
 export function createGrowth(needs: GrowthNeeds): Growth {
@@ -61,10 +63,12 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       const pods = podPaths(() => null);
       if (!pods.known || !areFound()) return;
       readMs = atMs;
-      const sample = reader.now(atMs, pods.value);
-      if (!sample.known) return;
-      const fresh = samples.filter((old) => old.node === sample.value.node && atMs - old.shares.atMs <= WINDOW_MS);
-      samples = [...fresh, { ...sample.value, services: servicesOf(reader, sample.value, pods.value) }];
+      const node = needs.nodePath(atMs);
+      const sample = node.known ? reader.now(node.value, atMs, pods.value) : node;
+      if (!node.known || !sample.known) return;
+      const fresh = samples.filter((old) => old.node === node.value && atMs - old.shares.atMs <= WINDOW_MS);
+      const services = servicesOf(reader, sample.value, pods.value);
+      samples = [...fresh, { ...sample.value, node: node.value, services }];
     },
     read: (atMs, views) => {
       if (!views.known) return views;
@@ -74,9 +78,11 @@ export function createGrowth(needs: GrowthNeeds): Growth {
         return bytes?.known ? bytes.value : null;
       });
       if (!pods.known) return pods;
-      const now = reader.now(atMs, pods.value);
+      const node = needs.nodePath(atMs);
+      if (!node.known) return node;
+      const now = reader.now(node.value, atMs, pods.value);
       if (!now.known) return now;
-      const before = samples.find(({ node }) => node === now.value.node);
+      const before = samples.find((old) => old.node === node.value);
       if (before === undefined) return unknown('absent', 'growth', 'nothing was read before to compare with');
       const growth = growthBetween(before.shares, now.value.shares);
       const [first, ...rest] = growth.others;
@@ -84,7 +90,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
         first !== undefined && isOutsidePods(growth)
           ? [nameOf(first, before, now.value, pods.value), ...rest]
           : growth.others;
-      return known({ ...growth, others: others.map((share) => shortName(share, now.value.node)) });
+      return known({ ...growth, others: others.map((share) => shortName(share, node.value)) });
     },
   };
 

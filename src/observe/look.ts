@@ -44,7 +44,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const procfs = createProcfs();
   const memory = createNodeMemory({ ...needs, procfs });
   const allocatable = createAllocatableMemory(mounts, needs.cgroupRoot);
-  const growth = createGrowth({ ...needs, procfs });
+  const growth = createGrowth({ ...needs, procfs, nodePath: memory.nodePath });
   const pids = createNodePids({ ...needs, procfs });
   const pressure = createNodePressure(procfs);
   const disk = createDiskSampler(needs);

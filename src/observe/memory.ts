@@ -21,6 +21,8 @@ export type MemoryFigures = {
 export type NodeMemory = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   readonly figures: (atMs: MonoMs) => MemoryFigures;
+  /** The path of the cgroup whose memory is the node's: '/' is the machine. */
+  readonly nodePath: (atMs: MonoMs) => Reading<string>;
   readonly close: () => void;
 };
 
@@ -31,7 +33,7 @@ const TOTAL_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
 
 /** What stands for the node now: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
-type Node = { readonly capacityBytes: number; readonly memory: CgroupMemory };
+type Node = { readonly path: string; readonly capacityBytes: number; readonly memory: CgroupMemory };
 /** The terms of product.md section 8 that the machine and a cgroup name differently. */
 type Terms = {
   readonly [term in
@@ -60,12 +62,12 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   const nodeNow = (atMs: MonoMs): Reading<Node> => {
     const total = memTotal(atMs);
     if (!total.known) return total;
-    const ofMachine = known({ capacityBytes: total.value, memory: machine });
+    const ofMachine = known({ path: '/', capacityBytes: total.value, memory: machine });
     if (own === null) return ofMachine;
     const limit = own.limit();
     if (!limit.known) return limit;
     if (limit.value === null || limit.value >= total.value) return ofMachine;
-    return known({ capacityBytes: limit.value, memory: own });
+    return known({ path: cgroupRoot, capacityBytes: limit.value, memory: own });
   };
   /** The refault rate needs its counter at every look, whichever formula counts. */
   const followRefaults = ({ memory }: Node, atMs: MonoMs): void => {
@@ -116,6 +118,10 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
         workingSetAvailableBytes: workingSetAvailable(node.value),
         reclaimableAvailableBytes: reclaimable(node.value, atMs),
       };
+    },
+    nodePath: (atMs) => {
+      const node = nodeNow(atMs);
+      return node.known ? known(node.value.path) : node;
     },
     close: () => {
       for (const part of [machine, own, swap]) part?.close();

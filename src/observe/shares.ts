@@ -7,21 +7,21 @@ import type { Procfs } from '../host/procfs.ts';
 export type ShareNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
-  readonly cgroupRoot: string;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
 };
 /** Paths of bound pods, with what was measured of them already; null = not yet. */
 export type PodPaths = ReadonlyMap<string, number | null>;
 /** What was read at one time. `where` of a cgroup is its path. */
 export type ShareSample = {
-  /** The cgroup whose memory is the node's. */
-  readonly node: string;
   readonly shares: MemoryShares;
   readonly kernel: readonly { readonly kind: string; readonly bytes: number }[];
 };
 export type ShareReader = {
-  /** A reading costs some 30 µs for each cgroup right below the node that is no pod's, and for each pod not yet measured. */
-  readonly now: (atMs: MonoMs, pods: PodPaths) => Reading<ShareSample>;
+  /**
+   * `node`: the cgroup whose memory is the node's. A reading costs some 30 µs for each cgroup right below it that is no
+   * pod's, and for each pod not yet measured.
+   */
+  readonly now: (node: string, atMs: MonoMs, pods: PodPaths) => Reading<ShareSample>;
   /** What memory.available counts of one cgroup. */
   readonly bytes: (path: string) => Reading<number>;
   /** The cgroups right below one that are no pod's and hold none; null: more than are looked at, or not known. */
@@ -37,7 +37,7 @@ const OWN = 'processes in no cgroup of their own';
 
 /** Who has the node's memory, in a few readings: its top-level cgroups less their pods, and on a machine the kernel. */
 export function createShareReader(needs: ShareNeeds): ShareReader {
-  const { mounts, procfs, cgroupRoot } = needs;
+  const { mounts, procfs } = needs;
   const isWorkingSet = needs.memoryAvailable === 'workingSet';
 
   const using = <T>(path: string, use: (memory: CgroupMemory) => T): T => {
@@ -63,26 +63,15 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
   };
   const cgroupBytes = (path: string): Reading<number> => using(path, (memory) => bytesOf(memory, false));
 
-  /** The cgroup whose memory is the node's: '/' while the configured one has no limit of its own (product.md section 4). */
-  const nodeNow = (): Reading<string> => {
-    if (cgroupRoot === '/') return known('/');
-    const total = procfs.memTotalBytes();
-    const limit = using(cgroupRoot, (memory) => memory.limit());
-    if (!total.known) return total;
-    if (!limit.known) return limit;
-    return known(limit.value !== null && limit.value < total.value ? cgroupRoot : '/');
-  };
-  const sampleNow = (atMs: MonoMs, pods: PodPaths): Reading<ShareSample> => {
-    const node = nodeNow();
-    if (!node.known) return node;
-    const isMachine = node.value === '/';
-    const listed = childrenOf(directoryOf(mounts, node.value), MAX_LISTED);
+  const sampleNow = (node: string, atMs: MonoMs, pods: PodPaths): Reading<ShareSample> => {
+    const isMachine = node === '/';
+    const listed = childrenOf(directoryOf(mounts, node), MAX_LISTED);
     if (!listed.known) return listed;
-    const paths = listed.value.names.map((name) => below(node.value, name));
+    const paths = listed.value.names.map((name) => below(node, name));
     const tops = paths.filter((path) => !pods.has(path));
     if (tops.length > MAX_TOPS || !listed.value.isWhole)
-      return unknown('unreadable', node.value, `more than ${MAX_TOPS} cgroups below it`);
-    const total = using(node.value, (memory) => bytesOf(memory, isMachine));
+      return unknown('unreadable', node, `more than ${MAX_TOPS} cgroups below it`);
+    const total = using(node, (memory) => bytesOf(memory, isMachine));
     if (!total.known) return total;
     let [restBytes, podsBytes, chargedBytes] = [total.value, 0, 0];
     const others: MemoryShare[] = [];
@@ -102,7 +91,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     if (isMachine) others.push({ where: KERNEL, bytes: Math.max(0, kernelBytes - chargedBytes) });
     if (tops.length < paths.length) podsBytes += Math.max(0, restBytes);
     else others.push({ where: OWN, bytes: Math.max(0, restBytes) });
-    return known({ node: node.value, shares: { atMs, podsBytes, others }, kernel: kernel.value });
+    return known({ shares: { atMs, podsBytes, others }, kernel: kernel.value });
   };
   /** One cgroup right below the node, and what of it is pods'. */
   function readTop(

@@ -4,12 +4,25 @@ import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 import { createGrowth, type Growth } from '../../src/observe/growth.ts';
+import { createNodeMemory, type NodeMemory } from '../../src/observe/memory.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { aBoundPod } from './a-bound-pod.ts';
 import { MIB, noCgroups, openTestNode, realMounts, type TestNode } from './a-node.ts';
 
 const needs = noCgroups === null ? 'root, cgroups' : noCgroups;
 const procfs = createProcfs();
+const opened: NodeMemory[] = [];
+afterEach(() => {
+  for (const memory of opened.splice(0)) memory.close();
+});
+
+function open(cgroupRoot: string, pods: () => readonly BoundPod[], memoryAvailable: Counted = 'workingSet'): Growth {
+  const common = { mounts: realMounts(), procfs, memoryAvailable };
+  const memory = createNodeMemory({ ...common, cgroupRoot });
+  opened.push(memory);
+  return createGrowth({ ...common, clock: createClock(), nodePath: memory.nodePath, pods: () => known(pods()) });
+}
+type Counted = 'workingSet' | 'reclaimable';
 
 describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${needs}]`, () => {
   let node: TestNode;
@@ -22,12 +35,8 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
   });
 
   /** `asBefore`: read once, as the first look does. */
-  function follow(
-    pods: () => readonly BoundPod[],
-    memoryAvailable: 'workingSet' | 'reclaimable' = 'workingSet',
-  ): Growth {
-    const common = { clock: createClock(), mounts: realMounts(), procfs, memoryAvailable };
-    const growth = createGrowth({ ...common, cgroupRoot: node.path, pods: () => known(pods()) });
+  function follow(pods: () => readonly BoundPod[], memoryAvailable?: Counted): Growth {
+    const growth = open(node.path, pods, memoryAvailable);
     growth.follow(nowMs);
     return growth;
   }
@@ -90,10 +99,9 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
   });
 
   it('is unknown while nothing was read before, and when the node is gone', () => {
-    const common = { clock: createClock(), mounts: realMounts(), procfs, memoryAvailable: 'workingSet' } as const;
-    const none = createGrowth({ ...common, cgroupRoot: node.path, pods: () => known([]) });
+    const none = open(node.path, () => []);
     expect(none.read(0, known([]))).toMatchObject({ known: false, why: 'absent', where: 'growth' });
-    const gone = createGrowth({ ...common, cgroupRoot: `${node.path}/gone`, pods: () => known([]) });
+    const gone = open(`${node.path}/gone`, () => []);
     gone.follow(0);
     expect(gone.read(1_000, known([]))).toMatchObject({ known: false, why: 'absent' });
   });
@@ -122,9 +130,8 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
 
 describe.skipIf(noCgroups !== null)(`who took the memory of the machine [${needs}]`, () => {
   it('is read whole: pods, cgroups, the kernel and the processes of the root', () => {
-    const common = { clock: createClock(), mounts: realMounts(), procfs, cgroupRoot: '/' };
     for (const memoryAvailable of ['workingSet', 'reclaimable'] as const) {
-      const growth = createGrowth({ ...common, memoryAvailable, pods: () => known([]) });
+      const growth = open('/', () => [], memoryAvailable);
       growth.follow(0);
       expect(growth.read(1_000, known([]))).toMatchObject({ known: true, value: { overMs: 1_000, podsBytes: 0 } });
     }
