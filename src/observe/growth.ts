@@ -19,7 +19,7 @@ export type GrowthNeeds = ShareNeeds & {
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
 };
 export type Growth = {
-  /** Reads who has what now and then, to compare with: not while a threshold is met, so that the growth stays seen. */
+  /** Reads who has what now and then, to compare with: not for a look that chooses by memory, so that the growth stays seen. */
   readonly follow: (atMs: MonoMs) => void;
   /** Since the oldest reading of the last minute. `views`: the pods as this look presents them. */
   readonly read: (atMs: MonoMs, views: Reading<readonly PodView[]>) => Reading<MemoryGrowth>;
@@ -82,7 +82,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       if (!node.known) return node;
       const now = reader.now(node.value, atMs, pods.value);
       if (!now.known) return now;
-      const before = samples.find((old) => old.node === node.value);
+      const before = samples.find((old) => old.node === node.value && old.shares.atMs < atMs);
       if (before === undefined) return unknown('absent', 'growth', 'nothing was read before to compare with');
       const growth = growthBetween(before.shares, now.value.shares);
       const [first, ...rest] = growth.others;

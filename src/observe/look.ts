@@ -68,10 +68,10 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     if (notReady !== null) return notReady;
     return readPods(want);
   };
-  /** The culprit is looked for only at a look that chooses a victim. */
+  /** Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. */
   const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
     const pods = podsFor(want);
-    return want === 'memory.available' ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
+    return pods.known ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
   };
 
   return {
@@ -79,7 +79,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
       disk.follow(want.disksAfterMs ?? want.afterMs);
       podDisk.follow(want);
       const atMs = clock.monoMs();
-      if (want.pods === null) growth.follow(atMs);
+      if (want.pods !== 'memory.available') growth.follow(atMs);
       return {
         atMs,
         cpuMs: cpuMs(),

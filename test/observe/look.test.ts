@@ -193,6 +193,19 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     expect(capacities()).toEqual(whole);
   });
 
+  it('tells who grew at every look that shows the pods: an eviction for memory may come of any of them', async () => {
+    const [web, backup] = [node.addPod('web'), node.addPod('backup')];
+    const bound = [aBoundPod({ name: 'web', cgroup: known(web.ref()) })];
+    const observer = open({ cgroupRoot: node.path, pods: () => known(bound) });
+    // For a reader, or a disk signal, also when one of them asks all the time.
+    expect(observer.look(askFor('all'), nothing).memoryGrowth).toMatchObject({ why: 'absent', where: 'growth' });
+    await backup.start(48 * MIB);
+    aheadMs += 5_000;
+    const { memoryGrowth } = observer.look(askFor('all'), nothing);
+    expect(memoryGrowth).toMatchObject({ known: true, value: { others: [{ where: 'backup' }] } });
+    expect(observer.look(quiet, nothing)).not.toHaveProperty('memoryGrowth');
+  });
+
   it('has the limit of kubepods less its working set as allocatable memory, also below zero', async () => {
     const pods = node.addPod('kubepods');
     const observer = open({ cgroupRoot: node.path });
