@@ -1,6 +1,7 @@
 import { decide } from './core/decide.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { Outcome } from './core/outcome.ts';
+import { nextGlanceMs } from './core/pace.ts';
 import type { State } from './core/state.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
 import type { Clock, Inbox, Parts } from './ports.ts';
@@ -35,8 +36,9 @@ export function createInbox(clock: Clock): Inbox {
         end = () => {
           cancel();
           end = null;
+          const how = isAwake ? 'called' : 'over';
           isAwake = false;
-          resolve();
+          resolve(how);
         };
       }),
   };
@@ -61,9 +63,19 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
     for (const decision of verdict.decisions) parts.begin(decision);
     for (const step of steps) if (step !== undefined) parts.publish(step.observation, step.verdict);
     next = verdict.next;
-    await parts.inbox.wait(next.afterMs);
+    await untilNextLook(next, parts);
   }
   return state;
+}
+
+/** Between whole looks the memory alone is looked at where that is enough: so it may be near a threshold for long (D2). */
+async function untilNextLook({ afterMs, glance }: NextLook, { inbox, observer }: Parts): Promise<void> {
+  let waitMs: number | null = afterMs;
+  while (waitMs !== null) {
+    const how = await inbox.wait(waitMs);
+    if (how === 'called' || glance === undefined || observer.glance === undefined) return;
+    waitMs = nextGlanceMs(glance, observer.glance());
+  }
 }
 
 type Steps = readonly [Step, Step?];

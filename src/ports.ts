@@ -19,6 +19,8 @@ export type Clock = {
 export type Observer = {
   /** Synchronous: kernel files are read now, slow sources give their last sample (2.4). Never throws. */
   readonly look: (want: NextLook, arrived: Arrived) => Observation;
+  /** memory.available alone, read now, between looks; absent: that is no cheaper than a look. Never throws. */
+  readonly glance?: () => Reading<SignalSample>;
   /** D9: one signal, read again right before a kill. */
   readonly reread: (signal: Signal) => Promise<Reading<SignalSample>>;
 };
@@ -223,8 +225,8 @@ export type Inbox = {
   readonly drain: () => Arrived;
   /** The next `wait` ends at once: a sample came, the kernel has news, or the configuration changed. */
   readonly wake: () => void;
-  /** Resolves after `ms`, or at once when something arrives or the kernel wakes us. */
-  readonly wait: (ms: number) => Promise<void>;
+  /** Resolves after `ms` as `over`, or at once as `called` when something arrives or the kernel wakes us. */
+  readonly wait: (ms: number) => Promise<'over' | 'called'>;
 };
 export type Parts = {
   readonly observer: Observer;

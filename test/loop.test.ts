@@ -3,7 +3,7 @@ import { known } from '../src/core/reading.ts';
 import { initialState } from '../src/core/state.ts';
 import { createClock } from '../src/host/clock.ts';
 import { createInbox, runLoop } from '../src/loop.ts';
-import type { Parts } from '../src/ports.ts';
+import type { Inbox, Parts } from '../src/ports.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from './a.ts';
 
 const clock = createClock();
@@ -105,5 +105,58 @@ describe('the loop', () => {
       'publish set-condition',
       'publish ',
     ]);
+  });
+
+  /** Just above a threshold: each look wants glances; `memoryMiB` answers every question for the memory. */
+  async function watch(memoryMiB: readonly number[], onGlance: (asked: number, inbox: Inbox) => void) {
+    const did: string[] = [];
+    const stop = new AbortController();
+    const inbox = createInbox(clock);
+    let asked = 0;
+    const memory = () => {
+      const available = (memoryMiB[asked] ?? memoryMiB.at(-1) ?? 0) * MI;
+      asked += 1;
+      return { available, capacity: GI, sampledAtMs: clock.monoMs() };
+    };
+    const parts: Parts = {
+      observer: {
+        look: (want) => {
+          did.push(`look ${want.pods}`);
+          if (did.filter((what) => what.startsWith('look')).length === 2) {
+            stop.abort();
+            inbox.wake();
+          }
+          return anObservation(clock.monoMs(), { 'memory.available': memory() });
+        },
+        glance: () => {
+          did.push('glance');
+          onGlance(asked, inbox);
+          return known(memory());
+        },
+        reread: () => Promise.reject(new Error('not asked')),
+      },
+      recorder: {
+        intent: async () => 'durable',
+        keep: () => undefined,
+        outcome: () => undefined,
+        note: () => undefined,
+      },
+      inbox,
+      config: () => aConfig([aThreshold('memory.available', 100 * MI)]),
+      begin: () => undefined,
+      publish: () => undefined,
+    };
+    await runLoop({ ...initialState('boot'), lastLookMs: 0 }, parts, stop.signal);
+    return did;
+  }
+
+  it('looks at the memory alone while nothing else can change, and at all of it once the threshold is met', async () => {
+    const did = await watch([103, 103, 102, 99], () => undefined);
+    expect(did.slice(0, 5)).toEqual(['look null', 'glance', 'glance', 'glance', 'look null']);
+  });
+
+  it('looks at all of it when something arrives between', async () => {
+    const did = await watch([103], (asked, inbox) => (asked === 2 ? inbox.put(outcome) : undefined));
+    expect(did).toEqual(['look null', 'glance', 'glance', 'look null']);
   });
 });

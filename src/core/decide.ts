@@ -3,7 +3,7 @@ import type { Decision } from './decision.ts';
 import { stepEviction } from './evict.ts';
 import { isDiskNear } from './near-disk.ts';
 import type { Observation } from './observation.ts';
-import { nextDisksMs, nextLookMs, spentAfter } from './pace.ts';
+import { glanceFor, nextDisksMs, nextLookMs, spentAfter } from './pace.ts';
 import { stepShutdown, withStopsTerminating } from './shutdown-step.ts';
 import type { State } from './state.ts';
 import { withContainerfs } from './threshold.ts';
@@ -29,6 +29,8 @@ export function decide(state: State, observation: Observation, config: CoreConfi
   const heldToMs = step.heldToMs ?? Number.POSITIVE_INFINITY;
   const paceMs = heldToMs === 0 ? 0 : nextLookMs(observation, all, config, spent, heldToMs);
   const isPaced = heldToMs > 0 && shutdown.heldToMs === null;
+  const isQuiet = isPaced && decisions.length === 0 && isNothingUnderWay(step.state);
+  const glance = isQuiet ? glanceFor(observation, all, config, spent, heldToMs) : null;
   return {
     state: { ...step.state, spent },
     decisions,
@@ -38,9 +40,15 @@ export function decide(state: State, observation: Observation, config: CoreConfi
       pods: shutdown.pods ?? step.pods,
       ...(isDiskNear(observation, all) ? { isDiskNear: true } : {}),
       ...(isPaced ? { disksAfterMs: nextDisksMs(observation, all, config, heldToMs) } : {}),
+      ...(glance === null ? {} : { glance }),
     },
     intentWaitMs: decisions.some(isUrgent) ? HARD_INTENT_MS : SOFT_INTENT_MS,
   };
+}
+
+/** No threshold counts as met, and nobody is waited for: another look at the same would come to the same. */
+function isNothingUnderWay({ act, firstMetMs, unresolved, stops }: State): boolean {
+  return act.kind === 'idle' && stops.length === 0 && unresolved.length === 0 && Object.keys(firstMetMs).length === 0;
 }
 
 function isUrgent(decision: Decision): boolean {

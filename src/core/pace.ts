@@ -1,9 +1,11 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Observation } from './observation.ts';
 import { bytesUp } from './quantity.ts';
-import { isDisk, SIGNAL_FACTS, type SignalFacts } from './signal.ts';
+import type { Reading } from './reading.ts';
+import { isDisk, SIGNAL_FACTS, type SignalFacts, type SignalSample } from './signal.ts';
 import type { State } from './state.ts';
 import { resolve, type Threshold } from './threshold.ts';
+import type { Glance } from './verdict.ts';
 
 /** D2: what one online CPU can plausibly use up in a millisecond, at most. Bench: product.md section 6, D2. */
 const FASTEST_PER_CPU_MS: { readonly [U in SignalFacts['unit']]: number } = {
@@ -16,6 +18,8 @@ const SPENT_STEP_MS = 1_000;
 const SPENT_KEPT = 61;
 /** The pace when the minute's CPU budget is spent and a threshold could be crossed within a second. */
 const SPENT_PACE_MS = 20;
+/** The kernel's kills, its stalls and what `status` shows are not to be older. */
+const GLANCES_MS = 1_000;
 
 /**
  * D2: milliseconds until the fastest plausible fill could cross a threshold that is not met now, within the pace
@@ -28,10 +32,45 @@ export function nextLookMs(
   spent: State['spent'],
   heldToMs: number,
 ): number {
-  const { minMs, maxMs } = config.pace;
+  const { maxMs } = config.pace;
   const crossedMs = Math.min(crossedInMs(observation, thresholds, config), maxMs);
-  const floorMs = isBudgetSpent(observation, spent, config.pace.cpuShare) ? Math.max(minMs, SPENT_PACE_MS) : minMs;
+  const floorMs = floorOf(observation, config, spent);
   return Math.min(Math.max(crossedMs, floorMs), Math.max(heldToMs, floorMs), maxMs);
+}
+
+/**
+ * What a look at the memory alone is to be compared with until the next whole look; null where that comes sooner, or
+ * memory.available has no threshold. For a node on which nothing is met and nothing under way.
+ */
+export function glanceFor(
+  observation: Observation,
+  thresholds: readonly Threshold[],
+  config: CoreConfig,
+  spent: State['spent'],
+  heldToMs: number,
+): Glance | null {
+  const ofMemory = thresholds.filter(({ signal }) => signal === 'memory.available');
+  const sample = observation.signals['memory.available'];
+  if (ofMemory.length === 0 || !sample.known) return null;
+  const { capacity } = sample.value;
+  const rest = thresholds.filter(({ signal }) => signal !== 'memory.available');
+  const aloneMs = Math.min(crossedInMs(observation, rest, config), heldToMs, config.pace.maxMs, GLANCES_MS);
+  if (aloneMs <= nextLookMs(observation, thresholds, config, spent, heldToMs)) return null;
+  return {
+    leastBytes: Math.max(...ofMemory.map(({ value }) => bytesUp(resolve(value, capacity)))),
+    bytesPerMs: FASTEST_PER_CPU_MS.bytes * config.pace.cpus,
+    floorMs: floorOf(observation, config, spent),
+    untilMs: observation.atMs + aloneMs,
+  };
+}
+
+/** Milliseconds until memory.available is to be looked at again; null: a whole look is due now. */
+export function nextGlanceMs(glance: Glance, memory: Reading<SignalSample>): number | null {
+  if (!memory.known) return null;
+  const headroom = memory.value.available - glance.leastBytes;
+  const leftMs = glance.untilMs - memory.value.sampledAtMs;
+  if (headroom < 0 || leftMs <= 0) return null;
+  return Math.min(Math.max(headroom / glance.bytesPerMs, glance.floorMs), leftMs);
 }
 
 /**
@@ -69,6 +108,11 @@ export function spentAfter(spent: State['spent'], observation: Observation): Sta
   if (last === undefined || cpuMs < last.cpuMs || atMs < last.atMs) return [{ atMs, cpuMs }];
   if (atMs - last.atMs < SPENT_STEP_MS) return spent;
   return [...spent.filter((entry) => atMs - entry.atMs <= BUDGET_WINDOW_MS), { atMs, cpuMs }].slice(-SPENT_KEPT);
+}
+
+/** Looks are not closer together. */
+function floorOf(observation: Observation, { pace }: CoreConfig, spent: State['spent']): number {
+  return isBudgetSpent(observation, spent, pace.cpuShare) ? Math.max(pace.minMs, SPENT_PACE_MS) : pace.minMs;
 }
 
 function isBudgetSpent(observation: Observation, spent: State['spent'], cpuShare: number): boolean {

@@ -1,4 +1,5 @@
 import type { Decision } from './decision.ts';
+import type { MonoMs } from './reading.ts';
 import type { Reason } from './reason.ts';
 import type { Signal } from './signal.ts';
 import type { State } from './state.ts';
@@ -11,6 +12,19 @@ export type NextLook = {
   readonly isDiskNear?: true;
   /** How far apart the file systems may be sampled meanwhile; absent: as often as the looks come. */
   readonly disksAfterMs?: number;
+  /** Nothing else is waited for: meanwhile memory.available may be looked at alone. */
+  readonly glance?: Glance;
+};
+/** D2 just above a threshold of memory.available, none of which is met, and nothing under way. */
+export type Glance = {
+  /** Above the highest of them. */
+  readonly leastBytes: number;
+  /** The fastest plausible fill. */
+  readonly bytesPerMs: number;
+  /** Not more often. */
+  readonly floorMs: number;
+  /** When the rest wants to be looked at. */
+  readonly untilMs: MonoMs;
 };
 export type Verdict = {
   readonly state: State;

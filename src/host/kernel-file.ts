@@ -203,20 +203,28 @@ export function parseKeyed(
   if (start === null) return null;
   let at = start;
   while (bytes[at] === BLANK || bytes[at] === TAB) at++;
-  const end = bytes.indexOf(LINE_END, at) - unit.length;
+  // Byte by byte: a call into Node's own code costs a look in a cold cache more than a line is long.
+  let lineEnd = at;
+  while (bytes[lineEnd] !== LINE_END) lineEnd++;
+  const end = lineEnd - unit.length;
   const value = numberUpTo(bytes, at, end);
-  if (value === null || bytes.toString('latin1', end, end + unit.length) !== unit) {
-    return malformed(bytes.subarray(start - text.length, end + unit.length), where);
+  if (value === null || (unit !== '' && bytes.toString('latin1', end, lineEnd) !== unit)) {
+    return malformed(bytes.subarray(start - text.length, lineEnd), where);
   }
   return known(Math.min(value, Number.MAX_SAFE_INTEGER));
 }
 
 /** Where the text after the needle begins. */
 function lineOf(bytes: Buffer, needle: Buffer): number | null {
-  const length = needle.length - 1;
-  if (bytes.length >= length && bytes.compare(needle, 1, needle.length, 0, length) === 0) return length;
+  if (startsWith(bytes, needle)) return needle.length - 1;
   const at = bytes.indexOf(needle);
   return at < 0 ? null : at + needle.length;
+}
+
+/** The needle begins with the line end before it. */
+function startsWith(bytes: Buffer, needle: Buffer): boolean {
+  for (let i = 1; i < needle.length; i++) if (bytes[i - 1] !== needle[i]) return false;
+  return true;
 }
 
 /** Digits only; a number that a double cannot hold exactly comes out rounded. */

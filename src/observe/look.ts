@@ -103,6 +103,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         volumesMounted: NO_VOLUMES,
       };
     },
+    glance: () => memory.available(clock.monoMs()),
     reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
     memoryFacts: () => memory.figures(clock.monoMs()),
     podsNow: () => readPods('all'),

@@ -28,8 +28,8 @@ export type NodeMemory = {
 
 /** /proc/zoneinfo is long, and its watermarks change by an operator's hand only. */
 const WATERMARK_PACE_MS = 10_000;
-/** /proc/meminfo takes the kernel longer than the rest of a look; memory is plugged in rarely. */
-const TOTAL_PACE_MS = 1_000;
+/** /proc/meminfo takes the kernel longer than the rest of a look; memory is plugged in rarely, and limits are set rarely. */
+const CAPACITY_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
 
 /** What stands for the node now: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
@@ -57,14 +57,15 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   const pageSize = pageBytes();
   let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
   const lowWatermark = paced(WATERMARK_PACE_MS, procfs.lowWatermarkBytes);
-  const memTotal = paced(TOTAL_PACE_MS, procfs.memTotalBytes);
+  const memTotal = paced(CAPACITY_PACE_MS, procfs.memTotalBytes);
+  const ownLimit = own === null ? null : paced(CAPACITY_PACE_MS, own.limit);
 
   const nodeNow = (atMs: MonoMs): Reading<Node> => {
     const total = memTotal(atMs);
     if (!total.known) return total;
     const ofMachine = known({ path: '/', capacityBytes: total.value, memory: machine });
-    if (own === null) return ofMachine;
-    const limit = own.limit();
+    if (own === null || ownLimit === null) return ofMachine;
+    const limit = ownLimit(atMs);
     if (!limit.known) return limit;
     if (limit.value === null || limit.value >= total.value) return ofMachine;
     return known({ path: cgroupRoot, capacityBytes: limit.value, memory: own });

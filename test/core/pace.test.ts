@@ -1,6 +1,8 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
-import { unknown } from '../../src/core/reading.ts';
+import { nextGlanceMs } from '../../src/core/pace.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state.ts';
 import { aConfig, anObservation, aThreshold, GI, MI } from '../a.ts';
 
@@ -47,3 +49,74 @@ describe('the pace (D2)', () => {
     expect(next(200 + 409.6 * CPUS, 90, since, 600).afterMs).toBeCloseTo(200);
   });
 });
+
+describe('a look at the memory alone (D2)', () => {
+  const glanceAt = (memoryMiB: number, diskGiB = 90, state = before, cpuMs = 0) =>
+    next(memoryMiB, diskGiB, state, cpuMs).glance;
+  const seen = (availableMiB: number, afterMs: number) =>
+    known({ available: availableMiB * MI, capacity: 4 * GI, sampledAtMs: 60_000 + afterMs });
+
+  it('is enough just above a threshold of memory, for a second at most', () => {
+    const glance = must(glanceAt(203));
+    expect(nextGlanceMs(glance, seen(203, 2))).toBe(2);
+    expect(nextGlanceMs(glance, seen(200 + 409.6 * CPUS, 2))).toBeCloseTo(200);
+    expect(nextGlanceMs(glance, seen(203, 999))).toBeCloseTo(1);
+    expect(nextGlanceMs(glance, seen(203, 1_000))).toBeNull();
+  });
+
+  it('ends when the threshold is met, and when the memory cannot be read', () => {
+    const glance = must(glanceAt(203));
+    expect(nextGlanceMs(glance, seen(200, 2))).toBe(2);
+    expect(nextGlanceMs(glance, seen(199.9, 2))).toBeNull();
+    expect(nextGlanceMs(glance, unknown('unreadable', 'memory.stat', 'gone'))).toBeNull();
+  });
+
+  it('ends when another signal could cross its threshold', () => {
+    expect(must(glanceAt(203, 10.4)).untilMs).toBeCloseTo(60_100);
+    expect(glanceAt(203, 10)).toBeUndefined();
+  });
+
+  it("comes no more often than a look would: 20 ms apart once the minute's CPU budget is spent", () => {
+    const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
+    expect(nextGlanceMs(must(glanceAt(203, 90, since, 600)), seen(203, 2))).toBe(20);
+  });
+
+  it('is not enough while a threshold is met, and not needed far from all', () => {
+    expect(glanceAt(199)).toBeUndefined();
+    expect(glanceAt(203, 9)).toBeUndefined();
+    expect(glanceAt(4_500, 90)).toBeUndefined();
+  });
+
+  it('leaves out no decision: whole looks in its place would have decided nothing', () => {
+    const soft = aThreshold('memory.available', 300 * MI, { graceMs: 500 });
+    const anyMemory = fc.integer({ min: 100, max: 1_500 });
+    fc.assert(
+      fc.property(anyMemory, fc.array(fc.tuple(anyMemory, fc.integer({ min: 1, max: 400 }))), (first, later) => {
+        const both = aConfig([memory, soft], { pace });
+        const look = (state: State, atMs: number, memoryMiB: number) =>
+          decide(
+            state,
+            anObservation(atMs, { 'memory.available': { available: memoryMiB * MI, capacity: 4 * GI } }),
+            both,
+          );
+        let { state, next } = look(before, 60_000, first);
+        let atMs = 60_000;
+        for (const [memoryMiB, afterMs] of later) {
+          atMs += afterMs;
+          const sample = known({ available: memoryMiB * MI, capacity: 4 * GI, sampledAtMs: atMs });
+          if (next.glance === undefined || nextGlanceMs(next.glance, sample) === null) return;
+          const verdict = look(state, atMs, memoryMiB);
+          expect(verdict.decisions).toEqual([]);
+          expect(verdict.state.firstMetMs).toEqual({});
+          expect(verdict.next.pods).toBeNull();
+          state = verdict.state;
+        }
+      }),
+    );
+  });
+});
+
+function must<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('nothing');
+  return value;
+}
