@@ -68,13 +68,17 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     complain(`another nodewarden answers on ${socket} and acts here; beside it only a dry run is possible (--dry-run)`);
     return 1;
   }
-  const notify = openNotify(process.env, clock);
   const { log, onEntry } = options;
+  const sayOnConsole = log === 'none' ? () => {} : consoleOf(clock);
+  const notify = openNotify(process.env, clock, sayOnConsole);
   const { effective } = loaded;
   const { runtimeDirectory } = effective;
   const wasGoingDown = wasPreparing(stateFilePath(runtimeDirectory, dryRun), bootId.value);
   const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
-  const show = log === 'none' ? () => {} : shower(clock, notify);
+  const show = (line: string): void => {
+    notify.status(line);
+    sayOnConsole(line);
+  };
   const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
   const host: Host = { ...common, notify, options, isFirst: true };
   try {
@@ -95,13 +99,10 @@ async function isServed(socket: string, clock: Clock): Promise<boolean> {
   return (await askDaemon(socket, { ask: 'status' }, clock)).kind === 'answer';
 }
 
-/** On standard error, which the unit has on the console, and as systemd's STATUS=. */
-function shower(clock: Clock, notify: Notify): (line: string) => void {
+/** On standard error, which the unit has on the console. */
+function consoleOf(clock: Clock): (line: string) => void {
   const console = createStdout(clock, 2);
-  return (line) => {
-    notify.status(line);
-    console.writeLine(`nodewarden: ${escapeUnsafe(line)}`);
-  };
+  return (line) => console.writeLine(`nodewarden: ${escapeUnsafe(line)}`);
 }
 
 /**

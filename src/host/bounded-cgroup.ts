@@ -1,6 +1,7 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import type { CgroupMounts } from './cgroupfs.ts';
@@ -111,15 +112,22 @@ async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgro
   const argv = ['--scope', '--quiet', '--collect', `--unit=${unit}`, `--slice=${SCOPE_PARENT}`];
   for (const property of properties) argv.push('-p', property);
   // The holder keeps the scope alive and ends with us: its input is our pipe.
-  const holder = spawn('systemd-run', [...argv, '--', 'cat'], { stdio: ['pipe', 'ignore', 'pipe'], detached: true });
+  let holder: ChildProcessByStdio<Writable, null, Readable>;
+  try {
+    holder = spawn('systemd-run', [...argv, '--', 'cat'], { stdio: ['pipe', 'ignore', 'pipe'], detached: true });
+  } catch (cause) {
+    // Without memory for a process spawn throws; other failures are the child's 'error'.
+    return unknown('unreadable', 'systemd-run', say(cause));
+  }
   let complaint = '';
-  holder.stderr.on('data', (chunk: Buffer) => {
+  // Without a descriptor to spare it has no streams, whatever the types say.
+  holder.stderr?.on('data', (chunk: Buffer) => {
     complaint = `${complaint}${chunk.toString('utf8')}`.slice(0, 500);
   });
   holder.on('error', (cause) => {
     complaint = say(cause);
   });
-  holder.stdin.on('error', () => undefined);
+  holder.stdin?.on('error', () => undefined);
   const directory = join(needs.mounts.memory, SCOPE_PARENT, unit);
   const inScope = (): boolean => {
     const pids = existsSync(directory) ? readFileSync(join(directory, 'cgroup.procs'), 'latin1') : '';
@@ -133,7 +141,7 @@ async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgro
     writeFileSync(join(directory, 'holder', 'cgroup.procs'), String(holder.pid));
     writeFileSync(join(directory, 'cgroup.subtree_control'), '+memory +pids');
   } catch (cause) {
-    holder.stdin.end();
+    holder.stdin?.end();
     holder.kill('SIGKILL');
     return unknown('unreadable', 'systemd-run', `no delegated scope: ${complaint.trim() || say(cause)}`);
   }

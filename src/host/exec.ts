@@ -29,7 +29,7 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
     const stdin = options.stdin === undefined ? 'ignore' : 'pipe';
     child = spawn(program, args, { cwd: '/', env: ENVIRONMENT, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
   } catch (cause) {
-    // An empty program name or a NUL in an argument.
+    // An empty program name or a NUL in an argument; without memory for a process spawn throws too.
     return Promise.resolve({ kind: 'failed', detail: cause instanceof Error ? cause.message : String(cause) });
   }
   const stdout = gather(child.stdout, options.maxOutputBytes);
@@ -41,7 +41,8 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
     let ended: Ended | null = null;
     const finish = (result: ExecResult): void => {
       cancel();
-      for (const stream of child.stdio) stream?.destroy();
+      // Without a descriptor to spare the child has no streams, whatever the types say.
+      for (const stream of child.stdio ?? []) stream?.destroy();
       resolve(result);
     };
     const say = ({ code, signal }: Ended): ExecResult =>

@@ -84,7 +84,7 @@ function watchEnd(clock: Clock, child: ChildProcess, stderr: () => string): End 
   let spawnError: Error | null = null;
   const gone = (why: string): void => {
     detail = why;
-    for (const stream of child.stdio) stream?.destroy();
+    for (const stream of child.stdio ?? []) stream?.destroy();
     for (const run of runs.splice(0)) run(why);
   };
   child.on('error', (cause) => {
@@ -165,7 +165,8 @@ function whenLine(stream: Readable | null, line: string, run: () => void): void 
 
 /** Neither the child nor its pipes keep this process alive: when it ends, the lock goes. */
 function letGo(child: ChildProcess): void {
-  for (const handle of [child, ...child.stdio]) {
+  // Without a descriptor to spare the child has no streams, whatever the types say; its 'error' follows.
+  for (const handle of [child, ...(child.stdio ?? [])]) {
     if (handle && 'unref' in handle && typeof handle.unref === 'function') handle.unref();
   }
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../ports.ts';
 
@@ -19,6 +19,8 @@ export type Notify = {
 const QUEUED_MESSAGES = 100;
 const STATUS_CHARS = 1024;
 const WATCHDOG_MIN_MS = 10_000;
+/** systemd waits 90 s for READY. */
+const READY_RETRY_MS = 5_000;
 
 /**
  * Node has no datagram unix sockets, so one long-lived perl child relays (10.8 ms for the first message, 0.23 ms for
@@ -39,7 +41,12 @@ while (my $line = <STDIN>) {
 }
 `;
 
-export function openNotify(env: NodeJS.ProcessEnv, clock: Clock): Notify {
+/** `complain` hears once that messages are lost, and why. Nothing here ever throws. */
+export function openNotify(
+  env: NodeJS.ProcessEnv,
+  clock: Clock,
+  complain: (line: string) => void = () => undefined,
+): Notify {
   const socket = env['NOTIFY_SOCKET'];
   if (socket === undefined || !/^[/@]./.test(socket)) {
     const nothing = (): void => {};
@@ -53,10 +60,21 @@ export function openNotify(env: NodeJS.ProcessEnv, clock: Clock): Notify {
       close: nothing,
     };
   }
-  const relay = startRelay({ PATH: env['PATH'], NOTIFY_SOCKET: socket });
+  let isClosed = false;
+  let hasComplained = false;
+  let cancelRetry = (): void => undefined;
+  const lost: Lost = (message, cause) => {
+    if (!hasComplained) complain(`systemd cannot be told how this agent does, READY is tried again: ${cause.message}`);
+    hasComplained = true;
+    // systemd ends an agent that is never ready. All else is told again by itself, or of no use later.
+    if (message !== READY || isClosed) return;
+    cancelRetry();
+    cancelRetry = clock.after(READY_RETRY_MS, () => send(READY));
+  };
+  const relay = startRelay({ PATH: env['PATH'], NOTIFY_SOCKET: socket }, lost);
   const send = relay.send;
   return {
-    ready: () => send('READY=1'),
+    ready: () => send(READY),
     // Type=notify-reload wants the time at which the reload began.
     reloading: () => send(`RELOADING=1\nMONOTONIC_USEC=${Math.trunc(clock.monoMs() * 1000)}`),
     stopping: () => send('STOPPING=1'),
@@ -64,7 +82,11 @@ export function openNotify(env: NodeJS.ProcessEnv, clock: Clock): Notify {
     status: (text) => send(`STATUS=${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ').slice(0, STATUS_CHARS)}`),
     watchdog: () => send('WATCHDOG=1'),
     watchdogMs: watchdogMs(env),
-    close: relay.close,
+    close: () => {
+      isClosed = true;
+      cancelRetry();
+      relay.close();
+    },
   };
 }
 
@@ -79,16 +101,26 @@ function watchdogMs(env: NodeJS.ProcessEnv): number | null {
 
 type RelayEnv = { readonly PATH: string | undefined; readonly NOTIFY_SOCKET: string };
 type Relay = { readonly send: (message: string) => void; readonly close: () => void };
+type Lost = (message: string, cause: Error) => void;
 
-function startRelay(env: RelayEnv): Relay {
-  const child = spawn('perl', ['-e', RELAY], { env, stdio: ['pipe', 'pipe', 'ignore'] });
+const READY = 'READY=1';
+
+function startRelay(env: RelayEnv, lost: Lost): Relay {
+  const sendAlone = (message: string): void => sendByChild(message, env, lost);
+  let child: ChildProcessByStdio<Writable, Readable, null>;
+  try {
+    child = spawn('perl', ['-e', RELAY], { env, stdio: ['pipe', 'pipe', 'ignore'] });
+  } catch {
+    // Without memory for a process spawn throws; other failures are the child's 'error'.
+    return { send: sendAlone, close: () => undefined };
+  }
   let isUp = child.pid !== undefined;
   /** Written to the relay and not yet confirmed by it with one byte each. */
   const sent: string[] = [];
   const down = (): void => {
     isUp = false;
     // No perl, or it died: what it owes, and each later message, has a child of its own.
-    for (const message of sent.splice(0)) sendByChild(message, env);
+    for (const message of sent.splice(0)) sendAlone(message);
   };
   child.on('error', down);
   child.on('exit', down);
@@ -98,7 +130,7 @@ function startRelay(env: RelayEnv): Relay {
   letGo(child, child.stdin, child.stdout);
   return {
     send: (message) => {
-      if (!isUp) sendByChild(message, env);
+      if (!isUp) sendAlone(message);
       else if (sent.length < QUEUED_MESSAGES) {
         sent.push(message);
         child.stdin.write(`${message.replaceAll('\n', '\x1f')}\n`);
@@ -112,12 +144,14 @@ function startRelay(env: RelayEnv): Relay {
  * A failure to fork (no pids left) is no reason to end: systemd's watchdog spans several messages. Not with --no-block:
  * a child that is gone before systemd has seen whose it is has its message ignored.
  */
-function sendByChild(message: string, env: RelayEnv): void {
-  const child = spawn('systemd-notify', message.split('\n'), { env, stdio: 'ignore' });
-  child.on('error', () => {
-    // Lost: there is no other way to systemd, and the eviction goes on without it.
-  });
-  child.unref();
+function sendByChild(message: string, env: RelayEnv, lost: Lost): void {
+  try {
+    const child = spawn('systemd-notify', message.split('\n'), { env, stdio: 'ignore' });
+    child.on('error', (cause) => lost(message, cause));
+    child.unref();
+  } catch (cause) {
+    lost(message, cause instanceof Error ? cause : new Error(String(cause)));
+  }
 }
 
 /** Neither the child nor its pipes may keep the process alive. */

@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
 
 /** A process that we started for longer than one call, and that we must see to its end. */
 export type Workload = {
@@ -33,21 +34,28 @@ const JOIN =
 export function startWorkload(needs: WorkloadNeeds): Workload | string {
   const argv = ['-c', JOIN, 'sh', String(needs.join.length), ...needs.join, ...needs.argv];
   // A group of its own: the terminal's Ctrl-C is for us, we then end it in order.
-  const child = spawn('/bin/sh', argv, {
-    stdio: ['pipe', 'pipe', 'ignore'],
-    detached: true,
-    env: { PATH: '/usr/bin:/bin' },
-  });
+  let child: ChildProcessByStdio<Writable, Readable, null>;
+  try {
+    child = spawn('/bin/sh', argv, {
+      stdio: ['pipe', 'pipe', 'ignore'],
+      detached: true,
+      env: { PATH: '/usr/bin:/bin' },
+    });
+  } catch (cause) {
+    // Without memory for a process, or with too long a command, spawn throws; other failures are the child's 'error'.
+    return `/bin/sh could not be started: ${cause instanceof Error ? cause.message : String(cause)}`;
+  }
   let ended: WorkloadEnd | null = null;
   child.on('exit', (code, signal) => {
     ended = { atMs: needs.monoMs(), signal, code };
   });
   // Without a listener a failed start or a write to one that has just died would end us; `ended` tells the same.
   child.on('error', () => undefined);
+  const pid = child.pid;
+  // Without a descriptor to spare it has no streams either, whatever the types say.
+  if (pid === undefined) return `/bin/sh could not be started as a child of process ${process.pid}`;
   child.stdin.on('error', () => undefined);
   createInterface({ input: child.stdout }).on('line', (line) => needs.line(line.slice(0, MAX_LINE)));
-  const pid = child.pid;
-  if (pid === undefined) return `/bin/sh could not be started as a child of process ${process.pid}`;
   return {
     pid,
     isAlive: () => ended === null,

@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import { openNotify } from '../../src/host/notify.ts';
+import type { Clock } from '../../src/ports.ts';
+import { until } from './test-cgroup.ts';
 
 /** A datagram socket as systemd has one: prints each message as a line, with line ends as |. */
 const RECEIVER = `
@@ -85,6 +87,31 @@ describe('sd_notify', () => {
     notify.watchdog();
     notify.close();
     expect(notify.watchdogMs).toBeNull();
+  });
+
+  it('ends nobody where the kernel refuses a child, says so once, and tries READY again until it is told', async () => {
+    const clock = createClock();
+    // What execve(2) refuses at once is thrown, as a want of memory is.
+    const said: string[] = [];
+    const env = { PATH: process.env['PATH'], NOTIFY_SOCKET: `/${'x'.repeat(200_000)}` };
+    const refused = openNotify(env, clock, (line) => said.push(line));
+    refused.ready();
+    refused.watchdog();
+    refused.close();
+    expect(said).toEqual([expect.stringContaining('E2BIG')]);
+
+    const out = join(directory, 'out');
+    const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms / 100, run) };
+    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: '/none' }, hurried, (line) => said.push(line));
+    notify.ready();
+    notify.watchdog();
+    await until(() => said.length === 2);
+    writeFileSync(join(directory, 'systemd-notify'), `#!/bin/sh\necho "$@" >> ${out}\n`, { mode: 0o755 });
+    await until(() => existsSync(out));
+    await sleep(clock, 200);
+    notify.close();
+    expect(readFileSync(out, 'utf8')).toBe('READY=1\n');
+    expect(said).toHaveLength(2);
   });
 
   it.each([
