@@ -36,7 +36,11 @@ const LEAST_NAMED = 8;
 const MAX_NAME = 160;
 
 /** `services`: below the cgroups right below the node; null = too many to compare with. */
-type Sample = ShareSample & { readonly node: string; readonly services: ReadonlyMap<string, number> | null };
+type Sample = ShareSample & {
+  readonly node: string;
+  readonly pods: PodPaths;
+  readonly services: ReadonlyMap<string, number> | null;
+};
 
 /** Who took the node's memory (product.md section 8). */
 export function createGrowth(needs: GrowthNeeds): Growth {
@@ -68,27 +72,29 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       if (!node.known || !sample.known) return;
       const fresh = samples.filter((old) => old.node === node.value && atMs - old.shares.atMs <= WINDOW_MS);
       const services = servicesOf(reader, sample.value, pods.value);
-      samples = [...fresh, { ...sample.value, node: node.value, services }];
+      samples = [...fresh, { ...sample.value, node: node.value, pods: pods.value, services }];
     },
     read: (atMs, views) => {
       if (!views.known) return views;
       const measured = new Map(views.value.map(({ uid, usage }) => [uid, usage.workingSetBytes]));
-      const pods = podPaths((uid) => {
+      const bound = podPaths((uid) => {
         const bytes = needs.memoryAvailable === 'workingSet' ? measured.get(uid) : undefined;
         return bytes?.known ? bytes.value : null;
       });
-      if (!pods.known) return pods;
+      if (!bound.known) return bound;
       const node = needs.nodePath(atMs);
       if (!node.known) return node;
-      const now = reader.now(node.value, atMs, pods.value);
-      if (!now.known) return now;
       const before = samples.find((old) => old.node === node.value && old.shares.atMs < atMs);
       if (before === undefined) return unknown('absent', 'growth', 'nothing was read before to compare with');
+      // Who lost its manifest since is still counted as it was then: its memory is no growth of the slice it is in.
+      const pods: PodPaths = new Map([...before.pods, ...bound.value]);
+      const now = reader.now(node.value, atMs, pods);
+      if (!now.known) return now;
       const growth = growthBetween(before.shares, now.value.shares);
       const [first, ...rest] = growth.others;
       const others =
         first !== undefined && isOutsidePods(growth)
-          ? [nameOf(first, before, now.value, pods.value), ...rest]
+          ? [nameOf(first, before, now.value, pods), ...rest]
           : growth.others;
       return known({ ...growth, others: others.map((share) => shortName(share, node.value)) });
     },

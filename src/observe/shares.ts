@@ -89,7 +89,8 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     if (!kernel.known) return kernel;
     const kernelBytes = kernel.value.reduce((all, { bytes }) => all + bytes, 0);
     if (isMachine) others.push({ where: KERNEL, bytes: Math.max(0, kernelBytes - chargedBytes) });
-    if (tops.length < paths.length) podsBytes += Math.max(0, restBytes);
+    // Beside pods right below the node it is theirs, also what those that are gone have left behind.
+    if ([...pods.keys()].some((pod) => isRightBelow(node, pod))) podsBytes += Math.max(0, restBytes);
     else others.push({ where: OWN, bytes: Math.max(0, restBytes) });
     return known({ shares: { atMs, podsBytes, others }, kernel: kernel.value });
   };
@@ -137,6 +138,11 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
 
 /** The path of a child. */
 export const below = (node: string, name: string): string => (node === '/' ? `/${name}` : `${node}/${name}`);
+
+function isRightBelow(node: string, path: string): boolean {
+  const end = path.lastIndexOf('/');
+  return path.slice(0, Math.max(1, end)) === node;
+}
 
 function sum(readings: readonly Reading<number>[]): Reading<number> {
   let bytes = 0;

@@ -1,3 +1,4 @@
+import { rmdirSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { attribute, sayCulprit } from '../../src/core/attribution.ts';
 import { known, unknown } from '../../src/core/reading.ts';
@@ -84,6 +85,33 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     const growth = follow(() => []);
     for (const name of ['a', 'b', 'c']) await node.addPod(`user.slice/${name}`).start(24 * MIB);
     expect(saidBy(growth)).toContain('not in pods: user.slice took ');
+  });
+
+  it('is never who was a pod within the last minute and goes on without its manifest', async () => {
+    node.addPod('system.slice');
+    const database = node.addPod('system.slice/database.service');
+    const cron = node.addPod('system.slice/cron.service');
+    await database.start(64 * MIB);
+    let pods: readonly BoundPod[] = [aBoundPod({ name: 'database', cgroup: known(database.ref()) })];
+    const growth = follow(() => pods);
+    pods = [];
+    await cron.start(24 * MIB);
+    expect(saidBy(growth)).toMatch(/not in pods: system.slice\/cron.service took 2\d(?:\.\d)? MiB \(of [23]\d/);
+  });
+
+  it('is never what pods that are gone have left behind in the node', async () => {
+    const [web, backup] = [node.addPod('web'), node.addPod('backup')];
+    const left = `/dev/shm/nodewarden-test-${process.pid}`;
+    try {
+      web.run(`head -c ${32 * MIB} /dev/zero > ${left}`);
+      const bound = aBoundPod({ name: 'web', cgroup: known(web.ref()) });
+      const growth = follow(() => [bound]);
+      rmdirSync(web.directory);
+      await backup.start(16 * MIB);
+      expect(saidBy(growth)).toContain('not in pods: backup took ');
+    } finally {
+      rmSync(left, { force: true });
+    }
   });
 
   it('is told since the oldest reading of the last minute', async () => {
