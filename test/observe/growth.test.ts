@@ -1,4 +1,4 @@
-import { rmdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { attribute, sayCulprit } from '../../src/core/attribution.ts';
 import { known, unknown } from '../../src/core/reading.ts';
@@ -97,6 +97,21 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     pods = [];
     await cron.start(24 * MIB);
     expect(saidBy(growth)).toMatch(/not in pods: system.slice\/cron.service took 2\d(?:\.\d)? MiB \(of [23]\d/);
+  });
+
+  it('counts a pod whose cgroup was made anew as one that gave back', async () => {
+    const web = node.addPod('web');
+    const child = await web.start(64 * MIB);
+    const growth = follow(() => [aBoundPod({ name: 'web', cgroup: known(web.ref()) })]);
+    await new Promise((resolve) => child.once('exit', resolve).kill('SIGKILL'));
+    rmdirSync(web.directory);
+    mkdirSync(web.directory);
+    await web.start(16 * MIB);
+    nowMs += 5_000;
+    const read = growth.read(nowMs, known([]));
+    if (!read.known) throw new Error(read.detail);
+    expect(Math.round(read.value.podsBytes / (16 * MIB))).toBe(-3);
+    expect(read.value.outsideBytes).toBeLessThan(MIB);
   });
 
   it('is never what pods that are gone have left behind in the node', async () => {

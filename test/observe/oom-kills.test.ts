@@ -1,3 +1,4 @@
+import { mkdirSync, rmdirSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state.ts';
@@ -66,6 +67,20 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect(of.now()).toBeNull();
     other.run(BURST);
     expect(of.now()).toMatchObject({ pods: [] });
+  });
+
+  it('are counted from 0 in a cgroup that was made anew', () => {
+    const web = node.addPod('web');
+    const pods = [bound('web', web)];
+    const of = open(pods);
+    of.now();
+    web.run(BURST);
+    expect(of.now()?.pods).toEqual(['default/web']);
+    rmdirSync(web.directory);
+    mkdirSync(web.directory);
+    pods[0] = bound('web', web);
+    web.run(BURST);
+    expect(of.now()?.pods).toEqual(['default/web']);
   });
 
   it('are those of a pod that was bound meanwhile only where its counter fits', () => {
