@@ -1,7 +1,7 @@
 import { decide } from './core/decide.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { Outcome } from './core/outcome.ts';
-import { nextGlanceMs } from './core/pace.ts';
+import { afterGlance } from './core/pace.ts';
 import type { State } from './core/state.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
 import type { Clock, Inbox, Parts } from './ports.ts';
@@ -62,19 +62,23 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
     } else parts.recorder.keep(state);
     for (const decision of verdict.decisions) parts.begin(decision);
     for (const step of steps) if (step !== undefined) parts.publish(step.observation, step.verdict);
-    next = verdict.next;
-    await untilNextLook(next, parts);
+    next = await untilNextLook(verdict.next, parts);
   }
   return state;
 }
 
-/** Between whole looks the memory alone is looked at where that is enough: so it may be near a threshold for long (D2). */
-async function untilNextLook({ afterMs, glance }: NextLook, { inbox, observer }: Parts): Promise<void> {
-  let waitMs: number | null = afterMs;
-  while (waitMs !== null) {
+/**
+ * Between whole looks the memory alone is looked at where that is enough: so it may be near a threshold for long (D2).
+ * What the whole look is to bring.
+ */
+async function untilNextLook(next: NextLook, { inbox, observer }: Parts): Promise<NextLook> {
+  let waitMs = next.afterMs;
+  for (;;) {
     const how = await inbox.wait(waitMs);
-    if (how === 'called' || glance === undefined || observer.glance === undefined) return;
-    waitMs = nextGlanceMs(glance, observer.glance());
+    if (how === 'called' || next.glance === undefined || observer.glance === undefined) return next;
+    const { afterMs, pods } = afterGlance(next.glance, observer.glance());
+    if (afterMs === null) return { ...next, pods };
+    waitMs = afterMs;
   }
 }
 

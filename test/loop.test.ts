@@ -150,9 +150,9 @@ describe('the loop', () => {
     return did;
   }
 
-  it('looks at the memory alone while nothing else can change, and at all of it once the threshold is met', async () => {
+  it('looks at the memory alone while nothing else can change, and at all of it, pods and all, once the threshold is met', async () => {
     const did = await watch([103, 103, 102, 99], () => undefined);
-    expect(did.slice(0, 5)).toEqual(['look null', 'glance', 'glance', 'glance', 'look null']);
+    expect(did.slice(0, 5)).toEqual(['look null', 'glance', 'glance', 'glance', 'look memory.available']);
   });
 
   it('looks at all of it when something arrives between', async () => {

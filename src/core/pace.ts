@@ -5,7 +5,7 @@ import type { Reading } from './reading.ts';
 import { isDisk, SIGNAL_FACTS, type SignalFacts, type SignalSample } from './signal.ts';
 import type { State } from './state.ts';
 import { resolve, type Threshold } from './threshold.ts';
-import type { Glance } from './verdict.ts';
+import type { Glance, NextLook } from './verdict.ts';
 
 /** D2: what one online CPU can plausibly use up in a millisecond, at most. Bench: product.md section 6, D2. */
 const FASTEST_PER_CPU_MS: { readonly [U in SignalFacts['unit']]: number } = {
@@ -64,13 +64,20 @@ export function glanceFor(
   };
 }
 
-/** Milliseconds until memory.available is to be looked at again; null: a whole look is due now. */
-export function nextGlanceMs(glance: Glance, memory: Reading<SignalSample>): number | null {
-  if (!memory.known) return null;
+/**
+ * When memory.available is to be looked at again. `afterMs` null: a whole look is due now; once a threshold is met it is
+ * one with the pods, of whom it may choose a victim.
+ */
+export function afterGlance(
+  glance: Glance,
+  memory: Reading<SignalSample>,
+): { readonly afterMs: number | null; readonly pods: NextLook['pods'] } {
+  if (!memory.known) return { afterMs: null, pods: null };
   const headroom = memory.value.available - glance.leastBytes;
+  if (headroom < 0) return { afterMs: null, pods: 'memory.available' };
   const leftMs = glance.untilMs - memory.value.sampledAtMs;
-  if (headroom < 0 || leftMs <= 0) return null;
-  return Math.min(Math.max(headroom / glance.bytesPerMs, glance.floorMs), leftMs);
+  if (leftMs <= 0) return { afterMs: null, pods: null };
+  return { afterMs: Math.min(Math.max(headroom / glance.bytesPerMs, glance.floorMs), leftMs), pods: null };
 }
 
 /**

@@ -26,7 +26,8 @@ export function loadRuntimeFile<T>(
 
 /** Null, or why it could not be written. */
 export function saveRuntimeFile(path: string, value: object): string | null {
-  const written: Reading<true> = writeAtomic(path, `${JSON.stringify(value)}\n`, MODE);
+  // Nothing in it means anything after the boot, and a kill may wait for it.
+  const written: Reading<true> = writeAtomic(path, `${JSON.stringify(value)}\n`, MODE, 'boot');
   return written.known ? null : `${written.where}: ${written.detail}`;
 }
 

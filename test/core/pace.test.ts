@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
-import { nextGlanceMs } from '../../src/core/pace.ts';
+import { afterGlance } from '../../src/core/pace.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state.ts';
 import { aConfig, anObservation, aThreshold, GI, MI } from '../a.ts';
@@ -51,6 +51,7 @@ describe('the pace (D2)', () => {
 });
 
 describe('a look at the memory alone (D2)', () => {
+  const nextMs = (...seen: Parameters<typeof afterGlance>) => afterGlance(...seen).afterMs;
   const glanceAt = (memoryMiB: number, diskGiB = 90, state = before, cpuMs = 0) =>
     next(memoryMiB, diskGiB, state, cpuMs).glance;
   const seen = (availableMiB: number, afterMs: number) =>
@@ -58,17 +59,18 @@ describe('a look at the memory alone (D2)', () => {
 
   it('is enough just above a threshold of memory, for a second at most', () => {
     const glance = must(glanceAt(203));
-    expect(nextGlanceMs(glance, seen(203, 2))).toBe(2);
-    expect(nextGlanceMs(glance, seen(200 + 409.6 * CPUS, 2))).toBeCloseTo(200);
-    expect(nextGlanceMs(glance, seen(203, 999))).toBeCloseTo(1);
-    expect(nextGlanceMs(glance, seen(203, 1_000))).toBeNull();
+    expect(nextMs(glance, seen(203, 2))).toBe(2);
+    expect(nextMs(glance, seen(200 + 409.6 * CPUS, 2))).toBeCloseTo(200);
+    expect(nextMs(glance, seen(203, 999))).toBeCloseTo(1);
+    expect(nextMs(glance, seen(203, 1_000))).toBeNull();
   });
 
   it('ends when the threshold is met, and when the memory cannot be read', () => {
     const glance = must(glanceAt(203));
-    expect(nextGlanceMs(glance, seen(200, 2))).toBe(2);
-    expect(nextGlanceMs(glance, seen(199.9, 2))).toBeNull();
-    expect(nextGlanceMs(glance, unknown('unreadable', 'memory.stat', 'gone'))).toBeNull();
+    expect(nextMs(glance, seen(200, 2))).toBe(2);
+    expect(afterGlance(glance, seen(199.9, 2))).toEqual({ afterMs: null, pods: 'memory.available' });
+    const gone = unknown('unreadable', 'memory.stat', 'gone');
+    expect(afterGlance(glance, gone)).toEqual({ afterMs: null, pods: null });
   });
 
   it('ends when another signal could cross its threshold', () => {
@@ -78,7 +80,7 @@ describe('a look at the memory alone (D2)', () => {
 
   it("comes no more often than a look would: 20 ms apart once the minute's CPU budget is spent", () => {
     const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
-    expect(nextGlanceMs(must(glanceAt(203, 90, since, 600)), seen(203, 2))).toBe(20);
+    expect(nextMs(must(glanceAt(203, 90, since, 600)), seen(203, 2))).toBe(20);
   });
 
   it('is not enough while a threshold is met, and not needed far from all', () => {
@@ -104,7 +106,7 @@ describe('a look at the memory alone (D2)', () => {
         for (const [memoryMiB, afterMs] of later) {
           atMs += afterMs;
           const sample = known({ available: memoryMiB * MI, capacity: 4 * GI, sampledAtMs: atMs });
-          if (next.glance === undefined || nextGlanceMs(next.glance, sample) === null) return;
+          if (next.glance === undefined || nextMs(next.glance, sample) === null) return;
           const verdict = look(state, atMs, memoryMiB);
           expect(verdict.decisions).toEqual([]);
           expect(verdict.state.firstMetMs).toEqual({});

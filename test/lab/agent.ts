@@ -37,15 +37,16 @@ export function ownAgent(directory: string): Agent {
   const node = process.env['NODEWARDEN_NODE'] ?? process.execPath;
   const command = [node, bundle];
   const logFile = path.join(directory, 'agent.log');
+  // On tmpfs, as /run is where the service runs.
+  const runtimeDirectory = fs.mkdtempSync('/dev/shm/nodewarden-lab-');
   const places = {
     configFile: path.join(directory, 'config.yaml'),
     manifests: path.join(directory, 'pods.d'),
     stateDirectory: path.join(directory, 'state'),
-    runtimeDirectory: path.join(directory, 'run'),
-    socket: path.join(directory, 'run/nodewarden.sock'),
+    runtimeDirectory,
+    socket: path.join(runtimeDirectory, 'nodewarden.sock'),
   };
-  for (const made of [places.manifests, places.stateDirectory, places.runtimeDirectory])
-    fs.mkdirSync(made, { mode: 0o700 });
+  for (const made of [places.manifests, places.stateDirectory]) fs.mkdirSync(made, { mode: 0o700 });
   let child: ReturnType<typeof spawn> | null = null;
   return {
     places,
@@ -77,6 +78,7 @@ export function ownAgent(directory: string): Agent {
         await once(child, 'exit');
         cancel();
       }
+      fs.rmSync(runtimeDirectory, { recursive: true });
       if (child.exitCode !== 0) {
         throw new Error(
           `the agent ended with ${child.exitCode ?? child.signalCode}: ${fs.readFileSync(logFile, 'utf8').slice(-4000)}`,
