@@ -4,6 +4,7 @@ import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';
+import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
 import { aBoundPod, aDiskWalk, until } from './a-bound-pod.ts';
 
 /** Real time, a hundred times faster. */
@@ -34,12 +35,12 @@ function counted(
 const limit = { ephemeralStorageLimit: quantityOfBytes(1_000, 'decimal') };
 
 describe('walks of the pods’ directories', () => {
-  it('are made every 10 s for pods with a limit, and for nobody else', async () => {
+  it('are made for pods with a limit, and for nobody else', async () => {
     const limited = counted('limited', limit);
     const free = counted('free');
     const disk = open([free.pod, limited.pod]);
     disk.follow({ afterMs: 10_000, pods: null });
-    await until(() => limited.walks() >= 3, 'three walks');
+    await until(() => limited.walks() >= 2, 'two walks');
     expect(free.walks()).toBe(0);
     expect(disk.latest('uid-limited')).toMatchObject({ known: true });
     expect(disk.latest('uid-free')).toMatchObject({ known: false, why: 'not-asked' });
@@ -138,7 +139,7 @@ describe('walks of the pods’ directories', () => {
       throw new Error('a defect of ours');
     };
     const disk = open([aBoundPod({ name: 'a', disk: failing, ...limit })]);
-    disk.follow({ afterMs: 10_000, pods: null });
+    disk.follow({ afterMs: 10_000, pods: null, isDiskNear: true });
     await until(() => walks >= 4, 'four walks');
     expect(disk.latest('uid-a')).toMatchObject({ known: true });
   });
@@ -234,39 +235,6 @@ describe('walks of the pods’ directories', () => {
     expect(free.walks()).toBeLessThanOrEqual(walks + 1);
   });
 
-  /** Of the first round, whose walk takes so long: how long it took, and the rest after it. */
-  async function restAfter(walkMs: number): Promise<{ tookMs: number; restMs: number }> {
-    const rests: number[] = [];
-    const recording: Clock = {
-      ...clock,
-      after: (ms, run) => {
-        // Not the deadline of a walk.
-        if (ms !== 70_000) rests.push(ms);
-        return clock.after(ms, run);
-      },
-    };
-    let tookMs = 0;
-    const disk: BoundPod['disk'] = async () => {
-      const startMs = clock.monoMs();
-      await new Promise<void>((resolve) => void clock.after(walkMs, resolve));
-      tookMs = clock.monoMs() - startMs;
-      return known(aDiskWalk(1));
-    };
-    const pods = known([aBoundPod({ name: 'large', ...limit, disk })]);
-    opened = createPodDisk({ clock: recording, pods: () => pods, wake: () => undefined });
-    await until(() => tookMs > 0 && rests.length > 1, 'the rest after a walk');
-    return { tookMs, restMs: rests.at(-1) ?? 0 };
-  }
-
-  it('for limits take at most a twentieth of the time, as long as that makes nothing older than a minute', async () => {
-    const short = await restAfter(1_000);
-    expect(short.restMs).toBeGreaterThanOrEqual(Math.min(19 * short.tookMs, 50_000 - short.tookMs - 1_000));
-    opened?.close();
-    const long = await restAfter(20_000);
-    expect(long.restMs).toBeGreaterThanOrEqual(10_000);
-    expect(long.restMs).toBeLessThanOrEqual(50_000 - long.tookMs);
-  });
-
   it('of pods that are gone are forgotten', async () => {
     const pods = [counted('gone', limit).pod, counted('stays', limit).pod];
     const disk = open(pods);
@@ -289,5 +257,81 @@ describe('walks of the pods’ directories', () => {
     const walks = limited.walks();
     await new Promise((resolve) => setTimeout(resolve, 250));
     expect(limited.walks()).toBeLessThanOrEqual(walks);
+  });
+});
+
+describe('how often directories are walked', () => {
+  /** Virtual time. `endedMs`: when each walk of the pod `limited` ended, of which each takes `walkMs`. */
+  function virtually(walkMs: number, pods: BoundPod[] = []) {
+    const virtual = createVirtualClock(0);
+    const endedMs: number[] = [];
+    const disk: BoundPod['disk'] = async () => {
+      await new Promise<void>((resolve) => void virtual.after(walkMs, resolve));
+      endedMs.push(virtual.monoMs());
+      return known(aDiskWalk(1));
+    };
+    pods.push(aBoundPod({ name: 'limited', ...limit, disk }));
+    const walks = createPodDisk({ clock: virtual, pods: () => known(pods), wake: () => undefined });
+    opened = walks;
+    const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    const pass = (ms: number) => virtual.run(virtual.monoMs() + ms, settled, new AbortController().signal);
+    const gapsMs = (): readonly number[] => endedMs.slice(1).map((ms, i) => ms - (endedMs[i] ?? 0));
+    return { walks, endedMs, gapsMs, pass };
+  }
+
+  it.each([50, 3_000, 15_000, 30_000, 45_000])(
+    'for limits alone: figures of walks of %s ms are never older than a minute, and no child runs more often than that needs',
+    async (walkMs) => {
+      const { gapsMs, pass } = virtually(walkMs);
+      await pass(1_200_000);
+      expect(Math.max(...gapsMs())).toBeLessThanOrEqual(60_000);
+      expect(Math.min(...gapsMs())).toBeGreaterThanOrEqual(45_000);
+    },
+  );
+
+  it('for limits alone: a pod that is new is not left unknown for that long', async () => {
+    const pods: BoundPod[] = [];
+    const { walks, pass } = virtually(50, pods);
+    await pass(15_000);
+    pods.push(aBoundPod({ name: 'new', ...limit }));
+    await pass(10_100);
+    expect(walks.latest('uid-new')).toMatchObject({ known: true });
+  });
+
+  it('for limits alone: a pod that was stopped or started again is not judged by what it held before', async () => {
+    const running = (inode: number) => known({ path: '/web', inode });
+    const pods = [aBoundPod({ name: 'web', ...limit, cgroup: running(1) })];
+    const { endedMs, pass } = virtually(50, pods);
+    await pass(15_000);
+    pods[0] = aBoundPod({ name: 'web', ...limit, cgroup: running(2) });
+    await pass(10_100);
+    expect(endedMs).toHaveLength(2);
+    await pass(10_100);
+    expect(endedMs).toHaveLength(2);
+  });
+
+  it.each([
+    ['near', { afterMs: 10_000, pods: null, isDiskNear: true }],
+    ['met', { afterMs: 10_000, pods: 'nodefs.available' }],
+  ] as const)('every 10 s while a disk threshold is %s, also when it was not before', async (_, want) => {
+    const { walks, endedMs, pass } = virtually(50);
+    await pass(15_000);
+    expect(endedMs).toHaveLength(1);
+    walks.follow(want);
+    await pass(40_000);
+    expect(endedMs.length).toBeGreaterThanOrEqual(4);
+  });
+
+  it('while it is near at most a twentieth of the time, as long as that makes nothing older than a minute', async () => {
+    const near = { afterMs: 10_000, pods: null, isDiskNear: true } as const;
+    const short = virtually(1_500);
+    short.walks.follow(near);
+    await short.pass(600_000);
+    expect(Math.min(...short.gapsMs())).toBeGreaterThanOrEqual(20 * 1_500);
+    opened?.close();
+    const long = virtually(20_000);
+    long.walks.follow(near);
+    await long.pass(600_000);
+    expect(Math.max(...long.gapsMs())).toBeLessThanOrEqual(60_000);
   });
 });
