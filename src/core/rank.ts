@@ -22,8 +22,9 @@ export type Ranked = { readonly pod: PodView; readonly row: RankRow };
 export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout): readonly Ranked[] {
   const rules = comparatorsOf(signal);
   const keyed = pods.map((pod): Keyed => {
-    const values = rules.map((by) => comparedValue(by, pod, signal, layout));
-    return { pod, name: nameOf(pod), values, keys: rules.map((by, i) => sortKey(by, values[i])), isByAge: false };
+    const values = rules.map((by) => ({ by, value: comparedValue(by, pod, signal, layout) }));
+    const [key1 = 0, key2 = 0, key3 = 0] = values.map(sortKey);
+    return { pod, name: nameOf(pod), values, key1, key2, key3, isByAge: false };
   });
   // Stable; equals are settled below, whatever order they come in.
   const sorted = keyed.toSorted(compareKeys);
@@ -39,17 +40,19 @@ export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout)
   return order.map((entry, i) => {
     const next = order[i + 1];
     const decidedBy = next === undefined ? null : deciding(rules, entry, next);
-    return { pod: entry.pod, row: { uid: entry.pod.uid, values: shownValues(rules, entry), decidedBy } };
+    return { pod: entry.pod, row: { uid: entry.pod.uid, values: shownValues(entry), decidedBy } };
   });
 }
 /** A pod with what its place in the order follows from, computed once. */
 type Keyed = {
   readonly pod: PodView;
   readonly name: string;
-  readonly values: readonly Reading<Value>[];
-  readonly keys: readonly number[];
+  readonly values: RankRow['values'];
+  readonly key1: number;
+  readonly key2: number;
+  readonly key3: number;
   /** Has equals, and age may decide among them. */
-  readonly isByAge: boolean;
+  isByAge: boolean;
 };
 
 /** Among equals the later start first, but only where every one of them names a start: else no order would be total. */
@@ -58,19 +61,20 @@ function settleTies(pods: readonly Keyed[]): readonly Keyed[] {
   const sorted = pods.toSorted(
     (a, b) =>
       (isByAge ? (b.pod.startedAtWallMs ?? 0) - (a.pod.startedAtWallMs ?? 0) : 0) ||
-      compareText(a.name, b.name) ||
-      compareText(a.pod.uid, b.pod.uid),
+      compare(a.name, b.name) ||
+      compare(a.pod.uid, b.pod.uid),
   );
-  return isByAge ? sorted.map((entry) => ({ ...entry, isByAge })) : sorted;
+  for (const entry of sorted) entry.isByAge = isByAge;
+  return sorted;
 }
 
-function shownValues(rules: readonly Comparator[], { pod, name, values }: Keyed): RankRow['values'] {
+function shownValues({ pod, name, values }: Keyed): RankRow['values'] {
   const started: Reading<Value> =
     pod.startedAtWallMs === null
       ? unknown('absent', 'creationTimestamp', 'the pod names no start')
       : known(pod.startedAtWallMs);
   return [
-    ...rules.map((by, i) => ({ by, value: values[i] ?? known(0) })),
+    ...values,
     { by: 'younger', value: started },
     { by: 'name', value: known(name) },
     { by: 'uid', value: known(pod.uid) },
@@ -78,24 +82,18 @@ function shownValues(rules: readonly Comparator[], { pod, name, values }: Keyed)
 }
 
 function deciding(rules: readonly Comparator[], entry: Keyed, next: Keyed): Comparator {
-  const rule = rules.find((_, i) => entry.keys[i] !== next.keys[i]);
+  const rule = rules[entry.key1 !== next.key1 ? 0 : entry.key2 !== next.key2 ? 1 : entry.key3 !== next.key3 ? 2 : 3];
   if (rule !== undefined) return rule;
   if (entry.isByAge && entry.pod.startedAtWallMs !== next.pod.startedAtWallMs) return 'younger';
   return entry.name !== next.name ? 'name' : 'uid';
 }
 
 function compareKeys(a: Keyed, b: Keyed): number {
-  for (let i = 0; i < a.keys.length; i++) {
-    const x = a.keys[i] ?? 0;
-    const y = b.keys[i] ?? 0;
-    if (x !== y) return x < y ? -1 : 1;
-  }
-  return 0;
+  return compare(a.key1, b.key1) || compare(a.key2, b.key2) || compare(a.key3, b.key3);
 }
 
 /** Smaller comes first. Without statistics: before everything, whatever the others use. */
-function sortKey(by: Comparator, value: Reading<Value> | undefined): number {
-  if (value === undefined) return 0;
+function sortKey({ by, value }: RankRow['values'][number]): number {
   if (by === 'priority') return value.known && typeof value.value === 'number' ? value.value : 0;
   if (!value.known) return Number.NEGATIVE_INFINITY;
   if (typeof value.value === 'boolean') return value.value ? 0 : 1;
@@ -157,7 +155,8 @@ function subtractedRequest(signal: Signal, pod: PodView): number {
 }
 
 const nameOf = (pod: PodView): string => `${pod.namespace}/${pod.name}`;
-const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+/** Not by subtraction: two infinities are equal. */
+const compare = <V extends number | string>(a: V, b: V): number => (a < b ? -1 : a > b ? 1 : 0);
 const orZero = (reading: Reading<number>): Reading<number> => (reading.known ? reading : known(0));
 const map = <A, B>(reading: Reading<A>, change: (value: A) => B): Reading<B> =>
   reading.known ? known(change(reading.value)) : reading;
