@@ -1,6 +1,7 @@
 // `npx tsx bench/scale.ts [--only look|rank|status|disk]`, as root, on the built program: what many pods cost.
 import { parseArgs } from 'node:util';
-import { machine, sayMachine, table, writeResult } from './result.ts';
+import { barsTable, machine, sayMachine, table, writeResult } from './result.ts';
+import { barsOf, type Parts } from './scale/bars.ts';
 import { type DiskRow, measureWalks } from './scale/disk.ts';
 import { type LookRow, measureLooks, type Timed } from './scale/look.ts';
 import { type RankRow, rankingOfNewProcess } from './scale/rank.ts';
@@ -11,12 +12,6 @@ const RANKED = [1_000, 10_000];
 const STATUS_PODS = 500;
 const DISK_PODS = 110;
 const DISK_ROUNDS = 3;
-const BARS = {
-  look: 'at most 3 times the C program over the same files, linear',
-  rank: '1,000 pods 3 ms, 10,000 pods 40 ms',
-  status: '500 pods 50 ms',
-  disk: 'never blocks a look, nothing older than 60 s',
-};
 
 const { values } = parseArgs({
   options: {
@@ -101,28 +96,30 @@ function sayWalks(row: DiskRow): string {
 const on = machine();
 console.log(sayMachine(on));
 const isWanted = (part: string): boolean => values.only === '' || values.only === part;
-const parts: { [part: string]: unknown } = {};
+let parts: Parts = {};
 
 // First, and each in a process of its own: "first" is of one that has ranked nothing yet.
 if (isWanted('rank')) {
   const rows = RANKED.map(rankingOfNewProcess);
   console.log(`\n${sayRanking(rows)}`);
-  parts['rank'] = rows;
+  parts = { ...parts, rank: rows };
 }
 if (isWanted('look')) {
   const rows = await measureLooks(pods, ['unit', 'pod']);
   console.log(`\n${sayLooks(rows)}`);
-  parts['look'] = rows;
+  parts = { ...parts, look: rows };
 }
 if (isWanted('status')) {
   const row = await measureStatus(STATUS_PODS);
   console.log(`\n${sayStatus(row)}`);
-  parts['status'] = row;
+  parts = { ...parts, status: row };
 }
 if (isWanted('disk')) {
   const row = await measureWalks(DISK_PODS, Number(values.files), DISK_ROUNDS);
   console.log(`\n${sayWalks(row)}`);
-  parts['disk'] = row;
+  parts = { ...parts, disk: row };
 }
+const bars = barsOf(parts);
+console.log(`\n${barsTable(bars)}`);
 // A run of one part is no result of the whole.
-if (values.only === '') writeResult('scale', { on, bars: BARS, ...parts });
+if (values.only === '') writeResult('scale', { on, bars, ...parts });

@@ -75,7 +75,7 @@ describe('the bars of the reaction', () => {
   ];
 
   it('are judged by what was measured', () => {
-    expect(judged(barsOf(rows, false))).toEqual({
+    expect(judged(barsOf(rows, false, 0.5))).toEqual({
       'crossing to SIGKILL, median, 250 MiB/s': true,
       'crossing to SIGKILL, p99 of 100, 250 MiB/s': true,
       'memory back, median, 250 MiB/s': true,
@@ -92,14 +92,14 @@ describe('the bars of the reaction', () => {
       rowOf('nodewarden', '250', true, many(10, 11)),
       ...rows.slice(4),
     ];
-    expect(new Set(Object.values(judged(barsOf(worse, false))))).toEqual(new Set([false]));
+    expect(new Set(Object.values(judged(barsOf(worse, false, 0.5))))).toEqual(new Set([false]));
   });
   it('only compare on an emulated machine', () => {
-    expect(Object.keys(judged(barsOf(rows, true)))).not.toContain('crossing to SIGKILL, median, 250 MiB/s');
-    expect(judged(barsOf(rows, true))).toMatchObject({ 'median, 250 MiB/s': true });
+    expect(Object.keys(judged(barsOf(rows, true, 0.5)))).not.toContain('crossing to SIGKILL, median, 250 MiB/s');
+    expect(judged(barsOf(rows, true, 0.5))).toMatchObject({ 'median, 250 MiB/s': true });
   });
   it('are unknown without a run of this agent', () => {
-    expect(judged(barsOf(rows.slice(1, 3), false))).toEqual({
+    expect(judged(barsOf(rows.slice(1, 3), false, 0.5))).toEqual({
       'kills by the kernel, of 0 runs': null,
       'not the right pod, or not in time, of 0 runs': null,
     });
