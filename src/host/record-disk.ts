@@ -10,6 +10,7 @@ import type { Clock } from '../ports.ts';
 export type RecordDisk = {
   /** Resolves once the text is on the disk: all of it, or, where unknown, nothing of it. Never rejects. */
   readonly append: (text: string) => Promise<Reading<true>>;
+  /** What is appended later, which a full disk held up, opens the file for itself alone. */
   readonly close: () => Promise<void>;
 };
 export type RecordDiskNeeds = {
@@ -35,10 +36,15 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
   const path = `${needs.directory}/${needs.name}`;
   const maxBytes = needs.maxBytes ?? RECORD_MAX_BYTES;
   let file: OpenFile | null = null;
+  let isClosed = false;
+  const closeFile = async (): Promise<void> => {
+    const open = file;
+    file = null;
+    await open?.handle.close();
+  };
   const write = async (text: string): Promise<void> => {
     if (file !== null && file.sizeBytes > 0 && file.sizeBytes + text.length > maxBytes) {
-      await file.handle.close();
-      file = null;
+      await closeFile();
       await rotate(path);
     }
     // Not `file ??= await`: an open file's write must start in this turn, so that it runs beside what the caller does next.
@@ -52,11 +58,13 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
         return known(true);
       } catch (error) {
         return unknown('unreadable', path, error instanceof Error ? error.message : String(error));
+      } finally {
+        if (isClosed) await closeFile().catch(() => undefined);
       }
     },
-    close: async () => {
-      await file?.handle.close();
-      file = null;
+    close: () => {
+      isClosed = true;
+      return closeFile();
     },
   };
 }

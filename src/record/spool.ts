@@ -35,7 +35,7 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
   let chars = 0;
   let lost = 0;
   let writing: Promise<void> | null = null;
-  let isRetrySet = false;
+  let cancelRetry: (() => void) | null = null;
 
   const bound = (): void => {
     while (queue.length > ENTRIES_MAX || (chars > CHARS_MAX && queue.length > 1)) {
@@ -52,10 +52,8 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       id: FINDING,
       text: `${why.where} takes no entries (${why.detail}): they are kept in memory, up to ${ENTRIES_MAX}, and written when it does`,
     });
-    if (isRetrySet) return;
-    isRetrySet = true;
-    clock.after(RETRY_MS, () => {
-      isRetrySet = false;
+    cancelRetry ??= clock.after(RETRY_MS, () => {
+      cancelRetry = null;
       start();
     });
   };
@@ -79,6 +77,8 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
         refused(batch, written);
         return;
       }
+      cancelRetry?.();
+      cancelRetry = null;
       lost -= toSay;
       tell(batch, 'durable');
       findings.clear(FINDING);

@@ -6,6 +6,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   truncateSync,
@@ -82,6 +83,18 @@ function aStep(id: string, state: Partial<State> = {}) {
   };
 }
 
+/** Of ours, in this test's directory. */
+function openFiles(): readonly string[] {
+  const paths = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ''; // The one that listed them.
+    }
+  });
+  return paths.filter((path) => path.startsWith(directory));
+}
+
 async function until(isSo: () => boolean): Promise<void> {
   const giveUpMs = clock.monoMs() + 20_000;
   while (!isSo()) {
@@ -93,9 +106,9 @@ async function until(isSo: () => boolean): Promise<void> {
 }
 
 describe('a decision that the disk had not taken when the agent was killed', () => {
-  // The first agent's record lies on something that takes nothing; it is never closed.
+  // The first agent's record lies where nothing can be written; it is not closed before the next one has read.
   const decideAndDie = async (): Promise<void> => {
-    const { recorder } = openRecorder({ recordDirectory: '/proc/nowhere' });
+    const { recorder } = openRecorder({ recordDirectory: '/dev/null/record' });
     await recorder.intent(aStep('boot-1', { nextDecision: 2 }), 5);
   };
   const recorded = async (adopted: State): Promise<readonly string[]> => {
@@ -172,6 +185,16 @@ describe('an intent', () => {
     await until(() => findings.all().length === 0);
     const [joined] = joinDecisions(readRecord(join(directory, 'record')).entries);
     expect(joined).toMatchObject({ decision: { id: 'b-1' }, isDeferred: true });
+  });
+
+  it('that the disk refused is written also after the recorder is closed, and no file stays open', async () => {
+    writeFileSync(join(directory, 'record'), '');
+    const { recorder } = openRecorder();
+    expect(await recorder.intent(aStep('b-1'), 30_000)).toBe('deferred');
+    await recorder.close();
+    rmSync(join(directory, 'record'));
+    await until(() => readRecord(join(directory, 'record')).entries.length > 0);
+    await until(() => openFiles().length === 0);
   });
 
   it('is never lost beyond 10,000 entries without a count of what was', async () => {
