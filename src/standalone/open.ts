@@ -76,7 +76,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     running: source.running,
     unitOf: (uid) => source.find(uid)?.unit ?? null,
     close: async () => {
-      restart?.close();
+      await restart?.close();
       shutdownStops?.close();
       await source.close();
     },

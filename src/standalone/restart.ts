@@ -22,10 +22,12 @@ export type Restart = {
   /** While it is paused nothing is started and nothing stopped again: the machine goes down. */
   readonly setPaused: (isPaused: boolean) => void;
   readonly isHeld: (unit: string) => boolean;
-  readonly close: () => void;
+  /** Resolves when the start or stop under way is written down, within a second: who reads the file next knows of it. */
+  readonly close: () => Promise<void>;
 };
 
 const TICK_MS = 1_000;
+const CLOSE_MS = 1_000;
 /** product.md section 5. */
 const FIRST_BACK_OFF_MS = 10_000;
 const MAX_BACK_OFF_MS = 300_000;
@@ -48,9 +50,11 @@ export function createRestart(needs: RestartNeeds): Restart {
   /** Seen inactive since it was stopped: before that a job that ends is the stop itself, also one of an earlier run of ours. */
   const seenDown = new Set<string>();
   let foreignJobs: readonly JobEnd[] = [];
-  let isTicking = false;
+  let ticking: Promise<void> | null = null;
   let isPaused = false;
   let isClosed = false;
+  /** Somebody else may own the file by now. */
+  let isAbandoned = false;
   let cancelTimer: () => void = () => undefined;
 
   function keep(next: Held): void {
@@ -80,15 +84,22 @@ export function createRestart(needs: RestartNeeds): Restart {
 
   function schedule(ms: number): void {
     cancelTimer();
-    if (!isClosed && !isPaused && held.units.length > 0) cancelTimer = clock.after(ms, () => void tick());
+    if (!isClosed && !isPaused && held.units.length > 0) cancelTimer = clock.after(ms, tick);
   }
 
-  async function tick(): Promise<void> {
-    if (isTicking || isPaused) return;
-    isTicking = true;
+  function tick(): void {
+    if (ticking !== null || isPaused) return;
+    ticking = stepAll().then(() => {
+      ticking = null;
+      schedule(TICK_MS);
+    });
+  }
+
+  async function stepAll(): Promise<void> {
     const jobs = foreignJobs;
     foreignJobs = [];
     for (const { unit } of held.units) {
+      if (isClosed) return;
       const facts = await systemd.unit(unit);
       // Held anew, or let go, while systemd was asked.
       const now = held.units.find((other) => other.unit === unit);
@@ -96,8 +107,6 @@ export function createRestart(needs: RestartNeeds): Restart {
       const isForeign = jobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs());
       await step(now, facts.value, isForeign);
     }
-    isTicking = false;
-    schedule(TICK_MS);
   }
 
   async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean): Promise<void> {
@@ -130,6 +139,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function startAgain(unit: HeldUnit): Promise<void> {
     const id = `restart/${unit.unit}`;
     const started = await systemd.start(unit.unit);
+    if (isAbandoned) return;
     if (!started.known) {
       findings.raise({ id, text: `${unit.unit} could not be started again: ${started.detail}; it is tried again` });
       const level = unit.level + 1;
@@ -159,7 +169,7 @@ export function createRestart(needs: RestartNeeds): Restart {
       return drop(unit, 'it was stopped again 3 times within 10 minutes');
     }
     const stopped = await systemd.stop(unit.unit);
-    if (!stopped.known) return;
+    if (!stopped.known || isAbandoned) return;
     put({ ...unit, invocationId: facts.invocationId, stoppedAgainMs: [...recent, atMs] });
     log.info(
       { event: 'evict', unit: unit.unit, pod: unit.pod, again: recent.length + 1 },
@@ -213,10 +223,18 @@ export function createRestart(needs: RestartNeeds): Restart {
       schedule(0);
     },
     isHeld: (unit) => held.units.some((other) => other.unit === unit),
-    close: () => {
+    close: async () => {
       isClosed = true;
       cancelTimer();
       endJobs();
+      await new Promise<void>((resolve) => {
+        const cancel = clock.after(CLOSE_MS, resolve);
+        void Promise.resolve(ticking).then(() => {
+          cancel();
+          resolve();
+        });
+      });
+      isAbandoned = true;
     },
   };
 }

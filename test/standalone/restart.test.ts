@@ -38,7 +38,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     open();
   });
   afterEach(async () => {
-    restart.close();
+    await restart.close();
     await fake.remove();
     rmSync(directory, { recursive: true });
   });
@@ -92,7 +92,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
   it('comes back under another agent too, after this one was killed', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
-    restart.close();
+    await restart.close();
     expect(held()).toMatchObject([{ unit: UNIT, pod: 'default/web', conditions: ['MemoryPressure'] }]);
     open();
     await sleep(clock, 300);
@@ -105,7 +105,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     restart.setCondition('MemoryPressure', true);
     const facts = await fake.systemd.unit(UNIT);
     restart.hold(manifest(), UNIT, facts.known ? facts.value : null);
-    restart.close();
+    await restart.close();
     open();
     await sleep(clock, 100);
     fake.byOthers('stop', UNIT);
@@ -175,10 +175,64 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StartUnit ${UNIT}`]);
   });
 
+  /** `start` goes on only once `answer` was called. */
+  const startedLate = async () => {
+    let answer: () => void = () => undefined;
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    let asked = 0;
+    const start = async (name: string) => {
+      asked += 1;
+      await answered;
+      return fake.systemd.start(name);
+    };
+    await restart.close();
+    restart = createRestart({
+      ...heard,
+      clock: fast,
+      systemd: { ...fake.systemd, start },
+      runtimeDirectory: directory,
+      bootId,
+    });
+    return { asked: () => asked, answer };
+  };
+
+  it('is known to the next configuration as started when its start was under way at a reload', async () => {
+    const late = await startedLate();
+    await evict();
+    await until(() => late.asked() > 0);
+    const closed = restart.close();
+    late.answer();
+    await closed;
+    expect(held()).toEqual([]);
+    open();
+    await sleep(clock, 200);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StartUnit ${UNIT}`]);
+    expect(heard.lines).toEqual(['restarted: web.service is started again']);
+  });
+
+  it('stays held where another one is started too late after a reload', async () => {
+    const late = await startedLate();
+    await evict();
+    await until(() => late.asked() > 0);
+    // Without an answer it ends all the same.
+    await restart.close();
+    open();
+    fake.units.set('db.service', { activeState: 'active', invocation: 1, controlGroup: '/y', loadState: 'loaded' });
+    const facts = await fake.systemd.unit('db.service');
+    restart.setCondition('MemoryPressure', true);
+    restart.hold(manifest(), 'db.service', facts.known ? facts.value : null);
+    late.answer();
+    await until(() => fake.units.get(UNIT)?.activeState === 'active');
+    await sleep(clock, 50);
+    expect(held().map(({ unit }) => unit)).toContain('db.service');
+  });
+
   it('is started by an uninstall whatever the conditions are', async () => {
     restart.setCondition('MemoryPressure', true);
     await evict();
-    restart.close();
+    await restart.close();
     const needs = { clock, systemd: fake.systemd, runtimeDirectory: directory, bootId };
     expect(await releaseHeld(needs)).toEqual({ started: [UNIT], problems: [] });
     expect(await releaseHeld(needs)).toEqual({ started: [], problems: [] });
@@ -187,7 +241,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
 
   it('is forgotten after a boot, and a file that makes no sense is kept aside', async () => {
     await evict();
-    restart.close();
+    await restart.close();
     expect(heldUnits(directory, 'another-boot', clock)).toEqual([]);
     for (const text of [
       '{',
@@ -197,7 +251,7 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
       writeFileSync(join(directory, 'held.json'), text);
       heard.present.clear();
       open();
-      restart.close();
+      await restart.close();
       expect(heard.present.get('held-corrupt')).toContain('kept as');
     }
     expect(readdirSync(directory).filter((name) => name.includes('.corrupt-'))).not.toEqual([]);
