@@ -31,8 +31,8 @@ const WINDOW_MS = 60_000;
 const MAX_SERVICES = 256;
 /** Of a kill that waits, and only when most of the growth is not in pods: looking for the service within its slice. */
 const NAMING_MS = 2;
-/** So many are read all the same: a slow machine that names nobody would tell nothing. */
-const LEAST_NAMED = 8;
+/** So many are read all the same, as many as a plain machine has: a slow one that names nobody would tell nothing. */
+const LEAST_NAMED = 24;
 const MAX_NAME = 160;
 
 /** `services`: below the cgroups right below the node; null = too many to compare with. */
