@@ -102,16 +102,24 @@ function stepOf(state: State, next: NextLook, parts: Parts): Step {
   return { observation, verdict: decide(state, observation, parts.config()) };
 }
 
-/** What is recorded of them: all that was decided and heard, with the last look, which has what the first had and the pods. */
+/**
+ * What is recorded of them: all that was decided and heard, with the second look, which has what the first had and the
+ * pods; but with the first where nothing is met any more by then.
+ */
 function asOne([first, second]: Steps): Step {
   if (second === undefined) return first;
-  const { outcomes, shutdownEvents } = first.observation;
+  const isOver = second.verdict.decisions.length === 0 && Object.keys(second.verdict.state.firstMetMs).length === 0;
+  const { observation, verdict } = isOver ? first : second;
   return {
     observation: {
-      ...second.observation,
-      outcomes: [...outcomes, ...second.observation.outcomes],
-      shutdownEvents: [...shutdownEvents, ...second.observation.shutdownEvents],
+      ...observation,
+      outcomes: [...first.observation.outcomes, ...second.observation.outcomes],
+      shutdownEvents: [...first.observation.shutdownEvents, ...second.observation.shutdownEvents],
     },
-    verdict: { ...second.verdict, decisions: [...first.verdict.decisions, ...second.verdict.decisions] },
+    verdict: {
+      ...second.verdict,
+      decisions: [...first.verdict.decisions, ...second.verdict.decisions],
+      reasons: verdict.reasons,
+    },
   };
 }

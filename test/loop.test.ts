@@ -95,6 +95,42 @@ describe('the loop', () => {
     ]);
   });
 
+  it('records a condition with the look that saw it, also when the memory is back at the look for the pods', async () => {
+    const recorded: unknown[] = [];
+    const stop = new AbortController();
+    const inbox = createInbox(clock);
+    let looks = 0;
+    const parts: Parts = {
+      observer: {
+        look: () => {
+          looks += 1;
+          return anObservation(looks, { 'memory.available': { available: (98 + 2 * looks) * MI, capacity: GI } });
+        },
+        reread: () => Promise.reject(new Error('not asked')),
+      },
+      recorder: {
+        intent: async ({ observation, verdict }) => {
+          const { value } = observation.signals['memory.available'] as {
+            readonly value?: { readonly available: number };
+          };
+          recorded.push([verdict.decisions.map(({ kind }) => kind), (value?.available ?? 0) / MI]);
+          stop.abort();
+          inbox.wake();
+          return 'durable';
+        },
+        keep: () => undefined,
+        outcome: () => undefined,
+        note: () => undefined,
+      },
+      inbox,
+      config: () => aConfig([aThreshold('memory.available', 101 * MI)]),
+      begin: () => undefined,
+      publish: () => undefined,
+    };
+    await runLoop({ ...initialState('boot'), lastLookMs: 0 }, parts, stop.signal);
+    expect(recorded).toEqual([[['set-condition'], 100]]);
+  });
+
   it('records and tells a condition also when nobody can be chosen', async () => {
     expect(await run([], (did) => did.includes('publish '))).toEqual([
       'look null',
