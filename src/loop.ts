@@ -1,4 +1,5 @@
 import { decide } from './core/decide.ts';
+import type { Decision } from './core/decision.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { Outcome } from './core/outcome.ts';
 import { afterGlance } from './core/pace.ts';
@@ -104,11 +105,14 @@ function stepOf(state: State, next: NextLook, parts: Parts): Step {
 
 /**
  * What is recorded of them: all that was decided and heard, with the second look, which has what the first had and the
- * pods; but with the first where nothing is met any more by then.
+ * pods; but with the first where what began there is over by then.
  */
 function asOne([first, second]: Steps): Step {
   if (second === undefined) return first;
-  const isOver = second.verdict.decisions.length === 0 && Object.keys(second.verdict.state.firstMetMs).length === 0;
+  const { conditionLastMetMs } = second.verdict.state;
+  const isStill = (decision: Decision): boolean =>
+    decision.kind === 'set-condition' && conditionLastMetMs[decision.condition] === second.observation.atMs;
+  const isOver = second.verdict.decisions.length === 0 && !first.verdict.decisions.every(isStill);
   const { observation, verdict } = isOver ? first : second;
   return {
     observation: {

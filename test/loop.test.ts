@@ -96,6 +96,7 @@ describe('the loop', () => {
   });
 
   it('records a condition with the look that saw it, also when the memory is back at the look for the pods', async () => {
+    const disk = aThreshold('nodefs.available', GI, { graceMs: 60_000 });
     const recorded: unknown[] = [];
     const stop = new AbortController();
     const inbox = createInbox(clock);
@@ -104,7 +105,11 @@ describe('the loop', () => {
       observer: {
         look: () => {
           looks += 1;
-          return anObservation(looks, { 'memory.available': { available: (98 + 2 * looks) * MI, capacity: GI } });
+          const memory = { available: (98 + 2 * looks) * MI, capacity: GI };
+          return anObservation(looks, {
+            'memory.available': memory,
+            'nodefs.available': { available: MI, capacity: 4 * GI },
+          });
         },
         reread: () => Promise.reject(new Error('not asked')),
       },
@@ -123,12 +128,12 @@ describe('the loop', () => {
         note: () => undefined,
       },
       inbox,
-      config: () => aConfig([aThreshold('memory.available', 101 * MI)]),
+      config: () => aConfig([disk, aThreshold('memory.available', 101 * MI)]),
       begin: () => undefined,
       publish: () => undefined,
     };
     await runLoop({ ...initialState('boot'), lastLookMs: 0 }, parts, stop.signal);
-    expect(recorded).toEqual([[['set-condition'], 100]]);
+    expect(recorded).toEqual([[['set-condition', 'set-condition'], 100]]);
   });
 
   it('records and tells a condition also when nobody can be chosen', async () => {

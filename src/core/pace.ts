@@ -18,6 +18,8 @@ const SPENT_STEP_MS = 1_000;
 const SPENT_KEPT = 61;
 /** The pace when the minute's CPU budget is spent and a threshold could be crossed within a second. */
 const SPENT_PACE_MS = 20;
+/** While a signal that each look reads is not known. */
+const UNKNOWN_PACE_MS = 1_000;
 /** The kernel's kills, its stalls and what `status` shows are not to be older. */
 const GLANCES_MS = 1_000;
 
@@ -94,12 +96,17 @@ export function nextDisksMs(
   return Math.min(Math.max(crossedInMs(observation, ofDisks, config), config.pace.minMs), heldToMs, config.pace.maxMs);
 }
 
-/** Infinity where no threshold is unmet and known. */
+/** Infinity where no threshold is unmet. */
 function crossedInMs(observation: Observation, thresholds: readonly Threshold[], config: CoreConfig): number {
   let afterMs = Number.POSITIVE_INFINITY;
   for (const threshold of thresholds) {
     const sample = observation.signals[threshold.signal];
-    if (!sample.known) continue;
+    if (!sample.known) {
+      // It may be just above it; the file systems have their own pace.
+      const isBlind = sample.why !== 'not-applicable' && !isDisk(threshold.signal);
+      if (isBlind) afterMs = Math.min(afterMs, UNKNOWN_PACE_MS);
+      continue;
+    }
     const headroom = sample.value.available - bytesUp(resolve(threshold.value, sample.value.capacity));
     if (headroom < 0) continue;
     const perMs = FASTEST_PER_CPU_MS[SIGNAL_FACTS[threshold.signal].unit] * config.pace.cpus;

@@ -68,10 +68,13 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     if (notReady !== null) return notReady;
     return readPods(want);
   };
-  /** Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. */
+  /**
+   * Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. Only a fork
+   * bomb does not wait for it.
+   */
   const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
     const pods = podsFor(want);
-    return pods.known ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
+    return pods.known && want !== 'pid.available' ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
   };
 
   return {
@@ -103,7 +106,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         volumesMounted: NO_VOLUMES,
       };
     },
-    glance: () => memory.available(clock.monoMs()),
+    glance: () => memory.again(clock.monoMs()),
     reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
     memoryFacts: () => memory.figures(clock.monoMs()),
     podsNow: () => readPods('all'),

@@ -1,4 +1,4 @@
-import { known, type MonoMs, type Reading, type Unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { type RefaultHistory, reclaimableBytes, refaultRate, refaultsAfter } from '../core/reclaimable.ts';
 import type { SignalSample } from '../core/signal.ts';
 import { openCgroupSwap } from '../host/cgroup-swap.ts';
@@ -20,6 +20,8 @@ export type MemoryFigures = {
 };
 export type NodeMemory = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
+  /** The same of the capacity that `available` found last. */
+  readonly again: (atMs: MonoMs) => Reading<SignalSample>;
   readonly figures: (atMs: MonoMs) => MemoryFigures;
   /** The path of the cgroup whose memory is the node's: '/' is the machine. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
@@ -28,8 +30,8 @@ export type NodeMemory = {
 
 /** /proc/zoneinfo is long, and its watermarks change by an operator's hand only. */
 const WATERMARK_PACE_MS = 10_000;
-/** /proc/meminfo takes the kernel longer than the rest of a look; memory is plugged in rarely, and limits are set rarely. */
-const CAPACITY_PACE_MS = 1_000;
+/** /proc/meminfo takes the kernel longer than the rest of a look; memory is plugged in rarely. */
+const TOTAL_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
 
 /** What stands for the node now: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
@@ -57,15 +59,14 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   const pageSize = pageBytes();
   let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
   const lowWatermark = paced(WATERMARK_PACE_MS, procfs.lowWatermarkBytes);
-  const memTotal = paced(CAPACITY_PACE_MS, procfs.memTotalBytes);
-  const ownLimit = own === null ? null : paced(CAPACITY_PACE_MS, own.limit);
+  const memTotal = paced(TOTAL_PACE_MS, procfs.memTotalBytes);
 
   const nodeNow = (atMs: MonoMs): Reading<Node> => {
     const total = memTotal(atMs);
     if (!total.known) return total;
     const ofMachine = known({ path: '/', capacityBytes: total.value, memory: machine });
-    if (own === null || ownLimit === null) return ofMachine;
-    const limit = ownLimit(atMs);
+    if (own === null) return ofMachine;
+    const limit = own.limit();
     if (!limit.known) return limit;
     if (limit.value === null || limit.value >= total.value) return ofMachine;
     return known({ path: cgroupRoot, capacityBytes: limit.value, memory: own });
@@ -102,16 +103,20 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
       lowWatermarkBytes: known(0),
     };
   };
+  const sampleOf = (node: Node, atMs: MonoMs): Reading<SignalSample> => {
+    const available = memoryAvailable === 'reclaimable' ? reclaimable(node, atMs) : workingSetAvailable(node);
+    if (!available.known) return available;
+    return known({ available: available.value, capacity: node.capacityBytes, sampledAtMs: atMs });
+  };
+  let last: Reading<Node> = unknown('not-asked', 'memory', 'nobody has looked yet');
   return {
     available: (atMs) => {
-      const node = nodeNow(atMs);
-      if (!node.known) return node;
-      followRefaults(node.value, atMs);
-      const available =
-        memoryAvailable === 'reclaimable' ? reclaimable(node.value, atMs) : workingSetAvailable(node.value);
-      if (!available.known) return available;
-      return known({ available: available.value, capacity: node.value.capacityBytes, sampledAtMs: atMs });
+      last = nodeNow(atMs);
+      if (!last.known) return last;
+      followRefaults(last.value, atMs);
+      return sampleOf(last.value, atMs);
     },
+    again: (atMs) => (last.known ? sampleOf(last.value, atMs) : last),
     figures: (atMs) => {
       const node = nodeNow(atMs);
       if (!node.known) return { workingSetAvailableBytes: node, reclaimableAvailableBytes: node };

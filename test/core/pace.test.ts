@@ -27,6 +27,13 @@ describe('the pace (D2)', () => {
     expect(next(4_000, 10.1).afterMs).toBeCloseTo(25);
   });
 
+  it('is a second at most while the memory cannot be read: it may be just above its threshold', () => {
+    const gone = anObservation(60_000, { 'memory.available': unknown('unreadable', 'memory.stat', 'gone') });
+    expect(decide(before, gone, config).next.afterMs).toBe(1_000);
+    const none = anObservation(60_000, { 'memory.available': unknown('not-applicable', 'memory', 'none here') });
+    expect(decide(before, none, config).next.afterMs).toBe(10_000);
+  });
+
   it('of the file systems is their own: they are far, whatever the memory is', () => {
     expect(next(201, 90)).toMatchObject({ afterMs: 2, disksAfterMs: 10_000 });
     expect(next(201, 10.4)).toMatchObject({ afterMs: 2, disksAfterMs: expect.closeTo(100) });

@@ -193,6 +193,14 @@ describe.skipIf(noCgroups !== null)(`a look at a bounded node [${needs}]`, () =>
     expect(capacities()).toEqual(whole);
   });
 
+  it('sees a limit that was raised at the last look before a kill; a glance stays with the limit of the look before it', async () => {
+    const observer = open({ cgroupRoot: node.path });
+    observer.look(quiet, nothing);
+    node.write(node.mounts.version === 1 ? 'memory.limit_in_bytes' : 'memory.max', String(512 * MIB));
+    expect(observer.glance?.()).toMatchObject({ value: { capacity: 256 * MIB } });
+    expect(await observer.reread('memory.available')).toMatchObject({ value: { capacity: 512 * MIB } });
+  });
+
   it('tells who grew at every look that shows the pods: an eviction for memory may come of any of them', async () => {
     const [web, backup] = [node.addPod('web'), node.addPod('backup')];
     const bound = [aBoundPod({ name: 'web', cgroup: known(web.ref()) })];
