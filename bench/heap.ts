@@ -12,6 +12,7 @@ import { createClock, readBootId } from '../src/host/clock.ts';
 import { runLoop } from '../src/loop.ts';
 import { openParts } from '../src/parts.ts';
 import type { Clock } from '../src/ports.ts';
+import { createRecorder } from '../src/record/recorder.ts';
 import { createLookDesk } from '../src/serve/look-desk.ts';
 import { openShutdown } from '../src/shutdown/open.ts';
 import { availableMiB, type Scene, withScene } from '../test/lab/scene.ts';
@@ -83,7 +84,11 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
   const clock = hastyClock();
   const shutdown = openShutdown(clock, effective.runtimeDirectory, false);
   const host = { clock, mounts: mounts.value, bootId: bootId.value, log: 'none', onEntry: undefined } as const;
-  const parts = openParts({ ...host, shutdown, show: () => undefined }, effective, () => effective);
+  const parts = openParts(
+    { ...host, openRecorder: createRecorder, shutdown, show: () => undefined },
+    effective,
+    () => effective,
+  );
   const { inbox, observer, recorder, log, findings, state } = parts;
   const node = () => ({ name: '', version: '', pid: 0, mode: effective.mode, dryRun: false }) as never;
   const desk = createLookDesk({

@@ -20,6 +20,7 @@ import { type OpenParts, openParts, type PartsHost } from './parts.ts';
 import type { Clock } from './ports.ts';
 import { createBootNotes } from './record/boot-notes.ts';
 import type { RecordEntry } from './record/entry.ts';
+import { createRecorders } from './record/recorder.ts';
 import { stateFilePath, wasPreparing } from './record/state-file.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
 import { askDaemon } from './serve/ask.ts';
@@ -80,7 +81,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     sayOnConsole(line);
   };
   const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
-  const host: Host = { ...common, notify, options, isFirst: true };
+  const host: Host = { ...common, openRecorder: createRecorders(), notify, options, isFirst: true };
   try {
     let next: Loaded | null = { effective: loaded.effective, warnings: loaded.warnings };
     while (next !== null) next = await runParts(host, next, stop);

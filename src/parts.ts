@@ -22,7 +22,7 @@ import type { Clock, Findings, Inbox, Log } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createFindings } from './record/findings.ts';
 import { createLog } from './record/log.ts';
-import { createRecorder, type OpenRecorder } from './record/recorder.ts';
+import type { OpenRecorder, RecorderNeeds } from './record/recorder.ts';
 import { loadState, stateFilePath } from './record/state-file.ts';
 import type { ShutdownSide } from './shutdown/open.ts';
 import { createProgress, type Progress } from './shutdown/progress.ts';
@@ -35,6 +35,7 @@ export type PartsHost = {
   readonly log: 'stdout' | 'none';
   readonly onEntry: ((entry: RecordEntry) => void) | undefined;
   readonly shutdown: ShutdownSide;
+  readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
   /** A sentence about a shutdown that runs, for people who watch. */
   readonly show: (line: string) => void;
 };
@@ -79,7 +80,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const findings: Findings = createFindings({ clock, log, note: (note) => recorder.note(note) });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
   const saved = loadState(stateFile, bootId, clock);
-  const recorder = createRecorder({
+  const recorder = host.openRecorder({
     clock,
     stateFile,
     recordDirectory: made.stateDirectory,

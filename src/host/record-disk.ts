@@ -12,6 +12,8 @@ export type RecordDisk = {
   readonly append: (text: string) => Promise<Reading<true>>;
   /** What is appended later, which a full disk held up, opens the file for itself alone. */
   readonly close: () => Promise<void>;
+  /** After close: the file stays open again. */
+  readonly reopen: () => void;
 };
 export type RecordDiskNeeds = {
   readonly clock: Clock;
@@ -65,6 +67,9 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
     close: () => {
       isClosed = true;
       return closeFile();
+    },
+    reopen: () => {
+      isClosed = false;
     },
   };
 }

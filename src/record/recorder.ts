@@ -42,6 +42,8 @@ export type OpenRecorder = Recorder & {
   readonly rehearse: Observed;
   /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
   readonly close: () => Promise<void>;
+  /** After close: goes on for parts that were made anew, with what the disk has not taken yet. */
+  readonly reopen: (parts: Pick<RecorderNeeds, 'findings' | 'config'>) => void;
 };
 
 const RECENT_MAX = 10;
@@ -51,8 +53,31 @@ const CLOSE_MS = 2_000;
 const EVIDENCE_MS = 20;
 const STATE_FINDING = 'state-file';
 
+/**
+ * The recorders of one process: one for each file, whatever is made anew. A second one would write once more what a full
+ * disk still holds up in the first, and cut off what that one appends.
+ */
+export function createRecorders(): (needs: RecorderNeeds) => OpenRecorder {
+  const opened = new Map<string, OpenRecorder>();
+  return (needs) => {
+    const key = JSON.stringify([needs.stateFile, needs.recordDirectory, needs.dry]);
+    const earlier = opened.get(key);
+    earlier?.reopen(needs);
+    const recorder = earlier ?? createRecorder(needs);
+    opened.set(key, recorder);
+    return recorder;
+  };
+}
+
 export function createRecorder(needs: RecorderNeeds): OpenRecorder {
-  const { clock, bootId, dry, findings } = needs;
+  const { clock, bootId, dry } = needs;
+  let parts: Pick<RecorderNeeds, 'findings' | 'config'> = needs;
+  let isOpen = true;
+  const findings: Findings = {
+    raise: (finding) => parts.findings.raise(finding),
+    clear: (id) => parts.findings.clear(id),
+    all: () => parts.findings.all(),
+  };
   const say = (body: EntryBody): string => {
     const entry = entryOf({ atWallMs: clock.wallMs(), bootId, dry }, body);
     needs.onEntry?.(entry);
@@ -70,7 +95,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       }),
   });
   const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
-  const stateFile = keepState(needs);
+  const stateFile = keepState({ ...needs, findings });
   const intentPath = `${needs.stateFile}.intents`;
   for (const line of lostIntents(intentPath, needs.recordDirectory, needs.adopted, dry)) spool.put(line);
   const intents = createIntentFile(intentPath, findings);
@@ -93,7 +118,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
           .reverse(),
         ...recent,
       ].slice(0, RECENT_MAX);
-      const config = needs.config();
+      const config = parts.config();
       evidence.push(() => spool.put(say(evidenceOf(observation, decisions, config))));
       clock.after(EVIDENCE_MS, putEvidence);
       return putWithin(lines, ids, deadlineMs);
@@ -109,15 +134,29 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       const { decisions, reasons, state } = verdict;
       const moment = { atWallMs: clock.wallMs(), bootId, dry };
       for (const decision of decisions) sayEntry(entryOf(moment, { kind: 'decision', decision, reasons }));
-      sayEntry(entryOf(moment, evidenceOf(observation, decisions, needs.config())));
+      sayEntry(entryOf(moment, evidenceOf(observation, decisions, parts.config())));
       JSON.stringify(state);
     },
     close: async () => {
+      isOpen = false;
       stateFile.close();
       putEvidence();
-      await withDeadline(clock, spool.drained().then(disk.close), CLOSE_MS);
+      await withDeadline(clock, closeDisk(), CLOSE_MS);
+    },
+    reopen: (next) => {
+      parts = next;
+      isOpen = true;
+      disk.reopen();
+      // The file is then open before the first decision, and a disk that refuses is told to the new findings.
+      void spool.drained();
     },
   };
+
+  async function closeDisk(): Promise<void> {
+    await spool.drained();
+    // A disk that hangs may outlast the deadline, and by then it has been opened again.
+    if (!isOpen) await disk.close();
+  }
 
   function putEvidence(): void {
     for (const put of evidence.splice(0)) put();

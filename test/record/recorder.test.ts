@@ -23,7 +23,7 @@ import type { Findings } from '../../src/ports.ts';
 import { joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
 import { createFindings } from '../../src/record/findings.ts';
 import { readRecord } from '../../src/record/record-file.ts';
-import { createRecorder, type OpenRecorder } from '../../src/record/recorder.ts';
+import { createRecorder, createRecorders, type OpenRecorder } from '../../src/record/recorder.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -45,10 +45,11 @@ const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 
 function openRecorder(
   rest: { readonly recordDirectory?: string; readonly dry?: boolean; readonly adopted?: State } = {},
+  open = createRecorder,
 ) {
   const entries: RecordEntry[] = [];
   const findings: Findings = createFindings({ clock, log: silent, note: (note) => recorder.note(note) });
-  const recorder: OpenRecorder = createRecorder({
+  const recorder: OpenRecorder = open({
     clock,
     stateFile: join(directory, 'state.json'),
     recordDirectory: join(directory, 'record'),
@@ -212,6 +213,49 @@ describe('an intent', () => {
     expect(lost.reduce((a, b) => a + b, 0)).toBeGreaterThanOrEqual(500);
     expect(kept.length).toBeLessThanOrEqual(10_000);
     expect(kept.findLast(({ kind }) => kind === 'outcome')).toMatchObject({ outcome: { of: 'b-10500' } });
+  });
+});
+
+describe('parts that are made anew while the disk takes nothing', () => {
+  const recordedIds = (): readonly string[] =>
+    joinDecisions(readRecord(join(directory, 'record')).entries).map(({ decision }) => decision.id);
+
+  it('go on with what the earlier ones hold, and write it once and in order', async () => {
+    writeFileSync(join(directory, 'record'), '');
+    const open = createRecorders();
+    const first = openRecorder({}, open);
+    expect(await first.recorder.intent(aStep('boot-1', { nextDecision: 2 }), 5)).toBe('deferred');
+    await first.recorder.close();
+    const second = openRecorder({ adopted: { ...initialState('boot'), nextDecision: 2 } }, open);
+    expect(await second.recorder.intent(aStep('boot-2', { nextDecision: 3 }), 5)).toBe('deferred');
+    await until(() => second.findings.all().length === 1);
+    // What the earlier ones began may still end.
+    first.recorder.outcome({ of: 'boot-1', atMs: 1, kind: 'dropped', because: 'gone' });
+
+    rmSync(join(directory, 'record'));
+    await until(() => second.findings.all().length === 0 && recordedIds().includes('boot-2'));
+    expect(await second.recorder.intent(aStep('boot-3', { nextDecision: 4 }), 2_000)).toBe('durable');
+    // Two writers would each be at it once a second.
+    await new Promise<void>((resolve) => {
+      clock.after(1_500, resolve);
+    });
+    expect(recordedIds()).toEqual(['boot-1', 'boot-2', 'boot-3']);
+    expect(openFiles()).toHaveLength(1);
+    await second.recorder.close();
+    expect(openFiles()).toEqual([]);
+  });
+
+  it('and have another record begin that one, beside the earlier', async () => {
+    writeFileSync(join(directory, 'record'), '');
+    const open = createRecorders();
+    const first = openRecorder({}, open);
+    expect(await first.recorder.intent(aStep('boot-1'), 5)).toBe('deferred');
+    await first.recorder.close();
+    const second = openRecorder({ recordDirectory: join(directory, 'other') }, open);
+    expect(await second.recorder.intent(aStep('boot-2'), 2_000)).toBe('durable');
+    rmSync(join(directory, 'record'));
+    await until(() => recordedIds().length > 0);
+    expect(recordedIds()).toEqual(['boot-1']);
   });
 });
 
