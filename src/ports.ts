@@ -31,6 +31,8 @@ export type BoundPod = {
   readonly declared: Omit<PodView, 'usage'>;
   readonly cgroup: Reading<CgroupRef>;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
+  /** How many stops of ours it has had in this run; absent: none. Whoever starts it again may use the same cgroup. */
+  readonly stops?: number;
   /** `soFar` hears while it lasts what is there at least. */
   readonly disk: (soFar: (least: DiskWalk) => void) => Promise<Reading<DiskWalk>>;
 };

@@ -2,16 +2,20 @@ import type { PodUid } from '../core/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
+import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
 
 export type PodDiskNeeds = {
   readonly clock: Clock;
+  readonly mounts: CgroupMounts;
   readonly pods: () => Reading<readonly BoundPod[]>;
   readonly wake: () => void;
 };
+/** `life`: of the pod, as its walk began (lifeOf); null: nobody ran in it, and what runs now may have cleaned up since. */
+export type PodWalk = DiskWalk & { readonly life: string | null };
 export type PodDisk = {
   /** The last walk of the pod's directories. */
-  readonly latest: (uid: PodUid) => Reading<DiskWalk>;
+  readonly latest: (uid: PodUid) => Reading<PodWalk>;
   /** Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next. */
   readonly follow: (want: NextLook) => void;
   /** While a ranking for the signal would be a guess, because nobody has been walked yet: why. Else null. */
@@ -47,16 +51,16 @@ const FIRST_ROUND_MS = 10_000;
 const READY_FOR_MS = 3 * ROUND_MS;
 const NEWS_PACE_MS = 1_000;
 
-type Walked = { readonly reading: Reading<DiskWalk>; readonly atMs: MonoMs };
+type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs };
 
 /**
  * Walks the pods' directories beside the loop, one pod after another: everybody's while a disk threshold is met or near,
  * else only those with a limit.
  */
-export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
+export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodDisk {
   const walked = new Map<PodUid, Walked>();
-  /** The cgroup that the pod had when its last walk began; null: none. */
-  const walkedAs = new Map<PodUid, number | null>();
+  /** The life that the pod had when its last walk began. */
+  const walkedAs = new Map<PodUid, string | null>();
   const hung = new Set<PodUid>();
   let isNear = false;
   let asked: { readonly sinceMs: MonoMs } | null = null;
@@ -69,7 +73,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
   let cancelTimer: () => void = () => undefined;
 
   /** Resolves at the latest after HUNG_MS; a walk that hangs is owned by `hung` until it returns. */
-  const walk = (pod: BoundPod): Promise<Reading<DiskWalk>> => {
+  const walk = (pod: BoundPod, life: string | null): Promise<Reading<PodWalk>> => {
     const { uid } = pod.declared;
     if (hung.has(uid) || hung.size >= MAX_HUNG) return Promise.resolve(hangs(uid));
     return new Promise((resolve) => {
@@ -78,17 +82,17 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
         resolve(hangs(uid));
       });
       void pod
-        .disk((least) => putLeast(uid, least))
+        .disk((least) => putLeast(uid, { ...least, life }))
         .catch((cause: unknown) => unknown('unreadable', `disk of ${uid}`, String(cause)))
         .then((reading) => {
           cancel();
           hung.delete(uid);
-          resolve(reading);
+          resolve(reading.known ? known({ ...reading.value, life }) : reading);
         });
     });
   };
   /** A walk that failed takes nothing away from the one before: that gets old, and says so. */
-  const put = (uid: PodUid, reading: Reading<DiskWalk>): void => {
+  const put = (uid: PodUid, reading: Reading<PodWalk>): void => {
     const atMs = clock.monoMs();
     if (!reading.known && walked.get(uid)?.reading.known) return;
     const dated = reading.known
@@ -97,7 +101,7 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
     walked.set(uid, { reading: dated, atMs });
   };
   /** A walk that is not done yet shows what is there at least: more than nothing, and more than it was. */
-  const putLeast = (uid: PodUid, least: DiskWalk): void => {
+  const putLeast = (uid: PodUid, least: PodWalk): void => {
     const before = walked.get(uid)?.reading;
     if (before?.known && !isMore(least, before.value)) return;
     put(uid, known(least));
@@ -114,8 +118,9 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
     const beganMs = clock.monoMs();
     for (const pod of meant) {
       if (isClosed) return 'nobody';
-      walkedAs.set(pod.declared.uid, inodeOf(pod));
-      put(pod.declared.uid, await walk(pod));
+      const life = runningAs(pod);
+      walkedAs.set(pod.declared.uid, life);
+      put(pod.declared.uid, await walk(pod, life));
       hasNews = true;
       if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
     }
@@ -129,7 +134,11 @@ export function createPodDisk({ clock, pods, wake }: PodDiskNeeds): PodDisk {
   const dueForLimits = (bound: readonly BoundPod[]): readonly BoundPod[] => {
     const limited = bound.filter(hasLimit);
     const isDue = lastRound === null || clock.monoMs() - lastRound.endedMs + lastRound.tookMs >= LIMITS_ROUND_MS;
-    return isDue || limited.some((pod) => walkedAs.get(pod.declared.uid) !== inodeOf(pod)) ? limited : [];
+    return isDue || limited.some((pod) => walkedAs.get(pod.declared.uid) !== runningAs(pod)) ? limited : [];
+  };
+  const runningAs = (pod: BoundPod): string | null => {
+    const populated = pod.cgroup.known ? isPopulated(mounts, pod.cgroup.value) : pod.cgroup;
+    return populated.known && populated.value ? lifeOf(pod) : null;
   };
   const tell = (): void => {
     newsMs = clock.monoMs();
@@ -202,7 +211,13 @@ function isMore({ pod }: DiskWalk, before: DiskWalk): boolean {
 
 const hangs = (uid: PodUid): Unknown => unknown('timed-out', `disk of ${uid}`, 'a walk hangs in a file system');
 
-const inodeOf = ({ cgroup }: BoundPod): number | null => (cgroup.known ? cgroup.value.inode : null);
+/**
+ * The same until the pod runs in another cgroup or a stop of ours has ended: what was measured in an earlier life proves
+ * nothing against this one. null: it is bound to no cgroup.
+ */
+export function lifeOf({ cgroup, stops }: BoundPod): string | null {
+  return cgroup.known ? `${cgroup.value.inode}/${stops ?? 0}` : null;
+}
 
 function wantsDisk(pods: NextLook['pods']): boolean {
   return pods === 'all' || (pods !== null && isDisk(pods));

@@ -5,12 +5,13 @@ import type { NextLook } from '../core/verdict.ts';
 import { type CgroupMounts, isSame, processesOf } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
+import { lifeOf, type PodWalk } from './pod-disk.ts';
 
 export type PodReaderNeeds = {
   readonly mounts: CgroupMounts;
   readonly findings: Findings;
   /** The last walk of the pod's directories. */
-  readonly disk: (uid: PodUid) => Reading<DiskWalk>;
+  readonly disk: (uid: PodUid) => Reading<PodWalk>;
 };
 export type PodReader = {
   /** Each pod with a populated cgroup, read now. Costs per pod: only for a look that asked. */
@@ -94,13 +95,15 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
   }
 
   function viewOf(pod: BoundPod, workingSetBytes: Reading<number>, processes: Reading<number>): PodView {
-    const walk = disk(pod.declared.uid);
+    const last = disk(pod.declared.uid);
+    // A ranking may use what an earlier life left behind; a limit evicts only for what is proven of this one.
+    const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
     return {
       ...pod.declared,
       usage: {
         workingSetBytes,
         processes,
-        disk: walk.known ? known(walk.value.pod) : walk,
+        disk: last.known ? known(last.value.pod) : last,
         ephemeralStorageBytes: walk.known ? known(localBytes(walk.value)) : walk,
         volumes: walk.known ? known(walk.value.volumes) : walk,
         containers: known(
@@ -125,6 +128,9 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
     return isWholePod ? podBytes : cgroups.read(cgroup.value, (held) => held.workingSetBytes());
   }
 }
+
+const earlier = ({ declared }: BoundPod): Unknown =>
+  unknown('stale', `disk of ${declared.uid}`, 'it was measured before the pod was started again');
 
 /** kubelet-eviction.md 5.8, for 4.6.2. */
 function localBytes({ pod }: DiskWalk): number {

@@ -66,6 +66,8 @@ type Entry = {
   /** Unknown: it does not run, or must not be used. */
   cgroup: Reading<CgroupRef>;
   startedAtWallMs: number | null;
+  /** Stops of ours that have ended. */
+  stops: number;
 };
 
 /** The pods of the manifests directory with what they are bound to, kept current beside the loop. */
@@ -124,7 +126,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function settle(uid: string, { cgroup }: Entry): void {
     if (terminating.get(uid) !== 'survived') return;
     const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
-    if (!cgroup.known || (populated.known && !populated.value)) terminating.delete(uid);
+    if (!cgroup.known || (populated.known && !populated.value)) endStop(uid);
   }
 
   function cgroupOf(
@@ -168,7 +170,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     return oldestMs === null ? null : Math.round(clock.wallMs() - clock.monoMs() + oldestMs);
   }
 
-  function boundPod({ manifest, cgroup, startedAtWallMs }: Entry, isTerminating: boolean): BoundPod {
+  function boundPod({ manifest, cgroup, startedAtWallMs, stops }: Entry, isTerminating: boolean): BoundPod {
     const { declared, disk } = manifest;
     const [only, ...others] = declared.containers;
     const notOne = unknown('not-applicable', declared.name, 'a manifest binds the pod, not its containers');
@@ -179,6 +181,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
         name,
         cgroup: only !== undefined && others.length === 0 ? cgroup : notOne,
       })),
+      stops,
       disk: (soFar) => walk(walker, disk, declared.containers, soFar),
     };
   }
@@ -234,11 +237,18 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   /** On the path to a kill: nothing is looked up here. */
   function mark(uid: string, as: 'stopping' | 'survived' | null): void {
-    if (as === null) terminating.delete(uid);
+    if (as === null) endStop(uid);
     else terminating.set(uid, as);
+    const stops = entries.get(uid)?.stops ?? 0;
     bound = bound.map((pod) =>
-      pod.declared.uid === uid ? { ...pod, declared: { ...pod.declared, isTerminating: as !== null } } : pod,
+      pod.declared.uid === uid ? { ...pod, stops, declared: { ...pod.declared, isTerminating: as !== null } } : pod,
     );
+  }
+
+  function endStop(uid: string): void {
+    terminating.delete(uid);
+    const entry = entries.get(uid);
+    if (entry !== undefined) entry.stops += 1;
   }
 
   const isEarly = (): boolean => clock.monoMs() - startMs < BUS_PATIENCE_MS;
@@ -303,7 +313,7 @@ const findingOf = ({ declared: { namespace, name } }: ManifestPod): string => `b
 function newEntry(manifest: ManifestPod, cgroupRoot: string): Entry {
   const { target } = manifest;
   const place = target.kind === 'cgroup' ? known(cgroupPlace(cgroupRoot, target)) : NOT_ASKED;
-  return { manifest, place, askedMs: ASK_NOW, cgroup: NOT_ASKED, startedAtWallMs: null };
+  return { manifest, place, askedMs: ASK_NOW, cgroup: NOT_ASKED, startedAtWallMs: null, stops: 0 };
 }
 
 /** What of a pod makes a look worth while when it changes. */

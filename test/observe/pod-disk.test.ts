@@ -1,11 +1,17 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { overLimits } from '../../src/core/over-limit.ts';
 import { quantityOfBytes } from '../../src/core/quantity.ts';
-import { known, unknown } from '../../src/core/reading.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
-import type { BoundPod, Clock } from '../../src/ports.ts';
+import { createPodReader } from '../../src/observe/usage.ts';
+import type { BoundPod, CgroupRef, Clock } from '../../src/ports.ts';
 import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
-import { aBoundPod, aDiskWalk, until } from './a-bound-pod.ts';
+import { aBoundPod, aDiskWalk, someFindings, until } from './a-bound-pod.ts';
 
 /** Real time, a hundred times faster. */
 const real = createClock();
@@ -15,10 +21,29 @@ const clock: Clock = {
   after: (ms, run) => real.after(ms / 100, run),
 };
 let opened: PodDisk | null = null;
-afterEach(() => opened?.close());
+/** A tree of plain files, laid out as version 1. */
+let mounts: CgroupMounts;
+beforeEach(() => {
+  const memory = mkdtempSync(join(tmpdir(), 'nodewarden-pod-disk-'));
+  mounts = { layout: 'v1', version: 1, unified: null, memory, pids: null, systemd: null };
+});
+afterEach(() => {
+  opened?.close();
+  rmSync(mounts.memory, { recursive: true, force: true });
+});
+
+/** A cgroup with a process in it, or with none. */
+function cgroup(path: string, isPopulated = true): Reading<CgroupRef> {
+  const directory = join(mounts.memory, path);
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, 'cgroup.procs'), isPopulated ? '4242\n' : '');
+  writeFileSync(join(directory, 'memory.usage_in_bytes'), '1000\n');
+  writeFileSync(join(directory, 'memory.stat'), 'total_inactive_file 0\n');
+  return refOf(mounts, path);
+}
 
 function open(pods: readonly BoundPod[], wake: () => void = () => undefined): PodDisk {
-  opened = createPodDisk({ clock, pods: () => known(pods), wake });
+  opened = createPodDisk({ clock, mounts, pods: () => known(pods), wake });
   return opened;
 }
 function counted(
@@ -177,7 +202,7 @@ describe('walks of the pods’ directories', () => {
       ...clock,
       after: (ms, run) => (ms === 10_000 && ++rounds > 1 ? () => undefined : clock.after(ms, run)),
     };
-    const disk = createPodDisk({ clock: once, pods: () => known([limited, free.pod]), wake: () => undefined });
+    const disk = createPodDisk({ clock: once, mounts, pods: () => known([limited, free.pod]), wake: () => undefined });
     opened = disk;
     await until(() => !isFirst, 'the first round');
     disk.follow({ afterMs: 0, pods: 'nodefs.available' });
@@ -271,7 +296,7 @@ describe('how often directories are walked', () => {
       return known(aDiskWalk(1));
     };
     pods.push(aBoundPod({ name: 'limited', ...limit, disk }));
-    const walks = createPodDisk({ clock: virtual, pods: () => known(pods), wake: () => undefined });
+    const walks = createPodDisk({ clock: virtual, mounts, pods: () => known(pods), wake: () => undefined });
     opened = walks;
     const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     const pass = (ms: number) => virtual.run(virtual.monoMs() + ms, settled, new AbortController().signal);
@@ -299,15 +324,15 @@ describe('how often directories are walked', () => {
   });
 
   it('for limits alone: a pod that was stopped or started again is not judged by what it held before', async () => {
-    const running = (inode: number) => known({ path: '/web', inode });
-    const pods = [aBoundPod({ name: 'web', ...limit, cgroup: running(1) })];
-    const { endedMs, pass } = virtually(50, pods);
+    const web = counted('web', limit);
+    const pods = [{ ...web.pod, cgroup: cgroup('/web') }];
+    const { pass } = virtually(50, pods);
     await pass(15_000);
-    pods[0] = aBoundPod({ name: 'web', ...limit, cgroup: running(2) });
+    pods[0] = { ...web.pod, cgroup: cgroup('/web-2') };
     await pass(10_100);
-    expect(endedMs).toHaveLength(2);
+    expect(web.walks()).toBe(2);
     await pass(10_100);
-    expect(endedMs).toHaveLength(2);
+    expect(web.walks()).toBe(2);
   });
 
   it.each([
@@ -333,5 +358,61 @@ describe('how often directories are walked', () => {
     long.walks.follow(near);
     await long.pass(600_000);
     expect(Math.max(...long.gapsMs())).toBeLessThanOrEqual(60_000);
+  });
+});
+
+describe('figures of an earlier life of a pod', () => {
+  /** The pod `web` may hold 1,000 bytes and holds `heldBytes`. `over`: whom a look would evict over a limit. */
+  async function aWeb(isRunning: boolean) {
+    const virtual = createVirtualClock(0);
+    const held = { bytes: 5_000 };
+    const disk: BoundPod['disk'] = async () => known(aDiskWalk(held.bytes));
+    const bound = aBoundPod({ name: 'web', ...limit, disk, cgroup: cgroup('/web', isRunning) });
+    const pods = [bound];
+    const walks = createPodDisk({ clock: virtual, mounts, pods: () => known(pods), wake: () => undefined });
+    opened = walks;
+    const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    const pass = (ms: number) => virtual.run(virtual.monoMs() + ms, settled, new AbortController().signal);
+    const look = () => {
+      const reader = createPodReader({ mounts, findings: someFindings(), disk: walks.latest });
+      const views = reader.read(pods, 'nodefs.available');
+      reader.close();
+      return views;
+    };
+    const over = (): string[] => overLimits(look(), 'nodefs-only').map(({ pod }) => pod.name);
+    await pass(10_100);
+    return { held, bound, pods, pass, look, over };
+  }
+
+  it.each([
+    ['another cgroup', (): Partial<BoundPod> => ({ cgroup: cgroup('/web-2') })],
+    ['the same cgroup after a stop of ours', (): Partial<BoundPod> => ({ stops: 1 })],
+  ])('evict nobody over a limit who runs in %s: that waits for a walk of its own', async (_, again) => {
+    const { held, bound, pods, pass, look, over } = await aWeb(true);
+    expect(over()).toEqual(['web']);
+    held.bytes = 10;
+    pods[0] = { ...bound, ...again() };
+    expect(over()).toEqual([]);
+    expect(look()[0]?.usage.ephemeralStorageBytes).toMatchObject({ known: false, why: 'stale' });
+    await pass(10_100);
+    expect(look()[0]?.usage.ephemeralStorageBytes).toEqual(known(10));
+    held.bytes = 6_000;
+    await pass(60_000);
+    expect(over()).toEqual(['web']);
+  });
+
+  it('are those of a walk while it was down: it may clean up when it starts', async () => {
+    const { pass, over } = await aWeb(false);
+    expect(over()).toEqual([]);
+    cgroup('/web', true);
+    expect(over()).toEqual([]);
+    await pass(10_100);
+    expect(over()).toEqual(['web']);
+  });
+
+  it('still rank it where the disk itself runs short', async () => {
+    const { bound, pods, look } = await aWeb(true);
+    pods[0] = { ...bound, stops: 1 };
+    expect(look()[0]?.usage.disk).toMatchObject(known(aDiskWalk(5_000).pod));
   });
 });

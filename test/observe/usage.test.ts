@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { lifeOf } from '../../src/observe/pod-disk.ts';
 import { createPodReader, type PodReader } from '../../src/observe/usage.ts';
 import type { BoundPod, Findings } from '../../src/ports.ts';
 import { aBoundPod, aDiskWalk, someFindings } from './a-bound-pod.ts';
@@ -171,9 +172,14 @@ describe('pods in a tree of files', () => {
 
   it('carry the last walk of their directories', () => {
     write('web', 1_000, 300);
-    const walk = known({ ...aDiskWalk(5_000), volumes: [{ name: 'data', usedBytes: known(5_000) }] });
+    const pod = bound('web', mounts, '/web');
+    const walk = known({
+      ...aDiskWalk(5_000),
+      volumes: [{ name: 'data', usedBytes: known(5_000) }],
+      life: lifeOf(pod),
+    });
     reader = createPodReader({ mounts, findings: someFindings(), disk: () => walk });
-    const [view] = reader.read([bound('web', mounts, '/web')], 'nodefs.available');
+    const [view] = reader.read([pod], 'nodefs.available');
     expect(view?.usage).toMatchObject({
       disk: known(walk.known && walk.value.pod),
       ephemeralStorageBytes: known(5_000),

@@ -93,8 +93,11 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     open();
     const stopping = stop('one');
     expect(podOf('one').declared.isTerminating).toBe(true);
+    expect(podOf('one').stops).toBe(0);
     expect(await stopping).toMatchObject({ of: 'd1', kind: 'ended', releasedBytes: { known: true } });
     expect(podOf('one').declared.isTerminating).toBe(false);
+    // Whoever starts it again in this cgroup is told apart by it.
+    expect(podOf('one').stops).toBe(1);
     expect(await stop('one')).toMatchObject({ kind: 'dropped', because: 'gone' });
   });
 
