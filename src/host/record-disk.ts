@@ -77,22 +77,29 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
 async function writeWhole(file: OpenFile, text: string): Promise<void> {
   // A torn line of a killed process, or one that could not be taken back, ends here: the next one is whole.
   const bytes = Buffer.from(file.isTorn ? `\n${text}` : text);
+  let done = 0;
   try {
-    for (let done = 0; done < bytes.length; ) {
+    while (done < bytes.length) {
       const { bytesWritten } = await file.handle.write(bytes, done, bytes.length - done, null);
       done += bytesWritten;
     }
     file.sizeBytes += bytes.length;
     file.isTorn = false;
   } catch (error) {
-    // ENOSPC in the middle of a line. When this fails too the rest stays, and the next text begins with a line end.
-    const isBack = await file.handle.truncate(file.sizeBytes).then(
-      () => true,
-      () => false,
-    );
-    file.isTorn ||= !isBack;
+    // ENOSPC in the middle of a line. Where it cannot be cut off it stays, and the next text begins with a line end.
+    const isCutOff = await cutOff(file, done).catch(() => false);
+    file.isTorn ||= !isCutOff;
     throw error;
   }
+}
+
+/** False: the file has not the size that our writes gave it, and lines of another's would be cut off too. */
+async function cutOff(file: OpenFile, writtenBytes: number): Promise<boolean> {
+  const { size } = await file.handle.stat();
+  const isOurs = size === file.sizeBytes + writtenBytes;
+  if (isOurs) await file.handle.truncate(file.sizeBytes);
+  else file.sizeBytes = size;
+  return isOurs;
 }
 
 async function openChecked(needs: RecordDiskNeeds, path: string): Promise<OpenFile> {

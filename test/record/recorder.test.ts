@@ -295,6 +295,40 @@ describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
   });
 });
 
+describe('a full disk with another writer [needs root for a tmpfs of 1 MiB]', () => {
+  it.skipIf(!isRoot)('never cuts off what the other one appended', async () => {
+    const full = join(directory, 'full');
+    mkdirSync(full);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', full]);
+    try {
+      const [one, other] = [openRecorder({ recordDirectory: full }), openRecorder({ recordDirectory: full })];
+      expect(await one.recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+      expect(await other.recorder.intent(aStep('b-2'), 2_000)).toBe('durable');
+      await other.recorder.close();
+      try {
+        writeFileSync(join(full, 'ballast'), Buffer.alloc(2 * MI));
+      } catch {
+        // ENOSPC is what is wanted.
+      }
+      // The last page of the file takes some of them yet.
+      let last = 2;
+      const durable = ['b-1', 'b-2'];
+      while (one.findings.all().length === 0) {
+        if ((await one.recorder.intent(aStep(`b-${++last}`), 2_000)) === 'durable') durable.push(`b-${last}`);
+      }
+      const ids = () => joinDecisions(readRecord(full).entries).map(({ decision }) => decision.id);
+      expect(ids()).toEqual(expect.arrayContaining(durable));
+
+      rmSync(join(full, 'ballast'));
+      await until(() => one.findings.all().length === 0 && ids().includes(`b-${last}`));
+      expect(new Set(ids())).toEqual(new Set(Array.from({ length: last }, (_, i) => `b-${i + 1}`)));
+    } finally {
+      for (const recorder of opened.splice(0)) await recorder.close();
+      execFileSync('umount', ['-l', full]);
+    }
+  });
+});
+
 describe('a disk that hangs [needs root and a loop mount that can be frozen]', () => {
   it.skipIf(!isRoot || !hasLoop)(
     'delays no intent beyond its deadline, and gets everything when it comes back',
