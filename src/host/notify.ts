@@ -64,7 +64,8 @@ export function openNotify(
   let hasComplained = false;
   let cancelRetry = (): void => undefined;
   const lost: Lost = (message, cause) => {
-    if (!hasComplained) complain(`systemd cannot be told how this agent does, READY is tried again: ${cause.message}`);
+    const what = message === READY ? 'that this agent is ready, which is tried again' : 'how this agent does';
+    if (!hasComplained) complain(`systemd cannot be told ${what}: ${cause.message}`);
     hasComplained = true;
     // systemd ends an agent that is never ready. All else is told again by itself, or of no use later.
     if (message !== READY || isClosed) return;
@@ -148,6 +149,9 @@ function sendByChild(message: string, env: RelayEnv, lost: Lost): void {
   try {
     const child = spawn('systemd-notify', message.split('\n'), { env, stdio: 'ignore' });
     child.on('error', (cause) => lost(message, cause));
+    child.on('exit', (code, signal) => {
+      if (code !== 0) lost(message, new Error(`systemd-notify ended with ${signal ?? code}`));
+    });
     child.unref();
   } catch (cause) {
     lost(message, cause instanceof Error ? cause : new Error(String(cause)));

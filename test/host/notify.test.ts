@@ -98,7 +98,7 @@ describe('sd_notify', () => {
     refused.ready();
     refused.watchdog();
     refused.close();
-    expect(said).toEqual([expect.stringContaining('E2BIG')]);
+    expect(said).toEqual([expect.stringMatching(/ready, which is tried again: .*E2BIG/)]);
 
     const out = join(directory, 'out');
     const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms / 100, run) };
@@ -112,6 +112,34 @@ describe('sd_notify', () => {
     notify.close();
     expect(readFileSync(out, 'utf8')).toBe('READY=1\n');
     expect(said).toHaveLength(2);
+  });
+
+  it.each([
+    ['exit 1', 'systemd-notify ended with 1'],
+    ['kill -KILL $$', 'systemd-notify ended with SIGKILL'],
+  ])('tries READY again where systemd-notify does not send it: %s', async (failure, complaint) => {
+    const clock = createClock();
+    const [out, failed] = [join(directory, 'out'), join(directory, 'failed')];
+    const script = `#!/bin/sh\n[ -e ${failed} ] || { : > ${failed}; ${failure}; }\necho "$@" >> ${out}\n`;
+    writeFileSync(join(directory, 'systemd-notify'), script, { mode: 0o755 });
+    const said: string[] = [];
+    const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms / 100, run) };
+    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: '/none' }, hurried, (line) => said.push(line));
+    notify.ready();
+    await until(() => existsSync(out));
+    await sleep(clock, 200);
+    notify.close();
+    expect(readFileSync(out, 'utf8')).toBe('READY=1\n');
+    expect(said).toEqual([`systemd cannot be told that this agent is ready, which is tried again: ${complaint}`]);
+  });
+
+  it('promises no other attempt for a message that is not tried again', () => {
+    const said: string[] = [];
+    const env = { PATH: process.env['PATH'], NOTIFY_SOCKET: `/${'x'.repeat(200_000)}` };
+    const notify = openNotify(env, createClock(), (line) => said.push(line));
+    notify.watchdog();
+    notify.close();
+    expect(said).toEqual([expect.stringMatching(/^systemd cannot be told how this agent does: .*E2BIG/)]);
   });
 
   it.each([
