@@ -52,6 +52,8 @@ const READY_FOR_MS = 3 * ROUND_MS;
 const NEWS_PACE_MS = 1_000;
 
 type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs };
+/** `life`: that it has figures of; undefined: it failed. */
+type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoMs; readonly tookMs: number };
 
 /**
  * Walks the pods' directories beside the loop, one pod after another: everybody's while a disk threshold is met or near,
@@ -59,8 +61,7 @@ type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs };
  */
 export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodDisk {
   const walked = new Map<PodUid, Walked>();
-  /** The life that the pod had when its last walk began. */
-  const walkedAs = new Map<PodUid, string | null>();
+  const tried = new Map<PodUid, Tried>();
   const hung = new Set<PodUid>();
   let isNear = false;
   let asked: { readonly sinceMs: MonoMs } | null = null;
@@ -112,29 +113,43 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     const bound = pods();
     if (!bound.known) return 'nobody';
     const uids = new Set(bound.value.map(({ declared }) => declared.uid));
-    for (const map of [walked, walkedAs]) for (const uid of map.keys()) if (!uids.has(uid)) map.delete(uid);
+    for (const map of [walked, tried]) for (const uid of map.keys()) if (!uids.has(uid)) map.delete(uid);
     const isFull = asked !== null || isNear;
-    const meant = isFull ? bound.value : dueForLimits(bound.value);
+    const isForAll = isFull || isLimitsRoundDue();
+    const meant = bound.value.filter((pod) => isFull || (hasLimit(pod) && (isForAll || isDueAlone(pod))));
     const beganMs = clock.monoMs();
     for (const pod of meant) {
       if (isClosed) return 'nobody';
-      const life = runningAs(pod);
-      walkedAs.set(pod.declared.uid, life);
-      put(pod.declared.uid, await walk(pod, life));
-      hasNews = true;
-      if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
+      await measure(pod);
+      if (hasNews && clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
     }
     const endedMs = clock.monoMs();
-    if (meant.length > 0) lastRound = { endedMs, tookMs: endedMs - beganMs };
+    if (isForAll && meant.length > 0) lastRound = { endedMs, tookMs: endedMs - beganMs };
     if (isFull) fullRound = { beganMs, endedMs };
     if (hasNews || isFull) tell();
     return isFull ? 'everybody' : 'limited';
   };
-  /** All of them together: one child serves them. At once for one that is new, was stopped or started: it holds less now. */
-  const dueForLimits = (bound: readonly BoundPod[]): readonly BoundPod[] => {
-    const limited = bound.filter(hasLimit);
-    const isDue = lastRound === null || clock.monoMs() - lastRound.endedMs + lastRound.tookMs >= LIMITS_ROUND_MS;
-    return isDue || limited.some((pod) => walkedAs.get(pod.declared.uid) !== runningAs(pod)) ? limited : [];
+  const measure = async (pod: BoundPod): Promise<void> => {
+    const { uid } = pod.declared;
+    const life = runningAs(pod);
+    const beganMs = clock.monoMs();
+    const reading = await walk(pod, life);
+    const endedMs = clock.monoMs();
+    tried.set(uid, { life: reading.known ? life : undefined, endedMs, tookMs: endedMs - beganMs });
+    put(uid, reading);
+    hasNews ||= reading.known;
+  };
+  const isLimitsRoundDue = (): boolean =>
+    lastRound === null || clock.monoMs() - lastRound.endedMs + lastRound.tookMs >= LIMITS_ROUND_MS;
+  /**
+   * Between rounds: one that is new, was stopped or started, or whose walk failed, by itself. For a twentieth of the time
+   * at most: what fails for ever, or starts again and again, waits for the rounds where its walk is long.
+   */
+  const isDueAlone = (pod: BoundPod): boolean => {
+    const last = tried.get(pod.declared.uid);
+    if (last === undefined) return true;
+    const isRested = clock.monoMs() - last.endedMs >= UNMET_REST_FACTOR * last.tookMs;
+    return isRested && last.life !== runningAs(pod);
   };
   const runningAs = (pod: BoundPod): string | null => {
     const populated = pod.cgroup.known ? isPopulated(mounts, pod.cgroup.value) : pod.cgroup;

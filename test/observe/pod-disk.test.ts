@@ -301,7 +301,7 @@ describe('how often directories are walked', () => {
     const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     const pass = (ms: number) => virtual.run(virtual.monoMs() + ms, settled, new AbortController().signal);
     const gapsMs = (): readonly number[] => endedMs.slice(1).map((ms, i) => ms - (endedMs[i] ?? 0));
-    return { walks, endedMs, gapsMs, pass };
+    return { ...virtual, walks, endedMs, gapsMs, pass };
   }
 
   it.each([50, 3_000, 15_000, 30_000, 45_000])(
@@ -333,6 +333,38 @@ describe('how often directories are walked', () => {
     expect(web.walks()).toBe(2);
     await pass(10_100);
     expect(web.walks()).toBe(2);
+  });
+
+  it('for limits alone: a walk that failed is tried again at the next check, and nobody else is walked for it', async () => {
+    const failures = new Set([1, 3]);
+    let tries = 0;
+    const disk: BoundPod['disk'] = async () =>
+      failures.has(++tries) ? unknown('unreadable', 'disk walk', 'its child was killed') : known(aDiskWalk(tries));
+    const { walks, endedMs, pass } = virtually(50, [aBoundPod({ name: 'unlucky', ...limit, disk })]);
+    await pass(15_000);
+    expect(walks.latest('uid-unlucky')).toMatchObject({ known: false, why: 'unreadable' });
+    await pass(10_000);
+    expect(walks.latest('uid-unlucky')).toMatchObject(known(aDiskWalk(2)));
+    expect(endedMs).toHaveLength(1);
+    // The second round, of which that figure may be a minute old.
+    await pass(50_000);
+    expect(walks.latest('uid-unlucky')).toMatchObject(known(aDiskWalk(4)));
+    expect(endedMs).toHaveLength(2);
+  });
+
+  it('for limits alone: one that fails for ever after long work is tried again in a round only', async () => {
+    const triedMs: number[] = [];
+    const pods: BoundPod[] = [];
+    const { after, monoMs, pass } = virtually(50, pods);
+    const disk: BoundPod['disk'] = async () => {
+      triedMs.push(monoMs());
+      await new Promise<void>((resolve) => void after(3_000, resolve));
+      return unknown('unreadable', '/srv/web', 'Input/output error');
+    };
+    pods.unshift(aBoundPod({ name: 'broken', ...limit, disk }));
+    await pass(600_000);
+    expect(triedMs.length).toBeGreaterThanOrEqual(10);
+    expect(triedMs.length).toBeLessThanOrEqual(13);
   });
 
   it.each([
