@@ -10,6 +10,7 @@ import { loadConfig } from '../src/config/load.ts';
 import { findCgroupMounts } from '../src/host/cgroupfs.ts';
 import { createClock, readBootId } from '../src/host/clock.ts';
 import { runLoop } from '../src/loop.ts';
+import { createOomWatch } from '../src/observe/oom-kills.ts';
 import { openParts } from '../src/parts.ts';
 import type { Clock } from '../src/ports.ts';
 import { createRecorder } from '../src/record/recorder.ts';
@@ -85,7 +86,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
   const shutdown = openShutdown(clock, effective.runtimeDirectory, false);
   const host = { clock, mounts: mounts.value, bootId: bootId.value, log: 'none', onEntry: undefined } as const;
   const parts = openParts(
-    { ...host, openRecorder: createRecorder, shutdown, show: () => undefined },
+    { ...host, openRecorder: createRecorder, oomWatch: createOomWatch(mounts.value), shutdown, show: () => undefined },
     effective,
     () => effective,
   );

@@ -16,6 +16,7 @@ import { type Notify, openNotify } from './host/notify.ts';
 import { groupIdOf, removeStaleSocket } from './host/socket-file.ts';
 import { createStdout } from './host/stdout.ts';
 import { runLoop } from './loop.ts';
+import { createOomWatch } from './observe/oom-kills.ts';
 import { type OpenParts, openParts, type PartsHost } from './parts.ts';
 import type { Clock } from './ports.ts';
 import { createBootNotes } from './record/boot-notes.ts';
@@ -81,7 +82,8 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     sayOnConsole(line);
   };
   const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
-  const host: Host = { ...common, openRecorder: createRecorders(), notify, options, isFirst: true };
+  const ofRun = { openRecorder: createRecorders(), oomWatch: createOomWatch(mounts.value), notify, options };
+  const host: Host = { ...common, ...ofRun, isFirst: true };
   try {
     let next: Loaded | null = { effective: loaded.effective, warnings: loaded.warnings };
     while (next !== null) next = await runParts(host, next, stop);
@@ -90,6 +92,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     complain(error instanceof Error ? error.message : String(error));
     return 1;
   } finally {
+    host.oomWatch.close();
     await shutdown.close();
     notify.close();
   }
@@ -108,7 +111,7 @@ function consoleOf(clock: Clock): (line: string) => void {
 
 /**
  * Makes the parts, runs the loop, ends the parts. Null: stopped; otherwise the configuration to go on with, whose
- * parts differ. What must outlive this is in the state file.
+ * parts differ. What must outlive this is in the state file, or belongs to the host.
  */
 async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<Loaded | null> {
   const { clock, notify, options } = host;

@@ -17,7 +17,7 @@ import { createCommandRunner } from './host/transient.ts';
 import { watchWakeups } from './host/wake.ts';
 import { createInbox } from './loop.ts';
 import { createObserver, type OpenObserver } from './observe/look.ts';
-import { createOomWatch, type OomKills } from './observe/oom-kills.ts';
+import type { OomKills, OomWatch } from './observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createFindings } from './record/findings.ts';
@@ -35,7 +35,9 @@ export type PartsHost = {
   readonly log: 'stdout' | 'none';
   readonly onEntry: ((entry: RecordEntry) => void) | undefined;
   readonly shutdown: ShutdownSide;
+  /** These outlive the parts: nothing is written twice, and no kill falls between two configurations. */
   readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
+  readonly oomWatch: OomWatch;
   /** A sentence about a shutdown that runs, for people who watch. */
   readonly show: (line: string) => void;
 };
@@ -68,7 +70,7 @@ const SILENT = { writeLine: () => {} };
 
 /** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
-  const { clock, mounts, bootId } = host;
+  const { clock, mounts, bootId, oomWatch } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
   // The state lives there, so nothing goes without it; a record that cannot be written is a finding of the recorder.
   const there = ensureDirectory(made.runtimeDirectory, DIRECTORY_MODE);
@@ -140,7 +142,6 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     reclaim: (decision) => acting().reclaim(decision),
     preKill: (decision) => acting().preKill(decision),
   });
-  const oomWatch = createOomWatch({ mounts, pods: standalone.pods.pods });
   const tellKills = tellingKills(log, recorder);
   // The kernel's news of the node may shorten a wait (D2); where there is none, the pace alone serves.
   const unwatch =
@@ -177,13 +178,13 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
         },
         stop,
       ),
-    oomKills: (atMs, then) => tellKills(atMs, oomWatch.look(atMs, then)),
+    oomKills: (atMs, then) => tellKills(atMs, oomWatch.look(atMs, then, standalone.pods.pods)),
     close: async () => {
       unwatch();
       observer.close();
-      tellKills(clock.monoMs(), oomWatch.now());
-      oomWatch.close();
       await standalone.close();
+      // Last: nobody looks any more, unless parts are made anew, which then tell what is killed from here on.
+      tellKills(clock.monoMs(), oomWatch.now(standalone.pods.pods));
       await recorder.close();
     },
   };

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { decide } from '../src/core/decide.ts';
 import { runDaemon } from '../src/daemon.ts';
 import { createClock, sleep } from '../src/host/clock.ts';
+import type { RecordEntry } from '../src/record/entry.ts';
 import { askDaemon } from '../src/serve/ask.ts';
 import type { ObservedLook } from '../src/serve/look-desk.ts';
 import type { StatusReport } from '../src/serve/status.ts';
@@ -41,10 +42,13 @@ function write(lines: readonly string[]): void {
 }
 
 /** The daemon with what it reports, until the test says that it may stop. */
-async function running(body: (report: () => Promise<StatusReport>) => Promise<void>): Promise<0 | 1 | 2> {
+async function running(
+  body: (report: () => Promise<StatusReport>) => Promise<void>,
+  onEntry: (entry: RecordEntry) => void = () => {},
+): Promise<0 | 1 | 2> {
   const stop = new AbortController();
   const ready = new Promise<void>((resolve) => {
-    ended = runDaemon({ configFile: file, dryRun: false, log: 'none', onReady: resolve }, stop.signal);
+    ended = runDaemon({ configFile: file, dryRun: false, log: 'none', onReady: resolve, onEntry }, stop.signal);
   });
   await Promise.race([ready, sleep(clock, DEADLINE_MS)]);
   try {
@@ -101,6 +105,37 @@ describe('the daemon', () => {
           hog.run('perl -e \'my $x = "x" x (100 * 1024 * 1024)\'');
         });
         expect(kills()).not.toEqual([]);
+      } finally {
+        await node.remove();
+      }
+    },
+  );
+
+  it.skipIf(noCgroups !== null)(
+    `records a kill by the kernel also while its parts are made anew [${noCgroups ?? 'root, cgroups'}]`,
+    async () => {
+      const node = await openTestNode(32 * MIB, 50);
+      try {
+        const hog = node.addPod('hog');
+        write(['evictionHard: { pid.available: "7" }']);
+        let isHit = false;
+        let told = 0;
+        await running(
+          async (report) => {
+            await report();
+            // What has no such directory is found, and recorded, while the new parts are made.
+            const other = readFileSync(file, 'utf8').replace('/pods.d', '/other.d');
+            writeFileSync(file, other);
+            await vi.waitFor(() => expect(isHit && told > 0).toBe(true), DEADLINE_MS);
+          },
+          (entry) => {
+            if (entry.kind !== 'note') return;
+            if (isHit && entry.note.kind === 'kernel-oom-kill') told++;
+            if (isHit || entry.note.kind !== 'finding' || entry.note.finding.id !== 'manifests') return;
+            hog.run('perl -e \'my $x = "x" x (100 * 1024 * 1024)\'');
+            isHit = true;
+          },
+        );
       } finally {
         await node.remove();
       }

@@ -5,17 +5,15 @@ import { type CgroupMounts, oomKillsOf } from '../host/cgroupfs.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { BoundPod } from '../ports.ts';
 
-export type OomWatchNeeds = {
-  readonly mounts: CgroupMounts;
-  readonly pods: () => Reading<readonly BoundPod[]>;
-};
+/** Whose a kill may be, by the configuration in force. */
+type Pods = () => Reading<readonly BoundPod[]>;
 /** Kills by the kernel; `pods`: whose, as namespace/name; empty = nobody's that we know. */
 export type OomKills = { readonly count: number; readonly pods: readonly string[] };
 export type OomWatch = {
   /** After each look, with the state it led to: kills since the last reading, when one is due. Null = none. */
-  readonly look: (atMs: MonoMs, state: Pick<State, 'act' | 'firstMetMs'>) => OomKills | null;
+  readonly look: (atMs: MonoMs, state: Pick<State, 'act' | 'firstMetMs'>, pods: Pods) => OomKills | null;
   /** Kills since the last reading, read now: before nobody looks any more. */
-  readonly now: () => OomKills | null;
+  readonly now: (pods: Pods) => OomKills | null;
   readonly close: () => void;
 };
 
@@ -29,8 +27,8 @@ type Counted = { readonly inode: number; readonly kills: number };
 const CALM_PACE_MS = 1_000;
 const MEMORY = /^(?:allocatableMemory|memory)\./;
 
-/** One counter of the machine; the pods' own counters only when that one has moved. */
-export function createOomWatch({ mounts, pods }: OomWatchNeeds): OomWatch {
+/** One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it configures. */
+export function createOomWatch(mounts: CgroupMounts): OomWatch {
   const procfs = createProcfs();
   let last: number | null = null;
   let counted: ReadonlyMap<PodUid, Counted> = new Map();
@@ -38,7 +36,7 @@ export function createOomWatch({ mounts, pods }: OomWatchNeeds): OomWatch {
   let wasTight = false;
 
   /** The pods' counters now, and who was killed since `counted`. */
-  const scan = (count: number): readonly string[] => {
+  const scan = (count: number, pods: Pods): readonly string[] => {
     const bound = valueOrNull(pods()) ?? [];
     const now = new Map<PodUid, Counted>();
     const hit: { readonly name: string; readonly kills: number; readonly isNew: boolean }[] = [];
@@ -59,24 +57,24 @@ export function createOomWatch({ mounts, pods }: OomWatchNeeds): OomWatch {
     const fits = hit.reduce((sum, { kills }) => sum + kills, 0) <= count;
     return hit.filter(({ isNew }) => !isNew || fits).map(({ name }) => name);
   };
-  const now = (): OomKills | null => {
+  const now = (pods: Pods): OomKills | null => {
     const kills = procfs.oomKills();
     if (!kills.known) return null;
     const count = last === null ? null : kills.value - last;
     last = kills.value;
-    if (count === null) scan(0);
+    if (count === null) scan(0, pods);
     if (count === null || count <= 0) return null;
-    return { count, pods: scan(count) };
+    return { count, pods: scan(count, pods) };
   };
   return {
-    look: (atMs, state) => {
+    look: (atMs, state, pods) => {
       const isTight = state.act.kind === 'evicting' || Object.keys(state.firstMetMs).some((id) => MEMORY.test(id));
       // Once more after: a kill by the kernel may be what ended it.
       const isDue = isTight || wasTight || atMs - readMs >= CALM_PACE_MS;
       wasTight = isTight;
       if (!isDue) return null;
       readMs = atMs;
-      return now();
+      return now(pods);
     },
     now,
     close: procfs.close,

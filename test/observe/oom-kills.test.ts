@@ -1,7 +1,7 @@
 import { mkdirSync, rmdirSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { initialState } from '../../src/core/state.ts';
+import { initialState, type State } from '../../src/core/state.ts';
 import { createOomWatch, type OomWatch } from '../../src/observe/oom-kills.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { aBoundPod } from './a-bound-pod.ts';
@@ -19,9 +19,14 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     watch?.close();
     await node.remove();
   });
-  function open(pods: readonly BoundPod[]): OomWatch {
-    watch = createOomWatch({ mounts: node.mounts, pods: () => known(pods) });
-    return watch;
+  function open(pods: readonly BoundPod[]) {
+    const opened = createOomWatch(node.mounts);
+    watch = opened;
+    const podsNow = () => known(pods);
+    return {
+      look: (atMs: number, state: State) => opened.look(atMs, state, podsNow),
+      now: () => opened.now(podsNow),
+    };
   }
   const bound = (name: string, pod: TestPod): BoundPod => aBoundPod({ name, cgroup: known(pod.ref()) });
 
