@@ -28,7 +28,7 @@ import { askDaemon } from './serve/ask.ts';
 import { createLookDesk } from './serve/look-desk.ts';
 import type { ShutdownContext } from './serve/shutdown-status.ts';
 import { serveSocket } from './serve/socket.ts';
-import { type NodeFacts, type StatusReport, statusReport } from './serve/status.ts';
+import { type NodeFacts, rankedFor, type StatusReport, statusReport } from './serve/status.ts';
 import { openShutdown } from './shutdown/open.ts';
 
 export type DaemonOptions = {
@@ -299,7 +299,11 @@ function createReporter(
       host.options.onReport?.(report(observation, verdict));
     },
     // A reader needs the pods although no decision does.
-    now: () => (last === null ? null : report({ ...last.observation, pods: observer.podsNow() }, last.verdict)),
+    now: () => {
+      if (last === null) return null;
+      const pods = observer.podsNow(rankedFor(last.verdict.state));
+      return report({ ...last.observation, pods }, last.verdict);
+    },
   };
 }
 

@@ -30,8 +30,11 @@ export type ObserverNeeds = DiskPaths & {
 export type OpenObserver = Observer & {
   /** memory.available by both formulas of product.md section 8, read now. */
   readonly memoryFacts: () => MemoryFigures;
-  /** Every pod with all that is measured of it, read now: for a reader, who pays for it. Disks as they were walked last. */
-  readonly podsNow: () => Reading<readonly PodView[]>;
+  /**
+   * Every pod with all that is measured of it, or with what is needed for one signal, read now: for a reader, who pays for
+   * it. Disks as they were walked last.
+   */
+  readonly podsNow: (want?: Signal) => Reading<readonly PodView[]>;
   readonly close: () => void;
 };
 
@@ -109,7 +112,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     glance: () => memory.again(clock.monoMs()),
     reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
     memoryFacts: () => memory.figures(clock.monoMs()),
-    podsNow: () => readPods('all'),
+    podsNow: (want) => readPods(want ?? 'all'),
     close: () => {
       disk.close();
       podDisk.close();

@@ -217,27 +217,26 @@ export function signalStatus(
   };
 }
 
-/** Ranked for the signal that is acted on, else the first that is met, else node memory. */
 function podsStatus(observation: Observation, state: State): PodsStatus {
   const { pods } = observation;
   if (!pods.known) {
     const isAsked = pods.why !== 'not-asked';
     return { known: false, why: isAsked ? `${pods.where}: ${pods.detail}` : 'not read: nothing is near a threshold' };
   }
-  const rankedFor = signalActedOn(state);
+  const signal = rankedFor(state);
   const layout = layoutOf(observation);
   return {
     known: true,
-    rankedFor,
-    order: rank(rankedFor, pods.value, layout).map(({ pod, row }) => ({
+    rankedFor: signal,
+    order: rank(signal, pods.value, layout).map(({ pod, row }) => ({
       uid: pod.uid,
       namespace: pod.namespace,
       name: pod.name,
       qos: pod.qos,
       priority: pod.priority,
-      usage: valueOrNull(usageFor(rankedFor, pod, layout)),
-      usageAgeMs: isDisk(rankedFor) ? ageMs(pod, observation.atMs) : null,
-      request: requestFor(rankedFor, pod),
+      usage: valueOrNull(usageFor(signal, pod, layout)),
+      usageAgeMs: isDisk(signal) ? ageMs(pod, observation.atMs) : null,
+      request: requestFor(signal, pod),
       isProtected: pod.isProtected,
       isTerminating: pod.isTerminating,
       decidedBy: row.decidedBy,
@@ -250,7 +249,8 @@ function ageMs({ usage }: PodView, atMs: MonoMs): number | null {
   return sampledAtMs === undefined ? null : Math.max(0, Math.round(atMs - sampledAtMs));
 }
 
-function signalActedOn({ act, firstMetMs }: State): Signal {
+/** The signal that is acted on, else the first that is met, else node memory: what `status` ranks the pods for. */
+export function rankedFor({ act, firstMetMs }: State): Signal {
   if (act.kind === 'reclaiming') return act.threshold.signal;
   if (act.kind === 'evicting') {
     for (const { cause } of act.evictions) if (cause.kind === 'threshold') return cause.threshold.signal;

@@ -149,13 +149,13 @@ async function closeAll(closers: readonly (() => unknown)[]): Promise<void> {
 
 /** By a look that began after the call: far from every threshold the last one may be older than what was just played. */
 export async function availableMiB(scene: Pick<Scene, 'status'>): Promise<number> {
-  const calledMs = clock.monoMs();
+  const calledWallMs = clock.wallMs();
   return until('a look at the memory', async () => {
-    const askedMs = clock.monoMs();
-    const memory = (await scene.status()).signals.find(({ signal }) => signal === 'memory.available');
-    if (typeof memory?.available !== 'number' || memory.ageMs === null)
-      throw new Error('memory.available is not known');
-    return askedMs - memory.ageMs >= calledMs ? memory.available / (1024 * 1024) : null;
+    const { atWallMs, signals } = await scene.status();
+    if (atWallMs < calledWallMs) return null;
+    const memory = signals.find(({ signal }) => signal === 'memory.available');
+    if (typeof memory?.available !== 'number') throw new Error('memory.available is not known');
+    return memory.available / (1024 * 1024);
   });
 }
 
