@@ -232,8 +232,8 @@ const serviceGrows: Check = {
   body: async (scene) => {
     const free = await scene.status();
     const available = free.memory.reclaimableAvailableBytes ?? 0;
-    // Past the threshold, but with the pod gone no further than half of what is left below it.
-    scene.stranger('backup', 'grow', String(Math.round(available / MIB) - LIMIT_MIB / 2 + 60), '200');
+    // Past the threshold also with the pod gone, but not far: with half of it left the guest reads its programs over and over.
+    scene.stranger('backup', 'grow', String(Math.round(available / MIB) - LIMIT_MIB + 60 + 20), '200');
     await untilEvicted(scene);
     const [record] = scene.evictions();
     const growth = growthOf(record);
