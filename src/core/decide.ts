@@ -30,7 +30,7 @@ export function decide(state: State, observation: Observation, config: CoreConfi
   const paceMs = heldToMs === 0 ? 0 : nextLookMs(observation, all, config, spent, heldToMs);
   const isPaced = heldToMs > 0 && shutdown.heldToMs === null;
   const isQuiet = isPaced && decisions.length === 0 && isNothingUnderWay(step.state);
-  const glance = isQuiet ? glanceFor(observation, all, config, spent, heldToMs) : null;
+  const glance = isQuiet ? glanceFor(observation, all, config, spent, { heldToMs, paceMs }) : null;
   return {
     state: { ...step.state, spent },
     decisions,

@@ -41,23 +41,37 @@ export function nextLookMs(
 }
 
 /**
+ * The same for the file systems, whose samples are taken beside the looks and cost more than a look: those of a node that
+ * is short of memory alone need none every 50 ms.
+ */
+export function nextDisksMs(
+  observation: Observation,
+  thresholds: readonly Threshold[],
+  config: CoreConfig,
+  heldToMs: number,
+): number {
+  const ofDisks = thresholds.filter(({ signal }) => isDisk(signal));
+  return Math.min(Math.max(crossedInMs(observation, ofDisks, config), config.pace.minMs), heldToMs, config.pace.maxMs);
+}
+
+/**
  * What a look at the memory alone is to be compared with until the next whole look; null where that comes sooner, or
- * memory.available has no threshold. For a node on which nothing is met and nothing under way.
+ * memory.available has no threshold. For a node on which nothing is met and nothing under way. `paceMs`: of nextLookMs.
  */
 export function glanceFor(
   observation: Observation,
   thresholds: readonly Threshold[],
   config: CoreConfig,
   spent: State['spent'],
-  heldToMs: number,
+  next: { readonly heldToMs: number; readonly paceMs: number },
 ): Glance | null {
   const ofMemory = thresholds.filter(({ signal }) => signal === 'memory.available');
   const sample = observation.signals['memory.available'];
   if (ofMemory.length === 0 || !sample.known) return null;
   const { capacity } = sample.value;
   const rest = thresholds.filter(({ signal }) => signal !== 'memory.available');
-  const aloneMs = Math.min(crossedInMs(observation, rest, config), heldToMs, config.pace.maxMs, GLANCES_MS);
-  if (aloneMs <= nextLookMs(observation, thresholds, config, spent, heldToMs)) return null;
+  const aloneMs = Math.min(crossedInMs(observation, rest, config), next.heldToMs, config.pace.maxMs, GLANCES_MS);
+  if (aloneMs <= next.paceMs) return null;
   return {
     leastBytes: Math.max(...ofMemory.map(({ value }) => bytesUp(resolve(value, capacity)))),
     bytesPerMs: FASTEST_PER_CPU_MS.bytes * config.pace.cpus,
@@ -80,20 +94,6 @@ export function afterGlance(
   const leftMs = glance.untilMs - memory.value.sampledAtMs;
   if (leftMs <= 0) return { afterMs: null, pods: null };
   return { afterMs: Math.min(Math.max(headroom / glance.bytesPerMs, glance.floorMs), leftMs), pods: null };
-}
-
-/**
- * The same for the file systems, whose samples are taken beside the looks and cost more than a look: those of a node that
- * is short of memory alone need none every 50 ms.
- */
-export function nextDisksMs(
-  observation: Observation,
-  thresholds: readonly Threshold[],
-  config: CoreConfig,
-  heldToMs: number,
-): number {
-  const ofDisks = thresholds.filter(({ signal }) => isDisk(signal));
-  return Math.min(Math.max(crossedInMs(observation, ofDisks, config), config.pace.minMs), heldToMs, config.pace.maxMs);
 }
 
 /** Infinity where no threshold is unmet. */
