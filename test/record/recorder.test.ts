@@ -259,19 +259,33 @@ describe('parts that are made anew while the disk takes nothing', () => {
   });
 });
 
+/** A disk of 1 MiB. */
+async function onSmallDisk(body: (full: string) => Promise<void>): Promise<void> {
+  const full = join(directory, 'full');
+  mkdirSync(full);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', full]);
+  try {
+    await body(full);
+  } finally {
+    for (const recorder of opened.splice(0)) await recorder.close();
+    execFileSync('umount', ['-l', full]);
+  }
+}
+
+function fill(full: string): void {
+  try {
+    writeFileSync(join(full, 'ballast'), Buffer.alloc(2 * MI));
+  } catch {
+    // ENOSPC is what is wanted.
+  }
+}
+
 describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
   it.skipIf(!isRoot)('delays no intent, loses nothing, and tears no line', async () => {
-    const full = join(directory, 'full');
-    mkdirSync(full);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', full]);
-    try {
+    await onSmallDisk(async (full) => {
       const { recorder, findings } = openRecorder({ recordDirectory: full });
       expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
-      try {
-        writeFileSync(join(full, 'ballast'), Buffer.alloc(2 * MI));
-      } catch {
-        // ENOSPC is what is wanted.
-      }
+      fill(full);
       const began = clock.monoMs();
       for (let i = 2; i <= 200; i++) {
         // A line's length, so that one of them meets the end of the disk in its middle.
@@ -288,28 +302,18 @@ describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
       expect(tornLines).toBe(0);
       const ids = joinDecisions(entries).map(({ decision }) => decision.id);
       expect(ids).toEqual(Array.from({ length: 200 }, (_, i) => `b-${i + 1}`));
-    } finally {
-      for (const recorder of opened.splice(0)) await recorder.close();
-      execFileSync('umount', ['-l', full]);
-    }
+    });
   });
 });
 
 describe('a full disk with another writer [needs root for a tmpfs of 1 MiB]', () => {
   it.skipIf(!isRoot)('never cuts off what the other one appended', async () => {
-    const full = join(directory, 'full');
-    mkdirSync(full);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', full]);
-    try {
+    await onSmallDisk(async (full) => {
       const [one, other] = [openRecorder({ recordDirectory: full }), openRecorder({ recordDirectory: full })];
       expect(await one.recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
       expect(await other.recorder.intent(aStep('b-2'), 2_000)).toBe('durable');
       await other.recorder.close();
-      try {
-        writeFileSync(join(full, 'ballast'), Buffer.alloc(2 * MI));
-      } catch {
-        // ENOSPC is what is wanted.
-      }
+      fill(full);
       // The last page of the file takes some of them yet.
       let last = 2;
       const durable = ['b-1', 'b-2'];
@@ -322,10 +326,7 @@ describe('a full disk with another writer [needs root for a tmpfs of 1 MiB]', ()
       rmSync(join(full, 'ballast'));
       await until(() => one.findings.all().length === 0 && ids().includes(`b-${last}`));
       expect(new Set(ids())).toEqual(new Set(Array.from({ length: last }, (_, i) => `b-${i + 1}`)));
-    } finally {
-      for (const recorder of opened.splice(0)) await recorder.close();
-      execFileSync('umount', ['-l', full]);
-    }
+    });
   });
 });
 
