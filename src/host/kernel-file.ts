@@ -32,7 +32,7 @@ export type Shown = 'at-once' | 'in-pieces';
 /** Longer than `maxBytes` is malformed. Opened by the first read; opened again once when its cgroup was replaced. */
 export function openKernelFile(path: string, maxBytes: number, shown: Shown): KernelFile {
   const buffer = Buffer.allocUnsafeSlow(Math.min(FIRST_BYTES, maxBytes + 1));
-  return reopened(path, { path, maxBytes, shown, buffer });
+  return reopened(path, { path, maxBytes, shown, buffer, view: buffer });
 }
 
 function reopened(path: string, text: Text): KernelFile {
@@ -62,7 +62,7 @@ function reopened(path: string, text: Text): KernelFile {
  * read is overwritten by the next read of any of them.
  */
 export function holdKernelFile(path: string, shownAs: string, maxBytes: number): Reading<KernelFile> {
-  const text: Text = { path: shownAs, maxBytes, shown: 'at-once', buffer: shared };
+  const text: Text = { path: shownAs, maxBytes, shown: 'at-once', buffer: shared, view: shared };
   try {
     const fd = openSync(path, FLAGS);
     const read = (): Reading<Buffer> => {
@@ -84,6 +84,8 @@ type Text = {
   readonly maxBytes: number;
   readonly shown: Shown;
   buffer: Buffer;
+  /** Of `buffer`, as long as what was read last: most files keep their length, and a new view costs as much as a read. */
+  view: Buffer;
 };
 
 function fill(fd: number, text: Text): Reading<Buffer> {
@@ -92,13 +94,19 @@ function fill(fd: number, text: Text): Reading<Buffer> {
     const count = readSync(fd, text.buffer, length, text.buffer.length - length, length);
     length += count;
     const isRoomLeft = length < text.buffer.length;
-    if (count === 0 || (isRoomLeft && text.shown === 'at-once')) return known(text.buffer.subarray(0, length));
+    if (count === 0 || (isRoomLeft && text.shown === 'at-once')) return known(viewOf(text, length));
     if (isRoomLeft) continue;
     if (length > text.maxBytes) return unknown('malformed', text.path, `longer than ${text.maxBytes} bytes`);
     const grown = Buffer.allocUnsafeSlow(Math.min(2 * text.buffer.length, text.maxBytes + 1));
     text.buffer.copy(grown);
     text.buffer = grown;
+    text.view = grown;
   }
+}
+
+function viewOf(text: Text, length: number): Buffer {
+  if (text.view.length !== length) text.view = text.buffer.subarray(0, length);
+  return text.view;
 }
 
 /** A file that holds one number. */
