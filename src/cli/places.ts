@@ -1,4 +1,5 @@
 import { loadConfig } from '../config/load.ts';
+import { sayProblem } from '../document/problem.ts';
 
 /** Where the daemon of a configuration is reached and keeps its record. */
 export type Places = { readonly socket: string; readonly stateDirectory: string; readonly runtimeDirectory: string };
@@ -9,8 +10,16 @@ const DEFAULT_PLACES: Places = {
   runtimeDirectory: '/run/nodewarden',
 };
 
-/** null: the configuration at its usual path. One that is broken, or that we may not read, names no places of its own. */
+/**
+ * null: the configuration at its usual path. One that is broken, or that we may not read, names no places of its own;
+ * whoever named it hears so.
+ */
 export function placesOf(configFile: string | null): Places {
-  const { effective } = loadConfig(configFile);
-  return effective ?? DEFAULT_PLACES;
+  const { effective, problems } = loadConfig(configFile);
+  if (effective !== null) return effective;
+  if (configFile !== null) {
+    for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
+    process.stderr.write(`so the usual places are taken: ${DEFAULT_PLACES.socket}, ${DEFAULT_PLACES.stateDirectory}\n`);
+  }
+  return DEFAULT_PLACES;
 }

@@ -119,11 +119,17 @@ describe('facts about the host', () => {
 });
 
 describe('nodewarden status', () => {
-  const { start, serve, until, config, notRunning } = aCommand();
+  const { start, serve, until, config, notRunning, path } = aCommand();
   const run = (...args: readonly string[]) => start(['status', ...config(), ...args]);
 
   it('says that the daemon is not running and what starts it, with status 3', async () => {
     expect(await run().ended).toEqual(notRunning());
+  });
+
+  it('says when the configuration that was named does not exist, and where it asks then', async () => {
+    const { err } = await start(['status', '--config', path('none.yaml')]).ended;
+    expect(err).toContain(`${path('none.yaml')}:1:1: does not exist`);
+    expect(err).toContain('so the usual places are taken: /run/nodewarden/nodewarden.sock, /var/lib/nodewarden\n');
   });
 
   it('prints the report as text or, whole, as JSON', async () => {
