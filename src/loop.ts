@@ -73,13 +73,13 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
  * What the whole look is to bring.
  */
 async function untilNextLook(next: NextLook, { inbox, observer }: Parts): Promise<NextLook> {
-  let waitMs = next.afterMs;
+  let { afterMs: waitMs, glance } = next;
   for (;;) {
     const how = await inbox.wait(waitMs);
-    if (how === 'called' || next.glance === undefined || observer.glance === undefined) return next;
-    const { afterMs, pods } = afterGlance(next.glance, observer.glance());
-    if (afterMs === null) return { ...next, pods };
-    waitMs = afterMs;
+    if (how === 'called' || glance === undefined || observer.glance === undefined) return next;
+    const after = afterGlance(glance, observer.glance());
+    if (after.afterMs === null) return { ...next, pods: after.pods };
+    ({ afterMs: waitMs, glance } = after);
   }
 }
 

@@ -18,6 +18,10 @@ const SPENT_STEP_MS = 1_000;
 const SPENT_KEPT = 61;
 /** The pace when the minute's CPU budget is spent and a threshold could be crossed within a second. */
 const SPENT_PACE_MS = 20;
+/** Decision record 0006: to memory that falls looks 2 ms apart are paid beyond the budget, up to this times it. */
+const FALLING_BUDGETS = 3;
+/** Memory falls when it would cross within this at the rate last seen: five looks at the pace of a spent budget. */
+const SOON_MS = 5 * SPENT_PACE_MS;
 /** While a signal that each look reads is not known. */
 const UNKNOWN_PACE_MS = 1_000;
 /** The kernel's kills, its stalls and what `status` shows are not to be older. */
@@ -76,24 +80,39 @@ export function glanceFor(
     leastBytes: Math.max(...ofMemory.map(({ value }) => bytesUp(resolve(value, capacity)))),
     bytesPerMs: FASTEST_PER_CPU_MS.bytes * config.pace.cpus,
     floorMs: floorOf(observation, config, spent),
+    fallingFloorMs: floorOf(observation, config, spent, FALLING_BUDGETS),
+    since: sample.value,
     untilMs: observation.atMs + aloneMs,
   };
 }
 
+/** `afterMs` null: a whole look is due now; `pods` is what it is to bring. `glance`: for what is seen next. */
+export type AfterGlance = {
+  readonly afterMs: number | null;
+  readonly pods: NextLook['pods'];
+  readonly glance: Glance;
+};
+
 /**
- * When memory.available is to be looked at again. `afterMs` null: a whole look is due now; once a threshold is met it is
- * one with the pods, of whom it may choose a victim.
+ * When memory.available is to be looked at again. Once a threshold is met that is a whole look with the pods, of whom it
+ * may choose a victim.
  */
-export function afterGlance(
-  glance: Glance,
-  memory: Reading<SignalSample>,
-): { readonly afterMs: number | null; readonly pods: NextLook['pods'] } {
-  if (!memory.known) return { afterMs: null, pods: null };
-  const headroom = memory.value.available - glance.leastBytes;
-  if (headroom < 0) return { afterMs: null, pods: 'memory.available' };
-  const leftMs = glance.untilMs - memory.value.sampledAtMs;
-  if (leftMs <= 0) return { afterMs: null, pods: null };
-  return { afterMs: Math.min(Math.max(headroom / glance.bytesPerMs, glance.floorMs), leftMs), pods: null };
+export function afterGlance(glance: Glance, memory: Reading<SignalSample>): AfterGlance {
+  if (!memory.known) return { afterMs: null, pods: null, glance };
+  const { available, sampledAtMs } = memory.value;
+  const headroom = available - glance.leastBytes;
+  if (headroom < 0) return { afterMs: null, pods: 'memory.available', glance };
+  const leftMs = glance.untilMs - sampledAtMs;
+  if (leftMs <= 0) return { afterMs: null, pods: null, glance };
+  const floorMs = isFallingTo(glance, memory.value) ? glance.fallingFloorMs : glance.floorMs;
+  const afterMs = Math.min(Math.max(headroom / glance.bytesPerMs, floorMs), leftMs);
+  return { afterMs, pods: null, glance: { ...glance, floorMs, since: memory.value } };
+}
+
+/** Would it be met soon, at the rate since the last time? */
+function isFallingTo({ leastBytes, since }: Glance, { available, sampledAtMs }: SignalSample): boolean {
+  const fallenBytes = since.available - available;
+  return fallenBytes > 0 && (available - leastBytes) * (sampledAtMs - since.sampledAtMs) <= fallenBytes * SOON_MS;
 }
 
 /** Infinity where no threshold is unmet. */
@@ -125,8 +144,8 @@ export function spentAfter(spent: State['spent'], observation: Observation): Sta
 }
 
 /** Looks are not closer together. */
-function floorOf(observation: Observation, { pace }: CoreConfig, spent: State['spent']): number {
-  return isBudgetSpent(observation, spent, pace.cpuShare) ? Math.max(pace.minMs, SPENT_PACE_MS) : pace.minMs;
+function floorOf(observation: Observation, { pace }: CoreConfig, spent: State['spent'], budgets = 1): number {
+  return isBudgetSpent(observation, spent, budgets * pace.cpuShare) ? Math.max(pace.minMs, SPENT_PACE_MS) : pace.minMs;
 }
 
 function isBudgetSpent(observation: Observation, spent: State['spent'], cpuShare: number): boolean {

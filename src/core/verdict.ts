@@ -1,7 +1,7 @@
 import type { Decision } from './decision.ts';
 import type { MonoMs } from './reading.ts';
 import type { Reason } from './reason.ts';
-import type { Signal } from './signal.ts';
+import type { Signal, SignalSample } from './signal.ts';
 import type { State } from './state.ts';
 
 /** What the core wants of the next look. */
@@ -23,6 +23,10 @@ export type Glance = {
   readonly bytesPerMs: number;
   /** Not more often. */
   readonly floorMs: number;
+  /** The same while memory falls so fast that it would be met soon. */
+  readonly fallingFloorMs: number;
+  /** What is compared with to tell how fast it falls. */
+  readonly since: SignalSample;
   /** When the rest wants to be looked at. */
   readonly untilMs: MonoMs;
 };

@@ -75,9 +75,9 @@ describe('a look at the memory alone (D2)', () => {
   it('ends when the threshold is met, and when the memory cannot be read', () => {
     const glance = must(glanceAt(203));
     expect(nextMs(glance, seen(200, 2))).toBe(2);
-    expect(afterGlance(glance, seen(199.9, 2))).toEqual({ afterMs: null, pods: 'memory.available' });
+    expect(afterGlance(glance, seen(199.9, 2))).toMatchObject({ afterMs: null, pods: 'memory.available' });
     const gone = unknown('unreadable', 'memory.stat', 'gone');
-    expect(afterGlance(glance, gone)).toEqual({ afterMs: null, pods: null });
+    expect(afterGlance(glance, gone)).toMatchObject({ afterMs: null, pods: null });
   });
 
   it('ends when another signal could cross its threshold', () => {
@@ -88,6 +88,25 @@ describe('a look at the memory alone (D2)', () => {
   it("comes no more often than a look would: 20 ms apart once the minute's CPU budget is spent", () => {
     const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
     expect(nextMs(must(glanceAt(203, 90, since, 600)), seen(203, 2))).toBe(20);
+  });
+
+  it('comes 2 ms later all the same while the memory falls so fast that it will be met within 100 ms', () => {
+    const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
+    const glance = must(glanceAt(206, 90, since, 600));
+    expect(nextMs(glance, seen(205.1, 20))).toBe(20);
+    expect(nextMs(glance, seen(205, 20))).toBe(2);
+    expect(nextMs(glance, seen(207, 20))).toBe(20);
+    // What a kernel counts in portions stands still between them.
+    const falling = afterGlance(glance, seen(205, 20)).glance;
+    expect(nextMs(falling, seen(205, 22))).toBe(2);
+    // Slow, but near.
+    expect(nextMs(must(glanceAt(201, 90, since, 600)), seen(200.8, 20))).toBe(2);
+  });
+
+  it('does not come sooner for that once three times the budget is spent', () => {
+    const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
+    expect(nextMs(must(glanceAt(206, 90, since, 1_799)), seen(203, 20))).toBe(2);
+    expect(nextMs(must(glanceAt(206, 90, since, 1_800)), seen(203, 20))).toBe(20);
   });
 
   it('is not enough while a threshold is met, and not needed far from all', () => {
@@ -108,12 +127,15 @@ describe('a look at the memory alone (D2)', () => {
             anObservation(atMs, { 'memory.available': { available: memoryMiB * MI, capacity: 4 * GI } }),
             both,
           );
-        let { state, next } = look(before, 60_000, first);
-        let atMs = 60_000;
+        const { state: then, next: wanted } = look(before, 60_000, first);
+        let [state, glance, atMs] = [then, wanted.glance, 60_000];
         for (const [memoryMiB, afterMs] of later) {
           atMs += afterMs;
           const sample = known({ available: memoryMiB * MI, capacity: 4 * GI, sampledAtMs: atMs });
-          if (next.glance === undefined || nextMs(next.glance, sample) === null) return;
+          if (glance === undefined) return;
+          const after = afterGlance(glance, sample);
+          if (after.afterMs === null) return;
+          glance = after.glance;
           const verdict = look(state, atMs, memoryMiB);
           expect(verdict.decisions).toEqual([]);
           expect(verdict.state.firstMetMs).toEqual({});
