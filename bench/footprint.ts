@@ -18,6 +18,8 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '60' },
     settle: { type: 'string', default: '30' },
     starts: { type: 'string', default: '7' },
+    // How long the node sits just above its threshold before the first jump.
+    sits: { type: 'string', default: '60' },
     // 0: without the part just above a threshold, and without bars.
     jumps: { type: 'string', default: '5' },
     // NAME=PID of what runs already; may be given again.
@@ -27,7 +29,7 @@ const { values } = parseArgs({
   },
 });
 const [seconds, settle] = [Number(values.seconds), Number(values.settle)];
-const [starts, jumps] = [Number(values.starts), Number(values.jumps)];
+const [starts, sits, jumps] = [Number(values.starts), Number(values.sits), Number(values.jumps)];
 
 const MIB = 1024 * 1024;
 const NODE_MIB = 1_024;
@@ -48,6 +50,8 @@ type Sitting = {
   readonly seconds: number;
   readonly headroomMiB: number;
   readonly cpuShare: number;
+  /** Of each tenth of the time: looks are 2 ms apart until the minute's budget is spent, and code is compiled meanwhile. */
+  readonly cpuShares: readonly number[];
   readonly rssMiB: number;
 };
 /** `lost`: jumps that it did not end, or not after the crossing. */
@@ -98,7 +102,7 @@ async function measureAbove(): Promise<Above> {
       const { pid } = (await scene.status()).node;
       const watch = () => crossingOf(scene, NODE_MIB * MIB, THRESHOLD_MIB * MIB);
       for (let i = 0; i < jumps; i++) {
-        const restMs = i === 0 ? seconds * 1_000 : REST_MS;
+        const restMs = i === 0 ? sits * 1_000 : REST_MS;
         const onReady = (): void => void (i === 0 && sitting.push(watchAbove(pid)));
         const order = { grounds: scene, directory, rate: 'max', holdMiB: holdOf(scene), stayMiB: null, restMs, watch };
         const { reactionMs, endedBy } = await breach({ ...order, isAlone: false, onReady });
@@ -115,11 +119,19 @@ async function measureAbove(): Promise<Above> {
 }
 
 async function watchAbove(pid: number): Promise<Sitting> {
-  const [atMs, cpuMs] = [clock.monoMs(), cpuMsOf(pid)];
-  // Not into the jump.
-  await sleep(clock, seconds * 1_000 - 200);
-  const cpuShare = (cpuMsOf(pid) - cpuMs) / (clock.monoMs() - atMs);
-  return { seconds, headroomMiB: HEADROOM_MIB, cpuShare, rssMiB: memoryOf(pid)[0]?.rssMiB ?? Number.NaN };
+  const cpuShares: number[] = [];
+  const startMs = clock.monoMs();
+  const startCpuMs = cpuMsOf(pid);
+  for (let tenth = 0, [atMs, cpuMs] = [startMs, startCpuMs]; tenth < 10; tenth++) {
+    // Not into the jump.
+    await sleep(clock, sits * 100 - 20);
+    const [nowMs, nowCpuMs] = [clock.monoMs(), cpuMsOf(pid)];
+    cpuShares.push((nowCpuMs - cpuMs) / (nowMs - atMs));
+    [atMs, cpuMs] = [nowMs, nowCpuMs];
+  }
+  const cpuShare = (cpuMsOf(pid) - startCpuMs) / (clock.monoMs() - startMs);
+  const rssMiB = memoryOf(pid)[0]?.rssMiB ?? Number.NaN;
+  return { seconds: sits, headroomMiB: HEADROOM_MIB, cpuShare, cpuShares, rssMiB };
 }
 
 /** What the hog holds, so that so much is left to the crossing. Its interpreter and page tables are some of it. */
@@ -147,8 +159,9 @@ function say(idle: readonly Idle[]): string {
   );
 }
 
-function sayAbove({ seconds, headroomMiB, cpuShare, rssMiB, jumpMs, lost }: Above): string {
-  const sat = `${headroomMiB} MiB above a threshold for ${seconds} s: ${percent(cpuShare)} of a core, RSS ${one(rssMiB)} MiB`;
+function sayAbove({ seconds, headroomMiB, cpuShare, cpuShares, rssMiB, jumpMs, lost }: Above): string {
+  const tenths = cpuShares.map((share) => (share * 100).toFixed(2)).join(', ');
+  const sat = `${headroomMiB} MiB above a threshold for ${seconds} s: ${percent(cpuShare)} of a core (by tenths ${tenths}), RSS ${one(rssMiB)} MiB`;
   return `\n${sat}; then it jumps: ${jumpMs.map(one).join(', ')} ms, ${lost} lost\n`;
 }
 
