@@ -15,7 +15,11 @@ const PARTS: readonly Part[] = [
   { name: 'guest', args: [], short: ['--runs', '2', '--few', '1', '--stays', '0', '--rates', '50'] },
   { name: 'duress', args: [], short: [] },
   { name: 'heap', args: [], short: ['--looks', '20000'] },
-  { name: 'footprint', args: [], short: ['--seconds', '5', '--settle', '5', '--starts', '2', '--sits', '10', '--jumps', '2'] },
+  {
+    name: 'footprint',
+    args: [],
+    short: ['--seconds', '5', '--settle', '5', '--starts', '2', '--sits', '10', '--jumps', '2'],
+  },
   { name: 'scale', args: [], short: ['--pods', '10,110'] },
   { name: 'simulate', args: [], short: [] },
   { name: 'soak', args: [], short: ['--real-minutes', '0.5'] },
