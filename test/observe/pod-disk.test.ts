@@ -1,17 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { overLimits } from '../../src/core/over-limit.ts';
+import { afterEach, describe, expect, it } from 'vitest';
 import { quantityOfBytes } from '../../src/core/quantity.ts';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { known, unknown } from '../../src/core/reading.ts';
+import type { CgroupMounts } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
-import { createPodReader } from '../../src/observe/usage.ts';
-import type { BoundPod, CgroupRef, Clock } from '../../src/ports.ts';
-import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
-import { aBoundPod, aDiskWalk, someFindings, until } from './a-bound-pod.ts';
+import type { BoundPod, Clock } from '../../src/ports.ts';
+import { aBoundPod, aDiskWalk, until } from './a-bound-pod.ts';
 
 /** Real time, a hundred times faster. */
 const real = createClock();
@@ -21,26 +15,16 @@ const clock: Clock = {
   after: (ms, run) => real.after(ms / 100, run),
 };
 let opened: PodDisk | null = null;
-/** A tree of plain files, laid out as version 1. */
-let mounts: CgroupMounts;
-beforeEach(() => {
-  const memory = mkdtempSync(join(tmpdir(), 'nodewarden-pod-disk-'));
-  mounts = { layout: 'v1', version: 1, unified: null, memory, pids: null, systemd: null };
-});
-afterEach(() => {
-  opened?.close();
-  rmSync(mounts.memory, { recursive: true, force: true });
-});
-
-/** A cgroup with a process in it, or with none. */
-function cgroup(path: string, isPopulated = true): Reading<CgroupRef> {
-  const directory = join(mounts.memory, path);
-  mkdirSync(directory, { recursive: true });
-  writeFileSync(join(directory, 'cgroup.procs'), isPopulated ? '4242\n' : '');
-  writeFileSync(join(directory, 'memory.usage_in_bytes'), '1000\n');
-  writeFileSync(join(directory, 'memory.stat'), 'total_inactive_file 0\n');
-  return refOf(mounts, path);
-}
+/** Nobody here has a cgroup. */
+const mounts: CgroupMounts = {
+  layout: 'v1',
+  version: 1,
+  unified: null,
+  memory: '/nonexistent',
+  pids: null,
+  systemd: null,
+};
+afterEach(() => opened?.close());
 
 function open(pods: readonly BoundPod[], wake: () => void = () => undefined): PodDisk {
   opened = createPodDisk({ clock, mounts, pods: () => known(pods), wake });
@@ -282,169 +266,5 @@ describe('walks of the pods’ directories', () => {
     const walks = limited.walks();
     await new Promise((resolve) => setTimeout(resolve, 250));
     expect(limited.walks()).toBeLessThanOrEqual(walks);
-  });
-});
-
-describe('how often directories are walked', () => {
-  /** Virtual time. `endedMs`: when each walk of the pod `limited` ended, of which each takes `walkMs`. */
-  function virtually(walkMs: number, pods: BoundPod[] = []) {
-    const virtual = createVirtualClock(0);
-    const endedMs: number[] = [];
-    const disk: BoundPod['disk'] = async () => {
-      await new Promise<void>((resolve) => void virtual.after(walkMs, resolve));
-      endedMs.push(virtual.monoMs());
-      return known(aDiskWalk(1));
-    };
-    pods.push(aBoundPod({ name: 'limited', ...limit, disk }));
-    const walks = createPodDisk({ clock: virtual, mounts, pods: () => known(pods), wake: () => undefined });
-    opened = walks;
-    const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-    const pass = (ms: number) => virtual.run(virtual.monoMs() + ms, settled, new AbortController().signal);
-    const gapsMs = (): readonly number[] => endedMs.slice(1).map((ms, i) => ms - (endedMs[i] ?? 0));
-    return { ...virtual, walks, endedMs, gapsMs, pass };
-  }
-
-  it.each([50, 3_000, 15_000, 30_000, 45_000])(
-    'for limits alone: figures of walks of %s ms are never older than a minute, and no child runs more often than that needs',
-    async (walkMs) => {
-      const { gapsMs, pass } = virtually(walkMs);
-      await pass(1_200_000);
-      expect(Math.max(...gapsMs())).toBeLessThanOrEqual(60_000);
-      expect(Math.min(...gapsMs())).toBeGreaterThanOrEqual(45_000);
-    },
-  );
-
-  it('for limits alone: a pod that is new is not left unknown for that long', async () => {
-    const pods: BoundPod[] = [];
-    const { walks, pass } = virtually(50, pods);
-    await pass(15_000);
-    pods.push(aBoundPod({ name: 'new', ...limit }));
-    await pass(10_100);
-    expect(walks.latest('uid-new')).toMatchObject({ known: true });
-  });
-
-  it('for limits alone: a pod that was stopped or started again is not judged by what it held before', async () => {
-    const web = counted('web', limit);
-    const pods = [{ ...web.pod, cgroup: cgroup('/web') }];
-    const { pass } = virtually(50, pods);
-    await pass(15_000);
-    pods[0] = { ...web.pod, cgroup: cgroup('/web-2') };
-    await pass(10_100);
-    expect(web.walks()).toBe(2);
-    await pass(10_100);
-    expect(web.walks()).toBe(2);
-  });
-
-  it('for limits alone: a walk that failed is tried again at the next check, and nobody else is walked for it', async () => {
-    const failures = new Set([1, 3]);
-    let tries = 0;
-    const disk: BoundPod['disk'] = async () =>
-      failures.has(++tries) ? unknown('unreadable', 'disk walk', 'its child was killed') : known(aDiskWalk(tries));
-    const { walks, endedMs, pass } = virtually(50, [aBoundPod({ name: 'unlucky', ...limit, disk })]);
-    await pass(15_000);
-    expect(walks.latest('uid-unlucky')).toMatchObject({ known: false, why: 'unreadable' });
-    await pass(10_000);
-    expect(walks.latest('uid-unlucky')).toMatchObject(known(aDiskWalk(2)));
-    expect(endedMs).toHaveLength(1);
-    // The second round, of which that figure may be a minute old.
-    await pass(50_000);
-    expect(walks.latest('uid-unlucky')).toMatchObject(known(aDiskWalk(4)));
-    expect(endedMs).toHaveLength(2);
-  });
-
-  it('for limits alone: one that fails for ever after long work is tried again in a round only', async () => {
-    const triedMs: number[] = [];
-    const pods: BoundPod[] = [];
-    const { after, monoMs, pass } = virtually(50, pods);
-    const disk: BoundPod['disk'] = async () => {
-      triedMs.push(monoMs());
-      await new Promise<void>((resolve) => void after(3_000, resolve));
-      return unknown('unreadable', '/srv/web', 'Input/output error');
-    };
-    pods.unshift(aBoundPod({ name: 'broken', ...limit, disk }));
-    await pass(600_000);
-    expect(triedMs.length).toBeGreaterThanOrEqual(10);
-    expect(triedMs.length).toBeLessThanOrEqual(13);
-  });
-
-  it.each([
-    ['near', { afterMs: 10_000, pods: null, isDiskNear: true }],
-    ['met', { afterMs: 10_000, pods: 'nodefs.available' }],
-  ] as const)('every 10 s while a disk threshold is %s, also when it was not before', async (_, want) => {
-    const { walks, endedMs, pass } = virtually(50);
-    await pass(15_000);
-    expect(endedMs).toHaveLength(1);
-    walks.follow(want);
-    await pass(40_000);
-    expect(endedMs.length).toBeGreaterThanOrEqual(4);
-  });
-
-  it('while it is near at most a twentieth of the time, as long as that makes nothing older than a minute', async () => {
-    const near = { afterMs: 10_000, pods: null, isDiskNear: true } as const;
-    const short = virtually(1_500);
-    short.walks.follow(near);
-    await short.pass(600_000);
-    expect(Math.min(...short.gapsMs())).toBeGreaterThanOrEqual(20 * 1_500);
-    opened?.close();
-    const long = virtually(20_000);
-    long.walks.follow(near);
-    await long.pass(600_000);
-    expect(Math.max(...long.gapsMs())).toBeLessThanOrEqual(60_000);
-  });
-});
-
-describe('figures of an earlier life of a pod', () => {
-  /** The pod `web` may hold 1,000 bytes and holds `heldBytes`. `over`: whom a look would evict over a limit. */
-  async function aWeb(isRunning: boolean) {
-    const virtual = createVirtualClock(0);
-    const held = { bytes: 5_000 };
-    const disk: BoundPod['disk'] = async () => known(aDiskWalk(held.bytes));
-    const bound = aBoundPod({ name: 'web', ...limit, disk, cgroup: cgroup('/web', isRunning) });
-    const pods = [bound];
-    const walks = createPodDisk({ clock: virtual, mounts, pods: () => known(pods), wake: () => undefined });
-    opened = walks;
-    const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-    const pass = (ms: number) => virtual.run(virtual.monoMs() + ms, settled, new AbortController().signal);
-    const look = () => {
-      const reader = createPodReader({ mounts, findings: someFindings(), disk: walks.latest });
-      const views = reader.read(pods, 'nodefs.available');
-      reader.close();
-      return views;
-    };
-    const over = (): string[] => overLimits(look(), 'nodefs-only').map(({ pod }) => pod.name);
-    await pass(10_100);
-    return { held, bound, pods, pass, look, over };
-  }
-
-  it.each([
-    ['another cgroup', (): Partial<BoundPod> => ({ cgroup: cgroup('/web-2') })],
-    ['the same cgroup after a stop of ours', (): Partial<BoundPod> => ({ stops: 1 })],
-  ])('evict nobody over a limit who runs in %s: that waits for a walk of its own', async (_, again) => {
-    const { held, bound, pods, pass, look, over } = await aWeb(true);
-    expect(over()).toEqual(['web']);
-    held.bytes = 10;
-    pods[0] = { ...bound, ...again() };
-    expect(over()).toEqual([]);
-    expect(look()[0]?.usage.ephemeralStorageBytes).toMatchObject({ known: false, why: 'stale' });
-    await pass(10_100);
-    expect(look()[0]?.usage.ephemeralStorageBytes).toEqual(known(10));
-    held.bytes = 6_000;
-    await pass(60_000);
-    expect(over()).toEqual(['web']);
-  });
-
-  it('are those of a walk while it was down: it may clean up when it starts', async () => {
-    const { pass, over } = await aWeb(false);
-    expect(over()).toEqual([]);
-    cgroup('/web', true);
-    expect(over()).toEqual([]);
-    await pass(10_100);
-    expect(over()).toEqual(['web']);
-  });
-
-  it('still rank it where the disk itself runs short', async () => {
-    const { bound, pods, look } = await aWeb(true);
-    pods[0] = { ...bound, stops: 1 };
-    expect(look()[0]?.usage.disk).toMatchObject(known(aDiskWalk(5_000).pod));
   });
 });
