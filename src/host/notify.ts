@@ -36,8 +36,7 @@ socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die "socket: $!";
 while (my $line = <STDIN>) {
   chomp $line;
   $line =~ tr/\\x1f/\\n/;
-  send($s, $line, 0, pack_sockaddr_un($path));
-  print '.';
+  print defined(send($s, $line, 0, pack_sockaddr_un($path))) ? '.' : '!';
 }
 `;
 
@@ -116,8 +115,14 @@ function startRelay(env: RelayEnv, lost: Lost): Relay {
     return { send: sendAlone, close: () => undefined };
   }
   let isUp = child.pid !== undefined;
-  /** Written to the relay and not yet confirmed by it with one byte each. */
+  /** Written to the relay, which answers with one byte each: '.' sent, '!' not. */
   const sent: string[] = [];
+  const hear = (answers: Buffer): void => {
+    for (const answer of answers.toString('latin1')) {
+      const message = sent.shift();
+      if (answer === '!' && message !== undefined) sendAlone(message);
+    }
+  };
   const down = (): void => {
     isUp = false;
     // No perl, or it died: what it owes, and each later message, has a child of its own.
@@ -127,7 +132,7 @@ function startRelay(env: RelayEnv, lost: Lost): Relay {
   child.on('exit', down);
   // Without a descriptor to spare the child has no pipes, whatever the types say.
   child.stdin?.on('error', down);
-  child.stdout?.on('data', (dots: Buffer) => sent.splice(0, dots.length));
+  child.stdout?.on('data', hear);
   letGo(child, child.stdin, child.stdout);
   return {
     send: (message) => {

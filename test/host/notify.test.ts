@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -131,6 +131,21 @@ describe('sd_notify', () => {
     notify.close();
     expect(readFileSync(out, 'utf8')).toBe('READY=1\n');
     expect(said).toEqual([`systemd cannot be told that this agent is ready, which is tried again: ${complaint}`]);
+  });
+
+  it('tries READY again where nobody listens yet', async () => {
+    const clock = createClock();
+    const socket = join(directory, 'notify');
+    symlinkSync('/usr/bin/perl', join(directory, 'perl'));
+    writeFileSync(join(directory, 'systemd-notify'), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
+    const said: string[] = [];
+    const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms / 100, run) };
+    const env = { PATH: directory, NOTIFY_SOCKET: socket };
+    const notify = openNotify(env, hurried, (line) => said.push(line));
+    notify.ready();
+    await until(() => said.length > 0);
+    expect(await take(await receive(socket), 1)).toEqual(['READY=1']);
+    notify.close();
   });
 
   it('promises no other attempt for a message that is not tried again', () => {
