@@ -108,7 +108,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     adopted: saved.state.shutdown,
   });
   const undoStops = undoing({ clock, standalone, progress });
-  const observer = createObserver({ ...common, ...observed(made), pods: standalone.pods.pods });
+  const { pods, follow: followPods } = standalone.pods;
+  const observer = createObserver({ ...common, ...observed(made), pods, followPods });
   const live = {
     killer: standalone.killer,
     marks: standalone.marks,

@@ -44,6 +44,8 @@ export type DiskWalk = {
 export type PodSource = {
   /** Last synced pods; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
+  /** When the next look comes: how fresh the pods are kept until then. */
+  readonly follow: (afterMs: number) => void;
   readonly close: () => Promise<void>;
 };
 export type StopOrder = {

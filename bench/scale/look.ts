@@ -132,6 +132,7 @@ function measure(node: Node, pods: number, shape: Shape, program: string | null,
     imagefsPath: null,
     containerfsPath: null,
     pods: () => known(node.bound),
+    followPods: () => undefined,
     findings: someFindings(),
     wake: () => undefined,
   });

@@ -6,7 +6,7 @@ import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroupfs.ts';
 import { cpuMs } from '../host/cpu.ts';
 import { createProcfs } from '../host/procfs.ts';
-import type { BoundPod, Clock, Findings, Observer } from '../ports.ts';
+import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
 import { createGrowth } from './growth.ts';
 import { createNodeMemory, type MemoryFigures } from './memory.ts';
@@ -22,7 +22,8 @@ export type ObserverNeeds = DiskPaths & {
   /** Relative to each controller's mount, begins with '/': the node (product.md section 4). */
   readonly cgroupRoot: string;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
-  readonly pods: () => Reading<readonly BoundPod[]>;
+  readonly pods: PodSource['pods'];
+  readonly followPods: PodSource['follow'];
   readonly findings: Findings;
   /** A sample beside the loop wants a look. */
   readonly wake: () => void;
@@ -84,6 +85,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     look: (want, arrived): Observation => {
       disk.follow(want.disksAfterMs ?? want.afterMs);
       podDisk.follow(want);
+      needs.followPods(want.afterMs);
       const atMs = clock.monoMs();
       if (want.pods !== 'memory.available') growth.follow(atMs);
       return {

@@ -49,8 +49,12 @@ export type StandaloneSource = PodSource & {
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
 };
 
-/** How often paths are looked at again: a restarted unit has a new cgroup under its old path. */
+/**
+ * How often paths are looked at again, as a restarted unit has a new cgroup under its old path: so often near a threshold,
+ * and when somebody asks; with the looks otherwise.
+ */
 const REFRESH_MS = 2_000;
+const MOST_REFRESH_MS = 10_000;
 /** How often systemd and podman are asked again about what does not run. */
 const RESOLVE_MS = 5_000;
 /** The directory is watched; this is for the event that got lost. */
@@ -82,6 +86,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let bound: readonly BoundPod[] = [];
   let hasSettled = false;
   let readMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let paceMs = REFRESH_MS;
   let isResolving = false;
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
@@ -105,6 +111,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   /** Synchronous: paths to cgroups, refusals, conflicts, ages; then the list that `pods` gives. */
   function refresh(): void {
+    refreshedMs = clock.monoMs();
     const guarded = [...guardedNow(mounts), ...movedUnits];
     const taken: { readonly path: string; readonly problem: Problem }[] = [];
     const before = bound;
@@ -231,8 +238,18 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function lookAgain(): void {
     refresh();
     void resolve();
+    tickAfter(entries.size === 0 ? REREAD_MS : paceMs);
+  }
+
+  function tickAfter(ms: number): void {
     cancelTimer();
-    cancelTimer = clock.after(entries.size === 0 ? REREAD_MS : REFRESH_MS, tick);
+    cancelTimer = clock.after(ms, tick);
+  }
+
+  function follow(afterMs: number): void {
+    const before = paceMs;
+    paceMs = Math.min(Math.max(afterMs, REFRESH_MS), MOST_REFRESH_MS);
+    if (paceMs < before && entries.size > 0) tickAfter(Math.max(refreshedMs + paceMs - clock.monoMs(), 0));
   }
 
   /** On the path to a kill: nothing is looked up here. */
@@ -251,6 +268,10 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (entry !== undefined) entry.stops += 1;
   }
 
+  const current = (): readonly BoundPod[] => {
+    if (clock.monoMs() - refreshedMs >= REFRESH_MS) refresh();
+    return bound;
+  };
   const isEarly = (): boolean => clock.monoMs() - startMs < BUS_PATIENCE_MS;
   const isPlaced = ({ place, manifest }: Entry): boolean =>
     place.known || manifest.target.kind === 'cgroup' || (place.why !== 'not-asked' && !isBusMissing(place));
@@ -282,9 +303,13 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   tick();
 
   return {
-    pods: () => known(bound),
+    pods: () => known(current()),
+    follow,
     isSettled,
-    running: () => bound.filter(({ cgroup }) => isPopulatedNow(cgroup)).map(({ declared }) => declared),
+    running: () =>
+      current()
+        .filter(({ cgroup }) => isPopulatedNow(cgroup))
+        .map(({ declared }) => declared),
     find: (uid) => {
       const entry = entries.get(uid);
       if (entry === undefined) return null;

@@ -38,6 +38,7 @@ function open(overrides: Partial<ObserverNeeds>): OpenObserver {
     containerfsPath: null,
     memoryAvailable: 'workingSet',
     pods: () => known([]),
+    followPods: () => undefined,
     findings: someFindings(),
     wake: () => undefined,
     ...overrides,

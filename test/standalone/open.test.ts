@@ -1,16 +1,16 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { createSystemd } from '../../src/host/systemd.ts';
-import type { BoundPod, StopOrder } from '../../src/ports.ts';
+import type { BoundPod, Clock, StopOrder } from '../../src/ports.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
-import { heardParts } from './needs.ts';
+import { heardParts, hurried } from './needs.ts';
 
 const clock = createClock();
 const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
@@ -47,11 +47,12 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       join(directory, 'pods.d', `${name}.yaml`),
       `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\n${more}spec: { containers: [{ name: a }] }\n`,
     );
-  const open = (): void => {
+  const open = (more: { readonly clock?: Clock; readonly wake?: () => void } = {}): void => {
     if (mounts === null) return;
     const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
     const systemd = createSystemd(bus);
-    standalone = openStandalone({ ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry: false });
+    const needs = { ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry: false };
+    standalone = openStandalone({ ...needs, ...more });
   };
   const pods = (): readonly BoundPod[] => {
     const reading = standalone.pods.pods();
@@ -85,6 +86,39 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     open();
     expect(podOf('one').cgroup).toEqual({ known: true, value: cgroup(0).ref });
     expect(Math.abs((podOf('one').declared.startedAtWallMs ?? 0) - clock.wallMs())).toBeLessThan(60_000);
+  });
+
+  it('that come later are found when somebody asks, and without that the sooner the next look is', async () => {
+    const path = join(cgroup(0).path, 'later');
+    const made = join(mounts?.memory ?? '', path);
+    write('one', `cgroup: ${path}`);
+    let wokenMs: number | null = null;
+    const fast = hurried(clock, 20);
+    open({
+      clock: fast,
+      wake: () => {
+        wokenMs ??= fast.monoMs();
+      },
+    });
+    const isThere = (): boolean => podOf('one').cgroup.known;
+    standalone.pods.follow(10_000);
+    // The first pace was that of a node that may be near a threshold.
+    await sleep(fast, 2_500);
+    mkdirSync(made);
+    await sleep(fast, 2_100);
+    expect(isThere()).toBe(true);
+    rmdirSync(made);
+    await sleep(fast, 2_100);
+    expect(isThere()).toBe(false);
+
+    wokenMs = null;
+    await sleep(fast, 1_000);
+    mkdirSync(made);
+    standalone.pods.follow(2);
+    const nearMs = fast.monoMs();
+    await until(() => wokenMs !== null);
+    expect((wokenMs ?? 0) - nearMs).toBeLessThan(8_000);
+    rmdirSync(made);
   });
 
   it('are stopped, and are terminating meanwhile', async () => {
