@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../src/core/reading.ts';
-import { initialState } from '../src/core/state.ts';
+import { initialState, type State } from '../src/core/state.ts';
 import { createClock } from '../src/host/clock.ts';
 import { createInbox, runLoop } from '../src/loop.ts';
 import type { Inbox, Parts } from '../src/ports.ts';
@@ -149,10 +149,20 @@ describe('the loop', () => {
   });
 
   /** Just above a threshold: each look wants glances; `memoryMiB` answers every question for the memory. */
-  async function watch(memoryMiB: readonly number[], onGlance: (asked: number, inbox: Inbox) => void) {
+  async function watch(
+    memoryMiB: readonly number[],
+    onGlance: (asked: number, inbox: Inbox) => void,
+    { spent = [], waited = [] }: { readonly spent?: State['spent']; readonly waited?: number[] } = {},
+  ) {
     const did: string[] = [];
     const stop = new AbortController();
-    const inbox = createInbox(clock);
+    const inbox = createInbox({
+      ...clock,
+      after: (ms, run) => {
+        waited.push(ms);
+        return clock.after(ms, run);
+      },
+    });
     let asked = 0;
     const memory = () => {
       const available = (memoryMiB[asked] ?? memoryMiB.at(-1) ?? 0) * MI;
@@ -187,13 +197,21 @@ describe('the loop', () => {
       begin: () => undefined,
       publish: () => undefined,
     };
-    await runLoop({ ...initialState('boot'), lastLookMs: 0 }, parts, stop.signal);
+    await runLoop({ ...initialState('boot'), lastLookMs: 0, spent }, parts, stop.signal);
     return did;
   }
 
   it('looks at the memory alone while nothing else can change, and at all of it, pods and all, once the threshold is met', async () => {
     const did = await watch([103, 103, 102, 99], () => undefined);
     expect(did.slice(0, 5)).toEqual(['look null', 'glance', 'glance', 'glance', 'look memory.available']);
+  });
+
+  it('goes on looking closely at memory that falls in portions, though the budget is spent', async () => {
+    const waited: number[] = [];
+    // More CPU time than the clock has milliseconds of it.
+    const spent = [{ atMs: clock.monoMs() - 1_000, cpuMs: -1_000 }];
+    await watch([104, 103, ...new Array(20).fill(103), 99], () => undefined, { spent, waited });
+    expect(waited.slice(0, 20)).toEqual([20, ...new Array(19).fill(2)]);
   });
 
   it('looks at all of it when something arrives between', async () => {

@@ -19,7 +19,8 @@ export function placesOf(configFile: string | null): Places {
   if (effective !== null) return effective;
   if (configFile !== null) {
     for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
-    process.stderr.write(`so the usual places are taken: ${DEFAULT_PLACES.socket}, ${DEFAULT_PLACES.stateDirectory}\n`);
+    const { runtimeDirectory, stateDirectory } = DEFAULT_PLACES;
+    process.stderr.write(`so the usual places are taken: ${runtimeDirectory}, ${stateDirectory}\n`);
   }
   return DEFAULT_PLACES;
 }

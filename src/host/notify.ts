@@ -21,6 +21,8 @@ const STATUS_CHARS = 1024;
 const WATCHDOG_MIN_MS = 10_000;
 /** systemd waits 90 s for READY. */
 const READY_RETRY_MS = 5_000;
+/** Five minutes: who has not heard it by then does not listen, such as a socket inherited from a service long gone. */
+const READY_RETRIES = 60;
 
 /**
  * Node has no datagram unix sockets, so one long-lived perl child relays (10.8 ms for the first message, 0.23 ms for
@@ -61,13 +63,15 @@ export function openNotify(
   }
   let isClosed = false;
   let hasComplained = false;
+  let retriesLeft = READY_RETRIES;
   let cancelRetry = (): void => undefined;
   const lost: Lost = (message, cause) => {
     const what = message === READY ? 'that this agent is ready, which is tried again' : 'how this agent does';
     if (!hasComplained) complain(`systemd cannot be told ${what}: ${cause.message}`);
     hasComplained = true;
     // systemd ends an agent that is never ready. All else is told again by itself, or of no use later.
-    if (message !== READY || isClosed) return;
+    if (message !== READY || isClosed || retriesLeft === 0) return;
+    retriesLeft -= 1;
     cancelRetry();
     cancelRetry = clock.after(READY_RETRY_MS, () => send(READY));
   };

@@ -129,7 +129,7 @@ describe('nodewarden status', () => {
   it('says when the configuration that was named does not exist, and where it asks then', async () => {
     const { err } = await start(['status', '--config', path('none.yaml')]).ended;
     expect(err).toContain(`${path('none.yaml')}:1:1: does not exist`);
-    expect(err).toContain('so the usual places are taken: /run/nodewarden/nodewarden.sock, /var/lib/nodewarden\n');
+    expect(err).toContain('so the usual places are taken: /run/nodewarden, /var/lib/nodewarden\n');
   });
 
   it('prints the report as text or, whole, as JSON', async () => {

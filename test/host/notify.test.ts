@@ -148,6 +148,26 @@ describe('sd_notify', () => {
     notify.close();
   });
 
+  it('gives READY up where nobody ever listens', async () => {
+    const clock = createClock();
+    const out = join(directory, 'out');
+    writeFileSync(join(directory, 'systemd-notify'), `#!/bin/sh\necho tried >> ${out}\nexit 1\n`, { mode: 0o755 });
+    let retries = 0;
+    const hurried: Clock = {
+      ...clock,
+      after: (_, run) => {
+        retries += 1;
+        return clock.after(1, run);
+      },
+    };
+    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: join(directory, 'none') }, hurried);
+    notify.ready();
+    await until(() => existsSync(out) && readFileSync(out, 'utf8').split('tried').length > 61);
+    await sleep(clock, 100);
+    notify.close();
+    expect(retries).toBe(60);
+  });
+
   it('promises no other attempt for a message that is not tried again', () => {
     const said: string[] = [];
     const env = { PATH: process.env['PATH'], NOTIFY_SOCKET: `/${'x'.repeat(200_000)}` };
