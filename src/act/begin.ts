@@ -4,9 +4,9 @@ import { evictedStatus } from '../core/message.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
-import { assertNever, type Reading, unknown } from '../core/reading.ts';
+import { assertNever, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { and, sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
-import type { SignalSample } from '../core/signal.ts';
+import { isDisk, type Signal, type SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
 import type {
@@ -157,7 +157,9 @@ export function createActor(needs: ActorNeeds): Actor {
         first,
         givesBack,
       };
-      carryEviction(decision, victim, async (hasten) => ended(needs, victim, await needs.killer.stop(order, hasten)));
+      carryEviction(decision, victim, async (hasten) =>
+        ended(needs, victim, threshold, await needs.killer.stop(order, hasten)),
+      );
     },
     resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
     underWay: () => underWay,
@@ -180,7 +182,8 @@ async function evict(needs: ActorNeeds, decision: Evict, largest: Largest, haste
   marks.event('Evicted', decision.message);
   const stopBeganAtMs = clock.monoMs();
   const graceMs = graceMsOf(decision);
-  const givesBack = givesBackOf(decision.kind === 'evict' ? decision.threshold : null);
+  const threshold = decision.kind === 'evict' ? decision.threshold : null;
+  const givesBack = givesBackOf(threshold);
   const first = firstOf(decision);
   const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first, givesBack };
   const stopped = killer.stop(order, hasten);
@@ -190,7 +193,7 @@ async function evict(needs: ActorNeeds, decision: Evict, largest: Largest, haste
     `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
   );
   recorder.note({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
-  return ended(needs, victim, await stopped);
+  return ended(needs, victim, threshold, await stopped);
 }
 
 const isEvict = (decision: Decision): decision is Evict =>
@@ -220,10 +223,17 @@ function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<
   });
 }
 
-function ended(needs: ActorNeeds, victim: Victim, outcome: Outcome): Outcome {
+/** `threshold` null: over a local storage limit. */
+async function ended(
+  needs: ActorNeeds,
+  victim: Victim,
+  threshold: MetThreshold | null,
+  outcome: Outcome,
+): Promise<Outcome> {
   const { log, findings } = needs;
   const pod = podName(victim);
   if (outcome.kind === 'ended') {
+    await sampleAnew(needs, threshold?.signal ?? 'nodefs.available', outcome.atMs);
     const bytes = outcome.releasedBytes.known ? outcome.releasedBytes.value : null;
     const gave = bytes === null ? 'an unknown amount' : sayAmount('memory.available', bytes);
     log.info(
@@ -245,6 +255,15 @@ function ended(needs: ActorNeeds, victim: Victim, outcome: Outcome): Outcome {
   }
   return outcome;
 }
+
+/** D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already. */
+async function sampleAnew({ observer }: ActorNeeds, signal: Signal, sinceMs: MonoMs): Promise<void> {
+  if (!isDisk(signal)) return;
+  const sample = await observer.reread(signal);
+  // One that was under way already.
+  if (sample.known && sample.value.sampledAtMs < sinceMs) await observer.reread(signal);
+}
+
 const DROPPED = {
   'no-longer-met': 'the threshold is no longer met',
   gone: 'it was gone already',

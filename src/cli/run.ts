@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon.ts';
 import { exitWithin } from '../host/clock.ts';
-import { keepCompiledCode, keepNewSpaceSmall } from '../host/heap.ts';
+import { keepNewSpaceSmall } from '../host/heap.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true };
 
@@ -19,7 +19,6 @@ export function runCommand(): Command {
     )
     .action(async (options: Options) => {
       keepNewSpaceSmall();
-      keepCompiledCode();
       const stop = new AbortController();
       // Once: a second signal ends the process at once, for who does not want to wait.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());

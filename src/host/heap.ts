@@ -7,11 +7,3 @@ import { setFlagsFromString } from 'node:v8';
 export function keepNewSpaceSmall(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
-
-/**
- * What was compiled stays. V8 drops what has not run for five collections of garbage, the way of an eviction first:
- * then the one eviction of a month begins with compiling it.
- */
-export function keepCompiledCode(): void {
-  setFlagsFromString('--no-flush-bytecode');
-}

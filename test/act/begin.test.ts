@@ -10,7 +10,7 @@ import type { MetThreshold } from '../../src/core/threshold.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createInbox } from '../../src/loop.ts';
 import type { RecordNote, StopOrder } from '../../src/ports.ts';
-import { MI } from '../a.ts';
+import { GI, MI } from '../a.ts';
 
 const clock = createClock();
 const limit = quantityOfBytes(100 * MI, 'binary');
@@ -131,6 +131,21 @@ describe('an eviction', () => {
     const { actor, settled } = stage({ observer: { reread } });
     actor.begin(evict(hard, 1));
     expect(await settled()).toMatchObject({ kind: 'ended' });
+  });
+
+  it('for disk comes back with a sample of the file system from after its end: no other pod is chosen for what is back', async () => {
+    const sampledMs: number[] = [];
+    // The first one was under way before the end.
+    const reread = async (): Promise<Reading<SignalSample>> => {
+      sampledMs.push(sampledMs.length < 2 ? 0 : clock.monoMs());
+      return known({ available: MI, capacity: GI, sampledAtMs: sampledMs.at(-1) ?? 0 });
+    };
+    const { actor, settled } = stage({ observer: { reread } });
+    actor.begin(evict({ ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' }, 1));
+    const { atMs, kind } = await settled();
+    expect(kind).toBe('ended');
+    expect(sampledMs).toHaveLength(3);
+    expect(sampledMs[2]).toBeGreaterThanOrEqual(atMs);
   });
 
   it('runs preKill before a soft one and never before a hard one', async () => {
