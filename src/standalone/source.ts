@@ -55,8 +55,12 @@ export type StandaloneSource = PodSource & {
  */
 const REFRESH_MS = 2_000;
 const MOST_REFRESH_MS = 10_000;
+/** The look comes first. */
+const LOOK_MARGIN_MS = 1_000;
 /** How often systemd and podman are asked again about what does not run. */
 const RESOLVE_MS = 5_000;
+/** The same of systemd far from every threshold: it tells by itself when a start has ended. */
+const FAR_RESOLVE_MS = 30_000;
 /** The directory is watched; this is for the event that got lost. */
 const REREAD_MS = 30_000;
 /** A start of systemd's bus is waited for before its absence is told. */
@@ -219,7 +223,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (entry.manifest.target.kind === 'cgroup') return false;
     if (entry.askedMs === ASK_NOW) return true;
     const isRunning = entry.place.known && entry.place.value.path !== null && entry.cgroup.known;
-    return !isRunning && clock.monoMs() - entry.askedMs >= RESOLVE_MS;
+    const isTold = entry.manifest.target.kind === 'unit' && entry.place.known && systemd.isUp();
+    const pauseMs = isFar() && isTold ? FAR_RESOLVE_MS : RESOLVE_MS;
+    return !isRunning && clock.monoMs() - entry.askedMs >= pauseMs;
   }
 
   /** A start or stop has ended, or the bus is back. */
@@ -238,7 +244,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function lookAgain(): void {
     refresh();
     void resolve();
-    tickAfter(entries.size === 0 ? REREAD_MS : paceMs);
+    tickAfter(entries.size === 0 ? REREAD_MS : paceMs + (isFar() ? LOOK_MARGIN_MS : 0));
   }
 
   function tickAfter(ms: number): void {
@@ -246,10 +252,14 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     cancelTimer = clock.after(ms, tick);
   }
 
+  /** Far from every threshold paths are looked at right after the node: one wake-up for both. */
   function follow(afterMs: number): void {
     const before = paceMs;
     paceMs = Math.min(Math.max(afterMs, REFRESH_MS), MOST_REFRESH_MS);
-    if (paceMs < before && entries.size > 0) tickAfter(Math.max(refreshedMs + paceMs - clock.monoMs(), 0));
+    if (entries.size === 0) return;
+    const sinceMs = clock.monoMs() - refreshedMs;
+    if (isFar() && sinceMs >= REFRESH_MS) tickAfter(0);
+    else if (paceMs < before) tickAfter(Math.max(paceMs - sinceMs, 0));
   }
 
   /** On the path to a kill: nothing is looked up here. */
@@ -268,6 +278,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (entry !== undefined) entry.stops += 1;
   }
 
+  const isFar = (): boolean => paceMs > REFRESH_MS;
   const current = (): readonly BoundPod[] => {
     if (clock.monoMs() - refreshedMs >= REFRESH_MS) refresh();
     return bound;
