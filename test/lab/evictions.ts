@@ -74,11 +74,9 @@ const podOf = ({ decision }: DecisionRecord): string | null =>
   'victim' in decision ? `${decision.victim.namespace}/${decision.victim.name}` : null;
 /** What the last look dropped (D9) has touched nobody. */
 const isDropped = ({ outcomes }: DecisionRecord): boolean => outcomes.some(({ kind }) => kind === 'dropped');
-const evictions = (scene: Scene): readonly DecisionRecord[] =>
-  scene
-    .history()
-    .decisions.filter(({ decision }) => decision.kind === 'evict' || decision.kind === 'evict-over-limit')
-    .filter((record) => !isDropped(record));
+const chosen = (scene: Scene): readonly DecisionRecord[] =>
+  scene.history().decisions.filter(({ decision }) => decision.kind === 'evict' || decision.kind === 'evict-over-limit');
+const evictions = (scene: Scene): readonly DecisionRecord[] => chosen(scene).filter((record) => !isDropped(record));
 
 /** The end of the first process is not yet that of its cgroup, and the record follows the proof. */
 const untilProven = (scene: Scene): Promise<unknown> =>
@@ -253,12 +251,37 @@ function repeating(breaches: number): Check {
   };
 }
 
+/** D3 where the signal is sampled beside the looks: what one has given back costs nobody else a decision. */
+const DISK_BREACHES = 12;
+const filling: Check = {
+  name: `D3: a pod that fills the disk ${DISK_BREACHES} times is chosen ${DISK_BREACHES} times, and nobody beside it`,
+  spec: {
+    pods: [HOG, ...INNOCENTS],
+    config: ['evictionHard: { nodefs.available: "32Mi" }'],
+    nodefs: { sizeMiB: 64, inodes: 4096 },
+  },
+  body: async (scene) => {
+    await playInnocents(scene);
+    for (let breach = 1; breach <= DISK_BREACHES; breach++) {
+      const offender = await scene.play('hog', `fill ${scene.directory('hog')} 40`);
+      await until(`breach ${breach} ends`, () => offender.ended());
+      await until('the end is proven', async () => (await scene.status()).act.kind === 'idle' || null);
+    }
+    await sleep(clock, AFTERMATH_MS);
+    // Also whom the last look spared (D9).
+    const names = chosen(scene).map(podOf);
+    assert.deepEqual(names, new Array(DISK_BREACHES).fill('lab/hog'));
+    return `${names.length} decisions`;
+  },
+};
+
 export function checks(breaches: number): readonly Check[] {
   return [
     ...PRESSURES.flatMap((pressure) => [crossingCheck(pressure, 'soft'), crossingCheck(pressure, 'hard')]),
     touching,
     overtaking,
     repeating(breaches),
+    filling,
     crashing(breaches),
   ];
 }
