@@ -44,7 +44,7 @@ export type DiskWalk = {
 export type PodSource = {
   /** Last synced pods; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
-  /** When the next look comes: how fresh the pods are kept until then. */
+  /** How far apart the looks are now: near a threshold the pods are kept fresher. */
   readonly follow: (afterMs: number) => void;
   readonly close: () => Promise<void>;
 };
