@@ -1,0 +1,125 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { createClock } from '../../src/host/clock.ts';
+import { joinDecisions } from '../../src/record/entry.ts';
+import { readRecord } from '../../src/record/record-file.ts';
+import { MI } from '../a.ts';
+import { aRecorder, aStep, until } from './a-recorder.ts';
+
+const isRoot = process.getuid?.() === 0;
+const hasLoop = existsSync('/dev/loop-control');
+const clock = createClock();
+const { at, openRecorder, closeAll } = aRecorder();
+
+/** A disk of 1 MiB. */
+async function onSmallDisk(body: (full: string) => Promise<void>): Promise<void> {
+  const full = at('full');
+  mkdirSync(full);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', full]);
+  try {
+    await body(full);
+  } finally {
+    await closeAll();
+    execFileSync('umount', ['-l', full]);
+  }
+}
+
+function fill(full: string): void {
+  try {
+    writeFileSync(join(full, 'ballast'), Buffer.alloc(2 * MI));
+  } catch {
+    // ENOSPC is what is wanted.
+  }
+}
+
+describe('a disk that is full [needs root for a tmpfs of 1 MiB]', () => {
+  it.skipIf(!isRoot)('delays no intent, loses nothing, and tears no line', async () => {
+    await onSmallDisk(async (full) => {
+      const { recorder, findings } = openRecorder({ recordDirectory: full });
+      expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+      fill(full);
+      const began = clock.monoMs();
+      for (let i = 2; i <= 200; i++) {
+        // A line's length, so that one of them meets the end of the disk in its middle.
+        const how = await recorder.intent(aStep(`b-${i}`), 50);
+        if (i > 100) expect(how).toBe('deferred');
+      }
+      expect(clock.monoMs() - began).toBeLessThan(199 * 60);
+      expect(findings.all().map(({ id }) => id)).toEqual(['record']);
+
+      rmSync(join(full, 'ballast'));
+      await until(() => findings.all().length === 0);
+      await recorder.close();
+      const { entries, tornLines } = readRecord(full);
+      expect(tornLines).toBe(0);
+      const ids = joinDecisions(entries).map(({ decision }) => decision.id);
+      expect(ids).toEqual(Array.from({ length: 200 }, (_, i) => `b-${i + 1}`));
+    });
+  });
+});
+
+describe('a full disk with another writer [needs root for a tmpfs of 1 MiB]', () => {
+  it.skipIf(!isRoot)('never cuts off what the other one appended', async () => {
+    await onSmallDisk(async (full) => {
+      const [one, other] = [openRecorder({ recordDirectory: full }), openRecorder({ recordDirectory: full })];
+      expect(await one.recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+      expect(await other.recorder.intent(aStep('b-2'), 2_000)).toBe('durable');
+      await other.recorder.close();
+      fill(full);
+      // The last page of the file takes some of them yet.
+      let last = 2;
+      const durable = ['b-1', 'b-2'];
+      while (one.findings.all().length === 0) {
+        if ((await one.recorder.intent(aStep(`b-${++last}`), 2_000)) === 'durable') durable.push(`b-${last}`);
+      }
+      const ids = () => joinDecisions(readRecord(full).entries).map(({ decision }) => decision.id);
+      expect(ids()).toEqual(expect.arrayContaining(durable));
+
+      rmSync(join(full, 'ballast'));
+      await until(() => one.findings.all().length === 0 && ids().includes(`b-${last}`));
+      expect(new Set(ids())).toEqual(new Set(Array.from({ length: last }, (_, i) => `b-${i + 1}`)));
+    });
+  });
+});
+
+describe('a disk that hangs [needs root and a loop mount that can be frozen]', () => {
+  it.skipIf(!isRoot || !hasLoop)(
+    'delays no intent beyond its deadline, and gets everything when it comes back',
+    async () => {
+      const [image, mount] = [at('image'), at('mount')];
+      writeFileSync(image, '');
+      truncateSync(image, 16 * MI);
+      execFileSync('mkfs.ext4', ['-q', image]);
+      mkdirSync(mount);
+      execFileSync('mount', ['-o', 'loop', image, mount]);
+      try {
+        const { recorder } = openRecorder({ recordDirectory: mount });
+        expect(await recorder.intent(aStep('b-1'), 10_000)).toBe('durable');
+        execFileSync('fsfreeze', ['-f', mount]);
+        try {
+          const began = clock.monoMs();
+          // From here on write(2) itself blocks: this thread must not be the one that calls it.
+          for (const id of ['b-2', 'b-3', 'b-4']) expect(await recorder.intent(aStep(id), 50)).toBe('deferred');
+          expect(clock.monoMs() - began).toBeLessThan(5_000);
+        } finally {
+          execFileSync('fsfreeze', ['-u', mount]);
+        }
+        expect(await recorder.intent(aStep('b-5'), 10_000)).toBe('durable');
+        await recorder.close();
+        const joined = joinDecisions(readRecord(mount).entries);
+        expect(joined.map(({ decision, isDeferred }) => [decision.id, isDeferred])).toEqual([
+          ['b-1', false],
+          ['b-2', true],
+          ['b-3', true],
+          ['b-4', true],
+          ['b-5', false],
+        ]);
+      } finally {
+        await closeAll();
+        execFileSync('umount', ['-l', mount]);
+      }
+    },
+  );
+});

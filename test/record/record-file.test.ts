@@ -1,0 +1,78 @@
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { joinDecisions } from '../../src/record/entry.ts';
+import { readRecord } from '../../src/record/record-file.ts';
+import { MI } from '../a.ts';
+import { aRecorder, aStep } from './a-recorder.ts';
+
+const { at, openRecorder } = aRecorder();
+
+describe('the record file', () => {
+  it('goes on behind the torn line of a killed agent, which the reader leaves out and counts', async () => {
+    const first = openRecorder();
+    await first.recorder.intent(aStep('b-1'), 2_000);
+    await first.recorder.close();
+    const path = at('record', 'record.jsonl');
+    appendFileSync(path, '{"schema":1,"atWallMs":17000000');
+
+    const second = openRecorder();
+    await second.recorder.intent(aStep('b-2'), 2_000);
+    await second.recorder.close();
+    const { entries, tornLines } = readRecord(at('record'));
+    expect(tornLines).toBe(1);
+    expect(joinDecisions(entries).map(({ decision }) => decision.id)).toEqual(['b-1', 'b-2']);
+    expect(second.findings.all()).toEqual([]);
+  });
+
+  it('that is damaged is kept aside, is a finding, and a new one begins', async () => {
+    mkdirSync(at('record'));
+    const path = at('record', 'record.jsonl');
+    const garbage = Buffer.concat([
+      Buffer.from('{"schema":1,"atWallMs":1}\n'),
+      Buffer.alloc(4096, 0),
+      Buffer.from('\n'),
+    ]);
+    writeFileSync(path, garbage);
+    const { recorder, findings } = openRecorder();
+    expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+    expect(findings.all().map(({ id }) => id)).toEqual(['record-corrupt']);
+    expect(findings.all()[0]?.text).toContain('at line 2');
+    const [aside = ''] = readdirSync(at('record')).filter((name) => name.includes('corrupt'));
+    expect(aside).toMatch(/^record\.jsonl\.corrupt-\d{8}T\d{6}Z$/);
+    expect(readFileSync(at('record', aside))).toEqual(garbage);
+    const { entries } = readRecord(at('record'));
+    expect(entries.map(({ kind }) => kind)).toContain('decision');
+  });
+
+  it('is rotated at 16 MiB, and four old ones are kept and read in order', async () => {
+    mkdirSync(at('record'));
+    const path = at('record', 'record.jsonl');
+    const line = (of: string) =>
+      `${JSON.stringify({ schema: 1, atWallMs: 1, bootId: 'b', dry: false, kind: 'outcome', outcome: { of } })}\n`;
+    for (const n of [4, 3, 2, 1]) writeFileSync(`${path}.${n}`, line(`old-${n}`));
+    writeFileSync(path, `${line('full')}{"schema":1,${' '.repeat(16 * MI)}\n`);
+    const { recorder } = openRecorder();
+    expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('durable');
+    await recorder.close();
+    expect(existsSync(`${path}.5`)).toBe(false);
+    const { entries } = readRecord(at('record'));
+    const outcomes = entries.flatMap((entry) => (entry.kind === 'outcome' ? [entry.outcome.of] : []));
+    expect(outcomes).toEqual(['old-3', 'old-2', 'old-1', 'full']);
+    expect(statSync(path).size).toBeLessThan(MI);
+  });
+
+  it('keeps two decisions apart that have one id, because the state was lost between them', async () => {
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('b-1'), 2_000);
+    recorder.outcome({ of: 'b-1', atMs: 1, kind: 'dropped', because: 'gone' });
+    await recorder.intent(aStep('b-1'), 2_000);
+    recorder.outcome({ of: 'b-1', atMs: 2, kind: 'dropped', because: 'dry-run' });
+    await recorder.close();
+    const joined = joinDecisions(readRecord(at('record')).entries);
+    expect(joined.map(({ outcomes }) => outcomes)).toMatchObject([[{ because: 'gone' }], [{ because: 'dry-run' }]]);
+  });
+
+  it('that does not exist is an empty one', () => {
+    expect(readRecord(at('none'))).toEqual({ entries: [], tornLines: 0, unreadable: [] });
+  });
+});
