@@ -72,11 +72,10 @@ async function measureIdle(): Promise<readonly Idle[]> {
       running.push({ name, pid: Number(pid), startMs: [], stop: async () => undefined });
     }
     await sleep(clock, settle * 1_000);
-    const before = running.map(({ pid }) => ({ atMs: clock.monoMs(), cpuMs: cpuMsOf(pid) }));
+    const before = running.map(({ pid }) => markOf(pid));
     await sleep(clock, seconds * 1_000);
     return running.map(({ name, pid, startMs }, i) => {
-      const { atMs = 0, cpuMs = 0 } = before[i] ?? {};
-      const cpuShare = (cpuMsOf(pid) - cpuMs) / (clock.monoMs() - atMs);
+      const cpuShare = shareOf(before[i], markOf(pid));
       const [memory, ...helpers] = memoryOf(pid);
       if (memory === undefined) throw new Error(`${name} has ended`);
       return { name, memory, helpers, cpuShare, startMs };
@@ -119,20 +118,23 @@ async function measureAbove(): Promise<Above> {
 }
 
 async function watchAbove(pid: number): Promise<Sitting> {
-  const cpuShares: number[] = [];
-  const startMs = clock.monoMs();
-  const startCpuMs = cpuMsOf(pid);
-  for (let tenth = 0, [atMs, cpuMs] = [startMs, startCpuMs]; tenth < 10; tenth++) {
+  const marks = [markOf(pid)];
+  for (let tenth = 0; tenth < 10; tenth++) {
     // Not into the jump.
     await sleep(clock, sits * 100 - 20);
-    const [nowMs, nowCpuMs] = [clock.monoMs(), cpuMsOf(pid)];
-    cpuShares.push((nowCpuMs - cpuMs) / (nowMs - atMs));
-    [atMs, cpuMs] = [nowMs, nowCpuMs];
+    marks.push(markOf(pid));
   }
-  const cpuShare = (cpuMsOf(pid) - startCpuMs) / (clock.monoMs() - startMs);
+  const cpuShares = marks.slice(1).map((mark, i) => shareOf(marks[i], mark));
+  const cpuShare = shareOf(marks[0], marks.at(-1));
   const rssMiB = memoryOf(pid)[0]?.rssMiB ?? Number.NaN;
   return { seconds: sits, headroomMiB: HEADROOM_MIB, cpuShare, cpuShares, rssMiB };
 }
+
+type Mark = { readonly atMs: number; readonly cpuMs: number };
+const markOf = (pid: number): Mark => ({ atMs: clock.monoMs(), cpuMs: cpuMsOf(pid) });
+/** Of one core, between the two. */
+const shareOf = (from: Mark | undefined, to: Mark | undefined): number =>
+  from === undefined || to === undefined ? Number.NaN : (to.cpuMs - from.cpuMs) / (to.atMs - from.atMs);
 
 /** What the hog holds, so that so much is left to the crossing. Its interpreter and page tables are some of it. */
 function holdOf(scene: Scene): number {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { openNotify } from '../../src/host/notify.ts';
 import type { Clock } from '../../src/ports.ts';
+import { hurried } from '../standalone/needs.ts';
 import { until } from './test-cgroup.ts';
 
 /** A datagram socket as systemd has one: prints each message as a line, with line ends as |. */
@@ -101,8 +102,9 @@ describe('sd_notify', () => {
     expect(said).toEqual([expect.stringMatching(/ready, which is tried again: .*E2BIG/)]);
 
     const out = join(directory, 'out');
-    const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms / 100, run) };
-    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: '/none' }, hurried, (line) => said.push(line));
+    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: '/none' }, hurried(clock, 100), (line) =>
+      said.push(line),
+    );
     notify.ready();
     notify.watchdog();
     await until(() => said.length === 2);
@@ -123,8 +125,9 @@ describe('sd_notify', () => {
     const script = `#!/bin/sh\n[ -e ${failed} ] || { : > ${failed}; ${failure}; }\necho "$@" >> ${out}\n`;
     writeFileSync(join(directory, 'systemd-notify'), script, { mode: 0o755 });
     const said: string[] = [];
-    const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms / 100, run) };
-    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: '/none' }, hurried, (line) => said.push(line));
+    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: '/none' }, hurried(clock, 100), (line) =>
+      said.push(line),
+    );
     notify.ready();
     await until(() => existsSync(out));
     await sleep(clock, 200);
@@ -139,9 +142,8 @@ describe('sd_notify', () => {
     symlinkSync('/usr/bin/perl', join(directory, 'perl'));
     writeFileSync(join(directory, 'systemd-notify'), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
     const said: string[] = [];
-    const hurried: Clock = { ...clock, after: (ms, run) => clock.after(ms / 100, run) };
     const env = { PATH: directory, NOTIFY_SOCKET: socket };
-    const notify = openNotify(env, hurried, (line) => said.push(line));
+    const notify = openNotify(env, hurried(clock, 100), (line) => said.push(line));
     notify.ready();
     await until(() => said.length > 0);
     expect(await take(await receive(socket), 1)).toEqual(['READY=1']);
@@ -153,14 +155,14 @@ describe('sd_notify', () => {
     const out = join(directory, 'out');
     writeFileSync(join(directory, 'systemd-notify'), `#!/bin/sh\necho tried >> ${out}\nexit 1\n`, { mode: 0o755 });
     let retries = 0;
-    const hurried: Clock = {
+    const counting: Clock = {
       ...clock,
       after: (_, run) => {
         retries += 1;
         return clock.after(1, run);
       },
     };
-    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: join(directory, 'none') }, hurried);
+    const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: join(directory, 'none') }, counting);
     notify.ready();
     await until(() => existsSync(out) && readFileSync(out, 'utf8').split('tried').length > 61);
     await sleep(clock, 100);

@@ -5,15 +5,10 @@ import type { CgroupMounts } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';
+import { hurried } from '../standalone/needs.ts';
 import { aBoundPod, aDiskWalk, until } from './a-bound-pod.ts';
 
-/** Real time, a hundred times faster. */
-const real = createClock();
-const clock: Clock = {
-  monoMs: () => real.monoMs() * 100,
-  wallMs: real.wallMs,
-  after: (ms, run) => real.after(ms / 100, run),
-};
+const clock = hurried(createClock(), 100);
 let opened: PodDisk | null = null;
 /** Nobody here has a cgroup. */
 const mounts: CgroupMounts = {
