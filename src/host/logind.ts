@@ -1,6 +1,8 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
 import type { SystemBus } from './bus.ts';
 import { type BusValue, isVariant } from './bus-value.ts';
+import { watchPath } from './files.ts';
 import { unitPath } from './systemd.ts';
 
 /** A lock of anybody, as logind lists it. */
@@ -31,7 +33,7 @@ export type Logind = {
   readonly whenTypeTold: (heard: (type: string) => void) => () => void;
   /** Delay locks came or went. */
   readonly whenInhibitorsChange: (heard: () => void) => () => void;
-  /** Not told by 252. */
+  /** From 252, which does not tell, by the file it keeps of it. */
   readonly whenScheduleChanges: (heard: () => void) => () => void;
   /** Another logind has the name now. */
   readonly whenRestarted: (heard: () => void) => () => void;
@@ -53,10 +55,12 @@ const SYSTEMD_MANAGER = {
 const PROPERTIES = 'org.freedesktop.DBus.Properties';
 const DBUS = 'org.freedesktop.DBus';
 const SIGHUP = 1;
+/** Holds the file `scheduled` while a shutdown is (kubelet-shutdown.md 3.6). */
+const SCHEDULE_DIRECTORY = '/run/systemd/shutdown';
 /** systemd may itself be busy with a reload. */
 const RELOAD_MS = 5_000;
 
-export function createLogind(bus: SystemBus): Logind {
+export function createLogind(bus: SystemBus, clock: Clock, scheduleDirectory = SCHEDULE_DIRECTORY): Logind {
   async function property(name: string): Promise<Reading<BusValue>> {
     return unwrap(
       await bus.call({
@@ -115,7 +119,12 @@ export function createLogind(bus: SystemBus): Logind {
     whenTypeTold: (heard) =>
       onManager('PrepareForShutdownWithMetadata', ([is, metadata]) => is === true && heard(typeIn(metadata))),
     whenInhibitorsChange: (heard) => onProperty('DelayInhibited', heard),
-    whenScheduleChanges: (heard) => onProperty('ScheduledShutdown', heard),
+    whenScheduleChanges: (heard) => {
+      const ends = [onProperty('ScheduledShutdown', heard), watchPath(scheduleDirectory, heard, clock)];
+      return () => {
+        for (const end of ends) end();
+      };
+    },
     whenRestarted: (heard) =>
       bus.subscribe({ sender: DBUS, interface: DBUS, member: 'NameOwnerChanged', arg0: NAME }, ([, , owner]) => {
         if (owner !== '') heard();

@@ -40,7 +40,7 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
     (level: keyof Log): Log['info'] =>
     (fields, msg) =>
       listener?.log[level](fields, msg);
-  const logind = createLogind(bus);
+  const logind = createLogind(bus, clock);
   const systemd = createSystemd(bus);
   const inhibitor = keepInhibitor({
     clock,

@@ -25,15 +25,15 @@ export type Preparing = {
   readonly type: () => string | null;
   /** Null: none is to come, or one is under way. */
   readonly scheduled: () => ScheduledShutdown | null;
-  /** Asks now, and tells what follows from the answer. */
+  /** Asks now, for the schedule as well, and tells what follows from the answers. */
   readonly look: () => Promise<Reading<boolean>>;
   readonly close: () => void;
 };
 
 /** kubelet-shutdown.md 8.5: 257 takes a shutdown back without a signal. */
 const PREPARING_LOOK_MS = 1_000;
-/** kubelet-shutdown.md 3.6: 252 announces no schedule. */
-const SCHEDULE_LOOK_MS = 10_000;
+/** At rest, for a signal that got lost. */
+const REST_LOOK_MS = 10_000;
 /** Two reads are two only with some time between them. */
 const CANCEL_MS = 500;
 /** A schedule fires some time after its instant. */
@@ -154,8 +154,15 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
   }
 
   async function lookOn(): Promise<void> {
-    await look();
-    if (!isClosed) lookIn(isPreparing ? PREPARING_LOOK_MS : SCHEDULE_LOOK_MS);
+    await (isPreparing ? look() : lookAtRest());
+    if (!isClosed) lookIn(isPreparing ? PREPARING_LOOK_MS : REST_LOOK_MS);
+  }
+
+  /** Of a schedule logind tells, and the proof of the lock asks each minute. */
+  async function lookAtRest(): Promise<void> {
+    const asked = signals;
+    const read = await logind.preparingForShutdown();
+    if (!isClosed && asked === signals && read.known) note(read.value);
   }
 
   const subscriptions = [
@@ -166,7 +173,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
     logind.whenRestarted(() => void hearRestart()),
     logind.whenScheduleChanges(() => void look()),
   ];
-  lookIn(isPreparing ? PREPARING_LOOK_MS : SCHEDULE_LOOK_MS);
+  lookIn(isPreparing ? PREPARING_LOOK_MS : REST_LOOK_MS);
   return {
     is: () => isPreparing,
     type: () => type,

@@ -54,9 +54,8 @@ export type StandaloneSource = PodSource & {
  * and when somebody asks; with the looks otherwise.
  */
 const REFRESH_MS = 2_000;
-const MOST_REFRESH_MS = 10_000;
-/** The look comes first. */
-const LOOK_MARGIN_MS = 1_000;
+/** Where the looks are further apart than that. */
+const FAR_REFRESH_MS = 11_000;
 /** How often systemd and podman are asked again about what does not run. */
 const RESOLVE_MS = 5_000;
 /** The same of systemd far from every threshold: it tells by itself when a start has ended. */
@@ -91,7 +90,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let hasSettled = false;
   let readMs: MonoMs = Number.NEGATIVE_INFINITY;
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
-  let paceMs = REFRESH_MS;
+  let isFar = false;
   let isResolving = false;
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
@@ -224,7 +223,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (entry.askedMs === ASK_NOW) return true;
     const isRunning = entry.place.known && entry.place.value.path !== null && entry.cgroup.known;
     const isTold = entry.manifest.target.kind === 'unit' && entry.place.known && systemd.isUp();
-    const pauseMs = isFar() && isTold ? FAR_RESOLVE_MS : RESOLVE_MS;
+    const pauseMs = isFar && isTold ? FAR_RESOLVE_MS : RESOLVE_MS;
     return !isRunning && clock.monoMs() - entry.askedMs >= pauseMs;
   }
 
@@ -244,7 +243,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function lookAgain(): void {
     refresh();
     void resolve();
-    tickAfter(entries.size === 0 ? REREAD_MS : paceMs + (isFar() ? LOOK_MARGIN_MS : 0));
+    if (entries.size === 0) tickAfter(REREAD_MS);
+    else tickAfter(isFar ? FAR_REFRESH_MS : REFRESH_MS);
   }
 
   function tickAfter(ms: number): void {
@@ -254,12 +254,12 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   /** Far from every threshold paths are looked at right after the node: one wake-up for both. */
   function follow(afterMs: number): void {
-    const before = paceMs;
-    paceMs = Math.min(Math.max(afterMs, REFRESH_MS), MOST_REFRESH_MS);
+    const wasFar = isFar;
+    isFar = afterMs > REFRESH_MS;
     if (entries.size === 0) return;
     const sinceMs = clock.monoMs() - refreshedMs;
-    if (isFar() && sinceMs >= REFRESH_MS) tickAfter(0);
-    else if (paceMs < before) tickAfter(Math.max(paceMs - sinceMs, 0));
+    if (isFar && sinceMs >= REFRESH_MS) tickAfter(0);
+    else if (wasFar && !isFar) tickAfter(Math.max(REFRESH_MS - sinceMs, 0));
   }
 
   /** On the path to a kill: nothing is looked up here. */
@@ -278,7 +278,6 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (entry !== undefined) entry.stops += 1;
   }
 
-  const isFar = (): boolean => paceMs > REFRESH_MS;
   const current = (): readonly BoundPod[] => {
     if (clock.monoMs() - refreshedMs >= REFRESH_MS) refresh();
     return bound;

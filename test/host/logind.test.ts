@@ -1,3 +1,5 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Variant } from 'dbus-next';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
@@ -14,6 +16,7 @@ import {
   type Service,
   until,
 } from './private-bus.ts';
+import { aTree } from './tree.ts';
 
 const clock = createClock();
 const LOGIN1 = 'org.freedesktop.login1';
@@ -53,13 +56,16 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
   let daemon: PrivateBus;
   let bus: SystemBus;
   let logind: Logind;
+  /** /run/systemd */
+  let run: string;
   let services: Service[] = [];
   beforeEach(async () => {
     services = [];
     daemon = await openPrivateBus();
     bus = openSystemBus(clock, daemon.env);
     await until(() => bus.state() === 'up');
-    logind = createLogind(bus);
+    run = aTree({});
+    logind = createLogind(bus, clock, join(run, 'shutdown'));
   });
   afterEach(async () => {
     bus.close();
@@ -217,6 +223,16 @@ describe.skipIf(!hasDbusDaemon)('logind on a real bus [needs dbus-daemon]', () =
       signal(withMetadata(true, { type: new Variant('u', 7) }));
       await until(() => heard.length === 5);
       expect(heard).toEqual(['restarted', 'reboot', true, false, '']);
+    });
+
+    it('when there is a schedule, and none any more, by the file alone', async () => {
+      const file = join(run, 'shutdown/scheduled');
+      mkdirSync(join(run, 'shutdown'));
+      writeFileSync(file, 'USEC=1\n');
+      await until(() => heard.length === 1);
+      rmSync(file);
+      await until(() => heard.length === 2);
+      expect(heard).toEqual(['schedule', 'schedule']);
     });
 
     it('when locks or the schedule change, whichever way that is said', async () => {

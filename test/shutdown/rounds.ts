@@ -42,7 +42,7 @@ async function command(...argv: readonly string[]): Promise<void> {
 
 async function main(): Promise<void> {
   const bus = openSystemBus(clock);
-  const logind = createLogind(bus);
+  const logind = createLogind(bus, clock);
   const events: ShutdownEvent[] = [];
   const told = (kind: ShutdownEvent['kind']): number => events.filter((event) => event.kind === kind).length;
   const silent = (): void => undefined;
