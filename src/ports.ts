@@ -21,7 +21,7 @@ export type Observer = {
   readonly look: (want: NextLook, arrived: Arrived) => Observation;
   /** memory.available alone, read now, between looks; absent: that is no cheaper than a look. Never throws. */
   readonly glance?: () => Reading<SignalSample>;
-  /** D9: one signal, read again right before a kill. */
+  /** D9: one signal, read again: right before a kill, and before and after a reclaim. Nothing from before it was asked. */
   readonly reread: (signal: Signal) => Promise<Reading<SignalSample>>;
 };
 /** A cgroup is its inode, not its path: a new one may have the same path. */

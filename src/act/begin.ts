@@ -4,9 +4,9 @@ import { evictedStatus } from '../core/message.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
-import { assertNever, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { assertNever, type Reading, unknown } from '../core/reading.ts';
 import { and, sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
-import { isDisk, type Signal, type SignalSample } from '../core/signal.ts';
+import { isDisk, type SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
 import type {
@@ -233,7 +233,9 @@ async function ended(
   const { log, findings } = needs;
   const pod = podName(victim);
   if (outcome.kind === 'ended') {
-    await sampleAnew(needs, threshold?.signal ?? 'nodefs.available', outcome.atMs);
+    const signal = threshold?.signal ?? 'nodefs.available';
+    // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already.
+    if (isDisk(signal)) await needs.observer.reread(signal);
     const bytes = outcome.releasedBytes.known ? outcome.releasedBytes.value : null;
     const gave = bytes === null ? 'an unknown amount' : sayAmount('memory.available', bytes);
     log.info(
@@ -254,14 +256,6 @@ async function ended(
     );
   }
   return outcome;
-}
-
-/** D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already. */
-async function sampleAnew({ observer }: ActorNeeds, signal: Signal, sinceMs: MonoMs): Promise<void> {
-  if (!isDisk(signal)) return;
-  const sample = await observer.reread(signal);
-  // One that was under way already.
-  if (sample.known && sample.value.sampledAtMs < sinceMs) await observer.reread(signal);
 }
 
 const DROPPED = {

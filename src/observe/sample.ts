@@ -21,7 +21,7 @@ export type DiskSampler = {
   readonly layout: () => Reading<FsLayout>;
   /** Samples as often as the loop looks, within bounds. */
   readonly follow: (paceMs: number) => void;
-  /** A fresh sample, which becomes the latest one. At most the deadline of host/statfs.ts. */
+  /** A sample from after this was asked, which becomes the latest one. At most two deadlines of host/statfs.ts. */
   readonly refresh: (signal: DiskSignal) => Promise<Reading<SignalSample>>;
   readonly close: () => void;
 };
@@ -86,7 +86,10 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
     refresh: async (signal) => {
       const source = sourceOf(roleOf(signal), sources, layout);
       if ('why' in source) return source;
+      const askedMs = clock.monoMs();
       await take(source);
+      // That may have joined one that was under way.
+      if (source.latest.known && source.latest.value.sampledAtMs < askedMs) await take(source);
       return sampleOf(signal, sources, layout, clock.monoMs(), freshForMs());
     },
     close: () => {

@@ -147,6 +147,13 @@ describe('disk signals', () => {
     },
   );
 
+  it('read again show nothing from before they were asked, also when a sample is under way', async () => {
+    const disk = open({});
+    const askedMs = clock.monoMs();
+    const again = await disk.refresh('nodefs.available');
+    expect(again.known && again.value.sampledAtMs).toBeGreaterThanOrEqual(askedMs);
+  });
+
   it.skipIf(noHungMount !== null)(
     `of a mount that hangs are timed out, and those of the others stay fresh [${noHungMount ?? 'root, /dev/fuse'}]`,
     async () => {
