@@ -32,8 +32,8 @@ export type Preparing = {
 
 /** kubelet-shutdown.md 8.5: 257 takes a shutdown back without a signal. */
 const PREPARING_LOOK_MS = 1_000;
-/** At rest, for a signal that got lost. */
-const REST_LOOK_MS = 10_000;
+/** At rest, for a signal that got lost: a bus that loses signals closes the connection, and then it is asked at once. */
+const REST_LOOK_MS = 30_000;
 /** Two reads are two only with some time between them. */
 const CANCEL_MS = 500;
 /** A schedule fires some time after its instant. */
