@@ -1,3 +1,5 @@
+import { keepNewSpaceSmall } from './host/heap.ts';
+
 process.title = 'nodewarden';
 
 function endWith(error: unknown): void {
@@ -11,5 +13,7 @@ process.on('unhandledRejection', endWith);
 process.stdout.on('error', () => process.exit(0));
 
 const args = process.argv.slice(2);
-const program = args[0] === 'run' ? import('./cli/daemon-program.ts') : import('./cli/program.ts');
+const isDaemon = args[0] === 'run';
+if (isDaemon) keepNewSpaceSmall();
+const program = isDaemon ? import('./cli/daemon-program.ts') : import('./cli/program.ts');
 program.then(({ runProgram }) => runProgram(args)).catch(endWith);

@@ -1,7 +1,6 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon.ts';
 import { exitWithin } from '../host/clock.ts';
-import { keepNewSpaceSmall } from '../host/heap.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true };
 
@@ -18,7 +17,6 @@ export function runCommand(): Command {
       '\nExample:\n  nodewarden run --config /etc/nodewarden/config.yaml --dry-run\n\nExit status: 0 clean stop, 2 bad configuration, 1 anything else.',
     )
     .action(async (options: Options) => {
-      keepNewSpaceSmall();
       const stop = new AbortController();
       // Once: a second signal ends the process at once, for who does not want to wait.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
