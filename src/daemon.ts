@@ -6,6 +6,7 @@ import { loadConfig } from './config/load.ts';
 import { escapeUnsafe } from './core/escape.ts';
 import { evictionsOf } from './core/evict.ts';
 import type { Observation } from './core/observation.ts';
+import { sayCause } from './core/reading.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
 import { sayProblem } from './document/problem.ts';
 import { createGoingDown } from './going-down.ts';
@@ -89,7 +90,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     while (next !== null) next = await runParts(host, next, stop);
     return 0;
   } catch (error) {
-    complain(error instanceof Error ? error.message : String(error));
+    complain(sayCause(error));
     return 1;
   } finally {
     host.oomWatch.close();

@@ -4,7 +4,7 @@ import { evictedStatus } from '../core/message.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
-import { assertNever, type Reading, unknown } from '../core/reading.ts';
+import { assertNever, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { and, sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
 import { isDisk, type SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
@@ -83,7 +83,7 @@ export function createActor(needs: ActorNeeds): Actor {
   function carry(of: DecisionId, effect: () => Promise<Outcome>): Promise<Outcome> {
     underWay++;
     const ended = effect().catch((error: unknown): Outcome => {
-      const detail = error instanceof Error ? error.message : String(error);
+      const detail = sayCause(error);
       return { of, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
     });
     void ended

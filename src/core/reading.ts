@@ -29,3 +29,8 @@ export function valueOrNull<T>(reading: Reading<T>): T | null {
 export function assertNever(x: never): never {
   throw new Error(`unexpected value ${JSON.stringify(x)}`);
 }
+
+/** What was thrown, in words. */
+export function sayCause(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

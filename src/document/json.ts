@@ -1,3 +1,4 @@
+import { sayCause } from '../core/reading.ts';
 import { MAX_DEPTH, type ParsedDocuments, type YamlDocument } from './document.ts';
 import { countKeys, findMistake, firstTooDeep, type Member, membersAt, skipBlank } from './json-text.ts';
 import { type Path, type Problem, sayPath } from './problem.ts';
@@ -26,7 +27,7 @@ export function parseJsonDocument(
   } catch (cause) {
     const mistake = findMistake(text, MAX_DEPTH);
     // Both follow one grammar; should they ever disagree, JSON.parse has the last word.
-    const said = mistake?.text ?? (cause instanceof Error ? cause.message : String(cause));
+    const said = mistake?.text ?? sayCause(cause);
     return refused(mistake?.offset ?? 0, `not valid JSON: ${said}`);
   }
   const keys = keysOf(value, MAX_DEPTH);

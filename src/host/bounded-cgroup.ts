@@ -1,10 +1,10 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import type { CgroupMounts } from './cgroupfs.ts';
+import { startChild } from './child.ts';
 
 /** A cgroup of our own with limits and children: what a container runtime makes for its pods. */
 export type BoundedCgroup = {
@@ -34,7 +34,6 @@ const MAX_CHILDREN = 1_000;
 /** Where systemd puts the scopes of the system manager. */
 const SCOPE_PARENT = 'system.slice';
 
-const say = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 const sleep = (clock: Clock, ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
 const hierarchies = (mounts: CgroupMounts): readonly string[] =>
   mounts.version === 2 || mounts.pids === null ? [mounts.memory] : [mounts.memory, mounts.pids];
@@ -78,7 +77,7 @@ function openVersion1(needs: BoundedCgroupNeeds): Reading<BoundedCgroup> {
     writeFileSync(join(pids, 'pids.max'), String(needs.maxPids));
   } catch (cause) {
     for (const path of [memory, pids]) if (existsSync(path)) rmdirSync(path);
-    return unknown('unreadable', mounts.memory, `no cgroup can be made there: ${say(cause)}`);
+    return unknown('unreadable', mounts.memory, `no cgroup can be made there: ${sayCause(cause)}`);
   }
   return known(opened(needs, `/${name}`, 'cgroup v1 directories'));
 }
@@ -92,7 +91,7 @@ function openVersion2(needs: BoundedCgroupNeeds): Reading<BoundedCgroup> {
     limitVersion2(directory, needs);
   } catch (cause) {
     if (existsSync(directory)) rmdirSync(directory);
-    return unknown('unreadable', mounts.memory, `no cgroup with memory and pids can be made there: ${say(cause)}`);
+    return unknown('unreadable', mounts.memory, `no cgroup with memory and pids can be made there: ${sayCause(cause)}`);
   }
   return known(opened(needs, `/${name}`, 'a cgroup v2 directory'));
 }
@@ -112,20 +111,17 @@ async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgro
   const argv = ['--scope', '--quiet', '--collect', `--unit=${unit}`, `--slice=${SCOPE_PARENT}`];
   for (const property of properties) argv.push('-p', property);
   // The holder keeps the scope alive and ends with us: its input is our pipe.
-  let holder: ChildProcessByStdio<Writable, null, Readable>;
-  try {
-    holder = spawn('systemd-run', [...argv, '--', 'cat'], { stdio: ['pipe', 'ignore', 'pipe'], detached: true });
-  } catch (cause) {
-    // Without memory for a process spawn throws; other failures are the child's 'error'.
-    return unknown('unreadable', 'systemd-run', say(cause));
-  }
+  const holder = startChild(() =>
+    spawn('systemd-run', [...argv, '--', 'cat'], { stdio: ['pipe', 'ignore', 'pipe'], detached: true }),
+  );
+  if (typeof holder === 'string') return unknown('unreadable', 'systemd-run', holder);
   let complaint = '';
   // Without a descriptor to spare it has no streams, whatever the types say.
   holder.stderr?.on('data', (chunk: Buffer) => {
     complaint = `${complaint}${chunk.toString('utf8')}`.slice(0, 500);
   });
   holder.on('error', (cause) => {
-    complaint = say(cause);
+    complaint = sayCause(cause);
   });
   holder.stdin?.on('error', () => undefined);
   const directory = join(needs.mounts.memory, SCOPE_PARENT, unit);
@@ -143,7 +139,7 @@ async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgro
   } catch (cause) {
     holder.stdin?.end();
     holder.kill('SIGKILL');
-    return unknown('unreadable', 'systemd-run', `no delegated scope: ${complaint.trim() || say(cause)}`);
+    return unknown('unreadable', 'systemd-run', `no delegated scope: ${complaint.trim() || sayCause(cause)}`);
   }
   return known(opened(needs, `/${SCOPE_PARENT}/${unit}`, 'a delegated transient systemd scope (cgroup v2)'));
 }
@@ -159,7 +155,7 @@ function opened({ mounts, clock }: BoundedCgroupNeeds, path: string, made: strin
         for (const directory of directories) mkdirSync(directory);
         return known(directories);
       } catch (cause) {
-        return unknown('unreadable', path, `no cgroup for ${name}: ${say(cause)}`);
+        return unknown('unreadable', path, `no cgroup for ${name}: ${sayCause(cause)}`);
       }
     },
     remove: async () => {
@@ -180,7 +176,7 @@ async function removeTree(root: string, clock: Clock): Promise<string | null> {
     try {
       for (const directory of tree) rmdirSync(directory);
     } catch (cause) {
-      complaint = say(cause);
+      complaint = sayCause(cause);
     }
     if (clock.monoMs() > endsMs) return `${root} could not be removed: ${complaint}`;
     if (existsSync(root)) await sleep(clock, REMOVE_ROUND_MS);

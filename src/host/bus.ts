@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { existsSync } from 'node:fs';
 import { Duplex } from 'node:stream';
 import { Message, type MessageBus, MessageType, sessionBus } from 'dbus-next';
-import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, type Unknown, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { type BusValue, decodeValue, encodeBody } from './bus-value.ts';
 
@@ -115,7 +115,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     // B3: an `error` event without a listener ends the process.
     bus.on('error', (cause: unknown) => {
       // Once up, loss shows in the stream; a message that could not be decoded is no reason to drop the connection.
-      if (state !== 'up') lose(mine, `no connection: ${cause instanceof Error ? cause.message : String(cause)}`);
+      if (state !== 'up') lose(mine, `no connection: ${sayCause(cause)}`);
     });
     // B1: the package does not tell that the connection has ended.
     stream.on('close', () => lose(mine, 'the connection was closed'));
@@ -262,7 +262,7 @@ function createConnection(socket: string): Reading<Connection> {
     if (!(stream instanceof Duplex)) throw new Error('dbus-next has no _connection.stream');
     return known({ bus, stream, lost: new Set(), rules: new Set() });
   } catch (cause) {
-    return unknown('unreadable', socket, cause instanceof Error ? cause.message : String(cause));
+    return unknown('unreadable', socket, sayCause(cause));
   }
 }
 
@@ -278,7 +278,7 @@ function messageOf(call: BusCall, body: unknown): Reading<Message> {
       new Message({ destination, path, interface: iface, member, signature, body: Array.isArray(body) ? body : [] }),
     );
   } catch (cause) {
-    return unknown('malformed', `${iface}.${member}`, cause instanceof Error ? cause.message : String(cause));
+    return unknown('malformed', `${iface}.${member}`, sayCause(cause));
   }
 }
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { letGo, startChild } from './child.ts';
 import { WALK_PROGRAM } from './disk-walk-program.ts';
 
 /** `isComplete` false: the walk was cut short, and the figures mean "at least". */
@@ -55,9 +56,12 @@ export function createDiskWalker(clock: Clock, { deadlineMs, silentMs }: WalkBou
       else walking.child.kill('SIGKILL');
     });
   };
-  const start = (): Walking => {
+  const start = (): Walking | string => {
     const args = [...FLAGS, '--eval', WALK_PROGRAM];
-    const child = spawn(process.execPath, args, { cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'ignore'] });
+    const child = startChild(
+      (): ChildProcess => spawn(process.execPath, args, { cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'ignore'] }),
+    );
+    if (typeof child === 'string') return child;
     const walking: Walking = { child, asked: new Map(), cancelTimer: () => undefined };
     const end = (detail: string): void => {
       leave(walking);
@@ -71,6 +75,7 @@ export function createDiskWalker(clock: Clock, { deadlineMs, silentMs }: WalkBou
     eachLine(child, (line) => {
       if (hear(walking, line)) expect(walking);
     });
+    // The agent's end waits for no walk.
     letGo(child);
     return walking;
   };
@@ -78,16 +83,13 @@ export function createDiskWalker(clock: Clock, { deadlineMs, silentMs }: WalkBou
   return {
     walk: (paths, soFar = () => undefined) =>
       new Promise((resolve) => {
-        try {
-          current ??= start();
-        } catch (cause) {
-          // Without memory for a process spawn throws; other failures are the child's 'error'.
-          return resolve(unknown('unreadable', 'disk walk', cause instanceof Error ? cause.message : String(cause)));
-        }
+        const walking = current ?? start();
+        if (typeof walking === 'string') return resolve(unknown('unreadable', 'disk walk', walking));
+        current = walking;
         const id = ++lastId;
-        current.asked.set(id, { soFar, resolve });
-        current.child.stdin?.write(`${JSON.stringify({ id, paths, deadlineMs })}\n`);
-        expect(current);
+        walking.asked.set(id, { soFar, resolve });
+        walking.child.stdin?.write(`${JSON.stringify({ id, paths, deadlineMs })}\n`);
+        expect(walking);
       }),
     close: () => {
       if (current === null) return;
@@ -143,12 +145,4 @@ function eachLine({ stdout }: ChildProcess, run: (line: string) => void): void {
     }
     if (text.length > MAX_LINE) run('');
   });
-}
-
-/** The agent's end waits for no walk. */
-function letGo(child: ChildProcess): void {
-  // Without a free descriptor the child has no streams, whatever its type says; its 'error' follows.
-  for (const handle of [child, ...(child.stdio ?? [])]) {
-    if (handle && 'unref' in handle && typeof handle.unref === 'function') handle.unref();
-  }
 }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { startChild } from './child.ts';
 import { createClock } from './clock.ts';
 
 export type ExecOptions = {
@@ -24,14 +25,12 @@ const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
  */
 export function run(argv: readonly string[], options: ExecOptions): Promise<ExecResult> {
   const [program = '', ...args] = argv;
-  let child: ChildProcess;
-  try {
-    const stdin = options.stdin === undefined ? 'ignore' : 'pipe';
-    child = spawn(program, args, { cwd: '/', env: ENVIRONMENT, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
-  } catch (cause) {
-    // An empty program name or a NUL in an argument; without memory for a process spawn throws too.
-    return Promise.resolve({ kind: 'failed', detail: cause instanceof Error ? cause.message : String(cause) });
-  }
+  const stdin = options.stdin === undefined ? 'ignore' : 'pipe';
+  const child = startChild(
+    (): ChildProcess =>
+      spawn(program, args, { cwd: '/', env: ENVIRONMENT, detached: true, stdio: [stdin, 'pipe', 'pipe'] }),
+  );
+  if (typeof child === 'string') return Promise.resolve({ kind: 'failed', detail: child });
   const stdout = gather(child.stdout, options.maxOutputBytes);
   const stderr = gather(child.stderr, options.maxOutputBytes);
   // A command that does not read its input is no failure: its exit status says what it thinks.

@@ -1,4 +1,4 @@
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 
 /** What people want to know of a machine. No decision is made from it. */
@@ -58,7 +58,7 @@ async function readFacts(): Promise<Reading<HostFacts>> {
       })),
     });
   } catch (error) {
-    return unknown('unreadable', 'systeminformation', error instanceof Error ? error.message : String(error));
+    return unknown('unreadable', 'systeminformation', sayCause(error));
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Unknown, unknown } from '../core/reading.ts';
+import { sayCause, type Unknown, unknown } from '../core/reading.ts';
 
 /** `ENOENT` and the like; null where the thrown value has none. */
 export function codeOf(cause: unknown): string | null {
@@ -11,7 +11,7 @@ const ABSENT = new Set(['ENOENT', 'ENODEV', 'ESRCH', 'ENOTDIR']);
 /** What a failed call on a file means: it is not there, or it cannot be read. */
 export function fileUnknown(path: string, cause: unknown): Unknown {
   const code = codeOf(cause);
-  const detail = cause instanceof Error ? cause.message : String(cause);
+  const detail = sayCause(cause);
   return unknown(code !== null && ABSENT.has(code) ? 'absent' : 'unreadable', path, detail);
 }
 

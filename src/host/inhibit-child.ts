@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { type Unknown, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { letGo, startChild } from './child.ts';
 import { codeOf } from './file-error.ts';
 
 /**
@@ -39,21 +40,22 @@ const MAX_STDERR_BYTES = 2_048;
 /** Held = the child said so; whether logind lists the lock is the caller's to ask. */
 export function takeInhibitLock(clock: Clock, env: NodeJS.ProcessEnv = process.env): Promise<LockAnswer> {
   const args = ['--what=shutdown', '--mode=delay', `--who=${LOCK_WHO}`, `--why=${WHY}`];
-  let child: ChildProcess;
-  try {
-    child = spawn(PROGRAM, [...args, '/bin/sh', '-c', 'echo locked; exec cat'], {
-      cwd: '/',
-      env: environment(env),
-      stdio: ['pipe', 'pipe', 'pipe'],
-    });
-  } catch (cause) {
-    const detail = cause instanceof Error ? cause.message : String(cause);
-    return Promise.resolve({ kind: 'failed', why: unknown('unreadable', PROGRAM, detail) });
+  const child = startChild(
+    (): ChildProcess =>
+      spawn(PROGRAM, [...args, '/bin/sh', '-c', 'echo locked; exec cat'], {
+        cwd: '/',
+        env: environment(env),
+        stdio: ['pipe', 'pipe', 'pipe'],
+      }),
+  );
+  if (typeof child === 'string') {
+    return Promise.resolve({ kind: 'failed', why: unknown('unreadable', PROGRAM, child) });
   }
   const stderr = gather(child.stderr);
   const end = watchEnd(clock, child, stderr);
   // Its input breaks when the child ends first.
   child.stdin?.on('error', () => undefined);
+  // When this process ends, the lock goes.
   letGo(child);
   return new Promise((resolve) => {
     let isAnswered = false;
@@ -161,12 +163,4 @@ function whenLine(stream: Readable | null, line: string, run: () => void): void 
     text = `${text}${chunk.toString('latin1')}`.slice(0, MAX_STDERR_BYTES);
     if (text.split('\n').slice(0, -1).includes(line)) run();
   });
-}
-
-/** Neither the child nor its pipes keep this process alive: when it ends, the lock goes. */
-function letGo(child: ChildProcess): void {
-  // Without a descriptor to spare the child has no streams, whatever the types say; its 'error' follows.
-  for (const handle of [child, ...(child.stdio ?? [])]) {
-    if (handle && 'unref' in handle && typeof handle.unref === 'function') handle.unref();
-  }
 }

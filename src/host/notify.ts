@@ -1,6 +1,6 @@
-import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
-import type { Readable, Writable } from 'node:stream';
+import { spawn } from 'node:child_process';
 import type { Clock } from '../ports.ts';
+import { letGo, startChild } from './child.ts';
 
 /** What systemd is told (sd_notify(3)); every function returns at once and does nothing without NOTIFY_SOCKET. */
 export type Notify = {
@@ -65,9 +65,9 @@ export function openNotify(
   let hasComplained = false;
   let retriesLeft = READY_RETRIES;
   let cancelRetry = (): void => undefined;
-  const lost: Lost = (message, cause) => {
+  const lost: Lost = (message, why) => {
     const what = message === READY ? 'that this agent is ready, which is tried again' : 'how this agent does';
-    if (!hasComplained) complain(`systemd cannot be told ${what}: ${cause.message}`);
+    if (!hasComplained) complain(`systemd cannot be told ${what}: ${why}`);
     hasComplained = true;
     // systemd ends an agent that is never ready. All else is told again by itself, or of no use later.
     if (message !== READY || isClosed || retriesLeft === 0) return;
@@ -105,19 +105,14 @@ function watchdogMs(env: NodeJS.ProcessEnv): number | null {
 
 type RelayEnv = { readonly PATH: string | undefined; readonly NOTIFY_SOCKET: string };
 type Relay = { readonly send: (message: string) => void; readonly close: () => void };
-type Lost = (message: string, cause: Error) => void;
+type Lost = (message: string, why: string) => void;
 
 const READY = 'READY=1';
 
 function startRelay(env: RelayEnv, lost: Lost): Relay {
   const sendAlone = (message: string): void => sendByChild(message, env, lost);
-  let child: ChildProcessByStdio<Writable, Readable, null>;
-  try {
-    child = spawn('perl', ['-e', RELAY], { env, stdio: ['pipe', 'pipe', 'ignore'] });
-  } catch {
-    // Without memory for a process spawn throws; other failures are the child's 'error'.
-    return { send: sendAlone, close: () => undefined };
-  }
+  const child = startChild(() => spawn('perl', ['-e', RELAY], { env, stdio: ['pipe', 'pipe', 'ignore'] }));
+  if (typeof child === 'string') return { send: sendAlone, close: () => undefined };
   let isUp = child.pid !== undefined;
   /** Written to the relay, which answers with one byte each: '.' sent, '!' not. */
   const sent: string[] = [];
@@ -137,7 +132,7 @@ function startRelay(env: RelayEnv, lost: Lost): Relay {
   // Without a descriptor to spare the child has no pipes, whatever the types say.
   child.stdin?.on('error', down);
   child.stdout?.on('data', hear);
-  letGo(child, child.stdin, child.stdout);
+  letGo(child);
   return {
     send: (message) => {
       if (!isUp) sendAlone(message);
@@ -155,21 +150,14 @@ function startRelay(env: RelayEnv, lost: Lost): Relay {
  * a child that is gone before systemd has seen whose it is has its message ignored.
  */
 function sendByChild(message: string, env: RelayEnv, lost: Lost): void {
-  try {
-    const child = spawn('systemd-notify', message.split('\n'), { env, stdio: 'ignore' });
-    child.on('error', (cause) => lost(message, cause));
-    child.on('exit', (code, signal) => {
-      if (code !== 0) lost(message, new Error(`systemd-notify ended with ${signal ?? code}`));
-    });
-    child.unref();
-  } catch (cause) {
-    lost(message, cause instanceof Error ? cause : new Error(String(cause)));
+  const child = startChild(() => spawn('systemd-notify', message.split('\n'), { env, stdio: 'ignore' }));
+  if (typeof child === 'string') {
+    lost(message, child);
+    return;
   }
-}
-
-/** Neither the child nor its pipes may keep the process alive. */
-function letGo(...handles: readonly (ChildProcess | Writable | Readable | null)[]): void {
-  for (const handle of handles) {
-    if (handle && 'unref' in handle && typeof handle.unref === 'function') handle.unref();
-  }
+  child.on('error', (cause) => lost(message, cause.message));
+  child.on('exit', (code, signal) => {
+    if (code !== 0) lost(message, `systemd-notify ended with ${signal ?? code}`);
+  });
+  letGo(child);
 }

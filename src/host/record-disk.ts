@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rename } from 'node:fs/promises';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 
 /**
@@ -59,7 +59,7 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
         await write(text);
         return known(true);
       } catch (error) {
-        return unknown('unreadable', path, error instanceof Error ? error.message : String(error));
+        return unknown('unreadable', path, sayCause(error));
       } finally {
         if (isClosed) await closeFile().catch(() => undefined);
       }

@@ -1,7 +1,7 @@
 import { accessSync, constants, lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
 /** Names read at most; more in one directory for temporary files are left alone. */
 const MAX_NAMES = 100_000;
@@ -15,7 +15,7 @@ export function makeScratchDirectory(prefix: string, on: 'disk' | 'memory'): Rea
   try {
     return known(mkdtempSync(join(place, prefix)));
   } catch (cause) {
-    return unknown('unreadable', place, cause instanceof Error ? cause.message : String(cause));
+    return unknown('unreadable', place, sayCause(cause));
   }
 }
 
@@ -32,7 +32,7 @@ export function removeScratchDirectory(path: string): string | null {
     rmSync(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 20 });
     return null;
   } catch (cause) {
-    return `${path} could not be removed: ${cause instanceof Error ? cause.message : String(cause)}`;
+    return `${path} could not be removed: ${sayCause(cause)}`;
   }
 }
 

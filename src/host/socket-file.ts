@@ -1,5 +1,5 @@
 import { lstatSync, readFileSync, unlinkSync } from 'node:fs';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
 /** Removes the socket that a dead process left. Anything else that lies there is left alone, and said. */
 export function removeStaleSocket(path: string): Reading<true> {
@@ -8,7 +8,7 @@ export function removeStaleSocket(path: string): Reading<true> {
     unlinkSync(path);
     return known(true);
   } catch (error) {
-    return unknown('unreadable', path, error instanceof Error ? error.message : String(error));
+    return unknown('unreadable', path, sayCause(error));
   }
 }
 

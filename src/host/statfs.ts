@@ -1,5 +1,5 @@
 import { stat, statfs } from 'node:fs/promises';
-import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { run } from './exec.ts';
 
@@ -72,7 +72,7 @@ async function read(path: string, blockSize: BlockSize, sampledAtMs: MonoMs): Pr
       sampledAtMs,
     });
   } catch (cause) {
-    const detail = cause instanceof Error ? cause.message : String(cause);
+    const detail = sayCause(cause);
     return unknown(detail.startsWith('ENOENT') ? 'absent' : 'unreadable', `statfs ${path}`, detail);
   }
 }

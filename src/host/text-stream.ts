@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { codeOf } from './file-error.ts';
 
 /** Pieces of text as they come; where it cannot be read to the end the last one says why. */
@@ -35,7 +35,7 @@ async function* decode(open: () => Readable, name: string): AsyncGenerator<Readi
     yield known(decoder.decode());
   } catch (cause) {
     const why = codeOf(cause) === 'ENOENT' ? 'absent' : 'unreadable';
-    yield unknown(why, name, cause instanceof Error ? cause.message : String(cause));
+    yield unknown(why, name, sayCause(cause));
   }
 }
 

@@ -1,8 +1,8 @@
-import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
-import type { Readable, Writable } from 'node:stream';
+import { startChild } from './child.ts';
 
 /** A process that we started for longer than one call, and that we must see to its end. */
 export type Workload = {
@@ -34,17 +34,10 @@ const JOIN =
 export function startWorkload(needs: WorkloadNeeds): Workload | string {
   const argv = ['-c', JOIN, 'sh', String(needs.join.length), ...needs.join, ...needs.argv];
   // A group of its own: the terminal's Ctrl-C is for us, we then end it in order.
-  let child: ChildProcessByStdio<Writable, Readable, null>;
-  try {
-    child = spawn('/bin/sh', argv, {
-      stdio: ['pipe', 'pipe', 'ignore'],
-      detached: true,
-      env: { PATH: '/usr/bin:/bin' },
-    });
-  } catch (cause) {
-    // Without memory for a process, or with too long a command, spawn throws; other failures are the child's 'error'.
-    return `/bin/sh could not be started: ${cause instanceof Error ? cause.message : String(cause)}`;
-  }
+  const child = startChild(() =>
+    spawn('/bin/sh', argv, { stdio: ['pipe', 'pipe', 'ignore'], detached: true, env: { PATH: '/usr/bin:/bin' } }),
+  );
+  if (typeof child === 'string') return `/bin/sh could not be started: ${child}`;
   let ended: WorkloadEnd | null = null;
   child.on('exit', (code, signal) => {
     ended = { atMs: needs.monoMs(), signal, code };
