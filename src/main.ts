@@ -1,4 +1,4 @@
-import { keepNewSpaceSmall } from './host/heap.ts';
+import { keepHeapSmall } from './host/heap.ts';
 
 process.title = 'nodewarden';
 
@@ -14,6 +14,6 @@ process.stdout.on('error', () => process.exit(0));
 
 const args = process.argv.slice(2);
 const isDaemon = args[0] === 'run';
-if (isDaemon) keepNewSpaceSmall();
+if (isDaemon) keepHeapSmall();
 const program = isDaemon ? import('./cli/daemon-program.ts') : import('./cli/program.ts');
 program.then(({ runProgram }) => runProgram(args)).catch(endWith);
