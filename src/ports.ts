@@ -229,8 +229,11 @@ export type Inbox = {
   readonly drain: () => Arrived;
   /** The next `wait` ends at once: a sample came, the kernel has news, or the configuration changed. */
   readonly wake: () => void;
-  /** Resolves after `ms` as `over`, or at once as `called` when something arrives or the kernel wakes us. */
-  readonly wait: (ms: number) => Promise<'over' | 'called'>;
+  /**
+   * Resolves after `ms` as `over`, or at once as `called` when something arrives or the kernel wakes us. `again` is asked
+   * when `ms` are over: for how long to wait once more, null = no longer. Must not throw.
+   */
+  readonly wait: (ms: number, again?: () => number | null) => Promise<'over' | 'called'>;
 };
 export type Parts = {
   readonly observer: Observer;

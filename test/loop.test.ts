@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../src/core/reading.ts';
 import { initialState, type State } from '../src/core/state.ts';
-import { createClock } from '../src/host/clock.ts';
+import { createClock, sleep } from '../src/host/clock.ts';
 import { createInbox, runLoop } from '../src/loop.ts';
 import type { Inbox, Parts } from '../src/ports.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from './a.ts';
@@ -26,6 +26,22 @@ describe('the inbox', () => {
     inbox.put({ kind: 'preparing' });
     await inbox.wait(60_000);
     expect(inbox.drain().events).toEqual([{ kind: 'preparing' }]);
+  });
+
+  it('waits on for as long as it is told to, and ends at once meanwhile too', async () => {
+    const inbox = createInbox(clock);
+    const left = [1, 1];
+    expect(await inbox.wait(1, () => left.shift() ?? null)).toBe('over');
+    expect(left).toEqual([]);
+    let asked = 0;
+    const waiting = inbox.wait(1, () => {
+      asked += 1;
+      clock.after(1, inbox.wake);
+      return 20;
+    });
+    expect(await waiting).toBe('called');
+    await sleep(clock, 30);
+    expect(asked).toBe(1);
   });
 
   it('lets the event loop turn even when it is woken again and again', async () => {
