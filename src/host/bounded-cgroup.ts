@@ -5,6 +5,7 @@ import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import type { CgroupMounts } from './cgroupfs.ts';
 import { startChild } from './child.ts';
+import { sleep } from './clock.ts';
 
 /** A cgroup of our own with limits and children: what a container runtime makes for its pods. */
 export type BoundedCgroup = {
@@ -34,7 +35,6 @@ const MAX_CHILDREN = 1_000;
 /** Where systemd puts the scopes of the system manager. */
 const SCOPE_PARENT = 'system.slice';
 
-const sleep = (clock: Clock, ms: number): Promise<void> => new Promise((resolve) => void clock.after(ms, resolve));
 const hierarchies = (mounts: CgroupMounts): readonly string[] =>
   mounts.version === 2 || mounts.pids === null ? [mounts.memory] : [mounts.memory, mounts.pids];
 

@@ -141,11 +141,17 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
 
   /** kubelet-shutdown.md 9.2: a new logind knows nothing of the shutdown that the old one delayed. */
   async function hearRestart(): Promise<void> {
+    const is = await askPreparing();
+    if (is === null) return;
+    if (!is && isPreparing) end();
+    else note(is);
+  }
+
+  /** Null: not known, or a signal that came meanwhile knows better. */
+  async function askPreparing(): Promise<boolean | null> {
     const asked = signals;
     const read = await logind.preparingForShutdown();
-    if (isClosed || asked !== signals || !read.known) return;
-    if (!read.value && isPreparing) end();
-    else note(read.value);
+    return isClosed || asked !== signals || !read.known ? null : read.value;
   }
 
   function lookIn(ms: number): void {
@@ -160,9 +166,8 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
 
   /** Of a schedule logind tells, and the proof of the lock asks each minute. */
   async function lookAtRest(): Promise<void> {
-    const asked = signals;
-    const read = await logind.preparingForShutdown();
-    if (!isClosed && asked === signals && read.known) note(read.value);
+    const is = await askPreparing();
+    if (is !== null) note(is);
   }
 
   const subscriptions = [

@@ -54,7 +54,7 @@ export type StandaloneSource = PodSource & {
  * and when somebody asks; with the looks otherwise.
  */
 const REFRESH_MS = 2_000;
-/** Where the looks are further apart than that. */
+/** Where the looks are further apart than that: after the next one, which by default comes within 10 s. */
 const FAR_REFRESH_MS = 11_000;
 /** How often systemd and podman are asked again about what does not run. */
 const RESOLVE_MS = 5_000;
