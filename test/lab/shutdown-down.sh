@@ -157,12 +157,14 @@ check_goes_on() { # killed in phases 1 and 2 while the lock of somebody else del
   gone
   nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
   [ "$(awk '$2 == "nodewarden" && $3 == "killed"' "$TIMELINE" | grep -c .)" = 2 ] || fail 'it was not killed twice: this proves nothing'
-  local PLAN='web told 0
+  local told PLAN='web told 0
 stuck told 0
 stuck killed 3000
-db told 3000
-dns told 4500'
+db told 3000'
   in_time "$TIMELINE" 1500
+  # db ends while the agent is away, however long a busy machine takes to start it: at the latest phase 2 is over.
+  told=$(at "$TIMELINE" dns told)
+  [ "${told:-0}" -ge "$(at "$TIMELINE" db ends)" ] && [ "$told" -le 7000 ] || fail "dns told after $told ms, phase 2 ends after 6000 ms"
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 2 && shutdowns[0].end.kind === "released" && boots[0].end === "graceful"'
 }
