@@ -48,6 +48,8 @@ export type OpenRecorder = Recorder & {
 
 const RECENT_MAX = 10;
 const KEEP_MS = 1_000;
+/** While nothing is going on a restart misses nothing of so long. */
+const CALM_KEEP_MS = 10_000;
 const CLOSE_MS = 2_000;
 /** An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this loses it. */
 const EVIDENCE_MS = 20;
@@ -209,7 +211,7 @@ type StateFile = {
   readonly close: () => void;
 };
 
-/** Written at once when what a restart would miss has changed, else at most once a second. */
+/** Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is calm. */
 function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
   let writtenMs = Number.NEGATIVE_INFINITY;
   let writtenKey = '';
@@ -233,7 +235,7 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
   return {
     write,
     keep: (state) => {
-      const waitMs = writtenMs + KEEP_MS - clock.monoMs();
+      const waitMs = writtenMs + (isCalm(state) ? CALM_KEEP_MS : KEEP_MS) - clock.monoMs();
       if (waitMs <= 0 || urgentPart(state) !== writtenKey) {
         write(state);
         return;
@@ -252,10 +254,18 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
   };
 }
 
+/** Nothing is met, unknown, remembered or under way. */
+function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, shutdown }: State): boolean {
+  const isWorking = act.kind !== 'idle' || shutdown.kind === 'stopping';
+  return (
+    !isWorking && [firstMetMs, conditionLastMetMs, failedLooks].every((moving) => Object.keys(moving).length === 0)
+  );
+}
+
 /** Timers, the act and the shutdown. Samples, paces and the conditions' last instants may be a second old. */
 function urgentPart(state: State): string {
   const { firstMetMs, unmetSinceMs, unresolved, act, ownerKills, stops, shutdown, dryDropped, dryOverLimit } = state;
-  const conditions = Object.keys(state.conditionLastMetMs);
+  const [conditions, failed] = [state.conditionLastMetMs, state.failedLooks].map(Object.keys);
   return JSON.stringify([
     firstMetMs,
     unmetSinceMs,
@@ -267,6 +277,7 @@ function urgentPart(state: State): string {
     dryDropped,
     dryOverLimit,
     conditions,
+    failed,
   ]);
 }
 

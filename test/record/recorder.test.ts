@@ -180,6 +180,20 @@ describe('keeping the state', () => {
     await until(() => read().lastLookMs === 9);
   });
 
+  it('is in no hurry while nothing goes on, until a signal cannot be read', async () => {
+    const { recorder } = openRecorder();
+    const state = initialState('boot');
+    recorder.keep(state);
+    recorder.keep({ ...state, lastLookMs: 5 });
+    await new Promise<void>((resolve) => {
+      clock.after(1_500, resolve);
+    });
+    expect(read().lastLookMs).toBeNull();
+    const failedLooks = { 'memory.available': { count: 1, sinceMs: 7 } };
+    recorder.keep({ ...state, lastLookMs: 7, failedLooks });
+    expect(read()).toMatchObject({ lastLookMs: 7, failedLooks });
+  });
+
   it('writes the last one when it is closed', async () => {
     const { recorder } = openRecorder();
     recorder.keep(initialState('boot'));
