@@ -14,7 +14,11 @@ const outdir = path.resolve(root, values.outdir ?? 'release');
 const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 const name = `nodewarden-${version}`;
 
-const SHIPPED = ['dist', 'systemd', 'config', 'install.sh', 'LICENSE', 'README.md', 'CHANGELOG.md'];
+/** What README.md links is there too. */
+const SHIPPED = [
+  ...['dist', 'systemd', 'config', 'install.sh', 'LICENSE', 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'docs'],
+  ...['bench/README.md', 'bench/results/reaction.svg'],
+];
 const EXECUTABLE = ['dist/nodewarden.js', 'install.sh'];
 
 function lastCommitSeconds() {

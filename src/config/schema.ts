@@ -34,10 +34,16 @@ function duration(description: string, example: string, minMs = Number.NEGATIVE_
 }
 
 function absolutePath(description: string, example: string) {
-  const wrong = (value: string): string | null => {
-    if (!value.startsWith('/')) return `must be an absolute path, not ${JSON.stringify(value)}`;
-    return value.split('/').includes('..') ? 'must not contain ..' : null;
-  };
+  return text(sayPath, { description, examples: [example], pattern: '^/' });
+}
+function sayPath(value: string): string | null {
+  return value.startsWith('/') ? sayDots(value) : `must be an absolute path, not ${JSON.stringify(value)}`;
+}
+/** A directory that is made where it is missing: below /proc Node.js 20 would try for ever. */
+function ownDirectory(description: string, example: string) {
+  const isKernels = (value: string): boolean => /^\/+(?:proc|sys)(?:\/|$)/.test(value);
+  const wrong = (value: string): string | null =>
+    sayPath(value) ?? (isKernels(value) ? 'must not be in /proc or /sys, where no directory can be made' : null);
   return text(wrong, { description, examples: [example], pattern: '^/' });
 }
 
@@ -300,8 +306,8 @@ const ownFields = {
     }),
   ),
   socket: z._default(socketPath, '/run/nodewarden/nodewarden.sock'),
-  stateDirectory: z._default(absolutePath('record and spool', '/var/lib/nodewarden'), '/var/lib/nodewarden'),
-  runtimeDirectory: z._default(absolutePath('state, lost at reboot', '/run/nodewarden'), '/run/nodewarden'),
+  stateDirectory: z._default(ownDirectory('record and spool', '/var/lib/nodewarden'), '/var/lib/nodewarden'),
+  runtimeDirectory: z._default(ownDirectory('state, lost at reboot', '/run/nodewarden'), '/run/nodewarden'),
   log: z._default(
     z.strictObject({
       level: z._default(

@@ -4,9 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { runConformance, sayCounts } from './conformance.ts';
 
 const [given] = process.argv.slice(2);
-const beside = fileURLToPath(new URL('../../../shared/conformance', import.meta.url));
-const own = fileURLToPath(new URL('.', import.meta.url));
-const directory = given ?? (existsSync(beside) ? beside : own);
+const directory = given ?? fileURLToPath(new URL('.', import.meta.url));
 
 if (!existsSync(directory)) {
   process.stderr.write(`${directory} does not exist: name a folder of *.jsonl or *.jsonl.gz\n`);
