@@ -34,3 +34,13 @@ export function assertNever(x: never): never {
 export function sayCause(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
+
+/** The first that is unknown, if one is. */
+export function sumOf(readings: readonly Reading<number>[]): Reading<number> {
+  let sum = 0;
+  for (const reading of readings) {
+    if (!reading.known) return reading;
+    sum += reading.value;
+  }
+  return known(Math.min(sum, Number.MAX_SAFE_INTEGER));
+}

@@ -6,6 +6,7 @@ export type MemoryFacts = {
   readonly anonBytes: number;
   readonly shmemBytes: number;
   readonly freeSwapBytes: number;
+  /** Locked pages of all kinds: those of anonymous memory are in `anonBytes` as well. */
   readonly unevictableBytes: number;
   /** All kernel memory, reclaimable slab included. */
   readonly kernelBytes: number;
@@ -14,7 +15,10 @@ export type MemoryFacts = {
   readonly writebackBytes: number;
   readonly hugetlbPoolBytes: number;
   readonly lowWatermarkBytes: number;
+  /** The whole page cache, shared memory included. */
+  readonly fileBytes: number;
   readonly activeFileBytes: number;
+  readonly inactiveFileBytes: number;
   /** File pages that came back from disk after eviction, per second over 10 s; null = not observed that long yet. */
   readonly refaultBytesPerSecond: number | null;
 };
@@ -24,17 +28,21 @@ const REFAULT_SHARE = 0.01;
 const REFAULT_WINDOW_MS = 10_000;
 const REFAULT_STEP_MS = 1_000;
 
-/** product.md section 8: capacity less what could not be freed without stopping somebody. May be negative. */
+/**
+ * product.md section 8: capacity less what could not be freed without stopping somebody. May be negative. Locked memory
+ * is counted once (decision record 0007).
+ */
 export function reclaimableBytes(facts: MemoryFacts): number {
-  const swapBacked = Math.max(0, facts.anonBytes + facts.shmemBytes - facts.freeSwapBytes);
+  const lockedFile = lockedFileBytes(facts);
+  const beyondSwap = facts.anonBytes + facts.shmemBytes - facts.freeSwapBytes;
+  const pinned = Math.max(beyondSwap, facts.unevictableBytes - lockedFile) + lockedFile;
   const kernel = Math.max(0, facts.kernelBytes - facts.slabReclaimableBytes);
   const rate = facts.refaultBytesPerSecond;
   // Without an observation of 10 s nothing says that the pages are in use: the formula's "else 0".
   const activeInUse = rate !== null && rate > facts.activeFileBytes * REFAULT_SHARE ? facts.activeFileBytes : 0;
   return (
     facts.capacityBytes -
-    swapBacked -
-    facts.unevictableBytes -
+    pinned -
     kernel -
     facts.dirtyBytes -
     facts.writebackBytes -
@@ -42,6 +50,12 @@ export function reclaimableBytes(facts: MemoryFacts): number {
     facts.lowWatermarkBytes -
     activeInUse
   );
+}
+
+/** Of the page cache what is on neither list that is reclaimed from; the counters are some pages apart. */
+function lockedFileBytes(facts: MemoryFacts): number {
+  const { fileBytes, shmemBytes, activeFileBytes, inactiveFileBytes, unevictableBytes } = facts;
+  return Math.min(Math.max(0, fileBytes - shmemBytes - activeFileBytes - inactiveFileBytes), unevictableBytes);
 }
 
 /** A counter of refaulted bytes at times, oldest first; at most 12 entries. */

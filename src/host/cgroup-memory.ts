@@ -28,6 +28,8 @@ export type MemoryStat = {
   readonly slabReclaimableBytes: Reading<number> | null;
   readonly dirtyBytes: Reading<number>;
   readonly writebackBytes: Reading<number>;
+  /** The whole page cache, shared memory included. */
+  readonly fileBytes: Reading<number>;
   readonly inactiveFileBytes: Reading<number>;
   readonly activeFileBytes: Reading<number>;
   /** A counter, in pages, of file pages that were read again after they had been reclaimed (5.9). */
@@ -51,6 +53,7 @@ type Names = { readonly usage: string; readonly limit: string } & {
     | 'unevictable'
     | 'dirty'
     | 'writeback'
+    | 'file'
     | 'inactiveFile'
     | 'activeFile'
     | 'refault']: Key;
@@ -63,6 +66,7 @@ const V1: Names = {
   unevictable: key('total_unevictable '),
   dirty: key('total_dirty '),
   writeback: key('total_writeback '),
+  file: key('total_cache '),
   inactiveFile: key('total_inactive_file '),
   activeFile: key('total_active_file '),
   refault: key('total_workingset_refault_file '),
@@ -75,11 +79,11 @@ const V2: Names = {
   unevictable: key('unevictable '),
   dirty: key('file_dirty '),
   writeback: key('file_writeback '),
+  file: key('file '),
   inactiveFile: key('inactive_file '),
   activeFile: key('active_file '),
   refault: key('workingset_refault_file '),
 };
-const FILE = key('file ');
 const SLAB_RECLAIMABLE = key('slab_reclaimable ');
 const KERNEL = key('kernel ');
 /** What `kernel` sums since 5.18, as far as an older kernel names it. */
@@ -109,7 +113,7 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
     const read = usage.read();
     if (read.known || read.why !== 'absent' || !isUnifiedRoot) return read;
     const anon = fieldOf(bytes, names.anon, statPath);
-    const file = fieldOf(bytes, FILE, statPath);
+    const file = fieldOf(bytes, names.file, statPath);
     if (!anon.known) return anon;
     return file.known ? known(anon.value + file.value) : file;
   };
@@ -137,6 +141,7 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
         slabReclaimableBytes: kmem === null ? field(SLAB_RECLAIMABLE) : null,
         dirtyBytes: field(names.dirty),
         writebackBytes: field(names.writeback),
+        fileBytes: field(names.file),
         inactiveFileBytes: field(names.inactiveFile),
         activeFileBytes: field(names.activeFile),
         workingsetRefaultFilePages: field(names.refault),

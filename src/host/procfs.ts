@@ -1,11 +1,13 @@
 import type { Psi, StallAverages } from '../core/observation.ts';
-import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { known, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
 import { isUnsupported } from './file-error.ts';
 import { key, openKernelFile, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
 import { pageBytes } from './page-size.ts';
 
 /** Fields of /proc/meminfo. */
 export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number> } & {
+  /** The whole page cache, shared memory included. */
+  readonly fileBytes: Reading<number>;
   /** Slab, stacks, page tables and per-CPU memory. */
   readonly kernelBytes: Reading<number>;
 };
@@ -43,6 +45,7 @@ const MEMINFO = {
   dirtyBytes: key('Dirty:'),
   writebackBytes: key('Writeback:'),
   activeFileBytes: key('Active(file):'),
+  inactiveFileBytes: key('Inactive(file):'),
   /** All sizes of huge pages together, used or not (4.20). */
   hugetlbPoolBytes: key('Hugetlb:'),
 } as const;
@@ -52,6 +55,7 @@ const KERNEL_KINDS = [
   { kind: 'page tables', of: key('PageTables:') },
   { kind: 'per-CPU memory', of: key('Percpu:') },
 ] as const;
+const PAGE_CACHE = [key('Cached:'), key('Buffers:')];
 const MEM_TOTAL = MEMINFO.memTotalBytes;
 const OOM_KILL = key('oom_kill ');
 
@@ -127,16 +131,16 @@ function parseMeminfo(bytes: Buffer, where: string): Meminfo {
     dirtyBytes: field('dirtyBytes'),
     writebackBytes: field('writebackBytes'),
     activeFileBytes: field('activeFileBytes'),
+    inactiveFileBytes: field('inactiveFileBytes'),
     hugetlbPoolBytes: field('hugetlbPoolBytes'),
+    fileBytes: sumOf(PAGE_CACHE.map((name) => kibOf(bytes, name, where))),
     kernelBytes: kernelOf(bytes, where),
   };
 }
 
 function kernelOf(bytes: Buffer, where: string): Reading<number> {
   const kinds = parseKernelKinds(bytes, where);
-  if (!kinds.known) return kinds;
-  const sumBytes = kinds.value.reduce((sum, kind) => sum + kind.bytes, 0);
-  return known(Math.min(sumBytes, Number.MAX_SAFE_INTEGER));
+  return kinds.known ? sumOf(kinds.value.map((kind) => known(kind.bytes))) : kinds;
 }
 
 function parseKernelKinds(bytes: Buffer, where: string): ReturnType<Procfs['kernelKinds']> {

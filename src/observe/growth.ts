@@ -1,7 +1,7 @@
 import { growthBetween, isOutsidePods, type MemoryGrowth, type MemoryShare } from '../core/attribution.ts';
 import type { PodView } from '../core/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { BoundPod, Clock } from '../ports.ts';
+import type { BoundPod } from '../ports.ts';
 import {
   below,
   createShareReader,
@@ -13,7 +13,6 @@ import {
 } from './shares.ts';
 
 export type GrowthNeeds = ShareNeeds & {
-  readonly clock: Pick<Clock, 'monoMs'>;
   readonly pods: () => Reading<readonly BoundPod[]>;
   /** The cgroup whose memory is the node's. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
@@ -29,7 +28,9 @@ const PACE_MS = 20_000;
 const WINDOW_MS = 60_000;
 /** Beyond it the slice is named, not the service. */
 const MAX_SERVICES = 256;
-/** Of a kill that waits, and only when most of the growth is not in pods: looking for the service within its slice. */
+/** Of a kill that waits: reading who has what. */
+const READING_MS = 10;
+/** And only when most of the growth is not in pods: looking for the service within its slice. */
 const NAMING_MS = 2;
 /** So many are read all the same, as many as a plain machine has: a slow one that names nobody would tell nothing. */
 const LEAST_NAMED = 24;
@@ -88,7 +89,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       if (before === undefined) return unknown('absent', 'growth', 'nothing was read before to compare with');
       // Who lost its manifest since is still counted as it was then: its memory is no growth of the slice it is in.
       const pods: PodPaths = new Map([...before.pods, ...bound.value]);
-      const now = reader.now(node.value, atMs, pods);
+      const now = reader.now(node.value, atMs, pods, READING_MS);
       if (!now.known) return now;
       const growth = growthBetween(before.shares, now.value.shares);
       const [first, ...rest] = growth.others;

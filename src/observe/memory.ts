@@ -49,7 +49,9 @@ type Terms = {
     | 'writebackBytes'
     | 'hugetlbPoolBytes'
     | 'lowWatermarkBytes'
-    | 'activeFileBytes']: Reading<number>;
+    | 'fileBytes'
+    | 'activeFileBytes'
+    | 'inactiveFileBytes']: Reading<number>;
 };
 
 export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }: NodeMemoryNeeds): NodeMemory {
@@ -171,6 +173,8 @@ function valuesOf(terms: Terms): { readonly [term in keyof Terms]: number } {
     writebackBytes: of(terms.writebackBytes),
     hugetlbPoolBytes: of(terms.hugetlbPoolBytes),
     lowWatermarkBytes: of(terms.lowWatermarkBytes),
+    fileBytes: of(terms.fileBytes),
     activeFileBytes: of(terms.activeFileBytes),
+    inactiveFileBytes: of(terms.inactiveFileBytes),
   };
 }

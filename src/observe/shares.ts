@@ -1,10 +1,12 @@
 import type { MemoryShare, MemoryShares } from '../core/attribution.ts';
-import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, sumOf, unknown } from '../core/reading.ts';
 import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
 import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
+import type { Clock } from '../ports.ts';
 
 export type ShareNeeds = {
+  readonly clock: Pick<Clock, 'monoMs'>;
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
@@ -19,9 +21,9 @@ export type ShareSample = {
 export type ShareReader = {
   /**
    * `node`: the cgroup whose memory is the node's. A reading costs some 30 µs for each cgroup right below it that is no
-   * pod's, and for each pod not yet measured.
+   * pod's, and for each pod not yet measured. Unknown `timed-out` when that takes longer than `budgetMs`.
    */
-  readonly now: (node: string, atMs: MonoMs, pods: PodPaths) => Reading<ShareSample>;
+  readonly now: (node: string, atMs: MonoMs, pods: PodPaths, budgetMs?: number) => Reading<ShareSample>;
   /** What memory.available counts of one cgroup. */
   readonly bytes: (path: string) => Reading<number>;
   /** The cgroups right below one that are no pod's and hold none; null: more than are looked at, or not known. */
@@ -58,12 +60,13 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     if (!stat.known) return stat;
     const { anonBytes, shmemBytes, kernelBytes, slabReclaimableBytes } = stat.value;
     return isMachine
-      ? sum([anonBytes, shmemBytes])
-      : less(sum([anonBytes, shmemBytes, kernelBytes]), slabReclaimableBytes);
+      ? sumOf([anonBytes, shmemBytes])
+      : less(sumOf([anonBytes, shmemBytes, kernelBytes]), slabReclaimableBytes);
   };
   const cgroupBytes = (path: string): Reading<number> => using(path, (memory) => bytesOf(memory, false));
 
-  const sampleNow = (node: string, atMs: MonoMs, pods: PodPaths): Reading<ShareSample> => {
+  const sampleNow: ShareReader['now'] = (node, atMs, pods, budgetMs = Number.POSITIVE_INFINITY) => {
+    const endMs = needs.clock.monoMs() + budgetMs;
     const isMachine = node === '/';
     const listed = childrenOf(directoryOf(mounts, node), MAX_LISTED);
     if (!listed.known) return listed;
@@ -76,7 +79,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     let [restBytes, podsBytes, chargedBytes] = [total.value, 0, 0];
     const others: MemoryShare[] = [];
     for (const path of tops) {
-      const top = readTop(path, pods, isMachine);
+      const top = readTop(path, pods, isMachine, endMs);
       // It may have ended since it was listed.
       if (!top.known && top.why === 'absent') continue;
       if (!top.known) return top;
@@ -99,6 +102,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     path: string,
     pods: PodPaths,
     isMachine: boolean,
+    endMs: MonoMs,
   ): Reading<{ readonly bytes: number; readonly kernelBytes: number; readonly podsBytes: number }> {
     return using(path, (memory) => {
       const bytes = bytesOf(memory, false);
@@ -109,13 +113,17 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
         stat === null ? known(0) : less(stat.value.kernelBytes, isWorkingSet ? null : stat.value.slabReclaimableBytes);
       if (!kernel.known) return kernel;
       const isPods = KUBEPODS.some((name) => path.endsWith(`/${name}`));
-      const podsBytes = isPods ? bytes : sum([...pods].filter(([pod]) => pod.startsWith(`${path}/`)).map(podBytes));
+      const podsBytes = isPods
+        ? bytes
+        : sumOf([...pods].filter(([pod]) => pod.startsWith(`${path}/`)).map((pod) => podBytes(pod, endMs)));
       if (!podsBytes.known) return podsBytes;
       return known({ bytes: bytes.value, kernelBytes: kernel.value, podsBytes: podsBytes.value });
     });
   }
-  function podBytes([path, measured]: readonly [string, number | null]): Reading<number> {
+  function podBytes([path, measured]: readonly [string, number | null], endMs: MonoMs): Reading<number> {
     if (measured !== null) return known(measured);
+    if (needs.clock.monoMs() > endMs)
+      return unknown('timed-out', path, 'there are more pods than there is time before a kill');
     const read = cgroupBytes(path);
     return !read.known && read.why === 'absent' ? known(0) : read;
   }
@@ -142,15 +150,6 @@ export const below = (node: string, name: string): string => (node === '/' ? `/$
 function isRightBelow(node: string, path: string): boolean {
   const end = path.lastIndexOf('/');
   return path.slice(0, Math.max(1, end)) === node;
-}
-
-function sum(readings: readonly Reading<number>[]): Reading<number> {
-  let bytes = 0;
-  for (const reading of readings) {
-    if (!reading.known) return reading;
-    bytes += reading.value;
-  }
-  return known(bytes);
 }
 
 /** Null: this cgroup version does not tell. */

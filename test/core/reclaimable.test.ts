@@ -20,7 +20,9 @@ const idle: MemoryFacts = {
   writebackBytes: 0,
   hugetlbPoolBytes: 0,
   lowWatermarkBytes: 0,
+  fileBytes: 0,
   activeFileBytes: 0,
+  inactiveFileBytes: 0,
   refaultBytesPerSecond: null,
 };
 const available = (facts: Partial<MemoryFacts>): number => reclaimableBytes({ ...idle, ...facts }) / MIB;
@@ -39,7 +41,22 @@ describe('reclaimable memory', () => {
       { hugetlbPoolBytes: 512 * MIB, lowWatermarkBytes: MIB },
       487,
     ],
-    ['locked memory cannot be freed', { unevictableBytes: 20 * MIB }, 980],
+    [
+      'locked anonymous memory cannot be freed, and counts once',
+      { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB },
+      700,
+    ],
+    ['nor does swap help it', { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB, freeSwapBytes: 900 * MIB }, 800],
+    [
+      'locked files cannot be freed either, beside anonymous memory',
+      { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB, ...cache(500, 100, 200) },
+      500,
+    ],
+    [
+      'pages of the cache on their way between its lists are not locked',
+      { unevictableBytes: 0, ...cache(500, 290, 200) },
+      1_000,
+    ],
     ['page cache evicts nobody', { activeFileBytes: 900 * MIB }, 1_000],
     ['a cache of which up to 1 % a second is read again is not in use', rate(100, 1), 1_000],
     ['a cache of which more is read again is in use', rate(100, 1.01), 900],
@@ -48,6 +65,10 @@ describe('reclaimable memory', () => {
     expect(available(facts)).toBeCloseTo(expected, 6);
   });
 });
+
+function cache(fileMib: number, activeMib: number, inactiveMib: number): Partial<MemoryFacts> {
+  return { fileBytes: fileMib * MIB, activeFileBytes: activeMib * MIB, inactiveFileBytes: inactiveMib * MIB };
+}
 
 function rate(activeMib: number, percent: number): Partial<MemoryFacts> {
   return { activeFileBytes: activeMib * MIB, refaultBytesPerSecond: (activeMib * MIB * percent) / 100 };
