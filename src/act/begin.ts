@@ -56,6 +56,8 @@ export type Actor = {
 type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
 type Largest = Reading<readonly ProcessView[]>;
 
+/** The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace. */
+const PRE_KILL_MS = 6_000;
 /** D9: a reading that takes longer does not stop the kill. */
 const LAST_LOOK_MS = 10;
 const LARGEST_SHOWN = 5;
@@ -166,18 +168,21 @@ export function createActor(needs: ActorNeeds): Actor {
   };
 }
 
-/** Order of product.md section 7 after the intent: last look, tell, stop, prove. Nothing else before the first signal. */
+/**
+ * Order of product.md section 7 after the intent: last look, tell, stop, prove. Nothing else before the first signal but
+ * the evidence for a soft one, which the last look follows.
+ */
 async function evict(needs: ActorNeeds, decision: Evict, largest: Largest, hasten: AbortSignal): Promise<Outcome> {
   const { clock, killer, recorder, marks, log } = needs;
   const { id, victim } = decision;
   if (decision.kind === 'evict') {
+    if (!decision.threshold.isHard) await collectEvidence(needs, decision, hasten);
     const last = await lastLook(needs, decision.threshold);
     if (last !== null) {
       log.info({ event: 'dropped', decision: id, pod: podName(victim) }, `not evicting ${podName(victim)}: ${last}`);
       return { of: id, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
     }
   }
-  if (decision.kind === 'evict' && !decision.threshold.isHard) await needs.preKill(decision);
   const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
   marks.event('Evicted', decision.message);
   const stopBeganAtMs = clock.monoMs();
@@ -201,6 +206,19 @@ const isEvict = (decision: Decision): decision is Evict =>
 
 const firstOf = (decision: Evict): StopOrder['first'] =>
   decision.kind === 'evict' ? firstSignal(decision.threshold) : 'sigterm';
+
+/** A hard threshold that is met meanwhile (D4) does not wait for it. */
+function collectEvidence(
+  { clock, preKill }: ActorNeeds,
+  decision: Extract<Decision, { kind: 'evict' }>,
+  hasten: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(PRE_KILL_MS, resolve);
+    hasten.addEventListener('abort', () => resolve(), { once: true });
+    preKill(decision).finally(cancel).then(resolve, reject);
+  });
+}
 
 /** D9: the sentence why the kill is dropped, or null when it goes on: also when the reading is unknown or too slow. */
 async function lastLook(needs: ActorNeeds, threshold: MetThreshold): Promise<string | null> {

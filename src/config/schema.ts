@@ -23,12 +23,16 @@ function text(wrong: (value: string) => string | null, facts: Facts) {
 const DURATION_PATTERN = '^[+-]?(0|(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$';
 const AMOUNT_PATTERN = '^([+-]?[0-9.]+([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|[^\\s%]+%+)$';
 
-/** A Go duration of at least `minMs` (any, if absent). */
-function duration(description: string, example: string, minMs = Number.NEGATIVE_INFINITY) {
+/** The eviction waits for it, and for D3 it has its grace and 10 s. */
+const PRE_KILL_MOST_MS = 5_000;
+
+/** A Go duration of at least `minMs` and at most `maxMs` (any, if absent). */
+function duration(description: string, example: string, minMs = Number.NEGATIVE_INFINITY, maxMs = Infinity) {
   const wrong = (value: string): string | null => {
     const parsed = parseDuration(value);
     if (!parsed.ok) return parsed.text;
-    return parsed.duration.ms < minMs ? `must be at least ${minMs} ms, not ${value}` : null;
+    if (parsed.duration.ms < minMs) return `must be at least ${minMs} ms, not ${value}`;
+    return parsed.duration.ms > maxMs ? `must be at most ${maxMs} ms, not ${value}` : null;
   };
   return text(wrong, { description, examples: [example], pattern: DURATION_PATTERN });
 }
@@ -255,7 +259,7 @@ const ownFields = {
   preKill: z.optional(
     z.strictObject({
       command: argv,
-      timeout: z._default(duration('it is killed after that', '1s', 1), '1s'),
+      timeout: z._default(duration('it is killed after that; at most 5s', '1s', 1, PRE_KILL_MOST_MS), '1s'),
     }),
   ),
   memoryAvailable: z._default(

@@ -160,6 +160,38 @@ describe('an eviction', () => {
     expect(burning.did).not.toContain('preKill');
   });
 
+  it('looks once more after preKill: who recovered meanwhile is not killed', async () => {
+    let available = 90 * MI;
+    const preKill = async (): Promise<void> => {
+      available = 150 * MI;
+    };
+    const { actor, orders, settled } = stage({ preKill, observer: { reread: async () => sampleOf(available) } });
+    actor.begin(evict(soft, 30));
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+    expect(orders).toEqual([]);
+  });
+
+  it('does not wait for preKill when a hard threshold is met meanwhile (D4)', async () => {
+    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}) });
+    actor.begin(evict(soft, 30));
+    actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
+    await settled();
+    expect(orders).toHaveLength(1);
+  });
+
+  it('waits for a preKill that never ends for less than the 10 s after which another pod is chosen (D3)', async () => {
+    const waits: number[] = [];
+    const after: ActorNeeds['clock']['after'] = (ms, run) => {
+      waits.push(ms);
+      return clock.after(ms / 1_000, run);
+    };
+    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}), clock: { ...clock, after } });
+    actor.begin(evict(soft, 30));
+    await settled();
+    expect(orders).toHaveLength(1);
+    expect(Math.max(...waits)).toBeLessThan(10_000);
+  });
+
   it('gives a soft grace of 0 the 2 s that the runtime would give', async () => {
     const { actor, orders, settled } = stage();
     actor.begin(evict(soft, 0));

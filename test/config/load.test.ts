@@ -96,6 +96,7 @@ describe('mistakes', () => {
     ['kubernetes: {}', 'missing; for example "/etc/nodewarden/kubeconfig"'],
     ['systemReserved: {memory: -1Gi}', 'must not be negative, it is -1Gi'],
     ['evictionPressureTransitionPeriod:', 'expected text, not empty'],
+    ['preKill: {command: [/bin/true], timeout: 1m}', 'must be at most 5000 ms'],
     ['preKill: {command: []}', 'the program must be an absolute path'],
   ])('in %s are told', (text, part) => {
     expect(problems(text).join('\n')).toContain(part);
