@@ -80,7 +80,7 @@ export type Recorder = {
     step: { readonly observation: Observation; readonly verdict: Verdict },
     deadlineMs: number,
   ) => Promise<'durable' | 'deferred'>;
-  /** Not awaited: written at once when a timer, `act` or `shutdown` changed, else at most once a second; coalesced. */
+  /** Not awaited: written at once when a timer, `act` or `shutdown` changed, else at most once a second, and every 10 s while nothing is going on; coalesced. */
   readonly keep: (state: State) => void;
   readonly outcome: (outcome: Outcome) => void;
   /** What belongs to the record beside decisions and outcomes. */

@@ -16,6 +16,8 @@ export type IntentFile = {
 const MAX_BYTES = 32 * 1024 * 1024;
 /** A disk that takes nothing for long: the oldest are left to the memory of the record. */
 const UNSETTLED_MAX = 100;
+/** All of it is written anew before a first signal. A decision among 1,000 pods has some 0.5 MB. */
+const UNSETTLED_CHARS = 4 * 1024 * 1024;
 const FINDING = 'intent-file';
 
 export function createIntentFile(path: string, findings: Findings): IntentFile {
@@ -26,10 +28,20 @@ export function createIntentFile(path: string, findings: Findings): IntentFile {
     if (written.known) findings.clear(FINDING);
     else findings.raise({ id: FINDING, text: `${path} cannot be written (${written.detail}): ${then}` });
   };
+  /** From the oldest on; never the newest. */
+  const tooMany = (): readonly string[] => {
+    let [count, chars] = [0, 0];
+    const newestFirst = [...unsettled].reverse();
+    return newestFirst.flatMap(([ids, lines], i) => {
+      count += 1;
+      chars += lines.length;
+      return i > 0 && (count > UNSETTLED_MAX || chars > UNSETTLED_CHARS) ? [ids] : [];
+    });
+  };
   return {
     add: (ids, lines) => {
       unsettled.set(ids.join(), lines);
-      for (const oldest of [...unsettled.keys()].slice(0, -UNSETTLED_MAX)) unsettled.delete(oldest);
+      for (const oldest of tooMany()) unsettled.delete(oldest);
       write();
     },
     settle: (ids) => {

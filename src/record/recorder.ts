@@ -241,6 +241,8 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
         return;
       }
       latest = state;
+      // While all is calm the next one brings it along: a timer would wake the process for it.
+      if (isCalm(state)) return;
       cancelTimer ??= clock.after(waitMs, () => {
         cancelTimer = null;
         if (latest !== null) write(latest);
@@ -262,7 +264,7 @@ function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, shutdown }: 
   );
 }
 
-/** Timers, the act and the shutdown. Samples, paces and the conditions' last instants may be a second old. */
+/** Timers, the act and the shutdown. Samples, paces and the conditions' last instants may be older. */
 function urgentPart(state: State): string {
   const { firstMetMs, unmetSinceMs, unresolved, act, ownerKills, stops, shutdown, dryDropped, dryOverLimit } = state;
   const [conditions, failed] = [state.conditionLastMetMs, state.failedLooks].map(Object.keys);

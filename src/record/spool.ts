@@ -4,8 +4,8 @@ import type { Clock, Findings } from '../ports.ts';
 
 /** Lines on their way to the disk. What the disk does not take stays in memory until there is room. */
 export type Spool = {
-  /** `ended` hears once whether the line is durable; `waiting`: the disk refused it, and it is kept. */
-  readonly put: (line: string, ended?: (how: 'durable' | 'waiting') => void) => void;
+  /** `ended` hears `waiting` whenever the disk refused the line, which is kept, and in the end whether it is durable or lost. */
+  readonly put: (line: string, ended?: Ended) => void;
   /** Resolves when everything is on the disk, or when the disk refuses. */
   readonly drained: () => Promise<void>;
 };
@@ -28,7 +28,8 @@ const RETRY_MS = 1_000;
 const HUNG_MS = 10_000;
 const FINDING = 'record';
 
-type Waiting = { readonly line: string; ended: ((how: 'durable' | 'waiting') => void) | null };
+type Ended = (how: 'durable' | 'waiting' | 'lost') => void;
+type Waiting = { readonly line: string; readonly ended: Ended };
 
 export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spool {
   let queue: Waiting[] = [];
@@ -39,8 +40,10 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
 
   const bound = (): void => {
     while (queue.length > ENTRIES_MAX || (chars > CHARS_MAX && queue.length > 1)) {
-      chars -= queue.shift()?.line.length ?? 0;
+      const dropped = queue.splice(0, 1);
+      chars -= charsOf(dropped);
       lost++;
+      tell(dropped, 'lost');
     }
   };
   const refused = (batch: readonly Waiting[], why: Extract<Reading<true>, { known: false }>): void => {
@@ -91,8 +94,8 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
   };
   start();
   return {
-    put: (line, ended) => {
-      queue.push({ line, ended: ended ?? null });
+    put: (line, ended = () => undefined) => {
+      queue.push({ line, ended });
       chars += line.length;
       bound();
       start();
@@ -115,9 +118,6 @@ function takeBatch(queue: Waiting[]): readonly Waiting[] {
 
 const charsOf = (entries: readonly Waiting[]): number => entries.reduce((sum, { line }) => sum + line.length, 0);
 
-function tell(entries: readonly Waiting[], how: 'durable' | 'waiting'): void {
-  for (const entry of entries) {
-    entry.ended?.(how);
-    entry.ended = null;
-  }
+function tell(entries: readonly Waiting[], how: Parameters<Ended>[0]): void {
+  for (const { ended } of entries) ended(how);
 }

@@ -88,6 +88,8 @@ describe('an intent', () => {
     await until(() => findings.all().length === 0);
     const [joined] = joinDecisions(readRecord(at('record')).entries);
     expect(joined).toMatchObject({ decision: { id: 'b-1' }, isDeferred: true });
+    // Beside the state it is kept only while the disk has not taken it.
+    await until(() => statSync(at('state.json.intents')).size === 0);
   });
 
   it('that the disk refused is written also after the recorder is closed, and no file stays open', async () => {
