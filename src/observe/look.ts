@@ -114,7 +114,8 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     glance: () => memory.again(clock.monoMs()),
     reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
     memoryFacts: () => memory.figures(clock.monoMs()),
-    podsNow: (want) => readPods(want ?? 'all'),
+    // What was not walked yet is no reason to leave a pod out of what is shown.
+    podsNow: (want) => readPods(want === undefined || podDisk.notReady(want) !== null ? 'all' : want),
     close: () => {
       disk.close();
       podDisk.close();

@@ -28,6 +28,8 @@ export type DiskSampler = {
 
 const LEAST_CADENCE_MS = 50;
 const MOST_CADENCE_MS = 10_000;
+/** A sample that has so much less than the one before calls for a look: the pace was worked out from the old one. */
+const FALLEN_SHARE = 0.02;
 const STALE_CADENCES = 3;
 const STALE_MARGIN_MS = 2_000;
 
@@ -58,7 +60,9 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
     if (!layout.known) layout = layoutOf(sources);
     noteBlockSize(source, findings);
     // A look that comes by itself takes the sample along; one that is far away is called for.
-    if (before.known !== reading.known || paceMs > cadenceMs()) wake();
+    const isNews =
+      before.known && reading.known ? hasFallen(before.value, reading.value) : before.known !== reading.known;
+    if (isNews || paceMs > cadenceMs()) wake();
   };
   const schedule = (source: Source, startedMs: MonoMs): void => {
     if (isClosed) return;
@@ -97,6 +101,11 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
       for (const { cancel } of timers.values()) cancel();
     },
   };
+}
+
+function hasFallen(before: FileSystemSample, now: FileSystemSample): boolean {
+  const isLess = (was: number, is: number): boolean => is < was * (1 - FALLEN_SHARE);
+  return isLess(before.bytesAvailable, now.bytesAvailable) || isLess(before.inodesFree, now.inodesFree);
 }
 
 /** Equal paths are one source. */

@@ -131,8 +131,12 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
       wakes += 1;
     };
     const pod = aBoundPod({ name: 'web', cgroup: known({ path: '/', inode: rootInode() }), disk: aWalk });
-    const observer = open({ pods: () => known([pod]), wake });
+    const findings = someFindings();
+    const observer = open({ pods: () => known([pod]), wake, findings });
     expect(observer.look(askFor('nodefs.available'), nothing).pods).toMatchObject({ known: false, why: 'timed-out' });
+    // Who only wants to see them sees them all the same, and nobody is told that they cannot be read.
+    expect(observer.podsNow('nodefs.available')).toMatchObject({ known: true, value: [{ name: 'web' }] });
+    expect(findings.all()).toEqual([]);
     await until(() => wakes > 1, 'a walk and a sample');
     const { pods } = observer.look(quiet, nothing);
     expect(pods.known && pods.value.map(({ usage }) => usage.ephemeralStorageBytes)).toEqual([known(4_096)]);

@@ -147,6 +147,18 @@ describe('disk signals', () => {
     },
   );
 
+  it.skipIf(!isRoot)('that fell fast call for a look: its pace was worked out from more [needs root]', async () => {
+    await withMounts(async (one) => {
+      const disk = open({ nodefsPath: one });
+      disk.follow(100);
+      await until(isKnown(disk, 'nodefs.available'), 'a first sample');
+      expect(wakes).toBe(1);
+      writeFileSync(join(one, 'file'), Buffer.alloc(MIB / 2));
+      await until(() => wakes === 2, 'a look');
+      expect(disk.latest('nodefs.available')).toMatchObject({ value: { available: MIB / 2 } });
+    });
+  });
+
   it('read again show nothing from before they were asked, also when a sample is under way', async () => {
     const disk = open({});
     const askedMs = clock.monoMs();
