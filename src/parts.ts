@@ -146,7 +146,9 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const tellKills = tellingKills(log, recorder);
   // The kernel's news of the node may shorten a wait (D2); where there is none, the pace alone serves.
   const unwatch =
-    mounts.version === 2 ? watchWakeups([`${mounts.memory}${made.cgroupRoot}/memory.events`], inbox.wake) : () => {};
+    mounts.version === 2
+      ? watchWakeups(`${mounts.memory}${made.cgroupRoot}/memory.events`, clock, inbox.wake)
+      : () => {};
   return {
     log,
     findings,

@@ -18,7 +18,9 @@ export type Notify = {
 /** More than this a hung systemd cannot make us keep; messages beyond are lost, and its watchdog then does its work. */
 const QUEUED_MESSAGES = 100;
 const STATUS_CHARS = 1024;
-const WATCHDOG_MIN_MS = 10_000;
+const WATCHDOG_MIN_MS = 5_000;
+/** Looks, which ping, may be 10 s apart, and a full pid table may lose pings: of the unit's minute three come in time all the same. */
+const PINGS = 8;
 /** systemd waits 90 s for READY. */
 const READY_RETRY_MS = 5_000;
 /** Five minutes: who has not heard it by then does not listen, such as a socket inherited from a service long gone. */
@@ -94,13 +96,13 @@ export function openNotify(
   };
 }
 
-/** Half of what systemd grants, at least 10 s apart, but never so late that systemd would act. */
+/** A part of what systemd grants, at least 5 s apart, but never so late that systemd would act. */
 function watchdogMs(env: NodeJS.ProcessEnv): number | null {
   const grantedMs = Number(env['WATCHDOG_USEC']) / 1000;
   const pid = env['WATCHDOG_PID'];
   if (!Number.isFinite(grantedMs) || grantedMs <= 0) return null;
   if (pid !== undefined && pid !== String(process.pid)) return null;
-  return Math.min(Math.max(grantedMs / 2, WATCHDOG_MIN_MS), grantedMs * 0.8);
+  return Math.min(Math.max(grantedMs / PINGS, WATCHDOG_MIN_MS), grantedMs * 0.8);
 }
 
 type RelayEnv = { readonly PATH: string | undefined; readonly NOTIFY_SOCKET: string };

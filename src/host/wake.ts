@@ -1,22 +1,38 @@
 import { type FSWatcher, watch } from 'node:fs';
+import type { Clock } from '../ports.ts';
+
+/** A tenant at a limit of its own moves the counters all the time: after one event nobody listens for so long. */
+const REST_MS = 1_000;
 
 /**
- * Calls `wake` when the kernel modifies one of the files: `memory.events` and `cgroup.events` of cgroup v2. It only
- * shortens a wait and carries no value: every event may be late, doubled or missing. The returned function ends it.
+ * Calls `wake` when the kernel modifies the file: `memory.events` of cgroup v2; at most once a second. It only shortens
+ * a wait and carries no value: every event may be late or missing. The returned function ends it.
  */
-export function watchWakeups(paths: readonly string[], wake: () => void): () => void {
-  const watchers: FSWatcher[] = [];
-  for (const path of paths) {
+export function watchWakeups(path: string, clock: Clock, wake: () => void): () => void {
+  let watcher: FSWatcher | null = null;
+  let cancel: () => void = () => undefined;
+  const end = (): void => {
+    watcher?.close();
+    watcher = null;
+  };
+  const heard = (): void => {
+    if (watcher === null) return;
+    end();
+    cancel = clock.after(REST_MS, begin);
+    wake();
+  };
+  const begin = (): void => {
     try {
-      const watcher = watch(path, { persistent: false }, wake);
+      watcher = watch(path, { persistent: false }, heard);
       // What is lost is the early wake-up; the pace alone serves.
-      watcher.on('error', () => watcher.close());
-      watchers.push(watcher);
+      watcher.on('error', end);
     } catch {
       // No such file (v1 has none), or no inotify instance left: again only the early wake-up is lost.
     }
-  }
+  };
+  begin();
   return () => {
-    for (const watcher of watchers) watcher.close();
+    cancel();
+    end();
   };
 }

@@ -180,12 +180,12 @@ describe('sd_notify', () => {
   });
 
   it.each([
-    ['60000000', undefined, 30_000],
-    // Half would be 5 s; 10 s is what systemd would act at.
-    ['10000000', undefined, 8_000],
-    ['16000000', undefined, 10_000],
+    ['60000000', undefined, 7_500],
+    ['20000000', undefined, 5_000],
+    // 5 s is what systemd would act at.
+    ['5000000', undefined, 4_000],
     ['60000000', '1', null],
-    ['60000000', String(process.pid), 30_000],
+    ['60000000', String(process.pid), 7_500],
     ['no number', undefined, null],
     ['0', undefined, null],
   ])('with WATCHDOG_USEC=%s and WATCHDOG_PID=%s pings each %s ms', (usec, pid, expected) => {

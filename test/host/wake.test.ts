@@ -1,27 +1,39 @@
-import { writeFileSync } from 'node:fs';
+import { appendFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import { watchWakeups } from '../../src/host/wake.ts';
 import { aCgroup, aProcess, machine, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';
 
+const clock = createClock();
+
 describe('watchWakeups', () => {
-  it('wakes when one of the files changes, and a missing file harms nobody', async () => {
-    const root = aTree({ a: '', b: '' });
+  it('wakes when the file changes, once a second and not with each change', async () => {
+    const root = aTree({ a: '' });
     let count = 0;
-    const close = watchWakeups([`${root}/none`, `${root}/a`, `${root}/b`], () => count++);
-    onTestFinished(close);
-    writeFileSync(`${root}/b`, 'x');
-    await until(() => count > 0);
+    onTestFinished(watchWakeups(`${root}/a`, clock, () => count++));
+    const startedMs = clock.monoMs();
+    for (let i = 0; i < 50; i++) {
+      appendFileSync(`${root}/a`, 'x');
+      await sleep(clock, 5);
+    }
+    expect(count).toBeGreaterThan(0);
+    expect(count).toBeLessThanOrEqual(1 + (clock.monoMs() - startedMs) / 1_000);
+    const before = count;
+    const changing = setInterval(() => appendFileSync(`${root}/a`, 'x'), 20);
+    onTestFinished(() => clearInterval(changing));
+    await until(() => count > before);
   });
 
-  it('is silent once closed', async () => {
+  it('harms nobody where the file is missing, and is silent once closed', async () => {
     const root = aTree({ a: '' });
+    watchWakeups(`${root}/none`, clock, () => undefined)();
     let closed = 0;
     let open = 0;
-    const close = watchWakeups([`${root}/a`], () => closed++);
-    onTestFinished(watchWakeups([`${root}/a`], () => open++));
+    const close = watchWakeups(`${root}/a`, clock, () => closed++);
+    onTestFinished(watchWakeups(`${root}/a`, clock, () => open++));
     close();
-    writeFileSync(`${root}/a`, 'x');
+    appendFileSync(`${root}/a`, 'x');
     await until(() => open > 0);
     expect(closed).toBe(0);
   });
@@ -31,7 +43,7 @@ describe('watchWakeups', () => {
     const path = aCgroup(unified ?? '');
     const child = await aProcess('', `${unified}${path}`);
     let count = 0;
-    onTestFinished(watchWakeups([`${unified}${path}/cgroup.events`], () => count++));
+    onTestFinished(watchWakeups(`${unified}${path}/cgroup.events`, clock, () => count++));
     expect(count).toBe(0);
     child.kill('SIGKILL');
     await until(() => count > 0);
