@@ -45,7 +45,7 @@ function sayPath(value: string): string | null {
 }
 /** A directory that is made where it is missing: below /proc Node.js 20 would try for ever. */
 function ownDirectory(description: string, example: string) {
-  const isKernels = (value: string): boolean => /^\/+(?:proc|sys)(?:\/|$)/.test(value);
+  const isKernels = (value: string): boolean => /^(?:\/+\.)*\/+(?:proc|sys)(?:\/|$)/.test(value);
   const wrong = (value: string): string | null =>
     sayPath(value) ?? (isKernels(value) ? 'must not be in /proc or /sys, where no directory can be made' : null);
   return text(wrong, { description, examples: [example], pattern: '^/' });

@@ -3,6 +3,8 @@ import type { Clock } from '../ports.ts';
 
 /** A tenant at a limit of its own moves the counters all the time: after one event nobody listens for so long. */
 const REST_MS = 1_000;
+/** What could be watched once is tried again, where the watch is refused later. */
+const RETRY_MS = 60_000;
 
 /**
  * Calls `wake` when the kernel modifies the file: `memory.events` of cgroup v2; at most once a second. It only shortens
@@ -10,6 +12,7 @@ const REST_MS = 1_000;
  */
 export function watchWakeups(path: string, clock: Clock, wake: () => void): () => void {
   let watcher: FSWatcher | null = null;
+  let wasArmed = false;
   let cancel: () => void = () => undefined;
   const end = (): void => {
     watcher?.close();
@@ -24,10 +27,12 @@ export function watchWakeups(path: string, clock: Clock, wake: () => void): () =
   const begin = (): void => {
     try {
       watcher = watch(path, { persistent: false }, heard);
+      wasArmed = true;
       // What is lost is the early wake-up; the pace alone serves.
       watcher.on('error', end);
     } catch {
       // No such file (v1 has none), or no inotify instance left: again only the early wake-up is lost.
+      if (wasArmed) cancel = clock.after(RETRY_MS, begin);
     }
   };
   begin();

@@ -1,7 +1,7 @@
 import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { Signal, SignalSample } from '../core/signal.ts';
+import { isDisk, type Signal, type SignalSample } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroupfs.ts';
 import { cpuMs } from '../host/cpu.ts';
@@ -115,7 +115,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
     memoryFacts: () => memory.figures(clock.monoMs()),
     // What was not walked yet is no reason to leave a pod out of what is shown.
-    podsNow: (want) => readPods(want === undefined || podDisk.notReady(want) !== null ? 'all' : want),
+    podsNow: (want) => readPods(want === undefined || isDisk(want) ? 'all' : want),
     close: () => {
       disk.close();
       podDisk.close();

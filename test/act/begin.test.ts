@@ -172,7 +172,9 @@ describe('an eviction', () => {
   });
 
   it('does not wait for preKill when a hard threshold is met meanwhile (D4)', async () => {
-    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}) });
+    // Nor does its own time end.
+    const after: ActorNeeds['clock']['after'] = (ms, run) => (ms > 1_000 ? () => {} : clock.after(ms, run));
+    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}), clock: { ...clock, after } });
     actor.begin(evict(soft, 30));
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
     await settled();

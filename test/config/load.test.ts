@@ -91,7 +91,7 @@ describe('mistakes', () => {
     ['shutdownGracePeriod: 30s\nshutdownGracePeriodByPodPriority: [{priority: 0}]', 'cannot be set together with'],
     ['socket: /x/../y', 'must not contain ..'],
     ['stateDirectory: /proc/nodewarden', 'must not be in /proc or /sys'],
-    ['runtimeDirectory: //sys', 'must not be in /proc or /sys'],
+    ['runtimeDirectory: /.//sys', 'must not be in /proc or /sys'],
     ['http: {listen: "127.0.0.1"}', 'expected address:port, not "127.0.0.1"; for example "127.0.0.1:20259"'],
     ['kubernetes: {}', 'missing; for example "/etc/nodewarden/kubeconfig"'],
     ['systemReserved: {memory: -1Gi}', 'must not be negative, it is -1Gi'],

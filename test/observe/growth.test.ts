@@ -2,7 +2,6 @@ import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { attribute, sayCulprit } from '../../src/core/attribution.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import { createClock } from '../../src/host/clock.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 import { createGrowth, type Growth } from '../../src/observe/growth.ts';
 import { createNodeMemory, type NodeMemory } from '../../src/observe/memory.ts';
@@ -14,14 +13,25 @@ const needs = noCgroups === null ? 'root, cgroups' : noCgroups;
 const procfs = createProcfs();
 const opened: NodeMemory[] = [];
 afterEach(() => {
+  stepMs = 0;
   for (const memory of opened.splice(0)) memory.close();
 });
+
+/** How long a reading takes for who measures it. */
+let stepMs = 0;
+let clockMs = 0;
+const clock = {
+  monoMs: () => {
+    clockMs += stepMs;
+    return clockMs;
+  },
+};
 
 function open(cgroupRoot: string, pods: () => readonly BoundPod[], memoryAvailable: Counted = 'workingSet'): Growth {
   const common = { mounts: realMounts(), procfs, memoryAvailable };
   const memory = createNodeMemory({ ...common, cgroupRoot });
   opened.push(memory);
-  return createGrowth({ ...common, clock: createClock(), nodePath: memory.nodePath, pods: () => known(pods()) });
+  return createGrowth({ ...common, clock, nodePath: memory.nodePath, pods: () => known(pods()) });
 }
 type Counted = 'workingSet' | 'reclaimable';
 
@@ -147,6 +157,18 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     const gone = open(`${node.path}/gone`, () => []);
     gone.follow(0);
     expect(gone.read(1_000, known([]))).toMatchObject({ known: false, why: 'absent' });
+  });
+
+  it('is given up after 10 ms, since a kill waits for it', async () => {
+    node.addPod('system.slice');
+    const database = node.addPod('system.slice/database.service');
+    await database.start(16 * MIB);
+    const growth = follow(() => [aBoundPod({ name: 'database', cgroup: known(database.ref()) })]);
+    stepMs = 11;
+    nowMs += 5_000;
+    expect(growth.read(nowMs, known([]))).toMatchObject({ known: false, why: 'timed-out' });
+    stepMs = 0;
+    expect(growth.read(nowMs, known([]))).toMatchObject({ known: true });
   });
 
   it('is compared with nothing that was read before the pods were found', async () => {
