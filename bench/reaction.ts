@@ -165,7 +165,20 @@ async function measure(todo: readonly Plan[]): Promise<Measured> {
   return { rows, broken };
 }
 
-const HEAD = ['who', 'MiB/s', 'measured', 'in time', 'kernel', 'median ms', 'p90', 'p99', 'most', 'back ms', 'p99'];
+const HEAD = [
+  'who',
+  'MiB/s',
+  'measured',
+  'in time',
+  'uncrossed',
+  'kernel',
+  'median ms',
+  'p90',
+  'p99',
+  'most',
+  'back ms',
+  'p99',
+];
 const tenths = (value: number): string => (Number.isNaN(value) ? '-' : value.toFixed(value < 10 ? 1 : 0));
 function say(row: Row): readonly string[] {
   const reactions = [0.5, 0.9, 0.99, 1].map((q) => reactionOf(row, q));
@@ -174,6 +187,7 @@ function say(row: Row): readonly string[] {
     row.isStaying ? `${row.rate}, stays` : row.rate,
     row.rateMiB === null ? '-' : String(row.rateMiB),
     `${row.inTime}/${row.runs}`,
+    String(row.uncrossed),
     String(row.kernelKills),
     ...reactions.map(({ ms, isAtLeast }) => `${isAtLeast ? '>' : ''}${tenths(ms)}`),
     ...[0.5, 0.99].map((q) => tenths(quantile(row.backMs, q))),

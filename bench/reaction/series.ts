@@ -23,11 +23,16 @@ export type Row = {
   readonly isStaying: boolean;
   readonly rateMiB: number | null;
   readonly runs: number;
+  /**
+   * Left out of all else: what the peer looks at had not crossed when the kernel killed. earlyoom looks at the whole
+   * machine's MemAvailable, which the work of others moves away from this node's.
+   */
+  readonly uncrossed: number;
   /** The right pod was ended, and the kernel killed nothing. */
   readonly inTime: number;
   readonly kernelKills: number;
   readonly otherKills: number;
-  /** Of these: before it crossed, so without a reaction. The work of others moves what earlyoom looks at. */
+  /** Of these: before it crossed, so without a reaction. */
   readonly beforeCrossing: number;
   /** Of the runs in time, ascending. */
   readonly reactionMs: readonly number[];
@@ -50,7 +55,8 @@ const ascending = (values: readonly (number | null)[]): readonly number[] =>
 const thousandths = (value: number): number => Math.round(value * 1000) / 1000;
 const orNull = (value: number): number | null => (Number.isNaN(value) ? null : Math.round(value));
 
-export function rowOf(peer: string, rate: string, isStaying: boolean, breaches: readonly Breach[]): Row {
+export function rowOf(peer: string, rate: string, isStaying: boolean, all: readonly Breach[]): Row {
+  const breaches = all.filter(({ endedBy, reactionMs }) => endedBy !== 'kernel' || reactionMs !== null);
   const mine = breaches.filter(isInTime);
   const lost = breaches.filter((one) => !isInTime(one));
   return {
@@ -59,6 +65,7 @@ export function rowOf(peer: string, rate: string, isStaying: boolean, breaches: 
     isStaying,
     rateMiB: orNull(quantile(ascending(breaches.map(({ rateMiB }) => rateMiB)), 0.5)),
     runs: breaches.length,
+    uncrossed: all.length - breaches.length,
     inTime: mine.length,
     kernelKills: breaches.filter(({ endedBy }) => endedBy === 'kernel').length,
     otherKills: breaches.filter(({ isOtherKilled }) => isOtherKilled).length,
@@ -107,14 +114,14 @@ export function barsOf(rows: readonly Row[], isEmulated: boolean, fsyncMs: numbe
     const other = find(EARLYOOM, row.rate);
     if (other !== undefined) bars.push(atMost(`median, ${at}`, 0.2, median(row) / median(other), 'of earlyoom'));
   }
-  const runs = ours.reduce((sum, row) => sum + row.runs, 0);
+  const runs = ours.reduce((sum, row) => sum + row.runs + row.uncrossed, 0);
   const sum = (of: (row: Row) => number): number =>
     runs === 0 ? Number.NaN : ours.reduce((all, row) => all + of(row), 0);
   bars.push(
     atMost(
       `kills by the kernel, of ${runs} runs`,
       0,
-      sum(({ kernelKills }) => kernelKills),
+      sum(({ kernelKills, uncrossed }) => kernelKills + uncrossed),
       'runs',
     ),
   );
@@ -122,7 +129,7 @@ export function barsOf(rows: readonly Row[], isEmulated: boolean, fsyncMs: numbe
     atMost(
       `not the right pod, not in time, or before the crossing, of ${runs} runs`,
       0,
-      sum((row) => row.runs - row.inTime + row.beforeCrossing),
+      sum((row) => row.runs - row.inTime + row.beforeCrossing + row.uncrossed),
       'runs',
     ),
   );

@@ -44,13 +44,15 @@ describe('a row', () => {
     breach(60_000, { endedBy: 'nobody' }),
     breach(2, { isOtherKilled: true }),
     breach(null, { rateMiB: null }),
+    breach(null, { endedBy: 'kernel' }),
   ]);
 
-  it('counts as in time who ended the right pod, after it crossed, before the kernel did', () => {
-    expect(row).toMatchObject({ runs: 6, inTime: 2, kernelKills: 1, otherKills: 1, beforeCrossing: 1, rateMiB: 250 });
+  it('counts as in time who ended the right pod before the kernel did, and leaves out what never crossed for it', () => {
+    expect(row).toMatchObject({ runs: 6, uncrossed: 1, inTime: 3, kernelKills: 1, otherKills: 1, beforeCrossing: 1 });
+    expect(row.rateMiB).toBe(250);
     expect(row.reactionMs).toEqual([1, 3]);
     expect(row.lostMs).toEqual([2, 200, 60_000]);
-    expect(shareInTime(row)).toBeCloseTo(1 / 3);
+    expect(shareInTime(row)).toBeCloseTo(1 / 2);
   });
   it('has no share and no reaction without a run', () => {
     const none = rowOf('earlyoom', '250', false, []);
@@ -81,7 +83,7 @@ describe('the bars of the reaction', () => {
       'memory back, median, 250 MiB/s': true,
       'median, 250 MiB/s': true,
       'kills by the kernel, of 110 runs': true,
-      'not the right pod, or not in time, of 110 runs': true,
+      'not the right pod, not in time, or before the crossing, of 110 runs': true,
       'a loop of 10 s takes, median, a hog that stays': true,
     });
   });
@@ -94,6 +96,14 @@ describe('the bars of the reaction', () => {
     ];
     expect(new Set(Object.values(judged(barsOf(worse, false, 0.5))))).toEqual(new Set([false]));
   });
+  it.each([
+    ['was ended before it crossed', breach(null)],
+    ['was killed by the kernel unseen', breach(null, { endedBy: 'kernel' })],
+  ])('do not hold where one pod of this agent %s', (_, one) => {
+    const ours = rowOf('nodewarden', '250', false, [...many(99, 4), one]);
+    const name = 'not the right pod, not in time, or before the crossing, of 100 runs';
+    expect(judged(barsOf([ours], false, 0.5))[name]).toBe(false);
+  });
   it('only compare on an emulated machine', () => {
     expect(Object.keys(judged(barsOf(rows, true, 0.5)))).not.toContain('crossing to SIGKILL, median, 250 MiB/s');
     expect(judged(barsOf(rows, true, 0.5))).toMatchObject({ 'median, 250 MiB/s': true });
@@ -101,7 +111,7 @@ describe('the bars of the reaction', () => {
   it('are unknown without a run of this agent', () => {
     expect(judged(barsOf(rows.slice(1, 3), false, 0.5))).toEqual({
       'kills by the kernel, of 0 runs': null,
-      'not the right pod, or not in time, of 0 runs': null,
+      'not the right pod, not in time, or before the crossing, of 0 runs': null,
     });
   });
 });
