@@ -21,7 +21,7 @@ export type ShareSample = {
 export type ShareReader = {
   /**
    * `node`: the cgroup whose memory is the node's. A reading costs some 30 µs for each cgroup right below it that is no
-   * pod's, and for each pod not yet measured. Unknown `timed-out` when that takes longer than `budgetMs`.
+   * pod's, and for each pod not yet measured. Unknown `timed-out` when many of these take longer than `budgetMs`.
    */
   readonly now: (node: string, atMs: MonoMs, pods: PodPaths, budgetMs?: number) => Reading<ShareSample>;
   /** What memory.available counts of one cgroup. */
@@ -33,6 +33,8 @@ export type ShareReader = {
 /** What a tenant may make us list. */
 const MAX_LISTED = 1_000;
 const MAX_TOPS = 64;
+/** So many pods are read whatever time it takes: a slow machine would else never tell who grew. */
+const LEAST_READ = 24;
 const KUBEPODS = ['kubepods', 'kubepods.slice'];
 export const KERNEL = 'kernel';
 const OWN = 'processes in no cgroup of their own';
@@ -67,6 +69,8 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
 
   const sampleNow: ShareReader['now'] = (node, atMs, pods, budgetMs = Number.POSITIVE_INFINITY) => {
     const endMs = needs.clock.monoMs() + budgetMs;
+    let readCount = 0;
+    const mayRead = (): boolean => ++readCount <= LEAST_READ || needs.clock.monoMs() <= endMs;
     const isMachine = node === '/';
     const listed = childrenOf(directoryOf(mounts, node), MAX_LISTED);
     if (!listed.known) return listed;
@@ -79,7 +83,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     let [restBytes, podsBytes, chargedBytes] = [total.value, 0, 0];
     const others: MemoryShare[] = [];
     for (const path of tops) {
-      const top = readTop(path, pods, isMachine, endMs);
+      const top = readTop(path, pods, isMachine, mayRead);
       // It may have ended since it was listed.
       if (!top.known && top.why === 'absent') continue;
       if (!top.known) return top;
@@ -102,7 +106,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     path: string,
     pods: PodPaths,
     isMachine: boolean,
-    endMs: MonoMs,
+    mayRead: () => boolean,
   ): Reading<{ readonly bytes: number; readonly kernelBytes: number; readonly podsBytes: number }> {
     return using(path, (memory) => {
       const bytes = bytesOf(memory, false);
@@ -115,15 +119,14 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
       const isPods = KUBEPODS.some((name) => path.endsWith(`/${name}`));
       const podsBytes = isPods
         ? bytes
-        : sumOf([...pods].filter(([pod]) => pod.startsWith(`${path}/`)).map((pod) => podBytes(pod, endMs)));
+        : sumOf([...pods].filter(([pod]) => pod.startsWith(`${path}/`)).map((pod) => podBytes(pod, mayRead)));
       if (!podsBytes.known) return podsBytes;
       return known({ bytes: bytes.value, kernelBytes: kernel.value, podsBytes: podsBytes.value });
     });
   }
-  function podBytes([path, measured]: readonly [string, number | null], endMs: MonoMs): Reading<number> {
+  function podBytes([path, measured]: readonly [string, number | null], mayRead: () => boolean): Reading<number> {
     if (measured !== null) return known(measured);
-    if (needs.clock.monoMs() > endMs)
-      return unknown('timed-out', path, 'there are more pods than there is time before a kill');
+    if (!mayRead()) return unknown('timed-out', path, 'there are more pods than there is time before a kill');
     const read = cgroupBytes(path);
     return !read.known && read.why === 'absent' ? known(0) : read;
   }
