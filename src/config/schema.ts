@@ -27,7 +27,12 @@ const AMOUNT_PATTERN = '^([+-]?[0-9.]+([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|[
 const PRE_KILL_MOST_MS = 5_000;
 
 /** A Go duration of at least `minMs` and at most `maxMs` (any, if absent). */
-function duration(description: string, example: string, minMs = Number.NEGATIVE_INFINITY, maxMs = Infinity) {
+function duration(
+  description: string,
+  example: string,
+  minMs = Number.NEGATIVE_INFINITY,
+  maxMs = Number.POSITIVE_INFINITY,
+) {
   const wrong = (value: string): string | null => {
     const parsed = parseDuration(value);
     if (!parsed.ok) return parsed.text;

@@ -1,4 +1,4 @@
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type Reading, sumOf, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import {
   holdKernelFile,
@@ -112,10 +112,7 @@ export function openMemory(mounts: CgroupMounts, path: string): CgroupMemory {
   const usageOf = (bytes: Buffer): Reading<number> => {
     const read = usage.read();
     if (read.known || read.why !== 'absent' || !isUnifiedRoot) return read;
-    const anon = fieldOf(bytes, names.anon, statPath);
-    const file = fieldOf(bytes, names.file, statPath);
-    if (!anon.known) return anon;
-    return file.known ? known(anon.value + file.value) : file;
+    return sumOf([names.anon, names.file].map((name) => fieldOf(bytes, name, statPath)));
   };
   return {
     read: () => {

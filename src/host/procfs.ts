@@ -134,13 +134,8 @@ function parseMeminfo(bytes: Buffer, where: string): Meminfo {
     inactiveFileBytes: field('inactiveFileBytes'),
     hugetlbPoolBytes: field('hugetlbPoolBytes'),
     fileBytes: sumOf(PAGE_CACHE.map((name) => kibOf(bytes, name, where))),
-    kernelBytes: kernelOf(bytes, where),
+    kernelBytes: sumOf(KERNEL_KINDS.map(({ of }) => kibOf(bytes, of, where))),
   };
-}
-
-function kernelOf(bytes: Buffer, where: string): Reading<number> {
-  const kinds = parseKernelKinds(bytes, where);
-  return kinds.known ? sumOf(kinds.value.map((kind) => known(kind.bytes))) : kinds;
 }
 
 function parseKernelKinds(bytes: Buffer, where: string): ReturnType<Procfs['kernelKinds']> {

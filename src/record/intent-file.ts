@@ -30,12 +30,10 @@ export function createIntentFile(path: string, findings: Findings): IntentFile {
   };
   /** From the oldest on; never the newest. */
   const tooMany = (): readonly string[] => {
-    let [count, chars] = [0, 0];
-    const newestFirst = [...unsettled].reverse();
-    return newestFirst.flatMap(([ids, lines], i) => {
-      count += 1;
+    let chars = 0;
+    return [...unsettled].reverse().flatMap(([ids, lines], i) => {
       chars += lines.length;
-      return i > 0 && (count > UNSETTLED_MAX || chars > UNSETTLED_CHARS) ? [ids] : [];
+      return i > 0 && (i >= UNSETTLED_MAX || chars > UNSETTLED_CHARS) ? [ids] : [];
     });
   };
   return {

@@ -235,14 +235,15 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
   return {
     write,
     keep: (state) => {
-      const waitMs = writtenMs + (isCalm(state) ? CALM_KEEP_MS : KEEP_MS) - clock.monoMs();
+      const isAtRest = isCalm(state);
+      const waitMs = writtenMs + (isAtRest ? CALM_KEEP_MS : KEEP_MS) - clock.monoMs();
       if (waitMs <= 0 || urgentPart(state) !== writtenKey) {
         write(state);
         return;
       }
       latest = state;
       // While all is calm the next one brings it along: a timer would wake the process for it.
-      if (isCalm(state)) return;
+      if (isAtRest) return;
       cancelTimer ??= clock.after(waitMs, () => {
         cancelTimer = null;
         if (latest !== null) write(latest);
