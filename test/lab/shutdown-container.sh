@@ -74,8 +74,13 @@ PHASES='shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeco
 # Without `stuck` the first phase ends early; db then needs 3.5 s, where its own phase has 3.
 QUICK_WEB='sed -i "s/shutdown-pod.pl db .*/shutdown-pod.pl db 3.5/" /etc/systemd/system/db.service
   systemctl kill -s KILL stuck; systemctl disable -q stuck; systemctl daemon-reload; systemctl restart db'
+# lateness  a line for each time that a sleep of 10 ms took more than 30 ms: its ms beyond the 10
+lateness() {
+  exec perl -MTime::HiRes=time,sleep -e '$| = 1; for (;;) { my $began = time; sleep 0.01; my $ms = 1e3 * (time - $began) - 10; printf "%d\n", $ms if $ms > 20 }'
+}
 # go COMMAND [WHEN-COMMAND]  asks for the shutdown, marked in the journal; the other command runs inside beside it
 go() {
+  : > "$late"
   if [ -n "${2:-}" ]; then ns sh "$2" >&2 & fi
   ns sh "logger -t lab go; $1" || true
 }
@@ -83,7 +88,11 @@ gone() { # until it is off; TIMELINE is what happened
   ns wait "${1:-30}"
   read_timeline
 }
-read_timeline() { TIMELINE=$LAB_CACHE/nspawn/$LAB_VM/timeline; ns journal -b -o short-unix | timeline > "$TIMELINE"; }
+read_timeline() {
+  waited_ms=$(awk '{ sum += $1 } END { printf "%d", sum }' "$late")
+  figure 'wait for a CPU ms' "$waited_ms"
+  TIMELINE=$LAB_CACHE/nspawn/$LAB_VM/timeline; ns journal -b -o short-unix | timeline > "$TIMELINE"
+}
 when_told() { echo "until [ -e /run/lab-$1-told ]; do sleep 0.02; done"; }
 declare -a FIRST=('' web db dns)
 
@@ -94,12 +103,15 @@ declare -a FIRST=('' web db dns)
 names() { sed -n 's/^check_\([a-z_0-9]*\)() {.* # \(.*\)$/\1 \2/p' "$LAB"/shutdown-{down,up}.sh; }
 run_check() {
   export LAB_VM=shutdown-${1//_/-}-$$ # a host name
+  late=$(mktemp)
+  lateness >> "$late" & late_pid=$!
   # shellcheck disable=SC2154 # status is assigned in the trap
   trap 'status=$?
+    kill $late_pid
     if [ $status != 0 ]; then
       [ ! -s "${TIMELINE:-}" ] || { echo "-- the timeline"; cut -c 1-200 "$TIMELINE"; }
       echo "-- the journal"; ns journal -b -o short-unix | grep -vE "systemd\[1\]: (Mounted|Unmounted|run-|Starting|Reached|Set up|Finished)" | tail -n 50 | cut -c 1-260; fi
-    ns down 2>/dev/null; exit $status' EXIT
+    ns down 2>/dev/null; rm -f "$late"; exit $status' EXIT
   "check_$1"
 }
 case ${1:-} in
