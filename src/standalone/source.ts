@@ -54,12 +54,12 @@ export type StandaloneSource = PodSource & {
  * and when somebody asks; with the looks otherwise.
  */
 const REFRESH_MS = 2_000;
-/** Where the looks are further apart than that: after the next one, which by default comes within 10 s. */
+/** Where the looks are further apart than that: with a look, which by default comes within 10 s. */
 const FAR_REFRESH_MS = 11_000;
 /** How often systemd and podman are asked again about what does not run. */
 const RESOLVE_MS = 5_000;
 /** The same of systemd far from every threshold: it tells by itself when a start has ended. */
-const FAR_RESOLVE_MS = 30_000;
+const FAR_RESOLVE_MS = 60_000;
 /** The directory is watched; this is for the event that got lost. */
 const REREAD_MS = 30_000;
 /** A start of systemd's bus is waited for before its absence is told. */
@@ -116,7 +116,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function refresh(): void {
     refreshedMs = clock.monoMs();
     const guarded = [...guardedNow(mounts), ...movedUnits];
-    const taken: { readonly path: string; readonly problem: Problem }[] = [];
+    const taken: { readonly path: string; readonly problem: () => Problem }[] = [];
     const before = bound;
     for (const [uid, entry] of entries) {
       const old = entry.cgroup;
@@ -142,7 +142,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function cgroupOf(
     { manifest, place }: Entry,
     guarded: readonly Guarded[],
-    taken: { readonly path: string; readonly problem: Problem }[],
+    taken: { readonly path: string; readonly problem: () => Problem }[],
   ): Reading<CgroupRef> {
     const id = findingOf(manifest);
     const refuse = (text: string, where: string): Reading<CgroupRef> => {
@@ -163,10 +163,10 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (refused !== null) return refuse(refused, path);
     const other = taken.find((earlier) => isWithin(earlier.path, path) || isWithin(path, earlier.path));
     if (other !== undefined) {
-      const { file, line, column } = other.problem;
+      const { file, line, column } = other.problem();
       return refuse(`${path} is, holds or lies in ${other.path}, which is bound at ${file}:${line}:${column}`, path);
     }
-    taken.push({ path, problem: manifest.problem('') });
+    taken.push({ path, problem: () => manifest.problem('') });
     const ref = refOf(mounts, path);
     if (!ref.known && ref.why !== 'absent') return refuse(`${ref.where}: ${ref.detail}`, path);
     findings.clear(id);
@@ -258,7 +258,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     isFar = afterMs > REFRESH_MS;
     if (entries.size === 0) return;
     const sinceMs = clock.monoMs() - refreshedMs;
-    if (isFar && sinceMs >= REFRESH_MS) tickAfter(0);
+    if (isFar && sinceMs + afterMs >= FAR_REFRESH_MS) tickAfter(0);
     else if (wasFar && !isFar) tickAfter(Math.max(REFRESH_MS - sinceMs, 0));
   }
 
