@@ -241,7 +241,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
 
   /** With no pod there is nothing to look at but the directory. */
   function lookAgain(): void {
-    refresh();
+    // Far from every threshold the look of this wake-up may have done it.
+    if (!isFar || readMs > refreshedMs || !isFresh()) refresh();
     void resolve();
     if (entries.size === 0) tickAfter(REREAD_MS);
     else tickAfter(isFar ? FAR_REFRESH_MS : REFRESH_MS);
@@ -278,8 +279,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (entry !== undefined) entry.stops += 1;
   }
 
+  const isFresh = (): boolean => clock.monoMs() - refreshedMs < REFRESH_MS;
   const current = (): readonly BoundPod[] => {
-    if (clock.monoMs() - refreshedMs >= REFRESH_MS) refresh();
+    if (!isFresh()) refresh();
     return bound;
   };
   const isEarly = (): boolean => clock.monoMs() - startMs < BUS_PATIENCE_MS;
