@@ -23,6 +23,7 @@ export type Peer = {
 const BUNDLE = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../../dist/nodewarden.js');
 /** As its unit starts it. */
 const FLAGS = ['--disallow-code-generation-from-strings', '--v8-pool-size=1'];
+const ENVIRONMENT = { MALLOC_TRIM_THRESHOLD_: '131072' };
 const OOMD = '/lib/systemd/systemd-oomd';
 /** Node has no datagram sockets: says the clock of each message. */
 const NOTIFIED = `use Socket; use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC); $| = 1;
@@ -43,7 +44,8 @@ export async function startAgent(times: number): Promise<Running> {
   for (;;) {
     const atMs = clock.monoMs();
     const argv = [...FLAGS, BUNDLE, 'run', '--config', file, '--dry-run'];
-    const agent = spawn(process.execPath, argv, { env: { ...process.env, NOTIFY_SOCKET: socket }, stdio: 'ignore' });
+    const env = { ...process.env, ...ENVIRONMENT, NOTIFY_SOCKET: socket };
+    const agent = spawn(process.execPath, argv, { env, stdio: 'ignore' });
     const ready = await lineOf(hears, (line) => line.endsWith(' READY=1'));
     startMs.push(Number(ready.split(' ')[0]) - atMs);
     const stop = (): Promise<void> => end(agent);
