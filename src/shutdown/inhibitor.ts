@@ -106,6 +106,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     }
     grantedMs = finite(grant.value.grantedMs);
     tell(grantedMs);
+    // What stood in the way before the signal still does, and for this shutdown nothing more is asked for.
+    if (is() && lock.kind === 'not-armed' && lock.grantedMs === grantedMs) return retries.nextMs();
     if (grantedMs < needed) return notArmed(sayShort(grantedMs, needed, grant.value.hindrance), grantedMs);
     armed(needed, grantedMs);
     return PROOF_MS;

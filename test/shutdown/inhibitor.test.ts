@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { InhibitorStatus } from '../../src/ports.ts';
-import { armed, DROP_IN, type Kept, kept, OWN } from './kept-inhibitor.ts';
+import { armed, DROP_IN, type Kept, kept, OWN, poweroff } from './kept-inhibitor.ts';
 import { scriptedLogind } from './scripted-logind.ts';
 
 describe('arming', () => {
@@ -68,6 +68,21 @@ describe('arming', () => {
     await pass(30_000);
     expect(lock()).toMatchObject({ kind: 'armed', grantedMs: 32_000 });
     expect(events.at(-1)).toMatchObject({ kind: 'lock-granted', delayMaxMs: 32_000 });
+  });
+
+  it('goes on naming that file, and logs nothing more of it, while the machine goes down', async () => {
+    const last = `etc/systemd/logind.conf.d/${'\u{10ffff}'.repeat(62)}.conf`;
+    const scene = kept({}, { [last]: '[Login]\nInhibitDelayMaxSec=3\n' });
+    const { inhibitor, pass, lock, logged, signal, times } = scene;
+    inhibitor.want(30_000);
+    await pass(15_000);
+    const [before, lines, asked] = [lock(), logged.length, times('list')];
+    await poweroff(scene);
+    signal.inhibitors();
+    await pass(3_000);
+    expect(times('list')).toBeGreaterThan(asked);
+    expect(lock()).toEqual(before);
+    expect(logged).toHaveLength(lines);
   });
 
   it('says why its drop-in cannot be written, and tries again', async () => {
