@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2016,SC2034,SC2317 # scripts expand inside; checks are called by name
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154,SC2317 # scripts expand inside; checks are called by name; waited_ms: shutdown-scene.sh
 # Sourced by shutdown-container.sh: what holds when the machine goes down. The comment behind a check says what it shows.
 
 check_poweroff() { # poweroff: all phases in order and in time, and the next boot reports them
@@ -13,7 +13,7 @@ check_poweroff() { # poweroff: all phases in order and in time, and the next boo
   history_is 'shutdowns[0].phases.every(({ over, wantedMs }) => over !== null && wantedMs > 0)'
   history_is 'JSON.stringify(shutdowns[0].phases.map(({ pods }) => pods.map(({ pod, end }) => `${pod} ${end.kind}`).sort())) === JSON.stringify([["default/stuck ended", "default/web ended"], ["default/db ended"], ["default/dns ended"]])'
   history_is 'shutdowns[0].phases[0].pods.find(({ pod }) => pod === "default/stuck").end.via !== "stop-unit"'
-  history_is 'Math.abs(shutdowns[0].phases[0].over.tookMs - 3000) < 1000 + '$waited_ms
+  history_is 'Math.abs(shutdowns[0].phases[0].over.tookMs - 3000) < 1000 + '"$waited_ms"
   history_is 'boots.length === 1 && boots[0].end === "graceful"'
 }
 check_second_tier() { # `systemctl start poweroff.target`, past logind: all phases in order all the same
@@ -133,7 +133,7 @@ check_second_tier_shrunk() { # past logind, with TimeoutStopSec=10s: all phases 
   go 'systemctl start --no-block poweroff.target'; gone
   plan_holds "$TIMELINE" 1000 1000
   ns up --again
-  history_is 'shutdowns[0].plan.tier === "stop" && Math.abs(shutdowns[0].plan.limitMs - 5000) < 500 + '$waited_ms' && shutdowns[0].end.kind === "released"'
+  history_is 'shutdowns[0].plan.tier === "stop" && Math.abs(shutdowns[0].plan.limitMs - 5000) < 500 + '"$waited_ms"' && shutdowns[0].end.kind === "released"'
   history_is 'boots[0].end === "graceful"'
 }
 check_second_tier_off() { # shutdownSecondTier: false: past logind the agent ends at once, and systemd stops the pods

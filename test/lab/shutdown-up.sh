@@ -41,15 +41,15 @@ check_competing() { # a drop-in of others that sorts after ours: the agent takes
 # A drop-in of others than which no name sorts later.
 LAST=$(printf 'z%.0s' {1..245}).conf
 BEAT_ALL="mkdir -p /etc/systemd/logind.conf.d; printf '[Login]\nInhibitDelayMaxSec=7\n' > /etc/systemd/logind.conf.d/$LAST"
-not_armed() { # not_armed [COMMAND]  after BEAT_ALL and the command
+not_armed() { # not_armed COMMAND  after BEAT_ALL and the command
   container_up
-  ns sh "systemctl stop nodewarden; rm -f /run/systemd/logind.conf.d/*; $BEAT_ALL; ${1:-true}; systemctl restart systemd-logind; systemctl start nodewarden"
+  ns sh "systemctl stop nodewarden; rm -f /run/systemd/logind.conf.d/*; $BEAT_ALL; $1; systemctl restart systemd-logind; systemctl start nodewarden"
   is_named() { [[ "$(status shutdown.lock.why)" == *"/etc/systemd/logind.conf.d/$LAST"* ]]; }
   until_true 20 'the drop-in that wins is named' is_named
   lock_is not-armed
 }
 check_not_armed() { # where a drop-in cannot be beaten it is named with its path in status, finding, log and STATUS=; once it is gone the agent arms by itself
-  not_armed
+  not_armed true
   local where
   for where in 'nodewarden status' 'systemctl show -P StatusText nodewarden' 'journalctl -b -o cat -u nodewarden | grep \"not-armed\"' 'nodewarden status -o json | grep -A3 findings'; do
     ns sh "$where" | grep "/etc/systemd/logind.conf.d/$LAST" >/dev/null || fail "not in: $where: $(ns sh "$where")"
