@@ -30,6 +30,11 @@ const LEAST_CADENCE_MS = 50;
 const MOST_CADENCE_MS = 10_000;
 /** A sample that has so much less than the one before calls for a look: the pace was worked out from the old one. */
 const FALLEN_SHARE = 0.02;
+/** Looks that are so far apart take the samples along: one wake-up for both. */
+const FAR_MS = 2_000;
+/** A sample that is so much of a cadence old is taken with the look; without a look it waits half a cadence more. */
+const DUE_CADENCES = 0.75;
+const LATEST_CADENCES = 1.5;
 const STALE_CADENCES = 3;
 const STALE_MARGIN_MS = 2_000;
 
@@ -48,6 +53,8 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   let paceMs = MOST_CADENCE_MS;
   let isClosed = false;
   const cadenceMs = (): number => Math.min(Math.max(paceMs, LEAST_CADENCE_MS), MOST_CADENCE_MS);
+  const isWithLooks = (): boolean => paceMs >= FAR_MS && paceMs <= MOST_CADENCE_MS;
+  const timerMs = (): number => (isWithLooks() ? LATEST_CADENCES : 1) * cadenceMs();
   const freshForMs = (): number => STALE_CADENCES * cadenceMs() + STALE_MARGIN_MS;
 
   const take = async (source: Source): Promise<void> => {
@@ -67,7 +74,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   const schedule = (source: Source, startedMs: MonoMs): void => {
     if (isClosed) return;
     timers.get(source)?.cancel();
-    const afterMs = Math.max(0, startedMs + cadenceMs() - clock.monoMs());
+    const afterMs = Math.max(0, startedMs + timerMs() - clock.monoMs());
     const cancel = clock.after(afterMs, () => run(source));
     timers.set(source, { startedMs, cancel });
   };
@@ -82,10 +89,14 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
     latest: (signal) => sampleOf(signal, sources, layout, clock.monoMs(), freshForMs()),
     layout: () => layout,
     follow: (nextMs) => {
-      const before = cadenceMs();
+      const before = timerMs();
       paceMs = nextMs;
-      if (cadenceMs() >= before) return;
-      for (const [source, { startedMs }] of timers) schedule(source, startedMs);
+      for (const [source, { startedMs, cancel }] of timers) {
+        if (isWithLooks() && clock.monoMs() - startedMs >= DUE_CADENCES * cadenceMs()) {
+          cancel();
+          run(source);
+        } else if (timerMs() < before) schedule(source, startedMs);
+      }
     },
     refresh: async (signal) => {
       const source = sourceOf(roleOf(signal), sources, layout);

@@ -25,12 +25,12 @@ afterEach(() => {
 });
 
 const noOthers = { imagefsPath: null, containerfsPath: null };
-function open(paths: Partial<DiskPaths>, look: () => void = () => undefined): DiskSampler {
+function open(paths: Partial<DiskPaths>, look: () => void = () => undefined, on = clock): DiskSampler {
   const wake = (): void => {
     wakes += 1;
     look();
   };
-  sampler = createDiskSampler({ clock, findings: someFindings(), wake, nodefsPath: root, ...noOthers, ...paths });
+  sampler = createDiskSampler({ clock: on, findings: someFindings(), wake, nodefsPath: root, ...noOthers, ...paths });
   return sampler;
 }
 const isKnown =
@@ -156,6 +156,34 @@ describe('disk signals', () => {
       writeFileSync(join(one, 'file'), Buffer.alloc(MIB / 2));
       await until(() => wakes > 1, 'a look');
     });
+  });
+
+  it('are sampled with the looks where those are far apart, and by themselves when none comes', async () => {
+    let nowMs = 1_000;
+    let timer = { afterMs: 0, run: (): void => undefined };
+    const after = (afterMs: number, run: () => void): (() => void) => {
+      timer = { afterMs, run };
+      return () => undefined;
+    };
+    const disk = open({}, undefined, { ...clock, monoMs: () => nowMs, after });
+    const sampledMs = (): number | null => {
+      const sample = disk.latest('nodefs.available');
+      return sample.known ? sample.value.sampledAtMs : null;
+    };
+    const lookAt = (ms: number): void => {
+      nowMs = ms;
+      disk.follow(3_000);
+    };
+    await until(() => sampledMs() === 1_000, 'a first sample');
+    lookAt(1_500);
+    lookAt(4_500);
+    await until(() => sampledMs() === 4_500, 'one with the second look');
+    lookAt(5_000);
+    lookAt(7_500);
+    await until(() => sampledMs() === 7_500 && timer.afterMs === 4_500, 'one with the fourth look');
+    nowMs += timer.afterMs;
+    timer.run();
+    await until(() => sampledMs() === 12_000, 'one without a look');
   });
 
   it('read again show nothing from before they were asked, also when a sample is under way', async () => {
