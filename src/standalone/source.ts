@@ -242,7 +242,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   /** With no pod there is nothing to look at but the directory. */
   function lookAgain(): void {
     // Far from every threshold the look of this wake-up may have done it.
-    if (!isFar || readMs > refreshedMs || !isFresh()) refresh();
+    if (!isFar || readMs >= refreshedMs || !isFresh()) refresh();
     void resolve();
     if (entries.size === 0) tickAfter(REREAD_MS);
     else tickAfter(isFar ? FAR_REFRESH_MS : REFRESH_MS);

@@ -4,6 +4,9 @@ import type { InhibitorStatus } from '../../src/ports.ts';
 import { armed, DROP_IN, type Kept, kept, OWN, poweroff } from './kept-inhibitor.ts';
 import { scriptedLogind } from './scripted-logind.ts';
 
+/** No name sorts after it. */
+const LAST = `etc/systemd/logind.conf.d/${'\u{10ffff}'.repeat(62)}.conf`;
+
 describe('arming', () => {
   it('asks for nothing before the lock is wanted', async () => {
     const { calls, pass, lock, locks } = kept();
@@ -53,26 +56,23 @@ describe('arming', () => {
   });
 
   it('names the file that stands in the way, holds the lock for what is granted, and arms once it is gone', async () => {
-    // No name sorts after it.
-    const last = `etc/systemd/logind.conf.d/${'\u{10ffff}'.repeat(62)}.conf`;
-    const { root, inhibitor, pass, lock, events, locks } = kept({}, { [last]: '[Login]\nInhibitDelayMaxSec=3\n' });
+    const { root, inhibitor, pass, lock, events, locks } = kept({}, { [LAST]: '[Login]\nInhibitDelayMaxSec=3\n' });
     inhibitor.want(30_000);
     await pass(15_000);
     expect(lock()).toMatchObject({ kind: 'not-armed', neededMs: 30_000, grantedMs: 5_000, isHeld: true });
     expect(lock()).toMatchObject({
-      why: expect.stringContaining(`${root}/${last} sets it to 3: write InhibitDelayMaxSec=32`),
+      why: expect.stringContaining(`${root}/${LAST} sets it to 3: write InhibitDelayMaxSec=32`),
     });
     expect(locks()).toHaveLength(1);
     expect(events).toMatchObject([{ kind: 'lock-granted', delayMaxMs: 5_000 }]);
-    rmSync(`${root}/${last}`);
+    rmSync(`${root}/${LAST}`);
     await pass(30_000);
     expect(lock()).toMatchObject({ kind: 'armed', grantedMs: 32_000 });
     expect(events.at(-1)).toMatchObject({ kind: 'lock-granted', delayMaxMs: 32_000 });
   });
 
   it('goes on naming that file, and logs nothing more of it, while the machine goes down', async () => {
-    const last = `etc/systemd/logind.conf.d/${'\u{10ffff}'.repeat(62)}.conf`;
-    const scene = kept({}, { [last]: '[Login]\nInhibitDelayMaxSec=3\n' });
+    const scene = kept({}, { [LAST]: '[Login]\nInhibitDelayMaxSec=3\n' });
     const { inhibitor, pass, lock, logged, signal, times } = scene;
     inhibitor.want(30_000);
     await pass(15_000);
