@@ -51,6 +51,7 @@ async function gather(directory: string): Promise<void> {
   for (const script of ['bench/reaction/hog.pl', 'test/lab/load.pl']) {
     fs.copyFileSync(path.join(ROOT, script), path.join(directory, path.basename(script)));
   }
+  fs.cpSync(path.join(ROOT, 'systemd'), path.join(directory, 'systemd'), { recursive: true });
   fs.cpSync(path.join(ROOT, 'dist'), path.join(directory, 'dist'), {
     recursive: true,
     filter: (file) => !file.endsWith('.map'),

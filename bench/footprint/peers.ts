@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { clock } from '../../test/lab/scene.ts';
+import { readUnitStart } from '../../test/lab/unit-start.ts';
 import { has } from '../result.ts';
 
 /** Something that is measured while it has nothing to do. */
@@ -21,16 +22,14 @@ export type Peer = {
 };
 
 const BUNDLE = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../../dist/nodewarden.js');
-/** As its unit starts it. */
-const FLAGS = ['--disallow-code-generation-from-strings', '--v8-pool-size=1'];
-const ENVIRONMENT = { MALLOC_TRIM_THRESHOLD_: '131072' };
+const UNIT = path.join(path.dirname(BUNDLE), '../systemd/nodewarden.service');
 const OOMD = '/lib/systemd/systemd-oomd';
 /** Node has no datagram sockets: says the clock of each message. */
 const NOTIFIED = `use Socket; use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC); $| = 1;
 socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; bind($s, pack_sockaddr_un($ARGV[0])) or die; print "bound\\n";
 while (defined recv($s, my $text, 4096, 0)) { printf "%.3f %s\\n", clock_gettime(CLOCK_MONOTONIC) * 1000, (split /\\n/, $text)[0] }`;
 
-/** Started `times` times with everything at its default, nothing to evict and READY told as systemd hears it; the last one stays. */
+/** Started `times` times as its unit starts it, with everything at its default, nothing to evict and READY told as systemd hears it; the last one stays. */
 export async function startAgent(times: number): Promise<Running> {
   // /run is a tmpfs where systemd runs.
   const directory = fs.mkdtempSync(
@@ -40,11 +39,12 @@ export async function startAgent(times: number): Promise<Running> {
   const socket = path.join(directory, 'notify');
   const hears = spawn('/usr/bin/perl', ['-e', NOTIFIED, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   await lineOf(hears, (line) => line === 'bound');
+  const { flags, environment } = readUnitStart(UNIT);
   const startMs: number[] = [];
   for (;;) {
     const atMs = clock.monoMs();
-    const argv = [...FLAGS, BUNDLE, 'run', '--config', file, '--dry-run'];
-    const env = { ...process.env, ...ENVIRONMENT, NOTIFY_SOCKET: socket };
+    const argv = [...flags, BUNDLE, 'run', '--config', file, '--dry-run'];
+    const env = { ...process.env, ...environment, NOTIFY_SOCKET: socket };
     const agent = spawn(process.execPath, argv, { env, stdio: 'ignore' });
     const ready = await lineOf(hears, (line) => line.endsWith(' READY=1'));
     startMs.push(Number(ready.split(' ')[0]) - atMs);

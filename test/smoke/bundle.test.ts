@@ -4,6 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { readUnitStart } from '../lab/unit-start.ts';
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const DIST = path.join(ROOT, 'dist');
@@ -66,10 +67,12 @@ describe('the bundle', () => {
     const elsewhere = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bundle-'));
     try {
       fs.cpSync(DIST, elsewhere, { recursive: true });
-      const flags = ['--disallow-code-generation-from-strings', '--v8-pool-size=1'];
+      const { flags, environment } = readUnitStart(path.join(ROOT, 'systemd/nodewarden.service'));
+      expect(flags).not.toEqual([]);
       const printed = execFileSync(process.execPath, [...flags, path.join(elsewhere, 'nodewarden.js'), '--version'], {
         encoding: 'utf8',
         cwd: '/',
+        env: { ...process.env, ...environment },
       });
       expect(printed.trim()).toBe(JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8')).version);
     } finally {
