@@ -1,5 +1,5 @@
 // `npm run bench:guest`, as root: the reaction once more in a virtual machine with cgroup v2, beside earlyoom and systemd-oomd.
-// Its processor is emulated and 5 to 10 times slower: what counts is how they compare, and who was in time.
+// Its processor is emulated and far slower: what counts is how they compare, and who was in time.
 // Options go to reaction.ts.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';

@@ -168,14 +168,13 @@ function legend(names: ReadonlySet<string>): string {
 
 /** What the picture says to who does not see it. */
 function described(rows: readonly Row[], ofGuest: readonly Row[]): string {
-  const said = [...rows, ...ofGuest]
-    .filter(({ runs }) => runs > 0)
-    .map((row) => {
-      const { ms, isAtLeast } = reactionOf(row, 0.5);
-      const time = Number.isNaN(ms) ? '' : `, median ${isAtLeast ? 'over ' : ''}${sayMs(ms)}`;
-      return `${row.peer} at ${row.rate} MiB/s: in time in ${row.inTime} of ${row.runs} runs${time}`;
-    });
-  return said.join('; ');
+  const share = (row: Row): string => `${row.peer} at ${row.rate} MiB/s: in time in ${row.inTime} of ${row.runs} runs`;
+  const withTime = (row: Row): string => {
+    const { ms, isAtLeast } = reactionOf(row, 0.5);
+    return share(row) + (Number.isNaN(ms) ? '' : `, median ${isAtLeast ? 'over ' : ''}${sayMs(ms)}`);
+  };
+  const isRun = ({ runs }: Row): boolean => runs > 0;
+  return [...rows.filter(isRun).map(withTime), ...ofGuest.filter(isRun).map(share)].join('; ');
 }
 
 function captions({ on, nodeMiB, thresholdMiB }: ReactionResult, guest: ReactionResult | null): readonly string[] {
@@ -186,7 +185,7 @@ function captions({ on, nodeMiB, thresholdMiB }: ReactionResult, guest: Reaction
     where,
     ...(guest === null
       ? []
-      : ['* in a virtual machine with cgroup v2, emulated on the same machine, 5 to 10 times slower.']),
+      : ['* in a virtual machine with cgroup v2, emulated on the same machine, with a node of half the size.']),
   ];
 }
 

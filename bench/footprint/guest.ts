@@ -9,7 +9,7 @@ const ROOT = path.join(import.meta.dirname, '../..');
 const INSIDE = '/opt/bench';
 const SECONDS = 900;
 
-/** The same bench in a guest with systemd, a system bus and cgroup v2; its processor is emulated, 5 to 10 times slower. */
+/** The same bench in a guest with systemd, a system bus and cgroup v2; its processor is emulated and far slower. */
 export async function measureInGuest(options: readonly string[]): Promise<void> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
   const env = { ...process.env, LAB_VM: `footprint-${process.pid}` };

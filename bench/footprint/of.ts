@@ -1,4 +1,5 @@
 import fs from 'node:fs';
+import path from 'node:path';
 
 export type Memory = {
   readonly rssMiB: number;
@@ -17,21 +18,26 @@ export function memoryOf(pid: number): readonly Memory[] {
   });
 }
 
-/** What all its threads ran, by the scheduler's own clock: ticks of 10 ms would be too coarse for a tenth of a percent. */
+/** What all threads of it and of its children ran, by the scheduler's clock: ticks of 10 ms are too coarse for a tenth of a percent. */
 export function cpuMsOf(pid: number): number {
-  const threads = fs.existsSync(`/proc/${pid}/task`) ? fs.readdirSync(`/proc/${pid}/task`) : [];
-  const ns = threads.map((thread) => Number(read(`/proc/${pid}/task/${thread}/schedstat`).split(' ')[0]));
+  const ns = [pid, ...childrenOf(pid)]
+    .flatMap(tasksOf)
+    .map((task) => Number(read(path.join(task, 'schedstat')).split(' ')[0]));
   return ns.reduce((sum, one) => sum + one, 0) / 1e6;
 }
 
 function childrenOf(pid: number): readonly number[] {
-  const threads = fs.existsSync(`/proc/${pid}/task`) ? fs.readdirSync(`/proc/${pid}/task`) : [];
-  return threads.flatMap((thread) =>
-    read(`/proc/${pid}/task/${thread}/children`)
+  return tasksOf(pid).flatMap((task) =>
+    read(path.join(task, 'children'))
       .split(' ')
       .filter((text) => text.trim() !== '')
       .map(Number),
   );
+}
+
+function tasksOf(pid: number): readonly string[] {
+  const all = `/proc/${pid}/task`;
+  return fs.existsSync(all) ? fs.readdirSync(all).map((task) => path.join(all, task)) : [];
 }
 
 function read(file: string): string {

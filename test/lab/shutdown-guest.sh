@@ -99,7 +99,7 @@ until_off() {
   figure 'wait for a CPU ms' "$waited_ms"
 }
 # goes_down CONSOLE  until it is off; the plan held, and the console says how it ended. A second in the containers is two
-# here: systemd and the agent compute 5 to 10 times slower, and past logind they ask each other more
+# here: systemd and the agent compute many times slower, and past logind they ask each other more
 goes_down() {
   until_off
   vm journal -b -o short-unix | timeline > "$RUN/timeline"

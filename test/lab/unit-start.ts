@@ -9,11 +9,12 @@ export type UnitStart = {
 /** @throws what no longer has the form that it is read by */
 export function readUnitStart(file: string): UnitStart {
   const text = fs.readFileSync(file, 'utf8');
-  const command = /^ExecStart=\S+\/node (?<flags>.* )\S+\/nodewarden\.js run$/m.exec(text)?.groups?.['flags'];
+  const command = /^ExecStart=\S+\/node (?<flags>(?:\S+ )*?)\S+\/nodewarden\.js run$/m.exec(text)?.groups?.['flags'];
   if (command === undefined) throw new Error(`${file}: no ExecStart= of the form .../node FLAGS .../nodewarden.js run`);
-  const pairs = [...text.matchAll(/^Environment=(?<name>\w+)=(?<value>\S+)$/gm)];
-  return {
-    flags: command.split(' ').filter((flag) => flag !== ''),
-    environment: Object.fromEntries(pairs.map(({ groups }) => [groups?.['name'] ?? '', groups?.['value'] ?? ''])),
-  };
+  const environment = [...text.matchAll(/^Environment=(?<pair>.*)$/gm)].map(({ groups }) => {
+    const [, name = '', value = ''] = /^(\w+)=([^\s"']*)$/.exec(groups?.['pair'] ?? '') ?? [];
+    if (name === '') throw new Error(`${file}: Environment= with more than NAME=VALUE`);
+    return [name, value];
+  });
+  return { flags: command.split(' ').filter((flag) => flag !== ''), environment: Object.fromEntries(environment) };
 }
