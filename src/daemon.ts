@@ -66,9 +66,9 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   for (const fact of [mounts, bootId]) if (!fact.known) complain(`${fact.where}: ${fact.detail}`);
   if (!mounts.known || !bootId.known) return 1;
   const dryRun = loaded.effective.dryRun || options.dryRun;
-  if (!dryRun && (await isServed(loaded.effective.socket, clock))) {
-    const { socket } = loaded.effective;
-    complain(`another nodewarden answers on ${socket} and acts here; beside it only a dry run is possible (--dry-run)`);
+  const inTheWay = await refuseBeside(loaded.effective.socket, dryRun, clock);
+  if (inTheWay !== null) {
+    complain(inTheWay);
     return 1;
   }
   const { log, onEntry } = options;
@@ -99,9 +99,19 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   }
 }
 
-/** Two that act would choose, and stop, each for itself. */
-async function isServed(socket: string, clock: Clock): Promise<boolean> {
-  return (await askDaemon(socket, { ask: 'status' }, clock)).kind === 'answer';
+/**
+ * Why it may not start; null: it may. Two that act would choose, and stop, each for itself; two dry runs would write one
+ * record. One of each is fine: a dry run has files of its own.
+ */
+async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Promise<string | null> {
+  const asked = await askDaemon(socket, { ask: 'status' }, clock);
+  if (asked.kind !== 'answer') return null;
+  if (!dryRun)
+    return `another nodewarden answers on ${socket} and acts here; beside it only a dry run is possible (--dry-run)`;
+  const { node } = asked.answer as Pick<StatusReport, 'node'>;
+  return node.dryRun
+    ? `another dry run answers on ${socket}; a second one needs a configuration with its own socket, stateDirectory and runtimeDirectory`
+    : null;
 }
 
 /** On standard error, which the unit has on the console. */

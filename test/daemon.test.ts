@@ -156,6 +156,19 @@ describe('the daemon', () => {
     });
   });
 
+  it('lets no second dry run write the same record', async () => {
+    write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
+    await running(async () => {
+      const said: string[] = [];
+      const complain = (line: string): void => void said.push(line);
+      const stop = new AbortController();
+      const isReady = (): void => stop.abort();
+      const options = { configFile: file, log: 'none', complain, dryRun: true, onReady: isReady } as const;
+      expect(await runDaemon(options, stop.signal)).toBe(1);
+      expect(said.join()).toContain('another dry run answers on');
+    });
+  });
+
   it('gives the next look with every pod to who asks, without waiting for its own time', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async () => {

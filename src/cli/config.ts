@@ -21,7 +21,7 @@ export function configCommand(): Command {
   const status = '\n\nExit status: 0, or 2 when there are mistakes.';
   const check = new Command('check')
     .description(
-      'tells all mistakes in a configuration and its pod manifests in one pass, and what is valid but hardly meant',
+      'tells all mistakes in a configuration and in each of its pod manifests in one pass, and what is valid but hardly meant; what manifests want of this machine and of each other, only the agent finds',
     )
     .argument('[file]', `${FILE_HELP}; or one pod manifest`)
     .addOption(output())

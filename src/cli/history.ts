@@ -111,7 +111,9 @@ function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
 function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {
   const lost = entries.reduce((sum, entry) => sum + (entry.kind === 'lost' ? entry.entries : 0), 0);
   return [
-    ...(tornLines > 0 ? [`${tornLines} incomplete lines of the record were left out`] : []),
+    ...(tornLines > 0
+      ? [`left out of the record, because they are incomplete or no JSON: ${tornLines} of its lines`]
+      : []),
     ...(lost > 0 ? [`${lost} entries are missing: the disk took none for too long`] : []),
   ];
 }

@@ -168,7 +168,7 @@ describe('nodewarden history', () => {
     expect(decisions[0]).toMatchObject({ isDeferred: true, evidence: { of: 'b-1' }, outcomes: [{ kind: 'ended' }] });
     expect(decisions[2]).toMatchObject({ dry: true, outcomes: [] });
     expect(kernelOomKills).toEqual([{ atWallMs: BEGAN_WALL_MS, count: 2, pods: ['shop/web'] }]);
-    expect(err).toBe('1 incomplete lines of the record were left out\n');
+    expect(err).toBe('left out of the record, because they are incomplete or no JSON: 1 of its lines\n');
   });
 
   it('can be narrowed to evictions, to shutdowns and to a time', async () => {
