@@ -108,8 +108,8 @@ async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Prom
   if (asked.kind !== 'answer') return null;
   if (!dryRun)
     return `another nodewarden answers on ${socket} and acts here; beside it only a dry run is possible (--dry-run)`;
-  const { node } = asked.answer as Pick<StatusReport, 'node'>;
-  return node.dryRun
+  const answer = asked.answer as Partial<Pick<StatusReport, 'node'>> | null;
+  return answer?.node?.dryRun === true
     ? `another dry run answers on ${socket}; a second one needs a configuration with its own socket, stateDirectory and runtimeDirectory`
     : null;
 }
