@@ -29,7 +29,7 @@ import { askDaemon } from './serve/ask.ts';
 import { createLookDesk } from './serve/look-desk.ts';
 import type { ShutdownContext } from './serve/shutdown-status.ts';
 import { serveSocket } from './serve/socket.ts';
-import { type NodeFacts, rankedFor, type StatusReport, statusReport } from './serve/status.ts';
+import { isReport, type NodeFacts, rankedFor, type StatusReport, statusReport } from './serve/status.ts';
 import { openShutdown } from './shutdown/open.ts';
 
 export type DaemonOptions = {
@@ -108,8 +108,7 @@ async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Prom
   if (asked.kind !== 'answer') return null;
   if (!dryRun)
     return `another nodewarden answers on ${socket} and acts here; beside it only a dry run is possible (--dry-run)`;
-  const answer = asked.answer as Partial<Pick<StatusReport, 'node'>> | null;
-  return answer?.node?.dryRun === true
+  return isReport(asked.answer) && asked.answer.node.dryRun
     ? `another dry run answers on ${socket}; a second one needs a configuration with its own socket, stateDirectory and runtimeDirectory`
     : null;
 }

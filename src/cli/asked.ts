@@ -2,7 +2,6 @@ import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { type Asked, askDaemon } from '../serve/ask.ts';
 import type { ObservedLook } from '../serve/look-desk.ts';
-import type { StatusReport } from '../serve/status.ts';
 
 export type Failure = Exclude<Asked, { kind: 'answer' }>;
 
@@ -27,11 +26,7 @@ export async function askLook(socket: string, clock: Clock): Promise<ObservedLoo
   return isLook(asked.answer) ? asked.answer : OTHER_VERSION;
 }
 
-/** The daemon is this program; only another version of it could answer something else. */
-export function isReport(answer: unknown): answer is StatusReport {
-  return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
-}
-
+/** As `isReport`. */
 function isLook(answer: unknown): answer is ObservedLook {
   return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
 }

@@ -141,6 +141,11 @@ export type StatusContext = {
   readonly warnings: readonly string[];
   readonly shutdown: ShutdownContext;
 };
+/** The daemon is this program; only another version of it could answer something else. */
+export function isReport(answer: unknown): answer is StatusReport {
+  return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
+}
+
 export type StatusInput = {
   readonly observation: Observation;
   readonly verdict: Verdict;

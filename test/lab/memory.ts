@@ -25,7 +25,7 @@ type PodSpec = { readonly name: string; readonly requestMiB?: number; readonly c
 type Check = {
   readonly name: string;
   readonly counted: Counted;
-  readonly limitMiB: number;
+  readonly limitMiB?: number;
   readonly pods: readonly PodSpec[];
   readonly body: (scene: Scene) => Promise<string>;
 };
@@ -84,7 +84,7 @@ spec: { containers: [{ name: main, resources: { requests: ${requests} } }] }
 }
 
 /** The pods as units, those after the first not yet started; removes all of it. */
-async function withScene({ counted, limitMiB, pods, body }: Check): Promise<string> {
+async function withScene({ counted, limitMiB = LIMIT_MIB, pods, body }: Check): Promise<string> {
   const agent = installedAgent();
   const strangers: string[] = [];
   for (const pod of pods) {
@@ -171,7 +171,6 @@ const reading = (counted: Counted): Check => ({
       ? 'a reader of the page cache evicts nobody under reclaimable'
       : 'for comparison, the same reader under workingSet',
   counted,
-  limitMiB: LIMIT_MIB,
   pods: [DB, READER],
   body: async (scene) => {
     scene.start('reader');
@@ -197,7 +196,6 @@ const reading = (counted: Counted): Check => ({
 const hogging = (swapMiB: number): Check => ({
   name: 'beside the reader an anonymous hog is evicted under reclaimable, before the kernel kills, and nobody else',
   counted: 'reclaimable',
-  limitMiB: LIMIT_MIB,
   pods: [DB, READER, HOG],
   body: async (scene) => {
     scene.start('reader');
@@ -231,7 +229,7 @@ const saidBy = ({ culprit, totalBytes, overMs }: Attribution): string =>
 
 const serviceGrows: Check = {
   name: 'a service that is no pod grows: the decision names it, and so does the finding when nobody is left',
-  // The root's working set holds no kernel memory: on so small a machine the kernel kills before it says 100 MiB.
+  // The root's working set holds no kernel memory: on so small a machine the kernel kills before it says so.
   counted: 'reclaimable',
   limitMiB: STRANGER_LIMIT_MIB,
   pods: [SMALL],
@@ -257,7 +255,6 @@ const serviceGrows: Check = {
 const kernelGrows: Check = {
   name: 'the kernel itself grows, for nobody: the decision names what of it',
   counted: 'reclaimable',
-  limitMiB: LIMIT_MIB,
   pods: [SMALL],
   body: async (scene) => {
     const available = (await scene.status()).memory.reclaimableAvailableBytes ?? 0;
