@@ -1,7 +1,7 @@
 import { decide } from './core/decide.ts';
 import type { Decision } from './core/decision.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
-import type { Outcome } from './core/outcome.ts';
+import type { Heard } from './core/outcome.ts';
 import { afterGlance } from './core/pace.ts';
 import type { State } from './core/state.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
@@ -9,7 +9,7 @@ import type { Clock, Inbox, Parts } from './ports.ts';
 
 /** At most one wait at a time: one resolver and one timer, so that years of waiting leave nothing behind. */
 export function createInbox(clock: Clock): Inbox {
-  let outcomes: Outcome[] = [];
+  let outcomes: Heard[] = [];
   let events: ShutdownEvent[] = [];
   let isAwake = false;
   let end: (() => void) | null = null;

@@ -131,7 +131,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     inbox,
     isDry: () => effective().dryRun,
     killer: {
-      stop: (order, hasten) => acting().killer.stop(order, hasten),
+      stop: (order, hasten, signalled) => acting().killer.stop(order, hasten, signalled),
       largestProcesses: standalone.killer.largestProcesses,
     },
     marks: {

@@ -2,7 +2,7 @@ import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
 import type { PodStatus } from './core/message.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
-import type { Outcome } from './core/outcome.ts';
+import type { Heard, Outcome, Signalled } from './core/outcome.ts';
 import type { ContainerUsage, DiskUsage, PodView, ProcessView, Victim, VolumeUsage } from './core/pod.ts';
 import type { MonoMs, Reading } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
@@ -66,7 +66,12 @@ export type StopOrder = {
 export type Killer = {
   /** Ends every process of the victim and proves it. `hasten` cuts the grace. Never rejects: resolves with the truth. */
   /** `hasten.reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`. */
-  readonly stop: (order: StopOrder, hasten: AbortSignal) => Promise<Outcome>;
+  /** `signalled` is called at the moment of the first request to end and of the first SIGKILL; what follows may call it again. */
+  readonly stop: (
+    order: StopOrder,
+    hasten: AbortSignal,
+    signalled?: (how: Signalled['with']) => void,
+  ) => Promise<Outcome>;
   /** The victim's largest processes by resident memory; unknown when looking takes longer than `budgetMs`. */
   readonly largestProcesses: (victim: Victim, count: number, budgetMs: number) => Reading<readonly ProcessView[]>;
 };
@@ -223,9 +228,9 @@ export type Log = {
   readonly error: (fields: LogFields, msg: string) => void;
 };
 /** Everything that happens beside the loop ends here; the loop is the only reader. */
-export type Arrived = { readonly outcomes: readonly Outcome[]; readonly events: readonly ShutdownEvent[] };
+export type Arrived = { readonly outcomes: readonly Heard[]; readonly events: readonly ShutdownEvent[] };
 export type Inbox = {
-  readonly put: (item: Outcome | ShutdownEvent) => void;
+  readonly put: (item: Heard | ShutdownEvent) => void;
   readonly drain: () => Arrived;
   /** The next `wait` ends at once: a sample came, the kernel has news, or the configuration changed. */
   readonly wake: () => void;

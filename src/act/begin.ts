@@ -1,7 +1,7 @@
 import { sayCulprit } from '../core/attribution.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import { evictedStatus } from '../core/message.ts';
-import type { Outcome } from '../core/outcome.ts';
+import type { Outcome, Signalled } from '../core/outcome.ts';
 import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
 import { assertNever, type Reading, sayCause, unknown } from '../core/reading.ts';
@@ -54,6 +54,11 @@ export type Actor = {
   readonly underWay: () => number;
 };
 type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
+type Begun = {
+  readonly decision: Evict;
+  readonly largest: Largest;
+  readonly signalled: (how: Signalled['with']) => void;
+};
 type Largest = Reading<readonly ProcessView[]>;
 
 /** The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace. */
@@ -100,6 +105,16 @@ export function createActor(needs: ActorNeeds): Actor {
     return ended;
   }
 
+  /** What its grace and its deadline count from. */
+  function tellSignals(of: DecisionId): (how: Signalled['with']) => void {
+    const told = new Set<Signalled['with']>();
+    return (how) => {
+      if (told.has(how)) return;
+      told.add(how);
+      inbox.put({ of, atMs: clock.monoMs(), kind: 'signalled', with: how });
+    };
+  }
+
   function carryEviction(id: DecisionId, victim: Victim, effect: (hasten: AbortSignal) => Promise<Outcome>): void {
     const hasten = new AbortController();
     hastenOf.set(id, hasten);
@@ -120,7 +135,9 @@ export function createActor(needs: ActorNeeds): Actor {
         case 'evict':
         case 'evict-over-limit': {
           const largest = largestOf(decision);
-          return carryEviction(decision.id, decision.victim, (hasten) => evict(needs, decision, largest, hasten));
+          return carryEviction(decision.id, decision.victim, (hasten) =>
+            evict(needs, { decision, largest, signalled: tellSignals(decision.id) }, hasten),
+          );
         }
         case 'reclaim':
           return void carry(decision.id, () => needs.reclaim(decision));
@@ -160,7 +177,7 @@ export function createActor(needs: ActorNeeds): Actor {
         givesBack,
       };
       carryEviction(decision, victim, async (hasten) =>
-        ended(needs, victim, threshold, await needs.killer.stop(order, hasten)),
+        ended(needs, victim, threshold, await needs.killer.stop(order, hasten, tellSignals(decision))),
       );
     },
     resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
@@ -172,7 +189,11 @@ export function createActor(needs: ActorNeeds): Actor {
  * Order of product.md section 7 after the intent: last look, tell, stop, prove. Nothing else before the first signal but
  * the evidence for a soft one, which the last look follows.
  */
-async function evict(needs: ActorNeeds, decision: Evict, largest: Largest, hasten: AbortSignal): Promise<Outcome> {
+async function evict(
+  needs: ActorNeeds,
+  { decision, largest, signalled }: Begun,
+  hasten: AbortSignal,
+): Promise<Outcome> {
   const { clock, killer, recorder, marks, log } = needs;
   const { id, victim } = decision;
   if (decision.kind === 'evict') {
@@ -191,7 +212,7 @@ async function evict(needs: ActorNeeds, decision: Evict, largest: Largest, haste
   const givesBack = givesBackOf(threshold);
   const first = firstOf(decision);
   const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first, givesBack };
-  const stopped = killer.stop(order, hasten);
+  const stopped = killer.stop(order, hasten, signalled);
   // The first signals are out: what takes time may do so now.
   log.info(
     { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },

@@ -1,3 +1,4 @@
+import type { Signalled } from '../core/outcome.ts';
 import type { ProcessView } from '../core/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import {
@@ -28,6 +29,8 @@ export type KillOrder = {
   readonly hasten: AbortSignal;
   /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it resolves false. Null: SIGTERM. */
   readonly ask: (() => Promise<boolean>) | null;
+  /** Hears when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked in its own way. */
+  readonly signalled?: ((how: Signalled['with']) => void) | undefined;
 };
 export type KillEnd =
   | {
@@ -87,6 +90,7 @@ async function endPolitely(order: KillOrder): Promise<'sigterm' | 'stop-unit' | 
   if (order.ask === null) void signalAll(order, 'SIGTERM', () => isOver);
   else {
     void order.ask().then((isAsked) => {
+      if (isAsked) order.signalled?.('sigterm');
       if (isAsked || isOver) return;
       via = 'sigterm';
       void signalAll(order, 'SIGTERM', () => isOver);
@@ -134,6 +138,7 @@ async function endByForce(
     if (clock.monoMs() >= endsMs) return { via, isEmpty: now === 'empty' };
     if (now === 'populated') {
       const isWhole = mounts.version === 2 && mayKillWhole(order) && killAtOnce(mounts, ref).known;
+      if (isWhole) order.signalled?.('sigkill');
       if (isWhole) via = 'cgroup.kill';
       else await signalAll(order, 'SIGKILL', () => clock.monoMs() >= endsMs);
     }
@@ -157,6 +162,7 @@ function mayKillWhole({ mounts, ref }: KillOrder): boolean {
 async function signalAll(order: KillOrder, signal: 'SIGTERM' | 'SIGKILL', isOver: () => boolean): Promise<void> {
   const { mounts, ref, clock } = order;
   const signalled = new Set<number>();
+  let isTold = false;
   for (let pass = 1; signal === 'SIGKILL' || pass <= SIGTERM_PASSES; pass++) {
     const pids = processesOf(mounts, ref);
     const fresh = pids.known ? pids.value.filter((pid) => !signalled.has(pid)) : [];
@@ -164,7 +170,10 @@ async function signalAll(order: KillOrder, signal: 'SIGTERM' | 'SIGKILL', isOver
     for (const [i, pid] of fresh.entries()) {
       if (i > 0 && i % SLICE === 0) await sleep(clock, 0);
       if (isOver()) return;
-      signalInCgroup(mounts, ref, pid, signal);
+      if (signalInCgroup(mounts, ref, pid, signal) === 'sent' && !isTold) {
+        isTold = true;
+        order.signalled?.(signal === 'SIGTERM' ? 'sigterm' : 'sigkill');
+      }
       signalled.add(pid);
     }
     await sleep(clock, 0);

@@ -5,6 +5,7 @@ import type { CoreConfig } from './core-config.ts';
 import type { Decision, Difference } from './decision.ts';
 import { evictionMessage } from './message.ts';
 import type { Observation } from './observation.ts';
+import { isEnd } from './outcome.ts';
 import { overLimits } from './over-limit.ts';
 import type { PodView } from './pod.ts';
 import { rank } from './rank.ts';
@@ -168,7 +169,10 @@ function reclaimFor(state: State, observation: Observation, threshold: MetThresh
 }
 
 function isReclaimOver(act: Extract<State['act'], { kind: 'reclaiming' }>, observation: Observation): boolean {
-  return observation.atMs >= act.deadlineMs || observation.outcomes.some(({ of }) => of === act.decision);
+  return (
+    observation.atMs >= act.deadlineMs ||
+    observation.outcomes.some((heard) => isEnd(heard) && heard.of === act.decision)
+  );
 }
 
 /**

@@ -3,6 +3,7 @@ import type { CoreConfig } from './core-config.ts';
 import type { Comparator, Decision, RankRow } from './decision.ts';
 import { evictionsOf } from './evict.ts';
 import type { Observation } from './observation.ts';
+import { isEnd } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
 import { comparatorsOf, type Ranked, rank, usageFor } from './rank.ts';
 import type { Reading } from './reading.ts';
@@ -132,7 +133,9 @@ function questionOf(look: ExplainedLook, signal: Signal): Question | null {
 
 /** Evictions that this look still waited for: an outcome that arrived with it ends one. */
 function underWay({ state, observation }: ExplainedLook) {
-  return evictionsOf(state).filter(({ decision }) => observation.outcomes.every(({ of }) => of !== decision));
+  return evictionsOf(state).filter(({ decision }) =>
+    observation.outcomes.filter(isEnd).every(({ of }) => of !== decision),
+  );
 }
 
 function choose({ signal, underWay: stopping, guarded }: Question, ranking: readonly Ranked[]) {

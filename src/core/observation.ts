@@ -1,5 +1,5 @@
 import type { MemoryGrowth } from './attribution.ts';
-import type { Outcome } from './outcome.ts';
+import type { Heard } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { FsLayout, Signal, SignalSample } from './signal.ts';
@@ -22,7 +22,7 @@ export type Observation = {
   /** Who took the node's memory; there when the pods were asked for memory.available. */
   readonly memoryGrowth?: Reading<MemoryGrowth>;
   /** What became of earlier decisions since the previous observation, oldest first. */
-  readonly outcomes: readonly Outcome[];
+  readonly outcomes: readonly Heard[];
   /** Recorded and shown, never acted on. */
   readonly psi: { readonly memory: Reading<Psi>; readonly io: Reading<Psi>; readonly cpu: Reading<Psi> };
   readonly shutdownEvents: readonly ShutdownEvent[];

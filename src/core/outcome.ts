@@ -2,6 +2,7 @@ import type { DecisionId } from './decision.ts';
 import type { ProcessView } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 
+/** How a decision ended. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
   | { readonly kind: 'reclaimed'; readonly freed: Reading<number> }
   | {
@@ -12,3 +13,18 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
   | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
   | { readonly kind: 'dropped'; readonly because: 'no-longer-met' | 'gone' | 'dry-run' }
 );
+
+/**
+ * The first request to end has gone out to a victim, or the first SIGKILL: no end yet, but what its grace and its
+ * deadline count from (D3).
+ */
+export type Signalled = {
+  readonly of: DecisionId;
+  readonly atMs: MonoMs;
+  readonly kind: 'signalled';
+  readonly with: 'sigterm' | 'sigkill';
+};
+/** What is heard of earlier decisions. */
+export type Heard = Outcome | Signalled;
+
+export const isEnd = (heard: Heard): heard is Outcome => heard.kind !== 'signalled';

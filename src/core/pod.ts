@@ -27,6 +27,11 @@ export type PodView = {
   readonly isTerminating: boolean;
   /** D13: what the mode knows against choosing this pod; null = nothing. */
   readonly limitedBy: CandidateLimit | null;
+  /**
+   * D14: what its end would free or save on the file system of the signal that was asked for. Absent: the mode does not
+   * measure it, and the kubelet's rule holds.
+   */
+  readonly diskRelief?: Reading<DiskRelief>;
   readonly usage: {
     readonly workingSetBytes: Reading<number>;
     readonly processes: Reading<number>;
@@ -71,8 +76,22 @@ export type DiskUsage = {
   readonly logsInodes: number;
   readonly rootfsInodes: number;
   readonly volumesInodes: number;
+  /** The walk was cut short: every number here is a lower bound. */
+  readonly isAtLeast?: true;
   /** When this was measured; walked directories are not of the same moment as the look. */
   readonly sampledAtMs?: MonoMs;
+};
+/** Of one file system. Inodes are unknown where nobody counts them. */
+export type Relief = { readonly bytes: Reading<number>; readonly inodes: Reading<number> };
+export type DiskRelief = {
+  /** What is emptied once the pod is proven dead. */
+  readonly scratch: Relief;
+  /** Deleted files that only its processes still hold open. */
+  readonly deletedOpen: Relief;
+  /** Of its declared directories, measured, during the last minute. */
+  readonly grownLastMinute: Relief;
+  /** To the device, during the last 10 s, as the kernel attributes them (v2 `io.stat`). */
+  readonly writtenBytes: Reading<number>;
 };
 export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority'>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };

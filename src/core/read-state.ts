@@ -43,6 +43,11 @@ function isObject(value: unknown): value is { readonly [name: string]: unknown }
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+
 const isSignalName = isOneOf(...SIGNALS);
 const isThresholdName = isOneOf(
   ...SIGNALS.flatMap((signal) =>
@@ -74,6 +79,8 @@ const isEviction = shape({
     qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
     priority: isNumber,
   }),
+  signalledMs: optional(isNumber),
+  killedMs: optional(isNumber),
   graceEndsMs: isNumber,
   deadlineMs: isNumber,
   settledMs: isNumberOrNull,

@@ -1,5 +1,5 @@
 import type { Observation } from './observation.ts';
-import type { Outcome } from './outcome.ts';
+import { type Heard, isEnd, type Outcome } from './outcome.ts';
 import type { PodUid } from './pod.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { Eviction, State } from './state.ts';
@@ -24,9 +24,10 @@ export function settleEvictions(state: State, observation: Observation, met: rea
   let dryOverLimit: readonly PodUid[] = state.dryOverLimit;
   const left: Eviction[] = [];
   for (const eviction of evictions) {
-    const outcome = observation.outcomes.find(({ of }) => of === eviction.decision);
+    const heard = observation.outcomes.filter(({ of }) => of === eviction.decision);
+    const outcome = heard.find(isEnd);
     if (outcome === undefined) {
-      left.push(settle(eviction, observation.atMs, isShort));
+      left.push(settle(withSignals(eviction, heard), observation.atMs, isShort));
     } else if (isDryDrop(outcome)) {
       if (eviction.cause.kind === 'threshold') dryDropped = [...dryDropped, eviction.cause.threshold.id];
       else dryOverLimit = [...dryOverLimit, eviction.victim.uid];
@@ -38,6 +39,18 @@ export function settleEvictions(state: State, observation: Observation, met: rea
 
 export function actOf(evictions: readonly Eviction[]): State['act'] {
   return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
+}
+
+function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
+  let { signalledMs, killedMs } = eviction;
+  for (const signal of heard) {
+    if (signal.kind !== 'signalled') continue;
+    signalledMs ??= signal.atMs;
+    if (signal.with === 'sigkill') killedMs ??= signal.atMs;
+  }
+  if (signalledMs === undefined || (signalledMs === eviction.signalledMs && killedMs === eviction.killedMs))
+    return eviction;
+  return { ...eviction, signalledMs, ...(killedMs === undefined ? {} : { killedMs }) };
 }
 
 function settle(eviction: Eviction, atMs: number, isShort: (signal: Signal) => boolean): Eviction {

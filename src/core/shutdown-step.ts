@@ -1,5 +1,6 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Observation, ShutdownEvent } from './observation.ts';
+import { isEnd } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
 import { assertNever } from './reading.ts';
 import type { PhaseEnd } from './reason.ts';
@@ -43,7 +44,7 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   const pending = new Set(shutdown.kind === 'stopping' ? shutdown.pending : []);
   // With the phase's own end at the same instant it is that which ends the wait, as recorded of the kubelet.
   const phaseEndsMs = shutdown.kind === 'stopping' ? shutdown.phaseEndsMs : atMs;
-  const ended = new Set(outcomes.map(({ of }) => of));
+  const ended = new Set(outcomes.filter(isEnd).map(({ of }) => of));
   const alive = pods.known ? new Set(pods.value.map(({ uid }) => uid)) : null;
   const exceeded: PodUid[] = [];
   const stops: ShutdownStop[] = [];

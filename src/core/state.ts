@@ -86,6 +86,9 @@ export type Eviction = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
   readonly victim: Victim;
+  /** When its first request to end, and its first SIGKILL, went out; absent: not yet. */
+  readonly signalledMs?: MonoMs;
+  readonly killedMs?: MonoMs;
   readonly graceEndsMs: MonoMs;
   readonly deadlineMs: MonoMs;
   /** D3: when it had given back or was out of time, so that the next victim may be chosen; null while it is waited for. */

@@ -1,6 +1,6 @@
 import { type KillEnd, killCgroup } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
-import type { Outcome } from '../core/outcome.ts';
+import type { Outcome, Signalled } from '../core/outcome.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
@@ -24,6 +24,8 @@ export type StandaloneKillerNeeds = {
   readonly findings: Findings;
 };
 
+type SignalHeard = (how: Signalled['with']) => void;
+
 /** An eviction that is resumed at the start of the agent meets bindings that systemd has not told yet. */
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
@@ -43,7 +45,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return live;
   }
 
-  async function stop(order: StopOrder, hasten: AbortSignal): Promise<Outcome> {
+  async function stop(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
     // Not awaited where it is there at once: the first signal must not wait for a turn.
     const now = source.find(order.victim.uid);
     const live = now?.cgroup.known ? now : await find(order.victim.uid);
@@ -55,13 +57,13 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
       return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
     }
-    const end = await stopLive(needs, live, order, hasten);
+    const end = await stopLive(needs, live, order, { hasten, signalled });
     return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end) };
   }
 
   return {
-    stop: async (order, hasten) => {
-      const outcome = await stop(order, hasten);
+    stop: async (order, hasten, signalled) => {
+      const outcome = await stop(order, hasten, signalled);
       const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : 'gone';
       if (order.why === 'shutdown') shutdownStops?.ended(order, how);
       return outcome;
@@ -79,7 +81,7 @@ async function stopLive(
   needs: StandaloneKillerNeeds,
   live: LivePod,
   order: StopOrder,
-  hasten: AbortSignal,
+  { hasten, signalled }: { readonly hasten: AbortSignal; readonly signalled: SignalHeard | undefined },
 ): Promise<KillEnd> {
   const { manifest, cgroup, unit, facts } = live;
   if (!cgroup.known) return { kind: 'gone' };
@@ -100,7 +102,7 @@ async function stopLive(
   if (isAtOnce) void request?.();
   const ask = isAtOnce ? null : request;
   const { first, graceMs, givesBack } = order;
-  const end = await killCgroup({ mounts, ref, clock, graceMs, first, givesBack, hasten, ask });
+  const end = await killCgroup({ mounts, ref, clock, graceMs, first, givesBack, hasten, ask, signalled });
   source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
   // Told by an earlier run.
   return end.kind === 'ended' && end.via === 'stop-unit' && unit === null ? { ...end, via: 'sigterm' } : end;

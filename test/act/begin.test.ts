@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type ActorNeeds, createActor } from '../../src/act/begin.ts';
 import { dryParts } from '../../src/act/dry.ts';
 import type { Decision } from '../../src/core/decision.ts';
-import type { Outcome } from '../../src/core/outcome.ts';
+import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
@@ -74,11 +74,11 @@ function stage(rest: Partial<ActorNeeds> = {}) {
   });
   const settled = async (): Promise<Outcome> => {
     await inbox.wait(10_000);
-    const [outcome] = inbox.drain().outcomes;
+    const outcome = inbox.drain().outcomes.find(isEnd);
     if (outcome === undefined) throw new Error('nothing came back');
     return outcome;
   };
-  return { actor, did, orders, notes, recorded, settled };
+  return { actor, inbox, did, orders, notes, recorded, settled };
 }
 
 describe('an eviction', () => {
@@ -99,6 +99,26 @@ describe('an eviction', () => {
       { kind: 'evidence', podStatus: { reason: 'Evicted', conditions: [{ type: 'DisruptionTarget' }] } },
     ]);
     expect(actor.underWay()).toBe(0);
+  });
+
+  it('tells when its first SIGTERM and its first SIGKILL went out, and records only its end', async () => {
+    const { actor, inbox, recorded } = stage({
+      killer: {
+        stop: async ({ decision: of }, _, signalled) => {
+          for (const how of ['sigterm', 'sigterm', 'sigkill', 'sigkill'] as const) signalled?.(how);
+          return { of, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) };
+        },
+        largestProcesses: () => known([]),
+      },
+    });
+    actor.begin(evict(hard, 1));
+    const heard: Heard[] = [];
+    while (!heard.some(isEnd)) {
+      await inbox.wait(10_000);
+      heard.push(...inbox.drain().outcomes);
+    }
+    expect(heard).toMatchObject([{ with: 'sigterm' }, { with: 'sigkill' }, { kind: 'ended' }]);
+    expect(recorded).toMatchObject([{ kind: 'ended' }]);
   });
 
   it('that was prepared looks at the processes of its victim then, and not again before the first signal', async () => {

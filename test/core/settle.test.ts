@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Outcome } from '../../src/core/outcome.ts';
+import type { Heard, Outcome } from '../../src/core/outcome.ts';
 import { quantityOfBytes } from '../../src/core/quantity.ts';
+import { readState } from '../../src/core/read-state.ts';
 import { settleEvictions } from '../../src/core/settle.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { type Eviction, initialState, type State } from '../../src/core/state.ts';
@@ -36,7 +37,7 @@ const withEvictions = (...evictions: readonly Eviction[]): State => ({
   act: { kind: 'evicting', evictions },
 });
 const enough = { available: 500 * MI, capacity: 1_000 * MI };
-const look = (atMs: number, outcomes: readonly Outcome[] = []) =>
+const look = (atMs: number, outcomes: readonly Heard[] = []) =>
   anObservation(atMs, { 'memory.available': enough, 'nodefs.available': enough }, { outcomes });
 const ended = (of: string): Outcome => ({ of, atMs: 10, kind: 'dropped', because: 'gone' });
 const dryDrop = (of: string): Outcome => ({ of, atMs: 10, kind: 'dropped', because: 'dry-run' });
@@ -48,6 +49,16 @@ describe('an eviction under way', () => {
     const state = withEvictions(anEviction('a-1', { cause: { kind: 'over-limit', limit: 'emptydirfs' } }));
     expect(settleEvictions(state, look(10, [ended('a-2')]), []).act).toEqual(state.act);
     expect(settleEvictions(state, look(10, [ended('a-2'), ended('a-1')]), []).act).toEqual({ kind: 'idle' });
+  });
+
+  it('goes on after its first signal, and remembers when it and its first SIGKILL went out', () => {
+    const sent = (atMs: number, how: 'sigterm' | 'sigkill') =>
+      ({ of: 'a-1', atMs, kind: 'signalled', with: how }) as const;
+    const state = withEvictions(anEviction('a-1'));
+    const asked = settleEvictions(state, look(10, [sent(5, 'sigterm')]), []);
+    const killed = settleEvictions({ ...state, ...asked }, look(20, [sent(15, 'sigkill')]), []);
+    expect(killed.act).toMatchObject({ evictions: [{ decision: 'a-1', signalledMs: 5, killedMs: 15 }] });
+    expect(readState({ ...state, ...killed })).not.toBeNull();
   });
 
   it.each([
