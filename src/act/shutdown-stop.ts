@@ -49,10 +49,9 @@ function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOr
 }
 
 async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome> {
-  return told(needs, order.victim, await needs.killer.stop(order, NEVER));
+  // Nothing is more urgent than its phase: a signal that never comes, of its own, as hundreds may listen at once.
+  return told(needs, order.victim, await needs.killer.stop(order, new AbortController().signal));
 }
-/** Nothing is more urgent than its phase. */
-const NEVER = new AbortController().signal;
 
 function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Outcome): Outcome {
   const pod = `${victim.namespace}/${victim.name}`;

@@ -4,6 +4,7 @@ import { Duplex } from 'node:stream';
 import { Message, type MessageBus, MessageType, sessionBus } from 'dbus-next';
 import { known, type Reading, sayCause, type Unknown, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { type BusTurns, createBusTurns } from './bus-turns.ts';
 import { type BusValue, decodeValue, encodeBody } from './bus-value.ts';
 
 export type BusCall = {
@@ -13,8 +14,10 @@ export type BusCall = {
   readonly member: string;
   readonly signature?: string;
   readonly body?: readonly BusValue[];
-  /** 2 s where none is given. */
+  /** 2 s where none is given; the wait for its turn counts. */
   readonly deadlineMs?: number;
+  /** Comes before all calls that wait for their turn. */
+  readonly isUrgent?: true;
 };
 export type SignalRule = {
   /** A well-known name: a signal counts only from its present owner. */
@@ -58,6 +61,7 @@ type Connection = {
   readonly lost: Set<(why: Unknown) => void>;
   /** Match rules in force: each is sent once for a connection, and stays (B5). */
   readonly rules: Set<string>;
+  readonly turns: BusTurns;
 };
 type Subscription = { readonly rule: SignalRule; readonly heard: (body: readonly BusValue[], path: string) => void };
 
@@ -177,22 +181,35 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     if (!made.known) return Promise.resolve(made);
     const message = made.value;
     return new Promise((resolve) => {
+      let isSent = false;
       const finish = (reading: Reading<readonly BusValue[]>): void => {
         cancel();
+        leave();
         mine.lost.delete(finish);
-        // B2, B9: the package keeps the handler of a call that never settles or could not be sent.
-        forgetReply(mine.bus, message.serial);
         resolve(reading);
       };
       const deadlineMs = call.deadlineMs ?? CALL_MS;
-      const cancel = clock.after(deadlineMs, () =>
-        finish(unknown('timed-out', where, `no answer from ${call.destination} within ${deadlineMs} ms`)),
-      );
+      const cancel = clock.after(deadlineMs, () => {
+        const what = isSent ? 'no answer from' : 'calls that came before are not answered yet by';
+        finish(unknown('timed-out', where, `${what} ${call.destination} within ${deadlineMs} ms`));
+      });
       mine.lost.add(finish);
-      mine.bus.call(message).then(
-        (reply) => finish(known((reply?.body ?? []).map(decodeValue))),
-        (cause: unknown) => finish(unknown('unreadable', where, sayError(cause))),
-      );
+      let leave = (): void => undefined;
+      leave = mine.turns.ask(call.destination, call.isUrgent === true, (settled) => {
+        isSent = true;
+        // An answer after the deadline is nobody's, but ends the turn. B9: one that could not be sent leaves its handler.
+        mine.bus.call(message).then(
+          (reply) => {
+            settled();
+            finish(known((reply?.body ?? []).map(decodeValue)));
+          },
+          (cause: unknown) => {
+            forgetReply(mine.bus, message.serial);
+            settled();
+            finish(unknown('unreadable', where, sayError(cause)));
+          },
+        );
+      });
     });
   }
 
@@ -260,7 +277,7 @@ function createConnection(socket: string): Reading<Connection> {
     const inner: unknown = Reflect.get(bus, '_connection');
     const stream: unknown = inner instanceof EventEmitter ? Reflect.get(inner, 'stream') : null;
     if (!(stream instanceof Duplex)) throw new Error('dbus-next has no _connection.stream');
-    return known({ bus, stream, lost: new Set(), rules: new Set() });
+    return known({ bus, stream, lost: new Set(), rules: new Set(), turns: createBusTurns() });
   } catch (cause) {
     return unknown('unreadable', socket, sayCause(cause));
   }

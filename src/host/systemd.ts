@@ -20,8 +20,8 @@ export type ServiceEnd = { readonly result: string; readonly exitStatus: number 
 export type Systemd = {
   /** Also a unit that is not running, or does not exist: `loadState` tells. */
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
-  /** Resolves when the job is queued, not when it is done. */
-  readonly stop: (name: string) => Promise<Reading<true>>;
+  /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
+  readonly stop: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
   /** The signal with which its own stop would begin, to whom that would go (KillSignal=, KillMode=); without a job. */
   readonly signalStop: (name: string) => Promise<Reading<true>>;
@@ -64,10 +64,9 @@ export function createSystemd(bus: SystemBus): Systemd {
   bus.whenUp(subscribe);
   if (bus.state() === 'up') subscribe();
 
-  async function queue(member: 'StartUnit' | 'StopUnit', name: string): Promise<Reading<true>> {
-    const body = [name, 'replace'];
-    const job = await bus.call({ ...MANAGER, member, signature: 'ss', body, deadlineMs: JOB_MS });
-    return remember(job);
+  async function queue(member: 'StartUnit' | 'StopUnit', name: string, deadlineMs = JOB_MS): Promise<Reading<true>> {
+    const call = { ...MANAGER, member, signature: 'ss', body: [name, 'replace'], deadlineMs };
+    return remember(await bus.call(member === 'StopUnit' ? { ...call, isUrgent: true } : call));
   }
 
   function remember(job: Reading<readonly BusValue[]>): Reading<true> {
@@ -150,7 +149,7 @@ export function createSystemd(bus: SystemBus): Systemd {
 
   return {
     unit,
-    stop: (name) => queue('StopUnit', name),
+    stop: (name, deadlineMs) => queue('StopUnit', name, deadlineMs),
     start: (name) => queue('StartUnit', name),
     signalStop: async (name) => {
       const path = await pathBy('LoadUnit', name);
@@ -163,7 +162,8 @@ export function createSystemd(bus: SystemBus): Systemd {
       if (!signal.known) return signal;
       const whom = mode.value === 'control-group' ? 'all' : 'main';
       const body = [name, whom, signal.value];
-      const sent = await bus.call({ ...MANAGER, member: 'KillUnit', signature: 'ssi', body, deadlineMs: JOB_MS });
+      const call = { ...MANAGER, member: 'KillUnit', signature: 'ssi', body, deadlineMs: JOB_MS };
+      const sent = await bus.call({ ...call, isUrgent: true });
       return sent.known ? known(true) : sent;
     },
     startTransient: async (name, properties) =>

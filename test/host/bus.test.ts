@@ -64,6 +64,43 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(await bus.call({ ...TO, member: 'Get', deadlineMs: 50 })).toMatchObject({ known: false, why: 'timed-out' });
   });
 
+  describe('more calls at once than the bus lets one connection wait for', () => {
+    // As on a system bus.
+    const LIMIT = '<limit name="max_replies_per_connection">128</limit>';
+    beforeEach(async () => {
+      await daemon.remove();
+      daemon = await openPrivateBus(LIMIT);
+    });
+
+    it('answers every one of them, and an urgent one before those that wait', async () => {
+      const service = await serve(NAME, (member) => ({ signature: 's', body: [member] }));
+      await open();
+      const calls = Array.from({ length: 300 }, () => bus.call({ ...TO, member: 'Get' }));
+      const stop = bus.call({ ...TO, member: 'Stop', isUrgent: true });
+      const answers = await Promise.all([...calls, stop]);
+      expect(answers.filter(({ known }) => !known)).toEqual([]);
+      expect(service.calls.findIndex(({ member }) => member === 'Stop')).toBeLessThan(100);
+    });
+
+    it('asks others while one does not answer, and that one again when it does', async () => {
+      let isSlow = true;
+      const other = `${NAME}.other`;
+      await serve(NAME, () => (isSlow ? 'silence' : { signature: '', body: [] }));
+      await serve(other, () => ({ signature: '', body: [] }));
+      await open();
+      const lost = await Promise.all(
+        Array.from({ length: 200 }, () => bus.call({ ...TO, member: 'Get', deadlineMs: 100 })),
+      );
+      expect(new Set(lost.map((reply) => !reply.known && reply.why))).toEqual(new Set(['timed-out']));
+      expect(await bus.call({ ...TO, destination: other, member: 'Get' })).toMatchObject({ known: true });
+      // Whoever did not answer has ended: the bus says so for each call.
+      isSlow = false;
+      services[0]?.close();
+      await serve(NAME, () => ({ signature: '', body: [] }));
+      expect(await bus.call({ ...TO, member: 'Get' })).toMatchObject({ known: true });
+    });
+  });
+
   it('never sends what would cost the connection', async () => {
     const service = await serve(NAME, () => ({ signature: '', body: [] }));
     await open();

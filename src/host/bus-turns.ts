@@ -1,0 +1,51 @@
+/**
+ * How many calls to one name wait for their answer at a time. The bus counts them for a whole connection and refuses the
+ * 129th (max_replies_per_connection); two names are asked here, logind and systemd, and one must not lock out the other.
+ */
+const IN_FLIGHT = 56;
+
+/** `settled` is to be called when the answer is there, whoever still waits for it: till then the bus counts the call. */
+type Send = (settled: () => void) => void;
+export type BusTurns = {
+  /** Sends at once or when its turn comes; who is urgent comes before all others. The returned function gives up the turn. */
+  readonly ask: (destination: string, isUrgent: boolean, send: Send) => () => void;
+};
+type Line = { inFlight: number; urgent: Set<Send>; others: Set<Send> };
+
+/** The calls of one connection, in turns. */
+export function createBusTurns(): BusTurns {
+  const lines = new Map<string, Line>();
+
+  function lineOf(destination: string): Line {
+    const line = lines.get(destination) ?? { inFlight: 0, urgent: new Set(), others: new Set() };
+    lines.set(destination, line);
+    return line;
+  }
+
+  function sendNext(line: Line): void {
+    while (line.inFlight < IN_FLIGHT) {
+      const from = line.urgent.size > 0 ? line.urgent : line.others;
+      const [send] = from;
+      if (send === undefined) return;
+      from.delete(send);
+      line.inFlight += 1;
+      let isSettled = false;
+      send(() => {
+        if (isSettled) return;
+        isSettled = true;
+        line.inFlight -= 1;
+        sendNext(line);
+      });
+    }
+  }
+
+  return {
+    ask: (destination, isUrgent, send) => {
+      const line = lineOf(destination);
+      const waiting = isUrgent ? line.urgent : line.others;
+      waiting.add(send);
+      sendNext(line);
+      return () => void waiting.delete(send);
+    },
+  };
+}
