@@ -13,6 +13,8 @@ export type BoundedCgroup = {
   readonly path: string;
   /** How it was made, for people. */
   readonly made: string;
+  /** Where the directories of a child are, or would be. */
+  readonly childDirectories: (name: string) => readonly string[];
   /** The directories that a process must join to be in the new child. */
   readonly addChild: (name: string) => Reading<readonly string[]>;
   /** Ends every process in it and removes it; the sentence says what is left. */
@@ -146,11 +148,13 @@ async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgro
 
 function opened({ mounts, clock }: BoundedCgroupNeeds, path: string, made: string): BoundedCgroup {
   const roots = hierarchies(mounts).map((mount) => join(mount, path));
+  const childDirectories = (name: string): readonly string[] => roots.map((root) => join(root, name));
   return {
     path,
     made,
+    childDirectories,
     addChild: (name) => {
-      const directories = roots.map((root) => join(root, name));
+      const directories = childDirectories(name);
       try {
         for (const directory of directories) mkdirSync(directory);
         return known(directories);

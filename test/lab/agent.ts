@@ -18,6 +18,10 @@ export type Agent = {
   readonly command: readonly string[];
   /** Resolves when it observes. */
   readonly start: () => Promise<void>;
+  /** False before its start, and when it ended for whatever reason. */
+  readonly isRunning: () => boolean;
+  /** Asks it to read its configuration again. */
+  readonly reload: () => void;
   /** SIGKILL; resolves when it is gone. */
   readonly crash: () => Promise<void>;
   readonly log: () => string;
@@ -63,6 +67,8 @@ export function ownAgent(directory: string): Agent {
         await sleep(clock, 50);
       }
     },
+    isRunning: () => child !== null && child.exitCode === null && child.signalCode === null,
+    reload: () => void child?.kill('SIGHUP'),
     crash: async () => {
       if (child === null) return;
       const gone = once(child, 'exit');
@@ -129,6 +135,9 @@ export function installedAgent(): Agent {
         stdio: ['ignore', 'ignore', 'inherit'],
       });
     },
+    isRunning: () =>
+      execFileSync('systemctl', ['show', '-P', 'ActiveState', 'nodewarden'], { encoding: 'utf8' }).trim() === 'active',
+    reload: () => void execFileSync('systemctl', ['reload', 'nodewarden']),
     crash: async () => {
       const pid = execFileSync('systemctl', ['show', '-P', 'MainPID', 'nodewarden'], { encoding: 'utf8' }).trim();
       execFileSync('systemctl', ['kill', '--kill-who=main', '--signal=SIGKILL', 'nodewarden']);

@@ -1,7 +1,11 @@
 #!/usr/bin/perl
 # A workload that does as it is told, one command a line on standard input, or as arguments; answers each with "done".
 # Perl, because it starts in 20 ms in an emulated machine as well, and is on every Debian.
+#   enter DIR,DIR       make these cgroups where they are missing, and join them
 #   memory MIB          hold so much anonymous memory, more or less than before
+#   grow MIB RATE       hold so much more, RATE MiB a second ("max": as fast as one core takes it)
+#   crowd COUNT         so many children that do nothing and end with it
+#   spin COUNT          so many children that do nothing else than use a processor
 #   touch HIGH LOW      hold HIGH, and once a second LOW for 50 ms, for ever
 #   fill DIR MIB        a file of that size in DIR
 #   files DIR COUNT     so many empty files in DIR
@@ -11,6 +15,7 @@
 # On SIGTERM it removes the files it made, and ends: what a service does in ExecStopPost.
 use strict;
 use warnings;
+use Time::HiRes qw(time);
 
 $| = 1;
 my (@held, @made, $stays);
@@ -22,6 +27,38 @@ sub hold {
   pop @held while @held > $mib;
   push @held, "\xa5" x 1048576 while @held < $mib;
 }
+# In steps of a millisecond or two at any rate that a core can keep up.
+sub grow {
+  my ($mib, $rate) = @_;
+  my ($start, $taken) = (time, 0);
+  my $step = $rate eq 'max' ? 16 : $rate >= 512 ? 2 : 1;
+  while ($taken < $mib) {
+    push @held, "\xa5" x ($step * 1048576);
+    $taken += $step;
+    next if $rate eq 'max';
+    my $ahead = $start + $taken / $rate - time;
+    nap($ahead) if $ahead > 0.001;
+  }
+}
+sub enter {
+  for my $directory (split ',', $_[0]) {
+    mkdir $directory;
+    open(my $procs, '>', "$directory/cgroup.procs") or die "$directory: $!";
+    syswrite($procs, "0\n") or die "$directory: $!";
+  }
+}
+# They end with their parent (PR_SET_PDEATHSIG), each in a session of its own (setsid), so that the kernel's autogroups
+# share the processors among them all. The numbers are those of x86-64, which the labs are.
+sub children {
+  my ($count, $work) = @_;
+  for (1 .. $count) {
+    next if fork;
+    syscall(157, 1, 9, 0, 0, 0);
+    syscall(112);
+    $work->();
+    exit 0;
+  }
+}
 sub make {
   my ($name, $mib) = @_;
   open(my $file, '>', $name) or die "$name: $!";
@@ -32,6 +69,10 @@ sub make {
 sub obey {
   my ($verb, @args) = split ' ', $_[0];
   if ($verb eq 'memory') { hold($args[0]) }
+  elsif ($verb eq 'enter') { enter($args[0]) }
+  elsif ($verb eq 'grow') { grow(@args) }
+  elsif ($verb eq 'crowd') { children($args[0], sub { nap(60) while 1 }) }
+  elsif ($verb eq 'spin') { children($args[0], sub { while (1) { } }) }
   elsif ($verb eq 'touch') {
     print "done\n";
     while (1) { hold($args[0]); nap(0.95); hold($args[1]); nap(0.05) }

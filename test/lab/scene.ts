@@ -18,22 +18,35 @@ export type PodSpec = {
   readonly graceSeconds?: number;
   /** A bound of its own, below that of the node. */
   readonly maxPids?: number;
+  /** Further annotations of its manifest, as YAML values. */
+  readonly annotations?: { readonly [name: string]: string };
+  /** Its cgroup is not there until somebody makes it. */
+  readonly isLate?: true;
 };
 export type SceneSpec = {
   readonly pods: readonly PodSpec[];
   /** Of the node; NODE_MIB when it does not matter. */
   readonly memoryMiB?: number;
+  /** Of the node; NODE_PIDS when it does not matter. */
+  readonly pids?: number;
+  /** The body starts the agent itself. */
+  readonly isAgentLate?: true;
   /** Lines of the configuration. */
   readonly config: readonly string[];
   /** A small tmpfs as nodefs. */
   readonly nodefs?: { readonly sizeMiB: number; readonly inodes: number };
 };
 export type History = { readonly decisions: readonly DecisionRecord[] };
+/** `pod` null: in none. */
+export type Played = { readonly pod: string | null; readonly workload: Workload };
 /** A bounded node with its pods and a running agent. */
 export type Scene = {
   /** Starts a workload in the pod's cgroup and waits until it obeyed. */
   readonly play: (pod: string, ...commands: readonly string[]) => Promise<Workload>;
-  /** The directories that a process of the pod joins. */
+  /** The same outside of the node: as the pod's that it will enter, or nobody's. */
+  readonly playOutside: (pod: string | null, ...commands: readonly string[]) => Promise<Workload>;
+  readonly played: () => readonly Played[];
+  /** The directories that a process of the pod joins; of a late one, those that it would. */
   readonly cgroups: (pod: string) => readonly string[];
   /** What counts as its disk. */
   readonly directory: (pod: string) => string;
@@ -90,19 +103,18 @@ export async function withScene(
     const agent = isInstalled ? installedAgent() : ownAgent(directory);
     closers.push(agent.close);
     writeConfiguration(agent.places, node.cgroup.path, nodefs, spec);
-    await agent.start();
-    const workloads: Workload[] = [];
+    if (spec.isAgentLate !== true) await agent.start();
+    const played: Played[] = [];
     closers.push(() => {
-      for (const workload of workloads) workload.kill('SIGKILL');
+      for (const { workload } of played) workload.kill('SIGKILL');
     });
-    const play = async (pod: string, ...commands: readonly string[]): Promise<Workload> => {
-      const workload = await startLoad(node.directories.get(pod) ?? [], commands);
-      workloads.push(workload);
-      return workload;
-    };
+    const playIn = (join: readonly string[], pod: string | null, commands: readonly string[]): Promise<Workload> =>
+      startLoad(join, commands, (workload) => played.push({ pod, workload }));
     await tellingLog(agent, () =>
       body({
-        play,
+        play: (pod, ...commands) => playIn(node.directories.get(pod) ?? [], pod, commands),
+        playOutside: (pod, ...commands) => playIn([], pod, commands),
+        played: () => played,
         cgroups: (pod) => node.directories.get(pod) ?? [],
         directory: (pod) => path.join(nodefs, pod),
         status: () => askStatus(agent.places.socket),
@@ -166,12 +178,12 @@ type Node = {
   readonly remove: () => Promise<void>;
 };
 
-async function openNode({ pods, memoryMiB = NODE_MIB }: SceneSpec): Promise<Node> {
+async function openNode({ pods, memoryMiB = NODE_MIB, pids = NODE_PIDS }: SceneSpec): Promise<Node> {
   const mounts = findCgroupMounts();
   if (!mounts.known) throw new Error(`no cgroups: ${mounts.detail}`);
   // A name of its own: systemd forgets a scope a moment after its end.
   const name = `nodewarden-lab-${process.pid}-${Math.trunc(clock.monoMs())}`;
-  const bounds = { memoryBytes: memoryMiB * 1024 * 1024, maxPids: NODE_PIDS };
+  const bounds = { memoryBytes: memoryMiB * 1024 * 1024, maxPids: pids };
   const cgroup = await openBoundedCgroup({ mounts: mounts.value, clock, name, ...bounds });
   if (!cgroup.known) throw new Error(`no node: ${cgroup.detail}`);
   const remove = async (): Promise<void> => {
@@ -180,6 +192,10 @@ async function openNode({ pods, memoryMiB = NODE_MIB }: SceneSpec): Promise<Node
   };
   const directories = new Map<string, readonly string[]>();
   for (const pod of pods) {
+    if (pod.isLate === true) {
+      directories.set(pod.name, cgroup.value.childDirectories(pod.name));
+      continue;
+    }
     const child = cgroup.value.addChild(pod.name);
     if (!child.known) {
       await remove();
@@ -234,7 +250,9 @@ metadata:
   annotations:
     nodewarden.dev/cgroup: ${pod.name}
     nodewarden.dev/disk: ${path.join(nodefs, pod.name)}
-spec:
+${Object.entries(pod.annotations ?? {})
+  .map(([name, value]) => `    ${name}: ${value}\n`)
+  .join('')}spec:
   priority: ${pod.priority ?? 0}
   terminationGracePeriodSeconds: ${pod.graceSeconds ?? 30}
   containers:
@@ -243,7 +261,11 @@ spec:
 `;
 }
 
-async function startLoad(join: readonly string[], commands: readonly string[]): Promise<Workload> {
+async function startLoad(
+  join: readonly string[],
+  commands: readonly string[],
+  onStart: (workload: Workload) => void,
+): Promise<Workload> {
   let done = 0;
   // The dead count against the pids of their cgroup until somebody has reaped them, and not every PID 1 does at once:
   // in a pid namespace of its own a fork bomb is reaped by the kernel.
@@ -255,6 +277,7 @@ async function startLoad(join: readonly string[], commands: readonly string[]): 
   };
   const workload = startWorkload({ argv, join, monoMs: clock.monoMs, line });
   if (typeof workload === 'string') throw new Error(workload);
+  onStart(workload);
   // One that was evicted before it was done has done its duty as well.
   await until(
     `the workload obeys ${commands.join(', ')}`,

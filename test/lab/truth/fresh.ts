@@ -1,0 +1,55 @@
+// A pod that nobody knew a moment ago: its cgroup appears with the process that fills the node.
+import { sleep } from '../../../src/host/clock.ts';
+import type { Workload } from '../../../src/host/workload.ts';
+import { clock, type PodSpec, type Scene } from '../scene.ts';
+import { DATABASE, DATABASE_MIB, type TruthScene, untilGone } from './truth.ts';
+
+const NODE_MIB = 512;
+const FRESH: PodSpec = { name: 'fresh', requestMiB: 16, isLate: true };
+const OTHER_MIB = 1;
+/** The paths of pods were once trusted for 2 s: the hog comes at any moment of that. */
+const LONGEST_REST_MS = 2_200;
+const GOLDEN = 0.618_033_988_75;
+
+const RATES = [
+  { said: '1 GiB/s', rate: '1024' },
+  { said: 'full speed', rate: 'max' },
+];
+const COMPANIES = [
+  { said: 'alone', others: 0, hasDatabase: false },
+  { said: 'beside a database', others: 0, hasDatabase: true },
+  { said: 'beside a database and 10 others', others: 9, hasDatabase: true },
+  { said: 'beside a database and 110 others', others: 109, hasDatabase: true },
+];
+
+const otherOf = (index: number): PodSpec => ({ name: `other-${index}`, priority: 0, requestMiB: 8 });
+
+/** A process that stands ready outside makes the cgroup, joins it and takes all there is at that rate. */
+export async function appear(scene: Scene, pod: string, rate: string): Promise<Workload> {
+  const hog = await scene.playOutside(pod, 'memory 1');
+  hog.write(`enter ${scene.cgroups(pod).join(',')}`);
+  hog.write(`grow ${NODE_MIB} ${rate}`);
+  return hog;
+}
+
+export const freshScenes: readonly TruthScene[] = RATES.flatMap(({ said: rateSaid, rate }) =>
+  COMPANIES.map(({ said, others, hasDatabase }): TruthScene => {
+    const crowd = Array.from({ length: others }, (_, index) => otherOf(index));
+    return {
+      name: `a fresh pod at ${rateSaid}, ${said}`,
+      spec: {
+        pods: [FRESH, ...(hasDatabase ? [DATABASE] : []), ...crowd],
+        memoryMiB: NODE_MIB,
+        config: ['evictionHard: { memory.available: "100Mi" }'],
+      },
+      culprits: [FRESH.name],
+      body: async (scene, { index }) => {
+        if (hasDatabase) await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+        for (const { name } of crowd) await scene.play(name, `memory ${OTHER_MIB}`);
+        await sleep(clock, ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+        const workload = await appear(scene, FRESH.name, rate);
+        return `gone after ${Math.round(await untilGone('the fresh pod', { workload }))} ms`;
+      },
+    };
+  }),
+);

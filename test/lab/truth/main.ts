@@ -1,0 +1,94 @@
+// Scenes on real cgroups of this machine, each played many times: does an innocent die, does the kernel kill, does the
+// record say what is not so? The last line counts; the exit status is 0 only if all holds.
+//   --times N (20)   --only TEXT   --minutes N (2) of a random scene   --keep DIR  what the agent said in failed runs
+import fs from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { clock, withScene } from '../scene.ts';
+import { SCENES } from './scenes.ts';
+import { judge, type TruthScene, type Verdict } from './truth.ts';
+
+const { values } = parseArgs({
+  options: {
+    times: { type: 'string', default: '20' },
+    only: { type: 'string', default: '' },
+    minutes: { type: 'string', default: '2' },
+    keep: { type: 'string' },
+    installed: { type: 'boolean', default: false },
+  },
+});
+const times = Number(values.times);
+const minutes = Number(values.minutes);
+const total = { passed: 0, failed: 0, skipped: 0, runs: 0, dead: 0, kernel: 0 };
+/** Of one kind of failure so many different sentences are shown. */
+const MOST_SHOWN = 4;
+
+async function playOnce(truth: TruthScene, index: number): Promise<Verdict> {
+  let verdict: Verdict | null = null;
+  try {
+    await withScene(truth.spec, values.installed, async (scene) => {
+      verdict = await judge(truth, scene, { index, minutes });
+      if (!holds(truth, verdict)) keep(`${truth.name} ${index}`, scene.log(), verdict);
+    });
+  } catch (error) {
+    // Also what its end found, such as an agent that did not end cleanly.
+    const said = error instanceof Error ? error.message : String(error);
+    const before: Verdict = verdict ?? { innocentsDead: [], kernelOomKills: 0, wrong: [], figures: '' };
+    return { ...before, wrong: [...before.wrong, said.slice(0, 2_000)] };
+  }
+  if (verdict === null) throw new Error('a scene without a verdict');
+  return verdict;
+}
+
+const holds = (truth: TruthScene, { innocentsDead, kernelOomKills, wrong }: Verdict): boolean =>
+  innocentsDead.length === 0 && wrong.length === 0 && (truth.isAgentHeld === true || kernelOomKills === 0);
+
+function keep(name: string, log: string, verdict: Verdict): void {
+  if (values.keep === undefined) return;
+  fs.mkdirSync(values.keep, { recursive: true });
+  const file = path.join(values.keep, `${name.replace(/[^a-z0-9]+/gi, '-')}.log`);
+  fs.writeFileSync(file, `${JSON.stringify(verdict, null, 1)}\n${log}`);
+}
+
+async function play(truth: TruthScene): Promise<void> {
+  const startMs = clock.monoMs();
+  const runs = Math.min(times, truth.mostRuns ?? times);
+  const verdicts: Verdict[] = [];
+  for (let index = 0; index < runs; index++) verdicts.push(await playOnce(truth, index));
+  const good = verdicts.filter((verdict) => holds(truth, verdict)).length;
+  const dead = verdicts.flatMap(({ innocentsDead }) => innocentsDead);
+  const kernel = verdicts.reduce((sum, { kernelOomKills }) => sum + kernelOomKills, 0);
+  total.runs += runs;
+  total.dead += dead.length;
+  total.kernel += kernel;
+  total[good === runs ? 'passed' : 'failed'] += 1;
+  const seconds = ((clock.monoMs() - startMs) / 1000).toFixed(0);
+  const counts = `${good} of ${runs} hold, innocents dead ${dead.length}, kernel OOM kills ${kernel}`;
+  console.log(`${good === runs ? 'ok     ' : 'FAILED '} ${truth.name}: ${counts} (${seconds} s)`);
+  const figures = verdicts.map((verdict) => verdict.figures).filter((figure) => figure !== '');
+  if (good === runs && figures.length > 0)
+    console.log(`        ${[...new Set(figures)].slice(0, MOST_SHOWN).join('; ')}`);
+  if (dead.length > 0) console.log(`        dead: ${sayCounted(dead)}`);
+  const wrong = verdicts.flatMap((verdict) => verdict.wrong);
+  if (wrong.length > 0) console.log(`        ${sayCounted(wrong)}`);
+}
+
+/** Each once with how often. */
+function sayCounted(sentences: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const sentence of sentences) counts.set(sentence, (counts.get(sentence) ?? 0) + 1);
+  const shown = [...counts]
+    .slice(0, MOST_SHOWN)
+    .map(([sentence, count]) => (count > 1 ? `${sentence} (${count})` : sentence));
+  return [...shown, ...(counts.size > MOST_SHOWN ? [`and ${counts.size - MOST_SHOWN} more`] : [])].join('\n        ');
+}
+
+if (process.getuid?.() !== 0) {
+  console.log('skipped scenes on real cgroups: this is not root, and only root can make cgroups');
+  total.skipped += 1;
+} else {
+  for (const truth of SCENES) if (truth.name.includes(values.only)) await play(truth);
+}
+console.log(`${total.runs} runs: innocents dead ${total.dead}, kernel OOM kills ${total.kernel}`);
+console.log(`truth: ${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+process.exitCode = total.failed === 0 ? 0 : 1;

@@ -1,0 +1,115 @@
+import { sleep } from '../../../src/host/clock.ts';
+import type { DecisionRecord } from '../../../src/record/entry.ts';
+import { joinDecisions } from '../../../src/record/entry.ts';
+import { readRecord } from '../../../src/record/record-file.ts';
+import { clock, type Played, type PodSpec, type Scene, type SceneSpec, until } from '../scene.ts';
+
+/** An episode on a real node, and who may end in it. Whatever the body does not say is judged by `judge`. */
+export type TruthScene = {
+  readonly name: string;
+  readonly spec: SceneSpec;
+  /** Whom a decision may name; everybody else is innocent. */
+  readonly culprits: readonly string[];
+  /** How many evictions are right, none of them in vain; exactly one by default. */
+  readonly evictions?: { readonly least: number; readonly most: number };
+  /** The agent is held back in it, so the kernel may come first: only of those that it should take. */
+  readonly isAgentHeld?: true;
+  /** Fewer runs than asked for, of a long one. */
+  readonly mostRuns?: number;
+  /** Plays the episode to its end; the figures are for people. Throws when something else does not hold. */
+  readonly body: (scene: Scene, run: Run) => Promise<string>;
+};
+export type Run = {
+  /** From 0. */
+  readonly index: number;
+  /** How long a random episode lasts. */
+  readonly minutes: number;
+};
+/** What is judged of each run. */
+export type Verdict = {
+  readonly innocentsDead: readonly string[];
+  readonly kernelOomKills: number;
+  /** Sentences; empty: all else holds. */
+  readonly wrong: readonly string[];
+  readonly figures: string;
+};
+
+/** After an eviction nobody else may follow: so long the node is watched. */
+const AFTERMATH_MS = 1_500;
+/** D3: grace and 10 s, and the record follows. */
+const OUTCOME_DEADLINE_MS = 20_000;
+
+/** Of priority 1000, and within what it requests: whoever takes it is wrong. */
+export const DATABASE: PodSpec = { name: 'db', priority: 1000, requestMiB: 128 };
+export const DATABASE_MIB = 64;
+export const HOG: PodSpec = { name: 'hog', requestMiB: 16 };
+
+export const evictionsOf = (scene: Pick<Scene, 'agent'>): readonly DecisionRecord[] =>
+  joinDecisions(readRecord(scene.agent.places.stateDirectory).entries).filter(
+    ({ decision }) => decision.kind === 'evict' || decision.kind === 'evict-over-limit',
+  );
+export const victimOf = ({ decision }: DecisionRecord): string => ('victim' in decision ? decision.victim.name : '');
+/** Its end is known, and no more of it follows. */
+const isOver = ({ outcomes }: DecisionRecord): boolean =>
+  outcomes.some(({ kind }) => kind === 'ended' || kind === 'survived' || kind === 'dropped');
+const has = (kind: string, { outcomes }: DecisionRecord): boolean => outcomes.some((outcome) => outcome.kind === kind);
+
+/** Waits until somebody ended the workload; how long that took, in ms. */
+export async function untilGone(what: string, { workload }: Pick<Played, 'workload'>): Promise<number> {
+  const startMs = clock.monoMs();
+  return (await until(`${what} ends`, () => workload.ended())).atMs - startMs;
+}
+
+/** Plays the scene once and tells what became of everybody. */
+export async function judge(truth: TruthScene, scene: Scene, run: Run): Promise<Verdict> {
+  const wrong: string[] = [];
+  let figures = '';
+  try {
+    figures = await truth.body(scene, run);
+  } catch (error) {
+    wrong.push(error instanceof Error ? error.message : String(error));
+  }
+  await sleep(clock, AFTERMATH_MS);
+  if (!scene.agent.isRunning()) wrong.push('the agent ended by itself');
+  await until('every eviction has an end', () => evictionsOf(scene).every(isOver) || null, OUTCOME_DEADLINE_MS).catch(
+    () => undefined,
+  );
+  const isInnocent = (pod: string | null): boolean => pod !== null && !truth.culprits.includes(pod);
+  const dead = scene.played().filter(({ workload }) => !workload.isAlive());
+  const innocentsDead = dead.flatMap(({ pod }) => (isInnocent(pod) ? [pod ?? ''] : []));
+  const kernelOomKills = scene.kernelOomKills();
+  const evictions = evictionsOf(scene);
+  wrong.push(...evictions.flatMap((record) => saysUntrue(record, scene.played(), kernelOomKills)));
+  for (const record of evictions) {
+    const spared = has('dropped', record) ? ', and spared it at the last look' : '';
+    if (isInnocent(victimOf(record))) wrong.push(`the innocent ${victimOf(record)} was chosen${spared}`);
+  }
+  const done = evictions.filter((record) => !has('dropped', record));
+  const { least, most } = truth.evictions ?? { least: 1, most: 1 };
+  if (done.length < least || done.length > most) {
+    const wanted = least === most ? String(least) : `${least} to ${most}`;
+    wrong.push(`evictions: ${done.length} (${done.map(victimOf).join(', ')}), not ${wanted}`);
+  }
+  return { innocentsDead, kernelOomKills, wrong, figures };
+}
+
+/** What the record says of the end of its victim, against what the lab knows of it. */
+function saysUntrue(record: DecisionRecord, played: readonly Played[], kernelOomKills: number): readonly string[] {
+  const { id } = record.decision;
+  const pod = victimOf(record);
+  const mine = played.filter((one) => one.pod === pod);
+  const said = record.outcomes
+    .map((outcome) => (outcome.kind === 'dropped' ? outcome.because : outcome.kind))
+    .join(', ');
+  if (!isOver(record)) return [`${id} of ${pod} has no end in the record (${said})`];
+  if (has('ended', record) && has('dropped', record)) return [`${id} of ${pod} both ended and was dropped`];
+  if (has('survived', record)) return [`${id} of ${pod}: ${JSON.stringify(record.outcomes.at(-1))}`];
+  if (has('ended', record) && mine.length > 0 && mine.every(({ workload }) => workload.isAlive())) {
+    return [`${id} says that ${pod} ended, and it lives`];
+  }
+  const isKilled = mine.some(({ workload }) => workload.ended()?.signal === 'SIGKILL');
+  if (has('dropped', record) && isKilled && kernelOomKills === 0) {
+    return [`${id} of ${pod} is said to be dropped (${said}), and it was killed`];
+  }
+  return [];
+}
