@@ -80,7 +80,8 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
   const show = (line: string): void => {
     notify.status(line);
-    sayOnConsole(line);
+    // On a terminal the log says the same.
+    if (process.stdout.isTTY !== true) sayOnConsole(line);
   };
   const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
   const ofRun = { openRecorder: createRecorders(), oomWatch: createOomWatch(mounts.value), notify, options };

@@ -20,7 +20,7 @@ import { createObserver, type OpenObserver } from './observe/look.ts';
 import type { OomKills, OomWatch } from './observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
-import { createFindings } from './record/findings.ts';
+import { createFindings, type OpenFindings } from './record/findings.ts';
 import { createLog } from './record/log.ts';
 import type { OpenRecorder, RecorderNeeds } from './record/recorder.ts';
 import { loadState, stateFilePath } from './record/state-file.ts';
@@ -79,7 +79,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const cpus = procfs.onlineCpus();
   procfs.close();
   const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
-  const findings: Findings = createFindings({ clock, log, note: (note) => recorder.note(note) });
+  const findings: OpenFindings = createFindings({ clock, log, note: (note) => recorder.note(note) });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
   const saved = loadState(stateFile, bootId, clock);
   const recorder = host.openRecorder({
@@ -188,6 +188,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       await standalone.close();
       // Last: nobody looks any more, unless parts are made anew, which then tell what is killed from here on.
       tellKills(clock.monoMs(), oomWatch.now(standalone.pods.pods));
+      findings.close();
       await recorder.close();
     },
   };

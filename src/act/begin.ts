@@ -4,9 +4,9 @@ import { evictedStatus } from '../core/message.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
-import { assertNever, type Reading, sayCause, unknown } from '../core/reading.ts';
-import { and, sayAmount, sayLimit, sayThreshold } from '../core/say.ts';
-import { isDisk, type SignalSample } from '../core/signal.ts';
+import { assertNever, known, type Reading, sayCause, unknown, valueOrNull } from '../core/reading.ts';
+import { and, sayAmount, sayGivenBack, sayLimit, sayThreshold } from '../core/say.ts';
+import { SIGNAL_FACTS, type SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
 import type {
@@ -214,7 +214,7 @@ async function evict(
   const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first, givesBack };
   const stopped = killer.stop(order, hasten, signalled);
   // The first signals are out: what takes time may do so now.
-  log.info(
+  log[needs.isDry() ? 'info' : 'warn'](
     { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },
     `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
   );
@@ -272,16 +272,14 @@ async function ended(
   const { log, findings } = needs;
   const pod = podName(victim);
   if (outcome.kind === 'ended') {
-    const signal = threshold?.signal ?? 'nodefs.available';
-    // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already.
-    if (isDisk(signal)) await needs.observer.reread(signal);
-    const bytes = outcome.releasedBytes.known ? outcome.releasedBytes.value : null;
-    const gave = bytes === null ? 'an unknown amount' : sayAmount('memory.available', bytes);
-    log.info(
-      { event: 'evicted', decision: outcome.of, pod, via: outcome.via, releasedBytes: bytes },
-      `${pod} has ended by ${outcome.via} and gave back ${gave}`,
+    const told = { ...outcome, ...(await signalAfter(needs, threshold)) };
+    const { via, releasedBytes } = told;
+    log.warn(
+      { event: 'evicted', decision: outcome.of, pod, via, releasedBytes: valueOrNull(releasedBytes) },
+      `${pod} has ended by ${via}${told.signal === undefined ? ' and' : ';'} ${sayGivenBack(told)}`,
     );
     findings.clear(survivedId(victim));
+    return told;
   } else if (outcome.kind === 'survived') {
     log.error(
       { event: 'evict-failed', decision: outcome.of, pod, left: outcome.left },
@@ -295,6 +293,19 @@ async function ended(
     );
   }
   return outcome;
+}
+
+/** Memory is told by what the victim held; of all else there is only what the node has now. */
+async function signalAfter(
+  { observer }: ActorNeeds,
+  threshold: MetThreshold | null,
+): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'signal'>> {
+  const name = threshold?.signal ?? 'nodefs.available';
+  if (SIGNAL_FACTS[name].resource === 'memory') return {};
+  // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already.
+  const after = await observer.reread(name);
+  const reading = after.known ? known(after.value.available) : after;
+  return { signal: { name, before: threshold?.available ?? null, after: reading } };
 }
 
 const DROPPED = {

@@ -22,30 +22,42 @@ export function createTeller(needs: {
       if (decision.kind === 'set-condition') tellCondition(log, decision.condition, decision.status, verdict);
     }
     const now = new Map<string, string>();
+    for (const [cause, signals] of unreadable(observation, verdict)) {
+      now.set(
+        `signal-unknown/${signals[0]}`,
+        `${sayList(signals)} cannot be read (${cause}): no decision is taken on it`,
+      );
+    }
     for (const reason of verdict.reasons) {
-      if (reason.code === 'signal-unknown') {
-        const failed = verdict.state.failedLooks[reason.signal];
-        if (failed === undefined || failed.count < UNKNOWN_LOOKS) continue;
-        if (observation.atMs - failed.sinceMs >= UNKNOWN_MS) {
-          const { where, detail } = reason.unknown;
-          now.set(
-            `signal-unknown/${reason.signal}`,
-            `${reason.signal} cannot be read (${where}: ${detail}): no decision is taken on it`,
-          );
-        }
-      } else if (reason.code === 'no-candidate' || reason.code === 'pods-unknown') {
-        const id = reason.code === 'no-candidate' ? `no-candidate/${reason.signal}` : 'pods-unknown';
-        now.set(
-          id,
-          sayReason(reason, (uid) => uid),
-        );
-      }
+      if (reason.code !== 'no-candidate' && reason.code !== 'pods-unknown') continue;
+      const id = reason.code === 'no-candidate' ? `no-candidate/${reason.signal}` : 'pods-unknown';
+      now.set(
+        id,
+        sayReason(reason, (uid) => uid),
+      );
     }
     for (const [id, text] of now) findings.raise({ id, text });
     for (const id of raised) if (!now.has(id)) findings.clear(id);
     raised = new Set(now.keys());
   };
 }
+
+/** By the cause, so that one file system is one finding. */
+function unreadable(observation: Observation, { state, reasons }: Verdict): Map<string, Signal[]> {
+  const causes = new Map<string, Signal[]>();
+  for (const reason of reasons) {
+    if (reason.code !== 'signal-unknown') continue;
+    const failed = state.failedLooks[reason.signal];
+    if (failed === undefined || failed.count < UNKNOWN_LOOKS) continue;
+    if (observation.atMs - failed.sinceMs < UNKNOWN_MS) continue;
+    const cause = `${reason.unknown.where}: ${reason.unknown.detail}`;
+    causes.set(cause, [...(causes.get(cause) ?? []), reason.signal]);
+  }
+  return causes;
+}
+
+const sayList = (names: readonly string[]): string =>
+  names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 
 function tellCondition(log: Log, condition: NodeCondition, status: boolean, verdict: Verdict): void {
   if (!status) {

@@ -1,6 +1,7 @@
 import type { DecisionId } from './decision.ts';
 import type { ProcessView } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
+import type { Signal } from './signal.ts';
 
 /** How a decision ended. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
@@ -8,7 +9,10 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
   | {
       readonly kind: 'ended';
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'api';
+      /** Memory. */
       readonly releasedBytes: Reading<number>;
+      /** Of the signal it was evicted for, where that is not memory: when it was decided (null: not known) and afterwards. */
+      readonly signal?: { readonly name: Signal; readonly before: number | null; readonly after: Reading<number> };
     }
   | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
   | { readonly kind: 'dropped'; readonly because: 'no-longer-met' | 'gone' | 'dry-run' }

@@ -1,5 +1,6 @@
 import { sayCulprit } from './attribution.ts';
 import { sayDuration } from './duration.ts';
+import type { Outcome } from './outcome.ts';
 import type { PodUid } from './pod.ts';
 import { bytesUp, type Quantity, sayBytes } from './quantity.ts';
 import { assertNever } from './reading.ts';
@@ -24,6 +25,24 @@ export function sayThreshold(threshold: MetThreshold): string {
   const bound =
     bytesUp(limit) > available ? sayLimit(signal, limit) : `${sayLimit(signal, target)} with its min reclaim`;
   return `${signal} ${sayAmount(signal, available)} is below ${bound}`;
+}
+
+/**
+ * What an eviction brought, in the unit of the signal that it was for: "gave back 300 MiB" of memory, "nodefs.available
+ * went from 1.2 GiB to 1.5 GiB". Whose doing that is, is not known of a disk or of pids: others use and free them too.
+ */
+export function sayGivenBack({ releasedBytes, signal }: Extract<Outcome, { kind: 'ended' }>): string {
+  if (signal === undefined) {
+    return releasedBytes.known
+      ? `gave back ${sayBytes(releasedBytes.value)}`
+      : `gave back an unknown amount (${releasedBytes.detail})`;
+  }
+  const { name, before, after } = signal;
+  if (!after.known) return `${name} afterwards is unknown (${after.detail})`;
+  const now = sayAmount(name, after.value);
+  if (before === null) return `${name} is ${now} now`;
+  const was = sayAmount(name, before);
+  return was === now ? `${name} is still ${now}` : `${name} went from ${was} to ${now}`;
 }
 
 /** `nameOf`: how the reader knows the pod, as namespace/name. */

@@ -1,9 +1,12 @@
 import { writeSync } from 'node:fs';
+import { isatty } from 'node:tty';
 import type { Clock } from '../ports.ts';
 
 export type Stdout = {
   /** Writes the line and its end, or keeps it for later. Never waits, never throws. */
   readonly writeLine: (line: string) => void;
+  /** A person reads it. */
+  readonly isTerminal?: boolean;
 };
 
 /** What a reader that is stuck may make us keep; at the bound the oldest lines go and are counted. */
@@ -19,6 +22,7 @@ export function createStdout(clock: Clock, fd = 1): Stdout {
   // Touching process.stdout makes a pipe or socket non-blocking (measured: writeSync then throws EAGAIN instead of waiting).
   if (fd === 1) void process.stdout.fd;
   if (fd === 2) void process.stderr.fd;
+  const isTerminal = isatty(fd);
   const ring: Buffer[] = [];
   let ringBytes = 0;
   let lostLines = 0;
@@ -60,7 +64,7 @@ export function createStdout(clock: Clock, fd = 1): Stdout {
     if (lostLines > 0) {
       const msg = `${lostLines} log lines were lost: nobody read standard output for a while`;
       lostLines = 0;
-      writeLine(`<4>${JSON.stringify({ level: 'warn', event: 'finding', msg })}`);
+      writeLine(isTerminal ? msg : `<4>${JSON.stringify({ msg, event: 'finding', level: 'warn' })}`);
     }
   };
   const writeLine = (line: string): void => {
@@ -74,7 +78,7 @@ export function createStdout(clock: Clock, fd = 1): Stdout {
     isTorn = written > 0;
     keep(buffer.subarray(written));
   };
-  return { writeLine };
+  return { writeLine, isTerminal };
 }
 
 /** How many bytes went out before the reader was full; `gone` when there is no reader any more and the line is lost. */

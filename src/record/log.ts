@@ -14,14 +14,14 @@ const SHORT_MSG_CHARS = 1024;
 const PRIORITY: { readonly [L in LogLevel]: number } = { debug: 7, info: 6, warn: 4, error: 3 };
 
 /**
- * One JSON line for each fact, with journald's priority in front. Never waits for a reader. Under the journal
- * (JOURNAL_STREAM) without a time of its own, since the journal has one.
+ * One JSON line for each fact, its sentence first, with journald's priority in front. Never waits for a reader. Under the
+ * journal (JOURNAL_STREAM) without a time of its own, since the journal has one. On a terminal the sentence alone.
  */
 export function createLog(level: LogLevel, stdout: Stdout, env: NodeJS.ProcessEnv = process.env): Log {
   const stream = {
     write: (line: string): void => {
       const at = levelOf(line);
-      const safe = escapeUnsafe(line.trimEnd());
+      const safe = escapeUnsafe(levelLast(at, line.trimEnd()));
       const short = Buffer.byteLength(safe) <= LINE_BYTES ? safe : escapeUnsafe(shortened(at, line));
       stdout.writeLine(`<${PRIORITY[at]}>${short}`);
     },
@@ -37,8 +37,10 @@ export function createLog(level: LogLevel, stdout: Stdout, env: NodeJS.ProcessEn
   );
   const say =
     (at: LogLevel) =>
-    (fields: LogFields, msg: string): void =>
-      logger[at](fields, capText(msg));
+    (fields: LogFields, msg: string): void => {
+      if (stdout.isTerminal !== true) logger[at]({ msg, ...fields });
+      else if (logger.isLevelEnabled(at)) stdout.writeLine(sentence(at, msg));
+    };
   return { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') };
 }
 
@@ -48,14 +50,27 @@ function levelOf(line: string): LogLevel {
   return label === 'debug' || label === 'warn' || label === 'error' ? label : 'info';
 }
 
+/** pino begins with the level; who reads the journal wants the sentence. */
+function levelLast(level: LogLevel, line: string): string {
+  const head = `{"level":"${level}",`;
+  return `{${line.slice(head.length, -1)},"level":"${level}"}`;
+}
+
+/** For a person: "08:33:53  warning: evicting default/web: ...". */
+function sentence(level: LogLevel, msg: string): string {
+  const time = new Date().toTimeString().slice(0, 8);
+  return `${time}  ${WORD[level]}${escapeUnsafe(capText(msg))}`;
+}
+const WORD: { readonly [L in LogLevel]: string } = { debug: '', info: '', warn: 'warning: ', error: 'error: ' };
+
 function shortened(level: LogLevel, line: string): string {
   const parsed: unknown = JSON.parse(line);
   const { event, msg } = { event: null, msg: '', ...(typeof parsed === 'object' ? parsed : {}) };
   return JSON.stringify({
-    level,
-    event,
     msg: String(msg).slice(0, SHORT_MSG_CHARS),
+    event,
     cut: `the line had ${line.length} characters`,
+    level,
   });
 }
 

@@ -5,7 +5,7 @@ import type { Outcome } from '../core/outcome.ts';
 import type { Victim } from '../core/pod.ts';
 import { sayBytes } from '../core/quantity.ts';
 import { assertNever } from '../core/reading.ts';
-import { and, sayThreshold } from '../core/say.ts';
+import { and, sayGivenBack, sayThreshold } from '../core/say.ts';
 
 /** A decision in one line, without the time. Names of pods are as tenants chose them: escape before printing. */
 export function sayDecision(decision: Decision): string {
@@ -41,11 +41,8 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
       return outcome.freed.known
         ? `freed ${sayBytes(outcome.freed.value)}`
         : `freed an unknown amount (${outcome.freed.detail})`;
-    case 'ended': {
-      const { releasedBytes } = outcome;
-      const gave = releasedBytes.known ? sayBytes(releasedBytes.value) : `an unknown amount (${releasedBytes.detail})`;
-      return `empty${after} by ${outcome.via}, gave back ${gave}`;
-    }
+    case 'ended':
+      return `empty${after} by ${outcome.via}, ${sayGivenBack(outcome)}`;
     case 'survived':
       return `survived${after}: ${outcome.detail}; ${outcome.left.length} processes left`;
     case 'dropped':

@@ -121,6 +121,45 @@ describe('an eviction', () => {
     expect(recorded).toMatchObject([{ kind: 'ended' }]);
   });
 
+  it.each([
+    ['warn', false],
+    ['info', true],
+  ] as const)(
+    'is told as %s where dry run is %s, so that the journal shows at `-p warning` who was stopped',
+    async (level, dry) => {
+      const warned: unknown[] = [];
+      const silent = () => {};
+      const log = {
+        debug: silent,
+        info: silent,
+        error: silent,
+        warn: ({ event }: { event: unknown }) => void warned.push(event),
+      };
+      const { actor, settled } = stage({ log, isDry: () => dry });
+      actor.begin(evict(hard, 1));
+      await settled();
+      expect(warned).toEqual(level === 'warn' ? ['evict', 'evicted'] : ['evicted']);
+    },
+  );
+
+  it.each([
+    ['pid.available', 200, 150, 'pid.available went from 150 pids to 200 pids'],
+    ['nodefs.available', 2 * GI, GI, 'nodefs.available went from 1 GiB to 2 GiB'],
+    ['nodefs.inodesFree', 7, 7, 'nodefs.inodesFree is still 7 inodes'],
+  ] as const)('for %s tells what the node has of it afterwards, and no memory', async (signal, after, before, told) => {
+    const threshold: MetThreshold = {
+      ...soft,
+      signal,
+      id: `${signal}/evictionSoft`,
+      available: before,
+      target: quantityOfBytes(3 * GI, 'binary'),
+    };
+    const { actor, did, settled } = stage({ observer: { reread: async () => sampleOf(after) } });
+    actor.begin(evict(threshold, 1));
+    expect(await settled()).toMatchObject({ signal: { name: signal, before, after: known(after) } });
+    expect(did.at(-1)).toBe(`log: shop/web has ended by sigkill; ${told}`);
+  });
+
   it('that was prepared looks at the processes of its victim then, and not again before the first signal', async () => {
     let looks = 0;
     const killer: ActorNeeds['killer'] = {

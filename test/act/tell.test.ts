@@ -53,4 +53,23 @@ describe('what a look changed', () => {
     const said = tell([0, null], [5_000, null], [9_999, null], [10_000, null], [11_000, 500]);
     expect(said).toEqual([[], [], [], ['+ signal-unknown/memory.available'], ['- signal-unknown/memory.available']]);
   });
+
+  it('is one finding for all signals of a file system that cannot be read', () => {
+    const said: string[] = [];
+    const findings = { raise: ({ text }: { text: string }) => void said.push(text), clear: () => {}, all: () => [] };
+    const silent = () => {};
+    const tell = createTeller({ log: { debug: silent, info: silent, warn: silent, error: silent }, findings });
+    const disks = aConfig([aThreshold('nodefs.available', MI), aThreshold('nodefs.inodesFree', MI)]);
+    const hung = unknown('timed-out', 'statfs /var', 'no answer within 2 s');
+    let state = initialState('boot');
+    for (const atMs of [0, 5_000, 10_000]) {
+      const observation = anObservation(atMs, { 'nodefs.available': hung, 'nodefs.inodesFree': hung });
+      const verdict = decide(state, observation, disks);
+      ({ state } = verdict);
+      tell(observation, verdict);
+    }
+    expect(said).toEqual([
+      'nodefs.available and nodefs.inodesFree cannot be read (statfs /var: no answer within 2 s): no decision is taken on it',
+    ]);
+  });
 });

@@ -76,7 +76,7 @@ describe('standard output', () => {
     expect(lost).toBeGreaterThan(300);
     const msg = `${lost} log lines were lost: nobody read standard output for a while`;
     expect(lines.filter((line) => line.startsWith('<4>'))).toEqual([
-      `<4>${JSON.stringify({ level: 'warn', event: 'finding', msg })}`,
+      `<4>${JSON.stringify({ msg, event: 'finding', level: 'warn' })}`,
     ]);
   });
 });

@@ -8,17 +8,17 @@ function collect(level: LogLevel, env: NodeJS.ProcessEnv = { JOURNAL_STREAM: '8:
 }
 
 describe('a log line', () => {
-  it('is one JSON object behind the priority that journald knows', () => {
+  it('is one JSON object, its sentence first, behind the priority that journald knows', () => {
     const { log, lines } = collect('debug');
     log.debug({ event: 'config' }, 'read');
     log.info({ event: 'evict', pod: 'shop/web', availableBytes: 92 }, 'evicting shop/web');
     log.warn({ event: 'finding', finding: 'x' }, 'found');
     log.error({ event: 'evict-failed' }, 'failed');
     expect(lines).toEqual([
-      '<7>{"level":"debug","event":"config","msg":"read"}',
-      '<6>{"level":"info","event":"evict","pod":"shop/web","availableBytes":92,"msg":"evicting shop/web"}',
-      '<4>{"level":"warn","event":"finding","finding":"x","msg":"found"}',
-      '<3>{"level":"error","event":"evict-failed","msg":"failed"}',
+      '<7>{"msg":"read","event":"config","level":"debug"}',
+      '<6>{"msg":"evicting shop/web","event":"evict","pod":"shop/web","availableBytes":92,"level":"info"}',
+      '<4>{"msg":"found","event":"finding","finding":"x","level":"warn"}',
+      '<3>{"msg":"failed","event":"evict-failed","level":"error"}',
     ]);
   });
 
@@ -31,7 +31,18 @@ describe('a log line', () => {
   it('carries the time only where no journal adds one', () => {
     const { log, lines } = collect('info', {});
     log.info({ event: 'config' }, 'read');
-    expect(lines[0]).toMatch(/^<6>\{"level":"info","time":"\d{4}-\d\d-\d\dT[\d:.]+Z","event":"config","msg":"read"\}$/);
+    expect(lines[0]).toMatch(/^<6>\{"time":"\d{4}-\d\d-\d\dT[\d:.]+Z","msg":"read","event":"config","level":"info"\}$/);
+  });
+
+  it('is a sentence for a person on a terminal', () => {
+    const lines: string[] = [];
+    const log = createLog('info', { writeLine: (line) => lines.push(line), isTerminal: true });
+    log.debug({ event: 'config' }, 'read');
+    log.info({ event: 'evicted', pod: 'shop/web' }, 'shop/web has ended');
+    log.warn({ event: 'evict', pod: 'shop/web' }, 'evicting shop/we\nb');
+    expect(lines).toHaveLength(2);
+    expect(lines[0]).toMatch(/^\d\d:\d\d:\d\d {2}shop\/web has ended$/);
+    expect(lines[1]).toMatch(/^\d\d:\d\d:\d\d {2}warning: evicting shop\/we\\u000ab$/);
   });
 
   it('cannot be forged by a name: a whole fake line in it stays text of one line', () => {
@@ -43,7 +54,7 @@ describe('a log line', () => {
     const [line = ''] = lines;
     // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
     expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/);
-    expect(line.startsWith('<6>{"level":"info","event":"evict"')).toBe(true);
+    expect(line.startsWith('<6>{"msg":"evicting web')).toBe(true);
     expect(JSON.parse(line.slice(3))).toEqual({
       level: 'info',
       event: 'evict',

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import type { RecordNote } from '../../src/ports.ts';
+import { createFindings } from '../../src/record/findings.ts';
+
+/** Findings whose time is turned by hand. */
+function stage() {
+  let nowMs = 0;
+  const timers: { atMs: number; run: () => void }[] = [];
+  const lines: string[] = [];
+  const notes: RecordNote[] = [];
+  const clock = {
+    monoMs: () => nowMs,
+    wallMs: () => nowMs,
+    after: (ms: number, run: () => void) => {
+      const timer = { atMs: nowMs + ms, run };
+      timers.push(timer);
+      return () => void timers.splice(timers.indexOf(timer), timers.includes(timer) ? 1 : 0);
+    },
+  };
+  const say = (_: unknown, msg: string) => void lines.push(msg);
+  const log = { debug: say, info: say, warn: say, error: say };
+  const findings = createFindings({ clock, log, note: (note) => notes.push(note) });
+  const pass = (ms: number): void => {
+    nowMs += ms;
+    for (const timer of timers.filter(({ atMs }) => atMs <= nowMs)) {
+      timers.splice(timers.indexOf(timer), 1);
+      timer.run();
+    }
+  };
+  return { findings, lines, notes, pass, timers };
+}
+const nobody = { id: 'no-candidate/memory.available', text: 'nobody may go' };
+
+describe('findings', () => {
+  it('are told when they come and when they go', () => {
+    const { findings, lines, notes, pass, timers } = stage();
+    findings.raise(nobody);
+    findings.raise({ ...nobody, text: 'nobody may go yet' });
+    expect(findings.all()).toEqual([{ ...nobody, text: 'nobody may go yet' }]);
+    pass(5_000);
+    findings.clear(nobody.id);
+    findings.clear('another');
+    pass(60_000);
+    expect(lines).toEqual(['nobody may go', 'no longer so: nobody may go yet']);
+    expect(notes).toHaveLength(1);
+    expect(timers).toEqual([]);
+  });
+
+  it('that come and go 50 times in 10 s are four lines, and status has each change at once', () => {
+    const { findings, lines, notes, pass, timers } = stage();
+    for (let i = 0; i < 50; i++) {
+      findings.raise(nobody);
+      expect(findings.all()).toHaveLength(1);
+      pass(100);
+      findings.clear(nobody.id);
+      expect(findings.all()).toEqual([]);
+      pass(100);
+    }
+    pass(60_000);
+    expect(lines).toEqual([
+      'nobody may go',
+      'no longer so: nobody may go',
+      'again: nobody may go',
+      expect.stringMatching(/^no longer so \(it came 50 times in 1m\d*s\): nobody may go$/),
+    ]);
+    expect(notes).toHaveLength(1);
+    pass(60_000);
+    expect(timers).toEqual([]);
+    findings.raise(nobody);
+    expect(lines).toHaveLength(5);
+  });
+
+  it('say at the end of the run what no line has said yet', () => {
+    const { findings, lines, timers } = stage();
+    for (let i = 0; i < 3; i++) {
+      findings.clear(nobody.id);
+      findings.raise(nobody);
+    }
+    findings.close();
+    expect(lines.at(-1)).toBe('still so (it came 3 times in 0s): nobody may go');
+    expect(timers).toEqual([]);
+  });
+});
