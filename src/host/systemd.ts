@@ -3,17 +3,24 @@ import type { SystemBus } from './bus.ts';
 import { type BusValue, type BusVariant, isObjectPath, isVariant } from './bus-value.ts';
 
 export type UnitFacts = {
+  /** Its own name; what was asked for may be an alias of it. */
+  readonly id: string;
   /** `not-found` and `masked` among others. */
   readonly loadState: string;
   readonly activeState: string;
   readonly subState: string;
   /** Below the root of systemd's hierarchy; null: it has none now. */
   readonly controlGroup: string | null;
+  /** Where it would be put; null: systemd knows no such unit. */
+  readonly slice: string | null;
   /** Changes with each start; '' where it never ran since it was loaded. */
   readonly invocationId: string;
   /** Start of the unit; null: never since boot. */
   readonly activeSinceWallMs: number | null;
+  /** All its lists of units, by systemd's names: After, Before, Requires, RequiredBy, BindsTo, BoundBy, PartOf, … */
+  readonly relations: UnitRelations;
 };
+export type UnitRelations = { readonly [name: string]: readonly string[] };
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
 /** Also how an operator's command ended; read before the unit is let go. */
 export type ServiceEnd = { readonly result: string; readonly exitStatus: number };
@@ -42,6 +49,8 @@ export type Systemd = {
   readonly startOwn: () => Promise<Reading<true>>;
   /** `running`, `degraded`, `stopping` and so on. */
   readonly systemState: () => Promise<Reading<string>>;
+  /** A start or stop of any unit was queued, whoever wanted it: from here on systemd knows where it will be. */
+  readonly whenJobBegins: (run: (unit: string) => void) => () => void;
   /** A start or stop of any unit has ended, whoever wanted it. */
   readonly whenJobEnds: (run: (end: JobEnd) => void) => () => void;
   readonly whenUp: (run: () => void) => () => void;
@@ -122,28 +131,29 @@ export function createSystemd(bus: SystemBus): Systemd {
     return unknown('not-applicable', name, 'this process does not run as a service');
   }
 
+  /** By its path alone: systemd then loads it, also under an alias. */
   async function unit(name: string): Promise<Reading<UnitFacts>> {
-    const loaded = await pathBy('LoadUnit', name);
-    if (!loaded.known) return loaded;
-    const path = loaded.value;
-    const [loadState, activeState, subState, since, invocation, group] = await Promise.all([
-      property(path, 'Unit', 'LoadState'),
-      property(path, 'Unit', 'ActiveState'),
-      property(path, 'Unit', 'SubState'),
-      property(path, 'Unit', 'ActiveEnterTimestamp'),
-      property(path, 'Unit', 'InvocationID'),
+    const path = unitPath(name);
+    const [all, group, slice] = await Promise.all([
+      bus.call({
+        destination: NAME,
+        path,
+        interface: 'org.freedesktop.DBus.Properties',
+        member: 'GetAll',
+        signature: 's',
+        body: [`${NAME}.Unit`],
+      }),
       property(path, typeOf(name), 'ControlGroup'),
+      property(path, typeOf(name), 'Slice'),
     ]);
-    for (const reading of [loadState, activeState, subState]) if (!reading.known) return reading;
+    for (const reading of [all, group, slice]) if (!reading.known) return reading;
+    const facts = all.known ? factsIn(all.value[0]) : null;
+    if (facts === null) return unknown('malformed', name, 'not the properties of a unit');
     const controlGroup = textOf(group);
-    const sinceUs = since.known ? Number(since.value) : 0;
     return known({
-      loadState: textOf(loadState),
-      activeState: textOf(activeState),
-      subState: textOf(subState),
+      ...facts,
       controlGroup: controlGroup.startsWith('/') ? controlGroup : null,
-      invocationId: invocation.known && Array.isArray(invocation.value) ? hexOf(invocation.value) : '',
-      activeSinceWallMs: sinceUs > 0 ? Math.floor(sinceUs / 1_000) : null,
+      slice: /^[A-Za-z0-9:_.\\-]+\.slice$/.test(textOf(slice)) ? textOf(slice) : null,
     });
   }
 
@@ -205,6 +215,10 @@ export function createSystemd(bus: SystemBus): Systemd {
         ? known(state.value)
         : unknown('malformed', 'SystemState', 'not the name of a state');
     },
+    whenJobBegins: (run) =>
+      bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'JobNew' }, ([, , name]) => {
+        if (typeof name === 'string') run(name);
+      }),
     whenJobEnds: (run) =>
       bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'JobRemoved' }, ([, job, name, result]) => {
         // The answer that names the job may come after its end: who asks, asks later.
@@ -255,6 +269,33 @@ function durationOf(us: Reading<BusValue>, where: string): Reading<number> {
   return known(us.value >= Number.MAX_SAFE_INTEGER ? Number.POSITIVE_INFINITY : us.value / 1_000);
 }
 
+/** Of all properties of a unit. */
+function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 'slice'> | null {
+  if (typeof all !== 'object' || Array.isArray(all)) return null;
+  const found = new Map<string, BusValue>();
+  for (const [name, entry] of Object.entries(all)) if (isVariant(entry)) found.set(name, entry.value);
+  const text = (name: string): string => {
+    const value = found.get(name);
+    return typeof value === 'string' ? value : '';
+  };
+  const id = text('Id');
+  if (id === '' || text('LoadState') === '') return null;
+  const sinceUs = Number(found.get('ActiveEnterTimestamp') ?? 0);
+  const invocation = found.get('InvocationID');
+  const lists = [...found].filter((entry): entry is [string, string[]] => isListOfText(entry[1]));
+  return {
+    id,
+    loadState: text('LoadState'),
+    activeState: text('ActiveState'),
+    subState: text('SubState'),
+    invocationId: Array.isArray(invocation) ? hexOf(invocation) : '',
+    activeSinceWallMs: sinceUs > 0 ? Math.floor(sinceUs / 1_000) : null,
+    relations: Object.fromEntries(lists),
+  };
+}
+
+const isListOfText = (value: BusValue): boolean =>
+  Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 const textOf = (reading: Reading<BusValue>): string =>
   reading.known && typeof reading.value === 'string' ? reading.value : '';
 const hexOf = (bytes: readonly BusValue[]): string =>

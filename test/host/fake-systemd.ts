@@ -12,6 +12,12 @@ export type FakeUnit = {
   since?: number;
   /** TimeoutStopUSec; systemd's 90 s where absent. */
   stopUs?: bigint;
+  /** Its own name, where it is found under an alias. */
+  id?: string;
+  /** system.slice where absent. */
+  slice?: string;
+  /** Lists of units by the name of the property. */
+  relations?: { readonly [name: string]: readonly string[] };
 };
 export type FakeSystemd = {
   readonly systemd: Systemd;
@@ -77,6 +83,8 @@ export async function openFakeSystemd(
         return path === MANAGER
           ? managerProperty(String(body[1]))
           : property(unitAt(units, path), path, String(body[1]));
+      case 'GetAll':
+        return everything(units, path);
       case 'StartTransientUnit':
         return { signature: 'o', body: [done(first, () => undefined)] };
       default:
@@ -101,6 +109,22 @@ export async function openFakeSystemd(
       await daemon.remove();
     },
   };
+}
+
+const OF_UNIT = ['LoadState', 'ActiveState', 'SubState', 'ActiveEnterTimestamp', 'InvocationID'];
+
+/** A unit that is not there has a name all the same. */
+function everything(units: ReadonlyMap<string, FakeUnit>, path: string): Answer {
+  const label = path.slice(path.lastIndexOf('/') + 1);
+  const name = label.replace(/_([0-9a-f]{2})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+  const unit = unitAt(units, path);
+  const all: { [name: string]: unknown } = { Id: new Variant('s', unit?.id ?? name) };
+  for (const fact of OF_UNIT) {
+    const answer = property(unit, path, fact);
+    if (typeof answer === 'object' && 'body' in answer) all[fact] = answer.body[0];
+  }
+  for (const [list, names] of Object.entries(unit?.relations ?? {})) all[list] = new Variant('as', [...names]);
+  return { signature: 'a{sv}', body: [all] };
 }
 
 function unitAt(units: ReadonlyMap<string, FakeUnit>, path: string): FakeUnit | undefined {
@@ -144,6 +168,8 @@ function property(unit: FakeUnit | undefined, path: string, name: string): Answe
       return given('ay', Buffer.from(unit === undefined ? [] : [unit.invocation]));
     case 'ControlGroup':
       return given('s', unit?.activeState === 'active' ? unit.controlGroup : '');
+    case 'Slice':
+      return given('s', unit === undefined ? '' : (unit.slice ?? 'system.slice'));
     case 'Result':
       return given('s', 'exit-code');
     case 'ExecMainStatus':

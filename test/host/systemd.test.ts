@@ -66,6 +66,30 @@ describe('a message body', () => {
   });
 });
 
+describe.skipIf(!hasDbusDaemon)('what systemd says of a unit [needs dbus-daemon]', () => {
+  let fake: FakeSystemd;
+  afterEach(() => fake.remove());
+
+  it('is under its own name, with where it is put and what it hangs together with', async () => {
+    fake = await openFakeSystemd();
+    const unit = {
+      activeState: 'active',
+      invocation: 1,
+      controlGroup: '/shop.slice/real.service',
+      loadState: 'loaded',
+    };
+    const relations = { After: ['db.service', 'shop.slice'], RequiredBy: ['front.service'] };
+    fake.units.set('nick.service', { ...unit, id: 'real.service', slice: 'shop.slice', relations });
+    const facts = await fake.systemd.unit('nick.service');
+    const named = { id: 'real.service', slice: 'shop.slice', controlGroup: '/shop.slice/real.service' };
+    expect(facts).toMatchObject({ known: true, value: { ...named, relations } });
+    expect(await fake.systemd.unit('none.service')).toMatchObject({
+      known: true,
+      value: { id: 'none.service', loadState: 'not-found', slice: null, controlGroup: null },
+    });
+  });
+});
+
 describe.skipIf(!hasDbusDaemon)('what systemd says of time [needs dbus-daemon]', () => {
   let fake: FakeSystemd;
   afterEach(() => fake.remove());

@@ -1,0 +1,58 @@
+import { readlinkSync } from 'node:fs';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { fileUnknown } from './file-error.ts';
+
+/**
+ * Where systemd puts a unit, by its own rules, so that a unit that has just started is found without asking: in its
+ * slice, under its name. `slice`: as systemd said; null: it did not, and the rules for units that name none count.
+ */
+export function cgroupOfUnit(unit: string, slice: string | null): string {
+  if (unit.endsWith('.slice')) return cgroupOfSlice(unit);
+  const within = cgroupOfSlice(slice ?? defaultSlice(unit));
+  return `${within === '/' ? '' : within}/${escapeName(unit)}`;
+}
+
+/** `a-b.slice` lies in `a.slice`. */
+function cgroupOfSlice(slice: string): string {
+  const name = slice.slice(0, -'.slice'.length);
+  if (name === '-') return '/';
+  const parts = name.split('-');
+  return parts.map((_, i) => `/${escapeName(`${parts.slice(0, i + 1).join('-')}.slice`)}`).join('');
+}
+
+/** Instances of a template have a slice of their own; its name escapes the dash that would nest it. */
+function defaultSlice(unit: string): string {
+  const at = unit.indexOf('@');
+  if (at < 0 || unit.endsWith('.scope')) return 'system.slice';
+  const template = unit
+    .slice(0, at)
+    .replace(/^\./, '\\x2e')
+    .replaceAll(/[-\\]/g, (char) => (char === '-' ? '\\x2d' : '\\x5c'));
+  return `system-${template}.slice`;
+}
+
+const CONTROLLERS =
+  'cpu|cpuacct|cpuset|io|blkio|memory|devices|pids|bpf-(?:firewall|devices|foreign|socket-bind|restrict-network-interfaces)';
+const COLLIDES = new RegExp(`^(?:[_.]|cgroup\\.|(?:${CONTROLLERS})\\.|(?:notify_on_release|release_agent|tasks)$)`);
+
+/** A name that could be one of the kernel's own files gets an underscore before it (cg_escape). */
+function escapeName(name: string): string {
+  return COLLIDES.test(name) ? `_${name}` : name;
+}
+
+/** The unit that a cgroup right below a slice belongs to. */
+export const unitOfCgroup = (name: string): string => name.replace(/^_/, '');
+
+/**
+ * The run that this unit is in now, as systemd writes it down when it starts a process: no question is asked, and no
+ * answer can be late. Unknown also for slices, which have none.
+ */
+export function currentRun(unit: string, directory = '/run/systemd/units'): Reading<string> {
+  const path = `${directory}/invocation:${unit}`;
+  try {
+    const id = readlinkSync(path);
+    return /^[0-9a-f]{32}$/.test(id) ? known(id) : unknown('malformed', path, 'not the id of a run');
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}

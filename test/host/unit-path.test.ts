@@ -1,0 +1,37 @@
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { cgroupOfUnit, currentRun } from '../../src/host/unit-path.ts';
+
+describe('where systemd puts a unit', () => {
+  // Each of these was read from a running systemd 252 (systemctl show -P ControlGroup).
+  it.each([
+    ['web.service', null, '/system.slice/web.service'],
+    ['web@1.service', null, '/system.slice/system-web.slice/web@1.service'],
+    ['web-app@1.service', null, '/system.slice/system-web\\x2dapp.slice/web-app@1.service'],
+    ['web\\x2dapp@1.service', null, '/system.slice/system-web\\x5cx2dapp.slice/web\\x2dapp@1.service'],
+    ['run-r1.scope', null, '/system.slice/run-r1.scope'],
+    ['web.service', 'batch-night.slice', '/batch.slice/batch-night.slice/web.service'],
+    ['web.service', '-.slice', '/web.service'],
+    ['batch-night.slice', '-.slice', '/batch.slice/batch-night.slice'],
+    ['memory.service', null, '/system.slice/_memory.service'],
+    ['_web.service', null, '/system.slice/__web.service'],
+    ['memoryhog.service', null, '/system.slice/memoryhog.service'],
+  ])('%s in %s is %s', (unit, slice, path) => {
+    expect(cgroupOfUnit(unit, slice)).toBe(path);
+  });
+});
+
+describe('the run that a unit is in', () => {
+  it('is what systemd wrote down at its start, or not known', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'nodewarden-units-'));
+    const id = '0123456789abcdef0123456789abcdef';
+    symlinkSync(id, join(directory, 'invocation:web.service'));
+    symlinkSync('../x', join(directory, 'invocation:bad.service'));
+    expect(currentRun('web.service', directory)).toEqual({ known: true, value: id });
+    expect(currentRun('bad.service', directory)).toMatchObject({ known: false, why: 'malformed' });
+    expect(currentRun('none.service', directory)).toMatchObject({ known: false, why: 'absent' });
+    rmSync(directory, { recursive: true });
+  });
+});
