@@ -167,7 +167,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     void parts.warmUp(ended.signal);
   });
   await goingDown.resume();
-  for (const eviction of evictionsOf(parts.state)) actor.resume(eviction);
+  for (const eviction of evictionsOf(parts.state)) actor.resume(eviction, recorder.left(eviction.decision));
   await runLoop(
     parts.state,
     {

@@ -58,6 +58,8 @@ export type StopOrder = {
    * what was ended already is not ended twice.
    */
   readonly resumedFromMs: MonoMs | null;
+  /** What an earlier run had sent it: who is gone then was ended by us. Absent: nothing that is known. */
+  readonly sentBefore?: Signalled['with'] | undefined;
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what the API is told. */
   readonly first: 'sigterm' | 'sigkill';
   /** What must have come back for the proof: the dead count against the pids of their cgroup until they are reaped. */
@@ -79,6 +81,14 @@ export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;
   readonly event: (reason: 'Evicted' | 'EvictionThresholdMet' | 'NodeShutdown', message: string) => void;
 };
+/** What is known of a decision that an earlier run of the agent, or parts before, had under way. */
+export type Left = {
+  readonly decision: Decision | null;
+  /** Right before the first signal to its victim; null: none was sent. */
+  readonly begunMs: MonoMs | null;
+  /** It is recorded, and the state had not heard of it. */
+  readonly outcome: Outcome | null;
+};
 export type Recorder = {
   /** Writes the live state, then the record; resolves within `deadlineMs` whatever the disk does; what is deferred is written when there is room. */
   readonly intent: (
@@ -87,6 +97,9 @@ export type Recorder = {
   ) => Promise<'durable' | 'deferred'>;
   /** Not awaited: written at once when a timer, `act` or `shutdown` changed, else at most once a second, and every 10 s while nothing is going on; coalesced. */
   readonly keep: (state: State) => void;
+  /** Right before the first signal to a victim: written beside the state at once, so that it is known after a SIGKILL of ours. */
+  readonly began: (note: Extract<RecordNote, { kind: 'evidence' }>) => void;
+  /** Written beside the state at once as well, before the state can forget the decision. */
   readonly outcome: (outcome: Outcome) => void;
   /** What belongs to the record beside decisions and outcomes. */
   readonly note: (note: RecordNote) => void;

@@ -84,6 +84,7 @@ describe('the loop', () => {
           return 'durable';
         },
         keep: () => undefined,
+        began: () => undefined,
         outcome: () => undefined,
         note: () => undefined,
       },
@@ -140,6 +141,7 @@ describe('the loop', () => {
           return 'durable';
         },
         keep: () => undefined,
+        began: () => undefined,
         outcome: () => undefined,
         note: () => undefined,
       },
@@ -205,6 +207,7 @@ describe('the loop', () => {
       recorder: {
         intent: async () => 'durable',
         keep: () => undefined,
+        began: () => undefined,
         outcome: () => undefined,
         note: () => undefined,
       },

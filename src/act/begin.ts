@@ -15,6 +15,7 @@ import type {
   Inbox,
   Inhibitor,
   Killer,
+  Left,
   Log,
   NodeMarks,
   Observer,
@@ -46,8 +47,11 @@ export type Actor = {
   /** Looks at what will be gone when it is over, while the decision is still on its way to the disk. */
   readonly prepare: (decision: Decision) => void;
   readonly begin: (decision: Decision) => void;
-  /** Goes on with an eviction that an earlier run of the agent had begun. */
-  readonly resume: (eviction: Eviction) => void;
+  /**
+   * Goes on with an eviction that an earlier run of the agent had decided. One whose stop had not begun begins now, with
+   * its last look (D9).
+   */
+  readonly resume: (eviction: Eviction, left: Left) => void;
   /** The same with a stop for a shutdown; `victim` null: the pod is not declared any more. */
   readonly resumeStop: (stop: ShutdownStop, victim: Victim | null) => void;
   /** How many effects are under way. */
@@ -58,6 +62,8 @@ type Begun = {
   readonly decision: Evict;
   readonly largest: Largest;
   readonly signalled: (how: Signalled['with']) => void;
+  /** As in StopOrder. */
+  readonly resumedFromMs: StopOrder['resumedFromMs'];
 };
 type Largest = Reading<readonly ProcessView[]>;
 
@@ -136,7 +142,7 @@ export function createActor(needs: ActorNeeds): Actor {
         case 'evict-over-limit': {
           const largest = largestOf(decision);
           return carryEviction(decision.id, decision.victim, (hasten) =>
-            evict(needs, { decision, largest, signalled: tellSignals(decision.id) }, hasten),
+            evict(needs, { decision, largest, signalled: tellSignals(decision.id), resumedFromMs: null }, hasten),
           );
         }
         case 'reclaim':
@@ -161,23 +167,33 @@ export function createActor(needs: ActorNeeds): Actor {
           return assertNever(decision);
       }
     },
-    resume: (eviction) => {
-      const graceMs = Math.max(0, eviction.graceEndsMs - clock.monoMs());
+    resume: (eviction, left) => {
+      const { decision, victim, decidedMs } = eviction;
+      // It ended before, and only the state had not heard.
+      if (left.outcome !== null) return inbox.put(left.outcome);
+      const signalled = tellSignals(decision);
+      const begunMs = eviction.signalledMs ?? left.begunMs;
+      const whole = left.decision !== null && isEvict(left.decision) ? left.decision : null;
+      if (begunMs === null && whole !== null) {
+        const largest = largestOf(whole);
+        const begun: Begun = { decision: whole, largest, signalled, resumedFromMs: decidedMs };
+        return carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
+      }
       const threshold = eviction.cause.kind === 'threshold' ? eviction.cause.threshold : null;
       const first = threshold === null ? 'sigterm' : firstSignal(threshold);
-      const givesBack = givesBackOf(threshold);
-      const { decision, victim, decidedMs } = eviction;
+      const sent = eviction.killedMs === undefined ? first : 'sigkill';
       const order: StopOrder = {
         decision,
         victim,
-        graceMs,
+        graceMs: Math.max(0, eviction.graceEndsMs - clock.monoMs()),
         why: 'eviction',
         resumedFromMs: decidedMs,
+        sentBefore: begunMs === null ? undefined : sent,
         first,
-        givesBack,
+        givesBack: givesBackOf(threshold),
       };
       carryEviction(decision, victim, async (hasten) =>
-        ended(needs, victim, threshold, await needs.killer.stop(order, hasten, tellSignals(decision))),
+        ended(needs, victim, threshold, await needs.killer.stop(order, hasten, signalled)),
       );
     },
     resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
@@ -191,7 +207,7 @@ export function createActor(needs: ActorNeeds): Actor {
  */
 async function evict(
   needs: ActorNeeds,
-  { decision, largest, signalled }: Begun,
+  { decision, largest, signalled, resumedFromMs }: Begun,
   hasten: AbortSignal,
 ): Promise<Outcome> {
   const { clock, killer, recorder, marks, log } = needs;
@@ -211,14 +227,14 @@ async function evict(
   const threshold = decision.kind === 'evict' ? decision.threshold : null;
   const givesBack = givesBackOf(threshold);
   const first = firstOf(decision);
-  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs: null, first, givesBack };
+  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs, first, givesBack };
+  recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
   const stopped = killer.stop(order, hasten, signalled);
   // The first signals are out: what takes time may do so now.
   log[needs.isDry() ? 'info' : 'warn'](
     { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },
     `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
   );
-  recorder.note({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
   return ended(needs, victim, threshold, await stopped);
 }
 

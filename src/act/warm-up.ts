@@ -86,6 +86,7 @@ function rehearseDecision(needs: WarmUpNeeds): void {
     recorder: {
       intent: async () => 'deferred',
       keep: () => undefined,
+      began: () => undefined,
       outcome: () => undefined,
       note: () => undefined,
     },

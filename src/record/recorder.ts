@@ -7,12 +7,12 @@ import type { MetThreshold } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
 import { writeAtomic } from '../host/files.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
-import type { Clock, Findings, Recorder } from '../ports.ts';
+import type { Clock, Findings, Left, Recorder } from '../ports.ts';
 import { type EntryBody, entryOf, LINE_START, type RecordEntry, sayEntry } from './entry.ts';
-import { createIntentFile, lostIntents } from './intent-file.ts';
 import { recordName } from './record-file.ts';
 import { scenarioOf } from './scenario-of.ts';
 import { createSpool } from './spool.ts';
+import { openUnsettled } from './unsettled.ts';
 
 export type RecorderNeeds = {
   readonly clock: Clock;
@@ -34,10 +34,13 @@ export type RecentDecision = {
   /** null: not known yet. */
   readonly outcome: Outcome | null;
 };
+type Lines = { readonly lines: string; readonly ids: readonly DecisionId[]; readonly recorded: () => void };
 type Observed = (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
 export type OpenRecorder = Recorder & {
   /** The last decisions of this run, newest first; at most 10. */
   readonly recent: () => readonly RecentDecision[];
+  /** How far a decision of an earlier run, or of parts before, had come that the adopted state still waits for. */
+  readonly left: (of: DecisionId) => Left;
   /** Makes of a step what `intent` would write, and writes nothing. */
   readonly rehearse: Observed;
   /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
@@ -97,20 +100,28 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       }),
   });
   const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
-  const stateFile = keepState({ ...needs, findings });
-  const intentPath = `${needs.stateFile}.intents`;
-  for (const line of lostIntents(intentPath, needs.recordDirectory, needs.adopted, dry)) spool.put(line);
-  const intents = createIntentFile(intentPath, findings);
+  const { unsettled, lost } = openUnsettled({ ...needs, path: `${needs.stateFile}.intents`, findings });
+  for (const { line, recorded } of lost) spool.put(line, (how) => how !== 'waiting' && recorded());
+  const stateFile = keepState({ ...needs, findings }, unsettled.follow);
   let recent: readonly RecentDecision[] = [];
   /** What the last decisions were made from: written once the first signals are out. */
   const evidence: (() => void)[] = [];
+  const putEvidenceSoon = (put: () => void): void => {
+    evidence.push(put);
+    clock.after(EVIDENCE_MS, putEvidence);
+  };
+  /** Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk. */
+  const keepLine = (of: DecisionId, line: string): (() => void) => {
+    const recorded = unsettled.add([of], line);
+    return () => spool.put(line, (how) => how !== 'waiting' && recorded());
+  };
 
   return {
     intent: ({ observation, verdict }, deadlineMs) => {
       const { decisions, reasons } = verdict;
       const ids = decisions.map(({ id }) => id);
       const lines = decisions.map((decision) => say({ kind: 'decision', decision, reasons })).join('');
-      intents.add(ids, lines);
+      const recorded = unsettled.add(ids, lines);
       stateFile.write(verdict.state);
       const atWallMs = clock.wallMs();
       recent = [
@@ -121,15 +132,16 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
         ...recent,
       ].slice(0, RECENT_MAX);
       const config = parts.config();
-      evidence.push(() => spool.put(say(evidenceOf(observation, decisions, config))));
-      clock.after(EVIDENCE_MS, putEvidence);
-      return putWithin(lines, ids, deadlineMs);
+      putEvidenceSoon(() => spool.put(say(evidenceOf(observation, decisions, config))));
+      return putWithin({ lines, ids, recorded }, deadlineMs);
     },
     keep: stateFile.keep,
+    began: (note) => putEvidenceSoon(keepLine(note.of, say({ kind: 'note', note }))),
     outcome: (outcome) => {
       recent = recent.map((entry) => (entry.decision.id === outcome.of ? { ...entry, outcome } : entry));
-      spool.put(say({ kind: 'outcome', outcome }));
+      keepLine(outcome.of, say({ kind: 'outcome', outcome }))();
     },
+    left: unsettled.left,
     note: (note) => spool.put(say({ kind: 'note', note })),
     recent: () => recent,
     rehearse: ({ observation, verdict }) => {
@@ -164,7 +176,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     for (const put of evidence.splice(0)) put();
   }
 
-  function putWithin(lines: string, ids: readonly DecisionId[], deadlineMs: number): Promise<'durable' | 'deferred'> {
+  function putWithin({ lines, ids, recorded }: Lines, deadlineMs: number): Promise<'durable' | 'deferred'> {
     return new Promise((resolve) => {
       const startedMs = clock.monoMs();
       let isOver = false;
@@ -178,7 +190,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       spool.put(lines, (how) => {
         cancel();
         if (how === 'waiting') defer();
-        else intents.settle(ids);
+        else recorded();
         isOver = true;
         resolve('durable');
       });
@@ -212,7 +224,7 @@ type StateFile = {
 };
 
 /** Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is calm. */
-function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
+function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (state: State) => void): StateFile {
   let writtenMs = Number.NEGATIVE_INFINITY;
   let writtenKey = '';
   let latest: State | null = null;
@@ -224,13 +236,14 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds): StateFile {
     writtenMs = clock.monoMs();
     writtenKey = urgentPart(state);
     // Nothing in it means anything after the boot: an fsync would only hold up the look.
-    const written = writeAtomic(stateFile, JSON.stringify(state), 0o640, 'boot');
-    if (written.known) {
+    const done = writeAtomic(stateFile, JSON.stringify(state), 0o640, 'boot');
+    if (done.known) {
       findings.clear(STATE_FINDING);
+      written(state);
       return;
     }
     const then = 'a restart would forget timers and evictions under way';
-    findings.raise({ id: STATE_FINDING, text: `${stateFile} cannot be written (${written.detail}): ${then}` });
+    findings.raise({ id: STATE_FINDING, text: `${stateFile} cannot be written (${done.detail}): ${then}` });
   };
   return {
     write,

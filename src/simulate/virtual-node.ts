@@ -166,6 +166,7 @@ export async function runVirtually(run: VirtualRun, stop: AbortSignal): Promise<
   const recorder: Recorder = {
     intent: async () => 'durable',
     keep: () => undefined,
+    began: () => undefined,
     outcome: () => undefined,
     note: () => undefined,
   };

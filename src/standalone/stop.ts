@@ -51,14 +51,14 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     const live = now?.cgroup.known ? now : await find(order.victim.uid);
     const outcome = { of: order.decision };
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
-      return { ...outcome, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
+      return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, live?.unit ?? null) };
     }
     if (!live.cgroup.known) {
       const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
       return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
     }
     const end = await stopLive(needs, live, order, { hasten, signalled });
-    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end) };
+    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, order, live.unit) };
   }
 
   return {
@@ -120,14 +120,22 @@ type Ending =
   | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail'>
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
-function toOutcome(end: KillEnd): Ending {
+function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending {
   switch (end.kind) {
     case 'ended':
     case 'survived':
       return end;
     case 'gone':
-      return { kind: 'dropped', because: 'gone' };
+      return goneAs(order, unit);
     default:
       return assertNever(end);
   }
+}
+
+/** Who had been told by an earlier run of ours did not go by itself. */
+function goneAs({ sentBefore }: StopOrder, unit: string | null): Ending {
+  if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
+  const via = sentBefore === 'sigkill' ? 'sigkill' : unit === null ? 'sigterm' : 'stop-unit';
+  const detail = 'the agent was killed before it could measure what came back';
+  return { kind: 'ended', via, releasedBytes: unknown('not-asked', 'memory of the cgroup', detail) };
 }

@@ -6,10 +6,11 @@ import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
+import type { Eviction } from '../../src/core/state.ts';
 import type { MetThreshold } from '../../src/core/threshold.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createInbox } from '../../src/loop.ts';
-import type { RecordNote, StopOrder } from '../../src/ports.ts';
+import type { Left, RecordNote, StopOrder } from '../../src/ports.ts';
 import { GI, MI } from '../a.ts';
 
 const clock = createClock();
@@ -59,6 +60,7 @@ function stage(rest: Partial<ActorNeeds> = {}) {
       intent: async () => 'durable',
       keep: () => {},
       outcome: (outcome) => recorded.push(outcome),
+      began: (note) => notes.push(note),
       note: (note) => notes.push(note),
     },
     marks: {
@@ -283,6 +285,50 @@ describe('an eviction', () => {
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
     await settled();
     expect(reason).toEqual({ first: 'sigkill', graceMs: 0 });
+  });
+});
+
+describe('an eviction that an earlier run of the agent had under way', () => {
+  const nothing: Left = { decision: null, begunMs: null, outcome: null };
+  const decided = evict(soft, 30);
+  const left: Eviction = {
+    decision: 'boot-1',
+    decidedMs: 0,
+    victim,
+    graceEndsMs: 1,
+    deadlineMs: 1,
+    settledMs: null,
+    cause: { kind: 'threshold', threshold: soft },
+  };
+
+  it('and had proven to its end is over: nobody is stopped again, and nothing is recorded twice', async () => {
+    const { actor, orders, recorded, settled } = stage();
+    const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
+    actor.resume(left, { decision: decided, begunMs: 1, outcome });
+    expect(await settled()).toEqual(outcome);
+    expect([orders, recorded]).toEqual([[], []]);
+  });
+
+  it('but had sent nothing begins now, with its last look (D9)', async () => {
+    const recovered = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    recovered.actor.resume(left, { ...nothing, decision: decided });
+    expect(await recovered.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+
+    const { actor, orders, notes, settled } = stage();
+    actor.resume({ ...left, decidedMs: 7 }, { ...nothing, decision: decided });
+    await settled();
+    expect(orders).toMatchObject([{ resumedFromMs: 7, graceMs: 30_000 }]);
+    expect(orders[0]?.sentBefore).toBeUndefined();
+    expect(notes).toMatchObject([{ kind: 'evidence', of: 'boot-1' }]);
+  });
+
+  it('and had signalled is gone on with, and its victim is known to have been told', async () => {
+    const { actor, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    actor.resume(left, { decision: decided, begunMs: 3, outcome: null });
+    expect(await settled()).toMatchObject({ kind: 'ended' });
+    actor.resume({ ...left, signalledMs: 3, killedMs: 4 }, nothing);
+    await settled();
+    expect(orders.map(({ sentBefore }) => sentBefore)).toEqual(['sigterm', 'sigkill']);
   });
 });
 

@@ -4,34 +4,108 @@ import { initialState, type State } from '../../src/core/state.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/record-file.ts';
-import { createRecorders } from '../../src/record/recorder.ts';
+import { createRecorders, type OpenRecorder } from '../../src/record/recorder.ts';
 import { aRecorder, aStep, until } from './a-recorder.ts';
 
 const clock = createClock();
 const { at, openRecorder, openFiles } = aRecorder();
 
-describe('a decision that the disk had not taken when the agent was killed', () => {
+describe('what the disk had not taken when the agent was killed', () => {
   // The first agent's record lies where nothing can be written; it is not closed before the next one has read.
-  const decideAndDie = async (): Promise<void> => {
+  const decideAndDie = async (): Promise<OpenRecorder> => {
     const { recorder } = openRecorder({ recordDirectory: '/dev/null/record' });
     await recorder.intent(aStep('boot-1', { nextDecision: 2 }), 5);
+    return recorder;
   };
-  const recorded = async (adopted: State): Promise<readonly string[]> => {
+  const recordedBy = async (adopted: State): Promise<readonly RecordEntry[]> => {
     const { recorder } = openRecorder({ adopted });
     await recorder.close();
-    return readRecord(at('record')).entries.flatMap((entry) => (entry.kind === 'decision' ? [entry.decision.id] : []));
+    return readRecord(at('record')).entries;
   };
+  const adopted = { ...initialState('boot'), nextDecision: 2 };
+  const kindsOf = (entries: readonly RecordEntry[]) => entries.map(({ kind }) => kind);
 
-  it('is recorded by the next one, once', async () => {
+  it('a decision, is recorded by the next one, once', async () => {
     await decideAndDie();
-    const adopted = { ...initialState('boot'), nextDecision: 2 };
-    expect(await recorded(adopted)).toEqual(['boot-1']);
-    expect(await recorded(adopted)).toEqual(['boot-1']);
+    expect(await recordedBy(adopted)).toMatchObject([{ kind: 'decision', decision: { id: 'boot-1' } }]);
+    expect(kindsOf(await recordedBy(adopted))).toEqual(['decision']);
   });
 
-  it('is not recorded when the state does not know of it: it was never begun', async () => {
+  it('a decision that the state does not know of is not recorded: it was never begun', async () => {
     await decideAndDie();
-    expect(await recorded(initialState('boot'))).toEqual([]);
+    expect(await recordedBy(initialState('boot'))).toEqual([]);
+  });
+
+  it('the beginning of its stop and its end are recorded as it is, also by the run after the next', async () => {
+    const recorder = await decideAndDie();
+    recorder.began(theEvidence);
+    recorder.outcome(theEnd);
+    // This one cannot write either.
+    openRecorder({ recordDirectory: '/dev/null/record', adopted });
+    const recorded = await recordedBy(adopted);
+    expect(kindsOf(recorded)).toEqual(['decision', 'note', 'outcome']);
+    expect(joinDecisions(recorded)).toMatchObject([{ evidence: { stopBeganAtMs: 1_050 }, outcomes: [theEnd] }]);
+    expect(kindsOf(await recordedBy(adopted))).toEqual(kindsOf(recorded));
+  });
+});
+
+const theEvidence = {
+  kind: 'evidence',
+  of: 'boot-1',
+  stopBeganAtMs: 1_050,
+  largestProcesses: { known: true, value: [] },
+  podStatus: { phase: 'Failed', reason: 'Evicted', message: '', conditions: [] },
+} as const;
+const theEnd = {
+  of: 'boot-1',
+  atMs: 1_200,
+  kind: 'ended',
+  via: 'sigkill',
+  releasedBytes: { known: true, value: 5 },
+} as const;
+
+describe('an eviction that was under way when the agent was killed', () => {
+  const quantity = { nanos: '1', format: 'binary', text: null } as const;
+  const threshold = { isHard: true, limit: quantity, target: quantity, available: 1, sinceMs: 1 } as const;
+  const eviction = {
+    decision: 'boot-1',
+    decidedMs: 1_000,
+    victim: { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 },
+    graceEndsMs: 1_000,
+    deadlineMs: 11_000,
+    settledMs: null,
+    cause: {
+      kind: 'threshold',
+      threshold: { ...threshold, id: 'memory.available/evictionHard', signal: 'memory.available' },
+    },
+  } as const;
+  const underWay = { nextDecision: 2, act: { kind: 'evicting', evictions: [eviction] } } as const;
+  const adopted = { ...initialState('boot'), ...underWay };
+
+  it('is known to the next one as far as it had come', async () => {
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('boot-1', underWay), 2_000);
+    expect(openRecorder({ adopted }).recorder.left('boot-1')).toMatchObject({
+      decision: { id: 'boot-1' },
+      begunMs: null,
+      outcome: null,
+    });
+    recorder.began(theEvidence);
+    expect(openRecorder({ adopted }).recorder.left('boot-1')).toMatchObject({ begunMs: 1_050, outcome: null });
+    recorder.outcome(theEnd);
+    // Also when its end is in the record, and the state was not written since.
+    await recorder.close();
+    expect(openRecorder({ adopted }).recorder.left('boot-1')).toMatchObject({ begunMs: 1_050, outcome: theEnd });
+  });
+
+  it('is forgotten beside the state once the state and the record need it no more', async () => {
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('boot-1', underWay), 2_000);
+    recorder.outcome(theEnd);
+    expect(statSync(at('state.json.intents')).size).toBeGreaterThan(0);
+    recorder.keep({ ...initialState('boot'), nextDecision: 2 });
+    await until(() => statSync(at('state.json.intents')).size === 0);
+    expect(recorder.left('boot-1').outcome).toBeNull();
   });
 });
 

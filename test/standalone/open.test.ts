@@ -141,6 +141,10 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
     expect(await stop('one', { resumedFromMs: decidedMs })).toMatchObject({ kind: 'dropped', because: 'gone' });
+    // Who was told by an earlier run, and is gone, did not go by itself.
+    const told = { resumedFromMs: decidedMs, sentBefore: 'sigkill' } as const;
+    const end = { kind: 'ended', via: 'sigkill', releasedBytes: { known: false, why: 'not-asked' } };
+    expect(await stop('one', told)).toMatchObject(end);
     expect(cgroup(0).pids()).not.toEqual([]);
     expect(await stop('one', { resumedFromMs: clock.monoMs() + 1_000 })).toMatchObject({ kind: 'ended' });
   });
