@@ -33,13 +33,37 @@ export type BoundPod = {
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
   /** How many stops of ours it has had in this run; absent: none. Whoever starts it again may use the same cgroup. */
   readonly stops?: number;
-  /** `soFar` hears while it lasts what is there at least. */
+  /** `soFar` hears while it lasts what is there at least. Unknown `not-applicable`: it declares no directory. */
   readonly disk: (soFar: (least: DiskWalk) => void) => Promise<Reading<DiskWalk>>;
+  /** What its processes hold open now without a name; absent: the mode does not look. */
+  readonly openFiles?: () => Promise<Reading<OpenFiles>>;
+  /** Directories of it that are emptied after its end; absent: none. */
+  readonly scratch?: readonly string[];
 };
 export type DiskWalk = {
   readonly pod: DiskUsage;
   readonly containers: readonly Omit<ContainerUsage, 'workingSetBytes'>[];
   readonly volumes: readonly VolumeUsage[];
+  /** What the sum is made of; absent: the mode has no directories to name. */
+  readonly directories?: readonly WalkedDirectory[];
+};
+/** One of the directories that were asked for, without what lies below another one of them. */
+export type WalkedDirectory = {
+  readonly path: string;
+  /** st_dev. */
+  readonly device: number;
+  /** The directory itself included: `ownBytes` of it, and one inode. */
+  readonly bytes: number;
+  readonly inodes: number;
+  readonly ownBytes: number;
+  /** What of it was created during the last minute, where the file system tells. */
+  readonly freshBytes: number;
+  readonly freshInodes: number;
+};
+/** Deleted files that are held open, by st_dev, each file once. `isComplete` false: the figures mean "at least". */
+export type OpenFiles = {
+  readonly devices: readonly { readonly device: number; readonly bytes: number; readonly inodes: number }[];
+  readonly isComplete: boolean;
 };
 export type PodSource = {
   /** Last synced pods; never waits for a network. */

@@ -10,6 +10,7 @@ import { cgroupPathsOf } from './procfs.ts';
 
 export { type CgroupMemory, type MemoryStat, type MemoryUse, openMemory } from './cgroup-memory.ts';
 export { type CgroupMounts, findCgroupMounts } from './cgroup-mounts.ts';
+export { directoryOf } from './cgroup-walk.ts';
 
 /** Events, oom_control and the like: some hundred bytes. */
 const EVENTS_BYTES = 4096;

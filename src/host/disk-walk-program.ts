@@ -1,9 +1,10 @@
 /**
- * What the child of host/disk-walk.ts runs: a line `{"id":…,"paths":[…],"deadlineMs":…}` of standard input is a question, answered by
- * lines `[id,"least",bytes,inodes]` and at the end `[id,"done",bytes,inodes,isComplete]` or `[id,"failed",path,why]`. Text,
- * because it runs without the bundle, which would take four times as long to start. Calls are synchronous: 4 µs for each
- * file, where one through the thread pool takes 100. It walks by descriptors and from within each directory: one that is
- * renamed or replaced meanwhile is still the one that was opened, and no name is ever resolved further than one step.
+ * What the child of host/disk-walk.ts runs: each line of standard input is a question, `{"id":…,"paths":[…],"deadlineMs":…,"maxLinked":…}`
+ * or `{"id":…,"cgroup":…,"inode":…,"deadlineMs":…}`, answered by lines `[id,"least",counts]` and at the end
+ * `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`. Text, because it runs without the bundle, which would take
+ * four times as long to start. Calls are synchronous: 4 µs for each file, where one through the thread pool takes 100. It
+ * walks by descriptors and from within each directory: one that is renamed or replaced meanwhile is still the one that was
+ * opened, no name is ever resolved further than one step, and no path is too long.
  */
 export const WALK_PROGRAM = String.raw`
 'use strict';
@@ -11,18 +12,28 @@ const fs = require('node:fs');
 process.title = 'nodewarden-disk-walk';
 // The agent is not to be killed for want of memory; this child may be.
 try { fs.writeFileSync('/proc/self/oom_score_adj', '0'); } catch {}
+// Beside a hundred busy loops it would get a fiftieth of a core; its rests bound what it takes.
+try { require('node:os').setPriority(-10); } catch {}
 
 // A slice, then a rest, so that a walk takes at most a quarter of one core (beside-a-kubelet.md H3).
 const SLICE_MS = 5;
 const REST_MS = 15;
-// Each level holds two descriptors.
-const MAX_DEPTH = 256;
-// Files with several names that are remembered; further ones are left out, and the figures mean "at least".
-const MAX_LINKED = 100_000;
+// The way back from deeper levels is "..", and is proven by what is found there.
+const MAX_HELD = 256;
+// Directories that are listed and not entered yet, in all levels together.
+const MAX_PENDING = 200_000;
+// Files with several names are remembered so far as the question says, apart by size; of further ones every name counts its share.
+const LARGE_BYTES = 65_536;
+// What was created so long ago counts as growth where there is no earlier walk to compare with.
+const FRESH_MS = 60_000;
 const MAX_PATHS = 64;
+const MAX_PIDS = 10_000;
+const MAX_OPEN_FILES = 200_000;
+const MAX_THREADS = 64;
+const MAX_DEVICES = 64;
 const READ_AHEAD = 64;
 const DIRECTORY = fs.constants.O_RDONLY | fs.constants.O_DIRECTORY | fs.constants.O_NOFOLLOW;
-const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP'];
+const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ESRCH'];
 
 const nowMs = () => performance.now();
 const never = new Int32Array(new SharedArrayBuffer(4));
@@ -30,58 +41,151 @@ const rest = () => Atomics.wait(never, 0, 0, REST_MS);
 const identity = (stats) => stats.dev + ':' + stats.ino;
 const say = (...words) => fs.writeSync(1, JSON.stringify(words) + '\n');
 
-function walk({ id, paths, deadlineMs }) {
+function begin(id, deadlineMs, counts) {
+  return { id, counts, endsMs: nowMs() + deadlineMs, sliceMs: nowMs(), pending: 0, files: 0, isComplete: true };
+}
+
+function open(path) {
+  const fd = fs.openSync(path, DIRECTORY);
+  return { fd, stats: fs.fstatSync(fd) };
+}
+
+function walk({ id, paths, deadlineMs, maxLinked }) {
   const opened = [];
   try {
-    for (const path of paths.slice(0, MAX_PATHS)) {
+    for (const [at, path] of paths.slice(0, MAX_PATHS).entries()) {
       try {
-        const fd = fs.openSync(path, DIRECTORY);
-        opened.push({ fd, stats: fs.fstatSync(fd) });
+        opened.push({ at, ...open(path) });
       } catch (error) {
         if (error.code === 'ENOENT') continue;
         const isLink = error.code === 'ENOTDIR' || error.code === 'ELOOP';
         return say(id, 'failed', path, isLink ? 'not a directory, or a symbolic link' : String(error.message));
       }
     }
+    const totals = [];
     const state = {
-      id,
-      endsMs: nowMs() + deadlineMs,
-      sliceMs: nowMs(),
+      ...begin(id, deadlineMs, () => totals.map(asCounts)),
+      freshMs: Date.now() - FRESH_MS,
       roots: new Set(opened.map(({ stats }) => identity(stats))),
-      linked: new Set(),
-      bytes: 0,
-      inodes: 0,
-      isComplete: paths.length <= MAX_PATHS,
+      linked: { small: new Set(), large: new Set(), most: maxLinked },
     };
+    state.isComplete = paths.length <= MAX_PATHS;
     const seen = new Set();
-    for (const { fd, stats } of opened) {
+    for (const { at, fd, stats } of opened) {
       if (seen.has(identity(stats))) continue;
       seen.add(identity(stats));
-      count(state, stats);
-      walkDirectory(state, fd, stats.dev, 1);
+      const own = stats.blocks * 512;
+      const total = { at, device: stats.dev, own, bytes: 0, inodes: 0, freshBytes: 0, freshInodes: 0 };
+      totals.push(total);
+      count(state, total, stats);
+      tree(state, fd, stats, () => true, (name) => {
+        const found = statsOf(state, name);
+        // Another file system is mounted there. Seen without opening it: that could hang, or start an automount.
+        if (found === null || found.dev !== stats.dev) return null;
+        // One of the other directories asked for lies in here: it is counted by itself.
+        if (found.isDirectory() && state.roots.has(identity(found))) return null;
+        count(state, total, found);
+        return found.isDirectory() ? found : null;
+      });
     }
-    say(id, 'done', state.bytes, state.inodes, state.isComplete);
+    say(id, 'done', state.counts(), state.isComplete);
   } finally {
     process.chdir('/');
     for (const { fd } of opened) fs.closeSync(fd);
   }
 }
 
-function walkDirectory(state, fd, device, depth) {
-  const here = '/proc/self/fd/' + fd;
+// Of shares of files with several names only whole bytes and inodes are told.
+function asCounts({ at, device, own, bytes, inodes, freshBytes, freshInodes }) {
+  return [at, device, own, ...[bytes, inodes, freshBytes, freshInodes].map(Math.floor)];
+}
+
+// Goes through a directory and what lies below it; enter() is called within each and says whether to list it, entry()
+// gives what an entry is if it is a directory to go into. A level deeper than MAX_HELD holds no descriptor.
+function tree(state, fd, stats, enter, entry) {
+  const levels = [];
+  const goInto = (descriptor, found) => {
+    process.chdir('/proc/self/fd/' + descriptor);
+    const level = { fd: descriptor, identity: identity(found), pending: [] };
+    levels.push(level);
+    if (enter()) list(state, level, entry);
+  };
+  const hold = (level) => {
+    if (levels.length <= MAX_HELD) return;
+    fs.closeSync(level.fd);
+    level.fd = null;
+  };
+  try {
+    goInto(fd, stats);
+    while (levels.length > 0) {
+      const level = levels.at(-1);
+      const next = level.pending.pop();
+      if (next === undefined) {
+        goBack(state, levels, fd);
+        continue;
+      }
+      state.pending -= 1;
+      if (isOutOfTime(state)) return;
+      let inner = null;
+      try {
+        inner = fs.openSync(next.name, DIRECTORY);
+        const found = fs.fstatSync(inner);
+        if (identity(found) !== next.identity) continue;
+        goInto(inner, found);
+        hold(levels.at(-1));
+        inner = null;
+      } catch (error) {
+        // Removed or replaced since it was listed is no gap; a directory that may not be read is one.
+        if (!GONE.includes(error.code)) state.isComplete = false;
+      } finally {
+        if (inner !== null) fs.closeSync(inner);
+      }
+    }
+  } finally {
+    for (const { fd: held, pending } of levels) {
+      state.pending -= pending.length;
+      if (held !== null && held !== fd) fs.closeSync(held);
+    }
+  }
+}
+
+// To the directory that the last one was entered from. Was that moved elsewhere, then to the deepest one that is held.
+function goBack(state, levels, root) {
+  let isLost = false;
+  const leave = () => {
+    const { fd, pending } = levels.pop();
+    state.pending -= pending.length;
+    if (fd !== null && fd !== root) fs.closeSync(fd);
+  };
+  leave();
+  for (let above = levels.at(-1); above !== undefined; above = levels.at(-1)) {
+    try {
+      if (above.fd !== null) return process.chdir('/proc/self/fd/' + above.fd);
+      if (!isLost) process.chdir('..');
+      if (!isLost && identity(fs.statSync('.')) === above.identity) return;
+    } catch {}
+    isLost = true;
+    state.isComplete = false;
+    leave();
+  }
+}
+
+function list(state, level, entry) {
   let directory = null;
   try {
-    process.chdir(here);
     // latin1 keeps names byte for byte, whatever they are encoded in.
     directory = fs.opendirSync('.', { encoding: 'latin1', bufferSize: READ_AHEAD });
-    for (let entry = next(state, directory); entry !== null; entry = next(state, directory)) {
+    for (let found = next(state, directory); found !== null; found = next(state, directory)) {
       if (isOutOfTime(state)) return;
-      const name = /^[\x00-\x7f]*$/.test(entry.name) ? entry.name : Buffer.from(entry.name, 'latin1');
-      const stats = statsOf(state, name);
-      // Another file system is mounted there. Seen without opening it: that could hang, or start an automount.
-      if (stats === null || stats.dev !== device) continue;
-      if (!stats.isDirectory()) count(state, stats);
-      else if (descend(state, name, stats, depth)) process.chdir(here);
+      const name = /^[\x00-\x7f]*$/.test(found.name) ? found.name : Buffer.from(found.name, 'latin1');
+      const stats = entry(name, found);
+      if (stats === null) continue;
+      if (state.pending >= MAX_PENDING) {
+        state.isComplete = false;
+        continue;
+      }
+      state.pending += 1;
+      level.pending.push({ name, identity: identity(stats) });
     }
   } catch (error) {
     if (!GONE.includes(error.code)) state.isComplete = false;
@@ -101,30 +205,6 @@ function next(state, directory) {
   }
 }
 
-/** True: we are elsewhere now. */
-function descend(state, name, stats, depth) {
-  // One of the other directories asked for lies in here: it is counted by itself.
-  if (state.roots.has(identity(stats))) return false;
-  count(state, stats);
-  if (depth >= MAX_DEPTH) {
-    state.isComplete = false;
-    return false;
-  }
-  let fd = null;
-  try {
-    fd = fs.openSync(name, DIRECTORY);
-    if (identity(fs.fstatSync(fd)) !== identity(stats)) return false;
-    walkDirectory(state, fd, stats.dev, depth + 1);
-    return true;
-  } catch (error) {
-    // Removed or replaced since it was listed is no gap; a directory that may not be read is one.
-    if (!GONE.includes(error.code)) state.isComplete = false;
-    return false;
-  } finally {
-    if (fd !== null) fs.closeSync(fd);
-  }
-}
-
 function statsOf(state, name) {
   try {
     return fs.lstatSync(name, { throwIfNoEntry: false }) ?? null;
@@ -134,17 +214,26 @@ function statsOf(state, name) {
   }
 }
 
-function count(state, stats) {
-  if (stats.nlink > 1 && !stats.isDirectory()) {
-    if (state.linked.has(identity(stats))) return;
-    if (state.linked.size >= MAX_LINKED) {
-      state.isComplete = false;
-      return;
-    }
-    state.linked.add(identity(stats));
+function count(state, total, stats) {
+  const bytes = stats.blocks * 512;
+  const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, stats, bytes) : 1;
+  total.bytes += bytes * share;
+  total.inodes += share;
+  if (stats.birthtimeMs < state.freshMs) return;
+  total.freshBytes += bytes * share;
+  total.freshInodes += share;
+}
+
+// One with several names is counted with the first. Too many to be remembered: all names here are at most the whole.
+function shareOf(state, stats, bytes) {
+  const linked = bytes < LARGE_BYTES ? state.linked.small : state.linked.large;
+  if (linked.has(identity(stats))) return 0;
+  if (linked.size >= state.linked.most) {
+    state.isComplete = false;
+    return 1 / stats.nlink;
   }
-  state.bytes += stats.blocks * 512;
-  state.inodes += 1;
+  linked.add(identity(stats));
+  return 1;
 }
 
 function isOutOfTime(state) {
@@ -154,10 +243,108 @@ function isOutOfTime(state) {
     return true;
   }
   if (now - state.sliceMs < SLICE_MS) return false;
-  say(state.id, 'least', state.bytes, state.inodes);
+  say(state.id, 'least', state.counts());
   rest();
   state.sliceMs = nowMs();
   return false;
+}
+
+// Deleted files that the processes of a cgroup hold open, each once.
+function openFiles({ id, cgroup, inode, deadlineMs }) {
+  const devices = new Map();
+  const state = begin(id, deadlineMs, () => [...devices].map(([device, { bytes, inodes }]) => [device, bytes, inodes]));
+  const pids = new Set();
+  const seen = new Set();
+  let root = null;
+  try {
+    root = open(cgroup);
+    if (root.stats.ino !== inode) return say(id, 'failed', cgroup, 'another cgroup has this path now');
+    tree(state, root.fd, root.stats, () => addPids(state, pids), (name, found) =>
+      found.isDirectory() ? statsOf(state, name) : null);
+    for (const pid of pids) {
+      if (isOutOfTime(state)) break;
+      let held = filesOf(state, '/proc/' + pid, devices, seen);
+      // Its main thread has ended; the others live.
+      if (held === 0) {
+        for (const thread of namesOf('/proc/' + pid + '/task').slice(0, MAX_THREADS)) {
+          if (held > 0 || isOutOfTime(state)) break;
+          held = filesOf(state, '/proc/' + pid + '/task/' + thread, devices, seen);
+        }
+      }
+    }
+    say(id, 'done', state.counts(), state.isComplete);
+  } catch (error) {
+    say(id, 'failed', cgroup, String(error.message));
+  } finally {
+    process.chdir('/');
+    if (root !== null) fs.closeSync(root.fd);
+  }
+}
+
+function addPids(state, pids) {
+  try {
+    for (const line of fs.readFileSync('cgroup.procs', 'latin1').split('\n')) {
+      if (!/^[1-9][0-9]*$/.test(line)) continue;
+      if (pids.size >= MAX_PIDS) {
+        state.isComplete = false;
+        return false;
+      }
+      pids.add(line);
+    }
+  } catch (error) {
+    // A threaded cgroup has its processes listed at the head of its domain, which is above it.
+    if (error.code !== 'EOPNOTSUPP' && error.code !== 'ENOTSUP' && !GONE.includes(error.code)) state.isComplete = false;
+  }
+  return true;
+}
+
+const namesOf = (path) => {
+  try {
+    return fs.readdirSync(path);
+  } catch {
+    return [];
+  }
+};
+
+// How many files it holds open. Only the links that the kernel calls deleted are followed: another one may hang.
+function filesOf(state, process, devices, seen) {
+  let directory = null;
+  let held = 0;
+  try {
+    directory = fs.opendirSync(process + '/fd', { bufferSize: READ_AHEAD });
+    for (let entry = next(state, directory); entry !== null; entry = next(state, directory)) {
+      held += 1;
+      if (isOutOfTime(state)) return held;
+      state.files += 1;
+      if (state.files > MAX_OPEN_FILES) {
+        state.isComplete = false;
+        return held;
+      }
+      addOpen(state, process + '/fd/' + entry.name, devices, seen);
+    }
+  } catch (error) {
+    if (!GONE.includes(error.code)) state.isComplete = false;
+  } finally {
+    if (directory !== null) directory.closeSync();
+  }
+  return held;
+}
+
+function addOpen(state, link, devices, seen) {
+  try {
+    if (!fs.readlinkSync(link, 'latin1').endsWith(' (deleted)')) return;
+    const stats = fs.statSync(link);
+    if (stats.nlink > 0 || seen.has(identity(stats))) return;
+    seen.add(identity(stats));
+    const of = devices.get(stats.dev) ?? { bytes: 0, inodes: 0 };
+    if (devices.size >= MAX_DEVICES && !devices.has(stats.dev)) {
+      state.isComplete = false;
+      return;
+    }
+    devices.set(stats.dev, { bytes: of.bytes + stats.blocks * 512, inodes: of.inodes + 1 });
+  } catch (error) {
+    if (!GONE.includes(error.code)) state.isComplete = false;
+  }
 }
 
 const bytes = Buffer.alloc(64 * 1024);
@@ -168,7 +355,8 @@ for (let read = fs.readSync(0, bytes); read > 0; read = fs.readSync(0, bytes)) {
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n')) {
     const question = JSON.parse(Buffer.from(text.slice(0, at), 'latin1').toString('utf8'));
     text = text.slice(at + 1);
-    walk(question);
+    if ('paths' in question) walk(question);
+    else openFiles(question);
   }
 }
 `;

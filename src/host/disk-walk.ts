@@ -1,11 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import type { Clock } from '../ports.ts';
+import type { Clock, OpenFiles, WalkedDirectory } from '../ports.ts';
 import { letGo, startChild } from './child.ts';
 import { WALK_PROGRAM } from './disk-walk-program.ts';
 
 /** `isComplete` false: the walk was cut short, and the figures mean "at least". */
-export type WalkedDisk = { readonly bytes: number; readonly inodes: number; readonly isComplete: boolean };
+export type WalkedDisk = {
+  readonly bytes: number;
+  readonly inodes: number;
+  readonly directories: readonly WalkedDirectory[];
+  readonly isComplete: boolean;
+};
 export type DiskWalker = {
   /**
    * What the directories hold together: st_blocks and inodes, a file with several names once. Never follows a symbolic
@@ -15,22 +20,31 @@ export type DiskWalker = {
    * promise stays open until that helps, and who asked keeps the deadline (observe/pod-disk.ts).
    */
   readonly walk: (paths: readonly string[], soFar?: (least: WalkedDisk) => void) => Promise<Reading<WalkedDisk>>;
+  /** By all processes below the directory of a cgroup, which must have that inode. Bounded in processes, files and time. */
+  readonly openFiles: (cgroup: string, inode: number) => Promise<Reading<OpenFiles>>;
   readonly close: () => void;
 };
 
 /** A start takes some 40 ms of CPU: one child serves a whole round. It holds some 45 MiB while it lives. */
 const IDLE_MS = 1_000;
 /** It says something after each slice of 5 ms. A slow disk may take its time for a directory; a dead mount takes it for ever. */
-const USUAL: WalkBounds = { deadlineMs: 60_000, silentMs: 10_000 };
+const USUAL: WalkBounds = { deadlineMs: 60_000, silentMs: 10_000, maxLinked: 100_000 };
+/** Processes and what they hold open are few beside files. */
+const OPEN_FILES_MS = 5_000;
 const MAX_LINE = 64 * 1024;
 /** Nothing of our own environment is of use to it. A small young generation: it keeps nothing for long. */
 const FLAGS = ['--max-semi-space-size=1', '--max-old-space-size=64', '--v8-pool-size=1'];
 
-/** `deadlineMs`: of a walk. `silentMs`: what says nothing for so long hangs. */
-export type WalkBounds = { readonly deadlineMs: number; readonly silentMs: number };
+/**
+ * `deadlineMs`: of a walk. `silentMs`: what says nothing for so long hangs. `maxLinked`: so many files with several names
+ * are remembered, of small and of large ones each.
+ */
+export type WalkBounds = { readonly deadlineMs: number; readonly silentMs: number; readonly maxLinked: number };
+/** What the child counted so far, as it says it. */
+type Counts = readonly (readonly number[])[];
 type Asked = {
-  readonly soFar: (least: WalkedDisk) => void;
-  readonly resolve: (reading: Reading<WalkedDisk>) => void;
+  readonly soFar: (counts: Counts) => void;
+  readonly resolve: (reading: Reading<{ readonly counts: Counts; readonly isComplete: boolean }>) => void;
 };
 type Walking = { readonly child: ChildProcess; readonly asked: Map<number, Asked>; cancelTimer: () => void };
 
@@ -38,7 +52,8 @@ type Walking = { readonly child: ChildProcess; readonly asked: Map<number, Asked
  * Walks directories in a child of its own, which is there only while somebody asks: a call for each file costs a tenth
  * of what a trip through the thread pool does, and a file system that hangs holds nothing but the child.
  */
-export function createDiskWalker(clock: Clock, { deadlineMs, silentMs }: WalkBounds = USUAL): DiskWalker {
+export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {}): DiskWalker {
+  const { deadlineMs, silentMs, maxLinked } = { ...USUAL, ...bounds };
   let current: Walking | null = null;
   let lastId = 0;
 
@@ -80,23 +95,46 @@ export function createDiskWalker(clock: Clock, { deadlineMs, silentMs }: WalkBou
     return walking;
   };
 
+  const ask = (question: object, soFar: Asked['soFar']): Promise<Parameters<Asked['resolve']>[0]> =>
+    new Promise((resolve) => {
+      const walking = current ?? start();
+      if (typeof walking === 'string') return resolve(unknown('unreadable', 'disk walk', walking));
+      current = walking;
+      const id = ++lastId;
+      walking.asked.set(id, { soFar, resolve });
+      walking.child.stdin?.write(`${JSON.stringify({ id, ...question })}\n`);
+      expect(walking);
+    });
+
   return {
-    walk: (paths, soFar = () => undefined) =>
-      new Promise((resolve) => {
-        const walking = current ?? start();
-        if (typeof walking === 'string') return resolve(unknown('unreadable', 'disk walk', walking));
-        current = walking;
-        const id = ++lastId;
-        walking.asked.set(id, { soFar, resolve });
-        walking.child.stdin?.write(`${JSON.stringify({ id, paths, deadlineMs })}\n`);
-        expect(walking);
-      }),
+    walk: async (paths, soFar = () => undefined) => {
+      const answer = await ask({ paths, deadlineMs, maxLinked }, (counts) => soFar(walkedOf(paths, counts, false)));
+      return answer.known ? known(walkedOf(paths, answer.value.counts, answer.value.isComplete)) : answer;
+    },
+    openFiles: async (cgroup, inode) => {
+      const question = { cgroup, inode, deadlineMs: Math.min(deadlineMs, OPEN_FILES_MS) };
+      const answer = await ask(question, () => undefined);
+      if (!answer.known) return answer;
+      const { counts, isComplete } = answer.value;
+      const devices = counts.map(([device = 0, bytes = 0, inodes = 0]) => ({ device, bytes, inodes }));
+      return known({ devices, isComplete });
+    },
     close: () => {
       if (current === null) return;
       current.child.kill('SIGKILL');
       leave(current);
     },
   };
+}
+
+function walkedOf(paths: readonly string[], counts: Counts, isComplete: boolean): WalkedDisk {
+  const directories = counts.map(
+    ([at = 0, device = 0, ownBytes = 0, bytes = 0, inodes = 0, freshBytes = 0, freshInodes = 0]) => {
+      return { path: paths[at] ?? '', device, bytes, inodes, ownBytes, freshBytes, freshInodes };
+    },
+  );
+  const sum = (count: 'bytes' | 'inodes'): number => directories.reduce((total, of) => total + of[count], 0);
+  return { bytes: sum('bytes'), inodes: sum('inodes'), directories, isComplete };
 }
 
 /** False: not what the child says. */
@@ -108,27 +146,28 @@ function hear({ child, asked }: Walking, line: string): boolean {
     return false;
   }
   if (said.kind === 'least') {
-    asker.soFar(said.walked);
+    asker.soFar(said.counts);
     return true;
   }
   asked.delete(said.id);
-  asker.resolve(said.kind === 'done' ? known(said.walked) : unknown('unreadable', said.path, said.detail));
+  asker.resolve(said.kind === 'done' ? known(said) : unknown('unreadable', said.path, said.detail));
   return true;
 }
 
 type Said =
-  | { readonly id: number; readonly kind: 'least'; readonly walked: WalkedDisk }
-  | { readonly id: number; readonly kind: 'done'; readonly walked: WalkedDisk }
+  | { readonly id: number; readonly kind: 'least'; readonly counts: Counts }
+  | { readonly id: number; readonly kind: 'done'; readonly counts: Counts; readonly isComplete: boolean }
   | { readonly id: number; readonly kind: 'failed'; readonly path: string; readonly detail: string };
 
 /** Our own program wrote it: only its shape is looked at. */
 function parse(line: string): Said | null {
   try {
-    const [id, kind, first, second, isComplete]: unknown[] = JSON.parse(line);
+    const [id, kind, first, second]: unknown[] = JSON.parse(line);
     if (typeof id !== 'number') return null;
     if (kind === 'failed') return { id, kind, path: String(first), detail: String(second) };
-    if (kind !== 'least' && kind !== 'done') return null;
-    return { id, kind, walked: { bytes: Number(first), inodes: Number(second), isComplete: isComplete === true } };
+    if ((kind !== 'least' && kind !== 'done') || !Array.isArray(first)) return null;
+    const counts = first.map((row: unknown) => (Array.isArray(row) ? row.map(Number) : []));
+    return kind === 'least' ? { id, kind, counts } : { id, kind, counts, isComplete: second === true };
   } catch {
     return null; // Something else wrote there: the caller ends it.
   }

@@ -53,16 +53,18 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const pressure = createNodePressure(procfs);
   const disk = createDiskSampler(needs);
   const podDisk = createPodDisk(needs);
-  const podReader = createPodReader({ mounts, findings, disk: podDisk.latest });
+  const podReader = createPodReader({ mounts, findings, disk: podDisk.latest, diskOn: podDisk.on });
 
   const readNow: { readonly [S in Exclude<Signal, DiskSignal>]: (atMs: MonoMs) => Reading<SignalSample> } = {
     'memory.available': memory.available,
     'allocatableMemory.available': allocatable.available,
     'pid.available': pids.available,
   };
-  const readPods = (want: NextLook['pods']): Reading<readonly PodView[]> => {
+  /** `of`: the signal whose file system counts. */
+  const readPods = (want: NextLook['pods'], of: NextLook['pods'] = want): Reading<readonly PodView[]> => {
     const bound = needs.pods();
-    return bound.known ? known(podReader.read(bound.value, want)) : bound;
+    const device = isDiskSignal(of) ? disk.device(of) : null;
+    return bound.known ? known(podReader.read(bound.value, want, device)) : bound;
   };
   const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
     // A result of a disk walk brings the pods by itself, so that local storage limits act when it arrives.
@@ -115,7 +117,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
     memoryFacts: () => memory.figures(clock.monoMs()),
     // What was not walked yet is no reason to leave a pod out of what is shown.
-    podsNow: (want) => readPods(want === undefined || isDisk(want) ? 'all' : want),
+    podsNow: (want) => readPods(want === undefined || isDisk(want) ? 'all' : want, want),
     close: () => {
       disk.close();
       podDisk.close();
@@ -123,6 +125,8 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     },
   };
 }
+
+const isDiskSignal = (of: NextLook['pods']): of is DiskSignal => of !== null && of !== 'all' && isDisk(of);
 
 function isReadNow(signal: Signal): signal is Exclude<Signal, DiskSignal> {
   return signal === 'memory.available' || signal === 'allocatableMemory.available' || signal === 'pid.available';

@@ -1,9 +1,11 @@
-import type { PodUid } from '../core/pod.ts';
+import type { DiskRelief, DiskUsage, PodUid } from '../core/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
+import { createDiskFacts } from './disk-facts.ts';
+import { createDiskWrites } from './disk-writes.ts';
 
 export type PodDiskNeeds = {
   readonly clock: Clock;
@@ -16,6 +18,8 @@ export type PodWalk = DiskWalk & { readonly life: string | null };
 export type PodDisk = {
   /** The last walk of the pod's directories. */
   readonly latest: (uid: PodUid) => Reading<PodWalk>;
+  /** What it uses of one file system, and what its end would give back there (D14), by the last round. */
+  readonly on: (pod: BoundPod, device: number) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
   /** Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next. */
   readonly follow: (want: NextLook) => void;
   /** While a ranking for the signal would be a guess, because nobody has been walked yet: why. Else null. */
@@ -43,6 +47,8 @@ const UNMET_ROUND_MS = 50_000;
 const HUNG_MS = 70_000;
 /** Each hung walk holds a child that cannot be ended: no more are begun. */
 const MAX_HUNG = 2;
+/** Growth needs two walks: while a threshold is met the second one follows soon. */
+const SECOND_ROUND_MS = 1_000;
 /** A round may take minutes with many pods of a minute each; what is older than this says nothing any more. */
 const STALE_MS = 600_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
@@ -60,11 +66,14 @@ type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoM
  * else only those with a limit.
  */
 export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodDisk {
+  const facts = createDiskFacts();
+  const writes = createDiskWrites({ clock, mounts, pods });
   const walked = new Map<PodUid, Walked>();
   const tried = new Map<PodUid, Tried>();
-  const hung = new Set<PodUid>();
+  /** What of which pod. */
+  const hung = new Set<string>();
   let isNear = false;
-  let asked: { readonly sinceMs: MonoMs } | null = null;
+  let asked: { readonly sinceMs: MonoMs; readonly rounds: number } | null = null;
   let fullRound: { readonly beganMs: MonoMs; readonly endedMs: MonoMs } | null = null;
   let lastRound: { readonly endedMs: MonoMs; readonly tookMs: number } | null = null;
   let isRunning = false;
@@ -73,24 +82,27 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
 
-  /** Resolves at the latest after HUNG_MS; a walk that hangs is owned by `hung` until it returns. */
-  const walk = (pod: BoundPod, life: string | null): Promise<Reading<PodWalk>> => {
-    const { uid } = pod.declared;
-    if (hung.has(uid) || hung.size >= MAX_HUNG) return Promise.resolve(hangs(uid));
+  /** Resolves at the latest after HUNG_MS; what hangs is owned by `hung` until it returns. */
+  const inTime = <T>(what: string, ask: () => Promise<Reading<T>>): Promise<Reading<T>> => {
+    if (hung.has(what) || hung.size >= MAX_HUNG) return Promise.resolve(hangs(what));
     return new Promise((resolve) => {
       const cancel = clock.after(HUNG_MS, () => {
-        hung.add(uid);
-        resolve(hangs(uid));
+        hung.add(what);
+        resolve(hangs(what));
       });
-      void pod
-        .disk((least) => putLeast(uid, { ...least, life }))
-        .catch((cause: unknown) => unknown('unreadable', `disk of ${uid}`, String(cause)))
+      void ask()
+        .catch((cause: unknown) => unknown('unreadable', what, String(cause)))
         .then((reading) => {
           cancel();
-          hung.delete(uid);
-          resolve(reading.known ? known({ ...reading.value, life }) : reading);
+          hung.delete(what);
+          resolve(reading);
         });
     });
+  };
+  const walk = async (pod: BoundPod, life: string | null): Promise<Reading<PodWalk>> => {
+    const { uid } = pod.declared;
+    const reading = await inTime(`disk of ${uid}`, () => pod.disk((least) => putLeast(uid, { ...least, life })));
+    return reading.known ? known({ ...reading.value, life }) : reading;
   };
   /** A walk that failed takes nothing away from the one before: that gets old, and says so. */
   const put = (uid: PodUid, reading: Reading<PodWalk>): void => {
@@ -114,6 +126,7 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     if (!bound.known) return 'nobody';
     const uids = new Set(bound.value.map(({ declared }) => declared.uid));
     for (const map of [walked, tried]) for (const uid of map.keys()) if (!uids.has(uid)) map.delete(uid);
+    facts.keepOnly(uids);
     const isFull = asked !== null || isNear;
     const isForAll = isFull || isLimitsRoundDue();
     const meant = bound.value.filter((pod) => isFull || (hasLimit(pod) && (isForAll || isDueAlone(pod))));
@@ -121,11 +134,17 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     for (const pod of meant) {
       if (isClosed) return 'nobody';
       await measure(pod);
+      const { openFiles, declared } = pod;
+      if (isFull && openFiles !== undefined) {
+        const life = lifeOf(pod);
+        facts.noteOpen(declared.uid, await inTime(`open files of ${declared.uid}`, openFiles), life);
+      }
       if (hasNews && clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
     }
     const endedMs = clock.monoMs();
     if (isForAll && meant.length > 0) lastRound = { endedMs, tookMs: endedMs - beganMs };
     if (isFull) fullRound = { beganMs, endedMs };
+    if (isFull && asked !== null) asked = { ...asked, rounds: asked.rounds + 1 };
     if (hasNews || isFull) tell();
     return isFull ? 'everybody' : 'limited';
   };
@@ -137,6 +156,8 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     const endedMs = clock.monoMs();
     tried.set(uid, { life: reading.known ? life : undefined, endedMs, tookMs: endedMs - beganMs });
     put(uid, reading);
+    const isWhole = reading.known && reading.value.pod.isAtLeast === undefined;
+    if (isWhole && life !== null && runningAs(pod) === life) facts.noteWalk(uid, reading.value, life, endedMs);
     hasNews ||= reading.known;
   };
   const isLimitsRoundDue = (): boolean =>
@@ -171,7 +192,8 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
       const tookMs = clock.monoMs() - startedMs;
       const isOnlyNear = asked === null && isNear;
       const restMs = isOnlyNear ? Math.min(UNMET_REST_FACTOR * tookMs, UNMET_ROUND_MS - tookMs) : 0;
-      cancelTimer = clock.after(isShort ? 0 : Math.max(ROUND_MS, restMs), run);
+      const leastMs = asked !== null && asked.rounds === 1 ? SECOND_ROUND_MS : ROUND_MS;
+      cancelTimer = clock.after(isShort ? 0 : Math.max(leastMs, restMs), run);
     });
   };
   const isOverdue = (): boolean => asked !== null && clock.monoMs() - asked.sinceMs > FIRST_ROUND_MS;
@@ -187,20 +209,28 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     clock.monoMs() - fullRound.endedMs < READY_FOR_MS;
   cancelTimer = clock.after(ROUND_MS, run);
 
+  const latest = (uid: PodUid): Reading<PodWalk> => {
+    const found = walked.get(uid);
+    if (found === undefined) return notWalked(uid);
+    if (clock.monoMs() - found.atMs > STALE_MS) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
+    return found.reading;
+  };
+
   return {
-    latest: (uid) => {
-      const found = walked.get(uid);
-      if (found === undefined) return notWalked(uid);
-      if (clock.monoMs() - found.atMs > STALE_MS) return unknown('stale', `disk of ${uid}`, 'the last walk is too old');
-      return found.reading;
+    latest,
+    on: (pod, device) => {
+      const { uid } = pod.declared;
+      const written = writes.written(uid, device);
+      return facts.on({ pod, device, latest: latest(uid), life: lifeOf(pod), written, nowMs: clock.monoMs() });
     },
     follow: (want) => {
       isNear = want.isDiskNear === true;
+      writes.follow(isNear || wantsDisk(want.pods));
       if (!wantsDisk(want.pods)) {
         asked = null;
         return;
       }
-      asked ??= { sinceMs: clock.monoMs() };
+      asked ??= { sinceMs: clock.monoMs(), rounds: 0 };
       if (!isReady()) run();
     },
     notReady: (signal) => {
@@ -216,6 +246,7 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     close: () => {
       isClosed = true;
       cancelTimer();
+      writes.close();
     },
   };
 }
@@ -224,7 +255,7 @@ function isMore({ pod }: DiskWalk, before: DiskWalk): boolean {
   return pod.volumesBytes > before.pod.volumesBytes || pod.volumesInodes > before.pod.volumesInodes;
 }
 
-const hangs = (uid: PodUid): Unknown => unknown('timed-out', `disk of ${uid}`, 'a walk hangs in a file system');
+const hangs = (what: string): Unknown => unknown('timed-out', what, 'a walk hangs in a file system');
 
 /**
  * The same until the pod runs in another cgroup or a stop of ours has ended: what was measured in an earlier life proves

@@ -19,6 +19,8 @@ export type DiskSampler = {
   /** The latest sample of the signal. Waits for nothing. */
   readonly latest: (signal: DiskSignal) => Reading<SignalSample>;
   readonly layout: () => Reading<FsLayout>;
+  /** st_dev of the signal's file system. */
+  readonly device: (signal: DiskSignal) => Reading<number>;
   /** Samples as often as the loop looks, within bounds. */
   readonly follow: (paceMs: number) => void;
   /** A sample from after this was asked, which becomes the latest one. At most two deadlines of host/statfs.ts. */
@@ -88,6 +90,11 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   return {
     latest: (signal) => sampleOf(signal, sources, layout, clock.monoMs(), freshForMs()),
     layout: () => layout,
+    device: (signal) => {
+      const source = sourceOf(roleOf(signal), sources, layout);
+      if ('why' in source) return source;
+      return source.latest.known ? known(source.latest.value.device) : source.latest;
+    },
     follow: (nextMs) => {
       const before = timerMs();
       paceMs = nextMs;

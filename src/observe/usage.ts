@@ -5,17 +5,26 @@ import type { NextLook } from '../core/verdict.ts';
 import { type CgroupMounts, isSame, processesOf } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
-import { lifeOf, type PodWalk } from './pod-disk.ts';
+import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';
 
 export type PodReaderNeeds = {
   readonly mounts: CgroupMounts;
   readonly findings: Findings;
   /** The last walk of the pod's directories. */
   readonly disk: (uid: PodUid) => Reading<PodWalk>;
+  /** What of it lies on one file system, and what the pod's end would give back there; absent: nobody measures that. */
+  readonly diskOn?: PodDisk['on'];
 };
 export type PodReader = {
-  /** Each pod with a populated cgroup, read now. Costs per pod: only for a look that asked. */
-  readonly read: (bound: readonly BoundPod[], want: NextLook['pods']) => readonly PodView[];
+  /**
+   * Each pod with a populated cgroup, read now. Costs per pod: only for a look that asked. `device`: of the file system
+   * that it is asked for.
+   */
+  readonly read: (
+    bound: readonly BoundPod[],
+    want: NextLook['pods'],
+    device?: Reading<number> | null,
+  ) => readonly PodView[];
   readonly close: () => void;
 };
 
@@ -24,7 +33,7 @@ const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want 
 const FINDING = 'pods-unreadable';
 const NOT_ASKED = unknown('not-asked', 'cgroup.procs', 'only a decision about processes needs them');
 
-export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): PodReader {
+export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNeeds): PodReader {
   const cgroups = createHeldCgroups(mounts);
   /** Of the pods presented last, for D13. */
   let lastBytes: ReadonlyMap<PodUid, number> = new Map();
@@ -45,7 +54,7 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
   };
 
   return {
-    read: (bound, want) => {
+    read: (bound, want, device = null) => {
       const views: PodView[] = [];
       const left: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
       const bytes = new Map<PodUid, number>();
@@ -62,12 +71,14 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
           continue;
         }
         bytes.set(uid, workingSetBytes.value);
-        const walk = disk(uid);
-        if (isDiskSignal(want) && !walk.known) {
-          left.push({ pod, why: walk });
+        const view = viewOf(pod, workingSetBytes, read.processes, device);
+        const { disk: used } = view.usage;
+        // One that declares no directory is no failure: D14 says whether it may be chosen.
+        if (isDiskSignal(want) && !used.known && used.why !== 'not-applicable') {
+          left.push({ pod, why: used });
           continue;
         }
-        views.push(viewOf(pod, workingSetBytes, read.processes));
+        views.push(view);
       }
       lastBytes = bytes;
       cgroups.sweep();
@@ -94,16 +105,29 @@ export function createPodReader({ mounts, findings, disk }: PodReaderNeeds): Pod
     return { workingSetBytes, processes: listed.known ? known(listed.value.length) : listed };
   }
 
-  function viewOf(pod: BoundPod, workingSetBytes: Reading<number>, processes: Reading<number>): PodView {
+  function viewOf(
+    pod: BoundPod,
+    workingSetBytes: Reading<number>,
+    processes: Reading<number>,
+    device: Reading<number> | null,
+  ): PodView {
     const last = disk(pod.declared.uid);
+    const onDevice = device?.known ? diskOn?.(pod, device.value) : undefined;
+    const relief: PodView['diskRelief'] =
+      onDevice !== undefined
+        ? known(onDevice.relief)
+        : device !== null && diskOn !== undefined && !device.known
+          ? device
+          : undefined;
     // A ranking may use what an earlier life left behind; a limit evicts only for what is proven of this one.
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
     return {
       ...pod.declared,
+      ...(relief === undefined ? {} : { diskRelief: relief }),
       usage: {
         workingSetBytes,
         processes,
-        disk: last.known ? known(last.value.pod) : last,
+        disk: onDevice?.usage ?? (last.known ? known(last.value.pod) : last),
         ephemeralStorageBytes: walk.known ? known(localBytes(walk.value)) : walk,
         volumes: walk.known ? known(walk.value.volumes) : walk,
         containers: known(

@@ -2,10 +2,10 @@ import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { SYSTEM_BUS } from '../host/bus.ts';
 import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
-import { createDiskWalker, type DiskWalker, type WalkedDisk } from '../host/disk-walk.ts';
+import { createDiskWalker } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
 import type { Systemd, UnitFacts } from '../host/systemd.ts';
-import type { BoundPod, CgroupRef, Clock, DiskWalk, Findings, PodSource } from '../ports.ts';
+import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import { oldestStartMs } from './age.ts';
 import {
   cgroupPlace,
@@ -19,6 +19,7 @@ import {
 } from './bind.ts';
 import type { ManifestPod } from './manifest.ts';
 import { createManifestFiles } from './manifest-files.ts';
+import { measuring } from './measuring.ts';
 
 export type SourceNeeds = {
   readonly clock: Clock;
@@ -181,7 +182,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   }
 
   function boundPod({ manifest, cgroup, startedAtWallMs, stops }: Entry, isTerminating: boolean): BoundPod {
-    const { declared, disk } = manifest;
+    const { declared } = manifest;
     const [only, ...others] = declared.containers;
     const notOne = unknown('not-applicable', declared.name, 'a manifest binds the pod, not its containers');
     return {
@@ -192,7 +193,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
         cgroup: only !== undefined && others.length === 0 ? cgroup : notOne,
       })),
       stops,
-      disk: (soFar) => walk(walker, disk, declared.containers, soFar),
+      ...measuring({ walker, mounts, manifest, cgroup }),
     };
   }
 
@@ -356,22 +357,4 @@ function newEntry(manifest: ManifestPod, cgroupRoot: string): Entry {
 /** What of a pod makes a look worth while when it changes. */
 function identityOf({ declared, cgroup }: BoundPod): readonly unknown[] {
   return [declared.uid, declared.isTerminating, cgroup.known ? cgroup.value.inode : null];
-}
-
-/** All declared directories together are the pod's volumes; it has no layer and no logs of its own. */
-async function walk(
-  walker: DiskWalker,
-  paths: readonly string[],
-  containers: ManifestPod['declared']['containers'],
-  soFar: (least: DiskWalk) => void,
-): Promise<Reading<DiskWalk>> {
-  const none = known(0);
-  // All of it counts as local volumes: nobody measures logs and layers of a unit.
-  const asVolumes = ({ bytes, inodes }: WalkedDisk): DiskWalk => ({
-    pod: { logsBytes: 0, rootfsBytes: 0, volumesBytes: bytes, logsInodes: 0, rootfsInodes: 0, volumesInodes: inodes },
-    containers: containers.map(({ name }) => ({ name, logsBytes: none, rootfsBytes: none })),
-    volumes: [],
-  });
-  const walked = await walker.walk(paths, (least) => soFar(asVolumes(least)));
-  return walked.known ? known(asVolumes(walked.value)) : walked;
 }

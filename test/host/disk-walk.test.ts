@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   linkSync,
   mkdirSync,
@@ -49,7 +50,7 @@ describe('a walk over directories', () => {
     linkSync(join(root, 'a/one'), join(root, 'a/b/c/and-again'));
     execFileSync('truncate', ['-s', '1G', join(root, 'a/sparse')]);
     execFileSync('mkfifo', [join(root, 'a/fifo')]);
-    expect(await walk([root])).toEqual({ known: true, value: { ...du(root), isComplete: true } });
+    expect(await walk([root])).toMatchObject({ known: true, value: { ...du(root), isComplete: true } });
   });
 
   it('counts a symbolic link itself and never follows it, also in a loop', async () => {
@@ -57,26 +58,26 @@ describe('a walk over directories', () => {
     symlinkSync('..', join(root, 'loop/up'));
     symlinkSync('/usr', join(root, 'loop/usr'));
     symlinkSync('/nowhere', join(root, 'broken'));
-    expect(await walk([root])).toEqual({ known: true, value: { ...du(root), isComplete: true } });
+    expect(await walk([root])).toMatchObject({ known: true, value: { ...du(root), isComplete: true } });
   });
 
   it('counts names that are not UTF-8', async () => {
     const name = Buffer.concat([Buffer.from(`${root}/`), Buffer.from([0xff, 0xfe, 0x0a])]);
     mkdirSync(name);
     writeFileSync(Buffer.concat([name, Buffer.from('/file')]), 'x'.repeat(10_000));
-    expect(await walk([root])).toEqual({ known: true, value: { ...du(root), isComplete: true } });
+    expect(await walk([root])).toMatchObject({ known: true, value: { ...du(root), isComplete: true } });
   });
 
   it('counts a directory once that is asked for twice or lies in another one', async () => {
     mkdirSync(join(root, 'inner'));
     writeFileSync(join(root, 'inner/file'), 'x'.repeat(50_000));
     const reading = await walk([join(root, 'inner'), root, join(root, 'inner')]);
-    expect(reading).toEqual({ known: true, value: { ...du(root), isComplete: true } });
+    expect(reading).toMatchObject({ known: true, value: { ...du(root), isComplete: true } });
   });
 
   it('adds nothing for a directory that does not exist', async () => {
     const nothing = { known: true, value: { bytes: 0, inodes: 0, isComplete: true } };
-    expect(await walk([join(root, 'not-there')])).toEqual(nothing);
+    expect(await walk([join(root, 'not-there')])).toMatchObject(nothing);
   });
 
   it('is unknown for a path that is a symbolic link or a file', async () => {
@@ -88,22 +89,47 @@ describe('a walk over directories', () => {
     }
   });
 
-  it('goes 256 levels deep and says "at least" for what lies deeper', async () => {
+  it('counts what lies deeper than any path can name, and what lies beside it', async () => {
     // Longer than a path may be: built from the inside out.
     let inner = mkdtempSync(join(root, 'end-'));
-    for (let level = 0; level < 300; level++) {
+    writeFileSync(join(inner, 'deepest'), 'x'.repeat(1_000_000));
+    for (let level = 0; level < 600; level++) {
       const outer = mkdtempSync(join(root, 'd-'));
       renameSync(inner, join(outer, 'd'));
+      if (level % 50 === 0) mkdirSync(join(outer, `beside-${level}`));
       inner = outer;
     }
     const reading = await walk([root]);
-    // The root is the first level, and the directory at the limit is still counted itself.
-    expect(reading).toMatchObject({ known: true, value: { inodes: 257, isComplete: false } });
+    expect(reading).toMatchObject({ known: true, value: { ...du(root), isComplete: true } });
+    expect(reading.known && reading.value.bytes).toBeGreaterThan(1_000_000);
+  });
+
+  it('says what of it is new: so much grew in the last minute, whatever was there before', async () => {
+    writeFileSync(join(root, 'new'), 'x'.repeat(100_000));
+    const reading = await walk([root]);
+    const [directory] = reading.known ? reading.value.directories : [];
+    expect(directory).toMatchObject({ path: root, device: statSync(root).dev, inodes: 2 });
+    expect(directory?.freshBytes).toBeGreaterThanOrEqual(100_000);
+    const [usr] = await walk(['/usr/bin']).then((of) => (of.known ? of.value.directories : []));
+    expect(usr?.freshBytes).toBe(0);
+  });
+
+  it('keeps more files with several names than it remembers, large ones whatever the small ones do', async () => {
+    for (let i = 0; i < 40; i++) {
+      writeFileSync(join(root, `small-${i}`), 'x');
+      linkSync(join(root, `small-${i}`), join(root, `small-${i}-again`));
+    }
+    writeFileSync(join(root, 'z-large'), 'x'.repeat(500_000));
+    linkSync(join(root, 'z-large'), join(root, 'z-large-again'));
+    const forgetful = createDiskWalker(clock, { maxLinked: 10 });
+    const reading = await forgetful.walk([root]);
+    forgetful.close();
+    expect(reading).toMatchObject({ known: true, value: { ...du(root), isComplete: false } });
   });
 
   it('ends at its deadline with what it has counted, and says "at least"', async () => {
     for (let i = 0; i < 6_000; i++) writeFileSync(join(root, `f${i}`), '');
-    const hasty = createDiskWalker(clock, { deadlineMs: 1, silentMs: 10_000 });
+    const hasty = createDiskWalker(clock, { deadlineMs: 1 });
     const reading = await hasty.walk([root]);
     hasty.close();
     expect(reading).toMatchObject({ known: true, value: { isComplete: false } });
@@ -144,7 +170,7 @@ describe('a walk over directories', () => {
     mkdirSync(hung);
     const mount = await mountHungFileSystem(hung);
     try {
-      const impatient = createDiskWalker(clock, { deadlineMs: 60_000, silentMs: 1_000 });
+      const impatient = createDiskWalker(clock, { silentMs: 1_000 });
       expect(await impatient.walk([hung])).toMatchObject({ known: false });
       mkdirSync(join(root, 'well'));
       expect(await impatient.walk([join(root, 'well')])).toMatchObject({ value: { inodes: 1 } });
@@ -163,9 +189,44 @@ describe('a walk over directories', () => {
       writeFileSync(join(inside, 'file'), 'x'.repeat(100_000));
       const reading = await walk([root]);
       const value = { bytes: before.blocks * 512, inodes: 1, isComplete: true };
-      expect(reading).toEqual({ known: true, value });
+      expect(reading).toMatchObject({ known: true, value });
     } finally {
       execFileSync('umount', [inside]);
     }
+  });
+});
+
+describe('deleted files that processes hold open', () => {
+  /** Not a cgroup, but a directory with the same file in it. */
+  function aCgroup(pids: readonly (number | undefined)[]): number {
+    mkdirSync(join(root, 'below'));
+    writeFileSync(join(root, 'cgroup.procs'), '');
+    writeFileSync(join(root, 'below/cgroup.procs'), pids.map((pid) => `${pid}\n`).join(''));
+    return statSync(root).ino;
+  }
+  const HOLDER = `open(my $h, '>', $ARGV[0]) or die; unlink $ARGV[0]; print $h 'x' x 3_000_000; $h->flush;
+    open(my $again, '>&', $h); open(my $kept, '>', "$ARGV[0]-kept"); print $kept 'x' x 1_000_000; $kept->flush;
+    $| = 1; print "ready\\n"; sleep 600`;
+
+  it('count each once, by file system, and those that have a name do not', async () => {
+    const holder = spawn('perl', ['-MIO::Handle', '-e', HOLDER.replaceAll('\\\\', '\\'), join(root, 'log')]);
+    try {
+      await once(holder.stdout, 'data');
+      const inode = aCgroup([holder.pid]);
+      const reading = await walker.openFiles(root, inode);
+      expect(reading).toMatchObject({ known: true, value: { isComplete: true } });
+      const here = reading.known ? reading.value.devices.filter(({ device }) => device === statSync(root).dev) : [];
+      expect(here).toMatchObject([{ inodes: 1 }]);
+      expect(here[0]?.bytes).toBeGreaterThanOrEqual(3_000_000);
+      expect(here[0]?.bytes).toBeLessThan(3_900_000);
+    } finally {
+      holder.kill('SIGKILL');
+    }
+  });
+
+  it('are none of a process that is gone, and unknown of another cgroup under the same path', async () => {
+    const inode = aCgroup([4_000_000]);
+    expect(await walker.openFiles(root, inode)).toEqual({ known: true, value: { devices: [], isComplete: true } });
+    expect(await walker.openFiles(root, inode + 1)).toMatchObject({ known: false, where: root });
   });
 });

@@ -1,0 +1,51 @@
+import { readFileSync, realpathSync } from 'node:fs';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { CgroupRef } from '../ports.ts';
+import { type CgroupMounts, directoryOf } from './cgroupfs.ts';
+import { fileUnknown } from './file-error.ts';
+import { readKernelFile } from './kernel-file.ts';
+
+/** Some 100 bytes for each device. */
+const IO_STAT_BYTES = 64 * 1024;
+const LINE = /^(\d+:\d+) .*?\bwbytes=(\d+)/gm;
+
+/**
+ * What the kernel says that a cgroup wrote since it is there, by device (`major:minor`). Version 2 alone counts what goes
+ * through the page cache; `not-applicable` where it is not counted.
+ */
+export function writtenByDevice(mounts: CgroupMounts, { path }: CgroupRef): Reading<ReadonlyMap<string, number>> {
+  if (mounts.version === 1) return unknown('not-applicable', 'io.stat', 'version 1 attributes no writes');
+  const bytes = readKernelFile(`${directoryOf(mounts, path)}/io.stat`, IO_STAT_BYTES);
+  if (!bytes.known) return bytes.why === 'absent' ? { ...bytes, why: 'not-applicable' } : bytes;
+  const written = new Map<string, number>();
+  for (const [, device = '', count] of bytes.value.toString('latin1').matchAll(LINE))
+    written.set(device, Number(count));
+  return known(written);
+}
+
+/** The disk below a file system by its st_dev, as io.stat names it: a partition counts as its whole disk. */
+export function diskOf(device: number, root = ''): Reading<string> {
+  const name = `${majorOf(device)}:${minorOf(device)}`;
+  const where = `${root}/sys/dev/block/${name}`;
+  // Without a device of its own (tmpfs, overlay, btrfs, NFS).
+  if (majorOf(device) === 0) return unknown('not-applicable', where, 'this file system has no block device');
+  try {
+    const directory = realpathSync(where);
+    return known(isPartition(directory) ? readFileSync(`${directory}/../dev`, 'latin1').trim() : name);
+  } catch (cause) {
+    return fileUnknown(where, cause);
+  }
+}
+
+function isPartition(directory: string): boolean {
+  try {
+    return /^\d+$/.test(readFileSync(`${directory}/partition`, 'latin1').trim());
+  } catch {
+    return false; // A whole disk has no such file.
+  }
+}
+
+/** As glibc takes st_dev apart. */
+const majorOf = (device: number): number =>
+  Number(((BigInt(device) >> 8n) & 0xfffn) | ((BigInt(device) >> 32n) & ~0xfffn));
+const minorOf = (device: number): number => Number((BigInt(device) & 0xffn) | ((BigInt(device) >> 12n) & 0xffffff00n));

@@ -1,0 +1,138 @@
+import type { DiskRelief, DiskUsage, PodUid, Relief } from '../core/pod.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { BoundPod, DiskWalk, OpenFiles, WalkedDirectory } from '../ports.ts';
+
+/** What was measured last of a pod, and what was before: the pod as D14 sees it, for one file system. */
+export type DiskFacts = {
+  /** A walk that was not cut short, of a pod that ran all the while. */
+  readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs) => void;
+  readonly noteOpen: (uid: PodUid, open: Reading<OpenFiles>, life: string | null) => void;
+  /** `latest`: its last walk, cut short or not. `life`: the pod's own now. */
+  readonly on: (of: {
+    readonly pod: BoundPod;
+    readonly device: number;
+    readonly latest: Reading<DiskWalk & { readonly life: string | null }>;
+    readonly life: string | null;
+    readonly written: Reading<number>;
+    readonly nowMs: MonoMs;
+  }) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
+  readonly keepOnly: (uids: ReadonlySet<PodUid>) => void;
+};
+
+/** Growth is of the last minute; walks are not made by the clock. */
+const WINDOW_MS = 70_000;
+/** What was new to a walk so long ago is not of the last minute any more. */
+const FRESH_FOR_MS = 30_000;
+const KEPT = 16;
+const NOT_LOOKED = 'nobody looked at them yet';
+
+type Noted = { readonly atMs: MonoMs; readonly life: string; readonly directories: readonly WalkedDirectory[] };
+
+export function createDiskFacts(): DiskFacts {
+  const walks = new Map<PodUid, readonly Noted[]>();
+  const opens = new Map<PodUid, { readonly reading: Reading<OpenFiles>; readonly life: string | null }>();
+  return {
+    noteWalk: (uid, { directories = [] }, life, atMs) => {
+      const before = (walks.get(uid) ?? []).filter((old) => old.life === life && atMs - old.atMs <= WINDOW_MS);
+      walks.set(uid, [...before.slice(-KEPT + 1), { atMs, life, directories }]);
+    },
+    noteOpen: (uid, reading, of) => void opens.set(uid, { reading, life: of }),
+    on: ({ pod, device, latest, life, written, nowMs }) => {
+      const { uid } = pod.declared;
+      const last = opens.get(uid);
+      const open = last?.life === life ? last.reading : unknown('not-asked', `open files of ${uid}`, NOT_LOOKED);
+      const deletedOpen = held(open, device);
+      const earlier = (walks.get(uid) ?? []).filter((old) => old.life === life && nowMs - old.atMs <= WINDOW_MS);
+      return {
+        usage: usageOf(latest, device, deletedOpen, open.known && !open.value.isComplete),
+        relief: {
+          scratch: scratchOf(latest, device, pod.scratch ?? []),
+          deletedOpen,
+          grownLastMinute: grownOf(latest, device, life, earlier, nowMs),
+          writtenBytes: written,
+        },
+      };
+    },
+    keepOnly: (uids) => {
+      for (const map of [walks, opens]) for (const uid of map.keys()) if (!uids.has(uid)) map.delete(uid);
+    },
+  };
+}
+
+const NONE: Relief = { bytes: known(0), inodes: known(0) };
+
+function held(open: Reading<OpenFiles>, device: number): Relief {
+  if (!open.known) return { bytes: open, inodes: open };
+  const found = open.value.devices.find((of) => of.device === device);
+  return found === undefined ? NONE : { bytes: known(found.bytes), inodes: known(found.inodes) };
+}
+
+/**
+ * What counts is what lies on this file system. Files without a name are in no directory; one that declares none has at
+ * least those.
+ */
+function usageOf(
+  latest: Reading<DiskWalk>,
+  device: number,
+  { bytes, inodes }: Relief,
+  isCut: boolean,
+): Reading<DiskUsage> {
+  const heldBytes = bytes.known ? bytes.value : 0;
+  const heldInodes = inodes.known ? inodes.value : 0;
+  if (!latest.known && heldBytes === 0) return latest;
+  const empty = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
+  const walked = latest.known ? latest.value.pod : empty;
+  const here = latest.known ? latest.value.directories?.filter((of) => of.device === device) : [];
+  const volumesBytes = here?.reduce((sum, of) => sum + of.bytes, 0) ?? walked.volumesBytes;
+  const volumesInodes = here?.reduce((sum, of) => sum + of.inodes, 0) ?? walked.volumesInodes;
+  return known({
+    ...walked,
+    volumesBytes: volumesBytes + heldBytes,
+    volumesInodes: volumesInodes + heldInodes,
+    ...(latest.known && !isCut ? {} : { isAtLeast: true }),
+  });
+}
+
+/** The directories themselves stay. */
+function scratchOf(latest: Reading<DiskWalk>, device: number, scratch: readonly string[]): Relief {
+  if (scratch.length === 0) return NONE;
+  if (!latest.known) return { bytes: latest, inodes: latest };
+  const emptied = (latest.value.directories ?? []).filter((of) => of.device === device && scratch.includes(of.path));
+  return {
+    bytes: known(emptied.reduce((sum, { bytes, ownBytes }) => sum + bytes - ownBytes, 0)),
+    inodes: known(emptied.reduce((sum, { inodes }) => sum + inodes - 1, 0)),
+  };
+}
+
+/**
+ * Since the oldest whole walk of the window, and what was new to that one: a disk that fills in a second was not walked
+ * before. A walk that was cut short proves only what it found.
+ */
+function grownOf(
+  latest: Reading<DiskWalk & { readonly life: string | null }>,
+  device: number,
+  life: string | null,
+  earlier: readonly Noted[],
+  nowMs: MonoMs,
+): Relief {
+  if (!latest.known) return { bytes: latest, inodes: latest };
+  if (life === null || latest.value.life !== life) {
+    const stale = unknown('stale', 'growth', 'it was measured before the pod was started again');
+    return { bytes: stale, inodes: stale };
+  }
+  const now = (latest.value.directories ?? []).filter((of) => of.device === device);
+  const [first] = earlier;
+  const isCut = latest.value.pod.isAtLeast === true;
+  const isFresh = first === undefined || nowMs - first.atMs <= FRESH_FOR_MS;
+  const grown = (count: 'bytes' | 'inodes', fresh: 'freshBytes' | 'freshInodes'): Reading<number> => {
+    let sum = 0;
+    for (const of of now) {
+      const old = first?.directories.find(({ path }) => path === of.path);
+      // Not there then, or not asked for: only what is new is known to have grown.
+      if (old === undefined) sum += of[fresh];
+      else sum += Math.max(isCut ? 0 : Number.NEGATIVE_INFINITY, of[count] - old[count]) + (isFresh ? old[fresh] : 0);
+    }
+    return known(Math.max(0, sum));
+  };
+  return { bytes: grown('bytes', 'freshBytes'), inodes: grown('inodes', 'freshInodes') };
+}

@@ -1,0 +1,42 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { type CgroupMounts, directoryOf } from '../host/cgroupfs.ts';
+import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
+import type { BoundPod, CgroupRef, DiskWalk } from '../ports.ts';
+import type { ManifestPod } from './manifest.ts';
+
+/** How what a pod uses of the disks is measured: by the directories that it declares, and by what its processes hold open. */
+export function measuring(of: {
+  readonly walker: DiskWalker;
+  readonly mounts: CgroupMounts;
+  readonly manifest: ManifestPod;
+  readonly cgroup: Reading<CgroupRef>;
+}): Pick<BoundPod, 'disk' | 'openFiles'> {
+  const { walker, mounts, manifest, cgroup } = of;
+  const { declared, disk } = manifest;
+  const noDirectory = unknown('not-applicable', `disk of ${declared.name}`, 'it declares no directory');
+  return {
+    disk: async (soFar) => {
+      if (disk.length === 0) return noDirectory;
+      const walked = await walker.walk(disk, (least) => soFar(asVolumes(declared, least)));
+      return walked.known ? known(asVolumes(declared, walked.value)) : walked;
+    },
+    openFiles: async () =>
+      cgroup.known ? walker.openFiles(directoryOf(mounts, cgroup.value.path), cgroup.value.inode) : cgroup,
+  };
+}
+
+/** All declared directories together are the pod's volumes: nobody measures logs and layers of a unit. */
+function asVolumes({ containers }: ManifestPod['declared'], walked: WalkedDisk): DiskWalk {
+  const none = known(0);
+  const { bytes, inodes, directories, isComplete } = walked;
+  return {
+    pod: {
+      ...{ logsBytes: 0, rootfsBytes: 0, volumesBytes: bytes },
+      ...{ logsInodes: 0, rootfsInodes: 0, volumesInodes: inodes },
+      ...(isComplete ? {} : { isAtLeast: true }),
+    },
+    containers: containers.map(({ name }) => ({ name, logsBytes: none, rootfsBytes: none })),
+    volumes: [],
+    directories,
+  };
+}

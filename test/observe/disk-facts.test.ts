@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import { known, unknown } from '../../src/core/reading.ts';
+import { createDiskFacts } from '../../src/observe/disk-facts.ts';
+import type { BoundPod, DiskWalk, WalkedDirectory } from '../../src/ports.ts';
+import { aBoundPod, aDiskWalk } from './a-bound-pod.ts';
+
+const HERE = 41;
+const ELSEWHERE = 42;
+const LIFE = '7/0';
+const NOT_COUNTED = unknown('not-applicable', 'io.stat', 'version 1 attributes no writes');
+
+function directory(bytes: number, of: Partial<WalkedDirectory> = {}): WalkedDirectory {
+  return { path: '/srv/web', device: HERE, bytes, inodes: 5, ownBytes: 0, freshBytes: 0, freshInodes: 0, ...of };
+}
+function aWalk(...directories: readonly WalkedDirectory[]): DiskWalk {
+  const sum = directories.reduce((total, { bytes }) => total + bytes, 0);
+  return { ...aDiskWalk(sum), directories };
+}
+const cutShort = (walk: DiskWalk): DiskWalk => ({ ...walk, pod: { ...walk.pod, isAtLeast: true } });
+
+function ask(
+  facts: ReturnType<typeof createDiskFacts>,
+  walk: DiskWalk | null,
+  { nowMs = 100_000, life = LIFE, scratch = [] as readonly string[] } = {},
+) {
+  const pod: BoundPod = { ...aBoundPod({ name: 'web' }), scratch };
+  const none = unknown('not-applicable', 'disk of web', 'it declares no directory');
+  const latest = walk === null ? none : known({ ...walk, life: LIFE });
+  return facts.on({ pod, device: HERE, latest, life, written: NOT_COUNTED, nowMs });
+}
+const grown = (facts: ReturnType<typeof createDiskFacts>, walk: DiskWalk, now = {}) => {
+  const { bytes } = ask(facts, walk, now).relief.grownLastMinute;
+  return bytes.known ? bytes.value : bytes.why;
+};
+
+describe('what a pod uses of one file system', () => {
+  it('is what lies there of its directories, and the deleted files that it holds open there', () => {
+    const facts = createDiskFacts();
+    const open = [
+      { device: HERE, bytes: 3_000, inodes: 1 },
+      { device: ELSEWHERE, bytes: 9_000, inodes: 2 },
+    ];
+    facts.noteOpen('uid-web', known({ devices: open, isComplete: true }), LIFE);
+    const { usage, relief } = ask(facts, aWalk(directory(100), directory(5_000, { device: ELSEWHERE })));
+    expect(usage).toMatchObject(known({ volumesBytes: 3_100, volumesInodes: 6 }));
+    expect(usage.known && usage.value.isAtLeast).toBe(undefined);
+    expect(relief.deletedOpen).toEqual({ bytes: known(3_000), inodes: known(1) });
+  });
+
+  it('is at least that where the walk or the look at its open files was cut short', () => {
+    expect(ask(createDiskFacts(), cutShort(aWalk(directory(100)))).usage).toMatchObject(known({ isAtLeast: true }));
+    const facts = createDiskFacts();
+    facts.noteOpen('uid-web', known({ devices: [], isComplete: false }), LIFE);
+    expect(ask(facts, aWalk(directory(100))).usage).toMatchObject(known({ volumesBytes: 100, isAtLeast: true }));
+  });
+
+  it('is unknown for one that declares no directory, or at least what it holds open', () => {
+    const facts = createDiskFacts();
+    expect(ask(facts, null).usage).toMatchObject({ known: false, why: 'not-applicable' });
+    facts.noteOpen('uid-web', known({ devices: [{ device: HERE, bytes: 7, inodes: 1 }], isComplete: true }), LIFE);
+    expect(ask(facts, null).usage).toMatchObject(known({ volumesBytes: 7, isAtLeast: true }));
+    expect(ask(facts, null, { life: '8/0' }).usage.known).toBe(false);
+  });
+});
+
+describe('what the end of a pod would give back', () => {
+  it('is what its scratch directories hold, not the directories themselves', () => {
+    const scratch = ['/srv/web/tmp'];
+    const { relief } = ask(
+      createDiskFacts(),
+      aWalk(directory(100), directory(904, { path: '/srv/web/tmp', ownBytes: 4 })),
+      { scratch },
+    );
+    expect(relief.scratch).toEqual({ bytes: known(900), inodes: known(4) });
+    expect(ask(createDiskFacts(), aWalk(directory(100)), { scratch }).relief.scratch.bytes).toEqual(known(0));
+  });
+
+  it('is what grew since the oldest walk of the last minute, in the same life', () => {
+    const facts = createDiskFacts();
+    facts.noteWalk('uid-web', aWalk(directory(100)), LIFE, 20_000);
+    facts.noteWalk('uid-web', aWalk(directory(500)), LIFE, 50_000);
+    facts.noteWalk('uid-web', aWalk(directory(800)), LIFE, 90_000);
+    expect(grown(facts, aWalk(directory(900)))).toBe(400);
+    expect(grown(facts, aWalk(directory(900)), { nowMs: 60_000 })).toBe(800);
+    expect(grown(facts, aWalk(directory(900)), { life: '8/0' })).toBe('stale');
+  });
+
+  it('is what was created in the last minute where no walk of before is there to compare with', () => {
+    const facts = createDiskFacts();
+    const filled = aWalk(directory(900, { freshBytes: 700 }));
+    expect(grown(facts, filled)).toBe(700);
+    // It stays growth of that minute when the disk is full and nothing grows any more.
+    facts.noteWalk('uid-web', filled, LIFE, 90_000);
+    expect(grown(facts, filled)).toBe(700);
+    expect(grown(facts, filled, { nowMs: 130_000 })).toBe(0);
+  });
+
+  it('is never negative, and never made up from walks that were cut short', () => {
+    const facts = createDiskFacts();
+    facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), LIFE, 50_000);
+    expect(grown(facts, aWalk(directory(100), directory(600, { path: '/srv/b' })))).toBe(0);
+    expect(grown(facts, cutShort(aWalk(directory(100), directory(600, { path: '/srv/b' }))))).toBe(100);
+    // A directory that a new manifest names is not growth.
+    expect(grown(facts, aWalk(directory(500), directory(9_000, { path: '/srv/c' })))).toBe(0);
+  });
+});
