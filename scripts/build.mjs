@@ -5,7 +5,7 @@ import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { build } from 'esbuild';
+import { build, transform } from 'esbuild';
 import { noticeOf } from './notice.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
@@ -50,6 +50,11 @@ const unused = {
   },
 };
 
+const oldNode = await readFile(path.join(root, 'scripts/old-node.cjs'), 'utf8');
+const { code: refuseOldNode } = await transform(oldNode, { minify: true, target: 'es5' });
+/** The file that starts it all refuses an old Node.js, which must be able to read it to the end for that. */
+const FIRST = { target: 'es2015', banner: { js: `#!/usr/bin/env node\n${refuseOldNode.trim()}` } };
+
 async function bundle(name, entry) {
   return await build({
     absWorkingDir: root,
@@ -70,7 +75,7 @@ async function bundle(name, entry) {
     external: ['x11', 'usocket'],
     // import() of a CommonJS file through Node's ESM loader starts four pool threads and sees no named exports.
     supported: { 'dynamic-import': false },
-    banner: name === 'nodewarden' ? { js: '#!/usr/bin/env node' } : {},
+    ...(name === 'nodewarden' ? FIRST : {}),
     plugins: [beside, unused],
   });
 }

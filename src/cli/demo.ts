@@ -2,6 +2,10 @@ import { Command } from 'commander';
 import picocolors from 'picocolors';
 import { runDemo } from '../demo/run.ts';
 import type { Paint, Terminal } from '../demo/screen.ts';
+import { exitWithin } from '../host/clock.ts';
+
+/** What is still to be printed when the story is over, to a slow reader. */
+const LAST_MS = 2_000;
 
 const EXAMPLE = `
 Examples:
@@ -25,6 +29,8 @@ export function demoCommand(): Command {
       process.stdout.removeAllListeners('error').on('error', abort);
       const isProven = await runDemo({ ...options, terminal: terminalOf(process.stdout) }, stop.signal);
       process.exitCode = isProven ? 0 : 1;
+      // An agent that failed half-way may have left something open.
+      exitWithin(LAST_MS, process.exitCode);
     });
 }
 

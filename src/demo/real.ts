@@ -74,7 +74,7 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
   const stopped = (): boolean => stop.aborted || agent.ended() !== null;
   const why = (late: string): string => {
     if (stop.aborted) return 'stopped before the story was over';
-    return agent.ended() === null ? late : `the agent ended with status ${agent.ended()}`;
+    return agent.ended() ?? late;
   };
   const failed = await cast.startInnocents();
   if (failed !== null || stop.aborted) return failed ?? why('');
@@ -103,8 +103,8 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
 type Agent = {
   readonly start: (screen: Screen) => void;
   readonly isReady: () => boolean;
-  /** Exit status, or null while it runs. */
-  readonly ended: () => number | null;
+  /** Its status and why, or null while it runs. */
+  readonly ended: () => string | null;
   readonly report: () => Report | null;
   readonly story: () => Story;
   readonly close: () => Promise<void>;
@@ -116,7 +116,7 @@ function createAgent(node: DemoNode, clock: Clock): Agent {
   let story = createStory({ startMs: 0, say: () => undefined });
   let report: Report | null = null;
   let isReady = false;
-  let status: number | null = null;
+  let ended: string | null = null;
   let running: Promise<void> = Promise.resolve();
   return {
     start: (screen) => {
@@ -135,12 +135,14 @@ function createAgent(node: DemoNode, clock: Clock): Agent {
           isReady = true;
         },
       };
-      running = runDaemon(options, stop.signal).then((code) => {
-        status = code;
+      const complaints: string[] = [];
+      const complain = (line: string): void => void complaints.push(line);
+      running = runDaemon({ ...options, complain }, stop.signal).then((status) => {
+        ended = `the agent ended with status ${status}${complaints.map((line) => `: ${line}`).join('')}`;
       });
     },
     isReady: () => isReady,
-    ended: () => status,
+    ended: () => ended,
     report: () => report,
     story: () => story,
     close: async () => {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../src/demo/cast.ts';
 import { clearLeftovers, openDemoNode } from '../../src/demo/node.ts';
@@ -20,8 +20,12 @@ afterEach(async () => {
 });
 
 type Run = { readonly child: ChildProcess; readonly text: () => string; readonly status: () => number | null };
-function demo(args: readonly string[], as: { readonly uid?: number; readonly gid?: number } = {}): Run {
-  const child = spawn(process.execPath, [PROGRAM, 'demo', ...args], { stdio: ['ignore', 'pipe', 'inherit'], ...as });
+type As = { readonly uid?: number; readonly gid?: number };
+function demo(args: readonly string[], as: As = {}, flags: readonly string[] = []): Run {
+  const child = spawn(process.execPath, [...flags, PROGRAM, 'demo', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    ...as,
+  });
   running.push(child);
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (more: string) => {
@@ -97,6 +101,16 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
     run.child.kill('SIGINT');
     expect(await ended(run, 20_000)).toBe(1);
     expect(lastLine(run)).toBe('not proven: stopped before the story was over (real)');
+    expect(traces(run.child.pid)).toEqual([]);
+  });
+
+  it('whose agent ends says why, and ends', async () => {
+    const broken = join(mkdtempSync(join(tmpdir(), 'nodewarden-broken-')), 'broken.cjs');
+    writeFileSync(broken, 'Array.prototype.toSorted = () => { throw new Error("it is broken on purpose"); };');
+    const run = demo([], {}, ['--require', broken]);
+    expect(await ended(run, 30_000)).toBe(1);
+    rmSync(dirname(broken), { recursive: true });
+    expect(lastLine(run)).toBe('not proven: the agent ended with status 1: it is broken on purpose (real)');
     expect(traces(run.child.pid)).toEqual([]);
   });
 

