@@ -8,6 +8,7 @@ import type { MonoMs, Reading } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
 import type { NodeCondition, Signal, SignalSample } from './core/signal.ts';
 import type { State } from './core/state.ts';
+import type { Turn } from './core/stop-chain.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
 
 export type Clock = {
@@ -86,6 +87,8 @@ export type StopOrder = {
   readonly sentBefore?: Signalled['with'] | undefined;
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what the API is told. */
   readonly first: 'sigterm' | 'sigkill';
+  /** Of a shutdown: its grace begins when the pod is told, in its turn. */
+  readonly turn?: Turn;
   /** What must have come back for the proof: the dead count against the pids of their cgroup until they are reaped. */
   readonly givesBack: 'memory' | 'pids';
 };

@@ -29,13 +29,15 @@ export type KillOrder = {
   readonly hasten: AbortSignal;
   /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it resolves false. Null: SIGTERM. */
   readonly ask: (() => Promise<boolean>) | null;
+  /** With it the grace begins when the pod is told, as long as it says then; else, and till then, with the request. */
+  readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
   /** Hears when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked in its own way. */
   readonly signalled?: ((how: Signalled['with']) => void) | undefined;
 };
 export type KillEnd =
   | {
       readonly kind: 'ended';
-      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit';
+      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout';
       readonly releasedBytes: Reading<number>;
     }
   | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
@@ -89,7 +91,10 @@ async function endPolitely(order: KillOrder): Promise<'sigterm' | 'stop-unit' | 
   let isOver = false;
   if (order.ask === null) void signalAll(order, 'SIGTERM', () => isOver);
   else {
+    const { graceFrom } = order;
+    if (graceFrom !== undefined) killAtMs = Number.POSITIVE_INFINITY;
     void order.ask().then((isAsked) => {
+      if (graceFrom !== undefined) killAtMs = Math.min(killAtMs, clock.monoMs() + graceFrom(clock.monoMs()));
       if (isAsked) order.signalled?.('sigterm');
       if (isAsked || isOver) return;
       via = 'sigterm';

@@ -1,7 +1,9 @@
 import type { Decision } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { Victim } from '../core/pod.ts';
+import type { MonoMs } from '../core/reading.ts';
 import type { ShutdownStop } from '../core/state.ts';
+import { LEAST_STOP_SECONDS, turnOf } from '../core/stop-chain.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
 
 export type ShutdownStopNeeds = {
@@ -14,12 +16,12 @@ export type ShutdownStopNeeds = {
 export type UnderWay = { readonly hasten: AbortController; readonly ended: Promise<Outcome> };
 
 /** As for a soft eviction: what gets no time has 2 s, as in the kubelet (kubelet-shutdown.md 4.6). */
-const LEAST_GRACE_MS = 2_000;
+const LEAST_GRACE_MS = LEAST_STOP_SECONDS * 1_000;
 
 /** Stops a pod in its phase. One that an eviction stops already is not told twice: its grace is cut to that of the phase. */
 export async function stopForShutdown(
   needs: ShutdownStopNeeds,
-  { id, victim, graceSeconds }: Extract<Decision, { kind: 'stop-for-shutdown' }>,
+  { id, atMs, victim, graceSeconds, chain, endsMs }: Extract<Decision, { kind: 'stop-for-shutdown' }>,
   underWay: UnderWay | null,
 ): Promise<Outcome> {
   const graceMs = graceSeconds > 0 ? graceSeconds * 1_000 : LEAST_GRACE_MS;
@@ -29,19 +31,24 @@ export async function stopForShutdown(
     // Anything else did not stop it, and it is stopped now.
     if (outcome.kind === 'ended') return told(needs, victim, { ...outcome, of: id });
   }
-  return stop(needs, { ...orderOf(id, victim, graceMs), resumedFromMs: null });
+  const turn = turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs ?? 0, atMs + graceMs) });
+  return stop(needs, { ...orderOf(id, victim, graceMs), turn, resumedFromMs: null });
 }
 
 /** Goes on with a stop that an earlier run of the agent had begun; `victim` null: the pod is not declared any more. */
 export async function resumeShutdownStop(
   needs: ShutdownStopNeeds,
-  { decision, decidedMs, graceEndsMs }: ShutdownStop,
+  { decision, decidedMs, graceEndsMs, graceSeconds, chain, endsMs }: ShutdownStop,
   victim: Victim | null,
 ): Promise<Outcome> {
   const { clock } = needs;
   if (victim === null) return { of: decision, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
   const graceMs = Math.max(1, graceEndsMs - clock.monoMs());
-  return stop(needs, { ...orderOf(decision, victim, graceMs), resumedFromMs: decidedMs });
+  const turn =
+    graceSeconds === undefined || endsMs === undefined
+      ? turnOf(graceMs / 1_000, undefined, { atMs: decidedMs, endsMs: clock.monoMs() + graceMs })
+      : turnOf(graceSeconds, chain, { atMs: decidedMs, endsMs });
+  return stop(needs, { ...orderOf(decision, victim, graceMs), turn, resumedFromMs: decidedMs });
 }
 
 function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOrder, 'resumedFromMs'> {
@@ -49,8 +56,18 @@ function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOr
 }
 
 async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome> {
+  let toldMs: MonoMs | null = null;
   // Nothing is more urgent than its phase: a signal that never comes, of its own, as hundreds may listen at once.
-  return told(needs, order.victim, await needs.killer.stop(order, new AbortController().signal));
+  const never = new AbortController().signal;
+  const outcome = await needs.killer.stop(order, never, (how) => {
+    if (how === 'sigterm') toldMs ??= needs.clock.monoMs();
+  });
+  if (outcome.kind !== 'ended' && outcome.kind !== 'survived') return told(needs, order.victim, outcome);
+  // Who ended by itself may have done so before it was seen that it is told; of one that an earlier run began it is that
+  // run that may have told it.
+  const isKilled = outcome.kind === 'survived' || outcome.via === 'sigkill' || outcome.via === 'cgroup.kill';
+  const isKnown = toldMs === null ? isKilled : order.resumedFromMs === null;
+  return told(needs, order.victim, isKnown ? { ...outcome, toldMs } : outcome);
 }
 
 function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Outcome): Outcome {

@@ -1,7 +1,8 @@
 import type { Attribution } from './attribution.ts';
-import type { PodUid, Victim } from './pod.ts';
+import type { Inherited, PodUid, Victim } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { NodeCondition } from './signal.ts';
+import type { StopChain } from './stop-chain.ts';
 import type { MetThreshold } from './threshold.ts';
 
 export type DecisionId = string;
@@ -40,6 +41,13 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly phase: number;
       /** Asked (kubelet-shutdown.md 4.5): may be 0 or less, of which 4.6 makes the least there is. */
       readonly graceSeconds: number;
+      /** When its phase is over; absent in records of earlier versions. */
+      readonly endsMs?: MonoMs;
+      /** Absent: it waits for nobody, and nobody waits for it. */
+      readonly chain?: StopChain;
+      /** D16. */
+      readonly inherited?: Inherited;
+      readonly takesAlong?: readonly string[];
     }
   | { readonly kind: 'take-lock' }
   /** A cancelled shutdown: what it stopped may run again, once its stop has ended. */

@@ -8,13 +8,21 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
   | { readonly kind: 'reclaimed'; readonly freed: Reading<number> }
   | {
       readonly kind: 'ended';
-      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'api';
+      /** `stop-timeout`: systemd killed it at its TimeoutStopSec. */
+      readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'api';
       /** Memory. */
       readonly releasedBytes: Reading<number>;
       /** Of the signal it was evicted for, where that is not memory: when it was decided (null: not known) and afterwards. */
       readonly signal?: { readonly name: Signal; readonly before: number | null; readonly after: Reading<number> };
+      /** When it was told to end, of a stop for a shutdown; null: it was not. */
+      readonly toldMs?: MonoMs | null;
     }
-  | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
+  | {
+      readonly kind: 'survived';
+      readonly left: readonly ProcessView[];
+      readonly detail: string;
+      readonly toldMs?: MonoMs | null;
+    }
   | { readonly kind: 'dropped'; readonly because: 'no-longer-met' | 'gone' | 'dry-run' }
 );
 

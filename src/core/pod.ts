@@ -27,6 +27,12 @@ export type PodView = {
   readonly isTerminating: boolean;
   /** D13: what the mode knows against choosing this pod; null = nothing. */
   readonly limitedBy: CandidateLimit | null;
+  /** Absent: nobody of a higher priority goes with it. */
+  readonly inherited?: Inherited;
+  /** What runs and stops with it: pods as namespace/name, else units by name; absent: nothing that is known. */
+  readonly takesAlong?: readonly string[];
+  /** The pods that the service manager stops before it where it stops both; absent: none. */
+  readonly stopsAfter?: readonly PodUid[];
   /**
    * D14: what its end would free or save on the file system of the signal that was asked for. Absent: the mode does not
    * measure it, and the kubelet's rule holds.
@@ -93,5 +99,7 @@ export type DiskRelief = {
   /** To the device, during the last 10 s, as the kernel attributes them (v2 `io.stat`). */
   readonly writtenBytes: Reading<number>;
 };
+/** D16: who depends on the pod so that its stop takes it along, and has the highest priority above the pod's own. */
+export type Inherited = { readonly priority: number; readonly from: string };
 export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority'>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };

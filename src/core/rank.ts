@@ -2,6 +2,7 @@ import type { Comparator, RankRow } from './decision.ts';
 import type { DiskUsage, PodView } from './pod.ts';
 import { known, type Reading, unknown } from './reading.ts';
 import { type FsLayout, SIGNAL_FACTS, type Signal } from './signal.ts';
+import { priorityOf } from './stop-chain.ts';
 
 type Value = number | string | boolean;
 /** The kubelet's comparators; the others of Comparator settle ties. */
@@ -103,7 +104,7 @@ function sortKey({ by, value }: RankRow['values'][number]): number {
 function comparedValue(by: Rule, pod: PodView, signal: Signal, layout: FsLayout): Reading<Value> {
   switch (by) {
     case 'priority':
-      return known(pod.priority);
+      return known(priorityOf(pod));
     case 'over-request':
       return map(usageFor(signal, pod, layout), (used) => used > exceededRequest(signal, pod));
     case 'usage-over-request':

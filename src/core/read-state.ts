@@ -110,7 +110,16 @@ const isStateShape = shape({
   }),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
   stops: listOf(
-    shape({ decision: isText, decidedMs: isNumber, uid: isText, graceEndsMs: isNumber, waitEndsMs: isNumber }),
+    shape({
+      decision: isText,
+      decidedMs: isNumber,
+      uid: isText,
+      graceEndsMs: isNumber,
+      waitEndsMs: isNumber,
+      graceSeconds: optional(isNumber),
+      endsMs: optional(isNumber),
+      chain: optional(shape({ after: listOf(isText), beforeSeconds: isNumber, restSeconds: isNumber })),
+    }),
   ),
   shutdown: union({
     unarmed: { why: isText },

@@ -1,8 +1,12 @@
 import type { ShutdownPhase } from './core-config.ts';
 import type { PodView, Victim } from './pod.ts';
+import { chainsOf, priorityOf, type StopChain } from './stop-chain.ts';
 
 /** What the plan needs of a pod. Who must not be stopped (mirror pods, finished ones) is not among them. */
-export type ShutdownPod = Pick<PodView, keyof Victim | 'terminationGraceSeconds' | 'isTerminating'>;
+export type ShutdownPod = Pick<
+  PodView,
+  keyof Victim | 'terminationGraceSeconds' | 'isTerminating' | 'inherited' | 'takesAlong' | 'stopsAfter'
+>;
 export type PlannedStop = {
   readonly pod: ShutdownPod;
   /** Asked: the pod's own or the phase's, whichever is less (kubelet-shutdown.md 4.5). */
@@ -11,6 +15,8 @@ export type PlannedStop = {
   readonly effectiveGraceSeconds: number | null;
   /** How long the phase waits for it at most (5.2). */
   readonly waitMs: number;
+  /** Absent: it waits for nobody, and nobody waits for it. */
+  readonly chain?: StopChain;
 };
 /** A phase with its pods; `phase` counts from 1. */
 export type ShutdownGroup = ShutdownPhase & { readonly phase: number; readonly stops: readonly PlannedStop[] };
@@ -21,15 +27,26 @@ const LEAST_GRACE_SECONDS = 1;
 /** How often a pod that is started again during the shutdown is stopped again. */
 export const STOPS_AGAIN = 3;
 
-/** kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given. */
+/** kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given; D16, and chains. */
 export function planShutdown(phases: readonly ShutdownPhase[], pods: readonly ShutdownPod[]): readonly ShutdownGroup[] {
   const stopsOf = phases.map((): PlannedStop[] => []);
   for (const pod of pods) {
-    const index = phaseIndex(phases, pod.priority);
+    const index = phaseIndex(phases, priorityOf(pod));
     const phase = phases[index];
     if (phase !== undefined) stopsOf[index]?.push(planStop(pod, phase.graceSeconds));
   }
-  return phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: stopsOf[index] ?? [] }));
+  return phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: withChains(stopsOf[index] ?? []) }));
+}
+
+/** With the graces as they are planned now. */
+export function withChains(stops: readonly PlannedStop[]): readonly PlannedStop[] {
+  const links = stops.map(({ pod: { uid, stopsAfter }, graceSeconds }) => ({ uid, graceSeconds, stopsAfter }));
+  const chains = chainsOf(links);
+  if (chains.size === 0) return stops;
+  return stops.map((stop) => {
+    const chain = chains.get(stop.pod.uid);
+    return chain === undefined ? stop : { ...stop, chain };
+  });
 }
 
 /** The stop of one pod in a phase of `periodSeconds`. */

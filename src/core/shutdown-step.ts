@@ -2,9 +2,9 @@ import type { CoreConfig } from './core-config.ts';
 import type { Observation, ShutdownEvent } from './observation.ts';
 import { isEnd } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
-import { assertNever } from './reading.ts';
+import { assertNever, type MonoMs } from './reading.ts';
 import type { PhaseEnd } from './reason.ts';
-import { neededDelayMs, type PlannedStop, planShutdown, planStop, STOPS_AGAIN } from './shutdown-plan.ts';
+import { neededDelayMs, type PlannedStop, planShutdown, planStop, STOPS_AGAIN, withChains } from './shutdown-plan.ts';
 import { lastMs, timeOf, totalMs, withoutReserve } from './shutdown-time.ts';
 import type { ShutdownStop, State, Stopping } from './state.ts';
 import { nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
@@ -248,8 +248,8 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   const periodMs = endsMs - atMs;
   const short = { code: 'shutdown-shortened', phase, periodMs, wantedMs } as const;
   const said = periodMs < wantedMs ? withReason(begun, short) : begun;
-  const stops = group.stops.map(({ pod }) => planStop(pod, periodSeconds));
-  const told = tell(said, stops, phase, atMs);
+  const stops = withChains(group.stops.map(({ pod }) => planStop(pod, periodSeconds)));
+  const told = tell(said, stops, { phase, atMs, endsMs });
   // A phase without time waits for nobody (kubelet-shutdown.md 5.9).
   const running = told.state.shutdown;
   return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
@@ -261,16 +261,30 @@ function alive({ state }: Step, { pods }: Observation, sinceMs: number): readonl
   return pods.known ? pods.value.filter(({ uid }) => !told.has(uid)) : [];
 }
 
-function tell(step: Step, planned: readonly PlannedStop[], phase: number, atMs: number): Step {
+type Now = { readonly phase: number; readonly atMs: MonoMs; readonly endsMs: MonoMs };
+
+function tell(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs }: Now): Step {
   let told = step;
   const stops: ShutdownStop[] = [];
   const isTold = new Set(step.state.stops.map(({ uid }) => uid));
-  for (const { pod, graceSeconds, waitMs } of planned) {
-    const { uid } = pod;
+  for (const { pod, graceSeconds, waitMs, chain } of planned) {
+    const { uid, inherited, takesAlong } = pod;
     if (isTold.has(uid)) continue;
-    const graceEndsMs = atMs + graceSeconds * 1_000;
-    stops.push({ decision: nextId(told.state), decidedMs: atMs, uid, graceEndsMs, waitEndsMs: atMs + waitMs });
-    told = withDecision(told, atMs, { kind: 'stop-for-shutdown', victim: victimOf(pod), phase, graceSeconds });
+    const own = { graceSeconds, endsMs, ...(chain === undefined ? {} : { chain }) };
+    const times =
+      chain === undefined || chain.after.length === 0
+        ? { graceEndsMs: atMs + graceSeconds * 1_000, waitEndsMs: atMs + waitMs }
+        : { graceEndsMs: endsMs, waitEndsMs: Math.max(endsMs, atMs + waitMs) };
+    const stop = { decision: nextId(told.state), decidedMs: atMs, uid, ...times };
+    stops.push(chain === undefined ? stop : { ...stop, ...own });
+    told = withDecision(told, atMs, {
+      kind: 'stop-for-shutdown',
+      victim: victimOf(pod),
+      phase,
+      ...own,
+      ...(inherited === undefined ? {} : { inherited }),
+      ...(takesAlong === undefined ? {} : { takesAlong }),
+    });
   }
   return { ...told, state: { ...told.state, stops: [...told.state.stops, ...stops] } };
 }
@@ -290,9 +304,10 @@ function stopAgain(step: Step, observation: Observation): Step {
   const groups = planShutdown(shutdown.phases, alive(step, observation, 0).filter(isBack));
   const back = groups.slice(0, phase).flatMap(({ stops }) => stops.map(({ pod }) => pod));
   const leftSeconds = Math.max(0, phaseEndsMs - atMs) / 1_000;
-  const stopped = back.filter(({ uid }) => (again[uid] ?? 0) < STOPS_AGAIN).map((pod) => planStop(pod, leftSeconds));
+  const wanted = back.filter(({ uid }) => (again[uid] ?? 0) < STOPS_AGAIN).map((pod) => planStop(pod, leftSeconds));
+  const stopped = withChains(wanted);
   const seen = back.reduce((now, { uid }) => comesBack(now, uid), step);
-  return stopped.length === 0 ? seen : tell(seen, stopped, phase, atMs);
+  return stopped.length === 0 ? seen : tell(seen, stopped, { phase, atMs, endsMs: phaseEndsMs });
 }
 
 /** One more time; the phase waits for it unless it was stopped often enough. */

@@ -3,6 +3,7 @@ import type { DecisionId, StorageLimit } from './decision.ts';
 import type { PodUid, Victim } from './pod.ts';
 import type { MonoMs } from './reading.ts';
 import type { NodeCondition, Signal, SignalSample } from './signal.ts';
+import type { StopChain } from './stop-chain.ts';
 import type { MetThreshold, ThresholdId } from './threshold.ts';
 
 /** The whole memory of the core. Plain JSON, bounded: no function, Map, Date, bigint or undefined. */
@@ -81,6 +82,10 @@ export type ShutdownStop = {
   readonly graceEndsMs: MonoMs;
   /** kubelet-shutdown.md 5.2: when its phase no longer waits for it. */
   readonly waitEndsMs: MonoMs;
+  /** As in the decision; of one in a chain alone. */
+  readonly graceSeconds?: number;
+  readonly endsMs?: MonoMs;
+  readonly chain?: StopChain;
 };
 export type Eviction = {
   readonly decision: DecisionId;

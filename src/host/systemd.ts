@@ -27,6 +27,8 @@ export type ServiceEnd = { readonly result: string; readonly exitStatus: number 
 export type Systemd = {
   /** Also a unit that is not running, or does not exist: `loadState` tells. */
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
+  /** Its state alone: one call. */
+  readonly activeState: (name: string) => Promise<Reading<string>>;
   /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
   readonly stop: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
@@ -159,6 +161,10 @@ export function createSystemd(bus: SystemBus): Systemd {
 
   return {
     unit,
+    activeState: async (name) => {
+      const state = await property(unitPath(name), 'Unit', 'ActiveState');
+      return state.known ? known(String(state.value)) : state;
+    },
     stop: (name, deadlineMs) => queue('StopUnit', name, deadlineMs),
     start: (name) => queue('StartUnit', name),
     signalStop: async (name) => {

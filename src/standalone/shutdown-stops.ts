@@ -1,11 +1,12 @@
 import type { PodUid } from '../core/pod.ts';
+import { turnOf } from '../core/stop-chain.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, Findings, StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
 import type { LivePod } from './source.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { createStopsMemory, type StopsMemory } from './stops-memory.ts';
-import { createTellUnits, type TellUnit } from './tell-units.ts';
+import { createTellUnits, type TellUnit, untilTold } from './tell-units.ts';
 import { type UndoneStops, undoStops } from './undo-stops.ts';
 
 export type ShutdownStopsNeeds = {
@@ -84,19 +85,18 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
 }
 
 function request(
-  {
-    clock,
-    memory,
-    tell,
-  }: Pick<ShutdownStopsNeeds, 'clock'> & { readonly memory: StopsMemory; readonly tell: TellUnit },
+  needs: Pick<ShutdownStopsNeeds, 'clock' | 'systemd'> & { readonly memory: StopsMemory; readonly tell: TellUnit },
   live: LivePod,
   order: StopOrder,
 ): (() => Promise<boolean>) | null {
+  const { clock, memory, tell } = needs;
+  const nowMs = clock.monoMs();
   const { decision, graceMs, victim } = order;
   const noted = memory.of(decision);
-  // An earlier run of the agent has told it.
-  if (noted !== null && noted.stage !== 'noted') return async () => true;
   const { unit, facts } = live;
+  const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
+  // An earlier run of the agent has asked for it.
+  if (noted !== null && noted.stage !== 'noted') return async () => unit === null || untilTold(needs, unit, turn);
   const pod: StoppedPod = {
     decision,
     uid: victim.uid,
@@ -106,9 +106,9 @@ function request(
     invocationId: facts?.invocationId ?? '',
     activeState: facts?.activeState ?? '',
     stage: 'noted',
-    graceEndsMs: clock.monoMs() + graceMs,
+    graceEndsMs: Math.max(nowMs + graceMs, turn.endsMs),
   };
-  if (unit !== null) return () => tell({ ...pod, unit });
+  if (unit !== null) return () => tell({ ...pod, unit }, turn);
   memory.note([{ ...pod, stage: 'told' }]);
   return null;
 }

@@ -2,6 +2,7 @@ import { type KillEnd, killCgroup } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
+import { graceFrom as graceOf } from '../core/stop-chain.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -102,10 +103,22 @@ async function stopLive(
   if (isAtOnce) void request?.();
   const ask = isAtOnce ? null : request;
   const { first, graceMs, givesBack } = order;
-  const end = await killCgroup({ mounts, ref, clock, graceMs, first, givesBack, hasten, ask, signalled });
+  const { turn } = order;
+  const graceFrom = turn === undefined ? undefined : (toldMs: number): number => graceOf(turn, toldMs);
+  const end = await killCgroup({ mounts, ref, clock, graceMs, first, givesBack, hasten, ask, graceFrom, signalled });
   source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
+  if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
+    return { ...end, via: 'stop-timeout' };
+  }
   // Told by an earlier run.
   return end.kind === 'ended' && end.via === 'stop-unit' && unit === null ? { ...end, via: 'sigterm' } : end;
+}
+
+/** What was asked of systemd may have ended by its SIGKILL. */
+async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | null, via: string): Promise<boolean> {
+  if (why !== 'shutdown' || via !== 'stop-unit' || unit?.endsWith('.service') !== true) return false;
+  const said = await systemd.serviceEnd(unit);
+  return said.known && said.value.result === 'timeout';
 }
 
 /** How it is asked to end in place of SIGTERM; null: it is not. */

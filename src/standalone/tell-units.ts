@@ -1,4 +1,7 @@
+import type { PodUid } from '../core/pod.ts';
 import { type Reading, unknown } from '../core/reading.ts';
+import { type Turn, tellByMs } from '../core/stop-chain.ts';
+import { sleep } from '../host/clock.ts';
 import type { Systemd, UnitFacts } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
 import type { StoppedPod } from './stops-file.ts';
@@ -9,17 +12,24 @@ export type TellNeeds = {
   readonly systemd: Systemd;
   readonly findings: Findings;
   readonly memory: StopsMemory;
+  /** Whether there are processes of the pod now. */
+  readonly isAlive: (uid: PodUid) => boolean;
 };
 /** A pod whose stop is asked of systemd; what is written of it is what was known last. */
 type UnitPod = StoppedPod & { readonly unit: string };
-type Telling = { readonly pod: UnitPod; readonly answer: (isAsked: boolean) => void };
-/** False: its processes are to be signalled. */
-export type TellUnit = (pod: UnitPod) => Promise<boolean>;
+type Telling = { readonly pod: UnitPod; readonly turn: Turn; readonly answer: (isTold: boolean) => void };
+/** Resolves when it has been told, in its turn. False: its processes are to be signalled, now. */
+export type TellUnit = (pod: UnitPod, turn: Turn) => Promise<boolean>;
 
 /** systemd answers within milliseconds; what it said last serves where it does not. */
 const FACTS_MS = 1_000;
 /** Somebody has told it already. */
 const IS_STOPPING = 'deactivating';
+/** Its stop has not begun: the job waits for those that are to be stopped before it. */
+const NOT_TOLD: readonly string[] = ['active', 'reloading', 'activating', 'refreshing'];
+const FIRST_POLL_MS = 10;
+const MAX_POLL_MS = 100;
+const LEAST_ASK_MS = 500;
 
 /**
  * Tells the units of a group to stop: those that are given in one turn are asked for their state, remembered, and then
@@ -29,9 +39,9 @@ export function createTellUnits(needs: TellNeeds): TellUnit {
   const { clock } = needs;
   let group: readonly Telling[] = [];
   let last: Promise<void> = Promise.resolve();
-  return (pod) =>
+  return (pod, turn) =>
     new Promise((answer) => {
-      group = [...group, { pod, answer }];
+      group = [...group, { pod, turn, answer }];
       if (group.length > 1) return;
       clock.after(0, () => {
         const whole = group;
@@ -48,20 +58,59 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
     ...group.map(({ pod }) => inTime(needs, systemd.unit(pod.unit))),
   ]);
   // systemd's jobs for the pods then wait for ours (second tier): StopUnit would wait with them until the grace is over.
-  const ask = state.known && state.value === 'stopping' ? signalUnit : stopUnit;
-  const found = group.map(({ pod, answer }, i) => {
+  const isLate = state.known && state.value === 'stopping';
+  const found = group.map(({ pod, turn, answer }, i) => {
     const now = asNow(pod, facts[i]);
     const isDown = now.activeState === 'inactive' || now.activeState === 'failed';
     // What is left of a unit that is down: systemd would not tell it.
     const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
-    return { pod: asFirstNoted(memory, now), by, answer } as const;
+    return { pod: asFirstNoted(memory, now), by, turn, answer } as const;
   });
   memory.note(found.map(({ pod, by }) => ({ ...pod, stage: by === 'systemd' ? 'noted' : 'told' })));
   for (const { by, answer } of found) if (by !== 'systemd') answer(by === 'others');
   const asked = found.filter(({ by }) => by === 'systemd');
-  const answers = await Promise.all(asked.map(({ pod }) => ask(needs, pod.unit)));
-  memory.told(asked.map(({ pod }) => pod.decision));
-  for (const [i, { answer }] of asked.entries()) answer(answers[i] ?? false);
+  // Whoever comes next does not wait for these.
+  if (isLate) for (const { pod, turn, answer } of asked) void signalInTurn(needs, pod, turn).then(answer);
+  else void stopTogether(needs, asked);
+}
+
+/** All jobs at once: systemd knows their order. */
+async function stopTogether(needs: TellNeeds, group: readonly Telling[]): Promise<void> {
+  const { clock, memory } = needs;
+  const stops = group.map(({ pod, turn }) =>
+    stopUnit(needs, pod.unit, Math.max(LEAST_ASK_MS, tellByMs(turn) - clock.monoMs())),
+  );
+  for (const [i, { pod, turn, answer }] of group.entries()) {
+    void stops[i]?.then(async (isAsked) => answer(isAsked && (await untilTold(needs, pod.unit, turn))));
+  }
+  await Promise.all(stops);
+  memory.told(group.map(({ pod }) => pod.decision));
+}
+
+/** systemd's order, by ourselves. */
+async function signalInTurn(needs: TellNeeds, { unit, decision }: UnitPod, turn: Turn): Promise<boolean> {
+  const { clock, memory, isAlive, systemd } = needs;
+  while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) await sleep(clock, FIRST_POLL_MS);
+  memory.told([decision]);
+  return (await systemd.signalStop(unit)).known;
+}
+
+/** Until its job runs. False: there is no more time to wait for that. */
+export async function untilTold(
+  { clock, systemd }: Pick<TellNeeds, 'clock' | 'systemd'>,
+  unit: string,
+  turn: Turn,
+): Promise<boolean> {
+  // A slice has nobody to tell, and stays active until all in it have ended.
+  if (unit.endsWith('.slice')) return true;
+  const byMs = tellByMs(turn);
+  for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_POLL_MS)) {
+    const state = await systemd.activeState(unit);
+    if (state.known && !NOT_TOLD.includes(state.value)) return true;
+    const leftMs = byMs - clock.monoMs();
+    if (leftMs <= 0) return false;
+    await sleep(clock, Math.min(pauseMs, leftMs));
+  }
 }
 
 function asNow(pod: UnitPod, facts: Reading<UnitFacts> | undefined): UnitPod {
@@ -91,16 +140,13 @@ function inTime<T>({ clock }: TellNeeds, asked: Promise<Reading<T>>): Promise<Re
   });
 }
 
-async function signalUnit({ systemd }: Pick<TellNeeds, 'systemd'>, unit: string): Promise<boolean> {
-  return (await systemd.signalStop(unit)).known;
-}
-
 /** Resolves when the job is queued. A unit that systemd cannot be asked to stop is a finding. */
 export async function stopUnit(
   { systemd, findings }: Pick<TellNeeds, 'systemd' | 'findings'>,
   unit: string,
+  deadlineMs?: number,
 ): Promise<boolean> {
-  const stopped = await systemd.stop(unit);
+  const stopped = await systemd.stop(unit, deadlineMs);
   const id = `stop-unit/${unit}`;
   const text = `systemd could not be asked to stop ${unit} (${stopped.known ? '' : stopped.detail}): its processes were signalled; Restart= may bring it back`;
   if (stopped.known) findings.clear(id);

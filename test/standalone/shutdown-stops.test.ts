@@ -19,6 +19,11 @@ const bootId = boot.known ? boot.value : '';
 const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
 const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs dbus-daemon]';
 
+const property = (signature: string, value: unknown): Answer => ({
+  signature: 'v',
+  body: [new Variant(signature, value)],
+});
+
 describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
   let directory: string;
   let heard: ReturnType<typeof heardParts>;
@@ -124,6 +129,75 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
       Array(3).fill(['ended', '01']),
     );
     expect(heldUnits(directory, bootId, clock)).toEqual([]);
+  });
+
+  /** Its stop job waits for those of other units until `runs` is called. */
+  const withWaitingJob = (unit: string): { readonly runs: () => void } => {
+    react = (member, first) =>
+      member === 'StopUnit' && first === unit ? { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] } : null;
+    return {
+      runs: () => {
+        const state = fake.units.get(unit);
+        if (state !== undefined) state.activeState = 'deactivating';
+      },
+    };
+  };
+  const turnOfMs = (graceMs: number, periodMs: number) => {
+    const endsMs = clock.monoMs() + periodMs;
+    return { after: [], periodMs, endsMs, graceMs, beforeMs: 0, restMs: graceMs };
+  };
+
+  it('has its grace from the moment when its job runs', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await open('web');
+    const job = withWaitingJob('web.service');
+    const stopped = stop('web', { graceMs: 300, turn: turnOfMs(300, 30_000) });
+    await until(() => fake.asked().includes('StopUnit web.service'));
+    await sleep(clock, 400);
+    expect(cgroup.pids()).not.toEqual([]);
+    const toldMs = clock.monoMs();
+    job.runs();
+    expect(await stopped).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
+    expect(clock.monoMs() - toldMs).toBeGreaterThanOrEqual(299);
+  });
+
+  it('is signalled while there is time left when its job never runs', async () => {
+    await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    await open('web');
+    withWaitingJob('web.service');
+    const order = { graceMs: 600, turn: turnOfMs(600, 600) };
+    expect(await stop('web', order)).toMatchObject({ kind: 'ended', via: 'sigterm' });
+  });
+
+  it('waits for those before it where systemd itself does not order it, and no longer than it can', async () => {
+    for (const name of ['web', 'db']) await addPod(name, 'unit');
+    await open('web', 'db');
+    const signalled: string[] = [];
+    react = (member, first, body) => {
+      if (member === 'Get' && body[1] === 'SystemState') return property('s', 'stopping');
+      if (member === 'Get' && body[1] === 'KillMode') return property('s', 'control-group');
+      if (member === 'Get' && body[1] === 'KillSignal') return property('i', 15);
+      if (member === 'KillUnit') signalled.push(first);
+      return null;
+    };
+    const web = podOf('web')?.declared.uid ?? '';
+    const first = stop('web', { graceMs: 300, turn: turnOfMs(300, 5_000) });
+    const second = stop('db', { graceMs: 300, turn: { ...turnOfMs(300, 5_000), after: [web], beforeMs: 300 } });
+    await until(() => signalled.length > 0);
+    expect(signalled).toEqual(['web.service']);
+    await first;
+    await second;
+    expect(signalled).toEqual(['web.service', 'db.service']);
+  });
+
+  it('is told apart from an end by systemd, at its TimeoutStopSec', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await open('web');
+    react = (member, _, body) => (member === 'Get' && body[1] === 'Result' ? property('s', 'timeout') : null);
+    const stopped = stop('web', { graceMs: 10_000 });
+    await until(() => fake.asked().includes('StopUnit web.service'));
+    for (const pid of cgroup.pids()) process.kill(pid, 'SIGKILL');
+    expect(await stopped).toMatchObject({ kind: 'ended', via: 'stop-timeout' });
   });
 
   it('is killed at the end of the grace when it ignores systemd', async () => {
