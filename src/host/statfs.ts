@@ -62,6 +62,8 @@ async function read(path: string, blockSize: BlockSize, sampledAtMs: MonoMs): Pr
   try {
     const { dev } = await stat(path);
     const counts = await statfs(path, { bigint: true });
+    // Mounted or unmounted in between: whose figures they are nobody knows.
+    if ((await stat(path)).dev !== dev) return unknown('unreadable', `statfs ${path}`, 'it is just being mounted');
     const unit = blockSize.unitFor(dev, counts.bsize);
     return known({
       bytesAvailable: saturate(counts.bavail * unit),

@@ -39,10 +39,18 @@ const DUE_CADENCES = 0.75;
 const LATEST_CADENCES = 1.5;
 const STALE_CADENCES = 3;
 const STALE_MARGIN_MS = 2_000;
+const OTHER_DEVICE =
+  'another file system is there than at the start (unmounted, or mounted over); mount it again, or reload nodewarden if this is as it should be';
 
 type Sample = FileSystemSample & { readonly staleAtMs: MonoMs };
 type Role = 'nodefs' | 'imagefs' | 'containerfs';
-type Source = { readonly path: string; readonly fileSystem: FileSystem; latest: Reading<Sample> };
+type Source = {
+  readonly path: string;
+  readonly fileSystem: FileSystem;
+  latest: Reading<Sample>;
+  /** st_dev of what was there at the start; null: not seen yet. */
+  device: number | null;
+};
 type Sources = { readonly nodefs: Source; readonly imagefs: Source | null; readonly containerfs: Source | null };
 
 /** Samples the file systems beside the loop, each for itself: one that hangs does not hide the others. */
@@ -60,8 +68,9 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   const freshForMs = (): number => STALE_CADENCES * cadenceMs() + STALE_MARGIN_MS;
 
   const take = async (source: Source): Promise<void> => {
-    const reading = await source.fileSystem.sample();
+    const sampled = await source.fileSystem.sample();
     if (isClosed) return;
+    const reading = sampled.known ? onSameDevice(source, sampled.value) : sampled;
     const before = source.latest;
     source.latest = reading.known
       ? known({ ...reading.value, staleAtMs: reading.value.sampledAtMs + freshForMs() })
@@ -131,7 +140,7 @@ function openSources({ nodefsPath, imagefsPath, containerfsPath }: DiskPaths, cl
   const byPath = new Map<string, Source>();
   const open = (path: string): Source => {
     const latest = unknown('absent', `statfs ${path}`, 'the first sample is under way');
-    const source = byPath.get(path) ?? { path, fileSystem: openFileSystem(path, clock), latest };
+    const source = byPath.get(path) ?? { path, fileSystem: openFileSystem(path, clock), latest, device: null };
     byPath.set(path, source);
     return source;
   };
@@ -140,6 +149,15 @@ function openSources({ nodefsPath, imagefsPath, containerfsPath }: DiskPaths, cl
     imagefs: imagefsPath === null ? null : open(imagefsPath),
     containerfs: containerfsPath === null ? null : open(containerfsPath),
   };
+}
+
+/**
+ * What is measured is what was there at the start: the file system below an unmounted one has other figures, and nobody's
+ * end would help it.
+ */
+function onSameDevice(source: Source, sample: FileSystemSample): Reading<FileSystemSample> {
+  source.device ??= sample.device;
+  return sample.device === source.device ? known(sample) : unknown('unreadable', source.path, OTHER_DEVICE);
 }
 
 function noteBlockSize(source: Source, findings: Findings): void {

@@ -70,6 +70,28 @@ describe('disk signals', () => {
     expect(disk.latest('nodefs.inodesFree')).toMatchObject({ value: { capacity: files } });
   });
 
+  it.skipIf(!isRoot)(
+    'are unknown while another file system is there than at the start, and say what to do [needs root]',
+    async () => {
+      await withMounts(async (one) => {
+        const disk = open({ nodefsPath: one });
+        disk.follow(50);
+        await until(isKnown(disk, 'nodefs.available'), 'a first sample');
+        const device = disk.device('nodefs.available');
+        execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=3m', 'nodewarden-test', one]);
+        try {
+          await until(() => !disk.latest('nodefs.available').known, 'another file system');
+          const detail = expect.stringContaining('mount it again');
+          expect(disk.latest('nodefs.inodesFree')).toMatchObject({ known: false, where: one, detail });
+        } finally {
+          execFileSync('umount', ['-l', one]);
+        }
+        await until(isKnown(disk, 'nodefs.available'), 'the one of the start');
+        expect(disk.device('nodefs.available')).toEqual(device);
+      });
+    },
+  );
+
   it('without an imagefs path leave imagefs out, and containerfs is nodefs', async () => {
     const disk = open({});
     expect(disk.layout()).toEqual({ known: true, value: 'nodefs-only' });

@@ -51,12 +51,6 @@ function keep(name: string, log: string, verdict: Verdict): void {
 }
 
 async function play(truth: TruthScene): Promise<void> {
-  const missing = truth.missing?.() ?? null;
-  if (missing !== null) {
-    console.log(`skipped ${truth.name}: ${missing}`);
-    total.skipped += 1;
-    return;
-  }
   const startMs = clock.monoMs();
   const runs = Math.min(times, truth.mostRuns ?? times);
   const verdicts: Verdict[] = [];
@@ -75,7 +69,7 @@ async function play(truth: TruthScene): Promise<void> {
   if (good === runs && figures.length > 0)
     console.log(`        ${[...new Set(figures)].slice(0, MOST_SHOWN).join('; ')}`);
   if (dead.length > 0) console.log(`        dead: ${sayCounted(dead)}`);
-  const wrong = verdicts.flatMap((verdict) => verdict.wrong.map((sentence) => sentence.split('\n', 1)[0] ?? ''));
+  const wrong = verdicts.flatMap((verdict) => verdict.wrong);
   if (wrong.length > 0) console.log(`        ${sayCounted(wrong)}`);
 }
 

@@ -1,8 +1,5 @@
-import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
-import { starvedScenes } from './starved.ts';
-import { stuckScenes } from './stuck.ts';
 import type { TruthScene } from './truth.ts';
 
 /** All scenes, in the order in which they are played. A new area is a file here, and a line below. */
-export const SCENES: readonly TruthScene[] = [...freshScenes, ...starvedScenes, ...stuckScenes, ...episodeScenes];
+export const SCENES: readonly TruthScene[] = [...freshScenes];

@@ -14,8 +14,6 @@ export type TruthScene = {
   readonly evictions?: { readonly least: number; readonly most: number };
   /** The agent is held back in it, so the kernel may come first: only of those that it should take. */
   readonly isAgentHeld?: true;
-  /** Why it cannot be played on this machine; null: it can. */
-  readonly missing?: () => string | null;
   /** Fewer runs than asked for, of a long one. */
   readonly mostRuns?: number;
   /** Plays the episode to its end; the figures are for people. Throws when something else does not hold. */
