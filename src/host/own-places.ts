@@ -1,0 +1,92 @@
+import { lstatSync, realpathSync, type Stats } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { listDirectory } from './files.ts';
+import { codeOf, fileUnknown } from './file-error.ts';
+
+const WRITABLE_BY_OTHERS = 0o022;
+const WRITABLE_BY_ALL = 0o002;
+/** Others may write in it, but not remove or rename what is not theirs. */
+const STICKY = 0o1000;
+const ENTRIES_MAX = 10_000;
+
+/**
+ * Why a directory of our own, with what `isOurs` in it, must not be used: whoever can write there could have anybody
+ * killed. A sentence with path, owner, mode and the command that mends it; null = it and all above it belongs to root (or
+ * to the user we run as) and nobody else can write there. A missing one is made by us.
+ */
+export function distrustDirectory(directory: string, isOurs: (name: string) => boolean): string | null {
+  return distrustPath(directory) ?? distrustEntries(directory, isOurs);
+}
+
+function distrustPath(directory: string): string | null {
+  for (const path of pathsTo(directory)) {
+    const facts = factsOf(path);
+    if (typeof facts === 'string') return facts;
+    if (facts === null) return null;
+    if (facts.isSymbolicLink()) {
+      if (!isTrustedUser(facts)) return `${say(path, facts)}: remove it, or name the directory itself`;
+      continue;
+    }
+    const isItself = path === directory;
+    const isOpen = isItself
+      ? (facts.mode & WRITABLE_BY_OTHERS) !== 0
+      : (facts.mode & WRITABLE_BY_ALL) !== 0 && (facts.mode & STICKY) === 0;
+    if (isTrustedUser(facts) && !isOpen) continue;
+    const first = isItself ? 'look at what is in it, then: ' : '';
+    return `${say(path, facts)}: ${first}chown root ${path} && chmod go-w ${path}`;
+  }
+  return null;
+}
+
+/** All directories above it, it itself, and the same of what links on the way lead to. */
+function pathsTo(directory: string): readonly string[] {
+  const above = (path: string): string[] => (path === '/' ? ['/'] : [...above(dirname(path)), path]);
+  try {
+    return [...new Set([...above(directory), ...above(realpathSync(directory))])];
+  } catch {
+    return above(directory); // It is not there yet.
+  }
+}
+
+function distrustEntries(directory: string, isOurs: (name: string) => boolean): string | null {
+  const names = listDirectory(directory, ENTRIES_MAX);
+  if (!names.known) return names.why === 'absent' ? null : `${directory} cannot be examined: ${names.detail}`;
+  for (const name of names.value.filter(isOurs)) {
+    const path = join(directory, name);
+    const facts = factsOf(path);
+    if (typeof facts === 'string') return facts;
+    if (facts === null || (isTrustedUser(facts) && (facts.mode & WRITABLE_BY_OTHERS) === 0)) continue;
+    return `${say(path, facts)}: if you do not know what wrote it, rm ${path}; else chown root ${path} && chmod go-w ${path}`;
+  }
+  return null;
+}
+
+/**
+ * Why what listens on a socket is not to be believed; null = it was made by root (or by the user we run as), where nobody
+ * else could have put it. A missing one is not distrusted.
+ */
+export function distrustSocket(path: string): string | null {
+  const facts = factsOf(path);
+  if (facts === null || typeof facts === 'string') return facts;
+  if (!isTrustedUser(facts)) return `${path} belongs to user ${facts.uid}, not to root: what listens there is not nodewarden`;
+  const directory = factsOf(dirname(path));
+  if (directory === null || typeof directory === 'string') return directory;
+  const isOpen = (directory.mode & WRITABLE_BY_OTHERS) !== 0 && (directory.mode & STICKY) === 0;
+  return isTrustedUser(directory) && !isOpen ? null : `${say(dirname(path), directory)}: a socket in it is not believed`;
+}
+
+const isTrustedUser = ({ uid }: Stats): boolean => uid === 0 || uid === process.getuid?.();
+
+function say(path: string, { uid, mode }: Stats): string {
+  const octal = (mode & 0o7777).toString(8).padStart(4, '0');
+  return `${path} belongs to user ${uid} and has mode ${octal}, so that somebody else than root could steer this agent by it`;
+}
+
+/** Null: it is not there. A sentence: it cannot be examined. */
+function factsOf(path: string): Stats | string | null {
+  try {
+    return lstatSync(path);
+  } catch (cause) {
+    return codeOf(cause) === 'ENOENT' ? null : `${path} cannot be examined: ${fileUnknown(path, cause).detail}`;
+  }
+}
