@@ -14,10 +14,11 @@ import { findCgroupMounts } from './host/cgroupfs.ts';
 import { createClock, readBootId, sleep } from './host/clock.ts';
 import { hostName } from './host/host-name.ts';
 import { type Notify, openNotify } from './host/notify.ts';
-import { groupIdOf, removeStaleSocket } from './host/socket-file.ts';
+import { groupIdOf } from './host/socket-file.ts';
 import { createStdout } from './host/stdout.ts';
 import { runLoop } from './loop.ts';
 import { createOomWatch } from './observe/oom-kills.ts';
+import { distrustOwn } from './own-files.ts';
 import { type OpenParts, openParts, type PartsHost } from './parts.ts';
 import type { Clock } from './ports.ts';
 import { createBootNotes } from './record/boot-notes.ts';
@@ -48,6 +49,8 @@ type Host = PartsHost & { readonly notify: Notify; readonly options: DaemonOptio
 
 /** What an effect under way still may do after the stop; the next run goes on with the rest. */
 const LAST_EFFECTS_MS = 1_000;
+/** One that does not answer within this is found by its lock, if it is one. */
+const BESIDE_MS = 1_000;
 const GROUP = 'nodewarden';
 
 /** The daemon, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
@@ -66,7 +69,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   for (const fact of [mounts, bootId]) if (!fact.known) complain(`${fact.where}: ${fact.detail}`);
   if (!mounts.known || !bootId.known) return 1;
   const dryRun = loaded.effective.dryRun || options.dryRun;
-  const inTheWay = await refuseBeside(loaded.effective.socket, dryRun, clock);
+  const inTheWay = distrustOwn(loaded.effective) ?? (await refuseBeside(loaded.effective.socket, dryRun, clock));
   if (inTheWay !== null) {
     complain(inTheWay);
     return 1;
@@ -105,7 +108,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
  * record. One of each is fine: a dry run has files of its own.
  */
 async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Promise<string | null> {
-  const asked = await askDaemon(socket, { ask: 'status' }, clock);
+  const asked = await askDaemon(socket, { ask: 'status' }, clock, BESIDE_MS);
   if (asked.kind !== 'answer') return null;
   if (!dryRun)
     return `another nodewarden answers on ${socket} and acts here; beside it only a dry run is possible (--dry-run)`;
@@ -255,7 +258,6 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
     clock,
     path: effective.socket,
     groupId: groupIdOf(GROUP),
-    removeStale: () => removeStaleSocket(effective.socket),
     answer: () => reporter.now(),
     observe: desk.ask,
   });

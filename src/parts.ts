@@ -18,6 +18,7 @@ import { watchWakeups } from './host/wake.ts';
 import { createInbox } from './loop.ts';
 import { createObserver, type OpenObserver } from './observe/look.ts';
 import type { OomKills, OomWatch } from './observe/oom-kills.ts';
+import { distrustOwn, lockOwn } from './own-files.ts';
 import type { Clock, Findings, Inbox, Log } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createFindings, type OpenFindings } from './record/findings.ts';
@@ -72,9 +73,12 @@ const SILENT = { writeLine: () => {} };
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
   const { clock, mounts, bootId, oomWatch } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
+  const distrusted = distrustOwn(made);
+  if (distrusted !== null) throw new Error(distrusted);
   // The state lives there, so nothing goes without it; a record that cannot be written is a finding of the recorder.
   const there = ensureDirectory(made.runtimeDirectory, DIRECTORY_MODE);
   if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
+  const lock = lockOwn(made, bootId);
   const procfs = createProcfs();
   const cpus = procfs.onlineCpus();
   procfs.close();
@@ -190,6 +194,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       tellKills(clock.monoMs(), oomWatch.now(standalone.pods.pods));
       findings.close();
       await recorder.close();
+      lock.release();
     },
   };
 }

@@ -169,6 +169,25 @@ describe('the daemon', () => {
     });
   });
 
+  it('does not start on directories that others can write, and says what to do', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    mkdirSync(join(directory, 'run'));
+    writeFileSync(join(directory, 'run', 'state.json'), '{}');
+    chmodSync(join(directory, 'run', 'state.json'), 0o666);
+    const said: string[] = [];
+    const complain = (line: string): void => void said.push(line);
+    const start = () => runDaemon({ configFile: file, dryRun: false, log: 'none', complain }, AbortSignal.abort());
+    expect(await start()).toBe(1);
+    expect(said.join()).toContain(`${directory}/run/state.json belongs to user`);
+    expect(said.join()).toContain(`has mode 0666`);
+    expect(said.join()).toContain(`chmod go-w ${directory}/run/state.json`);
+    rmSync(join(directory, 'run', 'state.json'));
+    mkdirSync(join(directory, 'state'));
+    chmodSync(join(directory, 'state'), 0o777);
+    expect(await start()).toBe(1);
+    expect(said.at(-1)).toContain(`${directory}/state belongs to user`);
+  });
+
   it('gives the next look with every pod to who asks, without waiting for its own time', async () => {
     write(['evictionHard: { pid.available: "7" }']);
     await running(async () => {

@@ -1,7 +1,7 @@
 import { lstatSync, realpathSync, type Stats } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { listDirectory } from './files.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
+import { listDirectory } from './files.ts';
 
 const WRITABLE_BY_OTHERS = 0o022;
 const WRITABLE_BY_ALL = 0o002;
@@ -68,11 +68,14 @@ function distrustEntries(directory: string, isOurs: (name: string) => boolean): 
 export function distrustSocket(path: string): string | null {
   const facts = factsOf(path);
   if (facts === null || typeof facts === 'string') return facts;
-  if (!isTrustedUser(facts)) return `${path} belongs to user ${facts.uid}, not to root: what listens there is not nodewarden`;
+  if (!isTrustedUser(facts))
+    return `${path} belongs to user ${facts.uid}, not to root: what listens there is not nodewarden`;
   const directory = factsOf(dirname(path));
   if (directory === null || typeof directory === 'string') return directory;
   const isOpen = (directory.mode & WRITABLE_BY_OTHERS) !== 0 && (directory.mode & STICKY) === 0;
-  return isTrustedUser(directory) && !isOpen ? null : `${say(dirname(path), directory)}: a socket in it is not believed`;
+  return isTrustedUser(directory) && !isOpen
+    ? null
+    : `${say(dirname(path), directory)}: a socket in it is not believed`;
 }
 
 const isTrustedUser = ({ uid }: Stats): boolean => uid === 0 || uid === process.getuid?.();

@@ -1,15 +1,52 @@
-import { lstatSync, readFileSync, unlinkSync } from 'node:fs';
+import { lstatSync, readFileSync, renameSync, rmSync, type Stats } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
-/** Removes the socket that a dead process left. Anything else that lies there is left alone, and said. */
-export function removeStaleSocket(path: string): Reading<true> {
+/** A socket where others find it, by its inode: another one may lie there later. */
+export type PlacedSocket = {
+  readonly isThere: () => boolean;
+  /** Leaves what somebody else put there. */
+  readonly remove: () => void;
+};
+
+/**
+ * Where a socket is bound before it is put in its place: whoever closes a bound socket removes the path that it was
+ * bound to, whatever lies there by then.
+ */
+export function bindingPath(path: string): string {
+  const binding = join(dirname(path), `.${process.pid.toString(36)}`);
+  rmSync(binding, { force: true });
+  return binding;
+}
+
+/** Puts the bound socket over one that nobody serves. Anything else that lies there is left alone, and said. */
+export function placeSocket(binding: string, path: string): Reading<PlacedSocket> {
   try {
-    if (!lstatSync(path).isSocket()) return unknown('malformed', path, 'a file that is no socket lies there');
-    unlinkSync(path);
-    return known(true);
+    const there = statOf(path);
+    if (there !== null && !there.isSocket()) {
+      rmSync(binding, { force: true });
+      return unknown('malformed', path, 'a file that is no socket lies there');
+    }
+    const ours = lstatSync(binding);
+    renameSync(binding, path);
+    const isThere = (): boolean => {
+      const now = statOf(path);
+      return now !== null && now.ino === ours.ino && now.dev === ours.dev;
+    };
+    return known({
+      isThere,
+      remove: () => {
+        if (isThere()) rmSync(path, { force: true });
+      },
+    });
   } catch (error) {
     return unknown('unreadable', path, sayCause(error));
   }
+}
+
+/** Null: nothing lies there. */
+function statOf(path: string): Stats | null {
+  return lstatSync(path, { throwIfNoEntry: false }) ?? null;
 }
 
 /** The id of a group of this host; null: there is no such group. Only /etc/group: the agent asks no directory service. */

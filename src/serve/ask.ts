@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { distrustSocket } from '../host/own-places.ts';
 import type { Clock } from '../ports.ts';
 
 export type Asked =
@@ -14,20 +15,29 @@ const ANSWER_MS = 5_000;
 const ANSWER_CHARS = 64 * 1024 * 1024;
 
 /** One question, one answer. Never rejects. */
-export function askDaemon(path: string, request: Request, clock: Clock): Promise<Asked> {
+export function askDaemon(path: string, request: Request, clock: Clock, answerMs = ANSWER_MS): Promise<Asked> {
   return new Promise((resolve) => {
-    const stop = watchDaemon(path, request, clock, (asked) => {
+    const heard = (asked: Asked): void => {
       resolve(asked);
       stop();
-    });
+    };
+    const stop = watchDaemon(path, request, clock, heard, answerMs);
   });
 }
 
 /**
  * Each answer as it comes; after anything but an answer nothing follows. The returned function hangs up. `heard` is
- * never called within this call.
+ * never called within this call. Who is not root is not asked: an answer may keep an agent from starting.
  */
-export function watchDaemon(path: string, request: Request, clock: Clock, heard: (asked: Asked) => void): () => void {
+export function watchDaemon(
+  path: string,
+  request: Request,
+  clock: Clock,
+  heard: (asked: Asked) => void,
+  answerMs = ANSWER_MS,
+): () => void {
+  const distrusted = distrustSocket(path);
+  if (distrusted !== null) return clock.after(0, () => heard({ kind: 'failed', detail: distrusted }));
   let received = '';
   let isOver = false;
   const socket = connect(path);
@@ -38,8 +48,8 @@ export function watchDaemon(path: string, request: Request, clock: Clock, heard:
     socket.destroy();
     if (last !== null) heard(last);
   };
-  const late = (): void => end({ kind: 'failed', detail: `${path}: no answer within ${ANSWER_MS / 1000} s` });
-  let cancel = clock.after(ANSWER_MS, late);
+  const late = (): void => end({ kind: 'failed', detail: `${path}: no answer within ${answerMs / 1000} s` });
+  let cancel = clock.after(answerMs, late);
   socket.setEncoding('utf8');
   socket.on('connect', () => socket.write(`${JSON.stringify(request)}\n`));
   socket.on('error', (error) => end(connectFailure(path, error)));
@@ -51,7 +61,7 @@ export function watchDaemon(path: string, request: Request, clock: Clock, heard:
       const asked = parseAnswer(path, received.slice(0, at));
       received = received.slice(at + 1);
       cancel();
-      cancel = clock.after(ANSWER_MS, late);
+      cancel = clock.after(answerMs, late);
       if (asked.kind === 'answer') heard(asked);
       else end(asked);
     }

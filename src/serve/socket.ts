@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
-import { known, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { bindingPath, placeSocket } from '../host/socket-file.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, type Request } from './ask.ts';
 
@@ -8,18 +9,25 @@ export type SocketNeeds = {
   readonly path: string;
   /** Group of the socket; null: the group that we run as. */
   readonly groupId: number | null;
-  readonly removeStale: () => Reading<true>;
   /** Plain JSON; null: nothing was observed yet. A watcher gets a new answer each second. */
   readonly answer: () => unknown;
   /** The next look as JSON text. */
   readonly observe: () => Promise<string>;
 };
-export type OpenSocket = { readonly close: () => Promise<void> };
+export type OpenSocket = {
+  /** False: it was removed, or another lies there. */
+  readonly isThere: () => boolean;
+  readonly close: () => Promise<void>;
+};
 
 /** beside-a-kubelet.md H17. */
 const REQUEST_BYTES = 64 * 1024;
 const REQUEST_MS = 5_000;
 const CLIENTS_MAX = 16;
+/** Who asks does so at once. */
+const SILENT_MS = 1_000;
+/** Who listens there and does not answer within this is replaced: a living agent has a lock beside. */
+const THERE_MS = 1_000;
 /** A reader that leaves this much unread, or anything for 5 s, is cut. */
 const UNREAD_BYTES = 4 * 1024 * 1024;
 const UNREAD_MS = 5_000;
@@ -40,33 +48,55 @@ const UMASK = 0o117;
  */
 export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocket>> {
   const { clock, path } = needs;
-  const there = await askDaemon(path, { ask: 'status' }, clock);
+  const there = await askDaemon(path, { ask: 'status' }, clock, THERE_MS);
   if (there.kind === 'answer') return unknown('unreadable', path, 'another nodewarden answers there');
-  if (there.kind === 'not-running' && there.isStale) {
-    const removed = needs.removeStale();
-    if (!removed.known) return removed;
-  }
-  const clients = new Set<Socket>();
+  const clients: Clients = new Map();
   const observers = new Set<Socket>();
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy());
     socket.on('close', () => clients.delete(socket));
-    if (clients.size >= CLIENTS_MAX) {
-      finish(socket, clock, say({ error: `${CLIENTS_MAX} clients are connected already: try again later` }));
-      return;
-    }
-    clients.add(socket);
-    serveClient(socket, needs, observers);
+    makeRoom(clients, clock);
+    const sinceMs = clock.monoMs();
+    clients.set(socket, { sinceMs, state: 'silent' });
+    serveClient(socket, needs, observers, (state) => {
+      if (clients.has(socket)) clients.set(socket, { sinceMs, state });
+    });
   });
-  const listening = await listen(server, path, needs.groupId);
-  if (!listening.known) return listening;
-  return known({
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        for (const socket of clients) socket.destroy();
-      }),
-  });
+  const binding = bindingPath(path);
+  const listening = await listen(server, binding, needs.groupId);
+  if (!listening.known) return { ...listening, where: path };
+  const placed = placeSocket(binding, path);
+  const close = (): Promise<void> =>
+    new Promise((resolve) => {
+      if (placed.known) placed.value.remove();
+      server.close(() => resolve());
+      for (const socket of clients.keys()) socket.destroy();
+    });
+  if (placed.known) return known({ isThere: placed.value.isThere, close });
+  await close();
+  return placed;
+}
+
+/** In the order in which they came. */
+type Clients = Map<Socket, Client>;
+/** `silent`: has not asked yet. */
+type ClientState = 'silent' | 'watching' | 'answered';
+type Client = { readonly sinceMs: MonoMs; readonly state: ClientState };
+
+/** Who asks gets an answer, whoever else sits there: the first of those that ask nothing goes, or the first watcher. */
+function makeRoom(clients: Clients, clock: Clock): void {
+  if (clients.size < CLIENTS_MAX) return;
+  const all = [...clients];
+  const first = (is: (client: Client) => boolean): Socket | undefined => all.find(([, client]) => is(client))?.[0];
+  const askedByMs = clock.monoMs() - SILENT_MS;
+  const goes =
+    first(({ state, sinceMs }) => state === 'silent' && sinceMs < askedByMs) ??
+    first(({ state }) => state === 'watching') ??
+    all[0]?.[0];
+  if (goes === undefined) return;
+  clients.delete(goes);
+  // Not waited for: who never reads would be one client more for each that comes.
+  goes.end(say({ error: `more than ${CLIENTS_MAX} clients: the newest are served` }), () => goes.destroy());
 }
 
 /** Created with the mode and group that it keeps: nothing is changed after bind, so nobody can slip something under us. */
@@ -96,7 +126,12 @@ function enterGroup(groupId: number): boolean {
   }
 }
 
-function serveClient(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): void {
+function serveClient(
+  socket: Socket,
+  needs: SocketNeeds,
+  observers: Set<Socket>,
+  became: (state: ClientState) => void,
+): void {
   const { clock } = needs;
   const cancel = clock.after(REQUEST_MS, () => finish(socket, clock, say({ error: 'no request within 5 s' })));
   socket.on('close', cancel);
@@ -112,6 +147,7 @@ function serveClient(socket: Socket, needs: SocketNeeds, observers: Set<Socket>)
     cancel();
     const ask = end < 0 || end > REQUEST_BYTES ? null : parseAsk(received.slice(0, end));
     received = '';
+    became(ask === 'watch' ? 'watching' : 'answered');
     if (ask === null) finish(socket, clock, say({ error: REQUESTS }));
     else if (ask === 'watch') watch(socket, needs);
     else if (ask === 'observe') observe(socket, needs, observers);
@@ -137,7 +173,7 @@ function watch(socket: Socket, needs: SocketNeeds): void {
   const { clock } = needs;
   let unreadSinceMs: number | null = null;
   const tick = (): void => {
-    if (socket.destroyed) return;
+    if (socket.destroyed || socket.writableEnded) return;
     const now = clock.monoMs();
     unreadSinceMs = socket.writableLength === 0 ? null : (unreadSinceMs ?? now);
     const isSlow = unreadSinceMs !== null && now - unreadSinceMs >= UNREAD_MS;

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach } from 'vitest';
-import { known } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
 
@@ -62,7 +61,6 @@ export function aCommand() {
       clock,
       path: join(directory, 'nw.sock'),
       groupId: null,
-      removeStale: () => known(true),
       answer: () => null,
       observe: () => new Promise(() => undefined),
       ...answers,

@@ -193,7 +193,6 @@ const requests: Target = {
       clock: createClock(),
       path,
       groupId: null,
-      removeStale: () => known(true),
       answer: () => ({ ok: true }),
       observe: async () => '{"answer":{"ok":true}}',
     };

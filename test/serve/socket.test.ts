@@ -1,10 +1,10 @@
-import { linkSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chownSync, linkSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
-import { groupIdOf, removeStaleSocket } from '../../src/host/socket-file.ts';
+import { groupIdOf } from '../../src/host/socket-file.ts';
 import { type Asked, askDaemon, watchDaemon } from '../../src/serve/ask.ts';
 import { type OpenSocket, serveSocket } from '../../src/serve/socket.ts';
 
@@ -28,17 +28,26 @@ async function serve(
   answer: () => unknown = () => ({ schema: 1 }),
   groupId: number | null = null,
   observe: () => Promise<string> = () => new Promise(() => undefined),
+  itsClock = clock,
 ) {
   const served = await serveSocket({
-    clock,
+    clock: itsClock,
     path,
     groupId,
-    removeStale: () => removeStaleSocket(path),
     answer,
     observe,
   });
   if (served.known) opened.push(served.value);
   return served;
+}
+
+/** All that it hears until it is hung up on. */
+function untilSaid(client: Socket): Promise<string> {
+  let heard = '';
+  client.on('data', (text) => {
+    heard += String(text);
+  });
+  return new Promise((resolve) => client.once('close', () => resolve(heard)));
 }
 
 /** Everything that comes until the daemon hangs up. */
@@ -183,12 +192,31 @@ describe('the socket', () => {
     deaf.destroy();
   });
 
-  it('refuses the 17th client with a sentence', async () => {
-    await serve();
-    const clients = Array.from({ length: 16 }, () => connect(path));
-    await Promise.all(clients.map((client) => new Promise((resolve) => client.once('connect', resolve))));
-    expect(await talk('{"ask":"status"}\n')).toBe('{"error":"16 clients are connected already: try again later"}\n');
-    for (const client of clients) client.destroy();
+  it('is never taken up by clients that ask nothing or only watch: the first of them goes', async () => {
+    let laterMs = 0;
+    const monoMs = (): number => clock.monoMs() + laterMs;
+    await serve(undefined, null, undefined, { ...clock, monoMs });
+    const connected = (): Promise<Socket> =>
+      new Promise((resolve) => {
+        const client = connect(path, () => resolve(client));
+      });
+    const hears = (client: Socket): Promise<string> =>
+      new Promise((resolve) => client.once('data', (text) => resolve(String(text))));
+    const watchers = await Promise.all(Array.from({ length: 15 }, connected));
+    for (const watcher of watchers) watcher.write('{"ask":"watch"}\n');
+    await Promise.all(watchers.map(hears));
+    const silent = await connected();
+    const [told, toldSilent] = [watchers[0], silent].map((client) => (client === undefined ? '' : untilSaid(client)));
+    const status = (): Promise<string> => talk('{"ask":"status"}\n');
+    // It may have only just come, and ask in a moment.
+    expect(await Promise.all([status(), status()])).toEqual(Array(2).fill('{"answer":{"schema":1}}\n'));
+    expect(await told).toContain('{"error":"more than 16 clients: the newest are served"}\n');
+    expect(silent.destroyed).toBe(false);
+    laterMs = 1_500;
+    for (let i = 0; i < 3 && !silent.destroyed; i++) expect(await status()).toBe('{"answer":{"schema":1}}\n');
+    const more = await Promise.all(Array.from({ length: 4 }, connected));
+    expect(await toldSilent).toBe('{"error":"more than 16 clients: the newest are served"}\n');
+    for (const client of [...watchers, ...more]) client.destroy();
   });
 
   it('that a dead daemon left is replaced', async () => {
@@ -207,6 +235,39 @@ describe('the socket', () => {
     await serve();
     expect(await serve()).toMatchObject({ known: false, detail: 'another nodewarden answers there' });
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
+  });
+
+  it('of another agent stays when this one ends', async () => {
+    const served = await serve();
+    if (!served.known) throw new Error(served.detail);
+    expect(served.value.isThere()).toBe(true);
+    rmSync(path);
+    expect(served.value.isThere()).toBe(false);
+    const next = await serve(() => 'next');
+    expect([next.known, served.value.isThere()]).toEqual([true, false]);
+    await served.value.close();
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({ kind: 'answer', answer: 'next' });
+    opened.shift();
+  });
+
+  it.skipIf(!isRoot)('of another user is neither believed nor waited for, and is replaced [root]', async () => {
+    const fake = createServer((socket) => socket.resume().end('{"answer":{"schema":1}}\n')).listen(path);
+    await new Promise((resolve) => fake.once('listening', resolve));
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({ kind: 'answer' });
+    chownSync(path, 1234, 1234);
+    const refused = { kind: 'failed', detail: expect.stringContaining('belongs to user 1234, not to root') };
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject(refused);
+    expect((await serve(() => 'ours')).known).toBe(true);
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({ kind: 'answer', answer: 'ours' });
+    await new Promise((resolve) => fake.close(resolve));
+  });
+
+  it('on which nobody answers is taken after a second', async () => {
+    const silent = createServer((socket) => socket.resume()).listen(path);
+    await new Promise((resolve) => silent.once('listening', resolve));
+    expect((await serve(() => 'ours')).known).toBe(true);
+    expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({ kind: 'answer', answer: 'ours' });
+    silent.close();
   });
 
   it('is not made over a file that is no socket, and not where there is no directory', async () => {
