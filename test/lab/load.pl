@@ -10,6 +10,7 @@
 #   fill DIR MIB        a file of that size in DIR
 #   files DIR COUNT     so many empty files in DIR
 #   bomb                fork, and let every child do the same, for ever
+#   stick FILE          make that file: on a frozen file system no signal ends it
 #   stubborn            ignore SIGTERM
 #   stay                go on when standard input ends
 # On SIGTERM it removes the files it made, and ends: what a service does in ExecStopPost.
@@ -84,6 +85,7 @@ sub obey {
     # fork fails at the limit of the cgroup; then it tries again.
     while (1) { fork; nap(0.01) }
   }
+  elsif ($verb eq 'stick') { print "done\n"; make($args[0], 0) }
   elsif ($verb eq 'stubborn') { $SIG{TERM} = 'IGNORE' }
   elsif ($verb eq 'stay') { $stays = 1 }
   else { die "unknown command $verb" }

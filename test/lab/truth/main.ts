@@ -1,12 +1,14 @@
 // Scenes on real cgroups of this machine, each played many times: does an innocent die, does the kernel kill, does the
 // record say what is not so? The last line counts; the exit status is 0 only if all holds.
 //   --times N (20)   --only TEXT   --minutes N (2) of a random scene   --keep DIR  what the agent said in failed runs
+//   --units  instead those whose pods are units: inside of a container, with the service that install.sh installed
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { clock, withScene } from '../scene.ts';
-import { SCENES } from './scenes.ts';
-import { judge, type TruthScene, type Verdict } from './truth.ts';
+import { SCENES, UNIT_SCENES } from './scenes.ts';
+import { judge, type Run, type TruthScene, type Verdict } from './truth.ts';
+import { withUnits } from './unit-scene.ts';
 
 const { values } = parseArgs({
   options: {
@@ -14,7 +16,7 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     minutes: { type: 'string', default: '2' },
     keep: { type: 'string' },
-    installed: { type: 'boolean', default: false },
+    units: { type: 'boolean', default: false },
   },
 });
 const times = Number(values.times);
@@ -23,12 +25,32 @@ const total = { passed: 0, failed: 0, skipped: 0, runs: 0, dead: 0, kernel: 0 };
 /** Of one kind of failure so many different sentences are shown. */
 const MOST_SHOWN = 4;
 
-async function playOnce(truth: TruthScene, index: number): Promise<Verdict> {
+type Playable = Pick<TruthScene, 'name' | 'missing' | 'mostRuns' | 'isAgentHeld'> & {
+  /** `onVerdict` before everything is taken down: the agent's words are still there. */
+  readonly play: (run: Run, onVerdict: (verdict: Verdict, log: () => string) => void) => Promise<void>;
+};
+const playables: readonly Playable[] = values.units
+  ? UNIT_SCENES.map((truth) => ({
+      ...truth,
+      play: (run, onVerdict) =>
+        withUnits(truth.spec, async (scene) =>
+          onVerdict(await judge(truth, scene, () => truth.body(scene, run)), scene.agent.log),
+        ),
+    }))
+  : SCENES.map((truth) => ({
+      ...truth,
+      play: (run, onVerdict) =>
+        withScene(truth.spec, false, async (scene) =>
+          onVerdict(await judge(truth, scene, () => truth.body(scene, run)), scene.log),
+        ),
+    }));
+
+async function playOnce(truth: Playable, index: number): Promise<Verdict> {
   let verdict: Verdict | null = null;
   try {
-    await withScene(truth.spec, values.installed, async (scene) => {
-      verdict = await judge(truth, scene, { index, minutes });
-      if (!holds(truth, verdict)) keep(`${truth.name} ${index}`, scene.log(), verdict);
+    await truth.play({ index, minutes }, (judged, log) => {
+      verdict = judged;
+      if (!holds(truth, judged)) keep(`${truth.name} ${index}`, log(), judged);
     });
   } catch (error) {
     // Also what its end found, such as an agent that did not end cleanly.
@@ -40,7 +62,7 @@ async function playOnce(truth: TruthScene, index: number): Promise<Verdict> {
   return verdict;
 }
 
-const holds = (truth: TruthScene, { innocentsDead, kernelOomKills, wrong }: Verdict): boolean =>
+const holds = (truth: Playable, { innocentsDead, kernelOomKills, wrong }: Verdict): boolean =>
   innocentsDead.length === 0 && wrong.length === 0 && (truth.isAgentHeld === true || kernelOomKills === 0);
 
 function keep(name: string, log: string, verdict: Verdict): void {
@@ -50,7 +72,13 @@ function keep(name: string, log: string, verdict: Verdict): void {
   fs.writeFileSync(file, `${JSON.stringify(verdict, null, 1)}\n${log}`);
 }
 
-async function play(truth: TruthScene): Promise<void> {
+async function play(truth: Playable): Promise<void> {
+  const missing = truth.missing?.() ?? null;
+  if (missing !== null) {
+    console.log(`skipped ${truth.name}: ${missing}`);
+    total.skipped += 1;
+    return;
+  }
   const startMs = clock.monoMs();
   const runs = Math.min(times, truth.mostRuns ?? times);
   const verdicts: Verdict[] = [];
@@ -69,7 +97,7 @@ async function play(truth: TruthScene): Promise<void> {
   if (good === runs && figures.length > 0)
     console.log(`        ${[...new Set(figures)].slice(0, MOST_SHOWN).join('; ')}`);
   if (dead.length > 0) console.log(`        dead: ${sayCounted(dead)}`);
-  const wrong = verdicts.flatMap((verdict) => verdict.wrong);
+  const wrong = verdicts.flatMap((verdict) => verdict.wrong.map((sentence) => sentence.split('\n', 1)[0] ?? ''));
   if (wrong.length > 0) console.log(`        ${sayCounted(wrong)}`);
 }
 
@@ -87,7 +115,7 @@ if (process.getuid?.() !== 0) {
   console.log('skipped scenes on real cgroups: this is not root, and only root can make cgroups');
   total.skipped += 1;
 } else {
-  for (const truth of SCENES) if (truth.name.includes(values.only)) await play(truth);
+  for (const truth of playables) if (truth.name.includes(values.only)) await play(truth);
 }
 console.log(`${total.runs} runs: innocents dead ${total.dead}, kernel OOM kills ${total.kernel}`);
 console.log(`truth: ${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);

@@ -3,21 +3,32 @@ import type { DecisionRecord } from '../../../src/record/entry.ts';
 import { joinDecisions } from '../../../src/record/entry.ts';
 import { readRecord } from '../../../src/record/record-file.ts';
 import { clock, type Played, type PodSpec, type Scene, type SceneSpec, until } from '../scene.ts';
+import type { UnitScene, UnitSceneSpec } from './unit-scene.ts';
 
-/** An episode on a real node, and who may end in it. Whatever the body does not say is judged by `judge`. */
-export type TruthScene = {
+/** An episode on a real node, and who may end in it. */
+type Episode = {
   readonly name: string;
-  readonly spec: SceneSpec;
   /** Whom a decision may name; everybody else is innocent. */
   readonly culprits: readonly string[];
   /** How many evictions are right, none of them in vain; exactly one by default. */
   readonly evictions?: { readonly least: number; readonly most: number };
   /** The agent is held back in it, so the kernel may come first: only of those that it should take. */
   readonly isAgentHeld?: true;
+  /** Why it cannot be played on this machine; null: it can. */
+  readonly missing?: () => string | null;
   /** Fewer runs than asked for, of a long one. */
   readonly mostRuns?: number;
-  /** Plays the episode to its end; the figures are for people. Throws when something else does not hold. */
+};
+/** Pods are cgroups. `body` plays to the end; its figures are for people, and it throws when something does not hold that
+ * `judge` does not see. */
+export type TruthScene = Episode & {
+  readonly spec: SceneSpec;
   readonly body: (scene: Scene, run: Run) => Promise<string>;
+};
+/** Pods are units of a real systemd: in a container of its own. */
+export type UnitTruth = Episode & {
+  readonly spec: UnitSceneSpec;
+  readonly body: (scene: UnitScene, run: Run) => Promise<string>;
 };
 export type Run = {
   /** From 0. */
@@ -61,11 +72,15 @@ export async function untilGone(what: string, { workload }: Pick<Played, 'worklo
 }
 
 /** Plays the scene once and tells what became of everybody. */
-export async function judge(truth: TruthScene, scene: Scene, run: Run): Promise<Verdict> {
+export async function judge(
+  truth: Episode,
+  scene: Pick<Scene, 'agent' | 'played' | 'kernelOomKills'>,
+  play: () => Promise<string>,
+): Promise<Verdict> {
   const wrong: string[] = [];
   let figures = '';
   try {
-    figures = await truth.body(scene, run);
+    figures = await play();
   } catch (error) {
     wrong.push(error instanceof Error ? error.message : String(error));
   }

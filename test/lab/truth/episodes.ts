@@ -1,0 +1,83 @@
+// Several things at once, or one after the other.
+import assert from 'node:assert/strict';
+import { sleep } from '../../../src/host/clock.ts';
+import { availableMiB, clock, type PodSpec, until } from '../scene.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, HOG, type TruthScene, untilGone, victimOf } from './truth.ts';
+
+const NODE_MIB = 512;
+const HARD_MIB = 100;
+const hard = (signal: string, limit: string): string => `evictionHard: { ${signal}: "${limit}" }`;
+
+const EQUAL_MIB = 60;
+const EQUALS = Array.from({ length: 5 }, (_, index): PodSpec => ({ name: `equal-${index}` }));
+const NEEDED = 3;
+/** The database grows within its request until so much is left; the pods give some 62 MiB each. */
+const LEFT_MIB = 85;
+const MIN_RECLAIM_MIB = 140;
+const severalNeeded: TruthScene = {
+  name: `${NEEDED} pods have to go, and no more do`,
+  spec: {
+    pods: [...EQUALS, { ...DATABASE, requestMiB: 200 }],
+    memoryMiB: NODE_MIB,
+    config: [
+      hard('memory.available', `${HARD_MIB}Mi`),
+      `evictionMinimumReclaim: { memory.available: "${MIN_RECLAIM_MIB}Mi" }`,
+    ],
+  },
+  culprits: EQUALS.map(({ name }) => name),
+  evictions: { least: NEEDED, most: NEEDED },
+  body: async (scene) => {
+    const database = await scene.play(DATABASE.name, 'memory 24');
+    for (const { name } of EQUALS) await scene.play(name, `memory ${EQUAL_MIB}`);
+    const growth = Math.round((await availableMiB(scene)) - LEFT_MIB);
+    database.write(`grow ${growth} 400`);
+    await until('enough have ended', () => evictionsOf(scene).length >= NEEDED || null, 15_000);
+    return evictionsOf(scene).map(victimOf).sort().join(', ');
+  },
+};
+
+const SOFT_GRACE_MS = 2_000;
+/** What nobody looked at is no part of the grace: memory was free meanwhile. */
+const graceOverRestart: TruthScene = {
+  name: 'a soft grace does not run while no agent does',
+  spec: {
+    pods: [HOG, DATABASE],
+    memoryMiB: NODE_MIB,
+    config: [
+      hard('memory.available', '40Mi'),
+      `evictionSoft: { memory.available: "${HARD_MIB}Mi" }`,
+      `evictionSoftGracePeriod: { memory.available: "${SOFT_GRACE_MS}ms" }`,
+      'evictionMaxPodGracePeriod: 1',
+    ],
+  },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    const mib = Math.round((await availableMiB(scene)) - 70);
+    const crossMs = clock.monoMs();
+    hog.write(`memory ${mib}`);
+    await until('the threshold is met', async () => {
+      const { signals } = await scene.status();
+      return signals.some(({ thresholds }) => thresholds.some(({ isMet }) => isMet)) || null;
+    });
+    await sleep(clock, 400);
+    await scene.agent.crash();
+    const seenMs = clock.monoMs() - crossMs;
+    hog.write('memory 1');
+    await sleep(clock, SOFT_GRACE_MS);
+    hog.write(`memory ${mib}`);
+    await sleep(clock, 300);
+    const startMs = clock.monoMs();
+    await scene.agent.start();
+    await untilGone('the hog', { workload: hog });
+    const atMs = (evictionsOf(scene)[0]?.decision.atMs ?? Number.NaN) - startMs;
+    assert(
+      atMs >= SOFT_GRACE_MS - seenMs,
+      `decided ${Math.round(atMs)} ms after the start, ${Math.round(seenMs)} before`,
+    );
+    return `decided ${Math.round(atMs)} ms after the start, with ${Math.round(seenMs)} seen before`;
+  },
+};
+
+export const episodeScenes: readonly TruthScene[] = [severalNeeded, graceOverRestart];

@@ -1,0 +1,112 @@
+// Units that appear with their hog, and units that are not known yet when it matters.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { sleep } from '../../../src/host/clock.ts';
+import { clock, until } from '../scene.ts';
+import { evictionsOf, type UnitTruth, victimOf } from './truth.ts';
+import { LOAD, type UnitPod, type UnitScene } from './unit-scene.ts';
+
+const NODE_MIB = 512;
+const HARD = 'evictionHard: { memory.available: "100Mi" }';
+const DATABASE: UnitPod = { name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] };
+/** Some units were asked after only now and then: the hog comes at any moment of that. */
+const LONGEST_REST_MS = 5_000;
+const GOLDEN = 0.618_033_988_75;
+const FILL = ['memory 1', `grow ${NODE_MIB} max`];
+const DIED = '/run/lab-died';
+const OWN_CGROUP = '/sys/fs/cgroup/memory/lab.slice/lab-fresh.service/memory.limit_in_bytes';
+
+const others = (count: number): readonly UnitPod[] =>
+  Array.from({ length: count }, (_, index) => ({
+    name: `other-${index}`,
+    requestMiB: 16,
+    commands: 'exec /bin/sleep infinity',
+  }));
+
+/** The pod's own eviction, or the kernel: whoever was first. */
+async function untilOver(scene: UnitScene): Promise<void> {
+  const isOver = (): boolean =>
+    scene.kernelOomKills() > 0 || evictionsOf(scene).some(({ outcomes }) => outcomes.length > 0);
+  await until('the hog ends', () => isOver() || null, 20_000);
+}
+
+const KINDS: readonly { readonly said: string; readonly pod: Omit<UnitPod, 'name' | 'isLate'> }[] = [
+  { said: 'transient unit', pod: { commands: FILL, isTransient: true } },
+  { said: 'transient unit at 1 GiB/s', pod: { commands: [`grow ${NODE_MIB} 1024`], isTransient: true } },
+  { said: 'oneshot', pod: { commands: FILL, service: ['Type=oneshot'] } },
+  { said: 'unit that is never ready', pod: { commands: FILL, service: ['Type=notify', 'TimeoutStartSec=infinity'] } },
+  {
+    said: 'unit that systemd started again after an OOM kill of its own',
+    pod: {
+      // In its second life it may have all.
+      commands: `if [ -e ${DIED} ]; then rm ${DIED}; echo -1 > ${OWN_CGROUP}; else : > ${DIED}; fi; exec perl ${LOAD} 'grow ${NODE_MIB} max'`,
+      service: ['MemoryMax=60M', 'Restart=always', 'RestartSec=300ms'],
+    },
+  },
+];
+const COMPANIES = [
+  { said: 'alone', pods: [] },
+  { said: 'beside a database', pods: [DATABASE] },
+  { said: 'beside a database and 110 others', pods: [DATABASE, ...others(109)] },
+];
+
+function freshScene(kind: (typeof KINDS)[number], company: (typeof COMPANIES)[number]): UnitTruth {
+  return {
+    name: `a fresh ${kind.said}, ${company.said}`,
+    spec: {
+      pods: [...company.pods, { ...kind.pod, name: 'fresh', requestMiB: 16, isLate: true }],
+      memoryMiB: NODE_MIB,
+      config: [HARD],
+    },
+    culprits: ['fresh'],
+    body: async (scene, { index }) => {
+      fs.rmSync(DIED, { force: true });
+      await sleep(clock, ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+      scene.start('fresh');
+      await untilOver(scene);
+      return '';
+    },
+  };
+}
+
+/** The database comes first in every order, and is the only one that is large and known when the first is resolved. */
+const CROWD: readonly UnitPod[] = [
+  { ...DATABASE, name: 'a-db', commands: ['memory 100'] },
+  ...others(30),
+  { name: 'z-hog', requestMiB: 16, commands: ['memory 280'] },
+];
+const CROWDED = { pods: CROWD, memoryMiB: NODE_MIB };
+
+const startUnderPressure: UnitTruth = {
+  name: 'the agent starts with 32 units while a threshold is met',
+  spec: { ...CROWDED, config: ['evictionHard: { memory.available: "150Mi" }'], isAgentLate: true },
+  culprits: ['z-hog'],
+  body: async (scene) => {
+    await scene.agent.start();
+    await untilOver(scene);
+    return '';
+  },
+};
+
+const reloadUnderPressure: UnitTruth = {
+  name: 'a reload with 32 units under which a threshold is met and everything is read anew',
+  spec: { ...CROWDED, config: ['evictionHard: { memory.available: "50Mi" }'] },
+  culprits: ['z-hog'],
+  body: async (scene) => {
+    await sleep(clock, 1_000);
+    assert.deepEqual(evictionsOf(scene).map(victimOf), [], 'nobody was to be chosen yet');
+    scene.reload(['evictionHard: { memory.available: "150Mi" }', 'nodefs: { path: /tmp }']);
+    await untilOver(scene);
+    return '';
+  },
+};
+
+const [ALONE, BESIDE, CROWDED_BY] = COMPANIES;
+export const unitScenes: readonly UnitTruth[] = [
+  ...KINDS.flatMap((kind) =>
+    [ALONE, BESIDE].flatMap((company) => (company === undefined ? [] : [freshScene(kind, company)])),
+  ),
+  ...KINDS.slice(0, 1).flatMap((kind) => (CROWDED_BY === undefined ? [] : [freshScene(kind, CROWDED_BY)])),
+  startUnderPressure,
+  reloadUnderPressure,
+];
