@@ -86,7 +86,14 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
   const shutdown = openShutdown(clock, effective.runtimeDirectory, false);
   const host = { clock, mounts: mounts.value, bootId: bootId.value, log: 'none', onEntry: undefined } as const;
   const parts = openParts(
-    { ...host, openRecorder: createRecorder, oomWatch: createOomWatch(mounts.value), shutdown, show: () => undefined },
+    {
+      ...host,
+      openRecorder: createRecorder,
+      oomWatch: createOomWatch(mounts.value),
+      places: new Map(),
+      shutdown,
+      show: () => undefined,
+    },
     effective,
     () => effective,
   );

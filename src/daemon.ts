@@ -32,6 +32,7 @@ import type { ShutdownContext } from './serve/shutdown-status.ts';
 import { serveSocket } from './serve/socket.ts';
 import { isReport, type NodeFacts, rankedFor, type StatusReport, statusReport } from './serve/status.ts';
 import { openShutdown } from './shutdown/open.ts';
+import { createPlaceMemory } from './standalone/entry.ts';
 
 export type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
@@ -87,7 +88,13 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     if (process.stdout.isTTY !== true) sayOnConsole(line);
   };
   const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
-  const ofRun = { openRecorder: createRecorders(), oomWatch: createOomWatch(mounts.value), notify, options };
+  const ofRun = {
+    openRecorder: createRecorders(),
+    oomWatch: createOomWatch(mounts.value),
+    places: createPlaceMemory(),
+    notify,
+    options,
+  };
   const host: Host = { ...common, ...ofRun, isFirst: true };
   try {
     let next: Loaded | null = { effective: loaded.effective, warnings: loaded.warnings };

@@ -27,6 +27,7 @@ import type { OpenRecorder, RecorderNeeds } from './record/recorder.ts';
 import { loadState, stateFilePath } from './record/state-file.ts';
 import type { ShutdownSide } from './shutdown/open.ts';
 import { createProgress, type Progress } from './shutdown/progress.ts';
+import type { PlaceMemory } from './standalone/entry.ts';
 import { openStandalone, type Standalone } from './standalone/open.ts';
 
 export type PartsHost = {
@@ -39,6 +40,7 @@ export type PartsHost = {
   /** These outlive the parts: nothing is written twice, and no kill falls between two configurations. */
   readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
   readonly oomWatch: OomWatch;
+  readonly places: PlaceMemory;
   /** A sentence about a shutdown that runs, for people who watch. */
   readonly show: (line: string) => void;
 };
@@ -103,7 +105,15 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const run = createCommandRunner({ systemd, clock });
   const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
   const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
-  const standalone = openStandalone({ ...common, systemd, podManifests, runtimeDirectory, cgroupRoot, dry: dryRun });
+  const standalone = openStandalone({
+    ...common,
+    systemd,
+    podManifests,
+    runtimeDirectory,
+    cgroupRoot,
+    places: host.places,
+    dry: dryRun,
+  });
   const progress = createProgress({
     log,
     note: recorder.note,
@@ -112,8 +122,9 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     adopted: saved.state.shutdown,
   });
   const undoStops = undoing({ clock, standalone, progress });
-  const { pods, follow: followPods } = standalone.pods;
-  const observer = createObserver({ ...common, ...observed(made), pods, followPods });
+  const { pods, follow: followPods, unsettled: podsUnsettled } = standalone.pods;
+  const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
+  const observer = createObserver({ ...common, ...observed(made), ...ofPods });
   const live = {
     killer: standalone.killer,
     marks: standalone.marks,

@@ -4,7 +4,7 @@ import type { PodStatus } from './core/message.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { Heard, Outcome, Signalled } from './core/outcome.ts';
 import type { ContainerUsage, DiskUsage, PodView, ProcessView, Victim, VolumeUsage } from './core/pod.ts';
-import type { MonoMs, Reading } from './core/reading.ts';
+import type { MonoMs, Reading, Unknown } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
 import type { NodeCondition, Signal, SignalSample } from './core/signal.ts';
 import type { State } from './core/state.ts';
@@ -67,8 +67,13 @@ export type OpenFiles = {
   readonly isComplete: boolean;
 };
 export type PodSource = {
-  /** Last synced pods; never waits for a network. */
+  /** With the cgroups that they have at this moment; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
+  /**
+   * Why nobody may be chosen yet, for this signal or (`all`) for a shutdown: right after a start pods may be missing. Null:
+   * they are all there. Absent: always so.
+   */
+  readonly unsettled?: (forWhat: NonNullable<NextLook['pods']>) => Unknown | null;
   /** How far apart the looks are now: near a threshold the pods are kept fresher. */
   readonly follow: (afterMs: number) => void;
   readonly close: () => Promise<void>;

@@ -23,6 +23,7 @@ export type ObserverNeeds = DiskPaths & {
   readonly cgroupRoot: string;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
   readonly pods: PodSource['pods'];
+  readonly podsUnsettled?: PodSource['unsettled'];
   readonly followPods: PodSource['follow'];
   readonly findings: Findings;
   /** A sample beside the loop wants a look. */
@@ -70,7 +71,8 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     // A result of a disk walk brings the pods by itself, so that local storage limits act when it arrives.
     const hasNews = podDisk.takeNews();
     if (want === null && !hasNews) return NOT_ASKED;
-    const notReady = podDisk.notReady(want);
+    // D13: from half of the pods the wrong one would be chosen.
+    const notReady = (want === null ? null : needs.podsUnsettled?.(want)) ?? podDisk.notReady(want);
     if (notReady !== null) return notReady;
     return readPods(want);
   };

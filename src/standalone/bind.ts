@@ -2,11 +2,12 @@ import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { type CgroupMounts, cgroupPathOf } from '../host/cgroupfs.ts';
 import { type ExecResult, run } from '../host/exec.ts';
 import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import { cgroupOfUnit } from '../host/unit-path.ts';
 import type { Target } from './annotation.ts';
 
-/** What a binding means right now. */
+/** What a binding means. */
 export type Place = {
-  /** Below the mount; null: it is not running. */
+  /** Where it is when it runs, below the mount; whether it does, the cgroup itself tells. Null: nobody can say. */
   readonly path: string | null;
   /** What is stopped through systemd; null: its processes are signalled. */
   readonly unit: string | null;
@@ -30,12 +31,19 @@ export function cgroupPlace(cgroupRoot: string, target: Extract<Target, { kind: 
   return { path: `${cgroupRoot.replace(/\/+$/, '')}${target.path}`, unit: null, facts: null };
 }
 
+/** Before anybody was asked: where systemd would put a unit that says nothing else. It is looked at without the bus. */
+export function likelyPlace(target: Exclude<Target, { kind: 'cgroup' }>): Place {
+  if (target.kind === 'podman') return { path: null, unit: null, facts: null };
+  return { path: cgroupOfUnit(target.unit, null), unit: target.unit, facts: null };
+}
+
 async function resolveUnit(systemd: Systemd, unit: string): Promise<Reading<Place>> {
   const facts = await systemd.unit(unit);
   if (!facts.known) return facts;
-  const { loadState, controlGroup } = facts.value;
+  const { id, loadState, controlGroup, slice } = facts.value;
+  // A transient one, perhaps, that comes again.
   if (loadState === 'not-found') return unknown('absent', unit, 'systemd knows no such unit');
-  return known({ path: controlGroup, unit, facts: facts.value });
+  return known({ path: controlGroup ?? cgroupOfUnit(id, slice), unit: id, facts: facts.value });
 }
 
 async function resolvePodman(name: string): Promise<Reading<Place>> {
@@ -76,8 +84,11 @@ function containerPlace(name: string, container: object): Reading<Place> {
   const path = textAt(container, 'State', 'CgroupPath');
   if (!/^[0-9a-f]{64}$/.test(id)) return unknown('malformed', name, 'podman names no container id');
   const unit = `libpod-${id}.scope`;
-  if (textAt(container, 'State', 'Status') !== 'running' || path === '')
-    return known({ path: null, unit, facts: null });
+  if (textAt(container, 'State', 'Status') !== 'running' || path === '') {
+    const parent = textAt(container, 'HostConfig', 'CgroupParent');
+    const slice = /^[A-Za-z0-9:_.\\-]+\.slice$/.test(parent) ? parent : 'machine.slice';
+    return known({ path: cgroupOfUnit(unit, slice), unit, facts: null });
+  }
   const parts = path.split('/');
   const at = parts.indexOf(unit);
   if (at < 0 || parts.includes('..')) return notSystemd(name, path);
@@ -89,8 +100,7 @@ function podPlace(name: string, pod: object): Reading<Place> {
   const parts = path.split('/');
   const unit = parts.at(-1) ?? '';
   if (!/^[A-Za-z0-9_-]+\.slice$/.test(unit) || parts.includes('..')) return notSystemd(name, path);
-  const isRunning = /^(Running|Degraded)$/.test(textAt(pod, 'State'));
-  return known({ path: isRunning ? rooted(parts) : null, unit, facts: null });
+  return known({ path: rooted(parts), unit, facts: null });
 }
 
 const notSystemd = (name: string, path: string): Unknown =>
@@ -142,21 +152,9 @@ export function guardedNow(mounts: CgroupMounts): readonly Guarded[] {
 
 /** Where an administrator moved them. */
 export async function guardedUnits(systemd: Systemd): Promise<readonly Guarded[]> {
-  const found: Guarded[] = [];
-  for (const unit of GUARDED_UNITS) {
-    const facts = await systemd.unit(unit);
-    if (facts.known && facts.value.controlGroup !== null) found.push({ what: unit, path: facts.value.controlGroup });
-  }
-  return found;
-}
-
-/** Why this cgroup must never be a pod; null = it may. */
-export function refusal(path: string, guarded: readonly Guarded[]): string | null {
-  const inside = guarded.find((other) => isWithin(other.path, path));
-  return inside === undefined ? null : `${path} contains ${inside.what}, which must never be stopped`;
-}
-
-/** Equal, or below it. */
-export function isWithin(path: string, of: string): boolean {
-  return path === of || of === '/' || path.startsWith(`${of}/`);
+  const asked = await Promise.all(GUARDED_UNITS.map((unit) => systemd.unit(unit)));
+  return asked.flatMap((facts, i) => {
+    const path = facts.known ? facts.value.controlGroup : null;
+    return path === null ? [] : [{ what: GUARDED_UNITS[i] ?? '', path }];
+  });
 }

@@ -2,6 +2,7 @@ import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
+import type { PlaceMemory } from './entry.ts';
 import { createRestart } from './restart.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
 import { createStandaloneSource } from './source.ts';
@@ -19,6 +20,8 @@ export type StandaloneNeeds = {
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
   readonly wake: () => void;
+  /** What an earlier configuration of this run knew of bindings; absent: nothing. */
+  readonly places?: PlaceMemory;
   /** Nothing is stopped and nothing started. */
   readonly dry: boolean;
 };

@@ -28,6 +28,8 @@ export type FakeSystemd = {
   readonly asked: () => readonly string[];
   /** As if a person, a socket or a timer did it: with a job that is not ours. */
   readonly byOthers: (what: 'start' | 'stop', unit: string) => void;
+  /** A job of that unit is queued and does not end. */
+  readonly begin: (unit: string) => void;
   readonly remove: () => Promise<void>;
 };
 
@@ -36,7 +38,7 @@ const MANAGER = '/org/freedesktop/systemd1';
 
 /** org.freedesktop.systemd1 on a private bus, as far as this program asks it; shows what systemd does on demand. */
 export async function openFakeSystemd(
-  react: (member: string, unit: string, body: readonly unknown[]) => Answer | null = () => null,
+  react: (member: string, unit: string, body: readonly unknown[], path: string) => Answer | null = () => null,
 ): Promise<FakeSystemd> {
   const daemon = await openPrivateBus();
   const units = new Map<string, FakeUnit>();
@@ -68,7 +70,7 @@ export async function openFakeSystemd(
   };
   const service: Service = await openService(daemon.address, NAME, (member, path, body): Answer => {
     const [first = ''] = body.map(String);
-    const own = react(member, first, body);
+    const own = react(member, first, body, path);
     if (own !== null) return own;
     switch (member) {
       case 'LoadUnit':
@@ -103,6 +105,11 @@ export async function openFakeSystemd(
         .filter(({ member }) => /^(Stop|Start)/.test(member))
         .map(({ member, body }) => `${member} ${String(body[0])}`),
     byOthers: change,
+    begin: (unit) => {
+      jobs += 1;
+      const body = [jobs, `${MANAGER}/job/${jobs}`, unit];
+      service.signal({ path: MANAGER, iface: `${NAME}.Manager`, member: 'JobNew', signature: 'uos', body });
+    },
     remove: async () => {
       bus.close();
       service.close();

@@ -1,0 +1,18 @@
+import { lstatSync } from 'node:fs';
+
+/**
+ * Which cgroup a directory is now: its inode, 0 where there is none, null where that cannot be told. On the decision
+ * path, for every bound pod: some 3 µs each.
+ */
+export function cgroupInode(directory: string): number | null {
+  try {
+    const facts = lstatSync(directory, NO_THROW);
+    if (facts === undefined) return 0;
+    return facts.isDirectory() ? facts.ino : null;
+  } catch {
+    // Who says what stands in the way looks again, with refOf.
+    return null;
+  }
+}
+
+const NO_THROW = { throwIfNoEntry: false } as const;

@@ -1,0 +1,104 @@
+import { type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { sayProblem } from '../document/problem.ts';
+import { SYSTEM_BUS } from '../host/bus.ts';
+import type { UnitFacts } from '../host/systemd.ts';
+import type { BoundPod, CgroupRef } from '../ports.ts';
+import { cgroupPlace, likelyPlace, type Place } from './bind.ts';
+import type { ManifestPod } from './manifest.ts';
+import { ASK_NOW, type Question } from './resolver.ts';
+
+/** A pod of the manifests, and all that is known of where it is. */
+export type Entry = Question & {
+  manifest: ManifestPod;
+  /** As systemd or podman said last, or likely: an answer that failed takes nothing away. */
+  place: Place;
+  /** Why the last question has no answer; null: it has, or nobody needs to be asked. */
+  unanswered: Unknown | null;
+  /** Whether anybody ever said where it is. */
+  isTold: boolean;
+  /** Of the cgroup that the facts of its unit are about; 0: there was none; null: not known. */
+  factsInode: number | null;
+  /** Why it must not be a pod, as a sentence. */
+  refused: string | null;
+  /** Where to look whether it runs; null: nowhere. */
+  directory: string | null;
+  /** As it was seen last: 0 = not there, null = it cannot be told. */
+  inode: number | null;
+  /** Unknown: it does not run, or must not be used. */
+  cgroup: Reading<CgroupRef>;
+  startedAtWallMs: number | null;
+  /** Stops of ours that have ended. */
+  stops: number;
+  /** The finding that stands. */
+  said: string | null;
+  pod: BoundPod;
+};
+/** What was said of bindings, kept while the parts are made anew. */
+export type PlaceMemory = Map<string, Place>;
+export const createPlaceMemory = (): PlaceMemory => new Map();
+
+export const NOT_ASKED = unknown('not-asked', 'binding', 'not looked up yet');
+export const keyOf = ({ target }: ManifestPod): string => JSON.stringify(target);
+
+export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: PlaceMemory): Entry {
+  const { target } = manifest;
+  const remembered = memory.get(keyOf(manifest));
+  const isTold = target.kind === 'cgroup' || remembered !== undefined;
+  const { declared } = manifest;
+  return {
+    manifest,
+    place: target.kind === 'cgroup' ? cgroupPlace(cgroupRoot, target) : (remembered ?? likelyPlace(target)),
+    unanswered: isTold ? null : NOT_ASKED,
+    isTold,
+    factsInode: null,
+    refused: null,
+    directory: null,
+    inode: 0,
+    askedMs: ASK_NOW,
+    isAsking: false,
+    cgroup: NOT_ASKED,
+    startedAtWallMs: null,
+    stops: 0,
+    said: null,
+    pod: { declared, cgroup: NOT_ASKED, containers: [], disk: async () => NOT_ASKED },
+  };
+}
+
+/** Nobody was asked: there is no bus (yet). */
+export const isBusMissing = (why: Unknown): boolean => why.where === SYSTEM_BUS;
+
+/** Whether it is known where it runs, or that it does not. Its cgroup alone tells, and else who was asked. */
+export function isPlaced({ cgroup, refused, unanswered, isTold }: Entry): boolean {
+  if (cgroup.known || refused !== null || isTold || unanswered === null) return true;
+  return unanswered.why !== 'not-asked' && unanswered.why !== 'timed-out' && !isBusMissing(unanswered);
+}
+
+/** Of this very run; null: systemd did not say. */
+export function factsNow({ place, factsInode, inode }: Entry): UnitFacts | null {
+  return factsInode !== null && factsInode === inode ? place.facts : null;
+}
+
+/** What a pod that has no cgroup lacks. `isEarly`: an answer may still come. */
+export function whyNowhere({ place, unanswered, isTold }: Entry, isEarly: boolean): Unknown {
+  const who = place.unit ?? place.path ?? 'binding';
+  if (unanswered === null || (isTold && unanswered.why !== 'absent'))
+    return unknown('absent', who, 'it is not running');
+  if (unanswered.why === 'not-asked' || (isEarly && isBusMissing(unanswered))) return NOT_ASKED;
+  const text = `cannot be resolved: ${unanswered.where}: ${unanswered.detail}`;
+  const isAbsent = unanswered.why === 'absent' && !isBusMissing(unanswered);
+  return unknown(isAbsent ? 'absent' : 'unreadable', unanswered.where, text);
+}
+
+/** What a person should know of it; null: nothing. */
+export function complaintOf({ manifest, cgroup, refused, unanswered, isTold }: Entry, isEarly: boolean): string | null {
+  const say = (text: string): string => sayProblem(manifest.problem(text));
+  if (refused !== null) return say(refused);
+  if (cgroup.known || cgroup.why === 'not-asked') return null;
+  const isUnit = manifest.target.kind === 'unit';
+  if (unanswered !== null && (!isTold || unanswered.why === 'absent')) {
+    // What was said of a unit holds while the bus is away.
+    if (isBusMissing(unanswered) && isUnit && (isTold || isEarly)) return null;
+    return say(`cannot be resolved: ${unanswered.where}: ${unanswered.detail}`);
+  }
+  return cgroup.why === 'absent' ? null : say(`${cgroup.where}: ${cgroup.detail}`);
+}

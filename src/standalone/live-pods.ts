@@ -1,0 +1,203 @@
+import { known, unknown } from '../core/reading.ts';
+import { cgroupInode } from '../host/cgroup-inode.ts';
+import { directoryOf } from '../host/cgroup-walk.ts';
+import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
+import type { BoundPod, Clock } from '../ports.ts';
+import { oldestStartMs } from './age.ts';
+import type { Guarded } from './bind.ts';
+import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } from './entry.ts';
+import type { ManifestPod } from './manifest.ts';
+import { refusals } from './refusals.ts';
+import { ASK_NOW } from './resolver.ts';
+
+export type LivePodsNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  /** cgroupRoot, without a slash at its end. */
+  readonly node: string;
+  readonly places: PlaceMemory;
+  /** An answer may still come. */
+  readonly isEarly: () => boolean;
+  /** A cgroup was found that was not there before. */
+  readonly renewed: () => void;
+  /** What is measured of it beside the loop. */
+  readonly measure: (entry: Entry) => Omit<BoundPod, 'declared' | 'cgroup' | 'containers' | 'stops'>;
+};
+/** Which pods there are, and which cgroup each one has. */
+export type LivePods = {
+  readonly entries: ReadonlyMap<string, Entry>;
+  /** Those that stay keep what is known of them. Those that are gone. */
+  readonly replace: (manifests: readonly ManifestPod[]) => readonly Entry[];
+  /** At this moment (D13): on the decision path, so one call for each path and nothing else. */
+  readonly now: () => readonly BoundPod[];
+  /** The same, with what takes its time: ages, and why one is not there. */
+  readonly allNow: () => readonly BoundPod[];
+  /** A path, or what must never be stopped, is another one. */
+  readonly movedTo: (guarded: readonly Guarded[] | null) => void;
+  readonly stopBegan: (uid: string) => void;
+  readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
+};
+
+export function createLivePods(needs: LivePodsNeeds): LivePods {
+  const { clock, mounts, node, places } = needs;
+  const entries = new Map<string, Entry>();
+  const terminating = new Map<string, 'stopping' | 'survived'>();
+  let guarded: readonly Guarded[] = [];
+  let arePathsNew = true;
+  let bound: readonly BoundPod[] = [];
+
+  const collect = (): void => {
+    bound = [...entries.values()].map(({ pod }) => pod);
+  };
+
+  function replace(manifests: readonly ManifestPod[]): readonly Entry[] {
+    const before = new Map(entries);
+    entries.clear();
+    for (const manifest of manifests) {
+      const { uid } = manifest.declared;
+      const old = before.get(uid);
+      const isSame = old !== undefined && keyOf(old.manifest) === keyOf(manifest);
+      const entry = isSame ? old : newEntry(manifest, node, places);
+      entry.manifest = manifest;
+      entries.set(uid, entry);
+      entry.pod = podOf(entry);
+    }
+    for (const uid of terminating.keys()) if (!entries.has(uid)) terminating.delete(uid);
+    arePathsNew = true;
+    return [...before].filter(([uid, entry]) => entries.get(uid) !== entry).map(([, entry]) => entry);
+  }
+
+  function now(): readonly BoundPod[] {
+    let isOther = arePathsNew;
+    if (arePathsNew) judgePaths();
+    for (const entry of entries.values()) {
+      const { directory } = entry;
+      const inode = directory === null ? 0 : cgroupInode(directory);
+      if (inode === entry.inode && inode !== null) continue;
+      entry.inode = inode;
+      setCgroup(entry);
+      isOther = true;
+    }
+    for (const [uid, as] of terminating) {
+      const entry = entries.get(uid);
+      if (as !== 'survived' || entry === undefined || !isEmpty(entry)) continue;
+      endStop(uid);
+      isOther = true;
+    }
+    if (isOther) collect();
+    return bound;
+  }
+
+  function allNow(): readonly BoundPod[] {
+    now();
+    for (const entry of entries.values()) {
+      if (!entry.cgroup.known) setCgroup(entry);
+      const startedAtWallMs = startedAt(entry);
+      if (startedAtWallMs === entry.startedAtWallMs) continue;
+      entry.startedAtWallMs = startedAtWallMs;
+      entry.pod = podOf(entry);
+    }
+    collect();
+    return bound;
+  }
+
+  /** Who may be a pod where: only when a path has changed, since that takes all of them together. */
+  function judgePaths(): void {
+    arePathsNew = false;
+    const all = [...entries.values()];
+    const claims = all.map(({ manifest, place }) => ({ path: place.path, problem: manifest.problem }));
+    const refused = refusals(claims, node, guarded);
+    for (const [i, entry] of all.entries()) {
+      const { path } = entry.place;
+      const why = refused[i] ?? null;
+      const directory = path === null || why !== null ? null : directoryOf(mounts, path);
+      if (why === entry.refused && directory === entry.directory) continue;
+      Object.assign(entry, { refused: why, directory, inode: directory === null ? 0 : cgroupInode(directory) });
+      setCgroup(entry);
+    }
+  }
+
+  function setCgroup(entry: Entry): void {
+    const before = entry.cgroup;
+    const { refused, place, directory, inode } = entry;
+    if (refused !== null) entry.cgroup = unknown('unreadable', place.path ?? '', refused);
+    else if (place.path === null || directory === null || inode === 0)
+      entry.cgroup = whyNowhere(entry, needs.isEarly());
+    else entry.cgroup = inode === null ? refOf(mounts, place.path) : known({ path: place.path, inode });
+    const { cgroup } = entry;
+    const isNew = cgroup.known && !(before.known && before.value.inode === cgroup.value.inode);
+    if (isNew) {
+      // What was said of a unit is of the run before.
+      if (entry.factsInode !== inode) entry.askedMs = ASK_NOW;
+      if (terminating.get(entry.manifest.declared.uid) === 'survived') endStop(entry.manifest.declared.uid);
+      needs.renewed();
+    }
+    if (isNew || !cgroup.known) entry.startedAtWallMs = factsNow(entry)?.activeSinceWallMs ?? null;
+    entry.pod = podOf(entry);
+  }
+
+  function podOf(entry: Entry): BoundPod {
+    const { cgroup, startedAtWallMs, stops } = entry;
+    const { declared } = entry.manifest;
+    const [only, ...others] = declared.containers;
+    const notOne = unknown('not-applicable', declared.name, 'a manifest binds the pod, not its containers');
+    return {
+      declared: { ...declared, startedAtWallMs, isTerminating: terminating.has(declared.uid) },
+      cgroup,
+      containers: declared.containers.map(({ name }) => ({
+        name,
+        cgroup: only !== undefined && others.length === 0 ? cgroup : notOne,
+      })),
+      stops,
+      ...needs.measure(entry),
+    };
+  }
+
+  /** Systemd's word; else its oldest process, looked for once in a life. */
+  function startedAt(entry: Entry): number | null {
+    const { cgroup, startedAtWallMs } = entry;
+    const since = factsNow(entry)?.activeSinceWallMs ?? startedAtWallMs;
+    if (since !== null || !cgroup.known) return since;
+    const oldestMs = oldestStartMs(mounts, cgroup.value);
+    return oldestMs === null ? null : Math.round(clock.wallMs() - clock.monoMs() + oldestMs);
+  }
+
+  /** A pod that survived stays out of every choice until its cgroup is empty or another one. */
+  function isEmpty({ cgroup }: Entry): boolean {
+    const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
+    return !cgroup.known || (populated.known && !populated.value);
+  }
+
+  function endStop(uid: string): void {
+    terminating.delete(uid);
+    const entry = entries.get(uid);
+    if (entry === undefined) return;
+    entry.stops += 1;
+    entry.pod = podOf(entry);
+  }
+
+  /** On the path to a kill: nothing is looked up here. */
+  function mark(uid: string, as: 'stopping' | 'survived'): void {
+    terminating.set(uid, as);
+    const entry = entries.get(uid);
+    if (entry !== undefined) entry.pod = podOf(entry);
+    collect();
+  }
+
+  return {
+    entries,
+    replace,
+    now,
+    allNow,
+    movedTo: (what) => {
+      arePathsNew = true;
+      guarded = what ?? guarded;
+    },
+    stopBegan: (uid) => mark(uid, 'stopping'),
+    stopEnded: (uid, how) => {
+      if (how === 'survived') return mark(uid, 'survived');
+      endStop(uid);
+      collect();
+    },
+  };
+}

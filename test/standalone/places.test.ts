@@ -1,0 +1,238 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import type { BoundPod, Clock } from '../../src/ports.ts';
+import { createPlaceMemory, type PlaceMemory } from '../../src/standalone/entry.ts';
+import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
+import { mounts, needsCgroups } from '../act/a-cgroup.ts';
+import { type FakeSystemd, type FakeUnit, openFakeSystemd } from '../host/fake-systemd.ts';
+import { type Answer, hasDbusDaemon, until } from '../host/private-bus.ts';
+import { heardParts, hurried } from './needs.ts';
+
+const clock = createClock();
+const why = needsCgroups || (hasDbusDaemon ? '' : '[needs dbus-daemon]');
+let count = 0;
+
+describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
+  let directory: string;
+  /** A slice of this test's own: systemd puts units below it by their names. */
+  let slice: string;
+  let heard: ReturnType<typeof heardParts>;
+  let fake: FakeSystemd;
+  let opened: Standalone[];
+  let made: string[];
+  let answer: (member: string, path: string) => Answer | null;
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-places-'));
+    mkdirSync(join(directory, 'pods.d'));
+    count += 1;
+    slice = `nwtest${process.pid}x${count}.slice`;
+    heard = heardParts();
+    [opened, made] = [[], []];
+    answer = () => null;
+    fake = await openFakeSystemd((member, _, __, path) => answer(member, path));
+  });
+  afterEach(async () => {
+    for (const standalone of opened) await standalone.close();
+    await fake.remove();
+    for (const path of made.reverse()) rmSync(path, { recursive: true, force: true });
+    rmSync(directory, { recursive: true });
+  });
+  const at = (path: string): string => `${mounts?.memory}${path}`;
+  /** A cgroup with all above it; gives how it is removed. */
+  const make = (path: string): (() => void) => {
+    const parts = path.split('/').slice(1);
+    for (const [i] of parts.entries()) {
+      const part = at(`/${parts.slice(0, i + 1).join('/')}`);
+      try {
+        mkdirSync(part);
+        made.push(part);
+      } catch {
+        // It is there.
+      }
+    }
+    return () => rmdirSync(at(path));
+  };
+  const bind = (name: string, annotation = `systemd-unit: ${name}.service`): void =>
+    writeFileSync(
+      join(directory, 'pods.d', `${name}.yaml`),
+      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\nspec: { containers: [{ name: a }] }\n`,
+    );
+  const unit = (name: string, more: Partial<FakeUnit> = {}): void => {
+    const off = { activeState: 'inactive', invocation: 1, controlGroup: '', loadState: 'loaded', slice };
+    fake.units.set(name, { ...off, ...more });
+  };
+  type More = { readonly clock?: Clock; readonly cgroupRoot?: string; readonly places?: PlaceMemory };
+  const open = (more: More = {}): Standalone => {
+    if (mounts === null) throw new Error('no cgroups');
+    const base = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
+    const { systemd } = fake;
+    const needs = { ...heard, ...base, clock, mounts, systemd, wake: () => undefined, dry: false, ...more };
+    const standalone = openStandalone(needs);
+    opened.push(standalone);
+    return standalone;
+  };
+  const podOf = (standalone: Standalone, name: string): BoundPod => {
+    const pods = standalone.pods.pods();
+    const found = pods.known ? pods.value.find(({ declared }) => declared.name === name) : undefined;
+    if (found === undefined) throw new Error(`no pod ${name}`);
+    return found;
+  };
+  const isThere = (standalone: Standalone, name: string): boolean => podOf(standalone, name).cgroup.known;
+  const unsettled = (standalone: Standalone) => standalone.pods.unsettled?.('memory.available') ?? null;
+
+  it('is known in the moment in which its cgroup appears, and that it is gone, or another one, as soon', () => {
+    const path = `/${slice}/job`;
+    make(`/${slice}`);
+    bind('job', `cgroup: ${path}`);
+    const standalone = open();
+    expect(isThere(standalone, 'job')).toBe(false);
+    const remove = make(path);
+    expect(isThere(standalone, 'job')).toBe(true);
+    const before = podOf(standalone, 'job').cgroup;
+    remove();
+    expect(isThere(standalone, 'job')).toBe(false);
+    make(path);
+    expect(isThere(standalone, 'job')).toBe(true);
+    expect(podOf(standalone, 'job').cgroup).not.toEqual(before);
+  });
+
+  it('is known of a unit that is only starting, without a question', async () => {
+    unit('job.service');
+    bind('job');
+    const standalone = open();
+    await until(() => standalone.isSettled() && unsettled(standalone) === null);
+    fake.daemon.pause();
+    expect(isThere(standalone, 'job')).toBe(false);
+    make(`/${slice}/job.service`);
+    expect(isThere(standalone, 'job')).toBe(true);
+  });
+
+  it('is known of a transient unit as soon as systemd begins with it', async () => {
+    bind('job');
+    const standalone = open();
+    await until(() => heard.present.get('binding/default/job')?.includes('knows no such unit') === true);
+    unit('job.service', { activeState: 'activating' });
+    make(`/${slice}/job.service`);
+    fake.begin('job.service');
+    await until(() => isThere(standalone, 'job'));
+    await until(() => !heard.present.has('binding/default/job'));
+  });
+
+  it('is not forgotten when systemd takes its time, and a new run in it is seen all the same', async () => {
+    const path = `/${slice}/web.service`;
+    const remove = make(path);
+    unit('web.service', { activeState: 'active', controlGroup: path });
+    bind('web');
+    const fast = hurried(clock, 10);
+    const standalone = open({ clock: fast });
+    await until(() => isThere(standalone, 'web'));
+    const before = podOf(standalone, 'web').cgroup;
+    // The time-outs of the bus are its own: an answer that it gives up takes nothing away.
+    let asked = 0;
+    answer = (member) => {
+      asked += 1;
+      return member === 'LoadUnit' || member.startsWith('Get')
+        ? { error: 'org.freedesktop.DBus.Error.LimitsExceeded' }
+        : null;
+    };
+    remove();
+    make(path);
+    expect(podOf(standalone, 'web').cgroup).toMatchObject({ known: true });
+    expect(podOf(standalone, 'web').cgroup).not.toEqual(before);
+    await until(() => asked > 3);
+    await sleep(clock, 50);
+    expect(isThere(standalone, 'web')).toBe(true);
+    expect([...heard.present.keys()]).toEqual([]);
+  });
+
+  it('keeps everybody from being chosen until systemd has said it, and no longer than 2 s', async () => {
+    answer = (member) => (member.startsWith('Get') ? 'silence' : null);
+    bind('web');
+    const fast = hurried(clock, 10);
+    const standalone = open({ clock: fast });
+    expect(unsettled(standalone)).toMatchObject({ known: false, detail: expect.stringContaining('default/web') });
+    expect(standalone.isSettled()).toBe(false);
+    await until(() => standalone.pods.unsettled?.('all') === null);
+    const shutdownMs = fast.monoMs();
+    await until(() => unsettled(standalone) === null);
+    expect(fast.monoMs()).toBeGreaterThan(shutdownMs);
+    expect(standalone.isSettled()).toBe(true);
+  });
+
+  it('is settled at once where cgroups show it, and known to the parts that are made anew', async () => {
+    const path = `/${slice}/web.service`;
+    make(path);
+    unit('web.service', { activeState: 'active', controlGroup: path });
+    bind('web');
+    const places = createPlaceMemory();
+    const first = open({ places });
+    await until(() => isThere(first, 'web'));
+    await first.close();
+    answer = (member) => (member.startsWith('Get') ? 'silence' : null);
+    const second = open({ places });
+    expect(isThere(second, 'web')).toBe(true);
+    expect(unsettled(second)).toBeNull();
+    await second.close();
+    const third = open();
+    expect(unsettled(third)).not.toBeNull();
+  });
+
+  it('is asked of all at once: one that has no answer keeps nobody waiting', async () => {
+    writeFileSync(join(directory, 'podman'), '#!/bin/sh\nexec sleep 1000\n');
+    chmodSync(join(directory, 'podman'), 0o755);
+    const { PATH } = process.env;
+    process.env['PATH'] = `${directory}:${PATH}`;
+    try {
+      for (const name of ['p1', 'p2', 'p3', 'p4', 'p5']) bind(name, `podman: ${name}`);
+      const names = Array.from({ length: 40 }, (_, i) => `u${i}`);
+      for (const name of names) {
+        make(`/${slice}/${name}.service`);
+        unit(`${name}.service`, { activeState: 'active', controlGroup: `/${slice}/${name}.service` });
+        bind(name);
+      }
+      answer = (member, path) => (member.startsWith('Get') && path.includes('u0') ? 'silence' : null);
+      const standalone = open();
+      const others = names.filter((name) => name !== 'u0');
+      await until(() => others.every((name) => isThere(standalone, name)), 1_500);
+    } finally {
+      process.env['PATH'] = PATH;
+    }
+  });
+
+  it('is that of the unit itself where the manifest names an alias, and the unit is what is stopped', async () => {
+    const path = `/${slice}/real.service`;
+    make(path);
+    unit('nick.service', { activeState: 'active', controlGroup: path, id: 'real.service' });
+    bind('web', 'systemd-unit: nick.service');
+    const standalone = open();
+    await until(() => isThere(standalone, 'web'));
+    expect(standalone.unitOf(podOf(standalone, 'web').declared.uid)).toBe('real.service');
+    // Its jobs have its own name.
+    answer = () => null;
+    unit('nick.service', { activeState: 'active', controlGroup: `/${slice}/moved.service`, id: 'real.service' });
+    make(`/${slice}/moved.service`);
+    fake.begin('real.service');
+    await until(() => {
+      const { cgroup } = podOf(standalone, 'web');
+      return cgroup.known && cgroup.value.path.endsWith('moved.service');
+    });
+  });
+
+  it('must be below the node that is guarded', async () => {
+    const path = `/${slice}/web.service`;
+    make(path);
+    make(`/${slice}/in/inner.service`);
+    unit('web.service', { activeState: 'active', controlGroup: path });
+    unit('inner.service', { activeState: 'active', controlGroup: `/${slice}/in/inner.service` });
+    bind('web');
+    bind('inner');
+    const standalone = open({ cgroupRoot: `/${slice}/in` });
+    await until(() => isThere(standalone, 'inner'));
+    await until(() => heard.present.has('binding/default/web'));
+    expect(isThere(standalone, 'web')).toBe(false);
+    expect(heard.present.get('binding/default/web')).toContain(`is not below /${slice}/in`);
+  });
+});
