@@ -5,6 +5,7 @@ import {
   anonBytes,
   type CgroupMounts,
   cgroupPathOf,
+  GIVEN_BACK_BYTES,
   isPopulated,
   isSame,
   killAtOnce,
@@ -12,16 +13,19 @@ import {
   openPids,
   processesOf,
 } from '../host/cgroupfs.ts';
-import { sleep } from '../host/clock.ts';
-import { signalInCgroup } from '../host/signal-process.ts';
+import { sleep, uptimeMs } from '../host/clock.ts';
+import type { DyingHelp } from '../host/dying.ts';
+import { processName, processState } from '../host/procfs.ts';
+import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 import { largestProcesses } from './largest-processes.ts';
+import { createSweep, type NotSent, type Sweep } from './sweep.ts';
 
 export type KillOrder = {
   readonly mounts: CgroupMounts;
   readonly ref: CgroupRef;
   readonly clock: Clock;
-  /** From the request to end until SIGKILL. 0 or less with `sigterm` first: 2 s, as in the kubelet. */
+  /** From the first signal until SIGKILL. 0 or less with `sigterm` first: 2 s, as in the kubelet. */
   readonly graceMs: number;
   readonly first: 'sigterm' | 'sigkill';
   readonly givesBack: 'memory' | 'pids';
@@ -29,8 +33,11 @@ export type KillOrder = {
   readonly hasten: AbortSignal;
   /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it resolves false. Null: SIGTERM. */
   readonly ask: (() => Promise<boolean>) | null;
-  /** With it the grace begins when the pod is told, as long as it says then; else, and till then, with the request. */
+  /** How long the grace of a pod is that was asked in its own way and told then; absent: `graceMs`. */
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
+  readonly help?: DyingHelp | undefined;
+  /** Hears who could not be signalled, or did not end within a second of SIGKILL, and in which state. */
+  readonly resists?: ((who: string) => void) | undefined;
   /** Hears when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked in its own way. */
   readonly signalled?: ((how: Signalled['with']) => void) | undefined;
 };
@@ -39,24 +46,34 @@ export type KillEnd =
       readonly kind: 'ended';
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout';
       readonly releasedBytes: Reading<number>;
+      /** The dead that still hold their process ids: nobody has reaped them. */
+      readonly unreaped: number;
     }
   | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
   /** Nobody was in it, or it was gone already. */
   | { readonly kind: 'gone' };
 
-/** D3: below this a victim has given back. */
-const GIVEN_BACK_BYTES = 1024 * 1024;
 const LEAST_GRACE_MS = 2_000;
 /** Product.md section 7. From the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet H9). */
 const KILL_MS = 10_000;
+/** D3: who is not dead by then may hold nobody back. */
+const RESISTS_MS = 1_000;
+/** Who dies by itself is gone by then. */
+const HELP_MS = 20;
+const HELP_AGAIN_MS = 100;
 const FIRST_POLL_MS = 1;
 const MAX_POLL_MS = 20;
-/** So many signals in one go, then the event loop turns. */
-const SLICE = 200;
-/** SIGTERM is a courtesy: who forks on is left to SIGKILL. */
-const SIGTERM_PASSES = 3;
 const LEFT_SHOWN = 10;
 const LEFT_BUDGET_MS = 20;
+/** Of more processes the first ones are looked at. */
+const MAX_AGED = 1_000;
+
+/** An order that is carried out. */
+type Kill = KillOrder & {
+  readonly sweep: Sweep;
+  /** When nobody was in it any more, since boot; null: that was not seen yet. */
+  readonly emptied: { sinceBootMs: number | null };
+};
 
 /**
  * Ends every process of a cgroup and proves it: request, grace, SIGKILL (`cgroup.kill` where it exists, else rounds)
@@ -64,45 +81,63 @@ const LEFT_BUDGET_MS = 20;
  * before this function returns its promise.
  */
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
-  const before = usageBytes(order);
-  const atFirst = progress(order);
-  if (atFirst === 'ended') return { kind: 'gone' };
-  const politely = order.first === 'sigterm' ? await endPolitely(order) : null;
-  if (politely !== null) return { kind: 'ended', via: politely, releasedBytes: released(order, before) };
-  const { via, isEmpty } = await endByForce(order, order.first === 'sigkill' ? atFirst : progress(order));
-  if (isEmpty) return { kind: 'ended', via, releasedBytes: released(order, before) };
   const { mounts, ref, clock } = order;
-  const left = largestProcesses({ mounts, ref, clock, count: LEFT_SHOWN, budgetMs: LEFT_BUDGET_MS });
-  const detail = `${KILL_MS / 1_000} s after SIGKILL there are still processes in ${ref.path}`;
-  return { kind: 'survived', left: left.known ? left.value : [], detail };
+  const before = usageBytes(order);
+  const kill: Kill = { ...order, sweep: createSweep(mounts, ref, clock), emptied: { sinceBootMs: null } };
+  const endOf = (via: Extract<KillEnd, { kind: 'ended' }>['via']): KillEnd => {
+    const releasedBytes = released(order, before);
+    return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref) };
+  };
+  try {
+    const atFirst = progressOf(kill, isPopulated(mounts, ref));
+    if (atFirst === 'ended') return { kind: 'gone' };
+    const politely = order.first === 'sigterm' ? await endPolitely(kill) : null;
+    if (politely !== null) return endOf(politely);
+    const { via, isEmpty } = await endByForce(kill, order.first === 'sigkill' ? atFirst : await progress(kill));
+    if (isEmpty) return endOf(via);
+    const left = largestProcesses({ mounts, ref, clock, count: LEFT_SHOWN, budgetMs: LEFT_BUDGET_MS });
+    const detail = `${KILL_MS / 1_000} s after SIGKILL there are still processes in ${ref.path}: ${sayLeft(kill)}`;
+    return { kind: 'survived', left: left.known ? left.value : [], detail };
+  } finally {
+    kill.sweep.close();
+  }
 }
 
 /** How it ended within its grace; null when it did not. */
-async function endPolitely(order: KillOrder): Promise<'sigterm' | 'stop-unit' | null> {
-  const { clock, hasten } = order;
-  const startMs = clock.monoMs();
-  let killAtMs = startMs + (order.graceMs > 0 ? order.graceMs : LEAST_GRACE_MS);
+async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | null> {
+  const { clock, hasten, ask } = kill;
+  const graceFrom =
+    (ask === null ? undefined : kill.graceFrom) ?? (() => (kill.graceMs > 0 ? kill.graceMs : LEAST_GRACE_MS));
+  // Until it is told its grace has not begun.
+  let killAtMs = Number.POSITIVE_INFINITY;
+  const graceBegins = (): void => {
+    killAtMs = Math.min(killAtMs, clock.monoMs() + graceFrom(clock.monoMs()));
+  };
   const cut = (): void => {
     killAtMs = Math.min(killAtMs, clock.monoMs() + hastenedGraceMs(hasten.reason));
   };
   if (hasten.aborted) cut();
   hasten.addEventListener('abort', cut, { once: true });
-  let via: 'sigterm' | 'stop-unit' = order.ask === null ? 'sigterm' : 'stop-unit';
+  let via: 'sigterm' | 'stop-unit' = ask === null ? 'sigterm' : 'stop-unit';
   let isOver = false;
-  if (order.ask === null) void signalAll(order, 'SIGTERM', () => isOver);
+  const told = once(() => {
+    kill.signalled?.('sigterm');
+    graceBegins();
+  });
+  const signal = (): void => {
+    via = 'sigterm';
+    // Also where nobody could be signalled: SIGKILL follows then.
+    void kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent: told }).then(graceBegins);
+  };
+  if (ask === null) signal();
   else {
-    const { graceFrom } = order;
-    if (graceFrom !== undefined) killAtMs = Number.POSITIVE_INFINITY;
-    void order.ask().then((isAsked) => {
-      if (graceFrom !== undefined) killAtMs = Math.min(killAtMs, clock.monoMs() + graceFrom(clock.monoMs()));
-      if (isAsked) order.signalled?.('sigterm');
-      if (isAsked || isOver) return;
-      via = 'sigterm';
-      void signalAll(order, 'SIGTERM', () => isOver);
+    void ask().then((isAsked) => {
+      if (isAsked) told();
+      else if (!isOver) signal();
     });
   }
   try {
-    const isEnded = await waitUntilEnded(order, () => killAtMs);
+    const isEnded = await waitUntilEnded(kill, () => killAtMs);
     return isEnded ? via : null;
   } finally {
     isOver = true;
@@ -117,10 +152,10 @@ function hastenedGraceMs(reason: unknown): number {
   return first === 'sigkill' || typeof graceMs !== 'number' ? 0 : Math.max(0, graceMs);
 }
 
-async function waitUntilEnded(order: KillOrder, untilMs: () => MonoMs): Promise<boolean> {
-  const { clock } = order;
+async function waitUntilEnded(kill: Kill, untilMs: () => MonoMs): Promise<boolean> {
+  const { clock } = kill;
   let pollMs = FIRST_POLL_MS;
-  while (progress(order) !== 'ended') {
+  while ((await progress(kill)) !== 'ended') {
     const leftMs = untilMs() - clock.monoMs();
     if (leftMs <= 0) return false;
     await sleep(clock, Math.min(pollMs, leftMs));
@@ -129,27 +164,95 @@ async function waitUntilEnded(order: KillOrder, untilMs: () => MonoMs): Promise<
   return true;
 }
 
-async function endByForce(
-  order: KillOrder,
-  atFirst: ReturnType<typeof progress>,
-): Promise<{ readonly via: 'sigkill' | 'cgroup.kill'; readonly isEmpty: boolean }> {
-  const { mounts, ref, clock } = order;
-  const endsMs = clock.monoMs() + KILL_MS;
-  let via: 'sigkill' | 'cgroup.kill' = 'sigkill';
+type Forced = { readonly via: 'sigkill' | 'cgroup.kill'; readonly isEmpty: boolean };
+
+async function endByForce(kill: Kill, atFirst: Progress): Promise<Forced> {
+  const help = kill.help?.begin(kill.ref) ?? null;
+  try {
+    return await forceUntilEnded(kill, help, atFirst);
+  } finally {
+    help?.end();
+  }
+}
+
+async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progress): Promise<Forced> {
+  const { mounts, ref, clock } = kill;
+  const beganMs = clock.monoMs();
+  const endsMs = beganMs + KILL_MS;
+  let helpAtMs = beganMs + HELP_MS;
+  const isOver = (): boolean => clock.monoMs() >= endsMs;
+  const told = once(() => kill.signalled?.('sigkill'));
+  const tellResisting = once(() => {
+    const who = sayLeft(kill);
+    if (who !== '') kill.resists?.(who);
+  });
+  let via: Forced['via'] = 'sigkill';
   let pollMs = FIRST_POLL_MS;
-  for (let now = atFirst; ; now = progress(order)) {
+  for (let now = atFirst; ; now = await progress(kill)) {
     if (now === 'ended') return { via, isEmpty: true };
     // Empty, but its memory is not back: nothing more can be done than wait.
-    if (clock.monoMs() >= endsMs) return { via, isEmpty: now === 'empty' };
+    if (isOver()) return { via, isEmpty: now === 'empty' };
     if (now === 'populated') {
-      const isWhole = mounts.version === 2 && mayKillWhole(order) && killAtOnce(mounts, ref).known;
-      if (isWhole) order.signalled?.('sigkill');
+      const isWhole = mounts.version === 2 && mayKillWhole(kill) && killAtOnce(mounts, ref).known;
+      if (isWhole) told();
       if (isWhole) via = 'cgroup.kill';
-      else await signalAll(order, 'SIGKILL', () => clock.monoMs() >= endsMs);
+      const sent = isWhole ? listed(kill) : await signalAll(kill, isOver, told);
+      if (clock.monoMs() < helpAtMs) help?.killed(sent);
+      else {
+        help?.remain(listed(kill));
+        helpAtMs = clock.monoMs() + HELP_AGAIN_MS;
+      }
+      const couldNobody = !isWhole && sent.length === 0 && kill.sweep.refused().size > 0;
+      if (couldNobody || clock.monoMs() >= beganMs + RESISTS_MS) tellResisting();
     }
     await sleep(clock, pollMs);
     pollMs = Math.min(pollMs * 1.5, MAX_POLL_MS);
   }
+}
+
+/** Whom SIGKILL was sent to. */
+async function signalAll({ sweep }: Kill, isOver: () => boolean, told: () => void): Promise<readonly number[]> {
+  const pids: number[] = [];
+  const sent = (pid: number): void => {
+    told();
+    pids.push(pid);
+  };
+  await sweep.signal('SIGKILL', { isOver, sent });
+  return pids;
+}
+
+function listed({ mounts, ref }: Kill): readonly number[] {
+  const pids = processesOf(mounts, ref);
+  return pids.known ? pids.value : [];
+}
+
+function once(run: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    run();
+  };
+}
+
+const WHY_NOT: { readonly [how in NotSent]: string } = {
+  'not-ours': 'may not be signalled',
+  refused: 'the kernel refused the signal',
+};
+
+/** Who is still there: pid, name, state, and why it was not signalled or has not ended. */
+function sayLeft({ mounts, ref, sweep }: Kill): string {
+  const pids = processesOf(mounts, ref);
+  if (!pids.known) return `who is left cannot be told: ${pids.detail}`;
+  const refused = sweep.refused();
+  const shown = pids.value.slice(0, LEFT_SHOWN).map((pid) => {
+    const [state, name] = [processState(pid), processName(pid)];
+    const how = refused.get(pid);
+    const why = how === undefined ? 'was sent SIGKILL and has not ended' : WHY_NOT[how];
+    return `process ${pid} (${name.known ? name.value : 'no name'}, state ${state.known ? state.value : 'unknown'}) ${why}`;
+  });
+  const more = pids.value.length - shown.length;
+  return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
 }
 
 /** cgroup.kill asks nobody: where we or pid 1 are in it, processes are signalled one by one instead. */
@@ -160,48 +263,43 @@ function mayKillWhole({ mounts, ref }: KillOrder): boolean {
   });
 }
 
-/**
- * Every process, and again those that came while the others were signalled, until nobody is new: v1 has no way to
- * signal a cgroup as a whole, and who forks faster than one pass escapes it.
- */
-async function signalAll(order: KillOrder, signal: 'SIGTERM' | 'SIGKILL', isOver: () => boolean): Promise<void> {
-  const { mounts, ref, clock } = order;
-  const signalled = new Set<number>();
-  let isTold = false;
-  for (let pass = 1; signal === 'SIGKILL' || pass <= SIGTERM_PASSES; pass++) {
-    const pids = processesOf(mounts, ref);
-    const fresh = pids.known ? pids.value.filter((pid) => !signalled.has(pid)) : [];
-    if (fresh.length === 0) return;
-    for (const [i, pid] of fresh.entries()) {
-      if (i > 0 && i % SLICE === 0) await sleep(clock, 0);
-      if (isOver()) return;
-      if (signalInCgroup(mounts, ref, pid, signal) === 'sent' && !isTold) {
-        isTold = true;
-        order.signalled?.(signal === 'SIGTERM' ? 'sigterm' : 'sigkill');
-      }
-      signalled.add(pid);
-    }
-    await sleep(clock, 0);
-  }
-}
-
-/** Dead processes that nobody has reaped yet; 0 where it cannot be told. */
-function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
+/** Dead processes that nobody has reaped yet, where nobody lives; 0 where it cannot be told. */
+export function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
   const pids = openPids(mounts, ref.path);
   const current = pids.current();
   pids.close();
   return current.known && isSame(mounts, ref) ? current.value : 0;
 }
 
+type Helped = ReturnType<DyingHelp['begin']>;
+type Progress = 'populated' | 'empty' | 'ended';
+
+const progress = async (kill: Kill): Promise<Progress> =>
+  progressOf(kill, kill.mounts.version === 2 ? isPopulated(kill.mounts, kill.ref) : await kill.sweep.isPopulated());
+
 /** `empty`: nobody is in it, but its anonymous memory has not come back, or cannot be read. */
-function progress({ mounts, ref, givesBack }: KillOrder): 'populated' | 'empty' | 'ended' {
-  const populated = isPopulated(mounts, ref);
+function progressOf({ mounts, ref, givesBack, emptied }: Kill, populated: Reading<boolean>): Progress {
   if (!populated.known) return isSame(mounts, ref) ? 'populated' : 'ended';
-  if (populated.value) return 'populated';
+  if (populated.value)
+    return emptied.sinceBootMs !== null && isAnother(mounts, ref, emptied.sinceBootMs) ? 'ended' : 'populated';
+  const uptime = uptimeMs();
+  if (uptime.known) emptied.sinceBootMs ??= uptime.value;
   if (givesBack === 'pids' && unreaped(mounts, ref) > 0) return 'empty';
   const anon = anonBytes(mounts, ref);
   if (anon.known) return anon.value < GIVEN_BACK_BYTES ? 'ended' : 'empty';
   return isSame(mounts, ref) ? 'empty' : 'ended';
+}
+
+/** D3: whoever came into a cgroup that had been empty was started again, and is not what was to be ended. */
+function isAnother(mounts: CgroupMounts, ref: CgroupRef, sinceBootMs: number): boolean {
+  const pids = processesOf(mounts, ref);
+  return pids.known && pids.value.slice(0, MAX_AGED).every((pid) => startedMs(pid) > sinceBootMs);
+}
+
+/** Since boot; one that has gone meanwhile counts for nothing. */
+function startedMs(pid: number): number {
+  const ticks = startTicks(pid);
+  return ticks === null ? Number.POSITIVE_INFINITY : ticks * MS_PER_TICK;
 }
 
 function usageBytes({ mounts, ref }: KillOrder): Reading<number> {

@@ -48,6 +48,16 @@ export function findCgroupMounts(root = ''): Reading<CgroupMounts> {
   return unknown('absent', where, 'no mount of a cgroup hierarchy with the memory controller');
 }
 
+/** Where a controller of version 1 is mounted whole; null: it is not. */
+export function findHierarchy(controller: 'cpu' | 'freezer'): string | null {
+  const bytes = readKernelFile('/proc/self/mountinfo', MOUNTINFO_BYTES);
+  if (!bytes.known) return null;
+  const found = parseMountinfo(bytes.value.toString('utf8')).find(
+    ({ type, options }) => type === 'cgroup' && options.includes(controller),
+  );
+  return found?.point ?? null;
+}
+
 function readControllers(unified: string): Reading<readonly string[]> {
   const bytes = readKernelFile(`${unified}/cgroup.controllers`, CONTROLLERS_BYTES);
   return bytes.known ? known(bytes.value.toString('latin1').trim().split(' ')) : bytes;

@@ -1,19 +1,25 @@
-import { closeSync, constants, fstatSync, opendirSync, openSync } from 'node:fs';
+import { closeSync, constants, fstatSync, opendirSync, openSync, statSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { codeOf, fileUnknown, isUnsupported } from './file-error.ts';
-import { readKernelFile } from './kernel-file.ts';
+import { LISTED_BYTES, readListOfNumbers } from './kernel-file.ts';
 
 /**
- * beside-a-kubelet H11: the subtree may belong to a tenant, who makes what he likes of it. What lies beyond the bounds
- * is not seen, and `isWhole` says so.
+ * beside-a-kubelet H11: the subtree may belong to a tenant, who makes what he likes of it: names of any bytes, ten
+ * thousand children, a depth beyond what a path may name. Paths in here are bytes, as latin1 strings.
  */
-const MAX_CGROUPS = 10_000;
-const MAX_DEPTH = 64;
-const MAX_PIDS = 100_000;
-/** A pid and a line end. */
-const PIDS_BYTES = MAX_PIDS * 8;
+/** Of one look: some 7 ms. A pod that people made has a dozen, and who is looked for is mostly in the first. */
+const LOOK_CGROUPS = 500;
+/** The kernel takes paths of up to 4,095 bytes, and a file's name still follows. */
+const MAX_PATH = 3_900;
+/** Directories held open to reach what no path can name: each brings at least 14 levels more, with short names 1,800. */
+const MAX_BASES = 256;
+/** So many names, then whoever walks may pause. */
+const NAMES = 500;
+/** A directory's own links on a kernel file system: its name, `.`, and `..` of each directory in it. */
+const LINKS_OF_A_LEAF = 2;
+const BUFFERED_NAMES = 256;
 
 /**
  * Calls `use` with a path that means this very cgroup as long as the call runs, whatever is put under its name: below
@@ -21,92 +27,138 @@ const PIDS_BYTES = MAX_PIDS * 8;
  * its path.
  */
 export function inCgroup<T>(mounts: CgroupMounts, ref: CgroupRef, use: (directory: string) => Reading<T>): Reading<T> {
-  const path = directoryOf(mounts, ref.path);
-  const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
+  const held = holdDirectory(mounts, ref);
+  if (!held.known) return held;
+  const { directory, close } = held.value;
   try {
-    const fd = openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    try {
-      if (fstatSync(fd).ino !== ref.inode) return unknown('absent', path, 'another cgroup has this path now');
-      const result = use(`/proc/self/fd/${fd}`);
-      return result.known ? result : { ...result, where: result.where.replace(/^\/proc\/self\/fd\/\d+/, path) };
-    } finally {
-      closeSync(fd);
-    }
+    const result = use(directory);
+    if (result.known) return result;
+    return { ...result, where: result.where.replace(/^\/proc\/self\/fd\/\d+/, directoryOf(mounts, ref.path)) };
+  } catch (cause) {
+    return fileUnknown(directoryOf(mounts, ref.path), cause);
+  } finally {
+    close();
+  }
+}
+
+/** The same for longer than a call. */
+export function holdDirectory(
+  mounts: CgroupMounts,
+  ref: CgroupRef,
+): Reading<{ readonly directory: string; readonly close: () => void }> {
+  const path = directoryOf(mounts, ref.path);
+  try {
+    const fd = openDirectory(path);
+    const close = (): void => closeSync(fd);
+    if (fstatSync(fd).ino === ref.inode) return known({ directory: `/proc/self/fd/${fd}`, close });
+    close();
+    return unknown('absent', path, 'another cgroup has this path now');
   } catch (cause) {
     return fileUnknown(path, cause);
   }
 }
+
+const openDirectory = (path: string | Buffer): number =>
+  openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
 
 /** The directory that holds the memory controller's files of a cgroup, or the unified one. */
 export function directoryOf(mounts: CgroupMounts, path: string): string {
   return path === '/' ? mounts.memory : mounts.memory + path;
 }
 
-export type Walk = {
-  /** Without duplicates. 0 = a process that our pid namespace does not show. */
-  readonly pids: ReadonlySet<number>;
-  readonly isWhole: boolean;
-  /** The cgroup looked at last, relative to the directory: '' or '/a/b'. */
-  readonly endedAt: string;
+/** A cgroup at or below the one that is walked. */
+export type Below = {
+  /** 0 is the top. */
+  readonly depth: number;
+  /** Relative to the top, in bytes; null: it is too deep for a path. */
+  readonly path: string | null;
+  /** The path of a file of it, until the walk goes on. */
+  readonly file: (name: string) => Buffer;
+};
+/** Null: nothing new, but a good moment to pause. Known true: that was all; false: a part of it was not reached. */
+export type CgroupWalk = Generator<Below | null, Reading<boolean>, void>;
+
+/** The directory itself, what is right below it, and so on, level by level. Nobody who hides deep comes before the others. */
+export function* walkCgroups(directory: string): CgroupWalk {
+  const walked = yield* walkLevels({ at: directory, top: '', depth: 0, bases: 0, isVisited: false });
+  return walked;
+}
+
+type Base = {
+  readonly at: string;
+  /** Its path relative to the top of all. */
+  readonly top: string | null;
+  readonly depth: number;
+  readonly bases: number;
+  readonly isVisited: boolean;
 };
 
-/** The processes below a directory, each list freshly opened. Ends early when `isEnough` says so. */
-export function walkProcesses(directory: string, isEnough: (pids: ReadonlySet<number>) => boolean): Reading<Walk> {
-  const pids = new Set<number>();
+function* walkLevels(base: Base): CgroupWalk {
+  const found: { readonly rel: string; readonly depth: number }[] = [{ rel: '', depth: base.depth }];
+  const tooLong: { readonly rel: string; readonly depth: number }[] = [];
   let isWhole = true;
-  let endedAt = '';
-  const walked = walkCgroups(directory, (path, depth) => {
-    endedAt = path.slice(directory.length);
-    const listed = addProcesses(pids, `${path}/cgroup.procs`);
-    if (!listed.known) {
-      // A descendant that vanished has no processes. A threaded one answers EOPNOTSUPP: its processes are listed at the
-      // head of its domain, which is above it.
-      return depth > 0 && (listed.why === 'absent' || isUnsupported(listed)) ? 'go-on' : listed;
+  // Grows while it is walked.
+  for (const { rel, depth } of found) {
+    const here = base.at + rel;
+    if (rel !== '' || !base.isVisited) {
+      const path = base.top === null ? null : base.top + rel;
+      yield {
+        depth,
+        path: path !== null && path.length < MAX_PATH ? path : null,
+        file: (name) => bytesOf(`${here}/${name}`),
+      };
     }
-    isWhole &&= listed.value;
-    return isEnough(pids) ? 'enough' : 'go-on';
-  });
-  if (!walked.known) return walked;
-  return known({ pids, isWhole: isWhole && walked.value, endedAt });
-}
-
-/** Adds to `pids`; false = there are more than the bound. */
-function addProcesses(pids: Set<number>, path: string): Reading<boolean> {
-  const bytes = readKernelFile(path, PIDS_BYTES);
-  if (!bytes.known) return bytes;
-  const text = bytes.value.toString('latin1');
-  if (text !== '' && !/^(?:\d{1,10}\n)+$/.test(text)) return unknown('malformed', path, 'not a list of processes');
-  for (const line of text.split('\n')) {
-    if (line === '') continue;
-    if (pids.size >= MAX_PIDS) return known(false);
-    pids.add(Number(line));
+    try {
+      if (statSync(bytesOf(here)).nlink === LINKS_OF_A_LEAF) continue;
+      for (const name of namesOf(here)) {
+        if (name === null) yield null;
+        else if (here.length + name.length < MAX_PATH) found.push({ rel: `${rel}/${name}`, depth: depth + 1 });
+        else if (tooLong.at(-1)?.rel !== rel) tooLong.push({ rel, depth });
+      }
+    } catch (cause) {
+      const why = fileUnknown(here, cause);
+      // What vanished has nobody in it.
+      if (depth === 0) return why;
+      isWhole &&= why.why === 'absent';
+    }
   }
-  return known(true);
-}
-
-/** Iteratively, the directory itself first. False = a bound was reached. */
-export function walkCgroups(
-  directory: string,
-  visit: (path: string, depth: number) => 'go-on' | 'enough' | Extract<Reading<never>, { known: false }>,
-): Reading<boolean> {
-  let count = 0;
-  let isWhole = true;
-  const open: { readonly path: string; readonly depth: number }[] = [{ path: directory, depth: 0 }];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (++count > MAX_CGROUPS) return known(false);
-    const seen = visit(next.path, next.depth);
-    if (seen === 'enough') return known(isWhole);
-    if (seen !== 'go-on') return seen;
-    const children = childrenOf(next.path, MAX_CGROUPS - count - open.length);
-    if (!children.known) {
-      if (next.depth > 0 && children.why === 'absent') continue;
-      return children;
-    }
-    isWhole &&= children.value.isWhole && (children.value.names.length === 0 || next.depth < MAX_DEPTH);
-    if (next.depth >= MAX_DEPTH) continue;
-    for (const name of children.value.names) open.push({ path: `${next.path}/${name}`, depth: next.depth + 1 });
+  for (const { rel, depth } of tooLong) {
+    const below = yield* walkBelow({ ...base, bases: base.bases + 1, isVisited: true, depth }, rel);
+    isWhole &&= below.known && below.value;
   }
   return known(isWhole);
+}
+
+/** Its children have names that no path from the base can hold: on from a descriptor of its own. */
+function* walkBelow(base: Base, rel: string): CgroupWalk {
+  if (base.bases > MAX_BASES) return known(false);
+  let fd: number;
+  try {
+    fd = openDirectory(bytesOf(base.at + rel));
+  } catch (cause) {
+    return known(codeOf(cause) === 'ENOENT');
+  }
+  try {
+    return yield* walkLevels({ ...base, at: `/proc/self/fd/${fd}`, top: null });
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const bytesOf = (path: string): Buffer => Buffer.from(path, 'latin1');
+
+/** Of directories only, never of links; null now and then: a good moment to pause. */
+function* namesOf(path: string): Generator<string | null, void, void> {
+  const directory = opendirSync(bytesOf(path), { encoding: 'latin1', bufferSize: BUFFERED_NAMES });
+  let count = 0;
+  try {
+    for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
+      if (entry.isDirectory()) yield entry.name;
+      if (++count % NAMES === 0) yield null;
+    }
+  } finally {
+    directory.closeSync();
+  }
 }
 
 /** Of a directory: directories only, never links; at most `max`. */
@@ -114,20 +166,87 @@ export function childrenOf(
   path: string,
   max: number,
 ): Reading<{ readonly names: readonly string[]; readonly isWhole: boolean }> {
+  const names: string[] = [];
   try {
-    const directory = opendirSync(path);
-    try {
-      const names: string[] = [];
-      for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
-        if (!entry.isDirectory()) continue;
-        if (names.length >= max) return known({ names, isWhole: false });
-        names.push(entry.name);
-      }
-      return known({ names, isWhole: true });
-    } finally {
-      directory.closeSync();
+    for (const name of namesOf(Buffer.from(path).toString('latin1'))) {
+      if (name === null) continue;
+      if (names.length >= max) return known({ names, isWhole: false });
+      names.push(bytesOf(name).toString());
     }
+    return known({ names, isWhole: true });
   } catch (cause) {
     return codeOf(cause) === null ? unknown('unreadable', path, String(cause)) : fileUnknown(path, cause);
+  }
+}
+
+/** The processes listed in one cgroup, freshly opened; 0 = one that our pid namespace does not show. */
+export type Listed = {
+  readonly pids: readonly number[];
+  /** Asks once more. */
+  readonly again: () => Reading<readonly number[]>;
+  readonly path: string | null;
+};
+/** The processes that a cgroup lists itself; its path is bytes. */
+export const listIn = (directory: string, path: string): Reading<readonly number[]> =>
+  readListOfNumbers(bytesOf(`${directory}${path}/cgroup.procs`), LISTED_BYTES);
+
+/** Null: nobody there, but a good moment to pause. */
+export type ProcessWalk = Generator<Listed | null, Reading<boolean>, void>;
+
+export function* walkProcesses(directory: string): ProcessWalk {
+  const cgroups = walkCgroups(directory);
+  let isWhole = true;
+  try {
+    for (let next = cgroups.next(); ; next = cgroups.next()) {
+      if (next.done === true) {
+        const whole = next.value;
+        return whole.known ? known(whole.value && isWhole) : whole;
+      }
+      const below = next.value;
+      if (below === null) {
+        yield null;
+        continue;
+      }
+      const list = (): Reading<readonly number[]> => readListOfNumbers(below.file('cgroup.procs'), LISTED_BYTES);
+      const listed = list();
+      if (listed.known) yield listed.value.length === 0 ? null : { pids: listed.value, again: list, path: below.path };
+      // A descendant that vanished has no processes. A threaded one answers EOPNOTSUPP: its processes are listed at the
+      // head of its domain, which is above it.
+      else if (below.depth === 0) return listed;
+      else if (listed.why !== 'absent' && !isUnsupported(listed)) isWhole = false;
+    }
+  } finally {
+    cgroups.return(known(false));
+  }
+}
+
+export type Seen = {
+  /** Without duplicates. */
+  readonly pids: ReadonlySet<number>;
+  readonly isWhole: boolean;
+  /** Where the last of them was listed, relative to the directory, in bytes; null: nobody, or too deep for a path. */
+  readonly lastAt: string | null;
+};
+
+/** Within what one look may cost. Ends early when `isEnough` says so. */
+export function lookAtProcesses(directory: string, isEnough: (pids: ReadonlySet<number>) => boolean): Reading<Seen> {
+  const pids = new Set<number>();
+  let lastAt: string | null = null;
+  let steps = 0;
+  const walk = walkProcesses(directory);
+  try {
+    for (let next = walk.next(); ; next = walk.next()) {
+      if (next.done === true) {
+        return next.value.known ? known({ pids, isWhole: next.value.value, lastAt }) : next.value;
+      }
+      if (next.value !== null) {
+        for (const pid of next.value.pids) pids.add(pid);
+        lastAt = next.value.path;
+        if (isEnough(pids)) return known({ pids, isWhole: false, lastAt });
+      }
+      if (++steps >= LOOK_CGROUPS) return known({ pids, isWhole: false, lastAt });
+    }
+  } finally {
+    walk.return(known(false));
   }
 }

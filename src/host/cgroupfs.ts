@@ -3,10 +3,10 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import { anonOf, holdMemory, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { directoryOf, inCgroup, walkCgroups, walkProcesses } from './cgroup-walk.ts';
+import { directoryOf, inCgroup, lookAtProcesses, type Seen, walkCgroups } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 import { holdKernelFile, isProcessListed, key, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
-import { cgroupPathsOf } from './procfs.ts';
+import { cgroupPathsOf, type Thread, threadsOf } from './procfs.ts';
 
 export { type CgroupMemory, type MemoryStat, type MemoryUse, openMemory } from './cgroup-memory.ts';
 export { type CgroupMounts, findCgroupMounts } from './cgroup-mounts.ts';
@@ -16,6 +16,12 @@ export { directoryOf } from './cgroup-walk.ts';
 const EVENTS_BYTES = 4096;
 const POPULATED = key('populated ');
 const OOM_KILL = key('oom_kill ');
+/** Looked at of one process whose main thread is elsewhere. */
+const MOST_THREADS = 4_096;
+/** D3: below this a victim has given back. */
+export const GIVEN_BACK_BYTES = 1024 * 1024;
+/** Some 20 ms. A pod with more has kills that are nobody's. */
+const SUMMED_CGROUPS = 1_000;
 
 /**
  * The cgroup at a path below the mount: `/` or `/a/b`, without `.` and `..`. Its identity is the inode of its directory
@@ -50,17 +56,22 @@ export function isPopulated(mounts: CgroupMounts, ref: CgroupRef): Reading<boole
       // Only the root has no such file.
       if (events.why !== 'absent' || ref.path !== '/') return events;
     }
-    const somebody = somebodyBelow(directory);
-    return somebody.known ? known(somebody.value !== null) : somebody;
+    return populatedBy(mounts, directory, somebodyBelow(directory));
   });
 }
 
-/** Where the first process was found, relative to the directory: '' or '/a/b'; null = nobody is in it or below. */
-function somebodyBelow(directory: string): Reading<string | null> {
-  const walk = walkProcesses(directory, (pids) => pids.size > 0);
-  if (!walk.known) return walk;
-  if (walk.value.pids.size > 0) return known(walk.value.endedAt);
-  return walk.value.isWhole ? known(null) : tooLarge(directory);
+const somebodyBelow = (directory: string): Reading<Seen> => lookAtProcesses(directory, (pids) => pids.size > 0);
+
+/**
+ * Where a look ended before all of a tree was seen and nobody was found: anonymous memory lives only as long as
+ * somebody has it.
+ */
+function populatedBy(mounts: CgroupMounts, directory: string, seen: Reading<Seen>): Reading<boolean> {
+  if (!seen.known) return seen;
+  if (seen.value.pids.size > 0) return known(true);
+  if (seen.value.isWhole) return known(false);
+  const anon = anonBelow(mounts, directory);
+  return anon.known && anon.value >= GIVEN_BACK_BYTES ? known(true) : tooLarge(directory);
 }
 
 /** A cgroup by its identity, on descriptors that stay open: whatever has its path later is not read. */
@@ -102,36 +113,67 @@ export function holdCgroup(mounts: CgroupMounts, ref: CgroupRef): Reading<HeldCg
 /** v1 has only lists of processes, and a pod's processes are in its containers': looked for where somebody was last. */
 function seekingProcess(mounts: CgroupMounts, ref: CgroupRef): () => Reading<boolean> {
   const own = directoryOf(mounts, ref.path);
-  let at = `${own}/cgroup.procs`;
+  const listIn = (path: string): Buffer =>
+    Buffer.concat([Buffer.from(own), Buffer.from(`${path}/cgroup.procs`, 'latin1')]);
+  let at = listIn('');
   return () => {
     if (isProcessListed(at)) return known(true);
-    const somebody = inCgroup(mounts, ref, somebodyBelow);
-    if (!somebody.known) return somebody;
-    if (somebody.value !== null) at = `${own}${somebody.value}/cgroup.procs`;
-    return known(somebody.value !== null);
+    return inCgroup(mounts, ref, (directory) => {
+      const seen = somebodyBelow(directory);
+      if (seen.known && seen.value.lastAt !== null) at = listIn(seen.value.lastAt);
+      return populatedBy(mounts, directory, seen);
+    });
   };
 }
 
 /**
- * The processes in it and its descendants, freshly listed. At most 100,000 of 10,000 cgroups down to 64 levels; beyond
- * that a part is returned, but never an empty list.
+ * The processes in it and its descendants, freshly listed: of a tree that is larger than one look may cost a part, but
+ * never an empty list.
  */
 export function processesOf(mounts: CgroupMounts, ref: CgroupRef): Reading<readonly number[]> {
+  const seen = seenIn(mounts, ref);
+  return seen.known ? known(seen.value.pids) : seen;
+}
+
+/** How many there are. Of a tree that is larger than one look may cost: its threads, where the kernel counts them. */
+export function countProcesses(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
+  const seen = seenIn(mounts, ref);
+  const threads = seen.known && seen.value.isWhole ? null : threadsIn(mounts, ref);
+  if (!seen.known) return threads?.known === true && threads.value > 0 ? threads : seen;
+  return known(Math.max(seen.value.pids.length, threads?.known === true ? threads.value : 0));
+}
+
+function threadsIn(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
+  const pids = openPids(mounts, ref.path);
+  try {
+    return pids.current();
+  } finally {
+    pids.close();
+  }
+}
+
+function seenIn(
+  mounts: CgroupMounts,
+  ref: CgroupRef,
+): Reading<{ readonly pids: readonly number[]; readonly isWhole: boolean }> {
   return inCgroup(mounts, ref, (directory) => {
-    const walk = walkProcesses(directory, () => false);
-    if (!walk.known) return walk;
-    const pids = [...walk.value.pids].filter((pid) => pid !== 0);
-    return pids.length === 0 && !walk.value.isWhole ? tooLarge(directory) : known(pids);
+    const seen = lookAtProcesses(directory, () => false);
+    if (!seen.known) return seen;
+    const { isWhole } = seen.value;
+    const pids = [...seen.value.pids].filter((pid) => pid !== 0);
+    return pids.length === 0 && !isWhole ? tooLarge(directory) : known({ pids, isWhole });
   });
 }
 
 /** v2 `anon`, v1 `total_rss`: what proves that memory came back (D3). */
 export function anonBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
-  return inCgroup(mounts, ref, (directory) => {
-    const path = `${directory}/memory.stat`;
-    const bytes = readKernelFile(path, MEMORY_STAT_BYTES);
-    return bytes.known ? anonOf(mounts, bytes.value, path) : bytes;
-  });
+  return inCgroup(mounts, ref, (directory) => anonBelow(mounts, directory));
+}
+
+function anonBelow(mounts: CgroupMounts, directory: string): Reading<number> {
+  const path = `${directory}/memory.stat`;
+  const bytes = readKernelFile(path, MEMORY_STAT_BYTES);
+  return bytes.known ? anonOf(mounts, bytes.value, path) : bytes;
 }
 
 /** SIGKILL to everything in it, at once and without a race with fork. Unknown `absent` on v1 and before 5.14. */
@@ -157,13 +199,15 @@ export function oomKillsOf(mounts: CgroupMounts, ref: CgroupRef): Reading<number
   return inCgroup(mounts, ref, (directory) => {
     if (mounts.version === 2) return readKeyed(`${directory}/memory.events`, OOM_KILL);
     let sum = 0;
-    const walked = walkCgroups(directory, (path, depth) => {
-      const read = readKeyed(`${path}/memory.oom_control`, OOM_KILL);
-      if (!read.known) return depth > 0 && read.why === 'absent' ? 'go-on' : read;
-      sum += read.value;
-      return 'go-on';
-    });
-    return walked.known ? known(Math.min(sum, Number.MAX_SAFE_INTEGER)) : walked;
+    let count = 0;
+    for (const below of walkCgroups(directory)) {
+      if (below === null) continue;
+      if (++count > SUMMED_CGROUPS) return unknown('unreadable', directory, 'more descendants than are looked at');
+      const read = readKeyed(below.file('memory.oom_control'), OOM_KILL);
+      if (read.known) sum += read.value;
+      else if (below.depth === 0 || read.why !== 'absent') return read;
+    }
+    return known(Math.min(sum, Number.MAX_SAFE_INTEGER));
   });
 }
 
@@ -194,17 +238,40 @@ export function openPids(mounts: CgroupMounts, path: string): CgroupPids {
   };
 }
 
-/** Where a process is, in the hierarchy whose paths a CgroupRef has. */
+/** Where the main thread of a process is, in the hierarchy whose paths a CgroupRef has. */
 export function cgroupPathOf(mounts: CgroupMounts, pid: number): Reading<string> {
-  const paths = cgroupPathsOf(pid);
+  const path = pathIn(mounts, cgroupPathsOf(pid), pid);
+  return path.known ? known(Buffer.from(path.value, 'latin1').toString()) : path;
+}
+
+function pathIn(mounts: CgroupMounts, paths: ReturnType<typeof cgroupPathsOf>, pid: number): Reading<string> {
   if (!paths.known) return paths;
   const path = paths.value.get(mounts.version === 1 ? 'memory' : '');
   return path === undefined ? unknown('absent', `/proc/${pid}/cgroup`, 'the hierarchy is not listed') : known(path);
 }
 
-function readKeyed(path: string, name: ReturnType<typeof key>): Reading<number> {
+/**
+ * Whether any live thread of the process is in the cgroup or below it. On version 1 the file of a process whose main
+ * thread has ended says `/`, though the others live on.
+ */
+export function isMember(mounts: CgroupMounts, ref: CgroupRef, pid: number): Reading<boolean> {
+  const top = Buffer.from(ref.path).toString('latin1');
+  const isInside = (thread: number | Thread): Reading<boolean> => {
+    const path = pathIn(mounts, cgroupPathsOf(thread), pid);
+    return path.known ? known(path.value === top || path.value.startsWith(`${top}/`)) : path;
+  };
+  const main = isInside(pid);
+  if (!main.known || main.value) return main;
+  for (const tid of threadsOf(pid, MOST_THREADS)) {
+    const thread = tid === pid ? main : isInside(`${pid}/task/${tid}`);
+    if (thread.known && thread.value) return thread;
+  }
+  return main;
+}
+
+function readKeyed(path: string | Buffer, name: ReturnType<typeof key>): Reading<number> {
   const bytes = readKernelFile(path, EVENTS_BYTES);
-  return bytes.known ? keyedIn(bytes.value, name, path) : bytes;
+  return bytes.known ? keyedIn(bytes.value, name, path.toString()) : bytes;
 }
 
 function keyedIn(bytes: Buffer, name: ReturnType<typeof key>, path: string): Reading<number> {

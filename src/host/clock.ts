@@ -4,6 +4,7 @@ import { readText } from './files.ts';
 
 /** Node turns a longer timer into one of 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const UPTIME_FILE = '/proc/uptime';
 const BOOT_ID_FILE = '/proc/sys/kernel/random/boot_id';
 
 /** CLOCK_MONOTONIC since boot (performance.now() would count from the start of the process), and the wall clock. */
@@ -27,6 +28,14 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
   return new Promise((resolve) => {
     clock.after(ms, resolve);
   });
+}
+
+/** Time since boot, time asleep included, as the kernel counts the start of a process. */
+export function uptimeMs(): Reading<number> {
+  const text = readText(UPTIME_FILE, 100);
+  if (!text.known) return text;
+  const seconds = /^(\d+\.\d\d) /.exec(text.value)?.[1];
+  return seconds === undefined ? unknown('malformed', UPTIME_FILE, 'not an uptime') : known(Number(seconds) * 1_000);
 }
 
 /** Changes with each boot: monotonic times are comparable only within one. */

@@ -30,12 +30,12 @@ const DIGIT_9 = 0x39;
 export type Shown = 'at-once' | 'in-pieces';
 
 /** Longer than `maxBytes` is malformed. Opened by the first read; opened again once when its cgroup was replaced. */
-export function openKernelFile(path: string, maxBytes: number, shown: Shown): KernelFile {
+export function openKernelFile(path: string | Buffer, maxBytes: number, shown: Shown): KernelFile {
   const buffer = Buffer.allocUnsafeSlow(Math.min(FIRST_BYTES, maxBytes + 1));
-  return reopened(path, { path, maxBytes, shown, buffer, view: buffer });
+  return reopened(path, { path: path.toString(), maxBytes, shown, buffer, view: buffer });
 }
 
-function reopened(path: string, text: Text): KernelFile {
+function reopened(path: string | Buffer, text: Text): KernelFile {
   let fd: number | null = null;
   const close = (): void => {
     if (fd !== null) closeSync(fd);
@@ -50,7 +50,7 @@ function reopened(path: string, text: Text): KernelFile {
       close();
       // The cgroup that this descriptor belonged to is gone; there may be a new one under its path.
       if (wasOpen && codeOf(cause) === 'ENODEV') return read();
-      return fileUnknown(path, cause);
+      return fileUnknown(text.path, cause);
     }
   };
   return { read, close };
@@ -131,7 +131,7 @@ export function openNumberFile(path: string): {
 }
 
 /** Opens, reads and closes: for process lists and for what is read seldom. */
-export function readKernelFile(path: string, maxBytes: number): Reading<Buffer> {
+export function readKernelFile(path: string | Buffer, maxBytes: number): Reading<Buffer> {
   const file = openKernelFile(path, maxBytes, 'in-pieces');
   try {
     return file.read();
@@ -144,7 +144,7 @@ export function readKernelFile(path: string, maxBytes: number): Reading<Buffer> 
  * True: the list of processes, freshly opened, begins as one and is not empty. False: it is empty, or something is odd;
  * who reads all of it tells.
  */
-export function isProcessListed(path: string): boolean {
+export function isProcessListed(path: string | Buffer): boolean {
   try {
     const fd = openSync(path, FLAGS);
     try {
@@ -156,6 +156,41 @@ export function isProcessListed(path: string): boolean {
   } catch {
     return false; // Who reads it again gets the reason.
   }
+}
+
+/** A list of processes: a million pids. */
+export const LISTED_BYTES = 8 * 1024 * 1024;
+
+/** Freshly opened. Numbers of at most ten digits, each with its line end; the path is bytes. */
+export function readListOfNumbers(path: Buffer, maxBytes: number): Reading<readonly number[]> {
+  const shownAs = (): string => path.toString();
+  try {
+    const fd = openSync(path, FLAGS);
+    try {
+      const read = fill(fd, { path: '', maxBytes, shown: 'in-pieces', buffer: shared, view: shared });
+      if (!read.known) return { ...read, where: shownAs() };
+      const numbers = numbersIn(read.value);
+      return numbers === null ? unknown('malformed', shownAs(), 'not a list of processes') : known(numbers);
+    } finally {
+      closeSync(fd);
+    }
+  } catch (cause) {
+    return fileUnknown(shownAs(), cause);
+  }
+}
+
+const DIGITS = 10;
+
+function numbersIn(bytes: Buffer): readonly number[] | null {
+  const numbers: number[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf(LINE_END, start);
+    const number = end < 0 || end - start > DIGITS ? null : numberUpTo(bytes, start, end);
+    if (number === null) return null;
+    numbers.push(number);
+    start = end + 1;
+  }
+  return numbers;
 }
 
 /** Digits, each number with a line end before the next. */

@@ -1,3 +1,4 @@
+import { opendirSync } from 'node:fs';
 import type { Psi, StallAverages } from '../core/observation.ts';
 import { known, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
 import { isUnsupported } from './file-error.ts';
@@ -219,6 +220,8 @@ export function processName(pid: number, root = ''): Reading<string> {
 }
 
 const VM_RSS = key('VmRSS:');
+/** Any that lives has the memory of all. */
+const FEW_THREADS = 16;
 
 /** Resident memory. 0 for one that has none: a kernel thread, or a process that ended and was not reaped. */
 export function rssBytes(pid: number, root = ''): Reading<number> {
@@ -226,41 +229,85 @@ export function rssBytes(pid: number, root = ''): Reading<number> {
   const bytes = readKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   // Not statm, which counts in pages of a size that would have to be looked up.
-  const kib = parseKeyed(bytes.value, VM_RSS, ' kB', where);
-  if (kib === null) return known(0);
+  const kib = parseKeyed(bytes.value, VM_RSS, ' kB', where) ?? rssOfOthers(pid, root);
   return kib.known ? known(Math.min(kib.value * 1024, Number.MAX_SAFE_INTEGER)) : kib;
 }
 
-/** By controller (`memory`, `name=systemd`, each of a joint hierarchy by itself); the unified hierarchy is `''`. */
-export function cgroupPathsOf(pid: number, root = ''): Reading<ReadonlyMap<string, string>> {
-  const where = `${root}/proc/${pid}/cgroup`;
+/** A main thread that has ended shows none, though the others have it still. In KiB. */
+function rssOfOthers(pid: number, root: string): Reading<number> {
+  for (const tid of root === '' ? threadsOf(pid, FEW_THREADS) : []) {
+    const where = `/proc/${pid}/task/${tid}/status`;
+    const bytes = tid === pid ? null : readKernelFile(where, LINE_BYTES);
+    const kib = bytes?.known === true ? parseKeyed(bytes.value, VM_RSS, ' kB', where) : null;
+    if (kib?.known === true) return kib;
+  }
+  return known(0);
+}
+
+/** As /proc names it. */
+export type Thread = `${number}/task/${number}`;
+
+/**
+ * By controller (`memory`, `name=systemd`, each of a joint hierarchy by itself); the unified hierarchy is `''`. Paths are
+ * bytes, as latin1: a name may hold anything but a line end.
+ */
+export function cgroupPathsOf(process: number | Thread, root = ''): Reading<ReadonlyMap<string, string>> {
+  const where = `${root}/proc/${process}/cgroup`;
   const bytes = readKernelFile(where, CGROUP_BYTES);
-  return bytes.known ? parseCgroupPaths(bytes.value.toString('utf8'), where) : bytes;
+  return bytes.known ? parseCgroupPaths(bytes.value.toString('latin1'), where) : bytes;
 }
 
 function parseCgroupPaths(text: string, where: string): Reading<ReadonlyMap<string, string>> {
   const paths = new Map<string, string>();
   if (!text.endsWith('\n')) return garbled(text, where);
   for (const line of text.slice(0, -1).split('\n')) {
-    // A path may contain colons, a list of controllers may not.
-    const [, controllers, path] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
+    // A path may contain colons and whatever `.` alone does not match, a list of controllers may not.
+    const [, controllers, path] = /^\d+:([^:]*):(\/.*)$/s.exec(line) ?? [];
     if (controllers === undefined || path === undefined) return garbled(line, where);
     for (const controller of controllers.split(',')) paths.set(controller, path);
   }
   return known(paths);
 }
 
+/** The threads of a process, at most so many; none where it is gone. */
+export function threadsOf(pid: number, max: number): readonly number[] {
+  const tids: number[] = [];
+  try {
+    const directory = opendirSync(`/proc/${pid}/task`, { bufferSize: 256 });
+    try {
+      for (let entry = directory.readSync(); entry !== null && tids.length < max; entry = directory.readSync()) {
+        tids.push(Number(entry.name));
+      }
+    } finally {
+      directory.closeSync();
+    }
+  } catch {
+    // It ended.
+  }
+  return tids;
+}
+
 const PF_KTHREAD = 0x0020_0000;
 
 export function isKernelThread(pid: number, root = ''): Reading<boolean> {
+  const flags = statField(pid, 6, /^\d{1,10}$/, root);
+  return flags.known ? known(Math.floor(Number(flags.value) / PF_KTHREAD) % 2 === 1) : flags;
+}
+
+/** A letter as ps shows it: of its main thread. */
+export function processState(pid: number, root = ''): Reading<string> {
+  return statField(pid, 0, /^[A-Za-z]$/, root);
+}
+
+/** Counted from the state, which is the first after the name. */
+function statField(pid: number, index: number, form: RegExp, root: string): Reading<string> {
   const where = `${root}/proc/${pid}/stat`;
   const bytes = readKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   const text = bytes.value.toString('latin1');
-  // The name before the last ")" may contain anything; the flags are the seventh field after it.
-  const flags = text.slice(text.lastIndexOf(')') + 2).split(' ')[6];
-  if (flags === undefined || !/^\d{1,10}$/.test(flags)) return garbled(text, where);
-  return known(Math.floor(Number(flags) / PF_KTHREAD) % 2 === 1);
+  // The name before the last ")" may contain anything.
+  const field = text.slice(text.lastIndexOf(')') + 2).split(' ')[index];
+  return field === undefined || !form.test(field) ? garbled(text, where) : known(field);
 }
 
 const SHOWN_CHARACTERS = 40;

@@ -1,19 +1,21 @@
 import type { CgroupRef } from '../ports.ts';
-import { type CgroupMounts, cgroupPathOf, isSame } from './cgroupfs.ts';
+import { type CgroupMounts, isMember, isSame } from './cgroupfs.ts';
 import { codeOf } from './file-error.ts';
 import { isKernelThread } from './procfs.ts';
 
 /**
  * Signals a process that is in the cgroup or below it right now (beside-a-kubelet H10: since its pid was listed it may
  * have become somebody else's). Never pid 1, ourselves, a kernel thread, or anybody in the name of the root cgroup.
- * `gone`: it ended. `not-ours`: it is not there, must not be signalled, or that could not be told.
+ * `gone`: it ended. `not-ours`: it is not there, must not be signalled, or that could not be told. `refused`: the kernel
+ * would not. `isListed` asks the cgroup once more, for a process so deep that the kernel cannot write its path.
  */
 export function signalInCgroup(
   mounts: CgroupMounts,
   ref: CgroupRef,
   pid: number,
   signal: 'SIGTERM' | 'SIGKILL',
-): 'sent' | 'gone' | 'not-ours' {
+  isListed: () => boolean = () => false,
+): 'sent' | 'gone' | 'not-ours' | 'refused' {
   // Less than 2 is a process group or everybody to kill(2).
   if (!Number.isSafeInteger(pid) || pid < 2 || pid === process.pid) return 'not-ours';
   if (ref.path === '/' || !isSame(mounts, ref)) return 'not-ours';
@@ -21,13 +23,14 @@ export function signalInCgroup(
   if (!isKernel.known) return isKernel.why === 'absent' ? 'gone' : 'not-ours';
   if (isKernel.value) return 'not-ours';
   // The last thing before the signal: nothing may come between.
-  const path = cgroupPathOf(mounts, pid);
-  if (!path.known) return path.why === 'absent' ? 'gone' : 'not-ours';
-  if (path.value !== ref.path && !path.value.startsWith(`${ref.path}/`)) return 'not-ours';
+  const member = isMember(mounts, ref, pid);
+  if (!member.known && member.why === 'absent') return 'gone';
+  const isOurs = member.known ? member.value : member.detail.startsWith('ENAMETOOLONG') && isListed();
+  if (!isOurs) return 'not-ours';
   try {
     process.kill(pid, signal);
     return 'sent';
   } catch (cause) {
-    return codeOf(cause) === 'ESRCH' ? 'gone' : 'not-ours';
+    return codeOf(cause) === 'ESRCH' ? 'gone' : 'refused';
   }
 }

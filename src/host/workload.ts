@@ -73,6 +73,9 @@ export function runAhead(nice: number): void {
   }
 }
 
+/** The kernel counts in hundredths of a second since boot, time asleep included. */
+export const MS_PER_TICK = 10;
+
 /** When a process started, in clock ticks since boot: with its pid the identity of a process. Null: there is none. */
 export function startTicks(pid: number): number | null {
   try {

@@ -2,7 +2,7 @@ import type { PodUid, PodView } from '../core/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import { type CgroupMounts, isSame, processesOf } from '../host/cgroupfs.ts';
+import { type CgroupMounts, countProcesses, isSame } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
 import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';
@@ -93,16 +93,16 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
     ref: CgroupRef,
     want: NextLook['pods'],
   ): 'none' | { readonly workingSetBytes: Reading<number>; readonly processes: Reading<number> } {
-    const listed = want === 'pid.available' || want === 'all' ? processesOf(mounts, ref) : NOT_ASKED;
+    const processes = want === 'pid.available' || want === 'all' ? countProcesses(mounts, ref) : NOT_ASKED;
     let isEmpty = false;
     const workingSetBytes = cgroups.read(ref, (cgroup) => {
-      const populated = listed.known ? known(listed.value.length > 0) : cgroup.isPopulated();
+      const populated = processes.known ? known(processes.value > 0) : cgroup.isPopulated();
       if (!populated.known) return populated;
       isEmpty = !populated.value;
       return cgroup.workingSetBytes();
     });
     if (isEmpty || (!workingSetBytes.known && !isSame(mounts, ref))) return 'none';
-    return { workingSetBytes, processes: listed.known ? known(listed.value.length) : listed };
+    return { workingSetBytes, processes };
   }
 
   function viewOf(

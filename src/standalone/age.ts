@@ -1,12 +1,10 @@
 import type { MonoMs } from '../core/reading.ts';
 import { type CgroupMounts, processesOf } from '../host/cgroupfs.ts';
-import { startTicks } from '../host/workload.ts';
+import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
 /** Of more processes the first ones are looked at. */
 const MAX_AGED = 1_000;
-/** The kernel counts in hundredths of a second since boot, time asleep included. */
-const MS_PER_TICK = 10;
 
 /** When the oldest process in the cgroup started; null: nobody is in it, or it cannot be told. */
 export function oldestStartMs(mounts: CgroupMounts, ref: CgroupRef): MonoMs | null {

@@ -1,5 +1,6 @@
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
+import { createDyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
 import type { PlaceMemory } from './entry.ts';
@@ -61,9 +62,11 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   };
   const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive };
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
+  // Before anybody needs it: then there may be neither memory nor a process id.
+  const help = needs.dry ? undefined : createDyingHelp(mounts);
   return {
     pods: source,
-    killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, shutdownStops, findings }),
+    killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, shutdownStops, findings, help }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),
       // Told by the log; there is no API here.
@@ -81,6 +84,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     close: async () => {
       await restart?.close();
       shutdownStops?.close();
+      help?.close();
       await source.close();
     },
   };

@@ -1,12 +1,13 @@
-import { type KillEnd, killCgroup } from '../act/kill.ts';
+import { type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf } from '../core/stop-chain.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
+import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
-import type { Clock, Findings, Killer, StopOrder } from '../ports.ts';
+import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
 import { oldestStartMs } from './age.ts';
 import type { Restart } from './restart.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
@@ -23,6 +24,8 @@ export type StandaloneKillerNeeds = {
   /** Null: nothing of a shutdown is remembered (dry run). */
   readonly shutdownStops: Pick<ShutdownStops, 'request' | 'ended'> | null;
   readonly findings: Findings;
+  /** Absent: who was sent SIGKILL dies by himself. */
+  readonly help?: DyingHelp | undefined;
 };
 
 type SignalHeard = (how: Signalled['with']) => void;
@@ -30,6 +33,7 @@ type SignalHeard = (how: Signalled['with']) => void;
 /** An eviction that is resumed at the start of the agent meets bindings that systemd has not told yet. */
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
+const UNREAPED_MS = 5_000;
 
 /** product.md section 7: units and podman scopes through systemd, everything by its cgroup. */
 export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
@@ -105,7 +109,14 @@ async function stopLive(
   const { first, graceMs, givesBack } = order;
   const { turn } = order;
   const graceFrom = turn === undefined ? undefined : (toldMs: number): number => graceOf(turn, toldMs);
-  const end = await killCgroup({ mounts, ref, clock, graceMs, first, givesBack, hasten, ask, graceFrom, signalled });
+  const { help, findings } = needs;
+  const id = `resists/${uid}`;
+  const pod = `${manifest.declared.namespace}/${manifest.declared.name}`;
+  const resists = (who: string): void => findings.raise({ id, text: `${pod} resists its end: ${who}` });
+  const how = { graceMs, first, givesBack, hasten, ask, graceFrom, signalled, help, resists };
+  const end = await killCgroup({ mounts, ref, clock, ...how });
+  findings.clear(id);
+  if (end.kind === 'ended' && end.unreaped > 0) tellUnreaped(needs, ref, pod);
   source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
     return { ...end, via: 'stop-timeout' };
@@ -119,6 +130,21 @@ async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | n
   if (why !== 'shutdown' || via !== 'stop-unit' || unit?.endsWith('.service') !== true) return false;
   const said = await systemd.serviceEnd(unit);
   return said.known && said.value.result === 'timeout';
+}
+
+/** Said as long as it is so: nobody but their parent can give these process ids back. */
+function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string): void {
+  const { mounts, clock, findings } = needs;
+  const id = `unreaped/${pod}`;
+  const populated = isPopulated(mounts, ref);
+  const count = populated.known && !populated.value ? unreaped(mounts, ref) : 0;
+  if (count === 0) {
+    findings.clear(id);
+    return;
+  }
+  const text = `${pod} has ended, but ${count} of its dead processes hold their process ids until their parent reaps them (often process 1)`;
+  findings.raise({ id, text });
+  clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
 }
 
 /** How it is asked to end in place of SIGTERM; null: it is not. */
@@ -136,6 +162,7 @@ type Ending =
 function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending {
   switch (end.kind) {
     case 'ended':
+      return { kind: end.kind, via: end.via, releasedBytes: end.releasedBytes };
     case 'survived':
       return end;
     case 'gone':

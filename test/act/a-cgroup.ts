@@ -1,5 +1,15 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { findCgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { spawnSync } from 'node:child_process';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs';
+import { cgroupPathOf, findCgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { startWorkload, type Workload } from '../../src/host/workload.ts';
 import type { CgroupRef } from '../../src/ports.ts';
@@ -19,6 +29,10 @@ export type TestCgroup = {
   /** A shell script that runs in it; resolves when it has said a line. */
   readonly run: (script: string) => Promise<Workload>;
   readonly child: (name: string) => Promise<Workload>;
+  /** Moves a process so many levels down. */
+  readonly deep: (name: string, levels: number, pid: number) => void;
+  /** Moves a process in, and back out by what it returns. */
+  readonly enter: (pid: number) => () => void;
   readonly limitPids: (max: number) => void;
   readonly pids: () => readonly number[];
   readonly remove: () => Promise<void>;
@@ -57,12 +71,43 @@ export function makeCgroup(): TestCgroup {
       for (const directory of directories) mkdirSync(directory);
       return start('echo up; exec sleep 1000', directories);
     },
+    deep: (name, levels, pid) => {
+      for (const root of roots) moveDown(root, name, levels, pid);
+    },
+    enter: (pid) => {
+      const home = cgroupPathOf(mounts, pid);
+      if (!home.known) throw new Error(home.detail);
+      writeFileSync(`${mounts.memory}${path}/cgroup.procs`, String(pid));
+      return () => writeFileSync(`${mounts.memory}${home.value}/cgroup.procs`, String(pid));
+    },
     limitPids: (max) => writeFileSync(`${mounts.pids}${path}/pids.max`, String(max)),
     pids: () => pidsBelow(roots[0] ?? ''),
     remove: async () => {
-      for (const root of roots) await removeTree(root);
+      for (const root of roots) {
+        // Names of any bytes, and trees that are deeper than a path: nobody is left in them but for a moment.
+        for (let i = 0; i < FIND_TRIES && spawnSync('find', [root, ...REMOVE]).status !== 0; i++)
+          await sleep(clock, 20);
+        await removeTree(root);
+      }
     },
   };
+}
+
+const FIND_TRIES = 10;
+const REMOVE = ['-mindepth', '1', '-depth', '-type', 'd', '-delete'];
+
+/** From descriptor to descriptor: the kernel takes no path of 4,096 bytes. */
+function moveDown(root: string, name: string, levels: number, pid: number): void {
+  let fd = openSync(root, 'r');
+  for (let level = 1; level <= levels; level++) {
+    const directory = `/proc/self/fd/${fd}/${name}`;
+    mkdirSync(directory);
+    const next = openSync(directory, 'r');
+    closeSync(fd);
+    fd = next;
+  }
+  writeFileSync(`/proc/self/fd/${fd}/cgroup.procs`, String(pid));
+  closeSync(fd);
 }
 
 function pidsBelow(directory: string): readonly number[] {

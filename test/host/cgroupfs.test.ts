@@ -1,10 +1,12 @@
-import { mkdirSync, rmdirSync, statSync, symlinkSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import {
   anonBytes,
   type CgroupMounts,
   cgroupPathOf,
+  countProcesses,
   isPopulated,
   isSame,
   killAtOnce,
@@ -94,12 +96,59 @@ describe('processes of a tree of files', () => {
     expect(isPopulated(mounts, refTo(mounts, '/a'))).toMatchObject({ known: false, why: 'malformed' });
   });
 
-  it('beyond 64 levels nobody is looked for, and nobody found is then not "empty"', () => {
-    const levels = Array.from({ length: 70 }, (_, depth) => [`a${'/x'.repeat(depth)}/cgroup.procs`, '']);
-    const mounts = v1(aTree({ ...Object.fromEntries(levels), [`a${'/x'.repeat(70)}/cgroup.procs`]: '5\n' }));
+  it('are found however deep, also where no path can name the place', () => {
+    const mounts = v1(aTree({ a: null, 'a/cgroup.procs': '', 'a/cgroup.type': '' }));
+    const name = 'x'.repeat(200);
+    let fd = openSync(`${mounts.memory}/a`, 'r');
+    for (let depth = 1; depth <= 70; depth++) {
+      const directory = `/proc/self/fd/${fd}/${name}`;
+      mkdirSync(directory);
+      writeFileSync(`${directory}/cgroup.procs`, depth === 70 ? '5\n' : '');
+      const next = openSync(directory, 'r');
+      closeSync(fd);
+      fd = next;
+    }
+    closeSync(fd);
     const ref = refTo(mounts, '/a');
-    expect(isPopulated(mounts, ref)).toMatchObject({ known: false, why: 'unreadable' });
-    expect(processesOf(mounts, ref)).toMatchObject({ known: false, why: 'unreadable' });
+    expect(isPopulated(mounts, ref)).toEqual(known(true));
+    expect(processesOf(mounts, ref)).toEqual(known([5]));
+    // No path reaches them for whoever clears up.
+    spawnSync('find', [`${mounts.memory}/a`, '-delete']);
+  });
+
+  it('are found whatever bytes a name has', () => {
+    const mounts = v1(aTree({ 'a/cgroup.procs': '' }));
+    for (const [i, name] of ['a\rb', 'a\u2028b', Buffer.from([0xff, 0xfe]), 'a"b'].entries()) {
+      const directory = Buffer.concat([Buffer.from(`${mounts.memory}/a/`), Buffer.from(name)]);
+      mkdirSync(directory);
+      writeFileSync(Buffer.concat([directory, Buffer.from('/cgroup.procs')]), `${i + 5}\n`);
+    }
+    const listed = processesOf(mounts, refTo(mounts, '/a'));
+    expect(listed.known && listed.value.toSorted()).toEqual([5, 6, 7, 8]);
+  });
+
+  it('of a tree that is more than a look may cost: nobody found is not "empty", and its anonymous memory says more', () => {
+    const many = Array.from({ length: 700 }, (_, i) => [`a/${i}/cgroup.procs`, '']);
+    const tree = { 'a/cgroup.procs': '', 'b/cgroup.procs': '', ...Object.fromEntries(many) };
+    const mounts = v1(aTree({ ...tree, 'a/memory.stat': 'cache 0\ntotal_rss 4096\n' }));
+    expect(isPopulated(mounts, refTo(mounts, '/a'))).toMatchObject({ known: false, why: 'unreadable' });
+    writeFileSync(`${mounts.memory}/a/memory.stat`, 'cache 0\ntotal_rss 4194304\n');
+    expect(isPopulated(mounts, refTo(mounts, '/a'))).toEqual(known(true));
+    expect(isPopulated(mounts, refTo(mounts, '/b'))).toEqual(known(false));
+  });
+
+  it('are counted by their threads where they are more than a look may cost', () => {
+    const many = Array.from({ length: 700 }, (_, i) => [`a/${i}/cgroup.procs`, '']);
+    const mounts = v2(
+      aTree({
+        'a/cgroup.procs': '5\n',
+        'a/pids.current': '900\n',
+        'b/cgroup.procs': '6\n7\n',
+        ...Object.fromEntries(many),
+      }),
+    );
+    expect(countProcesses(mounts, refTo(mounts, '/a'))).toEqual(known(900));
+    expect(countProcesses(mounts, refTo(mounts, '/b'))).toEqual(known(2));
   });
 
   it('version 2 says by cgroup.events whether anybody is in it or below', () => {

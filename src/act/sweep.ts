@@ -1,0 +1,137 @@
+import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { holdDirectory, type Listed, listIn, walkProcesses } from '../host/cgroup-walk.ts';
+import type { CgroupMounts } from '../host/cgroupfs.ts';
+import { sleep } from '../host/clock.ts';
+import { signalInCgroup } from '../host/signal-process.ts';
+import type { CgroupRef, Clock } from '../ports.ts';
+
+/** All that one kill asks of a cgroup's tree: what one walk has found serves the next. */
+export type Sweep = {
+  /**
+   * Every process, and again those that came while the others were signalled, until nobody is new: v1 has no way to
+   * signal a cgroup as a whole, and who forks faster than one pass escapes it. The first signals are sent before the
+   * promise is returned.
+   */
+  readonly signal: (signal: 'SIGTERM' | 'SIGKILL', heard: Heard) => Promise<void>;
+  /** Whether anybody is there, wherever in the tree. Unknown `absent`: the cgroup is gone. */
+  readonly isPopulated: () => Promise<Reading<boolean>>;
+  /** Who was found at the last signal and was not sent it, and why. */
+  readonly refused: () => ReadonlyMap<number, NotSent>;
+  readonly close: () => void;
+};
+export type Heard = {
+  readonly isOver: () => boolean;
+  readonly sent: (pid: number) => void;
+};
+export type NotSent = Exclude<ReturnType<typeof signalInCgroup>, 'sent' | 'gone'>;
+
+/** Then the event loop turns: a tenant's tree of 10,000 cgroups takes some 150 ms. */
+const SLICE_MS = 5;
+/** SIGTERM is a courtesy: who forks on is left to SIGKILL. */
+const SIGTERM_PASSES = 3;
+/** So long the dying are left in peace: nobody walks the whole tree again because of them. */
+const REST_MS = 100;
+
+export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock): Sweep {
+  // Held to the end: whatever is put under its name is not looked at.
+  const held = holdDirectory(mounts, ref);
+  const top = held.known ? held.value.directory : '';
+  /** Where somebody was found first. */
+  let last: string | null = null;
+  let refused: ReadonlyMap<number, NotSent> = new Map();
+  /** By the last SIGKILL. */
+  let killed: ReadonlySet<number> = new Set();
+  let restEndsMs = Number.NEGATIVE_INFINITY;
+  let isClosed = false;
+
+  const listedLast = (): readonly number[] => {
+    const listed = last === null ? null : listIn(top, last);
+    return listed?.known === true ? listed.value : [];
+  };
+  const areOnlyTheDyingLeft = (): boolean => {
+    if (clock.monoMs() >= restEndsMs) return false;
+    const listed = listedLast();
+    return listed.length > 0 && listed.every((pid) => killed.has(pid));
+  };
+
+  /** Known false: a part of the tree was not reached. */
+  async function eachProcess(visit: (pid: number, listed: Listed) => 'go-on' | 'enough'): Promise<Reading<boolean>> {
+    if (!held.known) return held;
+    const steps = walkProcesses(top);
+    let sliceEndsMs = clock.monoMs() + SLICE_MS;
+    let isFirst = true;
+    const pause = async (): Promise<void> => {
+      await sleep(clock, 0);
+      sliceEndsMs = clock.monoMs() + SLICE_MS;
+    };
+    try {
+      for (let next = steps.next(); ; next = steps.next()) {
+        if (next.done === true) return next.value;
+        const listed = next.value;
+        if (listed !== null && isFirst) last = listed.path;
+        isFirst &&= listed === null;
+        for (const pid of listed?.pids ?? []) {
+          if (listed !== null && visit(pid, listed) === 'enough') return known(true);
+          if (clock.monoMs() >= sliceEndsMs) await pause();
+          if (isClosed) return CLOSED;
+        }
+        if (clock.monoMs() >= sliceEndsMs) await pause();
+        // Its descriptor may be somebody else's by now.
+        if (isClosed) return CLOSED;
+      }
+    } finally {
+      steps.return(known(false));
+    }
+  }
+
+  return {
+    signal: async (signal, { isOver, sent }) => {
+      if (signal === 'SIGKILL' && areOnlyTheDyingLeft()) return;
+      const done = new Set<number>();
+      const failed = new Map<number, NotSent>();
+      for (let pass = 1; signal === 'SIGKILL' || pass <= SIGTERM_PASSES; pass++) {
+        const before = done.size;
+        await eachProcess((pid, listed) => {
+          if (isOver()) return 'enough';
+          if (pid === 0 || done.has(pid)) return 'go-on';
+          done.add(pid);
+          const how = signalInCgroup(mounts, ref, pid, signal, () => isListed(listed, pid));
+          if (how === 'sent') sent(pid);
+          else if (how !== 'gone') failed.set(pid, how);
+          return 'go-on';
+        });
+        if (done.size === before || isOver()) break;
+        await sleep(clock, 0);
+      }
+      refused = failed;
+      if (signal === 'SIGTERM') return;
+      killed = done;
+      restEndsMs = clock.monoMs() + REST_MS;
+    },
+    isPopulated: async () => {
+      if (listedLast().length > 0) return known(true);
+      last = null;
+      let isSomebody = false;
+      const whole = await eachProcess(() => {
+        isSomebody = true;
+        return 'enough';
+      });
+      if (!whole.known) return whole;
+      return isSomebody || whole.value ? known(isSomebody) : notReached(ref);
+    },
+    refused: () => refused,
+    close: () => {
+      isClosed = true;
+      if (held.known) held.value.close();
+    },
+  };
+}
+
+function isListed({ again }: Listed, pid: number): boolean {
+  const listed = again();
+  return listed.known && listed.value.includes(pid);
+}
+
+const CLOSED = unknown('not-asked', 'cgroup', 'nobody asks any more');
+const notReached = (ref: CgroupRef): Unknown =>
+  unknown('unreadable', ref.path, 'nobody was found, but a part of it could not be reached');

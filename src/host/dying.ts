@@ -1,0 +1,204 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, constants, openSync, readSync, writeFile, writeSync } from 'node:fs';
+import { setPriority } from 'node:os';
+import type { CgroupRef } from '../ports.ts';
+import { type CgroupMounts, findHierarchy } from './cgroup-mounts.ts';
+import { holdDirectory } from './cgroup-walk.ts';
+import { letGo, startChild } from './child.ts';
+import { readKernelFile } from './kernel-file.ts';
+import { cgroupPathsOf, threadsOf } from './procfs.ts';
+
+/**
+ * Product.md section 7: who was sent SIGKILL dies by his own processor time, and one without any, or frozen, keeps his
+ * memory while others are killed for it. Nothing here throws, waits, or is needed for a kill to end.
+ */
+export type DyingHelp = {
+  /** For one kill of a cgroup. */
+  readonly begin: (ref: CgroupRef) => {
+    /** They were sent SIGKILL this moment: ahead of all others, and their memory is freed for them. */
+    readonly killed: (pids: readonly number[]) => void;
+    /** They were, and are still there: thawed, and their cgroup has all the weight. */
+    readonly remain: (pids: readonly number[]) => void;
+    /** Nobody is to be helped any more; who comes later has the weight that was there before. */
+    readonly end: () => void;
+  };
+  readonly close: () => void;
+};
+
+const FIRST = -20;
+/** Of one round: to raise one takes 2 µs. */
+const MOST_RAISED = 2_000;
+const MOST_THREADS = 64;
+/** The largest come first where that is known; the others are freed by the time that they have then. */
+const MOST_REAPED = 32;
+const MOST_THAWED = 50;
+const NUMBER_BYTES = 64;
+const QUEUED_BYTES = 4_096;
+
+/**
+ * One perl child, started beforehand (a process takes 10 ms and more to start, and memory, when there is none): for each
+ * pid that it reads, pidfd_open (434 everywhere) and process_mrelease (448, Linux 5.15). The kernel refuses it for
+ * whoever is not dying. EAGAIN (11): somebody else changes that memory right now.
+ */
+const REAPER = `
+$SIG{INT} = $SIG{TERM} = 'IGNORE';
+while (my $line = <STDIN>) {
+  my $fd = syscall(434, $line + 0, 0);
+  next if $fd < 0;
+  for (1 .. 20) {
+    last if syscall(448, $fd, 0) == 0 || $! != 11;
+    select(undef, undef, undef, 0.005);
+  }
+  open(my $handle, '<&=', $fd) and close $handle;
+}
+`;
+
+export function createDyingHelp(mounts: CgroupMounts, env: NodeJS.ProcessEnv = process.env): DyingHelp {
+  const reaper = startReaper(env);
+  const hierarchies = { cpu: findHierarchy('cpu'), freezer: findHierarchy('freezer') };
+  return {
+    begin: (ref) => {
+      let restore: (() => void) | null = null;
+      return {
+        killed: (pids) => {
+          raise(pids);
+          reaper.reap(pids.slice(0, MOST_REAPED));
+        },
+        remain: (pids) => {
+          restore ??= mounts.version === 2 ? weighUnified(mounts, ref) : weighV1(hierarchies.cpu, ref);
+          if (mounts.version === 1) for (const pid of pids.slice(0, MOST_THAWED)) thaw(hierarchies.freezer, ref, pid);
+          reaper.reap(pids.slice(0, MOST_REAPED));
+        },
+        end: () => restore?.(),
+      };
+    },
+    close: reaper.close,
+  };
+}
+
+function startReaper(env: NodeJS.ProcessEnv): {
+  readonly reap: (pids: readonly number[]) => void;
+  readonly close: () => void;
+} {
+  const child = startChild(
+    (): ChildProcess =>
+      spawn('perl', ['-e', REAPER], { cwd: '/', env: { PATH: env['PATH'] }, stdio: ['pipe', 'ignore', 'ignore'] }),
+  );
+  // Without perl they die by their own time, as they did before.
+  if (typeof child === 'string') return { reap: () => undefined, close: () => undefined };
+  child.on('error', () => undefined);
+  child.stdin?.on('error', () => undefined);
+  if (child.pid !== undefined) raiseOne(child.pid);
+  letGo(child);
+  return {
+    reap: (pids) => {
+      const { stdin } = child;
+      if (stdin === null || !stdin.writable || stdin.writableLength > QUEUED_BYTES) return;
+      stdin.write(pids.map((pid) => `${pid}\n`).join(''));
+    },
+    close: () => void child.stdin?.end(),
+  };
+}
+
+function raise(pids: readonly number[]): void {
+  let left = MOST_RAISED;
+  for (const pid of pids) {
+    for (const tid of threadsOf(pid, Math.min(MOST_THREADS, left))) {
+      left -= 1;
+      if (!raiseOne(tid)) return;
+    }
+    if (left <= 0) return;
+  }
+}
+
+/** False: it is not allowed (CAP_SYS_NICE). */
+function raiseOne(tid: number): boolean {
+  try {
+    setPriority(tid, FIRST);
+    return true;
+  } catch (cause) {
+    // SystemError of node:os has its code in `info`.
+    return !(cause instanceof Error && /EACCES|EPERM/.test(cause.message));
+  }
+}
+
+/** Each returns how it is put back. */
+function weighUnified(mounts: CgroupMounts, ref: CgroupRef): () => void {
+  const held = holdDirectory(mounts, ref);
+  if (!held.known) return () => undefined;
+  const { directory, close } = held.value;
+  const put = [
+    overwrite(`${directory}/cpu.weight`, '10000'),
+    overwrite(`${directory}/cpu.max`, 'max'),
+    overwrite(`${directory}/cgroup.freeze`, '0'),
+  ];
+  close();
+  // Nobody is frozen again by us.
+  return () => {
+    for (const back of put.slice(0, 2)) back();
+    put[2]?.(null);
+  };
+}
+
+/** On version 1 the processes may be in any cgroup of another hierarchy; this one is theirs alone. */
+function weighV1(cpu: string | null, ref: CgroupRef): () => void {
+  if (cpu === null || ref.path === '/') return () => undefined;
+  const put = [
+    overwrite(`${cpu}${ref.path}/cpu.shares`, '262144'),
+    overwrite(`${cpu}${ref.path}/cpu.cfs_quota_us`, '-1'),
+  ];
+  return () => {
+    for (const back of put) back();
+  };
+}
+
+/** On a descriptor that stays open until it is put back: what has this path later is not written. */
+function overwrite(path: string, text: string): (isBack?: null) => void {
+  try {
+    const fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW);
+    const before = Buffer.alloc(NUMBER_BYTES);
+    const length = tryTo(() => readSync(fd, before, 0, NUMBER_BYTES, 0)) ?? 0;
+    tryTo(() => writeSync(fd, text, 0));
+    return (isBack) => {
+      if (isBack !== null && length > 0) tryTo(() => writeSync(fd, before.subarray(0, length), 0, length, 0));
+      closeSync(fd);
+    };
+  } catch {
+    return () => undefined; // No such controller, or no right to it.
+  }
+}
+
+function tryTo<T>(run: () => T): T | null {
+  try {
+    return run();
+  } catch {
+    return null; // The cgroup is gone, or its limits do not allow it.
+  }
+}
+
+/** Version 1: SIGKILL waits until a frozen process thaws. What is frozen above its pod it leaves by itself. */
+function thaw(freezer: string | null, { path: top }: CgroupRef, pid: number): void {
+  if (freezer === null) return;
+  const path = [pid, ...threadsOf(pid, MOST_THREADS).map((tid) => `${pid}/task/${tid}` as const)]
+    .map((thread) => cgroupPathsOf(thread))
+    .map((paths) => (paths.known ? (paths.value.get('freezer') ?? '/') : '/'))
+    .find((found) => found !== '/');
+  if (path === undefined) return;
+  const own = Buffer.from(top).toString('latin1');
+  const levels = path.split('/').map((_, i, names) => names.slice(0, i + 1).join('/'));
+  for (const level of levels.filter((at) => at === own || at.startsWith(`${own}/`))) {
+    overwriteBytes(`${freezer}${level}/freezer.state`, 'THAWED');
+  }
+  const state = readKernelFile(Buffer.from(`${freezer}${path}/freezer.state`, 'latin1'), NUMBER_BYTES);
+  const isThawed = state.known && state.value.toString('latin1').trim() === 'THAWED';
+  // Waits for the kernel's own grace periods: not here.
+  if (!isThawed) writeFile(`${freezer}/cgroup.procs`, String(pid), () => undefined);
+}
+
+function overwriteBytes(path: string, text: string): void {
+  tryTo(() => {
+    const fd = openSync(Buffer.from(path, 'latin1'), constants.O_WRONLY | constants.O_NOFOLLOW);
+    tryTo(() => writeSync(fd, text));
+    closeSync(fd);
+  });
+}

@@ -1,0 +1,174 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { type KillOrder, killCgroup } from '../../src/act/kill.ts';
+import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import { createDyingHelp } from '../../src/host/dying.ts';
+import type { Workload } from '../../src/host/workload.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
+
+const clock = createClock();
+const DEADLINE_MS = 60_000;
+/** A thread lives on after the main one has called pthread_exit. */
+const HEADLESS = `exec python3 -c '
+import ctypes, threading, time
+def live():
+    print("up", flush=True)
+    time.sleep(1000)
+threading.Thread(target=live).start()
+time.sleep(0.2)
+ctypes.CDLL(None).pthread_exit(None)
+'`;
+
+describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups}`, { timeout: 120_000 }, () => {
+  let cgroup: TestCgroup;
+  beforeEach(() => {
+    cgroup = makeCgroup();
+  });
+  afterEach(() => cgroup.remove());
+
+  async function kill(overrides: Partial<KillOrder> = {}) {
+    if (mounts === null) throw new Error('no cgroups');
+    const hasten = new AbortController().signal;
+    const order = {
+      mounts,
+      ref: cgroup.ref,
+      clock,
+      graceMs: 0,
+      first: 'sigkill',
+      givesBack: 'memory',
+      hasten,
+    } as const;
+    const beganMs = clock.monoMs();
+    const end = await killCgroup({ ...order, ask: null, ...overrides });
+    return { end, tookMs: clock.monoMs() - beganMs };
+  }
+  const gone = async ({ isAlive }: Workload): Promise<void> => {
+    const endsMs = clock.monoMs() + DEADLINE_MS;
+    while (isAlive() && clock.monoMs() < endsMs) await sleep(clock, 5);
+    expect(isAlive()).toBe(false);
+  };
+  /** Below the cgroup, in each of its hierarchies; `name` is bytes. */
+  const inside = async (name: Buffer): Promise<Workload> => {
+    const shell = await cgroup.run('echo up; exec sleep 1000');
+    for (const root of cgroup.roots) {
+      const directory = Buffer.concat([Buffer.from(`${root}/`), name]);
+      mkdirSync(directory);
+      writeFileSync(Buffer.concat([directory, Buffer.from('/cgroup.procs')]), String(shell.pid));
+    }
+    return shell;
+  };
+
+  it('ends a process whose main thread has ended before', async () => {
+    const headless = await cgroup.run(HEADLESS);
+    await sleep(clock, 400);
+    expect((await kill()).end).toMatchObject({ kind: 'ended' });
+    await gone(headless);
+  });
+
+  it.each([
+    ['a carriage return', Buffer.from('a\rb')],
+    ['a line separator', Buffer.from('a\u2028b')],
+    ['bytes that are no UTF-8', Buffer.from([0x61, 0xff, 0xfe])],
+  ])('ends what is in a cgroup whose name holds %s', async (_, name) => {
+    const hidden = await inside(name);
+    expect((await kill()).end).toMatchObject({ kind: 'ended' });
+    await gone(hidden);
+  });
+
+  it('ends what is deeper than a path can name', async () => {
+    const deep = await cgroup.run('echo up; exec sleep 1000');
+    cgroup.deep('d'.repeat(120), 70, deep.pid);
+    const { end } = await kill();
+    expect(end).toMatchObject({ kind: 'ended' });
+    await gone(deep);
+  });
+
+  it('ends what hides in the last of 10,000 cgroups, with a free event loop', async () => {
+    for (const root of cgroup.roots) for (let i = 0; i < 10_000; i++) mkdirSync(`${root}/${i}`);
+    const last = await inside(Buffer.from('last'));
+    let longestMs = 0;
+    let turnedMs = clock.monoMs();
+    let isOver = false;
+    const turn = (): void => {
+      longestMs = Math.max(longestMs, clock.monoMs() - turnedMs);
+      turnedMs = clock.monoMs();
+      if (!isOver) clock.after(0, turn);
+    };
+    turn();
+    const { end } = await kill();
+    isOver = true;
+    expect(end).toMatchObject({ kind: 'ended' });
+    expect(longestMs).toBeLessThan(1_000);
+    await gone(last);
+  });
+
+  const freezer = findHierarchy('freezer');
+  it.skipIf(freezer === null)(
+    'ends what is frozen, in a cgroup of its own and in one with others [needs the freezer of version 1]',
+    async () => {
+      if (mounts === null || freezer === null) return;
+      const help = createDyingHelp(mounts);
+      onTestFinished(help.close);
+      for (const path of [cgroup.path, `${cgroup.path}-others`]) {
+        const frozen = await cgroup.run('echo up; exec sleep 1000');
+        const innocent = path === cgroup.path ? null : await cgroup.run('echo up; exec sleep 1000');
+        const directory = `${freezer}${path}`;
+        mkdirSync(directory);
+        onTestFinished(() => {
+          writeFileSync(`${directory}/freezer.state`, 'THAWED');
+          rmdirSync(directory);
+        });
+        writeFileSync(`${directory}/cgroup.procs`, String(frozen.pid));
+        writeFileSync(`${directory}/freezer.state`, 'FROZEN');
+        expect((await kill({ help })).end).toMatchObject({ kind: 'ended' });
+        await gone(frozen);
+        if (innocent !== null) await gone(innocent);
+      }
+    },
+  );
+
+  it('says who cannot be signalled before it gives up, with pid and state', async () => {
+    if (mounts === null) return;
+    // Nobody signals himself: what a process that nobody may signal looks like.
+    const home = cgroup.enter(process.pid);
+    const said: string[] = [];
+    try {
+      const killing = kill({ resists: (who) => said.push(who) });
+      while (said.length === 0) await sleep(clock, 5);
+      expect(said[0]).toMatch(new RegExp(`process ${process.pid} \\(.*, state [A-Z]\\) may not be signalled`));
+      home();
+      expect((await killing).end).toMatchObject({ kind: 'ended' });
+    } finally {
+      home();
+    }
+  });
+
+  it('leaves alone what comes into the cgroup once it was empty', async () => {
+    const orphan = await unreapedFor('2.5');
+    const killing = kill({ givesBack: 'pids' });
+    while (cgroup.pids().length > 0) await sleep(clock, 5);
+    await sleep(clock, 50);
+    const next = await cgroup.run('echo up; exec sleep 1000');
+    expect((await killing).end).toMatchObject({ kind: 'ended' });
+    await once(orphan, 'exit');
+    expect(next.isAlive()).toBe(true);
+  });
+
+  it('says how many of the dead hold their process ids', async () => {
+    await unreapedFor('15');
+    expect((await kill()).end).toMatchObject({ kind: 'ended', unreaped: 1 });
+  });
+
+  /** A process in the cgroup whose parent is not, and reaps it by its own end. */
+  async function unreapedFor(seconds: string): Promise<ChildProcess> {
+    const script = `if (!fork) { for (@ARGV) { open F, '>', $_; print F 0; close F } $| = 1; print 'up'; sleep 1000 } select(undef, undef, undef, ${seconds})`;
+    const files = cgroup.roots.map((root) => `${root}/cgroup.procs`);
+    const parent = spawn('perl', ['-e', script, ...files], { stdio: ['ignore', 'pipe', 'inherit'] });
+    onTestFinished(() => void parent.kill('SIGKILL'));
+    await once(parent.stdout, 'data');
+    return parent;
+  }
+});
