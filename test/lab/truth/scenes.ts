@@ -1,12 +1,19 @@
 import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
+import { randomScenes } from './random.ts';
 import { starvedScenes } from './starved.ts';
 import { stuckScenes } from './stuck.ts';
 import type { TruthScene, UnitTruth } from './truth.ts';
 import { unitScenes } from './units.ts';
 
 /** All scenes, in the order in which they are played. A new area is a file here, and a line below. */
-export const SCENES: readonly TruthScene[] = [...freshScenes, ...starvedScenes, ...stuckScenes, ...episodeScenes];
+export const SCENES: readonly TruthScene[] = [
+  ...freshScenes,
+  ...starvedScenes,
+  ...stuckScenes,
+  ...episodeScenes,
+  ...randomScenes,
+];
 
 /** The same for those that need a real systemd. */
 export const UNIT_SCENES: readonly UnitTruth[] = [...unitScenes];

@@ -1,4 +1,5 @@
 import { sleep } from '../../../src/host/clock.ts';
+import type { Workload } from '../../../src/host/workload.ts';
 import type { DecisionRecord } from '../../../src/record/entry.ts';
 import { joinDecisions } from '../../../src/record/entry.ts';
 import { readRecord } from '../../../src/record/record-file.ts';
@@ -47,6 +48,8 @@ export type Verdict = {
 
 /** After an eviction nobody else may follow: so long the node is watched. */
 const AFTERMATH_MS = 1_500;
+/** The lab hears of an end a moment after it. */
+const HEARD_LATE_MS = 20;
 /** D3: grace and 10 s, and the record follows. */
 const OUTCOME_DEADLINE_MS = 20_000;
 
@@ -61,9 +64,10 @@ export const evictionsOf = (scene: Pick<Scene, 'agent'>): readonly DecisionRecor
   );
 export const victimOf = ({ decision }: DecisionRecord): string => ('victim' in decision ? decision.victim.name : '');
 /** Its end is known, and no more of it follows. */
-const isOver = ({ outcomes }: DecisionRecord): boolean =>
+export const isOver = ({ outcomes }: DecisionRecord): boolean =>
   outcomes.some(({ kind }) => kind === 'ended' || kind === 'survived' || kind === 'dropped');
-const has = (kind: string, { outcomes }: DecisionRecord): boolean => outcomes.some((outcome) => outcome.kind === kind);
+export const has = (kind: string, { outcomes }: DecisionRecord): boolean =>
+  outcomes.some((outcome) => outcome.kind === kind);
 
 /** Waits until somebody ended the workload; how long that took, in ms. */
 export async function untilGone(what: string, { workload }: Pick<Played, 'workload'>): Promise<number> {
@@ -109,20 +113,30 @@ export async function judge(
 }
 
 /** What the record says of the end of its victim, against what the lab knows of it. */
-function saysUntrue(record: DecisionRecord, played: readonly Played[], kernelOomKills: number): readonly string[] {
-  const { id } = record.decision;
+export function saysUntrue(
+  record: DecisionRecord,
+  played: readonly Played[],
+  kernelOomKills: number,
+): readonly string[] {
+  const { id, atMs } = record.decision;
   const pod = victimOf(record);
-  const mine = played.filter((one) => one.pod === pod);
+  const livedOn = (ms: number): readonly Workload[] =>
+    played.filter((one) => one.pod === pod && (one.workload.ended()?.atMs ?? ms) >= ms).map(({ workload }) => workload);
   const said = record.outcomes
     .map((outcome) => (outcome.kind === 'dropped' ? outcome.because : outcome.kind))
     .join(', ');
   if (!isOver(record)) return [`${id} of ${pod} has no end in the record (${said})`];
   if (has('ended', record) && has('dropped', record)) return [`${id} of ${pod} both ended and was dropped`];
   if (has('survived', record)) return [`${id} of ${pod}: ${JSON.stringify(record.outcomes.at(-1))}`];
-  if (has('ended', record) && mine.length > 0 && mine.every(({ workload }) => workload.isAlive())) {
+  const there = livedOn(atMs);
+  if (has('ended', record) && there.length > 0 && there.every((workload) => workload.isAlive())) {
     return [`${id} says that ${pod} ended, and it lives`];
   }
-  const isKilled = mine.some(({ workload }) => workload.ended()?.signal === 'SIGKILL');
+  const overMs = record.outcomes.at(-1)?.atMs ?? Number.NaN;
+  const isKilled = there.some((workload) => {
+    const ended = workload.ended();
+    return ended?.signal === 'SIGKILL' && ended.atMs <= overMs + HEARD_LATE_MS;
+  });
   if (has('dropped', record) && isKilled && kernelOomKills === 0) {
     return [`${id} of ${pod} is said to be dropped (${said}), and it was killed`];
   }
