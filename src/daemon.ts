@@ -46,7 +46,13 @@ export type DaemonOptions = {
   /** It observes. */
   readonly onReady?: () => void;
 };
-type Host = PartsHost & { readonly notify: Notify; readonly options: DaemonOptions; isFirst: boolean };
+type Host = PartsHost & {
+  readonly notify: Notify;
+  readonly options: DaemonOptions;
+  isFirst: boolean;
+  /** SIGHUP came, perhaps while the parts were made anew and nobody else heard it. */
+  isHungUp: boolean;
+};
 
 /** What an effect under way still may do after the stop; the next run goes on with the rest. */
 const LAST_EFFECTS_MS = 1_000;
@@ -95,7 +101,11 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     notify,
     options,
   };
-  const host: Host = { ...common, ...ofRun, isFirst: true };
+  const host: Host = { ...common, ...ofRun, isFirst: true, isHungUp: false };
+  const hungUp = (): void => {
+    host.isHungUp = true;
+  };
+  process.on('SIGHUP', hungUp);
   try {
     let next: Loaded | null = { effective: loaded.effective, warnings: loaded.warnings };
     while (next !== null) next = await runParts(host, next, stop);
@@ -104,6 +114,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     complain(sayCause(error));
     return 1;
   } finally {
+    process.off('SIGHUP', hungUp);
     host.oomWatch.close();
     await shutdown.close();
     notify.close();
@@ -153,6 +164,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       inbox.wake();
     },
   });
+  if (host.isHungUp) reload.now();
   const goingDown = createGoingDown({ clock, side: host.shutdown, parts, notify, effective: () => now.effective });
   const ended = new AbortController();
   const end = (): void => {
@@ -201,6 +213,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     ended.signal,
   );
   stop.removeEventListener('abort', stopAsked);
+  host.isHungUp = false;
   reload.close();
   goingDown.close();
   host.isFirst = false;

@@ -7,7 +7,7 @@ import type { Clock, Findings, Log } from './ports.ts';
 /** The last attempt to load the configuration anew; null = none yet. */
 export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
 export type Loaded = { readonly effective: Effective; readonly warnings: readonly string[] };
-export type Reload = { readonly last: () => LastReload; readonly close: () => void };
+export type Reload = { readonly last: () => LastReload; readonly now: () => void; readonly close: () => void };
 
 const FINDING = 'config';
 
@@ -55,6 +55,7 @@ export function createReload(needs: {
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
   return {
     last: () => last,
+    now: reload,
     close: () => {
       process.off('SIGHUP', reload);
       for (const end of unwatch) end();

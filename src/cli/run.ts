@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon.ts';
 import { exitWithin } from '../host/clock.ts';
+import { sayLast } from '../host/last-words.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true };
 
@@ -18,19 +19,46 @@ export function runCommand(): Command {
     )
     .action(async (options: Options) => {
       const stop = new AbortController();
-      // Once: a second signal ends the process at once, for who does not want to wait.
-      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
+      let asked: string | null = null;
+      let isReady = false;
+      const end = (signal: string): void => {
+        // For who does not want to wait.
+        if (asked !== null)
+          leave(`a second signal, ${signal}, ended nodewarden at once; the next run goes on where it was`);
+        asked = signal;
+        stop.abort();
+      };
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, end);
+      process.on('SIGABRT', () => leave(WATCHDOG));
       const status = await runDaemon(
         {
           configFile: options.config ?? null,
           dryRun: options.dryRun ?? false,
           log: 'stdout',
-          complain: (line) => process.stderr.write(`${line}\n`),
+          complain: sayLast,
+          onReady: () => {
+            isReady = true;
+          },
         },
         stop.signal,
       );
+      if (status === 0) sayLast(`nodewarden has ended: ${sayWhy(asked, isReady)}`, 'info');
+      else sayLast(`nodewarden has ended with status ${status}`);
       process.exitCode = status;
       // Whatever were left open by a mistake must not keep systemd, and the machine that goes down, waiting.
       exitWithin(LAST_MS, status);
     });
+}
+
+const WATCHDOG =
+  "SIGABRT ended nodewarden: from systemd's watchdog it means that no sign of life came within WatchdogSec= (see: systemctl status nodewarden)";
+
+function leave(why: string): void {
+  sayLast(why);
+  process.exit(1);
+}
+
+function sayWhy(signal: string | null, isReady: boolean): string {
+  if (signal === null) return 'the shutdown that it ran is over';
+  return isReady ? `${signal} asked it to` : `${signal} asked it to before its first look (systemd: TimeoutStartSec=)`;
 }
