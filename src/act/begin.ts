@@ -5,7 +5,7 @@ import type { Outcome, Signalled } from '../core/outcome.ts';
 import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
 import { assertNever, known, type Reading, sayCause, unknown, valueOrNull } from '../core/reading.ts';
-import { and, sayAmount, sayGivenBack, sayLimit, sayThreshold } from '../core/say.ts';
+import { and, sayAmount, sayGivenBack, sayLimit, sayThreshold, sayTies } from '../core/say.ts';
 import { SIGNAL_FACTS, type SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
@@ -362,7 +362,8 @@ function evictFields(decision: Evict): { readonly [field: string]: unknown } {
 function evictSentence(decision: Evict): string {
   const pod = podName(decision.victim);
   if (decision.kind === 'evict-over-limit') return `${pod}: ${decision.message.trim()}`;
-  return and(`${pod}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth));
+  const sentence = and(`${pod}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth));
+  return and(sentence, sayTies(decision));
 }
 
 /** kubelet-eviction.md 7.4, in the agent's own name. */

@@ -14,6 +14,7 @@ import type { Reading, Unknown } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
 import { sayReason } from '../core/say.ts';
 import { SIGNALS, type Signal } from '../core/signal.ts';
+import { type Ties, tiesOf } from '../core/stop-chain.ts';
 import { timersNow } from '../core/timers.ts';
 import { namesOf, requestFor, type SignalStatus, signalStatus } from '../serve/status.ts';
 
@@ -43,14 +44,15 @@ export type ExplainReport = {
   readonly victim: PodUid | null;
   readonly whatIf: WhatIf | null;
 };
-export type ExplainedRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected'> & {
-  readonly usage: Reading<number>;
-  /** null: the signal knows no request. */
-  readonly request: number | null;
-  readonly values: RankRow['values'];
-  readonly decidedBy: RankRow['decidedBy'];
-  readonly candidate: Candidate;
-};
+export type ExplainedRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected'> &
+  Ties & {
+    readonly usage: Reading<number>;
+    /** null: the signal knows no request. */
+    readonly request: number | null;
+    readonly values: RankRow['values'];
+    readonly decidedBy: RankRow['decidedBy'];
+    readonly candidate: Candidate;
+  };
 
 /** `of` picks the pod that is asked about; null: who is or would be evicted. */
 export function explainReport(
@@ -96,5 +98,6 @@ function rowOf(signal: Signal, { pod, row, usage, candidate }: Explanation['pods
   const { uid, namespace, name, qos, priority, isProtected } = pod;
   const { values, decidedBy } = row;
   const request = requestFor(signal, pod);
-  return { uid, namespace, name, qos, priority, isProtected, usage, request, values, decidedBy, candidate };
+  const own = { uid, namespace, name, qos, priority, isProtected, ...tiesOf(pod) };
+  return { ...own, usage, request, values, decidedBy, candidate };
 }

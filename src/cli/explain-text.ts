@@ -3,7 +3,7 @@ import { sayDuration } from '../core/duration.ts';
 import type { Change, Obstacle } from '../core/explain.ts';
 import type { PodUid } from '../core/pod.ts';
 import { sayBytes } from '../core/quantity.ts';
-import { sayAmount, sayReason } from '../core/say.ts';
+import { sayAmount, sayReason, sayTies } from '../core/say.ts';
 import { isDisk, type Resource, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { podName, sayDecision, sayMs } from '../serve/say-decision.ts';
 import type { ExplainedRow, ExplainReport } from './explain-report.ts';
@@ -105,6 +105,7 @@ function noteOf(report: ExplainReport, row: ExplainedRow, paint: Paint): string 
     ...evictedNow(report, uid).map((text) => paint('red', text)),
     candidate.kind === 'passed-over' ? paint('yellow', `passed over: ${candidate.because}`) : '',
     usage.known ? '' : unknown,
+    clean(sayTies(row)),
   ];
   return notes.filter(Boolean).join(', ');
 }

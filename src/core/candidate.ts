@@ -86,6 +86,7 @@ function explainChoice(ranking: readonly Ranked[], victim: PodView | null, becau
     if (difference !== null) differences.add(difference);
   }
   if (victim?.isProtected) differences.add('D7');
+  if (ranking.some(({ pod }) => pod.inherited !== undefined)) differences.add('D16');
   const decidedBy = ranking[at]?.row.decidedBy ?? null;
   if (decidedBy === 'younger' || decidedBy === 'name' || decidedBy === 'uid') differences.add('D1');
   return {

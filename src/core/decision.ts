@@ -1,14 +1,14 @@
 import type { Attribution } from './attribution.ts';
-import type { Inherited, PodUid, Victim } from './pod.ts';
+import type { PodUid, Victim } from './pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { NodeCondition } from './signal.ts';
-import type { StopChain } from './stop-chain.ts';
+import type { StopChain, Ties } from './stop-chain.ts';
 import type { MetThreshold } from './threshold.ts';
 
 export type DecisionId = string;
 export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
   | { readonly kind: 'reclaim'; readonly threshold: MetThreshold }
-  | {
+  | ({
       readonly kind: 'evict';
       readonly threshold: MetThreshold;
       readonly victim: Victim;
@@ -19,7 +19,7 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly differences: readonly Difference[];
       /** Of node memory only: who grew. Absent where nobody asked. */
       readonly growth?: Reading<Attribution>;
-    }
+    } & Ties)
   | {
       readonly kind: 'evict-over-limit';
       readonly victim: Victim;
@@ -34,7 +34,7 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly graceSeconds: number;
     }
   | { readonly kind: 'set-condition'; readonly condition: NodeCondition; readonly status: boolean }
-  | {
+  | ({
       readonly kind: 'stop-for-shutdown';
       readonly victim: Victim;
       /** Place of the phase among those configured, counted from 1, those without pods too. */
@@ -45,10 +45,7 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly endsMs?: MonoMs;
       /** Absent: it waits for nobody, and nobody waits for it. */
       readonly chain?: StopChain;
-      /** D16. */
-      readonly inherited?: Inherited;
-      readonly takesAlong?: readonly string[];
-    }
+    } & Ties)
   | { readonly kind: 'take-lock' }
   /** A cancelled shutdown: what it stopped may run again, once its stop has ended. */
   | { readonly kind: 'undo-stops' }
@@ -57,7 +54,21 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
 /** Local storage limits: no threshold, no ranking, several pods in one look. */
 export type StorageLimit = 'emptydirfs' | 'ephemeralpodfs' | 'ephemeralcontainerfs';
 /** The deliberate differences of product 6. */
-export type Difference = 'D1' | 'D2' | 'D3' | 'D4' | 'D5' | 'D6' | 'D7' | 'D8' | 'D9' | 'D10' | 'D11' | 'D12' | 'D13';
+export type Difference =
+  | 'D1'
+  | 'D2'
+  | 'D3'
+  | 'D4'
+  | 'D5'
+  | 'D6'
+  | 'D7'
+  | 'D8'
+  | 'D9'
+  | 'D10'
+  | 'D11'
+  | 'D12'
+  | 'D13'
+  | 'D16';
 export type Comparator = 'over-request' | 'priority' | 'usage-over-request' | 'usage' | 'younger' | 'name' | 'uid';
 export type RankRow = {
   readonly uid: PodUid;

@@ -14,6 +14,7 @@ import { actOf, PROOF_MS, settleEvictions } from './settle.ts';
 import { type FsLayout, isDisk, SIGNALS, type Signal, type SignalSample } from './signal.ts';
 import type { Eviction, State } from './state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
+import { tiesOf } from './stop-chain.ts';
 import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
 import { type Timers, timersNow } from './timers.ts';
 
@@ -236,6 +237,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Step {
     ...evictionMessage(threshold, victim),
     differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
     ...growthOf(observation, threshold),
+    ...tiesOf(victim),
   });
 }
 

@@ -7,6 +7,7 @@ import { assertNever } from './reading.ts';
 import type { PhaseEnd, Reason } from './reason.ts';
 import { STOPS_AGAIN } from './shutdown-plan.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
+import type { Ties } from './stop-chain.ts';
 import type { MetThreshold } from './threshold.ts';
 
 /** An amount of the signal for people: "92.1 MiB", "1204 inodes", "311 pids". */
@@ -121,5 +122,16 @@ function sayLeft(
 }
 
 /** A half sentence that may be empty. */
+/** D16: who goes with it, and who counts for it; '' where nobody does. */
+export function sayTies({ inherited, takesAlong = [] }: Ties): string {
+  const names = takesAlong.slice(0, TIES_SAID).join(', ');
+  const more = takesAlong.length > TIES_SAID ? ` and ${takesAlong.length - TIES_SAID} more` : '';
+  const along = takesAlong.length === 0 ? '' : `takes along ${names}${more}`;
+  if (inherited === undefined) return along;
+  const counts = `counts with priority ${inherited.priority} of ${inherited.from}`;
+  return along === '' ? counts : and(along, counts);
+}
+const TIES_SAID = 5;
+
 export const and = (first: string, second: string): string => (second === '' ? first : `${first}; ${second}`);
 const ms = (amount: number): string => sayDuration(Math.ceil(amount));

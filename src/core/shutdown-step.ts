@@ -8,6 +8,7 @@ import { neededDelayMs, type PlannedStop, planShutdown, planStop, STOPS_AGAIN, w
 import { lastMs, timeOf, totalMs, withoutReserve } from './shutdown-time.ts';
 import type { ShutdownStop, State, Stopping } from './state.ts';
 import { nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
+import { tiesOf } from './stop-chain.ts';
 
 /** kubelet-shutdown.md 5.3. */
 const VOLUME_LOOK_MS = 300;
@@ -268,7 +269,7 @@ function tell(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs
   const stops: ShutdownStop[] = [];
   const isTold = new Set(step.state.stops.map(({ uid }) => uid));
   for (const { pod, graceSeconds, waitMs, chain } of planned) {
-    const { uid, inherited, takesAlong } = pod;
+    const { uid } = pod;
     if (isTold.has(uid)) continue;
     const own = { graceSeconds, endsMs, ...(chain === undefined ? {} : { chain }) };
     const times =
@@ -282,8 +283,7 @@ function tell(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs
       victim: victimOf(pod),
       phase,
       ...own,
-      ...(inherited === undefined ? {} : { inherited }),
-      ...(takesAlong === undefined ? {} : { takesAlong }),
+      ...tiesOf(pod),
     });
   }
   return { ...told, state: { ...told.state, stops: [...told.state.stops, ...stops] } };

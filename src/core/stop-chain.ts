@@ -32,6 +32,15 @@ export function priorityOf({ priority, inherited }: Pick<PodView, 'priority' | '
   return Math.max(priority, inherited?.priority ?? priority);
 }
 
+/** What a decision about the pod carries of D16. */
+export type Ties = Pick<PodView, 'inherited' | 'takesAlong'>;
+export function tiesOf({ inherited, takesAlong }: Ties): Ties {
+  return {
+    ...(inherited === undefined ? {} : { inherited }),
+    ...(takesAlong === undefined ? {} : { takesAlong }),
+  };
+}
+
 /** Those of a phase that wait for others of it, or are waited for; whoever is not among them is told at once. */
 export function chainsOf(links: readonly Link[]): ReadonlyMap<PodUid, StopChain> {
   const graceOf = new Map(links.map(({ uid, graceSeconds }) => [uid, givenSeconds(graceSeconds)]));

@@ -20,6 +20,7 @@ export type UnitFacts = {
   /** All its lists of units, by systemd's names: After, Before, Requires, RequiredBy, BindsTo, BoundBy, PartOf, … */
   readonly relations: UnitRelations;
 };
+export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'relations'>;
 export type UnitRelations = { readonly [name: string]: readonly string[] };
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
 /** Also how an operator's command ended; read before the unit is let go. */
@@ -27,6 +28,8 @@ export type ServiceEnd = { readonly result: string; readonly exitStatus: number 
 export type Systemd = {
   /** Also a unit that is not running, or does not exist: `loadState` tells. */
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
+  /** What it hangs together with, and how it is; of a unit of any type. One call. */
+  readonly ties: (name: string) => Promise<Reading<UnitTies>>;
   /** Its state alone: one call. */
   readonly activeState: (name: string) => Promise<Reading<string>>;
   /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
@@ -55,6 +58,8 @@ export type Systemd = {
   readonly whenJobBegins: (run: (unit: string) => void) => () => void;
   /** A start or stop of any unit has ended, whoever wanted it. */
   readonly whenJobEnds: (run: (end: JobEnd) => void) => () => void;
+  /** The unit files were read anew. */
+  readonly whenReloaded: (run: () => void) => () => void;
   readonly whenUp: (run: () => void) => () => void;
   readonly isUp: () => boolean;
 };
@@ -133,18 +138,22 @@ export function createSystemd(bus: SystemBus): Systemd {
     return unknown('not-applicable', name, 'this process does not run as a service');
   }
 
+  function allOf(path: string): Promise<Reading<readonly BusValue[]>> {
+    return bus.call({
+      destination: NAME,
+      path,
+      interface: 'org.freedesktop.DBus.Properties',
+      member: 'GetAll',
+      signature: 's',
+      body: [`${NAME}.Unit`],
+    });
+  }
+
   /** By its path alone: systemd then loads it, also under an alias. */
   async function unit(name: string): Promise<Reading<UnitFacts>> {
     const path = unitPath(name);
     const [all, group, slice] = await Promise.all([
-      bus.call({
-        destination: NAME,
-        path,
-        interface: 'org.freedesktop.DBus.Properties',
-        member: 'GetAll',
-        signature: 's',
-        body: [`${NAME}.Unit`],
-      }),
+      allOf(path),
       property(path, typeOf(name), 'ControlGroup'),
       property(path, typeOf(name), 'Slice'),
     ]);
@@ -161,6 +170,12 @@ export function createSystemd(bus: SystemBus): Systemd {
 
   return {
     unit,
+    ties: async (name) => {
+      const all = await allOf(unitPath(name));
+      if (!all.known) return all;
+      const facts = factsIn(all.value[0]);
+      return facts === null ? unknown('malformed', name, 'not the properties of a unit') : known(facts);
+    },
     activeState: async (name) => {
       const state = await property(unitPath(name), 'Unit', 'ActiveState');
       return state.known ? known(String(state.value)) : state;
@@ -230,6 +245,10 @@ export function createSystemd(bus: SystemBus): Systemd {
         // The answer that names the job may come after its end: who asks, asks later.
         const isOurs = (): boolean => ours.has(String(job));
         if (typeof name === 'string' && typeof result === 'string') run({ unit: name, result, isOurs });
+      }),
+    whenReloaded: (run) =>
+      bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'Reloading' }, ([isReloading]) => {
+        if (isReloading === false) run();
       }),
     whenUp: bus.whenUp,
     isUp: () => bus.state() === 'up',

@@ -1,6 +1,7 @@
 import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../core/pod.ts';
 import { bytesUp, decimalOf, parseQuantity, type Quantity, sayQuantity } from '../core/quantity.ts';
 import type { Reading } from '../core/reading.ts';
+import { priorityOf } from '../core/stop-chain.ts';
 
 /** A JSON object whose names are those of the scenario format, the kubelet or Kubernetes. */
 export type Json = { readonly [key: string]: unknown };
@@ -22,7 +23,8 @@ export function podOf(pod: PodView): Json {
       ...ownersOf(pod),
     },
     spec: {
-      priority: pod.priority,
+      // D16: what it was ranked with.
+      priority: priorityOf(pod),
       terminationGracePeriodSeconds: pod.terminationGraceSeconds,
       containers: pod.containers.filter(({ kind }) => kind === 'app').map(containerOf),
       ...(init.length > 0 ? { initContainers: init.map(containerOf) } : {}),
@@ -46,7 +48,7 @@ function annotationsOf(pod: PodView): Json {
   const annotations = {
     ...(pod.isProtected ? { 'nodewarden.dev/protect': 'true' } : {}),
     // Critical by priority shows in the priority; what is left is a mirror pod.
-    ...(pod.isStaticCritical && pod.priority < 2_000_000_000 ? { 'kubernetes.io/config.mirror': pod.uid } : {}),
+    ...(pod.isStaticCritical && priorityOf(pod) < 2_000_000_000 ? { 'kubernetes.io/config.mirror': pod.uid } : {}),
   };
   return Object.keys(annotations).length > 0 ? { annotations } : {};
 }

@@ -5,7 +5,7 @@ import type { Outcome } from '../core/outcome.ts';
 import type { Victim } from '../core/pod.ts';
 import { sayBytes } from '../core/quantity.ts';
 import { assertNever } from '../core/reading.ts';
-import { and, sayGivenBack, sayThreshold } from '../core/say.ts';
+import { and, sayGivenBack, sayThreshold, sayTies } from '../core/say.ts';
 
 /** A decision in one line, without the time. Names of pods are as tenants chose them: escape before printing. */
 export function sayDecision(decision: Decision): string {
@@ -13,7 +13,10 @@ export function sayDecision(decision: Decision): string {
     case 'reclaim':
       return `reclaim on the node: ${sayThreshold(decision.threshold)}`;
     case 'evict':
-      return and(`evict ${podName(decision.victim)}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth));
+      return and(
+        and(`evict ${podName(decision.victim)}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth)),
+        sayTies(decision),
+      );
     case 'evict-over-limit':
       return `evict ${podName(decision.victim)}: ${decision.message.trim()}`;
     case 'hasten':
@@ -21,7 +24,7 @@ export function sayDecision(decision: Decision): string {
     case 'set-condition':
       return `${decision.condition} is ${decision.status ? 'true' : 'false'}`;
     case 'stop-for-shutdown':
-      return `stop ${podName(decision.victim)} in phase ${decision.phase} of the shutdown`;
+      return and(`stop ${podName(decision.victim)} in phase ${decision.phase} of the shutdown`, sayTies(decision));
     case 'take-lock':
       return 'take the shutdown lock';
     case 'undo-stops':

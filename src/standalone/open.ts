@@ -1,3 +1,4 @@
+import { known } from '../core/reading.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createDyingHelp } from '../host/dying.ts';
@@ -8,6 +9,7 @@ import { createRestart } from './restart.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
 import { createStandaloneSource } from './source.ts';
 import { createStandaloneKiller } from './stop.ts';
+import { createTies } from './ties.ts';
 import type { UndoneStops } from './undo-stops.ts';
 
 export type StandaloneNeeds = {
@@ -64,8 +66,17 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
   // Before anybody needs it: then there may be neither memory nor a process id.
   const help = needs.dry ? undefined : createDyingHelp(mounts);
+  const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
+  const ties = createTies({ clock, systemd, unitOf, wake: needs.wake });
+  const pods: PodSource = {
+    ...source,
+    pods: () => {
+      const bound = source.pods();
+      return bound.known ? known(ties.tied(bound.value)) : bound;
+    },
+  };
   return {
-    pods: source,
+    pods,
     killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, shutdownStops, findings, help }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),
@@ -80,8 +91,9 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     },
     isSettled: source.isSettled,
     running: source.running,
-    unitOf: (uid) => source.find(uid)?.unit ?? null,
+    unitOf,
     close: async () => {
+      ties.close();
       await restart?.close();
       shutdownStops?.close();
       help?.close();

@@ -63,6 +63,16 @@ describe('a hard threshold', () => {
     expect(first?.intentWaitMs).toBe(5);
   });
 
+  it('counts a pod with the priority of those that it takes along, and names them (D16)', () => {
+    const cache = aPod({ name: 'cache', workingSetBytes: 300 * MI, priority: 10 });
+    const shared = { inherited: { priority: 1_000, from: 'default/db' }, takesAlong: ['default/db', 'helper.service'] };
+    const tied = { ...leaker, ...shared };
+    const [first] = looks(aConfig([hard]), memory(0, 50, { pods: known([tied, cache]) }));
+    expect(evictions(first)).toMatchObject([{ victim: { name: 'cache' }, differences: ['D16', 'D12'] }]);
+    const [alone] = looks(aConfig([hard]), memory(0, 50, { pods: known([tied]) }));
+    expect(evictions(alone)).toMatchObject([{ victim: { name: 'leaker' }, ...shared }]);
+  });
+
   it('asks for the pods first when it has none, and looks again at once', () => {
     const asking = memory(0, 50, { pods: unknown('not-asked', 'pods', 'not asked') });
     const [first, second] = looks(aConfig([hard]), asking, memory(0.2, 50));

@@ -1,0 +1,180 @@
+import type { Inherited, PodUid } from '../core/pod.ts';
+import type { Systemd, UnitTies } from '../host/systemd.ts';
+import type { BoundPod, Clock } from '../ports.ts';
+import { createTieGraph, stopsWith, type TieGraph } from './tie-graph.ts';
+
+export type TiesNeeds = {
+  readonly clock: Clock;
+  readonly systemd: Pick<Systemd, 'ties' | 'whenJobBegins' | 'whenJobEnds' | 'whenReloaded' | 'whenUp' | 'isUp'>;
+  /** By its own name; null: the pod has none. */
+  readonly unitOf: (uid: PodUid) => string | null;
+  readonly wake: () => void;
+};
+export type Ties = {
+  /** The pods with what systemd would stop along with them, and in which order. Asks nobody. */
+  readonly tied: (pods: readonly BoundPod[]) => readonly BoundPod[];
+  /** Units that run, are no pods and would be stopped along with it. */
+  readonly others: (unit: string) => readonly string[];
+  readonly close: () => void;
+};
+
+/** After a change, for those that come with it. */
+const SETTLE_MS = 100;
+const RETRY_MS = 5_000;
+/** Units that are asked about, pods and those that hang on them. */
+const MAX_UNITS = 4_096;
+/** Units of others that began: so many are looked at within the time, whether they hang on a pod's. */
+const MAX_STRANGERS = 20;
+const STRANGERS_MS = 10_000;
+/** By these a unit says itself that it goes with another one. */
+const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedFrom'];
+
+/** D16 and the order of stops: how the units of the pods hang together, asked of systemd beside the loop when something changes. */
+export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
+  const asked = new Map<string, UnitTies>();
+  let graph: TieGraph = createTieGraph(new Map(), new Map());
+  let podUnits: ReadonlyMap<string, PodUid> = new Map();
+  let key = '';
+  let isReading = false;
+  let isDirty = false;
+  let isClosed = false;
+  let strangers = 0;
+  let strangersSinceMs = Number.NEGATIVE_INFINITY;
+  let cancelTimer: (() => void) | null = null;
+
+  function readIn(ms: number): void {
+    if (isReading) isDirty = true;
+    else
+      cancelTimer ??= clock.after(ms, () => {
+        cancelTimer = null;
+        void read();
+      });
+  }
+
+  async function read(): Promise<void> {
+    isReading = true;
+    isDirty = false;
+    const isWhole = await askAll();
+    isReading = false;
+    if (isClosed) return;
+    graph = createTieGraph(asked, podUnits);
+    wake();
+    if (isDirty) readIn(SETTLE_MS);
+    else if (!isWhole && systemd.isUp()) readIn(RETRY_MS);
+  }
+
+  /** What is not known yet of the pods' units and of all that would stop with them. */
+  async function askAll(): Promise<boolean> {
+    const reached = new Set<string>(podUnits.keys());
+    let isWhole = true;
+    let next = [...reached];
+    while (next.length > 0 && !isClosed) {
+      await Promise.all(
+        next.map(async (name) => {
+          if (asked.has(name)) return;
+          const ties = await systemd.ties(name);
+          if (ties.known) asked.set(name, ties.value);
+          else isWhole = false;
+        }),
+      );
+      const found = next.flatMap((name) => stopsWith(asked.get(name)));
+      next = [...new Set(found)].filter((name) => !reached.has(name)).slice(0, MAX_UNITS - reached.size);
+      for (const name of next) reached.add(name);
+    }
+    for (const name of asked.keys()) if (!reached.has(name)) asked.delete(name);
+    return isWhole;
+  }
+
+  function jobOf(unit: string): void {
+    if (!asked.has(unit)) return void lookAtStranger(unit);
+    asked.delete(unit);
+    readIn(SETTLE_MS);
+  }
+
+  /** A unit that was not loaded before may hang on a pod's all the same. */
+  async function lookAtStranger(unit: string): Promise<void> {
+    if (podUnits.size === 0) return;
+    if (clock.monoMs() - strangersSinceMs > STRANGERS_MS) {
+      strangers = 0;
+      strangersSinceMs = clock.monoMs();
+    }
+    strangers += 1;
+    if (strangers > MAX_STRANGERS) return;
+    const ties = await systemd.ties(unit);
+    if (!ties.known) return;
+    const on = HANGS_ON.flatMap((list) => ties.value.relations[list] ?? []).filter((name) => asked.has(name));
+    for (const name of on) asked.delete(name);
+    if (on.length > 0) readIn(SETTLE_MS);
+  }
+
+  function forgetAll(): void {
+    asked.clear();
+    readIn(SETTLE_MS);
+  }
+
+  const ends = [
+    systemd.whenJobBegins(jobOf),
+    systemd.whenJobEnds(({ unit }) => jobOf(unit)),
+    systemd.whenReloaded(forgetAll),
+    systemd.whenUp(forgetAll),
+  ];
+  return {
+    tied: (pods) => {
+      const units = pods.map(({ declared: { uid } }) => unitOf(uid));
+      const now = units.join(' ');
+      if (now !== key) {
+        key = now;
+        podUnits = new Map(
+          pods.flatMap(({ declared: { uid } }, i) => {
+            const unit = units[i] ?? null;
+            return unit === null ? [] : [[unit, uid] as const];
+          }),
+        );
+        readIn(0);
+      }
+      return graph.isEmpty ? pods : withTies(pods, graph);
+    },
+    others: (unit) => graph.others(unit),
+    close: () => {
+      isClosed = true;
+      cancelTimer?.();
+      for (const end of ends) end();
+    },
+  };
+}
+
+function withTies(pods: readonly BoundPod[], graph: TieGraph): readonly BoundPod[] {
+  const byUid = new Map(pods.map((pod) => [pod.declared.uid, pod]));
+  return pods.map((pod) => {
+    const { uid, priority } = pod.declared;
+    const ties = graph.of(uid);
+    if (ties === null) return pod;
+    const along = ties.pods.flatMap((other): readonly BoundPod['declared'][] => {
+      const found = byUid.get(other);
+      return found?.cgroup.known ? [found.declared] : [];
+    });
+    const takesAlong = [...along.map(({ namespace, name }) => `${namespace}/${name}`), ...ties.units];
+    const stopsAfter = ties.after.filter((other) => byUid.has(other));
+    const inherited = highest(along, priority);
+    return {
+      ...pod,
+      declared: {
+        ...pod.declared,
+        // Whoever takes along a pod that must not be chosen, or only last, must not be chosen before it.
+        isStaticCritical: pod.declared.isStaticCritical || along.some(({ isStaticCritical }) => isStaticCritical),
+        isProtected: pod.declared.isProtected || along.some(({ isProtected }) => isProtected),
+        ...(inherited === null ? {} : { inherited }),
+        ...(takesAlong.length === 0 ? {} : { takesAlong }),
+        ...(stopsAfter.length === 0 ? {} : { stopsAfter }),
+      },
+    };
+  });
+}
+
+function highest(along: readonly BoundPod['declared'][], above: number): Inherited | null {
+  let most: Inherited | null = null;
+  for (const { priority, namespace, name } of along) {
+    if (priority > (most?.priority ?? above)) most = { priority, from: `${namespace}/${name}` };
+  }
+  return most;
+}

@@ -1,0 +1,82 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known, unknown } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { UnitTies } from '../../src/host/systemd.ts';
+import type { BoundPod } from '../../src/ports.ts';
+import { createTies, type Ties } from '../../src/standalone/ties.ts';
+import { aPod } from '../a.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon, until } from '../host/private-bus.ts';
+
+const clock = createClock();
+
+describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daemon]', () => {
+  let fake: FakeSystemd;
+  let ties: Ties;
+  beforeEach(async () => {
+    fake = await openFakeSystemd();
+    ties = createTies({
+      clock,
+      systemd: fake.systemd,
+      unitOf: (uid) => (uid === 'bare' ? null : `${uid}.service`),
+      wake: () => undefined,
+    });
+  });
+  afterEach(async () => {
+    ties.close();
+    await fake.remove();
+  });
+  const addUnit = (name: string, relations: UnitTies['relations'] = {}, activeState = 'active'): void => {
+    fake.units.set(`${name}.service`, {
+      activeState,
+      invocation: 1,
+      controlGroup: `/${name}`,
+      loadState: 'loaded',
+      relations,
+    });
+  };
+  const bound = (name: string, priority: number, isRunning = true, isProtected = false): BoundPod => {
+    const { usage: _, ...declared } = aPod({ name, uid: name, priority, isProtected });
+    const cgroup = isRunning ? known({ path: `/${name}`, inode: 7 }) : unknown('absent', name, 'it is not running');
+    return { declared, cgroup, containers: [], disk: async () => unknown('not-asked', '', '') };
+  };
+  const of = (name: string, pods: readonly BoundPod[]) =>
+    ties.tied(pods).find(({ declared }) => declared.uid === name)?.declared;
+
+  it('have at least the priority of those that go with them, as long as these run, and name them', async () => {
+    addUnit('db', { RequiredBy: ['front.service', 'helper.service'], Before: ['front.service'] });
+    addUnit('front');
+    addUnit('helper');
+    const pods = [bound('db', 0), bound('front', 2_000), bound('bare', 5)];
+    await until(() => of('db', pods)?.inherited !== undefined);
+    expect(of('db', pods)).toMatchObject({
+      priority: 0,
+      inherited: { priority: 2_000, from: 'default/front' },
+      takesAlong: ['default/front', 'helper.service'],
+      stopsAfter: ['front'],
+    });
+    expect(of('front', pods)).toEqual(pods[1]?.declared);
+    const stopped = [bound('db', 0), bound('front', 2_000, false), bound('bare', 5)];
+    expect(of('db', stopped)).toMatchObject({ takesAlong: ['helper.service'] });
+    expect(of('db', stopped)?.inherited).toBeUndefined();
+  });
+
+  it('are as protected as those that go with them', async () => {
+    addUnit('db', { RequiredBy: ['front.service'] });
+    addUnit('front');
+    const pods = [bound('db', 0), bound('front', 0, true, true)];
+    await until(() => of('db', pods)?.isProtected === true);
+  });
+
+  it('are seen to hang on each other when a unit begins that was not there before', async () => {
+    addUnit('db');
+    const pods = [bound('db', 0)];
+    ties.tied(pods);
+    await until(() => fake.systemd.isUp());
+    addUnit('late', { Requires: ['db.service'] }, 'inactive');
+    addUnit('db', { RequiredBy: ['late.service'] });
+    fake.byOthers('start', 'late.service');
+    await until(() => of('db', pods)?.takesAlong !== undefined);
+    expect(of('db', pods)?.takesAlong).toEqual(['late.service']);
+  });
+});
