@@ -7,6 +7,7 @@ import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, Reco
 import type { PlaceMemory } from './entry.ts';
 import { createRestart } from './restart.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
+import { unitsIn } from './slice-units.ts';
 import { createStandaloneSource } from './source.ts';
 import { createStandaloneKiller } from './stop.ts';
 import { createTies } from './ties.ts';
@@ -56,7 +57,8 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   const boot = readBootId();
   // Without a boot id nothing that was held before can be told from another boot's.
   const bootId = boot.known ? boot.value : '';
-  const restart = needs.dry ? null : createRestart({ clock, systemd, runtimeDirectory, bootId, log, findings, note });
+  const holding = { clock, systemd, runtimeDirectory, bootId, log, findings, note };
+  const restart = needs.dry ? null : createRestart({ ...holding, unitsIn: (slice) => unitsIn(mounts, slice) });
   const isAlive = (uid: string): boolean => {
     const live = source.find(uid);
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;

@@ -1,6 +1,8 @@
 import { admits } from '../core/admit.ts';
+import type { Reading } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import type { JobEnd, Systemd, UnitFacts } from '../host/systemd.ts';
+import { currentRun } from '../host/unit-path.ts';
 import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
 import { type Held, type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
@@ -14,9 +16,15 @@ export type RestartNeeds = {
   readonly log: Log;
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
+  /** What runs in a slice; absent: nothing is known of slices. */
+  readonly unitsIn?: (slice: string) => readonly string[];
+  readonly currentRun?: (unit: string) => Reading<string>;
 };
 export type Restart = {
-  /** Before the first signal of an eviction: what is stopped now comes back by us, and by nobody else. */
+  /**
+   * Before the first signal of an eviction: what is stopped now comes back by us, and by nobody else. Of a slice that is
+   * what runs in it. `facts` null: it runs, and systemd has not said more of that run.
+   */
   readonly hold: (manifest: ManifestPod, unit: string, facts: UnitFacts | null) => void;
   readonly setCondition: (condition: NodeCondition, status: boolean) => void;
   /** While it is paused nothing is started and nothing stopped again: the machine goes down. */
@@ -112,19 +120,22 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean): Promise<void> {
     const hasRun = facts.invocationId !== '' && unit.invocationId !== '';
     const isAnotherRun = hasRun && facts.invocationId !== unit.invocationId;
+    /** Nobody knew which run it was when it was stopped. */
+    const isUnnamed = unit.invocationId === '';
     const mayRunNow = mayRun(unit);
     if (facts.activeState === 'deactivating') return;
     if (isRunning(facts)) {
       // The very run that is being stopped: systemd may not have come to it yet.
       const isStopping = hasRun && !isAnotherRun;
       if (!mayRunNow) return isStopping ? undefined : stopAgain(unit, facts);
-      if (!isStopping) return drop(unit, 'somebody else started it');
+      if (!isStopping && !isUnnamed) return drop(unit, 'somebody else started it');
       if (unit.dueMs !== null && clock.monoMs() >= unit.dueMs) return drop(unit, 'it never stopped');
       return unit.dueMs === null ? setDue(unit) : undefined;
     }
     seenDown.add(unit.unit);
     if (facts.loadState !== 'loaded') return drop(unit, `its unit is ${facts.loadState}`);
     if (isAnotherRun || isForeign) return drop(unit, 'somebody else started or stopped it since');
+    if (isUnnamed && facts.invocationId !== '') return put({ ...unit, invocationId: facts.invocationId });
     if (!mayRunNow) {
       if (unit.dueMs !== null) put({ ...unit, dueMs: null });
       return;
@@ -183,6 +194,28 @@ export function createRestart(needs: RestartNeeds): Restart {
     return before !== undefined && clock.monoMs() - before.startedMs < HEALTHY_MS ? before.level + 1 : 0;
   }
 
+  function heldNow(manifest: ManifestPod, unit: string, facts: UnitFacts | null): HeldUnit {
+    const run = (needs.currentRun ?? currentRun)(unit);
+    const invocationId = run.known ? run.value : facts?.invocationId;
+    const wasHeld = held.units.find((other) => other.unit === unit);
+    // A resumed eviction: what was written before the crash says how it was.
+    if (wasHeld !== undefined) return { ...wasHeld, invocationId: invocationId ?? wasHeld.invocationId };
+    const { qos, tolerations, isStaticCritical } = manifest.declared;
+    return {
+      unit,
+      pod: podName(manifest),
+      qos,
+      tolerations,
+      isStaticCritical,
+      after: manifest.afterEviction,
+      conditions: conditions(),
+      invocationId: invocationId ?? '',
+      level: levelOf(unit),
+      dueMs: null,
+      stoppedAgainMs: [],
+    };
+  }
+
   const endJobs = systemd.whenJobEnds((job) => {
     if (!seenDown.has(job.unit)) return;
     foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
@@ -190,26 +223,18 @@ export function createRestart(needs: RestartNeeds): Restart {
   schedule(0);
   return {
     hold: (manifest, unit, facts) => {
-      const wasHeld = held.units.find((other) => other.unit === unit);
-      // A resumed eviction: what was written before the crash says how it was.
-      if (wasHeld !== undefined) return put({ ...wasHeld, invocationId: facts?.invocationId ?? wasHeld.invocationId });
-      if (!isRunning(facts)) return;
-      const { namespace, name, qos, tolerations, isStaticCritical } = manifest.declared;
-      put({
-        unit,
-        pod: `${namespace}/${name}`,
-        qos,
-        tolerations,
-        isStaticCritical,
-        after: manifest.afterEviction,
-        conditions: conditions(),
-        invocationId: facts?.invocationId ?? '',
-        level: levelOf(unit),
-        dueMs: null,
-        stoppedAgainMs: [],
-      });
-      findings.clear(`kept-starting/${unit}`);
+      if (facts !== null && !isRunning(facts)) return;
+      const isSlice = unit.endsWith('.slice');
+      const units = isSlice ? (needs.unitsIn?.(unit) ?? []) : [unit];
+      const services = units.filter((name) => name.endsWith('.service'));
+      const holding = services.map((name) => heldNow(manifest, name, isSlice ? null : facts));
+      const others = held.units.filter((other) => !services.includes(other.unit));
+      if (holding.length > 0) keep({ ...held, units: [...others, ...holding].slice(-MAX_REMEMBERED) });
+      for (const name of services) findings.clear(`kept-starting/${name}`);
       schedule(TICK_MS);
+      if (services.length === units.length && units.length > 0) return;
+      const pod = podName(manifest);
+      log.info({ event: 'evict', unit, pod, started: false }, `${unit}: ${sayLost(units, services)}`);
     },
     setCondition: (condition, status) => {
       confirmed.add(condition);
@@ -240,6 +265,15 @@ export function createRestart(needs: RestartNeeds): Restart {
 }
 
 const NOT_SAVED = 'held-not-saved';
+
+const podName = ({ declared: { namespace, name } }: ManifestPod): string => `${namespace}/${name}`;
+
+/** A scope, and what else no service of a slice is, belongs to who made it. */
+function sayLost(units: readonly string[], services: readonly string[]): string {
+  const scopes = units.filter((unit) => !services.includes(unit));
+  if (scopes.length === 0) return 'no unit runs in it, so nothing of it can be started again';
+  return `only who made it can start ${scopes.slice(0, 5).join(', ')}${scopes.length > 5 ? ' and others' : ''} again`;
+}
 
 /** Doubling from 10 s to 5 min. */
 function backOffMs(level: number): number {

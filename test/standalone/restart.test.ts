@@ -2,9 +2,16 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { parseManifest } from '../../src/standalone/manifest.ts';
-import { createRestart, heldUnits, type Restart, releaseHeld } from '../../src/standalone/restart.ts';
+import {
+  createRestart,
+  heldUnits,
+  type Restart,
+  type RestartNeeds,
+  releaseHeld,
+} from '../../src/standalone/restart.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
 import { hasDbusDaemon, until } from '../host/private-bus.ts';
 import { heardParts, hurried } from './needs.ts';
@@ -27,8 +34,9 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
   let restart: Restart;
   // 10 s of back-off are 100 ms here.
   const fast = hurried(clock, 100);
-  const open = (): void => {
-    restart = createRestart({ ...heard, clock: fast, systemd: fake.systemd, runtimeDirectory: directory, bootId });
+  const open = (more: Partial<RestartNeeds> = {}): void => {
+    const own = { clock: fast, systemd: fake.systemd, runtimeDirectory: directory, bootId };
+    restart = createRestart({ ...heard, ...own, ...more });
   };
   beforeEach(async () => {
     fake = await openFakeSystemd();
@@ -118,8 +126,38 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
   it('is left alone where it was not running, or was being stopped, when it was evicted', async () => {
     fake.units.set(UNIT, { activeState: 'deactivating', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
     await evict();
-    restart.hold(manifest(), 'other.service', null);
     expect(held()).toEqual([]);
+  });
+
+  it.each([
+    ['nobody has said yet which run that is', null],
+    ['systemd has said it of the run before', 'stale'],
+  ])('comes back where %s', async (_, said) => {
+    await restart.close();
+    open(said === null ? {} : { currentRun: () => known('02') });
+    restart.setCondition('MemoryPressure', true);
+    const facts = await fake.systemd.unit(UNIT);
+    // It was started again, by Restart= for example, a moment before it is evicted.
+    fake.units.set(UNIT, { activeState: 'active', invocation: 2, controlGroup: '/x', loadState: 'loaded' });
+    restart.hold(manifest(), UNIT, said === null || !facts.known ? null : facts.value);
+    await fake.systemd.stop(UNIT);
+    await sleep(clock, 200);
+    expect(held()).toMatchObject([{ unit: UNIT, invocationId: '02' }]);
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.notes.length > 0);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`, `StartUnit ${UNIT}`]);
+  });
+
+  it('comes back as what ran in it where it is a slice, and what cannot is said', async () => {
+    await restart.close();
+    open({ unitsIn: () => [UNIT, 'db.service', 'session-1.scope'] });
+    for (const name of [UNIT, 'db.service'])
+      fake.units.set(name, { activeState: 'inactive', invocation: 1, controlGroup: '/x', loadState: 'loaded' });
+    restart.hold(manifest(), 'shop.slice', null);
+    expect(heard.lines).toEqual(['evict: shop.slice: only who made it can start session-1.scope again']);
+    await until(() => heard.notes.length === 2);
+    expect(fake.asked()).toEqual([`StartUnit ${UNIT}`, 'StartUnit db.service']);
+    expect(heard.notes).toMatchObject([{ unit: UNIT }, { unit: 'db.service' }]);
   });
 
   it('stays stopped where its annotation says so', async () => {

@@ -1,0 +1,26 @@
+import { childrenOf } from '../host/cgroup-walk.ts';
+import { type CgroupMounts, directoryOf } from '../host/cgroupfs.ts';
+import { unitNameMistake } from '../host/systemd.ts';
+import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
+
+/** On the path to a kill: more of them are not remembered. */
+const MAX_UNITS = 256;
+
+/**
+ * The units that run in a slice, by their cgroups, at this moment. Systemd starts a slice again, but not what ran in it:
+ * who wants that back has to know it before.
+ */
+export function unitsIn(mounts: CgroupMounts, slice: string): readonly string[] {
+  const found: string[] = [];
+  const open = [cgroupOfUnit(slice, null)];
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    const listed = childrenOf(directoryOf(mounts, path), MAX_UNITS);
+    for (const name of listed.known ? listed.value.names : []) {
+      const unit = unitOfCgroup(name);
+      if (unitNameMistake(unit) !== null || found.length + open.length >= MAX_UNITS) continue;
+      if (unit.endsWith('.slice')) open.push(`${path}/${name}`);
+      else found.push(unit);
+    }
+  }
+  return found;
+}
