@@ -20,7 +20,7 @@ export type GoingDownNeeds = {
     OpenParts,
     'inbox' | 'findings' | 'progress' | 'mode' | 'log' | 'state' | 'core' | 'actor' | 'undoStops'
   >;
-  readonly notify: Pick<Notify, 'status'>;
+  readonly notify: Pick<Notify, 'status' | 'extendMs'>;
   readonly effective: () => Effective;
 };
 /** What the daemon has to do with the end of the machine, beside the loop. */
@@ -45,6 +45,9 @@ const SETTLE_POLL_MS = 20;
 /** A bus that is just coming back answers within this. */
 const ASK_MS = 10_000;
 const CANCEL_LOOK_MS = 500;
+/** For so long systemd is asked to wait for the end of the agent, again and again: one ask may get lost. */
+const EXTEND_MS = 30_000;
+const EXTEND_EVERY_MS = 5_000;
 
 export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   const { clock, side, parts, notify, effective } = needs;
@@ -53,10 +56,13 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   let machine: 'stays' | 'goes-down' = 'stays';
   /** A look has seen that the agent is told to stop while the machine goes down. */
   let isStopSeen = false;
+  /** It is told so in the phases of a shutdown that goes on all the same. */
+  let isHeldOver = false;
   /** `shutdown -c` came in the delay, and logind goes down all the same. */
   let isCancelIgnored = false;
   let isClosed = false;
   let cancelWatch: () => void = () => undefined;
+  let cancelExtend: () => void = () => undefined;
   mode.setShuttingDown(shutdown.kind === 'stopping' || shutdown.kind === 'released');
   const endListening = side.listen({
     log: parts.log,
@@ -124,6 +130,14 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     progress.tell({ what: 'resumed', phase }, nowMs);
   }
 
+  /** systemd waits for the end of this run, beyond its TimeoutStopSec, as long as the phases run. */
+  function askToWait(): void {
+    notify.extendMs(EXTEND_MS);
+    cancelExtend = clock.after(EXTEND_EVERY_MS, () => {
+      if (!isClosed && shutdown.kind === 'stopping') askToWait();
+    });
+  }
+
   /** Nobody tells a service whose stop is taken back (systemctl cancel). What it stopped its next run starts again. */
   function watchForCancel(): void {
     cancelWatch = clock.after(CANCEL_LOOK_MS, async () => {
@@ -154,6 +168,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     seen: (observation, verdict) => {
       shutdown = verdict.state.shutdown;
       isCancelIgnored &&= isDown();
+      if (isHeldOver && !isDown()) machine = 'stays';
       isStopSeen ||= observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
       progress.seen(observation, verdict);
       want();
@@ -161,6 +176,14 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     stopAsked: async () => {
       const { dryRun, shutdown: configured } = effective();
       const isAnnounced = shutdown.kind === 'stopping' && side.inhibitor.status().isPreparing;
+      // Restarted or stopped in the middle of it: logind waits for the lock that this run holds to the end.
+      if (isAnnounced && !(await side.secondTier.isMachineStopping()) && shutdown.kind === 'stopping') {
+        machine = 'goes-down';
+        isStopSeen = true;
+        isHeldOver = true;
+        askToWait();
+        return false;
+      }
       const leftMs = await side.secondTier.leftMs(isAnnounced);
       if (leftMs === null) return true;
       machine = 'goes-down';
@@ -185,6 +208,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     close: () => {
       isClosed = true;
       cancelWatch();
+      cancelExtend();
       endListening();
     },
   };

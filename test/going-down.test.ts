@@ -29,6 +29,9 @@ type Given = {
   readonly dryRun?: boolean;
   readonly hasStops?: boolean;
   readonly leftMs?: number | null;
+  /** logind has announced it; and whether systemd stops everything already. */
+  readonly isPreparing?: boolean;
+  readonly isMachineStopping?: boolean;
   /** The daemon ends while the question is under way. */
   readonly closesWhenAsked?: boolean;
 };
@@ -40,6 +43,8 @@ function glued({
   dryRun = false,
   hasStops = false,
   leftMs = null,
+  isPreparing = false,
+  isMachineStopping = false,
   closesWhenAsked = false,
 }: Given) {
   const clock = createVirtualClock(0);
@@ -48,6 +53,7 @@ function glued({
   const facts: ShutdownFact[] = [];
   const raised = new Map<string, string>();
   const resumed: string[] = [];
+  const extended: number[] = [];
   let undone = 0;
   let back = 0;
   let asked = 0;
@@ -66,10 +72,16 @@ function glued({
         take: quiet,
         release: quiet,
         retell: quiet,
-        status: () => ({ lock, isPreparing: false, type: null, scheduled: null }),
+        status: () => ({ lock, isPreparing, type: null, scheduled: null }),
         close: async () => undefined,
       },
-      secondTier: { leftMs: async () => leftMs, comeBack, stopTimeoutMs: () => null, close: quiet },
+      secondTier: {
+        leftMs: async () => leftMs,
+        isMachineStopping: async () => isMachineStopping,
+        comeBack,
+        stopTimeoutMs: () => null,
+        close: quiet,
+      },
       listen: (next) => {
         listener = next;
         next.changed();
@@ -105,7 +117,7 @@ function glued({
         undone += 1;
       },
     },
-    notify: { status: quiet },
+    notify: { status: quiet, extendMs: (ms) => void extended.push(ms) },
     // Of the whole configuration it asks for these two.
     effective: () => ({ dryRun, shutdown: { secondTier: true, phases: config.phases } }) as unknown as Effective,
   };
@@ -116,6 +128,7 @@ function glued({
     facts,
     raised,
     resumed,
+    extended,
     undone: () => undone,
     back: () => back,
     asked: () => asked,
@@ -204,6 +217,28 @@ describe('an agent that is told to stop', () => {
     expect(going.isOver()).toBe(false);
     look({ kind: 'released', atMs: 0 });
     expect(going.isOver()).toBe(true);
+  });
+
+  it('goes on with the phases as they are where it is restarted in them, and systemd waits for it', async () => {
+    const { going, look, pass, extended } = glued({ state: inPhase1, leftMs: 9_000, isPreparing: true });
+    expect(await going.stopAsked()).toBe(false);
+    // Nothing shortens them.
+    expect(await pass(20_000)).toEqual([]);
+    expect(extended.length).toBeGreaterThanOrEqual(4);
+    look(stopping);
+    expect(going.isOver()).toBe(false);
+    look({ kind: 'released', atMs: 0 });
+    expect([going.isOver(), going.machine()]).toEqual([true, 'goes-down']);
+    const asked = extended.length;
+    await pass(20_000);
+    expect(extended.length).toBe(asked);
+  });
+
+  it('shortens the phases into what systemd leaves where that stops everything already', async () => {
+    const given = { state: inPhase1, leftMs: 9_000, isPreparing: true, isMachineStopping: true, machine: known(true) };
+    const { going, pass } = glued(given);
+    expect(await going.stopAsked()).toBe(false);
+    expect(await pass(1_000)).toEqual([{ ...STOPPED, leftMs: 9_000 }]);
   });
 
   it('hears a stop that is taken back, and has itself started again', async () => {

@@ -7,6 +7,8 @@ export type Notify = {
   readonly ready: () => void;
   readonly reloading: () => void;
   readonly stopping: () => void;
+  /** systemd is not to count the stop as too long before so much time has passed from now. */
+  readonly extendMs: (ms: number) => void;
   readonly status: (text: string) => void;
   readonly watchdog: () => void;
   /** How far apart `watchdog` is to be called; null: systemd does not watch us. */
@@ -57,6 +59,7 @@ export function openNotify(
       ready: nothing,
       reloading: nothing,
       stopping: nothing,
+      extendMs: nothing,
       status: nothing,
       watchdog: nothing,
       watchdogMs: null,
@@ -84,6 +87,7 @@ export function openNotify(
     // Type=notify-reload wants the time at which the reload began.
     reloading: () => send(`RELOADING=1\nMONOTONIC_USEC=${Math.trunc(clock.monoMs() * 1000)}`),
     stopping: () => send('STOPPING=1'),
+    extendMs: (ms) => send(`EXTEND_TIMEOUT_USEC=${Math.trunc(ms * 1000)}`),
     // A line end in a text would be another assignment.
     status: (text) => send(`STATUS=${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ').slice(0, STATUS_CHARS)}`),
     watchdog: () => send('WATCHDOG=1'),

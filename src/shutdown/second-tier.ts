@@ -10,6 +10,8 @@ export type SecondTier = {
    * up, or nobody says that it goes, and no pod is stopped. `isAnnounced`: logind has said that it does.
    */
   readonly leftMs: (isAnnounced: boolean) => Promise<number | null>;
+  /** Whether systemd itself stops everything already; in doubt it does not. */
+  readonly isMachineStopping: () => Promise<boolean>;
   /** The stop was taken back: the agent is started again once it has ended. */
   readonly comeBack: () => Promise<void>;
   /** TimeoutStopUSec of the agent's own unit, as last read; infinity: no limit; null: not known, or no unit. */
@@ -56,6 +58,10 @@ export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd
       await read();
       const spentMs = clock.monoMs() - toldMs;
       return Math.max(0, (stopTimeoutMs ?? DEFAULT_STOP_MS) - AGENT_END_MS - spentMs);
+    },
+    isMachineStopping: async () => {
+      const state = await systemd.systemState();
+      return state.known && state.value === 'stopping';
     },
     comeBack: async () => void (await systemd.startOwn()),
     stopTimeoutMs: () => stopTimeoutMs,

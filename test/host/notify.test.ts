@@ -59,14 +59,16 @@ describe('sd_notify', () => {
     notify.watchdog();
     notify.reloading();
     notify.stopping();
+    notify.extendMs(30_000);
     notify.close();
-    const messages = await take(lines, 5);
+    const messages = await take(lines, 6);
     expect(messages.with(3, messages[3]?.replace(/\d+$/, 'N') ?? '')).toEqual([
       'READY=1',
       'STATUS=evicting shop/web READY=1',
       'WATCHDOG=1',
       'RELOADING=1|MONOTONIC_USEC=N',
       'STOPPING=1',
+      'EXTEND_TIMEOUT_USEC=30000000',
     ]);
   });
 

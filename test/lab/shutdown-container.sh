@@ -98,9 +98,10 @@ declare -a FIRST=('' web db dns)
 
 . "$LAB/shutdown-up.sh"
 . "$LAB/shutdown-down.sh"
+. "$LAB/shutdown-order.sh"
 
 # The long ones first, so that they do not come last.
-names() { sed -n 's/^check_\([a-z_0-9]*\)() {.* # \(.*\)$/\1 \2/p' "$LAB"/shutdown-{down,up}.sh; }
+names() { sed -n 's/^check_\([a-z_0-9]*\)() {.* # \(.*\)$/\1 \2/p' "$LAB"/shutdown-{order,down,up}.sh; }
 run_check() {
   export LAB_VM=shutdown-${1//_/-}-$$ # a host name
   late=$(mktemp)

@@ -1,0 +1,121 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154,SC2317 # scripts expand inside; checks are called by name; waited_ms: shutdown-scene.sh
+# Sourced by shutdown-container.sh: units that hang together, many of them, and an agent that is restarted in a phase.
+
+# Inside: `order_unit NAME SECONDS LINE...` makes a unit with these lines in [Unit], `order_pod NAME PRIORITY [GRACE]` a pod of it.
+ORDER='order_unit() { local name=$1 seconds=$2; shift 2
+    { echo "[Unit]"; [ $# = 0 ] || printf "%s\n" "$@"
+      printf "[Service]\nExecStart=/usr/bin/perl /opt/lab/shutdown-pod.pl %s %s\nSyslogIdentifier=lab-pod\nTimeoutStopSec=%s\n${RESTART:-}" "$name" "$seconds" "${STOP:-60s}"
+    } > "/etc/systemd/system/$name.service"; }
+  order_pod() {
+    printf "apiVersion: v1\nkind: Pod\nmetadata: { name: %s, annotations: { nodewarden.dev/systemd-unit: %s.service } }\nspec: { priority: %s, terminationGracePeriodSeconds: %s, containers: [{ name: main }] }\n" "$1" "$1" "$2" "${3:-30}" > "/etc/nodewarden/pods.d/$1.yaml"; }
+  only_ours() { systemctl disable -q web stuck db dns other; systemctl kill -s KILL web stuck db dns other; rm -f /etc/nodewarden/pods.d/*; systemctl daemon-reload; systemctl reset-failed; sleep 0.3; }
+  '
+one_phase() { config "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: $1}]"; }
+two_phases() { config "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: $1}, {priority: 1000, shutdownGracePeriodSeconds: $1}]"; }
+nobody_untold() { # nobody was killed who had not been told
+  local name
+  for name in "$@"; do
+    [ -n "$(at "$TIMELINE" "$name" told)" ] || fail "$name was never told"
+    local told killed; told=$(at "$TIMELINE" "$name" told); killed=$(at "$TIMELINE" "$name" killed)
+    [ -z "$killed" ] || [ "$killed" -gt "$told" ] || fail "$name was killed before it was told"
+  done
+}
+# after A EVENT B EVENT  the one before the other
+after() { [ "$(at "$TIMELINE" "$3" "$4")" -ge "$(at "$TIMELINE" "$1" "$2")" ] || fail "$3 $4 before $1 $2"; }
+
+check_order_ends() { # units that are ordered: each is told when those before it have ended, and all end by themselves
+  up_with "$ORDER only_ours; order_unit db 2; order_unit mid 2 After=db.service; order_unit front 2 After=mid.service
+    for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
+  sleep 1
+  go 'systemctl poweroff'; gone
+  nobody_untold front mid db
+  after front ends mid told; after mid ends db told
+  [ -n "$(at "$TIMELINE" db ends)" ] || fail 'db did not end by itself'
+  [ "$(at "$TIMELINE" db ends)" -lt "$(at "$TIMELINE" agent released)" ] || fail 'the phase did not wait for db'
+  ns up --again
+  history_is 'shutdowns[0].phases[0].pods.every(({ end }) => end.kind === "ended" && end.via === "stop-unit")'
+  history_is 'shutdowns[0].phases[0].pods.find(({ pod }) => pod === "default/db").toldAfterMs >= 3500'
+  ns sh 'nodewarden history --shutdowns' | grep -E 'default/db .*told after 4' || fail "$(ns sh 'nodewarden history --shutdowns')"
+}
+check_order_never() { # units that are ordered and never end: the time of the phase is shared, nobody is killed untold
+  up_with "$ORDER only_ours; order_unit db never; order_unit mid never After=db.service; order_unit front never After=mid.service
+    for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
+  sleep 1
+  go 'systemctl poweroff'; gone
+  nobody_untold front mid db
+  PLAN='front told 0
+front killed 3000
+mid told 3000
+mid killed 6000
+db told 6000
+db killed 9000'
+  in_time "$TIMELINE" 700
+}
+check_order_past_logind() { # the same without the signal of logind
+  up_with "$ORDER only_ours; order_unit db 1 Before=nodewarden.service; order_unit mid 1 After=db.service Before=nodewarden.service; order_unit front 1 After=mid.service Before=nodewarden.service
+    for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"
+  sleep 1
+  go 'systemctl start --no-block poweroff.target'; gone
+  nobody_untold front mid db
+  after front ends mid told; after mid ends db told
+}
+check_order_requires() { # Requires= across phases: the dependency goes with its dependent, after it, and takes nobody along untold
+  up_with "$ORDER only_ours; order_unit base 1; order_unit app 1.5 Requires=base.service After=base.service; order_unit web 1
+    order_pod base 0; order_pod app 1000; order_pod web 0; $(two_phases 6); systemctl daemon-reload; systemctl start app web"
+  sleep 1
+  ns sh 'nodewarden rehearse shutdown' | tee /dev/stderr | grep -q 'default/base .*default/app' || fail 'the rehearsal does not say why base is in phase 2'
+  go 'systemctl poweroff'; gone
+  nobody_untold web app base
+  after web ends app told; after app ends base told
+}
+check_order_timeout() { # a TimeoutStopSec= that is shorter than the grace: history says that systemd killed it
+  up_with "$ORDER only_ours; STOP=2s order_unit slow never; order_pod slow 0; $(one_phase 8); systemctl daemon-reload; systemctl start slow"
+  sleep 1
+  local status=0; ns sh 'nodewarden rehearse shutdown' >&2 || status=$?
+  go 'systemctl poweroff'; gone
+  ns up --again
+  history_is 'shutdowns[0].phases[0].pods[0].end.via === "stop-timeout"'
+  ns sh 'nodewarden history --shutdowns' | grep -E 'killed by systemd .*TimeoutStopSec' || fail "$(ns sh 'nodewarden history --shutdowns')"
+}
+# many PHASES  200 pods, each ends at once and would be started again by systemd
+many() {
+  local list='' i
+  for ((i = 0; i < $1; i++)); do list="$list${list:+, }{priority: $((i * 10)), shutdownGracePeriodSeconds: 8}"; done
+  up_with "$ORDER only_ours
+    for i in \$(seq 200); do RESTART='Restart=always\nRestartSec=100ms\n' order_unit m\$i 0.05; order_pod m\$i \$((i % $1 * 10)) 8; done
+    $(config "shutdownGracePeriodByPodPriority: [$list]"); systemctl daemon-reload; systemctl start m{1..200}.service || systemctl start \$(seq -f m%g.service 200)"
+  until_true 60 '200 pods run' all_run
+  sleep 3
+}
+all_run() { [ "$(ns sh 'systemctl list-units --no-legend --state=active "m*.service" | grep -c "^ *m[0-9]"')" = 200 ]; }
+told_count() { awk '$3 == "told" && $2 ~ /^m[0-9]/ { told[$2] = 1 } END { n = 0; for (name in told) n++; print n }' "$TIMELINE"; }
+check_many_in_1() { # 200 pods in one phase: all are told through systemd, none is started again
+  many 1
+  go 'systemctl poweroff'; gone 60
+  [ "$(told_count)" = 200 ] || fail "told: $(told_count)"
+  [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
+  ! ns journal -b -o cat | grep -E 'MaxListenersExceeded|LimitsExceeded|were signalled' || fail 'not through systemd'
+  figure 'last of 200 told ms' "$(awk '$2 ~ /^m[0-9]/ && $3 == "told" && $1 > most { most = $1 } END { print most }' "$TIMELINE")"
+}
+check_many_in_5() { # 200 pods in five phases: in order, and none is started again
+  many 5
+  go 'systemctl poweroff'; gone 90
+  [ "$(told_count)" = 200 ] || fail "told: $(told_count)"
+  [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
+}
+check_many_busy() { # PID 1 stands still for 4 s as the phase begins: all are told through systemd when it goes on
+  many 1
+  go 'systemctl poweroff' 'sleep 0.05; until [ "$(busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager PreparingForShutdown)" = "b true" ]; do :; done; kill -STOP 1; sleep 4; kill -CONT 1'
+  gone 60
+  [ "$(told_count)" = 200 ] || fail "told: $(told_count)"
+  [ -z "$(awk '$2 ~ /^m[0-9]/ && $3 == "runs"' "$TIMELINE")" ] || fail 'systemd started one again'
+}
+# restarted_in N  with a TimeoutStopSec= that is shorter than the phases to come
+restarted_in() {
+  up_with "mkdir -p /etc/systemd/system/nodewarden.service.d; printf '[Service]\nTimeoutStopSec=4s\n' > /etc/systemd/system/nodewarden.service.d/short.conf"
+  go 'systemctl poweroff' "$(when_told "${FIRST[$1]}"); sleep 0.2; systemctl restart --no-block nodewarden"; gone
+  plan_holds "$TIMELINE" 1000 1000
+}
+check_restart_in_1() { restarted_in 1; } # restarted in phase 1 with a TimeoutStopSec= shorter than the phases: none is cut
+check_restart_in_2() { restarted_in 2; } # restarted in phase 2 with a TimeoutStopSec= shorter than the phases: none is cut
+check_restart_in_3() { restarted_in 3; } # restarted in phase 3 with a TimeoutStopSec= shorter than the phases: none is cut
