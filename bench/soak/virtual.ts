@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { CoreConfig } from '../../src/core/core-config.ts';
 import type { Observation } from '../../src/core/observation.ts';
-import type { Outcome } from '../../src/core/outcome.ts';
+import { type Heard, isEnd } from '../../src/core/outcome.ts';
 import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { initialState } from '../../src/core/state.ts';
 import type { Threshold } from '../../src/core/threshold.ts';
@@ -149,11 +149,12 @@ function startAgent({ directory, real, clock, population, checker, counts }: Age
   const findings = new Map<string, Finding>();
   const recorder = openRecorder({ directory, real, config: configNow, findings, onEntry: checker.hear });
   const inbox = createInbox(clock);
-  const put = (outcome: Outcome): void => {
-    const uid = checker.victimOf(outcome.of);
+  const put = (heard: Heard): void => {
+    inbox.put(heard);
+    if (!isEnd(heard)) return;
+    const uid = checker.victimOf(heard.of);
     if (uid !== null) population.lose(uid);
-    recorder.outcome(outcome);
-    inbox.put(outcome);
+    recorder.outcome(heard);
   };
   const node = { node: VIRTUAL_NODE, pods: population.pods, teardownMs: TEARDOWN_MS, lookCpuMs: LOOK_CPU_MS };
   const world = createWorld({ ...node, clock, put });
@@ -325,6 +326,7 @@ function config(version: number): CoreConfig {
     pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 2 },
     guard: GUARD,
     localStorageLimits: 'enforce',
+    isLive: true,
     reclaimSignals: [],
     phases: [],
     shutdownCancel: 'promptly',

@@ -6,6 +6,7 @@ import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
 import { assertNever, known, type Reading, sayCause, unknown, valueOrNull } from '../core/reading.ts';
 import { and, sayAmount, sayGivenBack, sayLimit, sayThreshold, sayTies } from '../core/say.ts';
+import { thresholdsOf } from '../core/settle.ts';
 import { SIGNAL_FACTS, type SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
@@ -174,13 +175,17 @@ export function createActor(needs: ActorNeeds): Actor {
       const signalled = tellSignals(decision);
       const begunMs = eviction.signalledMs ?? left.begunMs;
       const whole = left.decision !== null && isEvict(left.decision) ? left.decision : null;
+      const thresholds = thresholdsOf(eviction);
+      const first = thresholds.some((met) => firstSignal(met) === 'sigkill') ? 'sigkill' : 'sigterm';
       if (begunMs === null && whole !== null) {
         const largest = largestOf(whole);
         const begun: Begun = { decision: whole, largest, signalled, resumedFromMs: decidedMs };
-        return carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
+        carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
+        // It was hastened before it began (D4).
+        if (first !== firstOf(whole)) hastenOf.get(decision)?.abort({ first, graceMs: 0 });
+        return;
       }
       const threshold = eviction.cause.kind === 'threshold' ? eviction.cause.threshold : null;
-      const first = threshold === null ? 'sigterm' : firstSignal(threshold);
       const sent = eviction.killedMs === undefined ? first : 'sigkill';
       const order: StopOrder = {
         decision,
@@ -192,9 +197,14 @@ export function createActor(needs: ActorNeeds): Actor {
         first,
         givesBack: givesBackOf(threshold),
       };
-      carryEviction(decision, victim, async (hasten) =>
-        ended(needs, victim, threshold, await needs.killer.stop(order, hasten, signalled)),
-      );
+      // The state had not heard of it: its time counts from then on, and not from now.
+      if (begunMs !== null && eviction.signalledMs === undefined)
+        inbox.put({ of: decision, atMs: begunMs, kind: 'signalled', with: first });
+      carryEviction(decision, victim, async (hasten) => {
+        const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
+        if (last !== null) return notEvicting(needs, decision, victim, last);
+        return ended(needs, victim, threshold, await needs.killer.stop(order, hasten, signalled));
+      });
     },
     resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
     underWay: () => underWay,
@@ -215,10 +225,7 @@ async function evict(
   if (decision.kind === 'evict') {
     if (!decision.threshold.isHard) await collectEvidence(needs, decision, hasten);
     const last = await lastLook(needs, decision.threshold);
-    if (last !== null) {
-      log.info({ event: 'dropped', decision: id, pod: podName(victim) }, `not evicting ${podName(victim)}: ${last}`);
-      return { of: id, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
-    }
+    if (last !== null) return notEvicting(needs, id, victim, last);
   }
   const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
   marks.event('Evicted', decision.message);
@@ -236,6 +243,11 @@ async function evict(
     `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
   );
   return ended(needs, victim, threshold, await stopped);
+}
+
+function notEvicting({ log, clock }: ActorNeeds, of: DecisionId, victim: Victim, why: string): Outcome {
+  log.info({ event: 'dropped', decision: of, pod: podName(victim) }, `not evicting ${podName(victim)}: ${why}`);
+  return { of, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
 }
 
 const isEvict = (decision: Decision): decision is Evict =>

@@ -1,5 +1,6 @@
 import type { Observation } from '../core/observation.ts';
 import { sayReason, sayThreshold } from '../core/say.ts';
+import { evictionsOf } from '../core/settle.ts';
 import { type NodeCondition, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { MetThreshold } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
@@ -29,6 +30,7 @@ export function createTeller(needs: {
       );
     }
     for (const reason of verdict.reasons) {
+      if (reason.code === 'not-signalled') now.set(`not-signalled/${reason.uid}`, sayReason(reason, nameIn(verdict)));
       if (reason.code !== 'no-candidate' && reason.code !== 'pods-unknown') continue;
       const id = reason.code === 'no-candidate' ? `no-candidate/${reason.signal}` : 'pods-unknown';
       now.set(
@@ -58,6 +60,15 @@ function unreadable(observation: Observation, { state, reasons }: Verdict): Map<
 
 const sayList = (names: readonly string[]): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+
+/** Whose eviction it is. */
+function nameIn({ state }: Verdict): (uid: string) => string {
+  const victims = evictionsOf(state).map(({ victim }) => victim);
+  return (uid) => {
+    const victim = victims.find((other) => other.uid === uid);
+    return victim === undefined ? uid : `${victim.namespace}/${victim.name}`;
+  };
+}
 
 function tellCondition(log: Log, condition: NodeCondition, status: boolean, verdict: Verdict): void {
   if (!status) {

@@ -17,5 +17,6 @@ export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
     phases: effective.shutdown.phases,
     shutdownCancel: effective.shutdown.cancelPolicy,
     shutdownCarryOver: effective.shutdown.carryOver,
+    isLive: true,
   };
 }

@@ -1,5 +1,5 @@
 import type { MonoMs } from './reading.ts';
-import { PROOF_MS } from './settle.ts';
+import { PROOF_MS, UNSENT_MS } from './settle.ts';
 import { type Eviction, initialState, type State } from './state.ts';
 
 /**
@@ -13,7 +13,8 @@ export function adoptState(
 ): { readonly state: State; readonly findings: readonly string[] } {
   if (saved.bootId === bootId) {
     const { act, shutdown } = saved;
-    return { state: { ...saved, act: adoptAct(act, atMs), shutdown: adoptShutdown(shutdown) }, findings: [] };
+    const state = { ...saved, act: adoptAct(act, atMs), reclaims: [], shutdown: adoptShutdown(shutdown) };
+    return { state, findings: [] };
   }
   const findings =
     saved.shutdown.kind === 'stopping'
@@ -29,7 +30,6 @@ function adoptShutdown(shutdown: State['shutdown']): State['shutdown'] {
 }
 
 function adoptAct(act: State['act'], atMs: MonoMs): State['act'] {
-  if (act.kind === 'reclaiming') return { kind: 'idle' };
   return act.kind === 'evicting'
     ? { ...act, evictions: act.evictions.map((eviction) => resumed(eviction, atMs)) }
     : act;
@@ -37,8 +37,8 @@ function adoptAct(act: State['act'], atMs: MonoMs): State['act'] {
 
 /** While no agent lived nobody ended the victim: it has its time from now on, or the next one dies for it (D3). */
 function resumed(eviction: Eviction, atMs: MonoMs): Eviction {
-  const deadlineMs = Math.max(eviction.graceEndsMs, atMs) + PROOF_MS;
-  return eviction.settledMs === null
-    ? { ...eviction, deadlineMs: Math.max(eviction.deadlineMs, deadlineMs) }
-    : eviction;
+  if (eviction.settledMs !== null) return eviction;
+  const deadlineMs =
+    eviction.signalledMs === undefined ? atMs + UNSENT_MS : Math.max(eviction.graceEndsMs, atMs) + PROOF_MS;
+  return { ...eviction, deadlineMs: Math.max(eviction.deadlineMs, deadlineMs) };
 }

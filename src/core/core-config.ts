@@ -22,4 +22,6 @@ export type CoreConfig = {
   readonly shutdownCancel: 'promptly' | 'afterPhases';
   /** Whether the unused time of a phase goes to the next. */
   readonly shutdownCarryOver: boolean;
+  /** What takes real time is told apart: D3 for each resource by itself, D14, D15. Absent: as the kubelet (`simulate`). */
+  readonly isLive?: true;
 };

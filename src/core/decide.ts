@@ -47,8 +47,9 @@ export function decide(state: State, observation: Observation, config: CoreConfi
 }
 
 /** No threshold counts as met, and nobody is waited for: another look at the same would come to the same. */
-function isNothingUnderWay({ act, firstMetMs, unresolved, stops }: State): boolean {
-  return act.kind === 'idle' && stops.length === 0 && unresolved.length === 0 && Object.keys(firstMetMs).length === 0;
+function isNothingUnderWay({ act, reclaims, firstMetMs, unresolved, stops }: State): boolean {
+  const isIdle = act.kind === 'idle' && reclaims.length === 0;
+  return isIdle && stops.length === 0 && unresolved.length === 0 && Object.keys(firstMetMs).length === 0;
 }
 
 function isUrgent(decision: Decision): boolean {

@@ -3,6 +3,18 @@ import { firstCandidate, guardAfter, isGuarded } from './candidate.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
 import type { CoreConfig } from './core-config.ts';
 import type { Decision, Difference } from './decision.ts';
+import { effectiveGraceMs, graceOf, HARD_GRACE_SECONDS } from './grace.ts';
+import {
+  cleanUpOf,
+  enoughComing,
+  holderOf,
+  isActedOn,
+  isFor,
+  joinedOf,
+  VICTIM_PACE_MS,
+  waitFor,
+  waitOrHasten,
+} from './holding.ts';
 import { evictionMessage } from './message.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
@@ -10,26 +22,26 @@ import { overLimits } from './over-limit.ts';
 import type { PodView } from './pod.ts';
 import { rank } from './rank.ts';
 import type { Reason } from './reason.ts';
-import { actOf, PROOF_MS, settleEvictions } from './settle.ts';
+import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './settle.ts';
+import { type Shortage, shortageOf } from './shortage.ts';
 import { type FsLayout, isDisk, SIGNALS, type Signal, type SignalSample } from './signal.ts';
-import type { Eviction, State } from './state.ts';
+import type { Eviction, Reclaim, State } from './state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
 import { tiesOf } from './stop-chain.ts';
 import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
 import { type Timers, timersNow } from './timers.ts';
+import { trailAfter } from './trail.ts';
 
 export type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
 type EvictDecision = Extract<Decision, { kind: 'evict' }>;
+/** `isAsking`: it still waits for the pods. */
+type Acted = Step & { readonly isAsking: boolean };
 type Look = { readonly observation: Observation; readonly config: CoreConfig; readonly layout: FsLayout };
 
 /** A reclaim resolves within the operator's own time-outs; this ends the wait should its outcome be lost. */
 const RECLAIM_DEADLINE_MS = 600_000;
-/** kubelet-eviction.md 4.12: a soft grace of 0 or less ends up as the runtime's least, 2 s. */
-const LEAST_SOFT_GRACE_MS = 2_000;
-const HARD_GRACE_SECONDS = 1;
 /** While a soft timer runs looks stay under a second apart, so that one unmet look is no recovery (D2). */
 const TIMER_PACE_MS = 250;
-const VICTIM_PACE_MS = 20;
 const SAMPLE_PACE_MS = 100;
 const NOBODY_PACE_MS = 1_000;
 
@@ -37,18 +49,18 @@ const NOBODY_PACE_MS = 1_000;
 export function stepEviction(state: State, observation: Observation, config: CoreConfig, thresholds: Thresholds): Step {
   const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
   const look: Look = { observation, config, layout };
-  if (state.act.kind === 'reclaiming' && isReclaimOver(state.act, observation)) {
-    return judgeReclaim(state, state.act.threshold, look, thresholds.all);
-  }
   const timers = timersNow(state, observation, thresholds.now);
+  if (state.reclaims.some((reclaim) => isReclaimOver(reclaim, observation))) {
+    return judgeReclaim(state, look, timers, thresholds.all);
+  }
   const looked = conditionStep(state, look, timers);
   const over = overLimitStep(looked.state, look);
   // kubelet-eviction.md 4.6: a look that evicts for a local storage limit does nothing else.
-  const step = over.decisions.length > 0 ? over : pressureStep(over.state, look, timers, state.lastSample);
-  const isAsking = step.heldToMs === 0 || step.reasons.some(({ code }) => code === 'pods-unknown');
+  const isOver = over.decisions.length > 0;
+  const step = isOver ? { ...over, isAsking: false } : pressureStep(over.state, look, timers, state.lastSample);
   return {
     // A look that still waits for the pods has not used its samples up: they drive the look that brings the pods.
-    state: isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
+    state: step.isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
     decisions: [...looked.decisions, ...step.decisions],
     reasons: [...timers.reasons, ...looked.reasons, ...step.reasons],
     pods: step.pods,
@@ -57,7 +69,7 @@ export function stepEviction(state: State, observation: Observation, config: Cor
 }
 
 /** Timers, conditions and what became of earlier victims, put into the state. */
-function conditionStep(state: State, { observation, config }: Look, timers: Timers): Step {
+function conditionStep(state: State, { observation, config, layout }: Look, timers: Timers): Step {
   const { atMs, signals } = observation;
   const times = conditionsNow(
     state.conditionLastMetMs,
@@ -70,11 +82,13 @@ function conditionStep(state: State, { observation, config }: Look, timers: Time
     const sample = signals[signal];
     if (sample.known) lastSample[signal] = sample.value;
   }
+  const settled = settleEvictions(state, observation, timers.met, layout);
   let step: Step = {
     state: {
       ...state,
       ...timers.kept,
-      ...settleEvictions(state, observation, timers.met),
+      ...settled,
+      trail: trailAfter(state.trail, observation, (signal) => isActedOn(settled, shortageOf(signal, layout), layout)),
       ownerKills: guardAfter(state.ownerKills, null, config.guard, atMs),
       conditionLastMetMs: times,
       lastLookMs: atMs,
@@ -85,6 +99,10 @@ function conditionStep(state: State, { observation, config }: Look, timers: Time
     pods: null,
     heldToMs: Object.keys(timers.kept.firstMetMs).length > 0 ? TIMER_PACE_MS : null,
   };
+  for (const { decision, victim, signalledMs, settledMs } of evictionsOf(settled)) {
+    if (signalledMs === undefined && settledMs !== null)
+      step = withReason(step, { code: 'not-signalled', eviction: decision, uid: victim.uid });
+  }
   for (const condition of CONDITIONS) {
     const lastMs = times[condition];
     const status = lastMs !== undefined;
@@ -124,7 +142,7 @@ function overLimitStep(state: State, { observation, config, layout }: Look): Ste
 }
 
 /** kubelet-eviction.md 4.7 to 4.12: which threshold to act on, and how. */
-function pressureStep(state: State, look: Look, timers: Timers, lastSample: State['lastSample']): Step {
+function pressureStep(state: State, look: Look, timers: Timers, lastSample: State['lastSample']): Acted {
   const { observation } = look;
   const stale = timers.ripe.filter(({ signal }) => !isNewSample(observation, signal, lastSample));
   const ripe = timers.ripe
@@ -138,88 +156,128 @@ function pressureStep(state: State, look: Look, timers: Timers, lastSample: Stat
     stale[0] === undefined
       ? waiting(state, timers.ripe.length > 0 ? NOBODY_PACE_MS : null)
       : { ...waiting(state, SAMPLE_PACE_MS), pods: stale[0].signal };
-  const step = ripe.length === 0 ? idle : actOn(state, look, ripe);
-  return { ...step, reasons: [...reasons, ...step.reasons] };
+  const acted = ripe.length === 0 ? { ...idle, isAsking: false } : actOn(state, look, ripe);
+  return { ...acted, reasons: [...reasons, ...acted.reasons] };
 }
 
-function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Step {
-  const { observation, config } = look;
-  const first = ripe[0];
-  if (first === undefined) return waiting(state, null);
-  const inWay = evictionsOf(state).find(({ cause, settledMs }) => cause.kind === 'threshold' && settledMs === null);
-  if (inWay !== undefined) return waitOrHasten(state, observation, inWay, ripe);
-  if (state.act.kind === 'reclaiming') {
-    // A reclaim frees disk only: memory and pids do not wait for it.
-    const other = ripe.find(({ signal }) => !config.reclaimSignals.includes(signal));
-    if (other !== undefined) return evictFor(state, look, other);
-    const { decision, deadlineMs, threshold } = state.act;
-    const running = { code: 'reclaim-running', decision, remainingMs: deadlineMs - observation.atMs } as const;
-    return withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running);
+/**
+ * At most one decision. The kubelet acts on the first threshold alone; live one shortage after the other has its turn
+ * until one of them decides, since none waits for another (D3).
+ */
+function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
+  const groups = new Map<Shortage, MetThreshold[]>();
+  for (const threshold of ripe) {
+    const shortage = shortageOf(threshold.signal, look.layout);
+    groups.set(shortage, [...(groups.get(shortage) ?? []), threshold]);
   }
+  let acted: Acted = { ...waiting(state, null), isAsking: false };
+  for (const group of look.config.isLive ? groups.values() : [...groups.values()].slice(0, 1)) {
+    const next = actOnShortage(acted.state, look, group);
+    const isFirst = acted.heldToMs === null;
+    // Two that want different facts of the pods must not keep each other from waiting.
+    const heldToMs = next.isAsking && !isFirst ? Math.max(next.heldToMs ?? 0, VICTIM_PACE_MS) : next.heldToMs;
+    acted = {
+      state: next.state,
+      decisions: next.decisions,
+      reasons: [...acted.reasons, ...next.reasons],
+      pods: acted.isAsking ? acted.pods : (next.pods ?? acted.pods),
+      heldToMs: least(acted.heldToMs, heldToMs),
+      isAsking: acted.isAsking || next.isAsking,
+    };
+    if (next.decisions.length > 0) break;
+  }
+  return acted;
+}
+
+/** `ripe`: of one shortage, never empty. */
+function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
+  const { observation, config, layout } = look;
+  const first = ripe[0];
+  if (first === undefined) return { ...waiting(state, null), isAsking: false };
+  const shortage = shortageOf(first.signal, layout);
+  const waits = (step: Step): Acted => ({ ...step, isAsking: false });
+  const inWay = holderOf(state, observation, layout, ripe);
+  if (inWay !== null) return waits(waitOrHasten(state, observation, inWay, ripe));
+  const reclaim = state.reclaims.find(({ threshold }) => shortageOf(threshold.signal, layout) === shortage);
+  if (reclaim !== undefined) {
+    const { decision, deadlineMs, threshold } = reclaim;
+    const running = { code: 'reclaim-running', decision, remainingMs: deadlineMs - observation.atMs } as const;
+    return waits(withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running));
+  }
+  const cleanUp = config.isLive ? cleanUpOf(state, observation, shortage, ripe) : null;
+  if (cleanUp !== null) return waits(withReason(waiting(state, cleanUpPaceMs(shortage, cleanUp.remainingMs)), cleanUp));
   if (!config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
-  const underWay = evictionsOf(state)[0];
-  if (underWay !== undefined) return waitFor(state, observation, underWay);
-  return reclaimFor(state, observation, first);
+  const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
+  if (underWay !== undefined) return waits(waitFor(state, observation, underWay));
+  return waits(reclaimFor(state, observation, first));
 }
 
 function reclaimFor(state: State, observation: Observation, threshold: MetThreshold): Step {
-  const deadlineMs = observation.atMs + RECLAIM_DEADLINE_MS;
-  const act: State['act'] = { kind: 'reclaiming', decision: nextId(state), threshold, deadlineMs };
-  const step = { ...waiting({ ...state, act }, TIMER_PACE_MS), pods: threshold.signal };
+  const reclaim = { decision: nextId(state), threshold, deadlineMs: observation.atMs + RECLAIM_DEADLINE_MS };
+  const reclaims = [...state.reclaims, reclaim];
+  const step = { ...waiting({ ...state, reclaims }, TIMER_PACE_MS), pods: threshold.signal };
   return withDecision(step, observation.atMs, { kind: 'reclaim', threshold });
 }
 
-function isReclaimOver(act: Extract<State['act'], { kind: 'reclaiming' }>, observation: Observation): boolean {
-  return (
-    observation.atMs >= act.deadlineMs ||
-    observation.outcomes.some((heard) => isEnd(heard) && heard.of === act.decision)
-  );
+function isReclaimOver({ deadlineMs, decision }: Reclaim, { atMs, outcomes }: Observation): boolean {
+  return atMs >= deadlineMs || outcomes.some((heard) => isEnd(heard) && heard.of === decision);
 }
 
 /**
  * kubelet-eviction.md 6.3: the reading after a reclaim. It is enough only if no threshold of any signal is met with its
  * min reclaim, whatever its grace; nothing of the timers changes (6.4).
  */
-function judgeReclaim(state: State, threshold: MetThreshold, look: Look, all: readonly Threshold[]): Step {
-  const { signals, atMs } = look.observation;
+function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly Threshold[]): Step {
+  const { observation, config, layout } = look;
+  const { signals, atMs } = observation;
+  // Their outcomes are heard once: those that are not judged by this look are by the next.
+  const isOver = (reclaim: Reclaim): boolean => isReclaimOver(reclaim, observation);
+  const reclaims = before.reclaims.map((reclaim) => (isOver(reclaim) ? { ...reclaim, deadlineMs: atMs } : reclaim));
+  const state = { ...before, ...settleEvictions(before, observation, timers.met, layout), reclaims };
+  const judged = reclaims.find(isOver);
+  if (judged === undefined) return waiting(state, 0);
+  const { threshold } = judged;
+  const shortage = shortageOf(threshold.signal, layout);
   const isShort =
     !signals[threshold.signal].known ||
     all.some((other) => {
       const sample = signals[other.signal];
-      return sample.known && isMetWithMinReclaim(other, sample.value);
+      const isAsked = !config.isLive || shortageOf(other.signal, layout) === shortage;
+      return isAsked && sample.known && isMetWithMinReclaim(other, sample.value);
     });
-  const idle: State = { ...state, act: { kind: 'idle' } };
+  const judgedState: State = { ...state, reclaims: reclaims.filter((reclaim) => reclaim !== judged) };
   if (!isShort)
-    return withReason(waiting(idle, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal: threshold.signal });
-  const step = evictFor(idle, look, threshold);
+    return withReason(waiting(judgedState, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal: threshold.signal });
+  const step = evictFor(judgedState, look, threshold);
   // The pods were not at hand: this judgement is repeated with them.
-  const isAsking = step.heldToMs === 0 && state.act.kind === 'reclaiming';
-  return isAsking ? { ...step, state: { ...state, act: { ...state.act, deadlineMs: atMs } } } : step;
+  return step.isAsking ? { ...step, state } : step;
 }
 
 /** kubelet-eviction.md 4.10 to 4.12: rank, choose, decide. */
-function evictFor(state: State, look: Look, threshold: MetThreshold): Step {
+function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const { observation, config, layout } = look;
   const { atMs, pods } = observation;
-  const asked = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal };
+  const asked: Acted = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal, isAsking: true };
   if (pods.known && pods.value.some((pod) => isUnmeasured(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
   if (!pods.known) {
     if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
-    return withReason({ ...asked, heldToMs: TIMER_PACE_MS }, { code: 'pods-unknown', unknown: pods });
+    return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
   }
+  const done = (step: Step): Acted => ({ ...step, isAsking: false });
   const ranking = rank(threshold.signal, pods.value, layout);
+  const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
-  const { victim, passedOver, differences } = firstCandidate(threshold.signal, ranking, underWay, (pod) =>
-    isGuarded(pod, state.ownerKills, config.guard, atMs),
-  );
+  const { victim, passedOver, differences } = firstCandidate(threshold.signal, ranking, underWay, guarded);
+  if (config.isLive) {
+    const joined = joinedOf(state, look, threshold, ranking, guarded);
+    if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
+    const coming = enoughComing(state, observation, threshold);
+    if (coming !== null) return done(waitFor(state, observation, coming));
+  }
   if (victim === null) {
-    const nobody: Reason = {
-      code: 'no-candidate',
-      signal: threshold.signal,
-      threshold,
-      ...growthOf(observation, threshold),
-    };
-    return { ...asked, reasons: [...passedOver, nobody] };
+    const growth = growthOf(observation, threshold);
+    const nobody: Reason = { code: 'no-candidate', signal: threshold.signal, threshold, ...growth };
+    return { ...asked, isAsking: false, reasons: [...passedOver, nobody] };
   }
   const graceSeconds = graceOf(threshold, victim, config);
   const eviction = newEviction(state, observation, victim, effectiveGraceMs(threshold, graceSeconds), {
@@ -228,17 +286,19 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Step {
   });
   const ownerKills = guardAfter(state.ownerKills, victim, config.guard, atMs);
   const step = withEviction(waiting({ ...state, ownerKills }, VICTIM_PACE_MS), eviction);
-  return withDecision({ ...step, reasons: passedOver }, atMs, {
-    kind: 'evict',
-    threshold,
-    victim: victimOf(victim),
-    ranking: ranking.map(({ row }) => row),
-    graceSeconds,
-    ...evictionMessage(threshold, victim),
-    differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
-    ...growthOf(observation, threshold),
-    ...tiesOf(victim),
-  });
+  return done(
+    withDecision({ ...step, reasons: passedOver }, atMs, {
+      kind: 'evict',
+      threshold,
+      victim: victimOf(victim),
+      ranking: ranking.map(({ row }) => row),
+      graceSeconds,
+      ...evictionMessage(threshold, victim),
+      differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
+      ...growthOf(observation, threshold),
+      ...tiesOf(victim),
+    }),
+  );
 }
 
 /** product.md section 8; for the memory of the node alone. */
@@ -250,44 +310,6 @@ function growthOf({ memoryGrowth }: Observation, { signal }: MetThreshold): Pick
 function isUnmeasured({ usage }: PodView, signal: Signal): boolean {
   const compared = isDisk(signal) ? usage.disk : signal === 'pid.available' ? usage.processes : usage.workingSetBytes;
   return !compared.known && compared.why === 'not-asked';
-}
-
-/** D4: a hard threshold cuts the grace of the soft eviction that is under way. */
-function waitOrHasten(state: State, observation: Observation, eviction: Eviction, ripe: readonly MetThreshold[]): Step {
-  const hard = ripe.find(({ isHard }) => isHard);
-  const isSoft = eviction.cause.kind === 'threshold' && !eviction.cause.threshold.isHard;
-  if (hard === undefined || !isSoft) return waitFor(state, observation, eviction);
-  const graceEndsMs = Math.min(eviction.graceEndsMs, observation.atMs + effectiveGraceMs(hard, HARD_GRACE_SECONDS));
-  const hastened: Eviction = {
-    ...eviction,
-    graceEndsMs,
-    deadlineMs: graceEndsMs + PROOF_MS,
-    cause: { kind: 'threshold', threshold: hard },
-  };
-  const evictions = evictionsOf(state).map((other) => (other === eviction ? hastened : other));
-  return withDecision(waitFor({ ...state, act: actOf(evictions) }, observation, hastened), observation.atMs, {
-    kind: 'hasten',
-    eviction: eviction.decision,
-    threshold: hard,
-    graceSeconds: HARD_GRACE_SECONDS,
-  });
-}
-
-function waitFor(state: State, observation: Observation, eviction: Eviction): Step {
-  const remainingMs = Math.max(0, eviction.deadlineMs - observation.atMs);
-  const reason: Reason = { code: 'waiting-for-victim', eviction: eviction.decision, remainingMs };
-  return withReason(waiting(state, VICTIM_PACE_MS), reason);
-}
-
-/** Hard: 1 s. Soft: the smaller of the maximum and the pod's own (kubelet-eviction.md 4.12). */
-function graceOf(threshold: MetThreshold, pod: PodView, config: CoreConfig): number {
-  return threshold.isHard ? HARD_GRACE_SECONDS : Math.min(config.maxPodGraceSeconds, pod.terminationGraceSeconds);
-}
-
-/** What the processes really get: nothing when it burns (D12), at least 2 s under a soft threshold. */
-function effectiveGraceMs(threshold: MetThreshold, graceSeconds: number): number {
-  if (firstSignal(threshold) === 'sigkill') return 0;
-  return graceSeconds > 0 ? graceSeconds * 1_000 : LEAST_SOFT_GRACE_MS;
 }
 
 /** kubelet-eviction.md 1.4.4. */
@@ -306,22 +328,21 @@ function newEviction(
   graceMs: number,
   cause: Eviction['cause'],
 ): Eviction {
-  const graceEndsMs = observation.atMs + graceMs;
-  const deadlineMs = graceEndsMs + PROOF_MS;
   return {
     decision: nextId(state),
     decidedMs: observation.atMs,
     victim: victimOf(pod),
-    graceEndsMs,
-    deadlineMs,
+    graceEndsMs: observation.atMs + graceMs,
+    deadlineMs: observation.atMs + UNSENT_MS,
     settledMs: null,
     cause,
   };
 }
 
-export function evictionsOf(state: State): readonly Eviction[] {
-  return state.act.kind === 'evicting' ? state.act.evictions : [];
-}
+const isOverLimit = ({ cause }: Eviction): boolean => cause.kind === 'over-limit';
+
+const cleanUpPaceMs = (shortage: Shortage, remainingMs: number): number =>
+  Math.min(remainingMs, shortage === 'memory' || shortage === 'pids' ? VICTIM_PACE_MS : SAMPLE_PACE_MS);
 
 function withEviction(step: Step, eviction: Eviction): Step {
   return { ...step, state: { ...step.state, act: actOf([...evictionsOf(step.state), eviction]) } };

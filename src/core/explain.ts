@@ -1,13 +1,13 @@
 import { firstCandidate, isGuarded } from './candidate.ts';
 import type { CoreConfig } from './core-config.ts';
 import type { Comparator, Decision, RankRow } from './decision.ts';
-import { evictionsOf } from './evict.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
 import { comparatorsOf, type Ranked, rank, usageFor } from './rank.ts';
 import type { Reading } from './reading.ts';
 import type { Reason } from './reason.ts';
+import { evictionsOf } from './settle.ts';
 import { type FsLayout, SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { State } from './state.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './threshold.ts';
@@ -70,8 +70,8 @@ export function signalOf(look: ExplainedLook): Signal | null {
   for (const reason of look.reasons) {
     if (reason.code === 'no-candidate' || reason.code === 'reclaim-sufficed') return reason.signal;
   }
-  const { act } = look.state;
-  if (act.kind === 'reclaiming') return act.threshold.signal;
+  const reclaim = look.state.reclaims[0];
+  if (reclaim !== undefined) return reclaim.threshold.signal;
   for (const { cause } of underWay(look)) if (cause.kind === 'threshold') return cause.threshold.signal;
   return metAt(look)[0]?.threshold.signal ?? null;
 }

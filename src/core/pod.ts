@@ -40,6 +40,8 @@ export type PodView = {
   readonly diskRelief?: Reading<DiskRelief>;
   readonly usage: {
     readonly workingSetBytes: Reading<number>;
+    /** Of a pod that is being stopped: what its end gives back. Absent: nobody looked. */
+    readonly anonBytes?: Reading<number>;
     readonly processes: Reading<number>;
     readonly disk: Reading<DiskUsage>;
     /** What the pod's ephemeral-storage limit bounds (kubelet-eviction.md 5.8). */

@@ -1,11 +1,14 @@
+import { SHORTAGES } from './shortage.ts';
 import { SIGNAL_FACTS, SIGNALS } from './signal.ts';
 import type { State } from './state.ts';
 
 /** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
 export function readState(json: unknown): State | null {
-  return isState(json) ? json : null;
+  // What an older version did not keep yet has not happened.
+  return isState(json) ? { ...NOTHING_KEPT, ...json } : null;
 }
 
+const NOTHING_KEPT: Pick<State, 'reclaims' | 'proofs' | 'trail'> = { reclaims: [], proofs: {}, trail: {} };
 type Check = (value: unknown) => boolean;
 const LIST_MAX = 10_000;
 
@@ -88,6 +91,7 @@ const isEviction = shape({
     threshold: { threshold: isMetThreshold },
     'over-limit': { limit: isOneOf('emptydirfs', 'ephemeralpodfs', 'ephemeralcontainerfs') },
   }),
+  alsoFor: optional(listOf(isMetThreshold)),
 });
 const isStateShape = shape({
   schema: isOneOf(1),
@@ -105,9 +109,16 @@ const isStateShape = shape({
   dryOverLimit: listOf(isText),
   act: union({
     idle: {},
-    reclaiming: { decision: isText, threshold: isMetThreshold, deadlineMs: isNumber },
     evicting: { evictions: listOf(isEviction) },
   }),
+  reclaims: optional(listOf(shape({ decision: isText, threshold: isMetThreshold, deadlineMs: isNumber }))),
+  proofs: optional(
+    recordOf(
+      isOneOf(...SHORTAGES),
+      shape({ decision: isText, atMs: isNumber, available: recordOf(isSignalName, isNumber) }),
+    ),
+  ),
+  trail: optional(recordOf(isSignalName, listOf(shape({ atMs: isNumber, available: isNumber })))),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
   stops: listOf(
     shape({

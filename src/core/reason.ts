@@ -26,6 +26,15 @@ export type Reason =
   | { readonly code: 'sample-not-new'; readonly signal: Signal; readonly sampledAtMs: MonoMs }
   | { readonly code: 'transition-period'; readonly condition: NodeCondition; readonly remainingMs: number }
   | { readonly code: 'waiting-for-victim'; readonly eviction: DecisionId; readonly remainingMs: number }
+  /** E.g. without CPU: its first signal could not be sent in time, and it is waited for no more. */
+  | { readonly code: 'not-signalled'; readonly eviction: DecisionId; readonly uid: PodUid }
+  /** D15: after a proven kill the signal is not getting worse; `eviction`: that kill. */
+  | {
+      readonly code: 'clean-up-wait';
+      readonly signal: Signal;
+      readonly eviction: DecisionId;
+      readonly remainingMs: number;
+    }
   | { readonly code: 'reclaim-running'; readonly decision: DecisionId; readonly remainingMs: number }
   | { readonly code: 'reclaim-sufficed'; readonly signal: Signal }
   | {

@@ -5,6 +5,7 @@ import type { PodUid } from './pod.ts';
 import { bytesUp, type Quantity, sayBytes } from './quantity.ts';
 import { assertNever } from './reading.ts';
 import type { PhaseEnd, Reason } from './reason.ts';
+import { UNSENT_MS } from './settle.ts';
 import { STOPS_AGAIN } from './shutdown-plan.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { Ties } from './stop-chain.ts';
@@ -65,6 +66,10 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
       return `${reason.condition} stays for ${ms(reason.remainingMs)} of its transition period`;
     case 'waiting-for-victim':
       return `eviction ${reason.eviction} is under way: nobody else is chosen before it has given back, ${ms(reason.remainingMs)} at most`;
+    case 'not-signalled':
+      return `eviction ${reason.eviction}: no signal could be sent to ${nameOf(reason.uid)} for ${ms(UNSENT_MS)}: it is waited for no more`;
+    case 'clean-up-wait':
+      return `${reason.signal}: eviction ${reason.eviction} has ended and it is not getting worse: nobody else is chosen until what it left is cleaned up, ${ms(reason.remainingMs)} at most`;
     case 'reclaim-running':
       return `reclaim ${reason.decision} is running: no pod goes before it has ended`;
     case 'reclaim-sufficed':

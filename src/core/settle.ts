@@ -1,62 +1,111 @@
 import type { Observation } from './observation.ts';
 import { type Heard, isEnd, type Outcome } from './outcome.ts';
 import type { PodUid } from './pod.ts';
-import { SIGNAL_FACTS, type Signal } from './signal.ts';
-import type { Eviction, State } from './state.ts';
+import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
+import type { FsLayout } from './signal.ts';
+import type { Eviction, Proof, State } from './state.ts';
 import type { MetThreshold } from './threshold.ts';
+import { proofOf } from './trail.ts';
 
 /** D3: a victim has its grace and 10 s to give back. */
 export const PROOF_MS = 10_000;
+/** Its grace begins with its first signal. One that could not be sent for so long is waited for no more, and that is said. */
+export const UNSENT_MS = 10_000;
+/** D15, kubelet-eviction.md 4.13. */
+export const CLEAN_UP_MS = 30_000;
 
-type Settled = Pick<State, 'act' | 'dryDropped' | 'dryOverLimit'>;
+type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit'>;
 
 /**
  * D3: what became of the evictions under way. One with an outcome is over. One after whose grace no threshold of its
- * resource is met any more, or whose deadline has passed, no longer holds back the next: while a soft threshold is still
+ * shortage is met any more, or whose deadline has passed, no longer holds back the next: while a soft threshold is still
  * met above the hard one that chose it, what it holds is coming back.
  */
-export function settleEvictions(state: State, observation: Observation, met: readonly MetThreshold[]): Settled {
-  const evictions = state.act.kind === 'evicting' ? state.act.evictions : [];
-  const isShort = (signal: Signal): boolean =>
-    met.some((threshold) => SIGNAL_FACTS[threshold.signal].condition === SIGNAL_FACTS[signal].condition) ||
-    !observation.signals[signal].known;
+export function settleEvictions(
+  state: State,
+  observation: Observation,
+  met: readonly MetThreshold[],
+  layout: FsLayout,
+): Settled {
+  const { atMs, signals } = observation;
+  const isShort = (threshold: MetThreshold): boolean =>
+    met.some(({ signal }) => shortageOf(signal, layout) === shortageOf(threshold.signal, layout)) ||
+    !signals[threshold.signal].known;
+  const proofs = new Map<Shortage, Proof>();
+  for (const shortage of SHORTAGES) {
+    const proof = state.proofs[shortage];
+    if (proof !== undefined && atMs - proof.atMs < CLEAN_UP_MS) proofs.set(shortage, proof);
+  }
+  const prove = (eviction: Eviction): void => {
+    for (const shortage of shortagesOf(eviction, layout)) {
+      const proof = proofOf(observation, (signal) => shortageOf(signal, layout) === shortage);
+      proofs.set(shortage, { decision: eviction.decision, ...proof });
+    }
+  };
   let dryDropped = state.dryDropped.filter((id) => met.some((threshold) => threshold.id === id));
   let dryOverLimit: readonly PodUid[] = state.dryOverLimit;
   const left: Eviction[] = [];
-  for (const eviction of evictions) {
+  for (const eviction of state.act.kind === 'evicting' ? state.act.evictions : []) {
     const heard = observation.outcomes.filter(({ of }) => of === eviction.decision);
     const outcome = heard.find(isEnd);
-    if (outcome === undefined) {
-      left.push(settle(withSignals(eviction, heard), observation.atMs, isShort));
-    } else if (isDryDrop(outcome)) {
+    if (outcome?.kind === 'ended') prove(eviction);
+    else if (outcome !== undefined && isDryDrop(outcome)) {
       if (eviction.cause.kind === 'threshold') dryDropped = [...dryDropped, eviction.cause.threshold.id];
       else dryOverLimit = [...dryOverLimit, eviction.victim.uid];
+    } else if (outcome === undefined) {
+      const signalled = withSignals(eviction, heard);
+      const settled = settle(signalled, atMs, isShort);
+      if (settled === 'given-back') prove(signalled);
+      left.push(settled === 'waits' ? signalled : { ...signalled, settledMs: atMs });
     }
   }
-  const act: State['act'] = state.act.kind !== 'evicting' ? state.act : actOf(left);
-  return { act, dryDropped, dryOverLimit };
+  return { act: actOf(left), proofs: Object.fromEntries(proofs), dryDropped, dryOverLimit };
+}
+
+export function evictionsOf({ act }: Pick<State, 'act'>): readonly Eviction[] {
+  return act.kind === 'evicting' ? act.evictions : [];
 }
 
 export function actOf(evictions: readonly Eviction[]): State['act'] {
   return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
 }
 
-function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
-  let { signalledMs, killedMs } = eviction;
-  for (const signal of heard) {
-    if (signal.kind !== 'signalled') continue;
-    signalledMs ??= signal.atMs;
-    if (signal.with === 'sigkill') killedMs ??= signal.atMs;
-  }
-  if (signalledMs === undefined || (signalledMs === eviction.signalledMs && killedMs === eviction.killedMs))
-    return eviction;
-  return { ...eviction, signalledMs, ...(killedMs === undefined ? {} : { killedMs }) };
+/** The thresholds that wait for it; none where it is over a local storage limit alone. */
+export function thresholdsOf({ cause, alsoFor = [] }: Eviction): readonly MetThreshold[] {
+  return cause.kind === 'threshold' ? [cause.threshold, ...alsoFor] : alsoFor;
 }
 
-function settle(eviction: Eviction, atMs: number, isShort: (signal: Signal) => boolean): Eviction {
-  if (eviction.settledMs !== null || eviction.cause.kind !== 'threshold') return eviction;
-  const hasGivenBack = atMs >= eviction.graceEndsMs && !isShort(eviction.cause.threshold.signal);
-  return hasGivenBack || atMs >= eviction.deadlineMs ? { ...eviction, settledMs: atMs } : eviction;
+function shortagesOf(eviction: Eviction, layout: FsLayout): ReadonlySet<Shortage> {
+  return new Set(thresholdsOf(eviction).map(({ signal }) => shortageOf(signal, layout)));
+}
+
+/** Its grace and the time for the proof count from its first signal; SIGKILL too has its time to work. */
+function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
+  let now = eviction;
+  for (const signal of heard) {
+    if (signal.kind !== 'signalled') continue;
+    const { atMs } = signal;
+    if (now.signalledMs === undefined) {
+      const graceEndsMs = atMs + Math.max(0, now.graceEndsMs - now.decidedMs);
+      now = { ...now, signalledMs: atMs, graceEndsMs, deadlineMs: graceEndsMs + PROOF_MS };
+    }
+    if (signal.with === 'sigkill' && now.killedMs === undefined) {
+      now = { ...now, killedMs: atMs, deadlineMs: Math.max(now.deadlineMs, atMs + PROOF_MS) };
+    }
+  }
+  return now;
+}
+
+function settle(
+  eviction: Eviction,
+  atMs: number,
+  isShort: (threshold: MetThreshold) => boolean,
+): 'waits' | 'given-back' | 'out-of-time' {
+  const thresholds = thresholdsOf(eviction);
+  if (eviction.settledMs !== null || thresholds.length === 0) return 'waits';
+  const isOverGrace = eviction.signalledMs !== undefined && atMs >= eviction.graceEndsMs;
+  if (isOverGrace && !thresholds.some(isShort)) return 'given-back';
+  return atMs >= eviction.deadlineMs ? 'out-of-time' : 'waits';
 }
 
 function isDryDrop(outcome: Outcome): boolean {

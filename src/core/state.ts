@@ -2,6 +2,7 @@ import type { ShutdownPhase } from './core-config.ts';
 import type { DecisionId, StorageLimit } from './decision.ts';
 import type { PodUid, Victim } from './pod.ts';
 import type { MonoMs } from './reading.ts';
+import type { Shortage } from './shortage.ts';
 import type { NodeCondition, Signal, SignalSample } from './signal.ts';
 import type { StopChain } from './stop-chain.ts';
 import type { MetThreshold, ThresholdId } from './threshold.ts';
@@ -26,16 +27,14 @@ export type State = {
   readonly dryDropped: readonly ThresholdId[];
   /** Pods over a local storage limit whose eviction dry run dropped; silent until they are below it. */
   readonly dryOverLimit: readonly PodUid[];
-  readonly act:
-    | { readonly kind: 'idle' }
-    | {
-        readonly kind: 'reclaiming';
-        readonly decision: DecisionId;
-        readonly threshold: MetThreshold;
-        readonly deadlineMs: MonoMs;
-      }
-    /** At most one of them has a threshold (D3). */
-    | { readonly kind: 'evicting'; readonly evictions: readonly Eviction[] };
+  /** Of each shortage at most one is waited for (D3). */
+  readonly act: { readonly kind: 'idle' } | { readonly kind: 'evicting'; readonly evictions: readonly Eviction[] };
+  /** Node-level reclaims under way, at most one of each file system. */
+  readonly reclaims: readonly Reclaim[];
+  /** D15: the last kill of each shortage that was proven, for as long as its clean-up is waited for. */
+  readonly proofs: { readonly [S in Shortage]?: Proof };
+  /** The last 3 s of the signals of a shortage that is acted on, oldest first; at most 31 of each. */
+  readonly trail: { readonly [S in Signal]?: readonly Point[] };
   readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];
   /** Stops for a shutdown that are under way, of every phase: they outlast a shutdown that was cancelled. */
   readonly stops: readonly ShutdownStop[];
@@ -87,6 +86,18 @@ export type ShutdownStop = {
   readonly endsMs?: MonoMs;
   readonly chain?: StopChain;
 };
+export type Reclaim = {
+  readonly decision: DecisionId;
+  readonly threshold: MetThreshold;
+  readonly deadlineMs: MonoMs;
+};
+export type Point = { readonly atMs: MonoMs; readonly available: number };
+/** `available`: of each signal of the shortage, at the proof. */
+export type Proof = {
+  readonly decision: DecisionId;
+  readonly atMs: MonoMs;
+  readonly available: { readonly [S in Signal]?: number };
+};
 export type Eviction = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
@@ -94,13 +105,17 @@ export type Eviction = {
   /** When its first request to end, and its first SIGKILL, went out; absent: not yet. */
   readonly signalledMs?: MonoMs;
   readonly killedMs?: MonoMs;
+  /** Counts from the first signal; until that went out, as if it went out with the decision. */
   readonly graceEndsMs: MonoMs;
+  /** Until then it is waited for: before its first signal, so long for that; after it, so long for the proof. */
   readonly deadlineMs: MonoMs;
   /** D3: when it had given back or was out of time, so that the next victim may be chosen; null while it is waited for. */
   readonly settledMs: MonoMs | null;
   readonly cause:
     | { readonly kind: 'threshold'; readonly threshold: MetThreshold }
     | { readonly kind: 'over-limit'; readonly limit: StorageLimit };
+  /** Met meanwhile, of other shortages, for which it would have been chosen too: they wait for it. */
+  readonly alsoFor?: readonly MetThreshold[];
 };
 
 export function initialState(bootId: string): State {
@@ -119,6 +134,9 @@ export function initialState(bootId: string): State {
     dryDropped: [],
     dryOverLimit: [],
     act: { kind: 'idle' },
+    reclaims: [],
+    proofs: {},
+    trail: {},
     ownerKills: [],
     stops: [],
     shutdown: { kind: 'unarmed', why: 'not started' },

@@ -170,6 +170,7 @@ function coreConfig(thresholds: readonly Threshold[]): CoreConfig {
     pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 2 },
     guard: null,
     localStorageLimits: 'off',
+    isLive: true,
     reclaimSignals: [],
     phases: [],
     shutdownCancel: 'promptly',

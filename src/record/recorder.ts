@@ -271,8 +271,8 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (stat
 }
 
 /** Nothing is met, unknown, remembered or under way. */
-function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, shutdown }: State): boolean {
-  const isWorking = act.kind !== 'idle' || shutdown.kind === 'stopping';
+function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, reclaims, shutdown }: State): boolean {
+  const isWorking = act.kind !== 'idle' || reclaims.length > 0 || shutdown.kind === 'stopping';
   return (
     !isWorking && [firstMetMs, conditionLastMetMs, failedLooks].every((moving) => Object.keys(moving).length === 0)
   );
@@ -280,18 +280,20 @@ function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, shutdown }: 
 
 /** Timers, the act and the shutdown. Samples, paces and the conditions' last instants may be older. */
 function urgentPart(state: State): string {
-  const { firstMetMs, unmetSinceMs, unresolved, act, ownerKills, stops, shutdown, dryDropped, dryOverLimit } = state;
+  const { firstMetMs, unmetSinceMs, unresolved, act, reclaims, proofs, ownerKills, stops, shutdown } = state;
   const [conditions, failed] = [state.conditionLastMetMs, state.failedLooks].map(Object.keys);
   return JSON.stringify([
     firstMetMs,
     unmetSinceMs,
     unresolved,
     act,
+    reclaims,
+    proofs,
     ownerKills,
     stops,
     shutdown,
-    dryDropped,
-    dryOverLimit,
+    state.dryDropped,
+    state.dryOverLimit,
     conditions,
     failed,
   ]);

@@ -1,4 +1,5 @@
 import type { DecisionId } from '../core/decision.ts';
+import { evictionsOf } from '../core/settle.ts';
 import type { State } from '../core/state.ts';
 import { appendText, readText, writeAtomic } from '../host/files.ts';
 import type { Findings, Left } from '../ports.ts';
@@ -114,10 +115,8 @@ export function openUnsettled(needs: UnsettledNeeds): {
 
 const charsOf = (kept: readonly Kept[]): number => kept.reduce((sum, { lines }) => sum + lines.length, 0);
 
-function idsOf({ act, stops }: State): ReadonlySet<DecisionId> {
-  const acting =
-    act.kind === 'evicting' ? act.evictions.map(({ decision }) => decision) : act.kind === 'idle' ? [] : [act.decision];
-  return new Set([...acting, ...stops.map(({ decision }) => decision)]);
+function idsOf(state: State): ReadonlySet<DecisionId> {
+  return new Set([...evictionsOf(state), ...state.reclaims, ...state.stops].map(({ decision }) => decision));
 }
 
 function leftOf(of: DecisionId, kept: readonly Kept[]): Left {

@@ -176,7 +176,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
       reclaimableAvailableBytes: valueOrNull(context.memory.reclaimable),
     },
     pods: podsStatus(observation, state),
-    act: actStatus(state.act, atMs),
+    act: actStatus(state, atMs),
     shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
     reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
     findings: context.findings,
@@ -255,8 +255,8 @@ function ageMs({ usage }: PodView, atMs: MonoMs): number | null {
 }
 
 /** The signal that is acted on, else the first that is met, else node memory: what `status` ranks the pods for. */
-export function rankedFor({ act, firstMetMs }: State): Signal {
-  if (act.kind === 'reclaiming') return act.threshold.signal;
+export function rankedFor({ act, reclaims, firstMetMs }: State): Signal {
+  if (reclaims[0] !== undefined) return reclaims[0].threshold.signal;
   if (act.kind === 'evicting') {
     for (const { cause } of act.evictions) if (cause.kind === 'threshold') return cause.threshold.signal;
   }
@@ -271,10 +271,10 @@ export function requestFor(signal: Signal, pod: PodView): number | null {
   return resource === 'ephemeral-storage' ? pod.requests.ephemeralStorageBytes : null;
 }
 
-function actStatus(act: State['act'], atMs: MonoMs): ActStatus {
-  if (act.kind === 'idle') return { kind: 'idle' };
-  if (act.kind === 'reclaiming') {
-    const { decision, threshold, deadlineMs } = act;
+function actStatus({ act, reclaims }: State, atMs: MonoMs): ActStatus {
+  if (act.kind === 'idle') {
+    if (reclaims[0] === undefined) return { kind: 'idle' };
+    const { decision, threshold, deadlineMs } = reclaims[0];
     return { kind: 'reclaiming', decision, signal: threshold.signal, leftMs: Math.max(0, deadlineMs - atMs) };
   }
   return {

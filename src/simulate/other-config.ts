@@ -13,9 +13,9 @@ import { createStatsReader } from './stats.ts';
  * nor margin.
  */
 export function coreConfigOf(effective: Effective, scenario: EvictionScenario): CoreConfig {
-  if (effective.kind === 'KubeletConfiguration') return { ...toCoreConfig(effective, 1), guard: null };
   const isKubelets = effective.kubeletConfig !== null && originOf(effective, 'evictionHard')?.kind !== 'file';
-  return toCoreConfig(isKubelets ? withMargins(effective, scenario) : effective, 1);
+  const { isLive: _, ...config } = toCoreConfig(isKubelets ? withMargins(effective, scenario) : effective, 1);
+  return effective.kind === 'KubeletConfiguration' ? { ...config, guard: null } : config;
 }
 
 /** A threshold whose capacity the scenario does not name at first stays as it is. */

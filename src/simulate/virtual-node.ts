@@ -1,7 +1,7 @@
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
-import type { Outcome } from '../core/outcome.ts';
+import { type Heard, isEnd, type Outcome } from '../core/outcome.ts';
 import type { PodUid, PodView, Victim } from '../core/pod.ts';
 import { assertNever, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
@@ -77,7 +77,7 @@ export type WorldNeeds = {
   readonly teardownMs: number;
   /** CPU time of one look, for the budget of D2: 2 ms looks cost about 3 % of a core (product.md section 6). */
   readonly lookCpuMs: number;
-  readonly put: (outcome: Outcome) => void;
+  readonly put: (heard: Heard) => void;
 };
 
 /** A node in virtual time: the same answers as a real one gives through observe/ and act/, out of functions of time. */
@@ -100,8 +100,10 @@ export function createWorld(needs: WorldNeeds): World {
     });
     ending.set(of, { uid, cancel });
   };
-  const stop = (of: DecisionId, victim: Victim, graceMs: number): void =>
+  const stop = (of: DecisionId, victim: Victim, graceMs: number): void => {
+    needs.put({ of, atMs: clock.monoMs(), kind: 'signalled', with: graceMs > 0 ? 'sigterm' : 'sigkill' });
     end(of, victim.uid, graceMs + needs.teardownMs, graceMs > 0 ? 'sigterm' : 'sigkill');
+  };
 
   return {
     observer: {
@@ -158,9 +160,9 @@ export type VirtualRun = Omit<WorldNeeds, 'clock' | 'put'> & {
 /** The agent's own loop and core over a virtual node, until `untilMs` or until `stop` is aborted. Nothing is recorded. */
 export async function runVirtually(run: VirtualRun, stop: AbortSignal): Promise<void> {
   const inbox = createInbox(run.clock);
-  const put = (outcome: Outcome): void => {
-    run.ended(outcome);
-    inbox.put(outcome);
+  const put = (heard: Heard): void => {
+    if (isEnd(heard)) run.ended(heard);
+    inbox.put(heard);
   };
   const world = createWorld({ ...run, put });
   const recorder: Recorder = {

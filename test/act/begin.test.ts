@@ -75,10 +75,11 @@ function stage(rest: Partial<ActorNeeds> = {}) {
     ...rest,
   });
   const settled = async (): Promise<Outcome> => {
-    await inbox.wait(10_000);
-    const outcome = inbox.drain().outcomes.find(isEnd);
-    if (outcome === undefined) throw new Error('nothing came back');
-    return outcome;
+    for (;;) {
+      if ((await inbox.wait(10_000)) === 'over') throw new Error('nothing came back');
+      const outcome = inbox.drain().outcomes.find(isEnd);
+      if (outcome !== undefined) return outcome;
+    }
   };
   return { actor, inbox, did, orders, notes, recorded, settled };
 }
@@ -314,6 +315,10 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     recovered.actor.resume(left, { ...nothing, decision: decided });
     expect(await recovered.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
 
+    const unrecorded = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    unrecorded.actor.resume(left, nothing);
+    expect(await unrecorded.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+
     const { actor, orders, notes, settled } = stage();
     actor.resume({ ...left, decidedMs: 7 }, { ...nothing, decision: decided });
     await settled();
@@ -323,8 +328,9 @@ describe('an eviction that an earlier run of the agent had under way', () => {
   });
 
   it('and had signalled is gone on with, and its victim is known to have been told', async () => {
-    const { actor, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    const { actor, inbox, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
     actor.resume(left, { decision: decided, begunMs: 3, outcome: null });
+    expect(inbox.drain().outcomes).toEqual([{ of: 'boot-1', atMs: 3, kind: 'signalled', with: 'sigterm' }]);
     expect(await settled()).toMatchObject({ kind: 'ended' });
     actor.resume({ ...left, signalledMs: 3, killedMs: 4 }, nothing);
     await settled();

@@ -15,6 +15,7 @@ describe('toCoreConfig', () => {
       pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 4 },
       guard: { kills: 3, windowMs: 600_000 },
       localStorageLimits: 'enforce',
+      isLive: true,
       reclaimSignals: [],
       phases: [],
       shutdownCancel: 'promptly',

@@ -35,7 +35,7 @@ describe('a state that an agent left behind', () => {
     const disk = aConfig([aThreshold('nodefs.available', 100 * MI)], { reclaimSignals: ['nodefs.available'] });
     const full = anObservation(0, { 'nodefs.available': { available: MI, capacity: 1_000 * MI } }, { pods: known([]) });
     const { state } = decide(initialState('boot'), full, disk);
-    expect(state.act.kind).toBe('reclaiming');
-    expect(adoptState(state, 'boot', 1).state.act).toEqual({ kind: 'idle' });
+    expect(state.reclaims).toHaveLength(1);
+    expect(adoptState(state, 'boot', 1).state.reclaims).toEqual([]);
   });
 });

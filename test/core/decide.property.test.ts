@@ -3,13 +3,16 @@ import { describe, expect, it } from 'vitest';
 import type { CoreConfig } from '../../src/core/core-config.ts';
 import { decide } from '../../src/core/decide.ts';
 import type { Observation } from '../../src/core/observation.ts';
-import type { Outcome } from '../../src/core/outcome.ts';
+import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import type { PodView } from '../../src/core/pod.ts';
 import { comparatorsOf, rank } from '../../src/core/rank.ts';
 import { readState } from '../../src/core/read-state.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import type { Reason } from '../../src/core/reason.ts';
+import { evictionsOf, thresholdsOf } from '../../src/core/settle.ts';
+import { type Shortage, shortageOf } from '../../src/core/shortage.ts';
 import { SIGNALS, type Signal } from '../../src/core/signal.ts';
-import { initialState, type State } from '../../src/core/state.ts';
+import { type Eviction, initialState, type State } from '../../src/core/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import { aConfig, anObservation, aPod, aThreshold, MI } from '../a.ts';
 
@@ -44,6 +47,8 @@ type Step = {
   readonly isAsked: boolean;
   /** What becomes of the effects under way: nothing yet, or their end. */
   readonly end: Outcome['kind'] | null;
+  /** What goes out to those who were sent nothing yet. */
+  readonly sent: 'sigterm' | 'sigkill' | null;
 };
 const step: fc.Arbitrary<Step> = fc.record({
   gapMs: fc.constantFrom(1, 20, 250, 999, 1_000, 5_000, 30_000),
@@ -60,8 +65,9 @@ const step: fc.Arbitrary<Step> = fc.record({
   pods,
   isAsked: fc.constantFrom(true, true, false),
   end: fc.constantFrom(null, null, 'ended', 'survived', 'dropped', 'reclaimed'),
+  sent: fc.constantFrom(null, 'sigterm', 'sigkill', 'sigkill'),
 });
-const config: fc.Arbitrary<CoreConfig> = fc.constantFrom(
+const kubelets: fc.Arbitrary<CoreConfig> = fc.constantFrom(
   aConfig(USED.map((signal) => aThreshold(signal, 100 * MI))),
   aConfig(
     [
@@ -83,6 +89,9 @@ const config: fc.Arbitrary<CoreConfig> = fc.constantFrom(
     },
   ),
 );
+
+const live = kubelets.map((core): CoreConfig => ({ ...core, isLive: true }));
+const config = fc.oneof(kubelets, live);
 
 type Played = { readonly before: State; readonly observation: Observation; readonly verdict: Verdict };
 
@@ -108,14 +117,13 @@ function play(
   let atMs = 0;
   return steps.map((next) => {
     atMs += next.gapMs;
-    const underWay =
-      state.act.kind === 'evicting'
-        ? state.act.evictions.map(({ decision }) => decision)
-        : state.act.kind === 'reclaiming'
-          ? [state.act.decision]
-          : [];
+    const underWay = [...evictionsOf(state), ...state.reclaims].map(({ decision }) => decision);
     const { end } = next;
-    const outcomes = end === null ? [] : underWay.map((of) => outcomeOf(of, atMs, end));
+    const unsent = evictionsOf(state).filter(({ signalledMs }) => signalledMs === undefined);
+    const { sent } = next;
+    const signalled =
+      sent === null ? [] : unsent.map(({ decision: of }): Heard => ({ of, atMs, kind: 'signalled', with: sent }));
+    const outcomes = [...signalled, ...(end === null ? [] : underWay.map((of) => outcomeOf(of, atMs, end)))];
     const signals = Object.fromEntries(
       USED.map((signal, i) => {
         const available = next.available[i] ?? null;
@@ -160,7 +168,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('evicts only for a threshold that is met or held and whose grace is over, and never a second threshold victim before the first is settled', () => {
+  it('evicts only for a threshold that is met or held and whose grace is over, and never a second threshold victim of one shortage before the first is settled', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         for (const { before, observation, verdict } of play(steps, core)) {
@@ -169,18 +177,81 @@ describe('decide, over generated histories', () => {
           for (const { threshold } of evicts) {
             const configured = core.thresholds.find(({ id }) => id === threshold.id);
             expect(threshold.available).toBeLessThan(Number(threshold.target.nanos) / 1e9);
-            if (before.act.kind !== 'reclaiming') {
+            if (before.reclaims.length === 0) {
               expect(observation.atMs - threshold.sinceMs).toBeGreaterThanOrEqual(configured?.graceMs ?? 0);
               expect(observation.signals[threshold.signal].known).toBe(true);
             }
           }
-          const holding =
-            verdict.state.act.kind === 'evicting'
-              ? verdict.state.act.evictions.filter(
-                  ({ cause, settledMs }) => cause.kind === 'threshold' && settledMs === null,
-                )
-              : [];
-          expect(holding.length).toBeLessThanOrEqual(1);
+          // One that was overtaken because it does not die stays, and waits for nobody's decision any more.
+          const holding = evictionsOf(verdict.state)
+            .filter(
+              ({ settledMs, killedMs = observation.atMs }) => settledMs === null && observation.atMs - killedMs < 1_000,
+            )
+            .flatMap(shortagesOf);
+          expect(holding).toEqual([...new Set(holding)]);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('never chooses a second victim of one resource within the grace of the first, counted from its first signal', () => {
+    fc.assert(
+      fc.property(history, live, (steps, core) => {
+        for (const { verdict, observation } of play(steps, core)) {
+          const { atMs } = observation;
+          const within = evictionsOf(verdict.state)
+            .filter(({ signalledMs, graceEndsMs }) => signalledMs !== undefined && atMs < graceEndsMs)
+            .filter(({ settledMs }) => settledMs === null);
+          for (const decision of verdict.decisions) {
+            if (decision.kind !== 'evict') continue;
+            const shortage = shortageOf(decision.threshold.signal, 'nodefs-only');
+            const others = within.filter((eviction) => eviction.decision !== decision.id);
+            for (const other of others) expect(shortagesOf(other)).not.toContain(shortage);
+          }
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('chooses nobody while what the last victim left is cleaned up and the signal has what it had at the proof (D15)', () => {
+    fc.assert(
+      fc.property(history, live, (steps, core) => {
+        for (const { verdict, observation } of play(steps, core)) {
+          for (const decision of verdict.decisions) {
+            if (decision.kind !== 'evict' || verdict.state.reclaims.length > 0) continue;
+            const { signal, available } = decision.threshold;
+            const proof = verdict.state.proofs[shortageOf(signal, 'nodefs-only')];
+            if (proof === undefined) continue;
+            expect(observation.atMs - proof.atMs).toBeLessThan(30_000);
+            expect(available).toBeLessThan(proof.available[signal] ?? Number.POSITIVE_INFINITY);
+          }
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('lets a hard threshold of memory or process ids wait for nothing but an eviction for the same, or of the pod it would choose', () => {
+    fc.assert(
+      fc.property(history, live, (steps, core) => {
+        for (const { verdict } of play(steps, core)) {
+          const awaited = verdict.reasons.flatMap((reason) =>
+            reason.code === 'waiting-for-victim' ? [reason.eviction] : [],
+          );
+          for (const id of awaited) {
+            const eviction = evictionsOf(verdict.state).find(({ decision }) => decision === id);
+            const met = verdict.reasons.flatMap((reason) =>
+              reason.code === 'below-threshold' || reason.code === 'min-reclaim-pending'
+                ? [signalOfReason(reason)]
+                : [],
+            );
+            // A reclaim waits for a pod over its limit too, since that frees the same disk.
+            if (eviction === undefined || eviction.cause.kind === 'over-limit') continue;
+            const shortages = shortagesOf(eviction);
+            expect(met.some((signal) => shortages.includes(shortageOf(signal, 'nodefs-only')))).toBe(true);
+          }
         }
       }),
       RUNS,
@@ -193,7 +264,7 @@ describe('decide, over generated histories', () => {
         for (const { before, observation, verdict } of play(steps, core)) {
           const seen = observation.pods.known ? observation.pods.value : [];
           const stopping = before.act.kind === 'evicting' ? before.act.evictions.map(({ victim }) => victim.uid) : [];
-          const ended = new Set(observation.outcomes.map(({ of }) => of));
+          const ended = new Set(observation.outcomes.filter(isEnd).map(({ of }) => of));
           const stillStopping =
             before.act.kind === 'evicting'
               ? before.act.evictions.filter(({ decision }) => !ended.has(decision)).map(({ victim }) => victim.uid)
@@ -235,7 +306,7 @@ describe('decide, over generated histories', () => {
     fc.assert(
       fc.property(history, config, fc.constantFrom(...USED), (steps, core, lost) => {
         const last = play(steps, core).at(-1);
-        if (last === undefined || last.before.act.kind === 'reclaiming') return;
+        if (last === undefined || last.before.reclaims.length > 0) return;
         const signals = { ...last.observation.signals, [lost]: unknown('unreadable', 'test', 'lost') };
         const verdict = decide(last.before, { ...last.observation, signals }, core);
         expect(
@@ -274,6 +345,16 @@ describe('decide, over generated histories', () => {
     );
   });
 });
+
+const shortagesOf = (eviction: Eviction): readonly Shortage[] =>
+  thresholdsOf(eviction).map(({ signal }) => shortageOf(signal, 'nodefs-only'));
+
+function signalOfReason(reason: Extract<Reason, { code: 'below-threshold' | 'min-reclaim-pending' }>): Signal {
+  if (reason.code === 'below-threshold') return reason.threshold.signal;
+  const signal = SIGNALS.find((other) => reason.threshold.startsWith(`${other}/`));
+  if (signal === undefined) throw new Error(`${reason.threshold} is of no signal`);
+  return signal;
+}
 
 describe('rank', () => {
   it('does not depend on the order of the pods, and keeps every pod', () => {

@@ -176,11 +176,13 @@ describe('one proven kill (D3)', () => {
     expect(evictions(third).map(({ victim }) => victim.name)).toEqual(['db']);
   });
 
-  it('goes on to the next pod when the deadline of 10 s after the grace has passed', () => {
+  it('goes on to the next pod when no signal could be sent for 10 s, and says so', () => {
     const config = aConfig([hard]);
     const first = decide(initialState('boot'), memory(0, 50), config);
     expect(kinds(decide(first.state, memory(9_999, 40), config))).toEqual([]);
-    expect(evictions(decide(first.state, memory(10_000, 40), config)).map(({ victim }) => victim.name)).toEqual(['db']);
+    const late = decide(first.state, memory(10_000, 40), config);
+    expect(evictions(late).map(({ victim }) => victim.name)).toEqual(['db']);
+    expect(late.reasons).toContainEqual({ code: 'not-signalled', eviction: 'boot-2', uid: 'uid-leaker' });
   });
 
   it('chooses nobody for the soft threshold while the victim of the hard one is still giving back', () => {
@@ -193,10 +195,12 @@ describe('one proven kill (D3)', () => {
     expect(codes(half)).toContain('waiting-for-victim');
   });
 
-  it('lets a victim whose threshold is no longer met hold nobody back', () => {
+  it('lets a victim that was signalled hold nobody back when its threshold is no longer met', () => {
     const config = aConfig([hard]);
     const first = decide(initialState('boot'), memory(0, 50), config);
-    const recovered = decide(first.state, memory(20, 300), config);
+    const [evict] = evictions(first);
+    const sent = { of: evict?.id ?? '', atMs: 5, kind: 'signalled', with: 'sigkill' } as const;
+    const recovered = decide(first.state, memory(20, 300, { outcomes: [sent] }), config);
     expect(evictions(decide(recovered.state, memory(40, 50), config)).map(({ victim }) => victim.name)).toEqual(['db']);
   });
 });

@@ -39,7 +39,7 @@ describe('what the processes of a victim get', () => {
   ] as const)('is %s', (_, config, mib, graceMs, differences) => {
     const verdict = aCore(config)(5_000, mib);
     expect(evictionsOf(verdict)).toMatchObject([
-      { decidedMs: 5_000, graceEndsMs: 5_000 + graceMs, deadlineMs: 15_000 + graceMs, settledMs: null },
+      { decidedMs: 5_000, graceEndsMs: 5_000 + graceMs, deadlineMs: 15_000, settledMs: null },
     ]);
     expect(only(verdict, 'evict')).toMatchObject([{ graceSeconds: 1, differences }]);
   });
@@ -63,6 +63,7 @@ describe('a soft eviction that a hard threshold overtakes (D4)', () => {
     const look = aCore(config);
     look(0, { memory: 150 });
     look(1_000, { memory: 150 });
+    look(1_010, { memory: 150 }, { outcomes: [{ of: 'boot-2', atMs: 1_000, kind: 'signalled', with: 'sigterm' }] });
     return look;
   };
 
@@ -97,7 +98,7 @@ describe('a pod over a local storage limit', () => {
       ['a', 'b'].map((name) => ({
         victim: { name },
         graceEndsMs: 6_000,
-        deadlineMs: 16_000,
+        deadlineMs: 15_000,
         cause: { kind: 'over-limit', limit: 'ephemeralpodfs' },
       })),
     );

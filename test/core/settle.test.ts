@@ -21,11 +21,12 @@ const byThreshold = (signal: Signal = 'memory.available'): Eviction['cause'] => 
   kind: 'threshold',
   threshold: met(signal),
 });
-/** Decided at 0, with a grace period of 1 s and 10 s for the proof. */
+/** Decided and told at 0, with a grace period of 1 s and 10 s for the proof. */
 const anEviction = (decision: string, rest: Partial<Eviction> = {}): Eviction => ({
   decision,
   decidedMs: 0,
   victim: { uid: `uid-${decision}`, namespace: 'default', name: 'web', qos: 'Burstable', priority: 0 },
+  signalledMs: 0,
   graceEndsMs: 1_000,
   deadlineMs: 11_000,
   settledMs: null,
@@ -47,16 +48,19 @@ const settledOf = (settled: ReturnType<typeof settleEvictions>): readonly (numbe
 describe('an eviction under way', () => {
   it('is over with its own outcome, and not with that of another', () => {
     const state = withEvictions(anEviction('a-1', { cause: { kind: 'over-limit', limit: 'emptydirfs' } }));
-    expect(settleEvictions(state, look(10, [ended('a-2')]), []).act).toEqual(state.act);
-    expect(settleEvictions(state, look(10, [ended('a-2'), ended('a-1')]), []).act).toEqual({ kind: 'idle' });
+    expect(settleEvictions(state, look(10, [ended('a-2')]), [], 'nodefs-only').act).toEqual(state.act);
+    expect(settleEvictions(state, look(10, [ended('a-2'), ended('a-1')]), [], 'nodefs-only').act).toEqual({
+      kind: 'idle',
+    });
   });
 
   it('goes on after its first signal, and remembers when it and its first SIGKILL went out', () => {
     const sent = (atMs: number, how: 'sigterm' | 'sigkill') =>
       ({ of: 'a-1', atMs, kind: 'signalled', with: how }) as const;
-    const state = withEvictions(anEviction('a-1'));
-    const asked = settleEvictions(state, look(10, [sent(5, 'sigterm')]), []);
-    const killed = settleEvictions({ ...state, ...asked }, look(20, [sent(15, 'sigkill')]), []);
+    const { signalledMs: _, ...unsent } = anEviction('a-1');
+    const state = withEvictions(unsent);
+    const asked = settleEvictions(state, look(10, [sent(5, 'sigterm')]), [], 'nodefs-only');
+    const killed = settleEvictions({ ...state, ...asked }, look(20, [sent(15, 'sigkill')]), [], 'nodefs-only');
     expect(killed.act).toMatchObject({ evictions: [{ decision: 'a-1', signalledMs: 5, killedMs: 15 }] });
     expect(readState({ ...state, ...killed })).not.toBeNull();
   });
@@ -68,23 +72,25 @@ describe('an eviction under way', () => {
     ['whatever is short elsewhere', 5_000, [met('nodefs.available')], 5_000],
     ['when its deadline is over', 11_000, [met('memory.available')], 11_000],
   ] as const)('has given back %s', (_, atMs, thresholds, settledMs) => {
-    expect(settledOf(settleEvictions(withEvictions(anEviction('a-1')), look(atMs), thresholds))).toEqual([settledMs]);
+    expect(settledOf(settleEvictions(withEvictions(anEviction('a-1')), look(atMs), thresholds, 'nodefs-only'))).toEqual(
+      [settledMs],
+    );
   });
 
   it('has given back nothing that could be seen while its signal is unknown', () => {
     const blind = anObservation(5_000, { 'nodefs.available': enough });
     const state = withEvictions(anEviction('a-1'));
-    expect(settledOf(settleEvictions(state, blind, []))).toEqual([null]);
+    expect(settledOf(settleEvictions(state, blind, [], 'nodefs-only'))).toEqual([null]);
   });
 
   it('keeps the time at which it had given back', () => {
     const state = withEvictions(anEviction('a-1', { settledMs: 2_000 }));
-    expect(settledOf(settleEvictions(state, look(20_000), [met('memory.available')]))).toEqual([2_000]);
+    expect(settledOf(settleEvictions(state, look(20_000), [met('memory.available')], 'nodefs-only'))).toEqual([2_000]);
   });
 
   it('of a storage limit is waited for until its outcome, whatever the time', () => {
     const state = withEvictions(anEviction('a-1', { cause: { kind: 'over-limit', limit: 'emptydirfs' } }));
-    expect(settledOf(settleEvictions(state, look(20_000), []))).toEqual([null]);
+    expect(settledOf(settleEvictions(state, look(20_000), [], 'nodefs-only'))).toEqual([null]);
   });
 });
 
@@ -95,8 +101,9 @@ describe('what dry run dropped', () => {
       anEviction('a-1'),
       anEviction('a-2', { cause: { kind: 'over-limit', limit: 'ephemeralpodfs' } }),
     );
-    expect(settleEvictions(state, look(10, [dryDrop('a-1'), dryDrop('a-2')]), [memory])).toEqual({
+    expect(settleEvictions(state, look(10, [dryDrop('a-1'), dryDrop('a-2')]), [memory], 'nodefs-only')).toEqual({
       act: { kind: 'idle' },
+      proofs: {},
       dryDropped: [memory.id],
       dryOverLimit: ['uid-a-2'],
     });
@@ -104,8 +111,13 @@ describe('what dry run dropped', () => {
 
   it.each(['gone', 'no-longer-met'] as const)('is not what was dropped because it was %s', (because) => {
     const dropped: Outcome = { of: 'a-1', atMs: 10, kind: 'dropped', because };
-    const settled = settleEvictions(withEvictions(anEviction('a-1')), look(10, [dropped]), [met('memory.available')]);
-    expect(settled).toEqual({ act: { kind: 'idle' }, dryDropped: [], dryOverLimit: [] });
+    const settled = settleEvictions(
+      withEvictions(anEviction('a-1')),
+      look(10, [dropped]),
+      [met('memory.available')],
+      'nodefs-only',
+    );
+    expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [] });
   });
 
   it('is forgotten as soon as its threshold is met no more', () => {
@@ -113,7 +125,7 @@ describe('what dry run dropped', () => {
       ...initialState('boot'),
       dryDropped: ['memory.available/evictionHard', 'nodefs.available/evictionHard'],
     };
-    expect(settleEvictions(state, look(10), [met('nodefs.available')]).dryDropped).toEqual([
+    expect(settleEvictions(state, look(10), [met('nodefs.available')], 'nodefs-only').dryDropped).toEqual([
       'nodefs.available/evictionHard',
     ]);
   });

@@ -86,8 +86,8 @@ describe('the status report', () => {
       ],
     });
     const pid = { ...acted, id: 'pid.available/evictionHard', signal: 'pid.available' } as const;
-    const act = { kind: 'reclaiming', decision: 'b-1', threshold: pid, deadlineMs: 12_000 } as const;
-    expect(report({ act }, observation).pods).toMatchObject({
+    const reclaims = [{ decision: 'b-1', threshold: pid, deadlineMs: 12_000 }];
+    expect(report({ reclaims }, observation).pods).toMatchObject({
       rankedFor: 'pid.available',
       order: [{ request: null }, {}],
     });
@@ -101,9 +101,9 @@ describe('the status report', () => {
     ]);
     const observation = anObservation(10_000, {}, { pods });
     const nodefs = { ...acted, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' } as const;
-    const act = { kind: 'reclaiming', decision: 'b-1', threshold: nodefs, deadlineMs: 12_000 } as const;
+    const reclaims = [{ decision: 'b-1', threshold: nodefs, deadlineMs: 12_000 }];
     const ages = (shown: PodsStatus) => (shown.known ? shown.order.map((pod) => [pod.name, pod.usageAgeMs]) : null);
-    expect(ages(report({ act }, observation).pods)).toEqual([
+    expect(ages(report({ reclaims }, observation).pods)).toEqual([
       ['walked', 6_000],
       ['not-walked', null],
     ]);
