@@ -24,9 +24,21 @@ export function scenarioText(shown: Shown, paint: Paint): string {
   const { report } = shown;
   const told =
     report.kind === 'EvictionScenario' ? report.steps.flatMap(({ line }) => line ?? []) : shutdownText(report, paint);
-  const lines = [...told, ...comparisonText(shown, paint)].map((line) => `  ${line}\n`);
+  const lines = [...told, ...usageText(report), ...comparisonText(shown, paint)].map((line) => `  ${line}\n`);
   const head = `${paint('bold', clean(report.name))}  ${paint('dim', clean(`${report.file}:${report.line}`))}\n`;
   return `${lines.length > 0 ? head : ''}${lines.join('')}${mismatchText(shown, paint)}`;
+}
+
+/** Recorded usage cannot react to a kill that is only simulated. */
+function usageText(report: Shown['report']): readonly string[] {
+  if (report.kind !== 'EvictionScenario' || report.recordedUsage === undefined) return [];
+  return report.recordedUsage === 'freed'
+    ? [
+        'recorded usage cannot react to these kills: what a victim uses in later steps counts as freed (--no-react leaves it in)',
+      ]
+    : [
+        'recorded usage cannot react to these kills: a victim keeps its usage in later steps, so more may be evicted than would be (--react takes it off)',
+      ];
 }
 
 export function summaryText({ scenarios, steps, checked, failed, malformed }: Summary, paint: Paint): string {

@@ -24,6 +24,7 @@ type Options = {
   readonly check?: true;
   readonly only?: Only;
   readonly config?: string;
+  readonly react?: boolean;
   readonly output: 'text' | 'json' | 'jsonl';
 };
 
@@ -52,6 +53,8 @@ export function simulateCommand(): Command {
         "instead of every scenario's own configuration, and what that changes",
       ).conflicts('check'),
     )
+    .option('--react', "take a victim's usage off the later steps (the default for files made by capture)")
+    .option('--no-react', 'leave it in them (the default for all others)')
     .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json', 'jsonl']).default('text'))
     .addHelpText('after', HELP)
     .action(async (files: readonly string[], options: Options) => {
@@ -70,6 +73,7 @@ async function run(files: readonly string[], options: Options): Promise<number> 
     expectations: options.check === true ? 'compare' : 'ignore',
     only: options.only ?? null,
     config,
+    isReacting: options.react ?? null,
   } as const;
   return options.output === 'text'
     ? await runThrough(files, asked, textPrinter())

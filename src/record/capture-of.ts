@@ -44,7 +44,7 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',
-    metadata: { name, labels: {} },
+    metadata: { name, labels: CAPTURED },
     start: new Date(first.wallMs).toISOString(),
     config: { ...configOf(config, null), ...guardOf(config) },
     node: layoutOf(first),
@@ -52,6 +52,9 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
     steps,
   };
 }
+
+/** `simulate` lets the usage of captures react to its kills (simulate/freed.ts). */
+const CAPTURED = { recorded: 'capture' };
 
 function podsOf({ pods }: Observation): readonly PodView[] {
   return pods.known ? pods.value.filter((pod) => !pod.isTerminating && pod.limitedBy === null) : [];

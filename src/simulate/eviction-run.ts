@@ -17,6 +17,7 @@ import {
   observedOf,
   reclaimSignals,
 } from './eviction-result.ts';
+import { isCapture, withFreed } from './freed.ts';
 import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from './scenario.ts';
 import { createStatsReader, mergePatch, NO_SIGNALS, type StatsReader } from './stats.ts';
 
@@ -42,6 +43,8 @@ type World = {
   readonly state: State;
   readonly summary: Json;
   readonly active: readonly ScenarioPod[];
+  /** Whose recorded usage counts as freed, where it does. */
+  readonly killed: readonly ScenarioPod[];
   /** Of the look before, seen by the next one that has stats. */
   readonly outcomes: readonly Outcome[];
   readonly observed: typeof NOTHING_OBSERVED;
@@ -51,27 +54,33 @@ type Run = {
   readonly config: CoreConfig;
   readonly stats: StatsReader;
   readonly isHard: ReadonlyMap<ThresholdId, boolean>;
+  readonly isReacting: boolean;
 };
 
-/** scenarios.md 2 and 3: one look for each step, in virtual time, by the same decide that runs live. */
+/**
+ * scenarios.md 2 and 3: one look for each step, in virtual time, by the same decide that runs live. `isReacting`: what a
+ * victim uses in later steps counts as freed, and it stays away.
+ */
 export function* runEviction(
   scenario: EvictionScenario,
   given: CoreConfig = scenario.config,
+  isReacting: boolean = isCapture(scenario),
 ): Generator<EvictionLook, void, undefined> {
   const { layout } = scenario;
   const config: CoreConfig = { ...given, reclaimSignals: reclaimSignals(layout) };
   const { all } = withContainerfs(config.thresholds, layout);
   const isHard = new Map(all.map(({ id, graceMs }) => [id, graceMs === 0]));
-  const run: Run = { scenario, config, stats: createStatsReader(scenario.startWallMs), isHard };
+  const run: Run = { scenario, config, stats: createStatsReader(scenario.startWallMs), isHard, isReacting };
   let world: World = {
     state: initialState('simulate'),
     summary: {},
     active: scenario.pods,
+    killed: [],
     outcomes: [],
     observed: NOTHING_OBSERVED,
   };
   for (const [i, step] of scenario.steps.entries()) {
-    const before = { ...world, summary: summaryNow(world.summary, step), active: step.pods ?? world.active };
+    const before = { ...world, summary: summaryNow(world.summary, step), active: activeNow(world, step) };
     const looked = step.stats.kind === 'failed' ? failedLook(before, step.atMs) : look(run, step, before);
     yield { step: i + 1, atMs: step.atMs, ...looked.seen, state: world.state, config };
     world = looked.world;
@@ -96,7 +105,8 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const { layout } = scenario;
   const pods = stats.viewsOf(before.summary, before.active);
   const times = step.stats.kind === 'same' ? 'fresh' : 'named';
-  const signals = stats.signalsOf(before.summary, step.atMs, times);
+  const killed = before.killed.length === 0 ? [] : stats.viewsOf(before.summary, before.killed);
+  const signals = withFreed(stats.signalsOf(before.summary, step.atMs, times), killed, layout);
   const growth = step.memoryGrowth === null ? {} : { memoryGrowth: known(step.memoryGrowth) };
   const given = { signals, pods: known(pods), outcomes: before.outcomes, ...growth };
   const observation = observationOf(scenario, step.atMs, given);
@@ -108,9 +118,18 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const observed = observedOf(first.reasons, first.state, run.isHard);
   const outcomes = decisions.flatMap((decision) => outcomeOf(decision, step.atMs, fails));
   const gone = new Set(decisions.flatMap((decision) => goneBy(decision, fails)));
-  const active = gone.size === 0 ? before.active : before.active.filter(({ declared }) => !gone.has(declared.uid));
+  const isGone = ({ declared }: ScenarioPod): boolean => gone.has(declared.uid);
+  const active = gone.size === 0 ? before.active : before.active.filter((pod) => !isGone(pod));
+  const nowKilled = run.isReacting && gone.size > 0 ? before.active.filter(isGone) : [];
   return {
-    world: { ...before, state: (second ?? first).state, active, outcomes, observed },
+    world: {
+      ...before,
+      state: (second ?? first).state,
+      active,
+      killed: [...before.killed, ...nowKilled],
+      outcomes,
+      observed,
+    },
     seen: {
       result: { ...observed, ...doneOf({ decisions, reasons, pods, layout, fails }) },
       reasons,
@@ -157,6 +176,13 @@ function observationOf(
     volumesMounted: none,
     ...rest,
   };
+}
+
+/** A list of pods was recorded with those that are killed here. */
+function activeNow({ active, killed }: World, { pods }: EvictionStep): readonly ScenarioPod[] {
+  if (pods === null || killed.length === 0) return pods ?? active;
+  const gone = new Set(killed.map(({ declared }) => declared.uid));
+  return pods.filter(({ declared }) => !gone.has(declared.uid));
 }
 
 function summaryNow(before: Json, { stats }: EvictionStep): Json {

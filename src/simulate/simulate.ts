@@ -12,6 +12,7 @@ import type { EvictionResult } from './eviction-result.ts';
 import { type EvictionLook, runEviction } from './eviction-run.ts';
 import { readEvictionScenario } from './eviction-scenario.ts';
 import { compareLook } from './expect.ts';
+import { isCapture } from './freed.ts';
 import { coreConfigOf } from './other-config.ts';
 import type { EvictionScenario, Mismatch, ScenarioHead } from './scenario.ts';
 import { compareShutdown } from './shutdown-expect.ts';
@@ -44,6 +45,8 @@ type ReportHead<K> = {
 };
 export type EvictionReport<Step = StepReport> = ReportHead<'EvictionScenario'> & {
   readonly steps: readonly Step[];
+  /** Of a recording in which somebody is killed here: whether its usage in later steps counts as freed. */
+  readonly recordedUsage?: 'freed' | 'kept';
   /** `changedSteps`: numbers of those whose result is another. */
   readonly comparison?: Comparison & { readonly changedSteps: readonly number[] };
 };
@@ -91,6 +94,8 @@ export type SimulateAsked<Step = StepReport> = {
   readonly only: ((head: ScenarioHead) => boolean) | null;
   /** Instead of every scenario's own; null = as they are. */
   readonly config: Effective | null;
+  /** What a victim uses in later steps counts as freed; null = in captures. */
+  readonly isReacting?: boolean | null;
   /** Called with every look, in order: what of it stays in its scenario's report. Of 10,000 rankings that matters. */
   readonly keep: (step: StepReport) => Step;
 };
@@ -179,21 +184,29 @@ function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: Simul
   const { name, kind } = scenario;
   const isComparing = asked.expectations === 'compare';
   const other = asked.config === null ? null : coreConfigOf(asked.config, scenario);
+  const isReacting = asked.isReacting ?? isCapture(scenario);
+  let hasKilled = false;
   const steps: Step[] = [];
   const after: LookResult[] = [];
   let ok = true;
   // One look at a time: an observation of many pods is gone before the next one comes.
-  for (const look of runEviction(scenario, other ?? scenario.config)) {
+  for (const look of runEviction(scenario, other ?? scenario.config, isReacting)) {
     const step = stepReport(look, isComparing ? (scenario.steps[look.step - 1]?.expect ?? null) : null);
     ok &&= step.mismatches.length === 0;
+    hasKilled ||= step.result.evicted.length > 0;
     if (other !== null) after.push({ at: step.at, result: step.result });
     steps.push(asked.keep(step));
   }
   const isChecked = isComparing && scenario.steps.some(({ expect }) => expect !== null);
-  const report: EvictionReport<Step> = { name, kind, ...placeOf(item), ok, steps };
+  const isTold = hasKilled && (isReacting || isCapture(scenario));
+  const recordedUsage = isTold ? ({ recordedUsage: isReacting ? 'freed' : 'kept' } as const) : {};
+  const report: EvictionReport<Step> = { name, kind, ...placeOf(item), ok, steps, ...recordedUsage };
   const ran = { steps: steps.length, isChecked, ownResult: null };
   if (other === null) return { ...ran, report };
-  const before = Array.from(runEviction(scenario), ({ atMs, result }): LookResult => ({ at: atMs, result }));
+  const before = Array.from(
+    runEviction(scenario, scenario.config, isReacting),
+    ({ atMs, result }): LookResult => ({ at: atMs, result }),
+  );
   const isChanged = (i: number): boolean => JSON.stringify(before[i]) !== JSON.stringify(after[i]);
   const losses = compareLosses(lossesOfLooks(before), lossesOfLooks(after));
   const changedSteps = after.flatMap((_, i) => (isChanged(i) ? [i + 1] : []));

@@ -71,8 +71,13 @@ describe('nodewarden capture', () => {
     const evicted = steps.map(({ result }: { result: { evicted: { pod: string }[] } }) =>
       result.evicted.map(({ pod }) => pod),
     );
-    // shop/db is pod-1, shop/web is pod-2; the live node still had both at the look after the eviction.
-    expect(evicted).toEqual([[], [], ['ns-1/pod-2'], ['ns-1/pod-2']]);
+    // shop/db is pod-1, shop/web is pod-2; the live node still had both at the look after the eviction, but what the
+    // victim uses there counts as freed.
+    expect(evicted).toEqual([[], [], ['ns-1/pod-2'], []]);
+    const { out: text } = await nodewarden(['simulate', file]);
+    expect(text).toContain('what a victim uses in later steps counts as freed');
+    const { out: kept } = await nodewarden(['simulate', '--no-react', file]);
+    expect(kept).toContain('a victim keeps its usage in later steps');
   });
 
   it.each(['SIGINT', 'SIGTERM'] as const)('ends on %s with what there is', async (signal) => {
