@@ -1,7 +1,7 @@
 // `npx tsx bench/plot.ts`: bench/results/reaction.svg from reaction.json and, where it is there, guest.json.
 import fs from 'node:fs';
 import path from 'node:path';
-import { EARLYOOM, PRODUCT, type Row, reactionOf, SLOW, shareInTime } from './reaction/series.ts';
+import { EARLYOOM, FRESH, PRODUCT, type Row, reactionOf, SLOW, shareInTime } from './reaction/series.ts';
 import { type Machine, readResult, resultFile } from './result.ts';
 
 export type ReactionResult = {
@@ -13,6 +13,7 @@ export type ReactionResult = {
 
 type Look = { readonly name: string; readonly mark: string; readonly isOfGuest: boolean };
 type Panel = { readonly left: number; readonly right: number };
+type Label = { readonly dx: number; readonly dy: number; readonly anchor: string };
 type Point = { readonly x: number; readonly y: number };
 
 const WIDTH = 920;
@@ -38,13 +39,20 @@ const LOOKS: readonly Look[] = [
   { name: SLOW, mark: 'M0,-5l5,9h-10z', isOfGuest: false },
   { name: 'systemd-oomd', mark: 'M0,-5l5,5l-5,5l-5,-5z', isOfGuest: true },
   { name: 'systemd-oomd + MemoryHigh', mark: 'M-5,-4h10l-5,9z', isOfGuest: true },
+  { name: FRESH, mark: 'M-4,-4l8,8m0,-8l-8,8', isOfGuest: false },
+];
+/** Of the times: who is drawn, how far beside the rate, and where the figure stands. */
+const TIMED: readonly { readonly name: string; readonly dx: number; readonly label: Label }[] = [
+  { name: PRODUCT, dx: -18, label: { dx: -8, dy: 4, anchor: 'end' } },
+  { name: FRESH, dx: 0, label: { dx: 0, dy: 18, anchor: 'middle' } },
+  { name: EARLYOOM, dx: 16, label: { dx: 8, dy: 4, anchor: 'start' } },
 ];
 const STYLE = `text{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
 path{fill:currentColor;stroke:currentColor}.line{fill:none;stroke:currentColor;stroke-width:2}.guest{stroke-dasharray:5 4}
 .card,.open{fill:#fff}.card,.grid{stroke:#d1d9e0}.head{font-weight:600;font-size:14px}.note{fill:#59636e;font-size:11px}
-.s0{color:#0969da}.s1{color:#bc4c00}.s2{color:#6e7781}.s3{color:#8250df}.s4{color:#1a7f37}.wide{stroke-width:6;stroke-opacity:.45}
+.s0{color:#0969da}.s1{color:#bc4c00}.s2{color:#6e7781}.s3{color:#8250df}.s4{color:#1a7f37}.s5{color:#cf222e}.wide{stroke-width:6;stroke-opacity:.45}
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.card,.open{fill:#0d1117}.card,.grid{stroke:#3d444d}.note{fill:#9198a1}
-.s0{color:#4493f8}.s1{color:#f0883e}.s2{color:#9198a1}.s3{color:#ab7df8}.s4{color:#3fb950}}`;
+.s0{color:#4493f8}.s1{color:#f0883e}.s2{color:#9198a1}.s3{color:#ab7df8}.s4{color:#3fb950}.s5{color:#ff7b72}}`;
 
 const escaped = (text: string): string =>
   text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`).replace(/[^\P{Cc}\n]/gu, ' ');
@@ -91,13 +99,13 @@ function timesPanel(rates: readonly string[], rows: readonly Row[]): string {
     line({ x: left, y: yOfMs(ms) }, { x: right, y: yOfMs(ms) }, 'grid'),
     text(left - 8, yOfMs(ms) + 4, said, '', 'end'),
   ]);
-  for (const [look, { name }] of LOOKS.entries()) {
-    if (name !== PRODUCT && name !== EARLYOOM) continue;
+  for (const { name, dx, label } of TIMED) {
+    const look = LOOKS.findIndex((one) => one.name === name);
     for (const [i, rate] of rates.entries()) {
       const row = rows.find((one) => one.peer === name && one.rate === rate);
       const [median, p99] = row === undefined ? [] : [reactionOf(row, 0.5), reactionOf(row, 0.99)];
       if (median === undefined || p99 === undefined || Number.isNaN(median.ms)) continue;
-      const x = xOf(TIMES, rates, i) + (look === 0 ? -9 : 9);
+      const x = xOf(TIMES, rates, i) + dx;
       const end = { x, y: yOfMs(p99.ms) };
       parts.push(line({ x, y: yOfMs(median.ms) }, end, `line s${look}`));
       parts.push(line({ x: x - 5, y: end.y }, { x: x + 5, y: end.y }, `line s${look}`));
@@ -105,11 +113,11 @@ function timesPanel(rates: readonly string[], rows: readonly Row[]): string {
       parts.push(mark({ x, y: yOfMs(median.ms) }, look, median.isAtLeast ? 'open' : ''));
       parts.push(
         text(
-          x + (look === 0 ? -8 : 8),
-          yOfMs(median.ms) + 4,
+          x + label.dx,
+          yOfMs(median.ms) + label.dy,
           median.ms.toFixed(median.ms < 10 ? 1 : 0),
           'note',
-          look === 0 ? 'end' : 'start',
+          label.anchor,
         ),
       );
     }

@@ -4,12 +4,23 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { clock, withScene } from '../test/lab/scene.ts';
+import { clock, type PodSpec, withScene } from '../test/lab/scene.ts';
 import { breach } from './reaction/breach.ts';
 import { fsyncMedianMs } from './reaction/fsync.ts';
 import { type Grounds, startBystander, withGrounds } from './reaction/grounds.ts';
 import { type NodeSize, PEERS, type Peer } from './reaction/peers.ts';
-import { BARE, type Breach, barsOf, EARLYOOM, PRODUCT, type Row, reactionOf, rowOf, SLOW } from './reaction/series.ts';
+import {
+  BARE,
+  type Breach,
+  barsOf,
+  EARLYOOM,
+  FRESH,
+  PRODUCT,
+  type Row,
+  reactionOf,
+  rowOf,
+  SLOW,
+} from './reaction/series.ts';
 import { barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
 
 const { values } = parseArgs({
@@ -53,14 +64,14 @@ type Nodes = { readonly watched: Grounds; readonly bare: Grounds };
 
 function plans(peers: readonly Peer[]): readonly Plan[] {
   const all: Plan[] = [];
-  const often = [PRODUCT, EARLYOOM];
+  const often = [PRODUCT, FRESH, EARLYOOM];
   for (const rate of list(values.rates)) {
-    for (const peer of peers) {
+    for (const peer of peers.filter(({ fresh }) => fresh === undefined || fresh.rates.includes(rate))) {
       const most = often.includes(peer.name) ? runs : Math.min(runs, few);
       all.push({ peer, rate, isStaying: false, runs: most });
     }
   }
-  const ofCurve = peers.filter(({ name }) => name !== BARE);
+  const ofCurve = peers.filter(({ name, fresh }) => name !== BARE && fresh === undefined);
   for (const rate of list(values.curve)) {
     for (const peer of ofCurve) all.push({ peer, rate, isStaying: false, runs: few });
   }
@@ -70,8 +81,12 @@ function plans(peers: readonly Peer[]): readonly Plan[] {
   return all.filter((plan) => plan.runs > 0);
 }
 
-const pods = [{ name: 'hog' }, { name: 'bystander', priority: 1000, requestMiB: 2 * BYSTANDER_MIB }];
-const POD_NAMES = pods.map(({ name }) => name);
+const pods: readonly PodSpec[] = [
+  { name: 'hog' },
+  { name: 'fresh', isLate: true },
+  { name: 'bystander', priority: 1000, requestMiB: 2 * BYSTANDER_MIB },
+];
+const POD_NAMES = pods.filter(({ isLate }) => isLate !== true).map(({ name }) => name);
 const config = [
   `evictionHard: { memory.available: ${size.thresholdMiB}Mi }`,
   'guard: { sameOwnerKills: 0, window: 10m }',
@@ -91,6 +106,7 @@ async function run(plan: Plan, index: number, nodes: Nodes): Promise<Breach> {
 }
 
 async function runIn(grounds: Grounds, { peer, rate, isStaying }: Plan, index: number): Promise<Breach> {
+  const isFresh = peer.fresh !== undefined;
   const bystander = await startBystander(grounds.cgroups('bystander'), BYSTANDER_MIB);
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
   const phase = ((index + 1) * GOLDEN) % 1;
@@ -100,7 +116,9 @@ async function runIn(grounds: Grounds, { peer, rate, isStaying }: Plan, index: n
       grounds,
       rate,
       directory,
-      holdMiB: Math.round(size.nodeMiB - size.thresholdMiB - REST_MIB - wayMiB(rate)),
+      ...(isFresh ? { freshPod: 'fresh' } : {}),
+      // One that is fresh takes all of it at its rate.
+      holdMiB: isFresh ? 0 : Math.round(size.nodeMiB - size.thresholdMiB - REST_MIB - wayMiB(rate)),
       stayMiB: isStaying ? STAYING.beyondMiB : null,
       restMs: phase * LONGEST_REST_MS,
       isAlone: peer.isHogAlone,

@@ -12,6 +12,8 @@ export type BreachOrder = {
   readonly grounds: Grounds;
   /** MiB a second, or "max". */
   readonly rate: string;
+  /** Instead of "hog" the pod of a cgroup that it makes when it goes on, and that is gone with it. */
+  readonly freshPod?: string;
   /** What the hog has before it goes on at that rate. */
   readonly holdMiB: number;
   /** So much beyond the crossing the hog stops to grow; null: never. */
@@ -43,12 +45,13 @@ export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherK
   const usage = usageFile(grounds);
   const before = readNumber(usage);
   const killsBefore = grounds.kernelOomKills();
+  const cgroups = grounds.cgroups(order.freshPod ?? 'hog');
   const log = path.join(directory, 'hog.log');
   for (const file of [log, `${log}.beat`]) fs.rmSync(file, { force: true });
   let isReady = false;
   const hog = startWorkload({
     argv: [...(order.isAlone ? ALONE : []), '/usr/bin/perl', HOG, log, ...hogArguments(order)],
-    join: grounds.cgroups('hog'),
+    join: order.freshPod === undefined ? cgroups : [],
     monoMs: clock.monoMs,
     line: (line) => {
       isReady ||= line === 'ready';
@@ -60,7 +63,9 @@ export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherK
     const watch = order.watch();
     order.onReady(hog.pid, watch);
     await sleep(clock, order.restMs);
-    hog.write(`${watch.file} ${watch.limit}`);
+    hog.write(`${watch.file} ${watch.limit} ${order.freshPod === undefined ? '' : cgroups.join(',')}`);
+    // One that is fresh has taken nothing yet.
+    while (readNumber(usage) < before + BACK_BYTES && hog.isAlive()) await sleep(clock, 1);
     let backAtMs = await whenBack(usage, before + BACK_BYTES);
     const endedBy = backAtMs === null ? 'nobody' : grounds.kernelOomKills() > killsBefore ? 'kernel' : 'peer';
     hog.kill('SIGKILL');
@@ -69,6 +74,22 @@ export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherK
     return { endedBy, ...readLog(log, watch, backAtMs) };
   } finally {
     hog.kill('SIGKILL');
+    if (order.freshPod !== undefined) await removeCgroups(cgroups);
+  }
+}
+
+/** A dying process keeps its cgroup for a moment. */
+async function removeCgroups(directories: readonly string[]): Promise<void> {
+  for (const directory of directories) {
+    await until(`${directory} is empty`, () => {
+      if (!fs.existsSync(directory)) return true;
+      try {
+        fs.rmdirSync(directory);
+        return true;
+      } catch {
+        return null;
+      }
+    });
   }
 }
 

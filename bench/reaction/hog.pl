@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # Allocates memory at a steady rate until it is killed, and leaves behind when a threshold was crossed and when it died.
 #   hog.pl LOG HOLD_MIB RATE_MIB_S|max [STAY_MIB]
+# With "FILE LIMIT DIR,DIR" it first makes these cgroups and joins them: what it takes then is charged there.
 # Holds HOLD_MIB, says "ready", and allocates on when it reads a line "FILE LIMIT": where it looks for the crossing after each
 # step, a number that rises above LIMIT, or MemAvailable of /proc/meminfo that falls below. With STAY_MIB it takes so much more
 # after the crossing and then stays. LOG gets "went MS" and "crossed MS BYTES", what it took from the one to the other;
@@ -31,8 +32,13 @@ sub mark { sysseek($beat, 0, 0); syswrite($beat, sprintf('%16.3f %16d', ms(), $v
 push @held, "\xa5" x 1048576 for 1 .. $hold;
 mark();
 print "ready\n";
-(my $file, $limit) = split ' ', <STDIN>;
+(my $file, $limit, my $cgroups) = split ' ', <STDIN>;
 open($watched, '<', $file) or die "$file: $!";
+for my $cgroup (split ',', $cgroups // '') {
+  mkdir $cgroup or die "$cgroup: $!";
+  open(my $procs, '>', "$cgroup/cgroup.procs") or die "$cgroup: $!";
+  syswrite($procs, "0\n") or die "$cgroup: $!";
+}
 my ($start, $bytes) = (ms(), 0);
 syswrite($out, sprintf("went %.3f\n", $start));
 while (1) {

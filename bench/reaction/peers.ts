@@ -4,7 +4,7 @@ import path from 'node:path';
 import { has } from '../result.ts';
 import { crossingOf, nodeDirectory, readNumber, usageFile, type Watch } from './breach.ts';
 import type { Grounds } from './grounds.ts';
-import { BARE, EARLYOOM, PRODUCT, SLOW } from './series.ts';
+import { BARE, EARLYOOM, FRESH, PRODUCT, SLOW } from './series.ts';
 
 /** The node in which the hogs grow. */
 export type NodeSize = { readonly nodeMiB: number; readonly thresholdMiB: number };
@@ -14,6 +14,8 @@ export type Peer = {
   readonly missing: () => string | null;
   /** Only this agent: in a node of its own, where it acts. */
   readonly isAgent: boolean;
+  /** The hog's cgroup appears with it; only at these rates. */
+  readonly fresh?: { readonly rates: readonly string[] };
   /** Wants a node that nobody used before. */
   readonly isNodeFresh: boolean;
   /** By what it and the hog see the crossing. */
@@ -107,6 +109,7 @@ const other = { missing: () => null, isAgent: false, isNodeFresh: false, watch: 
 
 export const PEERS: readonly Peer[] = [
   { ...other, name: PRODUCT, isAgent: true, beside: () => nothing },
+  { ...other, name: FRESH, isAgent: true, fresh: { rates: ['1024', 'max'] }, beside: () => nothing },
   {
     ...other,
     name: EARLYOOM,

@@ -42,6 +42,8 @@ export type Row = {
 };
 
 export const PRODUCT = 'nodewarden';
+/** The same with a hog whose cgroup appears when it begins to grow: the agent has never seen it. */
+export const FRESH = 'nodewarden, fresh pod';
 export const BARE = 'kill at once';
 export const SLOW = 'looks each 10 s';
 export const EARLYOOM = 'earlyoom';
@@ -99,13 +101,15 @@ export function barsOf(rows: readonly Row[], isEmulated: boolean, fsyncMs: numbe
   const find = (peer: string, rate: string, isStaying = false): Row | undefined =>
     rows.find((row) => row.peer === peer && row.rate === rate && row.isStaying === isStaying);
   const bars: Bar[] = [];
-  const ours = rows.filter(({ peer }) => peer === PRODUCT);
+  const ours = rows.filter(({ peer }) => peer === PRODUCT || peer === FRESH);
   for (const row of ours.filter(({ isStaying }) => !isStaying)) {
-    const at = `${row.rate} MiB/s`;
+    const at = `${row.peer === FRESH ? 'fresh pod, ' : ''}${row.rate} MiB/s`;
     if (!isEmulated) {
       bars.push(atMost(`crossing to SIGKILL, median, ${at}`, medianMs, median(row), 'ms'));
       bars.push(atMost(`crossing to SIGKILL, p99 of ${row.runs}, ${at}`, 25, reactionOf(row, 0.99).ms, 'ms'));
     }
+    // What a fresh hog gives back it took at its rate, and a bare kill ends one that rested before.
+    if (row.peer === FRESH) continue;
     const bare = find(BARE, row.rate);
     if (bare !== undefined) {
       const times = quantile(row.backMs, 0.5) / quantile(bare.backMs, 0.5);
