@@ -204,6 +204,8 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         goingDown.seen(observation, verdict);
         lastBoot.seen(observation.atMs);
         parts.oomKills(observation.atMs, verdict.state);
+        parts.ownFiles.seen(observation.atMs);
+        if (parts.ownFiles.isTaken() !== null) end();
         answers.seen(observation, verdict);
         pulse(observation);
         if (goingDown.isOver()) end();
@@ -224,6 +226,8 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   await settled(clock, actor);
   await answers.close();
   await parts.close();
+  const taken = parts.ownFiles.isTaken();
+  if (taken !== null) throw new Error(`this agent ends, since its directory was removed and ${taken}`);
   return stop.aborted ? null : next;
 }
 
@@ -274,15 +278,37 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
   const reporter = createReporter(host, parts, { ...daemon, sinceWallMs, node });
   const { podsNow } = observer;
   const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
-  const socket = await serveSocket({
-    clock,
-    path: effective.socket,
-    groupId: groupIdOf(GROUP),
-    answer: () => reporter.now(),
-    observe: desk.ask,
+  const serve = (): ReturnType<typeof serveSocket> =>
+    serveSocket({
+      clock,
+      path: effective.socket,
+      groupId: groupIdOf(GROUP),
+      answer: () => reporter.now(),
+      observe: desk.ask,
+    });
+  let socket = await serve();
+  /** Where it was removed, or another lies in its place. */
+  let servingAgain: Promise<void> | null = null;
+  let isLost = false;
+  const tellSocket = (): void => {
+    if (socket.known) findings.clear('socket');
+    else findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
+  };
+  tellSocket();
+  const serveAgain = async (): Promise<void> => {
+    const before = socket;
+    socket = await serve();
+    tellSocket();
+    if (before.known) await before.value.close();
+  };
+  parts.ownFiles.alsoCheck(() => {
+    if (servingAgain !== null) return;
+    isLost = socket.known ? !socket.value.isThere() : isLost;
+    if (!isLost) return;
+    servingAgain = serveAgain().then(() => {
+      servingAgain = null;
+    });
   });
-  if (!socket.known)
-    findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
   return {
     wanted: desk.wanted,
     seen: (observation, verdict) => {
@@ -291,6 +317,7 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
     },
     close: async () => {
       desk.close();
+      await servingAgain;
       if (socket.known) await socket.value.close();
     },
   };

@@ -10,7 +10,6 @@ import type { Decision } from './core/decision.ts';
 import type { MonoMs } from './core/reading.ts';
 import type { State } from './core/state.ts';
 import type { CgroupMounts } from './host/cgroupfs.ts';
-import { ensureDirectory } from './host/files.ts';
 import { createProcfs } from './host/procfs.ts';
 import { createStdout } from './host/stdout.ts';
 import { createCommandRunner } from './host/transient.ts';
@@ -18,7 +17,7 @@ import { watchWakeups } from './host/wake.ts';
 import { createInbox } from './loop.ts';
 import { createObserver, type OpenObserver } from './observe/look.ts';
 import type { OomKills, OomWatch } from './observe/oom-kills.ts';
-import { distrustOwn, lockOwn } from './own-files.ts';
+import { type OwnFiles, openOwnFiles } from './own-files.ts';
 import type { Clock, Findings, Inbox, Log } from './ports.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createFindings, type OpenFindings } from './record/findings.ts';
@@ -64,10 +63,11 @@ export type OpenParts = {
   readonly warmUp: (stop: AbortSignal) => Promise<void>;
   /** After each look: kills by the kernel are logged and recorded. */
   readonly oomKills: (atMs: MonoMs, state: State) => void;
+  /** State, record and runtime directory, should somebody remove them. */
+  readonly ownFiles: Pick<OwnFiles, 'alsoCheck' | 'seen' | 'isTaken'>;
   readonly close: () => Promise<void>;
 };
 
-const DIRECTORY_MODE = 0o750;
 const GOES_DOWN: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock'];
 const SILENT = { writeLine: () => {} };
 
@@ -75,18 +75,13 @@ const SILENT = { writeLine: () => {} };
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
   const { clock, mounts, bootId, oomWatch } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
-  const distrusted = distrustOwn(made);
-  if (distrusted !== null) throw new Error(distrusted);
-  // The state lives there, so nothing goes without it; a record that cannot be written is a finding of the recorder.
-  const there = ensureDirectory(made.runtimeDirectory, DIRECTORY_MODE);
-  if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
-  const lock = lockOwn(made, bootId);
   const procfs = createProcfs();
   const cpus = procfs.onlineCpus();
   procfs.close();
   const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
   const findings: OpenFindings = createFindings({ clock, log, note: (note) => recorder.note(note) });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
+  const ownFiles = openOwnFiles({ ...made, clock, bootId, findings, stateFile });
   const saved = loadState(stateFile, bootId, clock);
   const recorder = host.openRecorder({
     clock,
@@ -97,6 +92,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     bootId,
     findings,
     config: core,
+    onRecordLost: ownFiles.recordLost,
     ...(host.onEntry === undefined ? {} : { onEntry: host.onEntry }),
   });
   for (const finding of saved.findings) findings.raise(finding);
@@ -120,6 +116,13 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     show: host.show,
     inhibitor: inhibitor.status,
     adopted: saved.state.shutdown,
+  });
+  ownFiles.watch({
+    rewrite: () => {
+      recorder.rewrite();
+      standalone.rewrite();
+    },
+    checkRecord: recorder.checkRecord,
   });
   const undoStops = undoing({ clock, standalone, progress });
   const { pods, follow: followPods, unsettled: podsUnsettled } = standalone.pods;
@@ -179,6 +182,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       },
     },
     progress,
+    ownFiles,
     mode: standalone,
     undoStops,
     state: saved.state,
@@ -205,7 +209,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       tellKills(clock.monoMs(), oomWatch.now(standalone.pods.pods));
       findings.close();
       await recorder.close();
-      lock.release();
+      ownFiles.close();
     },
   };
 }

@@ -1,4 +1,14 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -186,6 +196,53 @@ describe('the daemon', () => {
     chmodSync(join(directory, 'state'), 0o777);
     expect(await start()).toBe(1);
     expect(said.at(-1)).toContain(`${directory}/state belongs to user`);
+  });
+
+  it.each(['run', 'state'])('makes its directory %s again when somebody removes it, and says so', async (name) => {
+    write(['evictionHard: { pid.available: "7" }']);
+    const own = join(directory, name);
+    const entries = (): readonly string[] => (existsSync(own) ? readdirSync(own).toSorted() : []);
+    await running(async (report) => {
+      await report();
+      await until(report, () => entries().length >= (name === 'run' ? 4 : 1));
+      const before = entries();
+      const { mode } = statSync(own);
+      for (let times = 1; times <= 3; times++) {
+        rmSync(own, { recursive: true });
+        const said = times === 1 ? 'was removed while the agent ran (at' : `(${times} times, last at`;
+        const told = await until(report, ({ findings }) => findings.some(({ text }) => text.includes(said)));
+        expect(told.findings.map(({ text }) => text).join()).toContain(
+          `${own}, or a file in it, ${times === 1 ? '' : 'was removed'}`,
+        );
+        await until(report, () => entries().join() === before.join());
+        expect(statSync(own).mode).toBe(mode);
+      }
+      if (name === 'state') expect(readFileSync(join(own, 'record.jsonl'), 'utf8')).toContain('"kind":"started"');
+    });
+  });
+
+  it('ends when its directory was removed and another agent has it by then', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    const said: string[] = [];
+    const options = { configFile: file, dryRun: false, log: 'none' } as const;
+    const stop = new AbortController();
+    const ended = runDaemon(
+      {
+        ...options,
+        complain: (line) => void said.push(line),
+        onReady: () => {
+          // As of pid 1, which runs since the boot.
+          const start = readFileSync('/proc/1/stat', 'latin1').split(') ')[1]?.split(' ')[19];
+          const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+          rmSync(join(directory, 'run'), { recursive: true });
+          mkdirSync(join(directory, 'run'), { mode: 0o750 });
+          writeFileSync(join(directory, 'run', 'lock'), `${boot} 1 ${start}\n`, { mode: 0o640 });
+        },
+      },
+      stop.signal,
+    );
+    expect(await ended).toBe(1);
+    expect(said.join()).toContain('its directory was removed and another nodewarden (process 1) has');
   });
 
   it('gives the next look with every pod to who asks, without waiting for its own time', async () => {

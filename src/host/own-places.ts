@@ -1,4 +1,14 @@
-import { lstatSync, realpathSync, type Stats } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  chownSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  realpathSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { codeOf, fileUnknown } from './file-error.ts';
 import { listDirectory } from './files.ts';
@@ -92,4 +102,41 @@ function factsOf(path: string): Stats | string | null {
   } catch (cause) {
     return codeOf(cause) === 'ENOENT' ? null : `${path} cannot be examined: ${fileUnknown(path, cause).detail}`;
   }
+}
+
+/** A directory of our own as it was when we began to use it. */
+export type OwnDirectory = {
+  readonly path: string;
+  /** False: it was removed, or another one lies in its place. */
+  readonly isThere: () => boolean;
+  readonly has: (file: string) => boolean;
+  /** With the owner and mode that it had. Null, or why not. */
+  readonly remake: () => string | null;
+};
+
+export function openOwnDirectory(path: string): OwnDirectory {
+  const { mode, gid, ...first } = lstatSync(path);
+  let { dev, ino } = first;
+  return {
+    path,
+    isThere: () => {
+      const now = factsOf(path);
+      return now !== null && typeof now !== 'string' && now.ino === ino && now.dev === dev;
+    },
+    has: (file) => factsOf(file) !== null,
+    remake: () => {
+      try {
+        if (mkdirSync(path, { recursive: true, mode: 0o750 }) !== undefined) {
+          const made = statSync(path);
+          if (made.gid !== gid) chownSync(path, -1, gid);
+          chmodSync(path, mode & 0o7777);
+        }
+        ({ dev, ino } = statSync(path));
+        accessSync(path, constants.W_OK);
+        return null;
+      } catch (cause) {
+        return fileUnknown(path, cause).detail;
+      }
+    },
+  };
 }

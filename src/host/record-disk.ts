@@ -1,7 +1,8 @@
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, rename } from 'node:fs/promises';
+import { chmod, chown, type FileHandle, lstat, mkdir, open, rename, stat } from 'node:fs/promises';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { codeOf, fileUnknown } from './file-error.ts';
 
 /**
  * A file of lines that grows at its end and is rotated. Everything is asynchronous, the write too: on a frozen, hung or
@@ -10,6 +11,11 @@ import type { Clock } from '../ports.ts';
 export type RecordDisk = {
   /** Resolves once the text is on the disk: all of it, or, where unknown, nothing of it. Never rejects. */
   readonly append: (text: string) => Promise<Reading<true>>;
+  /**
+   * Where the file was removed, or another lies in its place, it is made again, with its directory and what the removed
+   * one held: as long as it is open here it can be read. Never rejects.
+   */
+  readonly check: () => Promise<void>;
   /** What is appended later, which a full disk held up, opens the file for itself alone. */
   readonly close: () => Promise<void>;
   /** After close: the file stays open again. */
@@ -23,6 +29,8 @@ export type RecordDiskNeeds = {
   readonly lineStart: string;
   /** The file was corrupt and is kept aside under this path. */
   readonly onCorrupt: (keptAs: string, line: number) => void;
+  /** The file had been removed or replaced. */
+  readonly onRestored: () => void;
   readonly maxBytes?: number;
 };
 
@@ -30,27 +38,66 @@ export type RecordDiskNeeds = {
 export const RECORD_MAX_BYTES = 16 * 1024 * 1024;
 export const RECORD_KEPT = 4;
 const CHUNK_BYTES = 64 * 1024;
+const COPY_BYTES = 1024 * 1024;
 const LINE_END = 0x0a;
 
-type OpenFile = { readonly handle: FileHandle; sizeBytes: number; isTorn: boolean };
+type OpenFile = {
+  readonly handle: FileHandle;
+  readonly ino: number;
+  sizeBytes: number;
+  isTorn: boolean;
+  /** So much of it was written when it was last seen in its place. */
+  seenBytes: number;
+};
+type Owner = { readonly gid: number; readonly mode: number };
 
 export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
   const path = `${needs.directory}/${needs.name}`;
   const maxBytes = needs.maxBytes ?? RECORD_MAX_BYTES;
   let file: OpenFile | null = null;
   let isClosed = false;
+  let isLost = false;
+  /** Of the directory, as it was found or made first. */
+  let owner: Owner | null = null;
+  const openAgain = async (): Promise<OpenFile> => {
+    const isMade = (await mkdir(needs.directory, { recursive: true, mode: 0o750 })) !== undefined;
+    if (isMade && owner !== null) await giveTo(needs.directory, owner);
+    owner ??= await stat(needs.directory);
+    return openChecked(needs, path);
+  };
   const closeFile = async (): Promise<void> => {
     const open = file;
     file = null;
     await open?.handle.close();
   };
+  const restore = async (): Promise<void> => {
+    if (file === null) return;
+    const old = file;
+    const there = await inodeOf(path);
+    if (there === old.ino) {
+      old.seenBytes = old.sizeBytes;
+      return;
+    }
+    isLost = true;
+    const next = await openAgain().catch((error: unknown) => {
+      throw new Error(`it was removed while it was written, and cannot be made again: ${sayCause(error)}`);
+    });
+    const isRemoved = (await old.handle.stat()).nlink === 0;
+    // What lies there instead may hold all but what was written since.
+    if (isRemoved) await copy(old, there === null ? 0 : old.seenBytes, next);
+    file = next;
+    isLost = false;
+    needs.onRestored();
+    await old.handle.close();
+  };
   const write = async (text: string): Promise<void> => {
+    if (isLost) await restore();
     if (file !== null && file.sizeBytes > 0 && file.sizeBytes + text.length > maxBytes) {
       await closeFile();
       await rotate(path);
     }
     // Not `file ??= await`: an open file's write must start in this turn, so that it runs beside what the caller does next.
-    if (file === null) file = await openChecked(needs, path);
+    if (file === null) file = await openAgain();
     await writeWhole(file, text);
   };
   return {
@@ -64,6 +111,10 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
         if (isClosed) await closeFile().catch(() => undefined);
       }
     },
+    check: async () => {
+      // What cannot be made again now is tried before the next text, which says why it is not taken.
+      await restore().catch(() => undefined);
+    },
     close: () => {
       isClosed = true;
       return closeFile();
@@ -74,9 +125,39 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
   };
 }
 
+/** Null: nothing is there. */
+async function inodeOf(path: string): Promise<number | null> {
+  try {
+    return (await lstat(path)).ino;
+  } catch (error) {
+    if (fileUnknown(path, error).why === 'absent') return null;
+    throw error;
+  }
+}
+
+async function giveTo(directory: string, { gid, mode }: Owner): Promise<void> {
+  // Who may not give it away has made it with a group of its own.
+  await chown(directory, -1, gid).catch(() => undefined);
+  await chmod(directory, mode & 0o7777);
+}
+
+async function copy(from: OpenFile, position: number, to: OpenFile): Promise<void> {
+  const chunk = Buffer.alloc(COPY_BYTES);
+  for (let at = position; ; ) {
+    const { bytesRead } = await from.handle.read(chunk, 0, COPY_BYTES, at);
+    if (bytesRead === 0) break;
+    at += bytesRead;
+    await writeBytes(to, chunk.subarray(0, bytesRead));
+  }
+  to.isTorn = from.isTorn;
+}
+
 async function writeWhole(file: OpenFile, text: string): Promise<void> {
   // A torn line of a killed process, or one that could not be taken back, ends here: the next one is whole.
-  const bytes = Buffer.from(file.isTorn ? `\n${text}` : text);
+  await writeBytes(file, Buffer.from(file.isTorn ? `\n${text}` : text));
+}
+
+async function writeBytes(file: OpenFile, bytes: Buffer): Promise<void> {
   let done = 0;
   try {
     while (done < bytes.length) {
@@ -103,7 +184,6 @@ async function cutOff(file: OpenFile, writtenBytes: number): Promise<boolean> {
 }
 
 async function openChecked(needs: RecordDiskNeeds, path: string): Promise<OpenFile> {
-  await mkdir(needs.directory, { recursive: true, mode: 0o750 });
   const first = await openFile(path);
   const found = await check(first.handle, needs.lineStart);
   if (found.badLine === null) return { ...first, isTorn: found.isTorn };
@@ -119,9 +199,9 @@ async function openFile(path: string): Promise<OpenFile> {
   // O_DSYNC instead of fsync afterwards: durable with one trip to the thread pool instead of two.
   const handle = await open(path, O_RDWR | O_APPEND | O_CREAT | O_DSYNC | O_NOFOLLOW, 0o640);
   try {
-    const { size } = await handle.stat();
+    const { size, ino } = await handle.stat();
     if (size === 0) await syncDirectory(path.slice(0, path.lastIndexOf('/')));
-    return { handle, sizeBytes: size, isTorn: false };
+    return { handle, ino, sizeBytes: size, isTorn: false, seenBytes: size };
   } catch (error) {
     await handle.close();
     throw error;
@@ -171,7 +251,7 @@ async function rotate(path: string): Promise<void> {
   for (let n = RECORD_KEPT; n >= 1; n--) {
     const from = n === 1 ? path : `${path}.${n - 1}`;
     await rename(from, `${path}.${n}`).catch((error: unknown) => {
-      if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+      if (codeOf(error) !== 'ENOENT') throw error;
     });
   }
 }

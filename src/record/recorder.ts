@@ -25,6 +25,8 @@ export type RecorderNeeds = {
   readonly bootId: string;
   readonly findings: Findings;
   readonly config: () => CoreConfig;
+  /** Hears that the record's file had been removed or replaced, and was made again. */
+  readonly onRecordLost?: () => void;
   /** Hears every entry, whether or not the disk takes it. */
   readonly onEntry?: (entry: RecordEntry) => void;
 };
@@ -34,6 +36,7 @@ export type RecentDecision = {
   /** null: not known yet. */
   readonly outcome: Outcome | null;
 };
+type PartsNeeds = Pick<RecorderNeeds, 'findings' | 'config' | 'onRecordLost'>;
 type Lines = { readonly lines: string; readonly ids: readonly DecisionId[]; readonly recorded: () => void };
 type Observed = (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
 export type OpenRecorder = Recorder & {
@@ -46,7 +49,11 @@ export type OpenRecorder = Recorder & {
   /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
   readonly close: () => Promise<void>;
   /** After close: goes on for parts that were made anew, with what the disk has not taken yet. */
-  readonly reopen: (parts: Pick<RecorderNeeds, 'findings' | 'config'>) => void;
+  readonly reopen: (parts: PartsNeeds) => void;
+  /** The files beside the state were lost: they are written anew. */
+  readonly rewrite: () => void;
+  /** Whether the record's file is where it was, beside what is written to it. */
+  readonly checkRecord: () => void;
 };
 
 const RECENT_MAX = 10;
@@ -76,7 +83,7 @@ export function createRecorders(): (needs: RecorderNeeds) => OpenRecorder {
 
 export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   const { clock, bootId, dry } = needs;
-  let parts: Pick<RecorderNeeds, 'findings' | 'config'> = needs;
+  let parts: PartsNeeds = needs;
   let isOpen = true;
   const findings: Findings = {
     raise: (finding) => parts.findings.raise(finding),
@@ -93,6 +100,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     directory: needs.recordDirectory,
     name: recordName(dry),
     lineStart: LINE_START,
+    onRestored: () => parts.onRecordLost?.(),
     onCorrupt: (keptAs, line) =>
       findings.raise({
         id: 'record-corrupt',
@@ -157,6 +165,11 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       putEvidence();
       await withDeadline(clock, closeDisk(), CLOSE_MS);
     },
+    rewrite: () => {
+      stateFile.rewrite();
+      unsettled.rewrite();
+    },
+    checkRecord: spool.check,
     reopen: (next) => {
       parts = next;
       isOpen = true;
@@ -219,6 +232,8 @@ function actedOn(decisions: readonly Decision[]): MetThreshold | null {
 
 type StateFile = {
   readonly write: (state: State) => void;
+  /** Once more what it is now. */
+  readonly rewrite: () => void;
   readonly keep: (state: State) => void;
   readonly close: () => void;
 };
@@ -228,11 +243,13 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (stat
   let writtenMs = Number.NEGATIVE_INFINITY;
   let writtenKey = '';
   let latest: State | null = null;
+  let now: State | null = null;
   let cancelTimer: (() => void) | null = null;
   const write = (state: State): void => {
     cancelTimer?.();
     cancelTimer = null;
     latest = null;
+    now = state;
     writtenMs = clock.monoMs();
     writtenKey = urgentPart(state);
     // Nothing in it means anything after the boot: an fsync would only hold up the look.
@@ -247,7 +264,11 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (stat
   };
   return {
     write,
+    rewrite: () => {
+      if (now !== null) write(now);
+    },
     keep: (state) => {
+      now = state;
       const isAtRest = isCalm(state);
       const waitMs = writtenMs + (isAtRest ? CALM_KEEP_MS : KEEP_MS) - clock.monoMs();
       if (waitMs <= 0 || urgentPart(state) !== writtenKey) {

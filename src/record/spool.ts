@@ -6,6 +6,8 @@ import type { Clock, Findings } from '../ports.ts';
 export type Spool = {
   /** `ended` hears `waiting` whenever the disk refused the line, which is kept, and in the end whether it is durable or lost. */
   readonly put: (line: string, ended?: Ended) => void;
+  /** Looks whether the file is still in its place, as soon as nothing is being written. */
+  readonly check: () => void;
   /** Resolves when everything is on the disk, or when the disk refuses. */
   readonly drained: () => Promise<void>;
 };
@@ -37,6 +39,7 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
   let lost = 0;
   let writing: Promise<void> | null = null;
   let cancelRetry: (() => void) | null = null;
+  let isCheckWanted = false;
 
   const bound = (): void => {
     while (queue.length > ENTRIES_MAX || (chars > CHARS_MAX && queue.length > 1)) {
@@ -63,6 +66,10 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
   const pump = async (): Promise<void> => {
     // Also with nothing to write: the file is then open before the first decision, and a disk that refuses is told early.
     do {
+      if (isCheckWanted) {
+        isCheckWanted = false;
+        await disk.check();
+      }
       const batch = takeBatch(queue);
       chars -= charsOf(batch);
       const toSay = lost;
@@ -85,7 +92,7 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       lost -= toSay;
       tell(batch, 'durable');
       findings.clear(FINDING);
-    } while (queue.length > 0);
+    } while (queue.length > 0 || isCheckWanted);
     // Not in a later turn: whoever was just told may put the next line before that.
     writing = null;
   };
@@ -98,6 +105,10 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       queue.push({ line, ended });
       chars += line.length;
       bound();
+      start();
+    },
+    check: () => {
+      isCheckWanted = true;
       start();
     },
     drained: async () => {

@@ -48,6 +48,8 @@ export type Standalone = {
   readonly running: () => readonly BoundPod['declared'][];
   /** What is stopped through systemd; null: nothing, or no such pod. */
   readonly unitOf: (uid: string) => string | null;
+  /** The files in the runtime directory were lost: they are written anew. */
+  readonly rewrite: () => void;
   readonly close: () => Promise<void>;
 };
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
@@ -94,6 +96,10 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     isSettled: source.isSettled,
     running: source.running,
     unitOf,
+    rewrite: () => {
+      restart?.rewrite();
+      shutdownStops?.rewrite();
+    },
     close: async () => {
       ties.close();
       await restart?.close();

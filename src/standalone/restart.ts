@@ -30,6 +30,8 @@ export type Restart = {
   /** While it is paused nothing is started and nothing stopped again: the machine goes down. */
   readonly setPaused: (isPaused: boolean) => void;
   readonly isHeld: (unit: string) => boolean;
+  /** The file was lost: it is written anew. */
+  readonly rewrite: () => void;
   /** Resolves when the start or stop under way is written down, within a second: who reads the file next knows of it. */
   readonly close: () => Promise<void>;
 };
@@ -246,6 +248,9 @@ export function createRestart(needs: RestartNeeds): Restart {
       if (next === isPaused) return;
       isPaused = next;
       schedule(0);
+    },
+    rewrite: () => {
+      if (held.units.length + held.conditions.length + held.restarted.length > 0) keep(held);
     },
     isHeld: (unit) => held.units.some((other) => other.unit === unit),
     close: async () => {

@@ -27,6 +27,7 @@ export type ShutdownStops = {
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  readonly rewrite: () => void;
   readonly close: () => void;
 };
 type Run = { isOver: boolean; readonly end: Promise<UndoneStops> };
@@ -77,6 +78,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     undo,
     isEmpty: () => memory.all().length === 0,
     setShuttingDown,
+    rewrite: memory.rewrite,
     close: () => {
       if (run !== null) run.isOver = true;
       memory.close();

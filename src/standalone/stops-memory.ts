@@ -22,6 +22,8 @@ export type StopsMemory = {
   readonly forget: (decisions: readonly DecisionId[]) => void;
   /** Whether somebody else started or stopped its unit since it was down. */
   readonly isTouched: (pod: StoppedPod) => boolean;
+  /** The file was lost: it is written anew. */
+  readonly rewrite: () => void;
   readonly close: () => void;
 };
 
@@ -92,6 +94,9 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
         keep(pods.filter(({ decision }) => !decisions.includes(decision)));
     },
     isTouched: ({ unit }) => foreignJobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs()),
+    rewrite: () => {
+      if (pods.length > 0) keep(pods);
+    },
     close: () => {
       endJobs();
       endUps();

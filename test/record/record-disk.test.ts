@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
@@ -122,4 +131,55 @@ describe('a disk that hangs [needs root and a loop mount that can be frozen]', (
       }
     },
   );
+});
+
+describe('a record that somebody removes while it is written', () => {
+  const recorded = (): readonly string[] =>
+    joinDecisions(readRecord(at('record')).entries).map(({ decision }) => decision.id);
+
+  it('is made again with all that it held, in a directory of the same mode', async () => {
+    mkdirSync(at('record'), { mode: 0o700 });
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('b-1'), 2_000);
+    rmSync(at('record'), { recursive: true });
+    // Before anybody notices.
+    expect(await recorder.intent(aStep('b-2'), 2_000)).toBe('durable');
+    recorder.checkRecord();
+    await until(() => recorded().length > 0);
+    expect(await recorder.intent(aStep('b-3'), 2_000)).toBe('durable');
+    expect(recorded()).toEqual(['b-1', 'b-2', 'b-3']);
+    expect(statSync(at('record')).mode & 0o777).toBe(0o700);
+  });
+
+  it('or puts another in its place, goes on in that, without what that may hold already', async () => {
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('b-1'), 2_000);
+    recorder.checkRecord();
+    await recorder.intent(aStep('b-2'), 2_000);
+    const file = at('record', 'record.jsonl');
+    const [first = ''] = readFileSync(file, 'utf8').split('\n');
+    writeFileSync(`${file}.new`, `${first}\n`);
+    renameSync(`${file}.new`, file);
+    recorder.checkRecord();
+    await until(() => recorded().length > 1);
+    expect(recorded()).toEqual(['b-1', 'b-2']);
+  });
+
+  it('and cannot be made again keeps what comes, and says so', async () => {
+    const { recorder, findings } = openRecorder();
+    await recorder.intent(aStep('b-1'), 2_000);
+    rmSync(at('record'), { recursive: true });
+    writeFileSync(at('record'), '');
+    recorder.checkRecord();
+    expect(await recorder.intent(aStep('b-2'), 30_000)).toBe('deferred');
+    expect(
+      findings
+        .all()
+        .map(({ text }) => text)
+        .join(),
+    ).toContain('removed while it was written');
+    rmSync(at('record'));
+    await until(() => findings.all().length === 0);
+    expect(recorded()).toEqual(['b-1', 'b-2']);
+  });
 });
