@@ -57,12 +57,17 @@ function replay(pieces) {
   const found = [];
   const shoot = (atSeconds) => found.push({ atSeconds, lines: lines.map((line) => spans(line)) });
   let dueSeconds = 0;
+  /** A command of the terminal may come in two pieces. */
+  let begun = '';
   for (const piece of pieces) {
     while (piece.atSeconds > dueSeconds) {
       shoot(dueSeconds);
       dueSeconds += 1 / PER_SECOND;
     }
-    const text = decoder.decode(piece.bytes, { stream: true });
+    const all = begun + decoder.decode(piece.bytes, { stream: true });
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal's commands begin with one
+    begun = /\u001b(\[[0-9;]*)?$/.exec(all)?.[0] ?? '';
+    const text = all.slice(0, all.length - begun.length);
     // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal's commands begin with one
     for (const [token, parameters, command] of text.matchAll(/\u001b\[([0-9;]*)([A-Za-z])|./gsu))
       apply(token, parameters, command);

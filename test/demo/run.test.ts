@@ -1,5 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -20,9 +32,10 @@ afterEach(async () => {
 });
 
 type Run = { readonly child: ChildProcess; readonly text: () => string; readonly status: () => number | null };
-type As = { readonly uid?: number; readonly gid?: number };
-function demo(args: readonly string[], as: As = {}, flags: readonly string[] = []): Run {
-  const child = spawn(process.execPath, [...flags, PROGRAM, 'demo', ...args], {
+type As = { readonly uid?: number; readonly gid?: number; readonly cwd?: string };
+const HERE = { node: process.execPath, program: PROGRAM };
+function demo(args: readonly string[], as: As = {}, flags: readonly string[] = [], { node, program } = HERE): Run {
+  const child = spawn(node, [...flags, program, 'demo', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
     ...as,
   });
@@ -73,8 +86,17 @@ describe('demo --simulated', () => {
   });
 
   it.skipIf(!isRoot)('is what an ordinary user gets, after the reason [needs root to become one]', async () => {
-    const run = demo([], { uid: 65_534, gid: 65_534 });
+    // A clone, and a Node.js, may lie where only root may enter.
+    const place = mkdtempSync(join(tmpdir(), 'nodewarden-ordinary-'));
+    chmodSync(place, 0o755);
+    cpSync(dirname(PROGRAM), join(place, 'dist'), { recursive: true });
+    copyFileSync(process.execPath, join(place, 'node'), constants.COPYFILE_FICLONE);
+    const run = demo([], { uid: 65_534, gid: 65_534, cwd: '/' }, [], {
+      node: join(place, 'node'),
+      program: join(place, 'dist/nodewarden.js'),
+    });
     expect(await ended(run)).toBe(0);
+    rmSync(place, { recursive: true });
     const [first] = run.text().split('\n');
     expect(first).toBe(
       'Simulated, in virtual time, because: this is not root (uid 65534), and only root can make cgroups.',
