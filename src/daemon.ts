@@ -350,6 +350,7 @@ function createReporter(
         configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
         warnings,
         shutdown: daemon.shutdownContext(),
+        oomScores: parts.oomScores(),
       },
     });
   };

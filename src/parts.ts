@@ -7,6 +7,7 @@ import { toCoreConfig } from './config/core-config.ts';
 import type { Effective } from './config/effective.ts';
 import type { CoreConfig } from './core/core-config.ts';
 import type { Decision } from './core/decision.ts';
+import type { OomScore } from './core/oom-score.ts';
 import type { MonoMs } from './core/reading.ts';
 import type { State } from './core/state.ts';
 import type { CgroupMounts } from './host/cgroupfs.ts';
@@ -53,6 +54,8 @@ export type OpenParts = {
   readonly actor: Actor;
   /** Follows a shutdown and says what it comes to. */
   readonly progress: Progress;
+  /** What the kernel would go by, should it have to choose. */
+  readonly oomScores: () => readonly OomScore[];
   /** Its pods, and what becomes of them when the machine goes down. */
   readonly mode: Pick<Standalone, 'isSettled' | 'running' | 'hasStops' | 'setShuttingDown'>;
   readonly undoStops: () => void;
@@ -109,6 +112,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     cgroupRoot,
     places: host.places,
     dry: dryRun,
+    setOomScores: made.oomScoreAdj === 'off' ? undefined : run,
   });
   const progress = createProgress({
     log,
@@ -183,6 +187,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     },
     progress,
     ownFiles,
+    oomScores: standalone.oomScores,
     mode: standalone,
     undoStops,
     state: saved.state,

@@ -75,11 +75,12 @@ export function hasSameParts(a: Effective, b: Effective): boolean {
   ];
   const placesOf = ({
     memoryAvailable,
+    oomScoreAdj,
     socket,
     stateDirectory,
     runtimeDirectory,
     logLevel,
     kubeletConfig,
-  }: Effective) => [memoryAvailable, socket, stateDirectory, runtimeDirectory, logLevel, kubeletConfig];
+  }: Effective) => [memoryAvailable, oomScoreAdj, socket, stateDirectory, runtimeDirectory, logLevel, kubeletConfig];
   return JSON.stringify([partsOf(a), placesOf(a)]) === JSON.stringify([partsOf(b), placesOf(b)]);
 }

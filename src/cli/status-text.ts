@@ -18,6 +18,7 @@ export function statusText(report: StatusReport, paint: Paint): string {
     signalsText(report, paint),
     `${pressureText(report, paint)}${shutdownText(report, paint)}`,
     podsText(report, paint),
+    oomText(report),
     reasonsText(report),
     findingsText(report, paint),
     decisionsText(report, paint),
@@ -110,6 +111,20 @@ function actText(act: StatusReport['act']): string {
         })
         .join('; ');
   }
+}
+
+/** Whom the kernel would take first, all else being equal. */
+function oomText({ oomScores }: StatusReport): string {
+  if (oomScores.length === 0) return '';
+  const said = oomScores
+    .toSorted((a, b) => b.oomScoreAdj - a.oomScoreAdj)
+    .slice(0, PODS_SHOWN)
+    .map(({ pod, oomScoreAdj, from, others }) => {
+      const notes = [from === 'unit' ? 'its own' : '', others > 0 ? `not in ${others} processes` : ''].filter(Boolean);
+      return `${clean(pod)} ${oomScoreAdj}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}`;
+    });
+  const more = oomScores.length > PODS_SHOWN ? [`and ${oomScores.length - PODS_SHOWN} more`] : [];
+  return `oom_score_adj ${[...said, ...more].join(', ')}\n`;
 }
 
 function podsText({ pods }: StatusReport, paint: Paint): string {

@@ -79,6 +79,7 @@ export type Effective = {
   readonly imagefsPath: string | null;
   readonly containerfsPath: string | null;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
+  readonly oomScoreAdj: 'qos' | 'off';
   readonly monitoringInterval: { readonly minMs: number; readonly maxMs: number; readonly cpuShare: number };
   readonly reclaimCommands: readonly ReclaimCommand[];
   readonly preKill: { readonly command: readonly string[]; readonly timeoutMs: number } | null;

@@ -91,6 +91,7 @@ function ownSectionsOf(own: NodewardenValues, mode: Effective['mode']) {
     imagefsPath: own.imagefs.path ?? null,
     containerfsPath: own.containerfs.path ?? null,
     memoryAvailable: own.memoryAvailable,
+    oomScoreAdj: own.oomScoreAdj,
     monitoringInterval: {
       minMs: msOf(monitoringInterval.min),
       maxMs: msOf(monitoringInterval.max),

@@ -273,6 +273,10 @@ const ownFields = {
       .check(z.meta({ description: "the kubelet's formula, or what could really be freed" })),
     'workingSet',
   ),
+  oomScoreAdj: z._default(
+    z.enum(['qos', 'off']).check(z.meta({ description: "processes carry the kubelet's oom_score_adj of their class" })),
+    'qos',
+  ),
   monitoringInterval: z._default(
     z.strictObject({
       min: z._default(duration('looks are at least this far apart', '2ms', 1), '2ms'),

@@ -40,6 +40,8 @@ export type Systemd = {
   /** Starts a transient service that stays loaded until `unref`. */
   readonly startTransient: (name: string, properties: readonly UnitProperty[]) => Promise<Reading<true>>;
   readonly serviceEnd: (name: string) => Promise<Reading<ServiceEnd>>;
+  /** OOMScoreAdjust=, or what systemd itself has where it is not set. */
+  readonly oomScoreAdjust: (name: string) => Promise<Reading<number>>;
   readonly unref: (name: string) => Promise<void>;
   /**
    * How long it waits after asking a service or scope to stop, before it kills what is left; infinity: for ever.
@@ -213,6 +215,13 @@ export function createSystemd(bus: SystemBus): Systemd {
       if (!result.known) return result;
       if (!exitStatus.known) return exitStatus;
       return known({ result: String(result.value), exitStatus: Number(exitStatus.value) });
+    },
+    oomScoreAdjust: async (name) => {
+      const value = await property(unitPath(name), typeOf(name), 'OOMScoreAdjust');
+      if (!value.known) return value;
+      return typeof value.value === 'number'
+        ? known(value.value)
+        : unknown('malformed', 'OOMScoreAdjust', 'not a number');
     },
     unref: async (name) => void (await bus.call({ ...MANAGER, member: 'UnrefUnit', signature: 's', body: [name] })),
     stopTimeoutMs: async (name) => {

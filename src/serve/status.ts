@@ -2,6 +2,7 @@ import { trueConditions } from '../core/condition.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Observation, Psi } from '../core/observation.ts';
+import type { OomScore } from '../core/oom-score.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { PodUid, PodView } from '../core/pod.ts';
 import { bytesUp } from '../core/quantity.ts';
@@ -26,6 +27,8 @@ export type StatusReport = {
   readonly psi: { readonly [R in 'memory' | 'io' | 'cpu']: Psi | null };
   readonly memory: MemoryStatus;
   readonly pods: PodsStatus;
+  /** What the kernel would go by, should it have to choose; empty: it is left as it is. */
+  readonly oomScores: readonly OomScore[];
   readonly act: ActStatus;
   readonly shutdown: ShutdownStatus;
   readonly reasons: readonly { readonly code: string; readonly text: string }[];
@@ -140,6 +143,8 @@ export type StatusContext = {
   readonly configFile: ConfigStatus;
   readonly warnings: readonly string[];
   readonly shutdown: ShutdownContext;
+  /** Absent: nothing of that is set. */
+  readonly oomScores?: readonly OomScore[];
 };
 /** The daemon is this program; only another version of it could answer something else. */
 export function isReport(answer: unknown): answer is StatusReport {
@@ -177,6 +182,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
     },
     pods: podsStatus(observation, state),
     act: actStatus(state, atMs),
+    oomScores: context.oomScores ?? [],
     shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
     reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
     findings: context.findings,

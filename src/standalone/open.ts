@@ -1,10 +1,13 @@
-import { known } from '../core/reading.ts';
+import type { OomScore } from '../core/oom-score.ts';
+import { known, valueOrNull } from '../core/reading.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
+import type { CommandRunner } from '../host/transient.ts';
 import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
 import type { PlaceMemory } from './entry.ts';
+import { createOomScores } from './oom-scores.ts';
 import { createRestart } from './restart.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
 import { unitsIn } from './slice-units.ts';
@@ -26,6 +29,8 @@ export type StandaloneNeeds = {
   readonly wake: () => void;
   /** What an earlier configuration of this run knew of bindings; absent: nothing. */
   readonly places?: PlaceMemory;
+  /** With it the processes of pods carry the oom_score_adj of their class, set outside of the sandbox. */
+  readonly setOomScores?: CommandRunner | undefined;
   /** Nothing is stopped and nothing started. */
   readonly dry: boolean;
 };
@@ -46,6 +51,8 @@ export type Standalone = {
   readonly isSettled: () => boolean;
   /** Pods that have processes now. */
   readonly running: () => readonly BoundPod['declared'][];
+  /** What the kernel would go by, should it have to choose. */
+  readonly oomScores: () => readonly OomScore[];
   /** What is stopped through systemd; null: nothing, or no such pod. */
   readonly unitOf: (uid: string) => string | null;
   /** The files in the runtime directory were lost: they are written anew. */
@@ -55,7 +62,12 @@ export type Standalone = {
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
 export function openStandalone(needs: StandaloneNeeds): Standalone {
   const { clock, mounts, systemd, findings, log, note, runtimeDirectory } = needs;
-  const source = createStandaloneSource(needs);
+  let podsChanged = (): void => undefined;
+  const wake = (): void => {
+    podsChanged();
+    needs.wake();
+  };
+  const source = createStandaloneSource({ ...needs, wake });
   const boot = readBootId();
   // Without a boot id nothing that was held before can be told from another boot's.
   const bootId = boot.known ? boot.value : '';
@@ -79,6 +91,17 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       return bound.known ? known(ties.tied(bound.value)) : bound;
     },
   };
+  const scores =
+    needs.dry || needs.setOomScores === undefined
+      ? null
+      : createOomScores({
+          ...needs,
+          bootId,
+          run: needs.setOomScores,
+          pods: () => valueOrNull(source.pods()) ?? [],
+          unitOf,
+        });
+  podsChanged = scores?.changed ?? podsChanged;
   return {
     pods,
     killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, shutdownStops, findings, help }),
@@ -93,6 +116,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       restart?.setPaused(isShuttingDown);
       shutdownStops?.setShuttingDown(isShuttingDown);
     },
+    oomScores: () => scores?.now() ?? [],
     isSettled: source.isSettled,
     running: source.running,
     unitOf,
@@ -105,6 +129,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       await restart?.close();
       shutdownStops?.close();
       help?.close();
+      scores?.close();
       await source.close();
     },
   };
