@@ -68,8 +68,8 @@ export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: Plac
 export const isBusMissing = (why: Unknown): boolean => why.where === SYSTEM_BUS;
 
 /** Whether it is known where it runs, or that it does not. Its cgroup alone tells, and else who was asked. */
-export function isPlaced({ cgroup, refused, unanswered, isTold }: Entry): boolean {
-  if (cgroup.known || refused !== null || isTold || unanswered === null) return true;
+export function isPlaced({ cgroup, unanswered, isTold }: Entry): boolean {
+  if (cgroup.known || isTold || unanswered === null) return true;
   return unanswered.why !== 'not-asked' && unanswered.why !== 'timed-out' && !isBusMissing(unanswered);
 }
 

@@ -104,13 +104,15 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   /** Who may be a pod where: only when a path has changed, since that takes all of them together. */
   function judgePaths(): void {
     arePathsNew = false;
-    const all = [...entries.values()];
+    // What is only likely takes nothing from those of whom it was said, and is refused nothing: it may be elsewhere.
+    const all = [...entries.values()].toSorted((a, b) => Number(b.isTold) - Number(a.isTold));
     const claims = all.map(({ manifest, place }) => ({ path: place.path, problem: manifest.problem }));
     const refused = refusals(claims, node, guarded);
     for (const [i, entry] of all.entries()) {
       const { path } = entry.place;
-      const why = refused[i] ?? null;
-      const directory = path === null || why !== null ? null : directoryOf(mounts, path);
+      const judged = refused[i] ?? null;
+      const why = entry.isTold ? judged : null;
+      const directory = path === null || judged !== null ? null : directoryOf(mounts, path);
       if (why === entry.refused && directory === entry.directory) continue;
       Object.assign(entry, { refused: why, directory, inode: directory === null ? 0 : cgroupInode(directory) });
       setCgroup(entry);

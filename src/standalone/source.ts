@@ -58,6 +58,7 @@ const RESOLVE_MS = 5_000;
 const FAR_RESOLVE_MS = 60_000;
 /** The directory is watched; this is for the event that got lost. */
 const REREAD_MS = 30_000;
+const SOON_MS = 5;
 /** So long nobody is chosen for want of an answer (D13), and so long a shutdown waits for one. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
@@ -119,9 +120,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     resolver.pump();
   }
 
-  /** Once, for all that has changed in this turn. */
+  /** Once for all that is answered together: with many pods it takes its time. */
   function soon(): void {
-    cancelSoon ??= clock.after(0, () => {
+    cancelSoon ??= clock.after(SOON_MS, () => {
       cancelSoon = null;
       if (!isClosed) refresh();
     });
@@ -141,7 +142,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     entry.unanswered = answer.known ? null : answer;
     if (answer.known) {
       const { path, facts } = answer.value;
-      if (path !== entry.place.path) live.movedTo(null);
+      if (path !== entry.place.path || !entry.isTold) live.movedTo(null);
       entry.isTold = true;
       entry.place = answer.value;
       places.set(keyOf(entry.manifest), answer.value);

@@ -116,8 +116,11 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     await until(() => heard.present.get('binding/default/job')?.includes('knows no such unit') === true);
     unit('job.service', { activeState: 'activating' });
     make(`/${slice}/job.service`);
-    fake.begin('job.service');
-    await until(() => isThere(standalone, 'job'));
+    await until(() => {
+      // The rule for the signal may not be in force yet.
+      fake.begin('job.service');
+      return isThere(standalone, 'job');
+    });
     await until(() => !heard.present.has('binding/default/job'));
   });
 
@@ -214,11 +217,20 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     answer = () => null;
     unit('nick.service', { activeState: 'active', controlGroup: `/${slice}/moved.service`, id: 'real.service' });
     make(`/${slice}/moved.service`);
-    fake.begin('real.service');
     await until(() => {
+      fake.begin('real.service');
       const { cgroup } = podOf(standalone, 'web');
       return cgroup.known && cgroup.value.path.endsWith('moved.service');
     });
+  });
+
+  it('is waited for also where the node is bounded, and the likely place of a unit is not in it', async () => {
+    answer = (member) => (member.startsWith('Get') ? 'silence' : null);
+    bind('web');
+    const standalone = open({ cgroupRoot: `/${slice}` });
+    await sleep(clock, 50);
+    expect(unsettled(standalone)).not.toBeNull();
+    expect([...heard.present.keys()]).toEqual([]);
   });
 
   it('must be below the node that is guarded', async () => {

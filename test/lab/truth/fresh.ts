@@ -7,6 +7,8 @@ import { DATABASE, DATABASE_MIB, type TruthScene, untilGone } from './truth.ts';
 const NODE_MIB = 512;
 const FRESH: PodSpec = { name: 'fresh', requestMiB: 16, isLate: true };
 const OTHER_MIB = 1;
+/** Of each: perl itself takes 3 MiB, and without room for all of them the pressure would be theirs. */
+const OTHER_TAKES_MIB = 5;
 /** The paths of pods were once trusted for 2 s: the hog comes at any moment of that. */
 const LONGEST_REST_MS = 2_200;
 const GOLDEN = 0.618_033_988_75;
@@ -28,7 +30,7 @@ const otherOf = (index: number): PodSpec => ({ name: `other-${index}`, priority:
 export async function appear(scene: Scene, pod: string, rate: string): Promise<Workload> {
   const hog = await scene.playOutside(pod, 'memory 1');
   hog.write(`enter ${scene.cgroups(pod).join(',')}`);
-  hog.write(`grow ${NODE_MIB} ${rate}`);
+  hog.write(`grow ${2 * NODE_MIB} ${rate}`);
   return hog;
 }
 
@@ -39,7 +41,7 @@ export const freshScenes: readonly TruthScene[] = RATES.flatMap(({ said: rateSai
       name: `a fresh pod at ${rateSaid}, ${said}`,
       spec: {
         pods: [FRESH, ...(hasDatabase ? [DATABASE] : []), ...crowd],
-        memoryMiB: NODE_MIB,
+        memoryMiB: NODE_MIB + others * OTHER_TAKES_MIB,
         config: ['evictionHard: { memory.available: "100Mi" }'],
       },
       culprits: [FRESH.name],
