@@ -5,10 +5,10 @@ import { clock, type PodSpec, type Scene } from '../scene.ts';
 import { DATABASE, DATABASE_MIB, type TruthScene, untilGone } from './truth.ts';
 
 const NODE_MIB = 512;
+/** With perl itself. The node is larger by that, so that nothing is short before the hog comes. */
+const MIB_PER_OTHER = 8;
 const FRESH: PodSpec = { name: 'fresh', requestMiB: 16, isLate: true };
 const OTHER_MIB = 1;
-/** Of each: perl itself takes 3 MiB, and without room for all of them the pressure would be theirs. */
-const OTHER_TAKES_MIB = 5;
 /** The paths of pods were once trusted for 2 s: the hog comes at any moment of that. */
 const LONGEST_REST_MS = 2_200;
 const GOLDEN = 0.618_033_988_75;
@@ -27,21 +27,22 @@ const COMPANIES = [
 const otherOf = (index: number): PodSpec => ({ name: `other-${index}`, priority: 0, requestMiB: 8 });
 
 /** A process that stands ready outside makes the cgroup, joins it and takes all there is at that rate. */
-export async function appear(scene: Scene, pod: string, rate: string): Promise<Workload> {
+export async function appear(scene: Scene, pod: string, mib: number, rate: string): Promise<Workload> {
   const hog = await scene.playOutside(pod, 'memory 1');
   hog.write(`enter ${scene.cgroups(pod).join(',')}`);
-  hog.write(`grow ${2 * NODE_MIB} ${rate}`);
+  hog.write(`grow ${mib} ${rate}`);
   return hog;
 }
 
 export const freshScenes: readonly TruthScene[] = RATES.flatMap(({ said: rateSaid, rate }) =>
   COMPANIES.map(({ said, others, hasDatabase }): TruthScene => {
+    const memoryMiB = NODE_MIB + others * MIB_PER_OTHER;
     const crowd = Array.from({ length: others }, (_, index) => otherOf(index));
     return {
       name: `a fresh pod at ${rateSaid}, ${said}`,
       spec: {
         pods: [FRESH, ...(hasDatabase ? [DATABASE] : []), ...crowd],
-        memoryMiB: NODE_MIB + others * OTHER_TAKES_MIB,
+        memoryMiB,
         config: ['evictionHard: { memory.available: "100Mi" }'],
       },
       culprits: [FRESH.name],
@@ -49,7 +50,7 @@ export const freshScenes: readonly TruthScene[] = RATES.flatMap(({ said: rateSai
         if (hasDatabase) await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
         for (const { name } of crowd) await scene.play(name, `memory ${OTHER_MIB}`);
         await sleep(clock, ((index * GOLDEN) % 1) * LONGEST_REST_MS);
-        const workload = await appear(scene, FRESH.name, rate);
+        const workload = await appear(scene, FRESH.name, memoryMiB, rate);
         return `gone after ${Math.round(await untilGone('the fresh pod', { workload }))} ms`;
       },
     };

@@ -193,6 +193,8 @@ const randomPressure: TruthScene = {
   spec: { pods: [...WARM, ...LATE, DATABASE, QUIET], ...NODE, nodefs: DISK, config: CONFIG },
   culprits: [...WARM, ...LATE].map(({ name }) => name),
   evictions: { least: 1, most: Number.POSITIVE_INFINITY },
+  // A fork bomb of hundreds beside busy loops: the record's 10 s may not be enough for the kernel.
+  mayOutlast: true,
   // The body judges the kernel's kills: while no agent runs it may be first.
   isAgentHeld: true,
   body: async (scene, { minutes }) => {

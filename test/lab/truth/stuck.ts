@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { sleep } from '../../../src/host/clock.ts';
-import { clock, type PodSpec, type Scene, until } from '../scene.ts';
+import { type PodSpec, type Scene, until } from '../scene.ts';
 import { frozenDiskMissing, withFrozenDisk } from './frozen-disk.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, HOG, type TruthScene, untilGone } from './truth.ts';
 
@@ -26,13 +25,11 @@ const diskThenMemory: TruthScene = {
     withFrozenDisk(async (disk) => {
       await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
       const hog = await scene.play(HOG.name, 'memory 1');
-      const stuck = await scene.play(STUCK.name, 'memory 1');
       disk.freeze();
-      stuck.write(`fill ${scene.directory(STUCK.name)} 40`);
-      stuck.write(`stick ${disk.file}`);
+      const stuck = await scene.play(STUCK.name, `stick ${disk.file}`);
+      const filler = await scene.play(STUCK.name, `fill ${scene.directory(STUCK.name)} 40`);
       await until('the disk eviction begins', () => evictionsOf(scene).at(0) ?? null);
-      // Beyond SIGTERM, the second and SIGKILL.
-      await sleep(clock, 1_500);
+      await untilGone('the filler', { workload: filler });
       hog.write(`grow ${NODE_MIB} 1024`);
       const ms = await untilGone('the hog', { workload: hog });
       assert(stuck.isAlive(), 'the victim of the disk died: this shows nothing');

@@ -15,6 +15,8 @@ type Episode = {
   readonly evictions?: { readonly least: number; readonly most: number };
   /** The agent is held back in it, so the kernel may come first: only of those that it should take. */
   readonly isAgentHeld?: true;
+  /** Some take longer to end than the record waits for, and it says so. */
+  readonly mayOutlast?: true;
   /** Why it cannot be played on this machine; null: it can. */
   readonly missing?: () => string | null;
   /** Fewer runs than asked for, of a long one. */
@@ -98,7 +100,10 @@ export async function judge(
   const innocentsDead = dead.flatMap(({ pod }) => (isInnocent(pod) ? [pod ?? ''] : []));
   const kernelOomKills = scene.kernelOomKills();
   const evictions = evictionsOf(scene);
-  wrong.push(...evictions.flatMap((record) => saysUntrue(record, scene.played(), kernelOomKills)));
+  for (const record of evictions) {
+    if (truth.mayOutlast === true && has('survived', record)) continue;
+    wrong.push(...saysUntrue(record, scene.played(), kernelOomKills));
+  }
   for (const record of evictions) {
     const spared = has('dropped', record) ? ', and spared it at the last look' : '';
     if (isInnocent(victimOf(record))) wrong.push(`the innocent ${victimOf(record)} was chosen${spared}`);
