@@ -7,6 +7,7 @@ LIB=/usr/lib/nodewarden
 BIN=/usr/bin/nodewarden
 UNITS=/usr/lib/systemd/system
 ETC=/etc/nodewarden
+SHARE=/usr/share/nodewarden
 STATE=/var/lib/nodewarden
 RUNTIME=/run/nodewarden
 GROUP=nodewarden
@@ -39,7 +40,8 @@ usage: ./install.sh [--start] [--node PATH] [--dry-run]
   --dry-run    say what would be done, and do nothing
 
 Installs the program into $LIB, the command $BIN, nodewarden.service with a drop-in for its order, nodewarden.slice,
-$ETC/config.yaml (only where there is none) and $ETC/pods.d. Running it twice changes nothing.
+$ETC/config.yaml (only where there is none), its schema and $ETC/pods.d, examples and scenarios into
+$SHARE. Running it twice changes nothing.
 USAGE
 }
 
@@ -134,6 +136,15 @@ WRAPPER
   put "$HERE/systemd/nodewarden.service.d/20-standalone-order.conf" $ORDER 644
 }
 
+# What README.md and --help name: examples of manifests and of a kubelet's configuration, and scenarios.
+install_examples() {
+  for file in kubelet.yaml pods.d scenarios; do
+    for source in "$HERE/config/$file" "$HERE/config/$file"/*; do
+      [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
+    done
+  done
+}
+
 install_configuration() {
   if ! getent group $GROUP >/dev/null; then
     act groupadd --system $GROUP
@@ -142,6 +153,7 @@ install_configuration() {
   for directory in $ETC $ETC/pods.d; do
     [ -d "$directory" ] || act mkdir -p "$directory"
   done
+  put "$HERE/config/schema.json" $ETC/schema.json 644
   if [ -e $ETC/config.yaml ]; then
     say "kept: $ETC/config.yaml is there already"
   else
@@ -157,12 +169,12 @@ write_sums() {
   if [ "${own_config:-no}" = yes ]; then
     sha256sum $ETC/config.yaml >"$sums"
   elif [ -f $SUMS ]; then
-    grep " $ETC/" $SUMS >"$sums" || true
+    grep " $ETC/config.yaml$" $SUMS >"$sums" || true
   fi
-  for file in "$LIB"/*; do
-    if [ "$file" != $SUMS ]; then sha256sum "$file" >>"$sums"; fi
+  for file in "$LIB"/* "$SHARE"/* "$SHARE"/*/*; do
+    if [ -f "$file" ] && [ "$file" != $SUMS ]; then sha256sum "$file" >>"$sums"; fi
   done
-  sha256sum $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER >>"$sums"
+  sha256sum $ETC/schema.json $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER >>"$sums"
   cmp -s "$sums" $SUMS || cp "$sums" $SUMS
   chmod 644 $SUMS
   rm -f "$sums"
@@ -207,6 +219,7 @@ install_all() {
   need_bundle
   say "installing with Node.js $version from $node"
   install_program
+  install_examples
   install_configuration
   write_sums
   if [ "$changed" = yes ]; then act systemctl daemon-reload; fi
@@ -264,12 +277,12 @@ uninstall_all() {
   fi
   remove_delay || say "note: logind could not be told to forget the longer delay; do it with: systemctl kill -s HUP systemd-logind"
   act systemctl --quiet disable nodewarden.service 2>/dev/null || true
-  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml "$LIB"/*; do
-    if [ "$file" != $SUMS ]; then remove_file "$file"; fi
+  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml $ETC/schema.json "$LIB"/* "$SHARE"/* "$SHARE"/*/*; do
+    if [ ! -d "$file" ] && [ "$file" != $SUMS ]; then remove_file "$file"; fi
   done
   act rm -f $SUMS $NO_REALTIME
   act rm -rf $STATE $RUNTIME
-  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB; do
+  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB $SHARE/pods.d $SHARE/scenarios $SHARE; do
     if [ ! -d "$directory" ]; then continue; fi
     if [ "$dry" = yes ]; then
       say "would remove if empty: $directory"

@@ -7,6 +7,7 @@ import { sayOrigin } from '../config/setting.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
+import { warningsHere } from './config-here.ts';
 import { clean, painter, standardPaper, table } from './print.ts';
 
 type Options = { readonly output: 'text' | 'json' };
@@ -34,7 +35,7 @@ export function configCommand(): Command {
         printManifest(checkManifest(file), file, options);
         return;
       }
-      const loaded = await loadHere(file ?? null);
+      const loaded = await withWarningsHere(await loadHere(file ?? null));
       const manifests =
         loaded.effective?.mode === 'standalone' ? checkManifests(loaded.effective.podManifests) : NO_MANIFESTS;
       if (options.output === 'json') printCheckJson(loaded, manifests);
@@ -69,6 +70,11 @@ async function loadHere(file: string | null): Promise<LoadedConfig> {
   const first = loadConfig(file, sizes);
   if (first.effective === null) return first;
   return loadConfig(file, await withDisks(sizes, first.effective, createClock()));
+}
+
+async function withWarningsHere(loaded: LoadedConfig): Promise<LoadedConfig> {
+  if (loaded.effective === null || loaded.problems.length > 0) return loaded;
+  return { ...loaded, warnings: [...loaded.warnings, ...(await warningsHere(loaded.effective, createClock()))] };
 }
 
 function printJson(value: unknown): void {

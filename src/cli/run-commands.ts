@@ -11,7 +11,7 @@ export async function runCommands(args: readonly string[], commands: readonly Co
     .version(pkg.version)
     .addHelpText(
       'after',
-      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch\n  nodewarden explain\n  nodewarden simulate config/scenarios/memory-leak.yaml\n  nodewarden rehearse shutdown',
+      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch\n  nodewarden explain\n  nodewarden simulate /usr/share/nodewarden/scenarios/memory-leak.yaml\n  nodewarden rehearse shutdown',
     )
     .showHelpAfterError('(nodewarden --help shows what there is)')
     .exitOverride();

@@ -33,7 +33,7 @@ const BAD_INPUT = 2;
 
 const HELP = `
 Examples:
-  nodewarden simulate config/scenarios/memory-leak.yaml
+  nodewarden simulate /usr/share/nodewarden/scenarios/memory-leak.yaml
   nodewarden simulate --check --only 'profile=memory-*' scenarios.jsonl.gz
   nodewarden simulate --config stricter.yaml node.yaml    what another configuration would change
 

@@ -9,8 +9,8 @@ export type ParsedQuantity =
   | { readonly ok: true; readonly quantity: Quantity }
   | { readonly ok: false; readonly text: string };
 
-const WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-const WRONG_SUFFIX = "unable to parse quantity's suffix";
+const WRONG_FORMAT = 'not an amount; write for example 100Mi, 1.5Gi or 500000';
+const WRONG_SUFFIX = 'an amount has no such unit; write for example 100Mi, 1.5Gi or 500M';
 /** Ours: the kubelet takes any exponent, and 1e99999999999 would be expanded (kubelet-eviction.md 2.4.4). */
 const MAX_EXPONENT = 30;
 /** Below 10^-9 everything rounds to 1n, so this is only a bound on the arithmetic. */
@@ -46,7 +46,7 @@ type Scanned = {
   readonly power: number;
 };
 
-/** kubelet-eviction.md 2.4 and 2.8, with the kubelet's wording; the bounds on length and exponent are ours. */
+/** kubelet-eviction.md 2.4 and 2.8, in words with an example; the bounds on length and exponent are ours. */
 export function parseQuantity(text: string): ParsedQuantity {
   if (text.length > MAX_TEXT_LENGTH) {
     return { ok: false, text: `longer than ${MAX_TEXT_LENGTH} characters` };

@@ -73,6 +73,22 @@ describe('config check', () => {
     );
   });
 
+  it('warns of what is so on this machine: paths that do not exist, thresholds that are met already', async () => {
+    const text = `podManifests: ${directory}/none\nnodefs: {path: ${directory}/gone}\nevictionHard: {pid.available: 99.999%, memory.available: 1Mi}\n`;
+    const { code, out } = await nodewarden('check', file(text));
+    expect(code).toBe(0);
+    expect(out).toContain(
+      'warning config.yaml:3: podManifests: none does not exist on this machine: no pod can be stopped until it does\n',
+    );
+    expect(out).toContain(
+      'warning config.yaml:4: nodefs.path: gone does not exist on this machine: its signals cannot be read until it does\n',
+    );
+    expect(out).toMatch(
+      /^warning config\.yaml:5: evictionHard: pid\.available is below \d+ pids already: \d+ pids of \d+ pids is available now, so the agent would evict at once$/m,
+    );
+    expect(out).not.toContain('memory.available is below');
+  });
+
   it('tells the same as JSON', async () => {
     const { code, out } = await nodewarden('check', file('mode: standalon\n'), '-o', 'json');
     expect(code).toBe(2);

@@ -55,14 +55,14 @@ describe('parseQuantity', () => {
     expect([decimalOf(quantity(text)), sayQuantity(quantity(text))]).toEqual([value, printed]);
   });
 
-  it.each(['1K', '1ki', '5mi', '1iK', '1e'])("says that the suffix of %s is none, in the kubelet's words", (text) => {
-    expect(mistake(text)).toBe("unable to parse quantity's suffix");
+  it.each(['1K', '1ki', '5mi', '1iK', '1e'])('says that the unit of %s is none, with an example', (text) => {
+    expect(mistake(text)).toBe('an amount has no such unit; write for example 100Mi, 1.5Gi or 500M');
   });
 
   it.each(['', ' 1Mi', '1Mi ', '10%', '1.2.3', '0x10', '1_000', '100e6M', 'inf'])(
     'says that "%s" has no such form',
     (text) => {
-      expect(mistake(text)).toMatch(/^quantities must match the regular expression/);
+      expect(mistake(text)).toMatch(/^not an amount; write for example/);
     },
   );
 

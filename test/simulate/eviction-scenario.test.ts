@@ -214,7 +214,7 @@ describe('the stats of a scenario', () => {
     ['500m', 'must be a whole number, it is 0.5'],
     ['8Pi', 'must be at most 2^53 - 1, it is 9007199254740992'],
     ['.inf', 'must be at most 2^53 - 1, it is Infinity'],
-    ['many', 'quantities must match the regular expression'],
+    ['many', 'not an amount'],
     ['true', 'expected a number or a quantity'],
     ['[1]', 'expected a number or a quantity'],
   ])('do not take %s for bytes', (number, said) => {

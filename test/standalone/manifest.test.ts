@@ -19,7 +19,6 @@ describe('a manifest', () => {
     expect(only(parseManifest(pod(CGROUP), 'm.yaml'))).toMatchObject({
       target: { kind: 'cgroup', path: '/a/b' },
       disk: [],
-      scratch: [],
       afterEviction: 'restart',
       declared: {
         uid: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -89,7 +88,7 @@ kind: Deployment
       'm.yaml:8:29: metadata.annotations["nodewarden.dev/protect"]: expected text, not the boolean true; for example "true"',
       'm.yaml:10:13: spec.priority: expected a whole number, not the number 1.5; for example 1000',
       expect.stringMatching(
-        /^m\.yaml:13:38: spec\.containers\[0\]\.resources\.requests\.memory: quantities must match/,
+        /^m\.yaml:13:38: spec\.containers\[0\]\.resources\.requests\.memory: not an amount; write for example 100Mi/,
       ),
       'm.yaml:16:7: kind: must be Pod, or List with items',
     ]);

@@ -1,0 +1,23 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+const TEXTS = ['README.md', 'docs', 'src/cli'].flatMap((place) =>
+  place.endsWith('.md') ? [place] : readdirSync(path.join(ROOT, place)).map((name) => path.join(place, name)),
+);
+
+it('examples and scenarios that texts and --help name are installed there', () => {
+  const named = TEXTS.filter((name) => /\.(md|ts)$/.test(name)).flatMap((name) =>
+    [...readFileSync(path.join(ROOT, name), 'utf8').matchAll(/\/usr\/share\/nodewarden\/([a-z./-]*[a-z])/g)].map(
+      ([, file = '']) => file,
+    ),
+  );
+  expect(named).toContain('scenarios/memory-leak.yaml');
+  expect(named.filter((file) => !existsSync(path.join(ROOT, 'config', file)))).toEqual([]);
+  // install.sh puts these there from config/.
+  const installed = /for file in (.*); do/.exec(
+    /install_examples\(\) \{\n(.*)\n/.exec(readFileSync(path.join(ROOT, 'install.sh'), 'utf8'))?.[1] ?? '',
+  )?.[1];
+  expect(named.filter((file) => !installed?.split(' ').includes(file.split('/')[0] ?? ''))).toEqual([]);
+});
