@@ -20,6 +20,8 @@ export type Agent = {
   readonly start: () => Promise<void>;
   /** False before its start, and when it ended for whatever reason. */
   readonly isRunning: () => boolean;
+  /** To the agent itself. */
+  readonly signal: (signal: NodeJS.Signals) => void;
   /** Asks it to read its configuration again. */
   readonly reload: () => void;
   /** SIGKILL; resolves when it is gone. */
@@ -68,6 +70,7 @@ export function ownAgent(directory: string): Agent {
       }
     },
     isRunning: () => child !== null && child.exitCode === null && child.signalCode === null,
+    signal: (signal) => void child?.kill(signal),
     reload: () => void child?.kill('SIGHUP'),
     crash: async () => {
       if (child === null) return;
@@ -137,6 +140,7 @@ export function installedAgent(): Agent {
     },
     isRunning: () =>
       execFileSync('systemctl', ['show', '-P', 'ActiveState', 'nodewarden'], { encoding: 'utf8' }).trim() === 'active',
+    signal: (signal) => void execFileSync('systemctl', ['kill', '--kill-who=main', `--signal=${signal}`, 'nodewarden']),
     reload: () => void execFileSync('systemctl', ['reload', 'nodewarden']),
     crash: async () => {
       const pid = execFileSync('systemctl', ['show', '-P', 'MainPID', 'nodewarden'], { encoding: 'utf8' }).trim();

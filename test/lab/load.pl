@@ -12,6 +12,9 @@
 #   bomb                fork, and let every child do the same, for ever
 #   stick FILE          make that file: on a frozen file system no signal ends it
 #   stubborn            ignore SIGTERM
+#   headless            end its main thread; another goes on
+#   hide DIR,DIR        join cgroups below these: 70 deep, with names that are no text
+#   litter DIR COUNT    so many empty cgroups in DIR, and join the last
 #   stay                go on when standard input ends
 # On SIGTERM it removes the files it made, and ends: what a service does in ExecStopPost.
 use strict;
@@ -60,6 +63,29 @@ sub children {
     exit 0;
   }
 }
+# From directory to directory: 70 names of 120 bytes are more than a path may hold.
+sub hide {
+  for my $top (split ',', $_[0]) {
+    chdir $top or die "$top: $!";
+    for my $name ("a\r\xe2\x80\xa8\xff", ('d' x 120) x 70) {
+      mkdir $name;
+      chdir $name or die "$name: $!";
+    }
+    open(my $procs, '>', 'cgroup.procs') or die "cgroup.procs: $!";
+    syswrite($procs, "0\n") or die "cgroup.procs: $!";
+  }
+  chdir '/';
+}
+sub headless {
+  require threads;
+  threads->create(sub {
+    nap(0.1);
+    print "done\n";
+    while (my $line = <STDIN>) { obey($line) }
+  });
+  # exit(2) of this thread alone; the number is that of x86-64, which the labs are.
+  syscall(60, 0);
+}
 sub make {
   my ($name, $mib) = @_;
   open(my $file, '>', $name) or die "$name: $!";
@@ -86,6 +112,12 @@ sub obey {
     while (1) { fork; nap(0.01) }
   }
   elsif ($verb eq 'stick') { print "done\n"; make($args[0], 0) }
+  elsif ($verb eq 'headless') { headless() }
+  elsif ($verb eq 'hide') { hide($args[0]) }
+  elsif ($verb eq 'litter') {
+    mkdir "$args[0]/$_" for 1 .. $args[1];
+    enter("$args[0]/$args[1]");
+  }
   elsif ($verb eq 'stubborn') { $SIG{TERM} = 'IGNORE' }
   elsif ($verb eq 'stay') { $stays = 1 }
   else { die "unknown command $verb" }

@@ -1,6 +1,7 @@
 import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
 import { randomScenes } from './random.ts';
+import { resistScenes } from './resist.ts';
 import { starvedScenes } from './starved.ts';
 import { stuckScenes } from './stuck.ts';
 import type { TruthScene, UnitTruth } from './truth.ts';
@@ -11,6 +12,7 @@ export const SCENES: readonly TruthScene[] = [
   ...freshScenes,
   ...starvedScenes,
   ...stuckScenes,
+  ...resistScenes,
   ...episodeScenes,
   ...randomScenes,
 ];
