@@ -5,6 +5,7 @@ import { resistScenes } from './resist.ts';
 import { starvedScenes } from './starved.ts';
 import { stuckScenes } from './stuck.ts';
 import type { TruthScene, UnitTruth } from './truth.ts';
+import { unansweredScenes } from './unanswered.ts';
 import { unitScenes } from './units.ts';
 
 /** All scenes, in the order in which they are played. A new area is a file here, and a line below. */
@@ -18,4 +19,4 @@ export const SCENES: readonly TruthScene[] = [
 ];
 
 /** The same for those that need a real systemd. */
-export const UNIT_SCENES: readonly UnitTruth[] = [...unitScenes];
+export const UNIT_SCENES: readonly UnitTruth[] = [...unitScenes, ...unansweredScenes];

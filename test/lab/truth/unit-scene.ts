@@ -18,6 +18,10 @@ export type UnitPod = {
   readonly isTransient?: true;
   /** Not started before the body says so. */
   readonly isLate?: true;
+  /** The manifest names an alias of its unit. */
+  readonly hasAlias?: true;
+  /** Bound to a container of Podman instead, and never there. */
+  readonly isPodman?: true;
 };
 export type UnitSceneSpec = {
   readonly pods: readonly UnitPod[];
@@ -43,6 +47,7 @@ export const LOAD = path.join(import.meta.dirname, 'load.pl');
 const KILL = new RegExp(`oom-kill:.*oom_memcg=/[^,]*-${process.env['LAB_VM'] ?? ''}/${SLICE},`);
 
 export const unitOf = (pod: string): string => `lab-${pod}.service`;
+const aliasOf = (pod: string): string => `lab-${pod}-alias.service`;
 export const systemctl = (...args: readonly string[]): string =>
   execFileSync('systemctl', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim();
 
@@ -52,23 +57,27 @@ const execOf = ({ commands }: UnitPod): readonly string[] =>
 
 function writeUnits({ pods, memoryMiB }: UnitSceneSpec): readonly string[] {
   const files = new Map([[SLICE, `[Slice]\nMemoryMax=${memoryMiB}M\n`]]);
-  for (const pod of pods.filter(({ isTransient }) => isTransient !== true)) {
+  for (const pod of pods.filter(({ isTransient, isPodman }) => isTransient !== true && isPodman !== true)) {
     const lines = [`Slice=${SLICE}`, `ExecStart=${quoted(execOf(pod))}`, ...(pod.service ?? [])];
     files.set(unitOf(pod.name), `[Unit]\nStartLimitIntervalSec=0\n[Service]\n${lines.join('\n')}\n`);
   }
   for (const [name, text] of files) fs.writeFileSync(path.join(UNITS, name), text);
+  const aliases = pods.filter(({ hasAlias }) => hasAlias === true);
+  for (const { name } of aliases) fs.symlinkSync(unitOf(name), path.join(UNITS, aliasOf(name)));
   systemctl('daemon-reload');
-  return [...files.keys()].map((name) => path.join(UNITS, name));
+  return [...files.keys(), ...aliases.map(({ name }) => aliasOf(name))].map((name) => path.join(UNITS, name));
 }
 
-function manifestOf({ name, priority = 0, requestMiB }: UnitPod): string {
+function manifestOf({ name, priority = 0, requestMiB, hasAlias, isPodman }: UnitPod): string {
+  const unit = hasAlias === true ? aliasOf(name) : unitOf(name);
+  const stay = `nodewarden.dev/systemd-unit: ${unit}, nodewarden.dev/after-eviction: stay`;
   const requests = requestMiB === undefined ? '{}' : `{ memory: ${requestMiB}Mi }`;
   return `apiVersion: v1
 kind: Pod
 metadata:
   name: ${name}
   namespace: lab
-  annotations: { nodewarden.dev/systemd-unit: ${unitOf(name)}, nodewarden.dev/after-eviction: stay }
+  annotations: { ${isPodman === true ? `nodewarden.dev/podman: ${name}` : stay} }
 spec:
   priority: ${priority}
   containers: [{ name: main, resources: { requests: ${requests} } }]

@@ -8,7 +8,7 @@ import { LOAD, type UnitPod, type UnitScene } from './unit-scene.ts';
 
 const NODE_MIB = 512;
 const HARD = 'evictionHard: { memory.available: "100Mi" }';
-const DATABASE: UnitPod = { name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] };
+export const DATABASE: UnitPod = { name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] };
 /** Some units were asked after only now and then: the hog comes at any moment of that. */
 const LONGEST_REST_MS = 5_000;
 const GOLDEN = 0.618_033_988_75;
@@ -16,7 +16,7 @@ const FILL = ['memory 1', `grow ${NODE_MIB} max`];
 const DIED = '/run/lab-died';
 const OWN_CGROUP = '/sys/fs/cgroup/memory/lab.slice/lab-fresh.service/memory.limit_in_bytes';
 
-const others = (count: number): readonly UnitPod[] =>
+export const others = (count: number): readonly UnitPod[] =>
   Array.from({ length: count }, (_, index) => ({
     name: `other-${index}`,
     requestMiB: 16,
@@ -24,7 +24,7 @@ const others = (count: number): readonly UnitPod[] =>
   }));
 
 /** The pod's own eviction, or the kernel: whoever was first. */
-async function untilOver(scene: UnitScene): Promise<void> {
+export async function untilOver(scene: UnitScene): Promise<void> {
   const isOver = (): boolean =>
     scene.kernelOomKills() > 0 || evictionsOf(scene).some(({ outcomes }) => outcomes.length > 0);
   await until('the hog ends', () => isOver() || null, 20_000);
