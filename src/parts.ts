@@ -104,6 +104,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const run = createCommandRunner({ systemd, clock });
   const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
   const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
+  const own = [podManifests, runtimeDirectory, made.stateDirectory, made.socket, process.execPath];
   const standalone = openStandalone({
     ...common,
     systemd,
@@ -113,6 +114,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     places: host.places,
     dry: dryRun,
     setOomScores: made.oomScoreAdj === 'off' ? undefined : run,
+    run,
+    own,
   });
   const progress = createProgress({
     log,
@@ -141,6 +144,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       commands: () => effective().reclaimCommands,
       run,
     }),
+    scratch: standalone.scratch,
     preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
   };
   const dry = dryParts(clock, standalone.killer);
@@ -163,6 +167,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     lock: inhibitor,
     undoStops,
     reclaim: (decision) => acting().reclaim(decision),
+    scratch: { empty: (uid) => acting().scratch.empty(uid) },
     preKill: (decision) => acting().preKill(decision),
   });
   const tellKills = tellingKills(log, recorder);

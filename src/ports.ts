@@ -2,8 +2,8 @@ import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
 import type { PodStatus } from './core/message.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
-import type { Heard, Outcome, Signalled } from './core/outcome.ts';
-import type { ContainerUsage, DiskUsage, PodView, ProcessView, Victim, VolumeUsage } from './core/pod.ts';
+import type { Emptied, Heard, Outcome, Signalled } from './core/outcome.ts';
+import type { ContainerUsage, DiskUsage, PodUid, PodView, ProcessView, Victim, VolumeUsage } from './core/pod.ts';
 import type { MonoMs, Reading, Unknown } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
 import type { NodeCondition, Signal, SignalSample } from './core/signal.ts';
@@ -108,6 +108,11 @@ export type Killer = {
   ) => Promise<Outcome>;
   /** The victim's largest processes by resident memory; unknown when looking takes longer than `budgetMs`. */
   readonly largestProcesses: (victim: Victim, count: number, budgetMs: number) => Reading<readonly ProcessView[]>;
+};
+/** Directories that a pod declares as scratch. */
+export type Scratch = {
+  /** To be called once the pod is proven dead. Null: it has none. Never rejects, and resolves in some seconds at most. */
+  readonly empty: (uid: PodUid) => Promise<Emptied | null>;
 };
 export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;

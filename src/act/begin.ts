@@ -4,32 +4,20 @@ import { evictedStatus } from '../core/message.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import type { PodUid, ProcessView, Victim } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
-import { assertNever, known, type Reading, sayCause, unknown, valueOrNull } from '../core/reading.ts';
-import { and, sayAmount, sayGivenBack, sayLimit, sayThreshold, sayTies } from '../core/say.ts';
+import { assertNever, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { and, sayAmount, sayLimit, sayThreshold, sayTies } from '../core/say.ts';
 import { thresholdsOf } from '../core/settle.ts';
-import { SIGNAL_FACTS, type SignalSample } from '../core/signal.ts';
+import type { SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state.ts';
 import { firstSignal, type MetThreshold } from '../core/threshold.ts';
-import type {
-  Clock,
-  Findings,
-  Inbox,
-  Inhibitor,
-  Killer,
-  Left,
-  Log,
-  NodeMarks,
-  Observer,
-  Recorder,
-  StopOrder,
-} from '../ports.ts';
+import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOrder } from '../ports.ts';
+import { type EndNeeds, ended } from './ended.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
 import { resumeShutdownStop, stopForShutdown, type UnderWay } from './shutdown-stop.ts';
 
-export type ActorNeeds = {
+export type ActorNeeds = EndNeeds & {
   readonly clock: Clock;
-  readonly observer: Pick<Observer, 'reread'>;
   readonly killer: Killer;
   readonly reclaim: Reclaim;
   readonly preKill: PreKill;
@@ -39,8 +27,6 @@ export type ActorNeeds = {
   readonly lock: Pick<Inhibitor, 'take' | 'release'>;
   /** After a cancelled shutdown. */
   readonly undoStops: () => void;
-  readonly log: Log;
-  readonly findings: Findings;
   /** Only for the words: what dry run leaves out is left out by the parts it is given. */
   readonly isDry: () => boolean;
 };
@@ -289,59 +275,6 @@ function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<
       });
   });
 }
-
-/** `threshold` null: over a local storage limit. */
-async function ended(
-  needs: ActorNeeds,
-  victim: Victim,
-  threshold: MetThreshold | null,
-  outcome: Outcome,
-): Promise<Outcome> {
-  const { log, findings } = needs;
-  const pod = podName(victim);
-  if (outcome.kind === 'ended') {
-    const told = { ...outcome, ...(await signalAfter(needs, threshold)) };
-    const { via, releasedBytes } = told;
-    log.warn(
-      { event: 'evicted', decision: outcome.of, pod, via, releasedBytes: valueOrNull(releasedBytes) },
-      `${pod} has ended by ${via}${told.signal === undefined ? ' and' : ';'} ${sayGivenBack(told)}`,
-    );
-    findings.clear(survivedId(victim));
-    return told;
-  } else if (outcome.kind === 'survived') {
-    log.error(
-      { event: 'evict-failed', decision: outcome.of, pod, left: outcome.left },
-      `${pod} could not be ended: ${outcome.detail}; the next candidate is chosen`,
-    );
-    findings.raise({ id: survivedId(victim), text: `${pod} survived its eviction: ${outcome.detail}` });
-  } else if (outcome.kind === 'dropped') {
-    log.info(
-      { event: 'dropped', decision: outcome.of, pod, because: outcome.because },
-      `${pod}: not stopped, ${DROPPED[outcome.because]}`,
-    );
-  }
-  return outcome;
-}
-
-/** Memory is told by what the victim held; of all else there is only what the node has now. */
-async function signalAfter(
-  { observer }: ActorNeeds,
-  threshold: MetThreshold | null,
-): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'signal'>> {
-  const name = threshold?.signal ?? 'nodefs.available';
-  if (SIGNAL_FACTS[name].resource === 'memory') return {};
-  // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already.
-  const after = await observer.reread(name);
-  const reading = after.known ? known(after.value.available) : after;
-  return { signal: { name, before: threshold?.available ?? null, after: reading } };
-}
-
-const DROPPED = {
-  'no-longer-met': 'the threshold is no longer met',
-  gone: 'it was gone already',
-  'dry-run': 'this is a dry run',
-} as const;
-const survivedId = (victim: Victim): string => `survived/${victim.uid}`;
 
 /** What the processes get, in ms: the kubelet's grace, but at least 2 s where a soft one is 0 or less. */
 function graceMsOf(decision: Evict): number {

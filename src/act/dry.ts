@@ -1,4 +1,4 @@
-import type { Clock, Killer, NodeMarks } from '../ports.ts';
+import type { Clock, Killer, NodeMarks, Scratch } from '../ports.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
 
@@ -6,12 +6,19 @@ import type { Reclaim } from './reclaim.ts';
 export function dryParts(
   clock: Clock,
   killer: Killer,
-): { readonly killer: Killer; readonly reclaim: Reclaim; readonly preKill: PreKill; readonly marks: NodeMarks } {
+): {
+  readonly killer: Killer;
+  readonly reclaim: Reclaim;
+  readonly preKill: PreKill;
+  readonly marks: NodeMarks;
+  readonly scratch: Scratch;
+} {
   const dropped = (of: string) => ({ of, atMs: clock.monoMs(), kind: 'dropped', because: 'dry-run' }) as const;
   return {
     killer: { stop: async ({ decision }) => dropped(decision), largestProcesses: killer.largestProcesses },
     reclaim: async ({ id }) => dropped(id),
     preKill: async () => {},
+    scratch: { empty: async () => null },
     marks: { setCondition: () => {}, event: () => {} },
   };
 }

@@ -16,6 +16,8 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
       readonly signal?: { readonly name: Signal; readonly before: number | null; readonly after: Reading<number> };
       /** When it was told to end, of a stop for a shutdown; null: it was not. */
       readonly toldMs?: MonoMs | null;
+      /** Its scratch directories; absent: it has none, or it was not evicted for a disk. */
+      readonly emptied?: Emptied;
     }
   | {
       readonly kind: 'survived';
@@ -25,6 +27,9 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
     }
   | { readonly kind: 'dropped'; readonly because: 'no-longer-met' | 'gone' | 'dry-run' }
 );
+
+/** `problem`: what is not empty, and why; null: all of it is. */
+export type Emptied = { readonly freedBytes: Reading<number>; readonly problem: string | null };
 
 /**
  * The first request to end has gone out to a victim, or the first SIGKILL: no end yet, but what its grace and its

@@ -29,11 +29,22 @@ export function sayThreshold(threshold: MetThreshold): string {
   return `${signal} ${sayAmount(signal, available)} is below ${bound}`;
 }
 
+type Ended = Extract<Outcome, { kind: 'ended' }>;
+
 /**
  * What an eviction brought, in the unit of the signal that it was for: "gave back 300 MiB" of memory, "nodefs.available
  * went from 1.2 GiB to 1.5 GiB". Whose doing that is, is not known of a disk or of pids: others use and free them too.
  */
-export function sayGivenBack({ releasedBytes, signal }: Extract<Outcome, { kind: 'ended' }>): string {
+export function sayGivenBack(outcome: Ended): string {
+  const { emptied } = outcome;
+  if (emptied === undefined) return sayReturned(outcome);
+  const freed = emptied.freedBytes.known ? `${sayBytes(emptied.freedBytes.value)} freed` : emptied.freedBytes.detail;
+  const { problem } = emptied;
+  const how = problem === null ? `was emptied, ${freed}` : `was not all emptied, ${freed}: ${problem}`;
+  return `${sayReturned(outcome)}; its scratch ${how}`;
+}
+
+function sayReturned({ releasedBytes, signal }: Ended): string {
   if (signal === undefined) {
     return releasedBytes.known
       ? `gave back ${sayBytes(releasedBytes.value)}`

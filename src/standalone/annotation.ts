@@ -1,5 +1,6 @@
 import { sayUnknownName } from '../document/check.ts';
 import { unitNameMistake } from '../host/systemd.ts';
+import { MAX_DIRECTORIES, readDirectories, scratchMistake } from './directories.ts';
 
 /** What a manifest names as the real thing behind the pod. */
 export type Target =
@@ -10,6 +11,8 @@ export type Target =
 export type Annotations = {
   readonly target: Target | null;
   readonly disk: readonly string[];
+  /** Count like `disk`, and are emptied once the pod is proven dead after an eviction for a disk. */
+  readonly scratch: readonly string[];
   readonly isProtected: boolean;
   readonly afterEviction: 'restart' | 'stay';
 };
@@ -19,12 +22,11 @@ export type AnnotationMistake = { readonly name: string; readonly text: string; 
 const PREFIX = 'nodewarden.dev/';
 export const BINDINGS = [`${PREFIX}systemd-unit`, `${PREFIX}cgroup`, `${PREFIX}podman`] as const;
 const DISK = `${PREFIX}disk`;
+const SCRATCH = `${PREFIX}scratch`;
 const PROTECT = `${PREFIX}protect`;
 const AFTER_EVICTION = `${PREFIX}after-eviction`;
-const KNOWN = [...BINDINGS, DISK, PROTECT, AFTER_EVICTION];
+const KNOWN = [...BINDINGS, DISK, SCRATCH, PROTECT, AFTER_EVICTION];
 const MAX_PATH = 4096;
-/** As many as a walk takes (host/disk-walk.ts). */
-const MAX_DIRECTORIES = 64;
 
 /** product.md section 5. All mistakes, not the first one. */
 export function readAnnotations(given: { readonly [name: string]: string }): {
@@ -54,7 +56,7 @@ export function readAnnotations(given: { readonly [name: string]: string }): {
   }
   const annotations: Annotations = {
     target,
-    disk: readDisk(given[DISK], wrong),
+    ...readDisks(given, wrong),
     isProtected: isProtected === 'true',
     afterEviction: afterEviction === 'stay' ? 'stay' : 'restart',
   };
@@ -98,18 +100,20 @@ function cgroupMistake(value: string): string | null {
   return parts.every((part) => part === '') ? 'the node itself cannot be a pod: name a cgroup below cgroupRoot' : null;
 }
 
-function readDisk(value: string | undefined, wrong: Wrong): readonly string[] {
-  if (value === undefined) return [];
-  const paths = value.split(',').map((path) => path.trim());
-  const mistake = paths.map(directoryMistake).find((found) => found !== null);
-  if (mistake !== undefined) wrong(DISK, mistake);
-  if (paths.length > MAX_DIRECTORIES) wrong(DISK, `at most ${MAX_DIRECTORIES} directories`);
-  return paths;
-}
-
-function directoryMistake(path: string): string | null {
-  if (!path.startsWith('/')) return `must be absolute paths, separated by commas, not ${JSON.stringify(path)}`;
-  if (path.split('/').includes('..')) return `must not contain ..: ${JSON.stringify(path)}`;
-  if (path.includes('\0') || path.length > MAX_PATH) return 'not a path';
-  return /^\/+$/.test(path) ? 'the whole file system is not the directory of one pod' : null;
+/** Directories that count, and those of them that are emptied after an eviction: none of the first lies in the second. */
+function readDisks(given: { readonly [name: string]: string }, wrong: Wrong): Pick<Annotations, 'disk' | 'scratch'> {
+  const [disk, scratch] = [DISK, SCRATCH].map((name): readonly string[] => {
+    const { paths, mistake } = readDirectories(given[name]);
+    if (mistake !== null) wrong(name, mistake);
+    return mistake === null ? paths : [];
+  });
+  if (disk === undefined || scratch === undefined) return { disk: [], scratch: [] };
+  const mistake = scratch.map(scratchMistake).find((found) => found !== null);
+  if (mistake !== undefined) wrong(SCRATCH, mistake);
+  const inside = disk.find((path) => scratch.some((emptied) => path === emptied || path.startsWith(`${emptied}/`)));
+  if (inside !== undefined) wrong(SCRATCH, `would empty ${inside}, which ${DISK} names as data that stays`);
+  if (disk.length + scratch.length > MAX_DIRECTORIES) {
+    wrong(scratch.length === 0 ? DISK : SCRATCH, `at most ${MAX_DIRECTORIES} directories`);
+  }
+  return { disk, scratch };
 }

@@ -14,6 +14,7 @@ export type ManifestPod = {
   readonly declared: Omit<PodView, 'usage'>;
   readonly target: Target;
   readonly disk: readonly string[];
+  readonly scratch: readonly string[];
   readonly afterEviction: Annotations['afterEviction'];
   /** A problem at the binding, found later. */
   readonly problem: (text: string) => Problem;
@@ -91,6 +92,7 @@ function readPod(document: YamlDocument, at: Path, problems: Problem[]): Manifes
     declared: { ...declaredPodOf(pod), volumes: [], isProtected: annotations.isProtected },
     target,
     disk: annotations.disk,
+    scratch: annotations.scratch,
     afterEviction: annotations.afterEviction,
     problem: (text) => document.problemAt([...annotationsAt, binding], text),
   };

@@ -10,14 +10,16 @@ export function measuring(of: {
   readonly mounts: CgroupMounts;
   readonly manifest: ManifestPod;
   readonly cgroup: Reading<CgroupRef>;
-}): Pick<BoundPod, 'disk' | 'openFiles'> {
+}): Pick<BoundPod, 'disk' | 'openFiles' | 'scratch'> {
   const { walker, mounts, manifest, cgroup } = of;
-  const { declared, disk } = manifest;
+  const { declared, scratch } = manifest;
+  const paths = [...manifest.disk, ...scratch];
   const noDirectory = unknown('not-applicable', `disk of ${declared.name}`, 'it declares no directory');
   return {
+    scratch,
     disk: async (soFar) => {
-      if (disk.length === 0) return noDirectory;
-      const walked = await walker.walk(disk, (least) => soFar(asVolumes(declared, least)));
+      if (paths.length === 0) return noDirectory;
+      const walked = await walker.walk(paths, (least) => soFar(asVolumes(declared, least)));
       return walked.known ? known(asVolumes(declared, walked.value)) : walked;
     },
     openFiles: async () =>

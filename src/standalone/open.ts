@@ -2,13 +2,15 @@ import type { OomScore } from '../core/oom-score.ts';
 import { known, valueOrNull } from '../core/reading.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
+import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CommandRunner } from '../host/transient.ts';
-import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote } from '../ports.ts';
+import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote, Scratch } from '../ports.ts';
 import type { PlaceMemory } from './entry.ts';
 import { createOomScores } from './oom-scores.ts';
 import { createRestart } from './restart.ts';
+import { createScratch } from './scratch.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
 import { unitsIn } from './slice-units.ts';
 import { createStandaloneSource } from './source.ts';
@@ -33,11 +35,15 @@ export type StandaloneNeeds = {
   readonly setOomScores?: CommandRunner | undefined;
   /** Nothing is stopped and nothing started. */
   readonly dry: boolean;
+  /** Runs what empties scratch directories; absent: none is emptied. */
+  readonly run?: CommandRunner;
+  readonly own?: readonly string[];
 };
 export type Standalone = {
   readonly pods: PodSource;
   readonly killer: Killer;
   readonly marks: NodeMarks;
+  readonly scratch: Scratch;
   /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
   readonly undoStops: () => Promise<UndoneStops>;
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */
@@ -102,8 +108,14 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
           unitOf,
         });
   podsChanged = scores?.changed ?? podsChanged;
+  const walker = createDiskWalker(clock);
+  const { run } = needs;
   return {
     pods,
+    scratch:
+      run === undefined || needs.dry
+        ? { empty: async () => null }
+        : createScratch({ clock, mounts, run, walker, findings, find: source.find }),
     killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, shutdownStops, findings, help }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),
@@ -130,6 +142,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       shutdownStops?.close();
       help?.close();
       scores?.close();
+      walker.close();
       await source.close();
     },
   };

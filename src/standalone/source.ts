@@ -13,6 +13,7 @@ import type { ManifestPod } from './manifest.ts';
 import { createManifestFiles } from './manifest-files.ts';
 import { measuring } from './measuring.ts';
 import { ASK_NOW, createResolver } from './resolver.ts';
+import { refusedScratch, withSafeScratch } from './scratch.ts';
 
 export type SourceNeeds = {
   readonly clock: Clock;
@@ -26,6 +27,8 @@ export type SourceNeeds = {
   readonly places?: PlaceMemory;
   /** Systemd has said all of a pod's unit, also how it hangs together with others; called again when it says more. */
   readonly resolved?: (pod: ManifestPod, facts: UnitFacts) => void;
+  /** Directories of the agent's own, which no pod's scratch may touch. */
+  readonly own?: readonly string[];
 };
 /** What the killer needs of a pod. */
 export type LivePod = {
@@ -99,7 +102,11 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function readManifests(): void {
     readMs = clock.monoMs();
     if (!files.read()) return;
-    for (const { manifest } of live.replace(files.pods())) findings.clear(findingOf(manifest));
+    const { pods, refused } = withSafeScratch(files.pods(), needs.own ?? []);
+    for (const { manifest } of live.replace(pods)) {
+      for (const id of [findingOf(manifest), refusedScratch(manifest)]) findings.clear(id);
+    }
+    for (const finding of refused) findings.raise(finding);
     const keys = new Set([...entries.values()].map(({ manifest }) => keyOf(manifest)));
     for (const key of places.keys()) if (!keys.has(key)) places.delete(key);
   }

@@ -104,6 +104,26 @@ describe('an eviction', () => {
     expect(actor.underWay()).toBe(0);
   });
 
+  it('for a disk empties what the pod declared as scratch once it is dead, before the signal is read again', async () => {
+    const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
+    const scratch = {
+      empty: async (uid: string) => {
+        stages[1]?.did.push(`empty ${uid}`);
+        return { freedBytes: known(7 * MI), problem: null };
+      },
+    };
+    const stages: ReturnType<typeof stage>[] = [stage({ scratch })];
+    stages[0]?.actor.begin(evict(hard, 1));
+    expect(await stages[0]?.settled()).not.toHaveProperty('emptied');
+    stages.push(stage({ scratch }));
+    stages[1]?.actor.begin(evict(threshold, 1));
+    expect(await stages[1]?.settled()).toMatchObject({ kind: 'ended', emptied: { freedBytes: known(7 * MI) } });
+    expect(stages[1]?.did.slice(-2)).toEqual([
+      'empty u',
+      expect.stringContaining('its scratch was emptied, 7 MiB freed'),
+    ]);
+  });
+
   it('tells when its first SIGTERM and its first SIGKILL went out, and records only its end', async () => {
     const { actor, inbox, recorded } = stage({
       killer: {

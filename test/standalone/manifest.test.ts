@@ -19,6 +19,7 @@ describe('a manifest', () => {
     expect(only(parseManifest(pod(CGROUP), 'm.yaml'))).toMatchObject({
       target: { kind: 'cgroup', path: '/a/b' },
       disk: [],
+      scratch: [],
       afterEviction: 'restart',
       declared: {
         uid: expect.stringMatching(/^[0-9a-f-]{36}$/),

@@ -1,0 +1,103 @@
+import type { CommandRunner } from './transient.ts';
+
+/** What the exit status of the program says. */
+const SAID: { readonly [status: number]: string } = {
+  3: 'it, or a directory above it, is a symbolic link or no directory',
+  4: 'a file system is mounted at it or below it',
+  5: 'not everything in it could be removed',
+};
+
+/**
+ * Run by Node.js with the path as argument. Its owner may replace any directory by a link at any moment: the path is
+ * opened one name after another without following any, and what is removed is named from within the directory that was
+ * opened. Directories get a name of ours first, which is text and no mount point; rm(1) never follows what lies below.
+ */
+const PROGRAM = String.raw`
+'use strict';
+const fs = require('node:fs');
+const { spawnSync } = require('node:child_process');
+const [path] = process.argv.slice(2);
+const DIRECTORY = fs.constants.O_RDONLY | fs.constants.O_DIRECTORY | fs.constants.O_NOFOLLOW;
+const PASSES = 3;
+const BATCH = 100;
+const IS_PLAIN = /^[\x21-\x7e]+$/;
+const end = (status) => process.exit(status);
+
+const unescape = (text) => text.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(parseInt(octal, 8)));
+const isMounted = fs.readFileSync('/proc/self/mountinfo', 'latin1').split('\n').some((line) => {
+  const at = Buffer.from(unescape(line.split(' ')[4] ?? ''), 'latin1').toString();
+  return at === path || at.startsWith(path + '/');
+});
+if (isMounted) end(4);
+
+process.chdir('/');
+for (const name of path.split('/').filter((part) => part !== '')) {
+  try {
+    process.chdir('/proc/self/fd/' + fs.openSync(name, DIRECTORY));
+  } catch (error) {
+    end(error.code === 'ENOENT' ? 0 : 3);
+  }
+}
+
+let names = 0;
+let isWhole = true;
+const PREFIX = '.nodewarden-emptied-';
+const named = (name) => {
+  const text = name.toString('latin1');
+  // Listed again under the name that it got.
+  if (text.startsWith(PREFIX) && IS_PLAIN.test(text)) return text;
+  names += 1;
+  const mine = PREFIX + process.pid + '-' + names;
+  try {
+    fs.renameSync(name, mine);
+    return mine;
+  } catch (error) {
+    // A full disk may have no room for the name.
+    if (error.code !== 'ENOSPC' || !IS_PLAIN.test(text)) throw error;
+    return text;
+  }
+};
+const remove = (ours) => {
+  if (ours.length === 0) return;
+  const args = ['-rf', '--one-file-system', '--', ...ours.map((name) => './' + name)];
+  if (spawnSync('rm', args, { stdio: ['ignore', 'inherit', 'inherit'] }).status !== 0) isWhole = false;
+};
+for (let pass = 0, found = true; found && pass < PASSES; pass++) {
+  found = false;
+  isWhole = true;
+  let ours = [];
+  const directory = fs.opendirSync('.', { encoding: 'latin1' });
+  for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
+    const name = Buffer.from(entry.name, 'latin1');
+    found = true;
+    try {
+      if (!entry.isDirectory()) {
+        fs.unlinkSync(name);
+        continue;
+      }
+      ours.push(named(name));
+      if (ours.length < BATCH) continue;
+      remove(ours);
+      ours = [];
+    } catch (error) {
+      if (error.code !== 'ENOENT') isWhole = false;
+    }
+  }
+  directory.closeSync();
+  remove(ours);
+}
+end(isWhole ? 0 : 5);
+`;
+
+/** Empties a directory and leaves it there. Null: done, or it does not exist; else a sentence why not. */
+export async function emptyDirectory(run: CommandRunner, path: string, timeoutMs: number): Promise<string | null> {
+  const ended = await run({ argv: [process.execPath, '-', path], timeoutMs, stdin: PROGRAM });
+  switch (ended.kind) {
+    case 'exited':
+      return ended.code === 0 ? null : (SAID[ended.code] ?? `exit status ${ended.code}`);
+    case 'timed-out':
+      return `it was not done after ${timeoutMs / 1_000} s`;
+    case 'failed':
+      return ended.detail;
+  }
+}

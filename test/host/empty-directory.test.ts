@@ -1,0 +1,108 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { emptyDirectory } from '../../src/host/empty-directory.ts';
+import { run } from '../../src/host/exec.ts';
+import type { CommandRunner } from '../../src/host/transient.ts';
+
+const isRoot = process.getuid?.() === 0;
+const asChild: CommandRunner = ({ argv, timeoutMs, stdin = '' }) =>
+  run(argv, { timeoutMs, stdin, maxOutputBytes: 1_000 });
+const empty = (path: string): Promise<string | null> => emptyDirectory(asChild, path, 30_000);
+
+let root: string;
+let scratch: string;
+let precious: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'nodewarden-empty-'));
+  scratch = join(root, 'web/tmp');
+  precious = join(root, 'precious');
+  mkdirSync(scratch, { recursive: true });
+  mkdirSync(precious);
+  writeFileSync(join(precious, 'data'), 'of somebody else');
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+describe('a scratch directory', () => {
+  it('is emptied of files, directories and links of any name, and stays', async () => {
+    mkdirSync(join(scratch, 'a/b'), { recursive: true });
+    writeFileSync(join(scratch, 'a/b/file'), 'x');
+    writeFileSync(join(scratch, '-rf'), 'x');
+    writeFileSync(join(scratch, '.hidden $HOME %n'), 'x');
+    mkdirSync(Buffer.concat([Buffer.from(`${scratch}/`), Buffer.from([0xff, 0x0a, 0xfe])]));
+    for (let i = 0; i < 300; i++) mkdirSync(join(scratch, `d${i}`));
+    symlinkSync(precious, join(scratch, 'link'));
+    symlinkSync(precious, join(scratch, 'a/link'));
+    expect(await empty(scratch)).toBeNull();
+    expect(readdirSync(scratch)).toEqual([]);
+    expect(readdirSync(precious)).toEqual(['data']);
+  });
+
+  it('that is not there needs nothing', async () => {
+    expect(await empty(join(root, 'web/gone'))).toBeNull();
+  });
+
+  it.each([
+    ['itself', 'web/tmp'],
+    ['with a directory above it', 'web'],
+  ])('that was replaced, %s, by a link is left alone, and so is what the link names', async (_, replaced) => {
+    mkdirSync(join(precious, 'tmp'));
+    rmSync(join(root, replaced), { recursive: true });
+    symlinkSync(precious, join(root, replaced));
+    expect(await empty(scratch)).toContain('a symbolic link');
+    expect(readdirSync(precious)).toEqual(['data', 'tmp']);
+  });
+
+  it.skipIf(!isRoot).each([
+    ['at it', 'web/tmp'],
+    ['below it', 'web/tmp/deep/er'],
+  ])('with a file system or a bind mount %s is left alone [needs root]', async (_, at) => {
+    mkdirSync(join(root, at), { recursive: true });
+    execFileSync('mount', ['--bind', precious, join(root, at)]);
+    try {
+      expect(await empty(scratch)).toContain('mounted');
+    } finally {
+      execFileSync('umount', ['-l', join(root, at)]);
+    }
+    expect(existsSync(join(precious, 'data'))).toBe(true);
+  });
+
+  it.skipIf(!isRoot)('with a file that cannot be removed says so, and loses the others [needs root]', async () => {
+    const mount = join(root, 'web/tmp');
+    writeFileSync(join(mount, 'other'), 'x');
+    writeFileSync(join(mount, 'kept'), 'x');
+    try {
+      execFileSync('chattr', ['+i', join(mount, 'kept')], { stdio: 'ignore' });
+    } catch {
+      return; // No file system for it.
+    }
+    try {
+      expect(await empty(mount)).toContain('not everything');
+      expect(readdirSync(mount)).toEqual(['kept']);
+    } finally {
+      execFileSync('chattr', ['-i', join(mount, 'kept')]);
+    }
+  });
+
+  it.skipIf(!isRoot)(
+    'on a file system without a free inode or block is emptied all the same [needs root]',
+    async () => {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,nr_inodes=12', 'nodewarden-test', join(root, 'web')]);
+      try {
+        mkdirSync(scratch);
+        mkdirSync(join(scratch, 'directory'));
+        writeFileSync(join(scratch, 'directory/inside'), '');
+        let i = 0;
+        expect(() => {
+          for (;;) writeFileSync(join(scratch, `file-${++i}`), '');
+        }).toThrow('ENOSPC');
+        expect(await empty(scratch)).toBeNull();
+        expect(readdirSync(scratch)).toEqual([]);
+      } finally {
+        execFileSync('umount', ['-l', join(root, 'web')]);
+      }
+    },
+  );
+});
