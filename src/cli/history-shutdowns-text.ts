@@ -102,7 +102,7 @@ const POD_HEADING = ['PHASE', 'POD', 'PRIORITY', 'GRACE', 'TOOK', 'END'];
 function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly string[] {
   const { end, graceSeconds, priority, isAgain, isLate } = stop;
   const told = `${clean(sayPodEnd(stop))}${isLate ? ', after its phase was over' : ''}`;
-  const isBad = isLate || end.kind === 'survived' || end.kind === 'cut-off';
+  const isBad = isLate || end.kind === 'survived' || end.kind === 'cut-off' || stop.toldAfterMs === null;
   return [
     String(phase),
     `${clean(stop.pod)}${isAgain ? ' (again)' : ''}`,
@@ -113,9 +113,20 @@ function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly s
   ];
 }
 
-function sayPodEnd({ end }: PodStop): string {
+/** Later than it takes to ask systemd. */
+const TOLD_LATE_MS = 500;
+
+function sayPodEnd(stop: PodStop): string {
+  const { toldAfterMs } = stop;
+  if (toldAfterMs === null) return `was not told; ${sayHow(stop)}`;
+  const isLate = toldAfterMs !== undefined && toldAfterMs >= TOLD_LATE_MS;
+  return isLate ? `told after ${saySpan(toldAfterMs)}; ${sayHow(stop)}` : sayHow(stop);
+}
+
+function sayHow({ end }: PodStop): string {
   switch (end.kind) {
     case 'ended':
+      if (end.via === 'stop-timeout') return 'killed by systemd (its TimeoutStopSec)';
       return `${end.via === 'sigkill' || end.via === 'cgroup.kill' ? 'killed' : 'ended'} by ${end.via}`;
     case 'survived':
       return `survived, ${end.processesLeft} processes left: ${end.detail}`;

@@ -4,11 +4,13 @@ import type { PodUid, PodView } from '../core/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
 import { neededDelayMs, planShutdown } from '../core/shutdown-plan.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown-time.ts';
+import { givenSeconds } from '../core/stop-chain.ts';
 import type { Finding } from '../ports.ts';
 import type { ObservedStops } from '../record/observed-stops.ts';
 import { podName, sayMs } from '../serve/say-decision.ts';
 import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
 import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/rehearse.ts';
+import { notesOf } from './rehearse-notes.ts';
 import type { StopTimeouts } from './stop-timeouts.ts';
 
 /** What `rehearse shutdown -o json` prints; docs/json.md describes every field. */
@@ -36,6 +38,8 @@ export type RehearseReport = {
   } | null;
   /** What would let those finish who cannot, and the phases have their time without logind's signal too. */
   readonly changes: readonly Change[];
+  /** What is as it should be, and worth knowing: who stops after whom, and with whom. */
+  readonly notes: readonly string[];
   readonly warnings: readonly string[];
   /** `namespace/name` */
   readonly cannotFinish: readonly string[];
@@ -64,13 +68,17 @@ export type PodStopRow = {
   readonly stopTimeoutMs: number | 'infinity' | null;
   /** null: the record knows no stop of it. */
   readonly observed: ObservedStops | null;
-  /** What it has until it is killed, by the agent or by systemd. */
+  /** When it is told, after the beginning of its phase: later than the others where it waits for some. */
+  readonly toldAfterMs: number;
+  /** What it has from then on until it is killed, by the agent or by systemd. */
   readonly getsMs: number;
   readonly verdict: StopVerdict;
 };
 /** `declared`: terminationGracePeriodSeconds; `stop-timeout`: TimeoutStopSec of its unit. */
 export type StopVerdict =
   | { readonly kind: 'finishes'; readonly because: 'observed' | 'declared' | 'stop-timeout' }
+  /** It declares more than it gets; whether it needs that nobody knows. */
+  | { readonly kind: 'may-need-more'; readonly because: 'declared' | 'stop-timeout'; readonly needsMs: number | null }
   | {
       readonly kind: 'cannot-finish';
       readonly because: 'observed' | 'declared' | 'stop-timeout';
@@ -152,6 +160,7 @@ export function rehearseReport(input: RehearseInput): RehearseReport {
     expectedMs: expected.totalMs,
     secondTier,
     changes: [...changes, ...agentChanges(config.phases, changes, secondTier, worst.totalMs)],
+    notes: notesOf(phases, pods),
     warnings: phases.length === 0 ? [] : warningsOf(input, phases, { neededMs, grantedMs }),
     cannotFinish: rows.filter(({ verdict }) => verdict.kind === 'cannot-finish').map(podName),
   };
@@ -190,16 +199,27 @@ function phaseRows(input: RehearseInput, worst: Rehearsal, expected: Rehearsal):
     expected: spanOf(expected, phase),
     pods: stops.flatMap(({ pod: { uid } }) => {
       const pod = byUid.get(uid);
-      return pod === undefined ? [] : [podRow(pod, worst.graceSeconds.get(uid) ?? 0, input)];
+      const startMs = spanOf(expected, phase)?.startMs ?? 0;
+      return pod === undefined
+        ? []
+        : [podRow(pod, worst.graceSeconds.get(uid) ?? 0, turnIn(expected, uid, startMs), input)];
     }),
   }));
 }
 
-function podRow(pod: PodView, graceSeconds: number, input: RehearseInput): PodStopRow {
+type RowTurn = { readonly toldAfterMs: number; readonly turnMs: number };
+
+function turnIn({ turns }: Rehearsal, uid: PodUid, startMs: number): RowTurn {
+  const turn = turns.get(uid);
+  return { toldAfterMs: Math.max(0, (turn?.toldMs ?? 0) - startMs), turnMs: turn?.getsMs ?? 0 };
+}
+
+function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: RehearseInput): PodStopRow {
   const { uid, namespace, name, priority, terminationGraceSeconds } = pod;
   const timeoutMs = timeoutOf(pod, input);
   const observed = input.observed.get(uid) ?? null;
-  const getsMs = Math.min(graceSeconds * 1_000, timeoutMs ?? Number.POSITIVE_INFINITY);
+  const givenMs = Math.max(Math.min(givenSeconds(graceSeconds) * 1_000, turn.turnMs), givenSeconds(0) * 1_000);
+  const getsMs = Math.min(givenMs, timeoutMs ?? Number.POSITIVE_INFINITY);
   const isDefault = timeoutMs === valueOrNull(input.timeouts.defaultMs);
   const wants = { ownMs: terminationGraceSeconds * 1_000, timeoutMs, isTimeoutOwn: timeoutMs !== null && !isDefault };
   return {
@@ -212,11 +232,14 @@ function podRow(pod: PodView, graceSeconds: number, input: RehearseInput): PodSt
     unit: input.timeouts.units.get(uid)?.unit ?? null,
     stopTimeoutMs: timeoutMs === Number.POSITIVE_INFINITY ? 'infinity' : timeoutMs,
     observed,
+    toldAfterMs: turn.toldAfterMs,
     getsMs,
     verdict: verdictOf(getsMs, wants, observed),
   };
 }
 
+/** What Kubernetes gives where nobody wrote a terminationGracePeriodSeconds. */
+const NOBODYS_GRACE_MS = 30_000;
 type Wants = { readonly ownMs: number; readonly timeoutMs: number | null; readonly isTimeoutOwn: boolean };
 
 /**
@@ -230,10 +253,14 @@ function verdictOf(getsMs: number, wants: Wants, observed: ObservedStops | null)
   if (endedMs !== null && endedMs > getsMs) return { ...cannot, because: 'observed', needsMs: endedMs };
   if (unfinishedMs !== null && unfinishedMs >= getsMs) return { ...cannot, because: 'observed', needsMs: null };
   if (endedMs !== null && unfinishedMs === null) return { kind: 'finishes', because: 'observed' };
+  // Systemd kills it before the grace that somebody wrote for it.
+  if (isTimeoutOwn && timeoutMs !== null && timeoutMs < ownMs && ownMs !== NOBODYS_GRACE_MS && getsMs < ownMs) {
+    return { ...cannot, because: 'stop-timeout', needsMs: ownMs };
+  }
   const declaredMs = isTimeoutOwn && timeoutMs !== null ? timeoutMs : ownMs;
   const because = isTimeoutOwn ? 'stop-timeout' : 'declared';
   if (declaredMs <= getsMs) return { kind: 'finishes', because };
-  return { ...cannot, because, needsMs: Number.isFinite(declaredMs) ? declaredMs : null };
+  return { kind: 'may-need-more', because, needsMs: Number.isFinite(declaredMs) ? declaredMs : null };
 }
 
 /** A unit that took all of its TimeoutStopSec did not end by itself: systemd killed it. */

@@ -29,6 +29,7 @@ export function rehearseText(report: RehearseReport, form: PhaseForm, paint: Pai
     timeText(report),
     secondTierText(report),
     ...report.warnings.map((text) => `${paint('yellow', 'warning')}     ${clean(text)}\n`),
+    ...report.notes.map((text) => `note        ${clean(text)}\n`),
     changesText(report, form),
     `\n${verdictText(report, paint)}\n`,
   ].join('');
@@ -47,7 +48,7 @@ function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): strin
   const rows = pods.map((pod) => [
     clean(podName(pod)),
     String(pod.priority),
-    sayMs(pod.getsMs),
+    pod.toldAfterMs > 0 ? `${sayMs(pod.getsMs)} from +${sayMs(pod.toldAfterMs)}` : sayMs(pod.getsMs),
     saySeconds(pod.ownGraceSeconds),
     pod.stopTimeoutMs === null ? '-' : sayTimeout(pod.stopTimeoutMs),
     observedText(pod),
@@ -70,7 +71,10 @@ function observedText({ observed }: PodStopRow): string {
 function podVerdict({ verdict, getsMs, observed }: PodStopRow, paint: Paint): string {
   if (verdict.kind === 'finishes') return FINISHES[verdict.because];
   const gets = `gets ${sayMs(getsMs)}`;
-  return paint('red', `cannot finish: ${needsText(verdict, observed?.unfinishedMs ?? getsMs)}, ${gets}`);
+  const needs = `${needsText(verdict, observed?.unfinishedMs ?? getsMs)}, ${gets}`;
+  return verdict.kind === 'cannot-finish'
+    ? paint('red', `cannot finish: ${needs}`)
+    : paint('yellow', `may not finish: ${needs}`);
 }
 const FINISHES: { readonly [B in StopVerdict['because']]: string } = {
   observed: 'finishes, as before',
@@ -78,7 +82,7 @@ const FINISHES: { readonly [B in StopVerdict['because']]: string } = {
   'stop-timeout': 'gets all that its unit does',
 };
 
-function needsText(verdict: Extract<StopVerdict, { kind: 'cannot-finish' }>, triedMs: number): string {
+function needsText(verdict: Exclude<StopVerdict, { kind: 'finishes' }>, triedMs: number): string {
   const { because, needsMs } = verdict;
   switch (because) {
     case 'observed':
@@ -86,6 +90,8 @@ function needsText(verdict: Extract<StopVerdict, { kind: 'cannot-finish' }>, tri
     case 'declared':
       return `may take ${sayMs(needsMs ?? 0)}`;
     case 'stop-timeout':
+      if (verdict.kind === 'cannot-finish')
+        return `systemd kills it before the ${sayMs(needsMs ?? 0)} that it declares`;
       return needsMs === null ? 'its unit may take for ever' : `its unit may take ${sayMs(needsMs)}`;
   }
 }

@@ -25,9 +25,9 @@ Examples:
   nodewarden rehearse shutdown                                       the phases, and who cannot finish in its time
   nodewarden rehearse shutdown -o json | jq -r '.cannotFinish[]'     only their names
 
-How long a pod needs is taken from its earlier stops in the record; else from TimeoutStopSec of its unit, where it is not
-systemd's default; else from its terminationGracePeriodSeconds.
-Exit status: 0 when nobody is known not to finish, also when shutdown is off; 1 when somebody cannot finish, 2 for a mistake in
+How long a pod needs is known from its earlier stops in the record. Without one, what TimeoutStopSec of its unit (where it
+is not systemd's default) or its terminationGracePeriodSeconds says is shown, and is no reason to end with 1.
+Exit status: 0 when nobody is known not to finish, also when shutdown is off; 1 when somebody is known not to finish, 2 for a mistake in
 the command line, or 3 when the daemon does not run or cannot be asked.`;
 
 export function rehearseCommand(): Command {

@@ -48,7 +48,10 @@ function stopOf({ decision, outcomes, evidence }: DecisionRecord): Stop | null {
   if (decision.kind === 'evict' && firstSignal(decision.threshold) === 'sigkill') return null;
   const outcome = outcomes.find(({ kind }) => kind === 'ended' || kind === 'survived');
   if (outcome === undefined) return null;
-  const tookMs = outcome.atMs - (evidence?.stopBeganAtMs ?? decision.atMs);
+  const toldMs = 'toldMs' in outcome ? outcome.toldMs : undefined;
+  // Who was not told was not asked.
+  if (toldMs === null) return null;
+  const tookMs = outcome.atMs - (toldMs ?? evidence?.stopBeganAtMs ?? decision.atMs);
   if (!(tookMs >= 0)) return null;
   const isEnded = outcome.kind === 'ended' && (outcome.via === 'sigterm' || outcome.via === 'stop-unit');
   // The grace of an eviction may have been cut meanwhile; what came after the grace was the kill.

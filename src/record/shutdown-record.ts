@@ -76,8 +76,10 @@ export type PodStop = {
   readonly priority: number | null;
   readonly graceSeconds: number | null;
   readonly decision: DecisionId | null;
-  /** When it was told to stop. */
+  /** When its turn was planned, with its phase. */
   readonly atMs: MonoMs;
+  /** How long after that it was told to stop; null: it was not; absent: not known. */
+  readonly toldAfterMs?: number | null;
   /** It had been stopped before in this shutdown, and was started. */
   readonly isAgain: boolean;
   readonly end: PodEnd;
@@ -312,8 +314,10 @@ function stopsOf(
     const over = endedPhases.get(phase);
     const isOutlasted = over !== undefined && (outcome === undefined || outcome.atMs > over.atMs);
     const isLate = isOutlasted || over?.fact.running.includes(pod) === true;
-    const podEnd = outcome === undefined ? null : podEndOf(outcome, atMs);
-    const said = { end: podEnd ?? { kind: otherEnd(part, end) }, isLate };
+    const toldMs = outcome === undefined || !('toldMs' in outcome) ? undefined : outcome.toldMs;
+    const podEnd = outcome === undefined ? null : podEndOf(outcome, toldMs ?? atMs);
+    const told = toldMs === undefined ? {} : { toldAfterMs: toldMs === null ? null : Math.max(0, toldMs - atMs) };
+    const said = { ...told, end: podEnd ?? { kind: otherEnd(part, end) }, isLate };
     return { phase, stop: { pod, uid, priority, graceSeconds, decision: id, atMs, isAgain, ...said } };
   });
 }

@@ -19,6 +19,8 @@ export type Rehearsal = {
   readonly phases: readonly { readonly phase: number; readonly startMs: number; readonly endMs: number }[];
   /** What each pod is asked to end within, in the phase that stops it. */
   readonly graceSeconds: ReadonlyMap<PodUid, number>;
+  /** When it is told, and what it gets from then on. */
+  readonly turns: ReadonlyMap<PodUid, { readonly toldMs: number; readonly getsMs: number }>;
   /** When the last phase is over. */
   readonly totalMs: number;
 };
@@ -43,6 +45,12 @@ export function rehearse(
   return {
     phases: played.phases.map(({ phase, startedMs, endMs }) => ({ phase, startMs: startedMs, endMs })),
     graceSeconds: new Map([...played.told].map(([uid, { graceSeconds }]) => [uid, graceSeconds])),
+    turns: new Map(
+      [...played.told].map(([uid, { times, effectiveGraceSeconds }]) => [
+        uid,
+        { toldMs: times.startMs, getsMs: effectiveGraceSeconds * 1_000 },
+      ]),
+    ),
     totalMs: played.releasedMs ?? 0,
   };
 }

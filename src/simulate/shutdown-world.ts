@@ -9,6 +9,7 @@ import type { Reason } from '../core/reason.ts';
 import { planStop } from '../core/shutdown-plan.ts';
 import type { Signal } from '../core/signal.ts';
 import { initialState, type State } from '../core/state.ts';
+import { graceFrom, turnOf } from '../core/stop-chain.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { ShutdownScenario, ShutdownScenarioPod } from './shutdown-scenario.ts';
 import { type StopTimes, stopTimes } from './stop-times.ts';
@@ -102,9 +103,10 @@ function nextMs(atMs: number, verdict: Verdict, endMs: number, cancelMs: number 
   return Math.min(atMs + verdict.next.afterMs, endMs, cancelMs ?? Number.POSITIVE_INFINITY);
 }
 
+type Stop = Extract<Decision, { kind: 'stop-for-shutdown' }>;
 type World = {
   readonly observe: (atMs: number, events: readonly ShutdownEvent[]) => Observation;
-  readonly stop: (decision: Extract<Decision, { kind: 'stop-for-shutdown' }>) => void;
+  readonly stop: (decision: Stop) => void;
   /**
    * What a phase leaves at its end. A phase of 0 s is over before the core can hear of a pod that ends at once, but one
    * that stops exactly at the deadline has stopped (shutdown-scenarios.md 3.1).
@@ -127,6 +129,35 @@ function createWorld(pods: readonly ShutdownScenarioPod[]): World {
     const { unmountAfterMs } = pod.behaviour;
     return unmountAfterMs > 0 && (times === null || times.stoppedMs + unmountAfterMs > atMs);
   };
+  const waitingForTurn: Stop[] = [];
+
+  /** Whose forerunners' ends are known. */
+  function nextInTurn(): Stop | undefined {
+    const at = waitingForTurn.findIndex(({ chain }) =>
+      (chain?.after ?? []).every((uid) => lives.get(uid)?.times !== null),
+    );
+    return at < 0 ? undefined : waitingForTurn.splice(at, 1)[0];
+  }
+
+  function begin({ id, atMs, victim, phase, graceSeconds, chain, endsMs }: Stop): void {
+    const life = lives.get(victim.uid);
+    if (life === undefined) return;
+    const { pod } = life;
+    const { deletion } = pod.behaviour;
+    const whole =
+      deletion === null
+        ? (planStop(life.view, graceSeconds).effectiveGraceSeconds ?? graceSeconds)
+        : graceOfDeletion(deletion.graceSeconds);
+    const endedMs = (chain?.after ?? []).map((uid) => lives.get(uid)?.times?.stoppedMs ?? atMs);
+    const toldMs = Math.max(atMs, ...endedMs);
+    const shared =
+      chain === undefined ? null : graceFrom(turnOf(graceSeconds, chain, { atMs, endsMs: endsMs ?? atMs }), toldMs);
+    const effectiveGraceSeconds = shared === null ? whole : Math.min(whole, shared / 1_000);
+    const times = life.times ?? stopTimes(pod.behaviour, toldMs, effectiveGraceSeconds);
+    life.times = times;
+    told.set(victim.uid, { pod, phase, graceSeconds, effectiveGraceSeconds, times });
+    waiting.set(id, times.stoppedMs);
+  }
 
   return {
     observe: (atMs, shutdownEvents) => {
@@ -145,19 +176,9 @@ function createWorld(pods: readonly ShutdownScenarioPod[]): World {
         volumesMounted: known(all.filter((life) => isMounted(life, atMs)).map(({ view }) => view.uid)),
       };
     },
-    stop: ({ id, atMs, victim, phase, graceSeconds }) => {
-      const life = lives.get(victim.uid);
-      if (life === undefined) return;
-      const { pod } = life;
-      const { deletion } = pod.behaviour;
-      const effectiveGraceSeconds =
-        deletion === null
-          ? (planStop(life.view, graceSeconds).effectiveGraceSeconds ?? graceSeconds)
-          : graceOfDeletion(deletion.graceSeconds);
-      const times = life.times ?? stopTimes(pod.behaviour, atMs, effectiveGraceSeconds);
-      life.times = times;
-      told.set(victim.uid, { pod, phase, graceSeconds, effectiveGraceSeconds, times });
-      waiting.set(id, times.stoppedMs);
+    stop: (decision) => {
+      waitingForTurn.push(decision);
+      for (let next = nextInTurn(); next !== undefined; next = nextInTurn()) begin(next);
     },
     leftOf: ({ running, mounted }, atMs) => {
       const lifeOf = (uid: PodUid): readonly Life[] => [lives.get(uid)].filter((life) => life !== undefined);

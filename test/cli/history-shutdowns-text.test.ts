@@ -54,6 +54,24 @@ describe('the history of shutdowns as text', () => {
       expect(text.split('\n')).toContain(line);
   });
 
+  it('says when a pod was told, that it was not, and that systemd killed it, each where it is true', () => {
+    const text = textOf([
+      ...whole.slice(0, 1),
+      ...['a', 'b', 'c', 'd'].map((name, i) => boot.stop(100_000, `b-9${i}`, name, 1, 20)),
+      boot.ended(105_000, 'b-90', 'stop-unit', 103_000),
+      boot.ended(105_000, 'b-91', 'stop-unit', 100_020),
+      boot.ended(105_000, 'b-92', 'sigkill', null),
+      boot.ended(102_000, 'b-93', 'stop-timeout', 100_010),
+    ]);
+    for (const line of [
+      '  1      shop/a    0         20s    2s    told after 3s; ended by stop-unit',
+      '  1      shop/b    0         20s    5s    ended by stop-unit',
+      '  1      shop/c    0         20s    5s    was not told; killed by sigkill',
+      '  1      shop/d    0         20s    2s    killed by systemd (its TimeoutStopSec)',
+    ])
+      expect(text.split('\n')).toContain(line);
+  });
+
   it('says of a cancelled one what was undone and what was not', () => {
     const text = textOf(
       [

@@ -12,26 +12,35 @@ function verdict(ownSeconds: number, given: Pick<Given, 'observed' | 'timeouts'>
 }
 
 describe('who cannot finish', () => {
-  it('is one who declares more than its phase has, as long as nothing better is known', () => {
+  it('is not known of one who declares more than its phase has: it may need more', () => {
     expect(verdict(20)).toMatchObject({ kind: 'finishes', because: 'declared', sets: [] });
     expect(verdict(30)).toEqual({
-      kind: 'cannot-finish',
+      kind: 'may-need-more',
       because: 'declared',
       needsMs: 30_000,
       sets: ['phase 30'],
     });
   });
 
-  it('is one whose unit has a TimeoutStopSec of its own that is longer, which counts more than the declared grace', () => {
+  it('is not known of one whose unit has a longer TimeoutStopSec of its own, which counts more than the declared grace', () => {
     expect(verdict(20, { timeouts: { web: 45_000 } })).toEqual({
-      kind: 'cannot-finish',
+      kind: 'may-need-more',
       because: 'stop-timeout',
       needsMs: 45_000,
       sets: ['phase 45', 'terminationGracePeriodSeconds 45'],
     });
     expect(verdict(30, { timeouts: { web: 12_000 } })).toMatchObject({ kind: 'finishes', because: 'stop-timeout' });
     const endless = verdict(20, { timeouts: { web: Number.POSITIVE_INFINITY } });
-    expect(endless).toMatchObject({ kind: 'cannot-finish', because: 'stop-timeout', needsMs: null, sets: [] });
+    expect(endless).toMatchObject({ kind: 'may-need-more', because: 'stop-timeout', needsMs: null, sets: [] });
+  });
+
+  it('is one that systemd kills before the grace that somebody wrote for it', () => {
+    expect(verdict(15, { timeouts: { web: 2_000 } })).toEqual({
+      kind: 'cannot-finish',
+      because: 'stop-timeout',
+      needsMs: 15_000,
+      sets: ['TimeoutStopSec 15'],
+    });
   });
 
   it("is not told from systemd's default, which nobody chose", () => {
@@ -64,7 +73,7 @@ describe('who cannot finish', () => {
       because: 'declared',
     });
     const once = { stops: 2, endedMs: 1_000, unfinishedMs: 3_000 };
-    expect(verdict(30, { observed: { web: once } })).toMatchObject({ kind: 'cannot-finish', because: 'declared' });
+    expect(verdict(30, { observed: { web: once } })).toMatchObject({ kind: 'may-need-more', because: 'declared' });
   });
 
   it('is one that systemd killed, although its stop ended within the grace', () => {
@@ -112,8 +121,37 @@ describe('the rehearsal', () => {
     const report = rehearsed({ pods: [web, dns], status: { lock } });
     expect(report.phases.map(({ pods }) => pods[0]?.graceSeconds)).toEqual([10, 5]);
     expect([report.grantedMs, report.worstMs]).toEqual([17_000, 15_000]);
-    expect(report.cannotFinish).toEqual(['shop/web', 'default/dns']);
+    expect(report.phases.map(({ pods }) => pods[0]?.verdict.kind)).toEqual(['may-need-more', 'may-need-more']);
     expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s of all phases: they shrink into it/);
+  });
+
+  it('tells who is stopped after whom, with what is left then, and with whom', () => {
+    const front = { ...web, name: 'front', uid: 'uid-front', terminationGraceSeconds: 30 };
+    const db = aPod({
+      name: 'db',
+      stopsAfter: ['uid-front', 'uid-dns'],
+      takesAlong: ['shop/front', 'helper.service'],
+      inherited: { priority: 5, from: 'shop/front' },
+      terminationGraceSeconds: 30,
+    });
+    const report = rehearsed({ pods: [db, front, dns] });
+    const rows = report.phases[0]?.pods ?? [];
+    expect(rows.map(({ name, toldAfterMs, getsMs }) => [name, toldAfterMs, getsMs])).toEqual([
+      ['db', 10_000, 10_000],
+      ['front', 0, 10_000],
+    ]);
+    expect(report.worstMs).toBe(30_000);
+    expect(report.notes).toEqual([
+      'default/db stops in phase 1, with the priority of shop/front: its stop would take that along',
+      'the stop of default/db takes along shop/front, helper.service',
+      'default/db is told after shop/front (systemd orders them), 10s after its phase began, and gets 10s then',
+      'default/db stops before default/dns, of a later phase, although systemd orders it after',
+    ]);
+    // As they went before there is time for all.
+    const quick = rehearsed({ pods: [db, front, dns], observed: { front: ended(2_000), db: ended(12_000) } });
+    expect(quick.phases[0]?.pods.map(({ verdict: { kind } }) => kind)).toEqual(['finishes', 'finishes']);
+    const slow = rehearsed({ pods: [db, front, dns], observed: { front: ended(9_000), db: ended(12_000) } });
+    expect(slow.cannotFinish).toEqual(['default/db']);
   });
 
   it('warns that nobody would wait for the phases while the lock is not held', () => {

@@ -25,7 +25,7 @@ shop/job         0    5s        5s               -  not ended in 5s, one stop  c
 
 phase 2     priority 2000000000 and above: 10s, from 20s to 30s at most, as it went before until 15s
 POD            PRIORITY  GETS  DECLARES  TIMEOUTSTOPSEC  BEFORE
-default/dns  2000000000   10s       30s               -  -       cannot finish: may take 30s, gets 10s
+default/dns  2000000000   10s       30s               -  -       may not finish: may take 30s, gets 10s
 
 in all      30s at most, 15s if all stop as they did before
 no signal   without logind's signal systemd gives the stop of the agent 1m30s, 1m25s of it for the phases: enough
@@ -33,7 +33,7 @@ to set      shutdownGracePeriod: 50s (now 30s)
             shutdownGracePeriodCriticalPods: 30s (now 10s)
             terminationGracePeriodSeconds: 10 in the manifest of shop/job (now 5)
 
-2 of 3 pods cannot finish in the time they get: shop/job, default/dns
+1 of 3 pods cannot finish in the time they get: shop/job
 `);
   });
 

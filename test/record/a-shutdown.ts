@@ -4,6 +4,8 @@ import { type EntryBody, entryOf, type RecordEntry } from '../../src/record/entr
 
 export const BEGAN_WALL_MS = Date.UTC(2026, 0, 31, 12);
 
+type Via = 'sigterm' | 'stop-unit' | 'stop-timeout' | 'sigkill' | 'cgroup.kill';
+
 /** Entries of one boot: its clock began at BEGAN_WALL_MS plus `bootWallMs`. */
 export function aBoot(bootId: string, { bootWallMs = 0, dry = false } = {}) {
   const at = (atMs: number, body: EntryBody): RecordEntry =>
@@ -34,8 +36,10 @@ export function aBoot(bootId: string, { bootWallMs = 0, dry = false } = {}) {
         decision: kind === 'release-lock' ? { id, atMs, kind, why: 'all-phases-done' } : { id, atMs, kind },
         reasons: [],
       }),
-    ended: (atMs: number, of: string, via: 'sigterm' | 'stop-unit' | 'sigkill' | 'cgroup.kill' = 'sigterm') =>
-      at(atMs, { kind: 'outcome', outcome: { of, atMs, kind: 'ended', via, releasedBytes: known(0) } }),
+    ended: (atMs: number, of: string, via: Via = 'sigterm', toldMs?: number | null) => {
+      const told = toldMs === undefined ? {} : { toldMs };
+      return at(atMs, { kind: 'outcome', outcome: { of, atMs, kind: 'ended', via, releasedBytes: known(0), ...told } });
+    },
     survived: (atMs: number, of: string) =>
       at(atMs, {
         kind: 'outcome',

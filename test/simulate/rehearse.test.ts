@@ -50,6 +50,6 @@ describe('a rehearsed shutdown', () => {
   });
 
   it('is over at once where there is nobody', () => {
-    expect(rehearse(config, [], SIGNAL)).toEqual({ phases: [], graceSeconds: new Map(), totalMs: 0 });
+    expect(rehearse(config, [], SIGNAL)).toEqual({ phases: [], graceSeconds: new Map(), turns: new Map(), totalMs: 0 });
   });
 });

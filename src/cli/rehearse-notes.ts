@@ -1,0 +1,51 @@
+import type { PodUid, PodView } from '../core/pod.ts';
+import { podName, sayMs } from '../serve/say-decision.ts';
+import { sayNames } from './print.ts';
+
+type Row = { readonly uid: PodUid; readonly toldAfterMs: number; readonly getsMs: number };
+type Phase = { readonly phase: number; readonly pods: readonly Row[] };
+
+/** Sentences about what is not wrong: names as tenants chose them, to be escaped before printing. */
+export function notesOf(phases: readonly Phase[], pods: readonly PodView[]): readonly string[] {
+  const byUid = new Map(pods.map((pod) => [pod.uid, pod]));
+  const phaseOf = new Map(phases.flatMap(({ phase, pods: rows }) => rows.map(({ uid }) => [uid, phase] as const)));
+  return phases.flatMap(({ phase, pods: rows }) => [
+    ...rows.flatMap((row) => {
+      const pod = byUid.get(row.uid);
+      return pod === undefined ? [] : tieNotes(pod, row, { phase, phaseOf, byUid });
+    }),
+  ]);
+}
+
+type Plan = {
+  readonly phase: number;
+  readonly phaseOf: ReadonlyMap<PodUid, number>;
+  readonly byUid: ReadonlyMap<PodUid, PodView>;
+};
+
+function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): readonly string[] {
+  const { inherited, takesAlong = [], stopsAfter = [] } = pod;
+  const name = podName(pod);
+  const namesIn = (isMeant: (other: number) => boolean): readonly string[] =>
+    stopsAfter.flatMap((uid) => {
+      const other = byUid.get(uid);
+      const at = phaseOf.get(uid);
+      return other !== undefined && at !== undefined && isMeant(at) ? [podName(other)] : [];
+    });
+  const first = namesIn((at) => at === phase);
+  const later = namesIn((at) => at > phase);
+  return [
+    ...(inherited === undefined
+      ? []
+      : [`${name} stops in phase ${phase}, with the priority of ${inherited.from}: its stop would take that along`]),
+    ...(takesAlong.length === 0 ? [] : [`the stop of ${name} takes along ${sayNames(takesAlong)}`]),
+    ...(first.length === 0
+      ? []
+      : [
+          `${name} is told after ${sayNames(first)} (systemd orders them), ${sayMs(row.toldAfterMs)} after its phase began, and gets ${sayMs(row.getsMs)} then`,
+        ]),
+    ...(later.length === 0
+      ? []
+      : [`${name} stops before ${sayNames(later)}, of a later phase, although systemd orders it after`]),
+  ];
+}
