@@ -31,6 +31,8 @@ export type CgroupRef = { readonly path: string; readonly inode: number };
 export type BoundPod = {
   readonly declared: Omit<PodView, 'usage'>;
   readonly cgroup: Reading<CgroupRef>;
+  /** It is active without a process, and its stop does something: of a shutdown alone. */
+  readonly isIdle?: true;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
   /** How many stops of ours it has had in this run; absent: none. Whoever starts it again may use the same cgroup. */
   readonly stops?: number;

@@ -35,6 +35,10 @@ export type Systemd = {
   /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
   readonly stop: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
+  /** Whether its stop runs a command (ExecStop=). */
+  readonly hasStopCommand: (name: string) => Promise<Reading<boolean>>;
+  /** SIGKILL to whatever runs of it, a command of its stop too. */
+  readonly kill: (name: string) => Promise<Reading<true>>;
   /** The signal with which its own stop would begin, to whom that would go (KillSignal=, KillMode=); without a job. */
   readonly signalStop: (name: string) => Promise<Reading<true>>;
   /** Starts a transient service that stays loaded until `unref`. */
@@ -71,6 +75,7 @@ const NAME = 'org.freedesktop.systemd1';
 const MANAGER = { destination: NAME, path: '/org/freedesktop/systemd1', interface: `${NAME}.Manager` };
 /** A stop may wait for systemd to reload, or to start its generators. */
 const JOB_MS = 5_000;
+const SIGKILL = 9;
 /** Jobs of ours that are remembered, to tell them from others'. */
 const MAX_JOBS = 256;
 
@@ -184,6 +189,21 @@ export function createSystemd(bus: SystemBus): Systemd {
     },
     stop: (name, deadlineMs) => queue('StopUnit', name, deadlineMs),
     start: (name) => queue('StartUnit', name),
+    hasStopCommand: async (name) => {
+      const commands = await property(unitPath(name), 'Service', 'ExecStop');
+      return commands.known ? known(Array.isArray(commands.value) && commands.value.length > 0) : commands;
+    },
+    kill: async (name) => {
+      const call = {
+        ...MANAGER,
+        member: 'KillUnit',
+        signature: 'ssi',
+        body: [name, 'all', SIGKILL],
+        isUrgent: true,
+      } as const;
+      const sent = await bus.call(call);
+      return sent.known ? known(true) : sent;
+    },
     signalStop: async (name) => {
       const path = await pathBy('LoadUnit', name);
       if (!path.known) return path;

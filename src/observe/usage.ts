@@ -28,6 +28,23 @@ export type PodReader = {
   readonly close: () => void;
 };
 
+/** Nothing comes back when it ends: never a candidate, but its stop is a part of a shutdown. */
+function idleView({ declared }: BoundPod): PodView {
+  const nothing = unknown('not-applicable', declared.name, 'it has no processes');
+  return {
+    ...declared,
+    limitedBy: 'not-stoppable',
+    usage: {
+      workingSetBytes: known(0),
+      processes: known(0),
+      disk: nothing,
+      ephemeralStorageBytes: known(0),
+      containers: known([]),
+      volumes: known([]),
+    },
+  };
+}
+
 /** D13: a ranking by disk usage takes nobody's for nothing because it could not be measured. */
 const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
 const FINDING = 'pods-unreadable';
@@ -59,10 +76,12 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
       const left: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
       const bytes = new Map<PodUid, number>();
       for (const pod of bound) {
-        if (!pod.cgroup.known) continue;
         const { uid } = pod.declared;
-        const read = readPod(pod.cgroup.value, want);
-        if (read === 'none') continue;
+        const read = pod.cgroup.known ? readPod(pod.cgroup.value, want) : 'none';
+        if (read === 'none') {
+          if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
+          continue;
+        }
         const lastKnown = lastBytes.get(uid);
         const workingSetBytes =
           read.workingSetBytes.known || lastKnown === undefined ? read.workingSetBytes : known(lastKnown);

@@ -79,17 +79,17 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   const bootId = boot.known ? boot.value : '';
   const holding = { clock, systemd, runtimeDirectory, bootId, log, findings, note };
   const restart = needs.dry ? null : createRestart({ ...holding, unitsIn: (slice) => unitsIn(mounts, slice) });
+  const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
+  const ties = createTies({ clock, systemd, unitOf, wake: needs.wake });
   const isAlive = (uid: string): boolean => {
     const live = source.find(uid);
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;
-    return populated?.known === true && populated.value;
+    return (populated?.known === true && populated.value) || ties.isIdle(uid);
   };
   const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive };
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
   // Before anybody needs it: then there may be neither memory nor a process id.
   const help = needs.dry ? undefined : createDyingHelp(mounts);
-  const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
-  const ties = createTies({ clock, systemd, unitOf, wake: needs.wake });
   const pods: PodSource = {
     ...source,
     pods: () => {
@@ -116,7 +116,17 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       run === undefined || needs.dry
         ? { empty: async () => null }
         : createScratch({ clock, mounts, run, walker, findings, find: source.find }),
-    killer: createStandaloneKiller({ clock, mounts, systemd, source, restart, shutdownStops, findings, help }),
+    killer: createStandaloneKiller({
+      clock,
+      mounts,
+      systemd,
+      source,
+      restart,
+      shutdownStops,
+      findings,
+      help,
+      isIdle: ties.isIdle,
+    }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),
       // Told by the log; there is no API here.
@@ -130,7 +140,11 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     },
     oomScores: () => scores?.now() ?? [],
     isSettled: source.isSettled,
-    running: source.running,
+    running: () => {
+      const bound = source.pods();
+      const idle = bound.known ? bound.value.filter(({ declared }) => ties.isIdle(declared.uid)) : [];
+      return [...source.running(), ...idle.map(({ declared }) => declared)];
+    },
     unitOf,
     rewrite: () => {
       restart?.rewrite();

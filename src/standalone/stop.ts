@@ -12,6 +12,7 @@ import { oldestStartMs } from './age.ts';
 import type { Restart } from './restart.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
+import { stopIdle } from './stop-idle.ts';
 import { stopUnit } from './tell-units.ts';
 
 export type StandaloneKillerNeeds = {
@@ -24,6 +25,8 @@ export type StandaloneKillerNeeds = {
   /** Null: nothing of a shutdown is remembered (dry run). */
   readonly shutdownStops: Pick<ShutdownStops, 'request' | 'ended'> | null;
   readonly findings: Findings;
+  /** Its unit is active without processes; absent: nobody's is. */
+  readonly isIdle?: (uid: string) => boolean;
   /** Absent: who was sent SIGKILL dies by himself. */
   readonly help?: DyingHelp | undefined;
 };
@@ -50,11 +53,20 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return live;
   }
 
+  function isEmpty({ cgroup }: LivePod): boolean {
+    if (!cgroup.known) return cgroup.why === 'absent';
+    const populated = isPopulated(mounts, cgroup.value);
+    return populated.known && !populated.value;
+  }
+
   async function stop(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
     // Not awaited where it is there at once: the first signal must not wait for a turn.
     const now = source.find(order.victim.uid);
     const live = now?.cgroup.known ? now : await find(order.victim.uid);
     const outcome = { of: order.decision };
+    if (live !== null && order.why === 'shutdown' && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
+      return stopIdle(needs, live, order, signalled);
+    }
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
       return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, live?.unit ?? null) };
     }

@@ -5,7 +5,10 @@ import { createTieGraph, stopsWith, type TieGraph } from './tie-graph.ts';
 
 export type TiesNeeds = {
   readonly clock: Clock;
-  readonly systemd: Pick<Systemd, 'ties' | 'whenJobBegins' | 'whenJobEnds' | 'whenReloaded' | 'whenUp' | 'isUp'>;
+  readonly systemd: Pick<
+    Systemd,
+    'ties' | 'hasStopCommand' | 'whenJobBegins' | 'whenJobEnds' | 'whenReloaded' | 'whenUp' | 'isUp'
+  >;
   /** By its own name; null: the pod has none. */
   readonly unitOf: (uid: PodUid) => string | null;
   readonly wake: () => void;
@@ -13,6 +16,8 @@ export type TiesNeeds = {
 export type Ties = {
   /** The pods with what systemd would stop along with them, and in which order. Asks nobody. */
   readonly tied: (pods: readonly BoundPod[]) => readonly BoundPod[];
+  /** Its unit is active without processes and has something to do when it stops (RemainAfterExit=, ExecStop=). */
+  readonly isIdle: (uid: PodUid) => boolean;
   /** Units that run, are no pods and would be stopped along with it. */
   readonly others: (unit: string) => readonly string[];
   readonly close: () => void;
@@ -33,6 +38,9 @@ const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedF
 export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   const asked = new Map<string, UnitTies>();
   let graph: TieGraph = createTieGraph(new Map(), new Map());
+  /** By unit, as long as it is known. */
+  const stopCommands = new Map<string, boolean>();
+  let idle: ReadonlySet<PodUid> = new Set();
   let podUnits: ReadonlyMap<string, PodUid> = new Map();
   let key = '';
   let isReading = false;
@@ -55,8 +63,10 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     isReading = true;
     isDirty = false;
     const isWhole = await askAll();
+    const found = await idlePods();
     isReading = false;
     if (isClosed) return;
+    idle = found;
     graph = createTieGraph(asked, podUnits);
     wake();
     if (isDirty) readIn(SETTLE_MS);
@@ -85,6 +95,21 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     return isWhole;
   }
 
+  async function idlePods(): Promise<ReadonlySet<PodUid>> {
+    const found = new Set<PodUid>();
+    for (const [unit, uid] of podUnits) {
+      const ties = asked.get(unit);
+      if (ties?.activeState !== 'active' || ties.subState !== 'exited' || isClosed) continue;
+      if (!stopCommands.has(unit)) {
+        const has = await systemd.hasStopCommand(unit);
+        if (has.known) stopCommands.set(unit, has.value);
+      }
+      if (stopCommands.get(unit) === true) found.add(uid);
+    }
+    for (const unit of stopCommands.keys()) if (!podUnits.has(unit)) stopCommands.delete(unit);
+    return found;
+  }
+
   function jobOf(unit: string): void {
     if (!asked.has(unit)) return void lookAtStranger(unit);
     asked.delete(unit);
@@ -109,6 +134,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
 
   function forgetAll(): void {
     asked.clear();
+    stopCommands.clear();
     readIn(SETTLE_MS);
   }
 
@@ -132,8 +158,10 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
         );
         readIn(0);
       }
-      return graph.isEmpty ? pods : withTies(pods, graph);
+      const tied = graph.isEmpty ? pods : withTies(pods, graph, idle);
+      return idle.size === 0 ? tied : tied.map((pod) => (idle.has(pod.declared.uid) ? { ...pod, isIdle: true } : pod));
     },
+    isIdle: (uid) => idle.has(uid),
     others: (unit) => graph.others(unit),
     close: () => {
       isClosed = true;
@@ -143,7 +171,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   };
 }
 
-function withTies(pods: readonly BoundPod[], graph: TieGraph): readonly BoundPod[] {
+function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<PodUid>): readonly BoundPod[] {
   const byUid = new Map(pods.map((pod) => [pod.declared.uid, pod]));
   return pods.map((pod) => {
     const { uid, priority } = pod.declared;
@@ -151,7 +179,7 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph): readonly BoundPod
     if (ties === null) return pod;
     const along = ties.pods.flatMap((other): readonly BoundPod['declared'][] => {
       const found = byUid.get(other);
-      return found?.cgroup.known ? [found.declared] : [];
+      return found !== undefined && (found.cgroup.known || idle.has(other)) ? [found.declared] : [];
     });
     const takesAlong = [...along.map(({ namespace, name }) => `${namespace}/${name}`), ...ties.units];
     const stopsAfter = ties.after.filter((other) => byUid.has(other));

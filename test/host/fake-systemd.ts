@@ -12,6 +12,9 @@ export type FakeUnit = {
   since?: number;
   /** TimeoutStopUSec; systemd's 90 s where absent. */
   stopUs?: bigint;
+  /** `dead` where absent. */
+  subState?: string;
+  hasStopCommand?: boolean;
   /** Its own name, where it is found under an alias. */
   id?: string;
   /** system.slice where absent. */
@@ -168,7 +171,9 @@ function property(unit: FakeUnit | undefined, path: string, name: string): Answe
     case 'ActiveState':
       return given('s', unit?.activeState ?? 'inactive');
     case 'SubState':
-      return given('s', 'dead');
+      return given('s', unit?.subState ?? 'dead');
+    case 'ExecStop':
+      return given('as', unit?.hasStopCommand === true ? ['drain'] : []);
     case 'ActiveEnterTimestamp':
       return given('t', unit?.since ?? 0);
     case 'InvocationID':

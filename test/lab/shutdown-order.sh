@@ -119,3 +119,13 @@ restarted_in() {
 check_restart_in_1() { restarted_in 1; } # restarted in phase 1 with a TimeoutStopSec= shorter than the phases: none is cut
 check_restart_in_2() { restarted_in 2; } # restarted in phase 2 with a TimeoutStopSec= shorter than the phases: none is cut
 check_restart_in_3() { restarted_in 3; } # restarted in phase 3 with a TimeoutStopSec= shorter than the phases: none is cut
+check_idle() { # RemainAfterExit=yes with ExecStop=: stopped in its phase, which waits for it
+  up_with "$ORDER only_ours; order_unit web 1; order_pod web 1000
+    printf '[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh -c \"echo drain 1 told 1; sleep 2; echo drain 1 ends\"\nSyslogIdentifier=lab-pod\n' > /etc/systemd/system/drain.service
+    order_pod drain 0; $(two_phases 6); systemctl daemon-reload; systemctl start web drain"
+  sleep 1
+  go 'systemctl poweroff'; gone
+  after drain told drain ends; after drain ends web told
+  ns up --again
+  history_is 'shutdowns[0].phases[0].pods.length === 1 && shutdowns[0].phases[0].pods[0].end.via === "stop-unit"'
+}

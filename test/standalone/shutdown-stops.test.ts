@@ -200,6 +200,44 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(await stopped).toMatchObject({ kind: 'ended', via: 'stop-timeout' });
   });
 
+  /** Active without a process; its stop runs a command until the test says that it has ended, or it is killed. */
+  const addIdlePod = (name: string, hasStopCommand = true): void => {
+    const unit = { invocation: 1, controlGroup: '', loadState: 'loaded', subState: 'exited', hasStopCommand };
+    fake.units.set(`${name}.service`, { activeState: 'active', ...unit });
+    writeFileSync(
+      join(directory, 'pods.d', `${name}.yaml`),
+      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/systemd-unit: ${name}.service\nspec: { containers: [{ name: a }] }\n`,
+    );
+    react = (member, first) => {
+      const state = fake.units.get(first);
+      if (state !== undefined && member === 'StopUnit') state.activeState = 'deactivating';
+      if (state !== undefined && member === 'KillUnit') state.activeState = 'failed';
+      return member === 'StopUnit' ? { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] } : null;
+    };
+  };
+
+  it('waits for the stop of a unit that is active without processes, and kills what that runs after the grace', async () => {
+    addIdlePod('drain');
+    openParts(false);
+    await until(() => podOf('drain') !== undefined && standalone.running().length === 1);
+    const stopped = stop('drain', { graceMs: 30_000 });
+    await until(() => fake.asked().includes('StopUnit drain.service'));
+    fake.units.set('drain.service', { activeState: 'inactive', invocation: 1, controlGroup: '', loadState: 'loaded' });
+    expect(await stopped).toMatchObject({ kind: 'ended', via: 'stop-unit' });
+    expect(remembered()).toMatchObject([{ unit: 'drain.service', stage: 'ended', cannot: null }]);
+    addIdlePod('drain');
+    expect(await stop('drain', { decision: 'again', graceMs: 200 })).toMatchObject({ kind: 'ended', via: 'sigkill' });
+  });
+
+  it('is nothing of a unit without processes whose stop does nothing', async () => {
+    addIdlePod('once', false);
+    openParts(false);
+    await until(() => podOf('once') !== undefined);
+    await sleep(clock, 300);
+    expect(standalone.running()).toEqual([]);
+    expect(await stop('once')).toMatchObject({ kind: 'dropped', because: 'gone' });
+  });
+
   it('is killed at the end of the grace when it ignores systemd', async () => {
     const cgroup = await addPod('web', 'unit');
     await open('web');

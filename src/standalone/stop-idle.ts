@@ -1,0 +1,50 @@
+import type { Outcome, Signalled } from '../core/outcome.ts';
+import { known } from '../core/reading.ts';
+import { graceFrom } from '../core/stop-chain.ts';
+import { sleep } from '../host/clock.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { Clock, StopOrder } from '../ports.ts';
+import type { ShutdownStops } from './shutdown-stops.ts';
+import type { LivePod } from './source.ts';
+
+export type StopIdleNeeds = {
+  readonly clock: Clock;
+  readonly systemd: Pick<Systemd, 'activeState' | 'kill'>;
+  readonly shutdownStops: Pick<ShutdownStops, 'request'> | null;
+};
+
+const POLL_MS = 20;
+/** Until systemd has seen that what it ran is dead. */
+const KILL_MS = 2_000;
+
+/** A unit without processes (RemainAfterExit=): what its stop runs is waited for as another pod's processes are. */
+export async function stopIdle(
+  { clock, systemd, shutdownStops }: StopIdleNeeds,
+  live: LivePod,
+  order: StopOrder,
+  signalled: ((how: Signalled['with']) => void) | undefined,
+): Promise<Outcome> {
+  const { unit } = live;
+  const ask = shutdownStops?.request(live, order) ?? null;
+  const isTold = unit !== null && ask !== null && (await ask());
+  // While systemd itself stops everything its stop comes after ours.
+  if (!isTold) return { of: order.decision, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
+  signalled?.('sigterm');
+  const toldMs = clock.monoMs();
+  const graceMs = order.turn === undefined ? order.graceMs : graceFrom(order.turn, toldMs);
+  const hasEnded = async (untilMs: number): Promise<boolean> => {
+    for (;;) {
+      const state = await systemd.activeState(unit);
+      if (state.known && (state.value === 'inactive' || state.value === 'failed')) return true;
+      if (clock.monoMs() >= untilMs) return false;
+      await sleep(clock, POLL_MS);
+    }
+  };
+  const ended = { of: order.decision, kind: 'ended', releasedBytes: known(0) } as const;
+  if (await hasEnded(toldMs + graceMs)) return { ...ended, atMs: clock.monoMs(), via: 'stop-unit' };
+  signalled?.('sigkill');
+  await systemd.kill(unit);
+  if (await hasEnded(clock.monoMs() + KILL_MS)) return { ...ended, atMs: clock.monoMs(), via: 'sigkill' };
+  const detail = `systemd has not stopped ${unit} although what it ran was killed`;
+  return { of: order.decision, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
+}
