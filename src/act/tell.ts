@@ -53,7 +53,9 @@ function unreadable(observation: Observation, { state, reasons }: Verdict): Map<
     if (failed === undefined || failed.count < UNKNOWN_LOOKS) continue;
     if (observation.atMs - failed.sinceMs < UNKNOWN_MS) continue;
     const cause = `${reason.unknown.where}: ${reason.unknown.detail}`;
-    causes.set(cause, [...(causes.get(cause) ?? []), reason.signal]);
+    const told = causes.get(cause) ?? [];
+    // The last in order: where there is no containerfs of its own, it is another one's alias.
+    if (told.length === 0 || !reason.signal.startsWith('containerfs.')) causes.set(cause, [...told, reason.signal]);
   }
   return causes;
 }

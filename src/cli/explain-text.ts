@@ -24,7 +24,7 @@ function nowText(report: ExplainReport, paint: Paint): string {
     source.kind === 'live'
       ? `${source.node}${source.dryRun ? ' (dry run: nothing is stopped)' : ''}, ${sayWhen(source.atWallMs)}`
       : `${source.file}: ${source.name}, step ${source.step} at ${sayDuration(source.at)}`;
-  const told = decisions.filter(({ kind }) => kind !== 'set-condition').map(sayDecision);
+  const told = decisions.filter(({ kind }) => kind !== 'set-condition').map((decision) => sayDecision(decision));
   const nothing = actsOn === null ? 'nobody has to go: no threshold is met' : 'nobody is chosen at this look';
   const reasons = report.reasons.filter(({ code, signal, text }) => {
     // Who is passed over stands in the table, and what a decision says itself needs no second line.

@@ -9,7 +9,7 @@ import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { BootRecord } from '../record/boots.ts';
 import type { DecisionRecord } from '../record/entry.ts';
 import type { ShutdownRecord } from '../record/shutdown-record.ts';
-import { podName, sayDecision, sayMs, sayOutcome } from '../serve/say-decision.ts';
+import { podName, sayDecision, sayMs, sayOutcome, victimIn } from '../serve/say-decision.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
 
@@ -35,12 +35,13 @@ export function historyText(history: History, nothing: string, paint: Paint): st
   const inBlocks = new Set(
     history.shutdowns.flatMap((shutdown) => shutdown.decisions.map((id) => keyOf(shutdown, id))),
   );
+  const victimOf = victimIn(history.decisions);
   const parts = [
     ...history.decisions
       .filter((record) => !inBlocks.has(keyOf(record, record.decision.id)))
       .map((record) => ({
         atWallMs: record.atWallMs,
-        text: told(record.atWallMs, String(record.decision.id), () => recordText(record, paint)),
+        text: told(record.atWallMs, String(record.decision.id), () => recordText(record, victimOf, paint)),
       })),
     ...history.kernelOomKills.map((kill) => ({
       atWallMs: kill.atWallMs,
@@ -72,13 +73,13 @@ function told(atWallMs: number, what: string, text: () => string): string {
   }
 }
 
-function recordText(record: DecisionRecord, paint: Paint): string {
+function recordText(record: DecisionRecord, victimOf: (id: string) => string, paint: Paint): string {
   const { decision } = record;
   const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [the disk was late]' : ''}`;
   const head = `${sayWhen(record.atWallMs)}  ${clean(String(decision.id))}${marks}  `;
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
     const outcomes = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`).join('');
-    return `${head}${clean(sayDecision(decision))}${outcomes}\n`;
+    return `${head}${clean(sayDecision(decision, victimOf))}${outcomes}\n`;
   }
   const lines = [
     ['victim', `${podName(decision.victim)} (${decision.victim.qos}, priority ${decision.victim.priority})`],

@@ -37,10 +37,11 @@ function headText({ node, atWallMs }: StatusReport, paint: Paint): string {
 }
 
 function signalsText({ signals }: StatusReport, paint: Paint): string {
-  const shown = signals.filter(({ unknown }) => unknown?.why !== 'not-applicable');
+  const own = signals.filter(({ aliasOf }) => aliasOf === null);
+  const shown = own.filter(({ unknown }) => unknown?.why !== 'not-applicable');
   const name = Math.max(...shown.map(({ signal }) => signal.length));
   const lines = shown.flatMap((status) => signalLines(status, name, paint));
-  const absent = signals.filter(({ unknown }) => unknown?.why === 'not-applicable').map(({ signal }) => signal);
+  const absent = own.filter(({ unknown }) => unknown?.why === 'not-applicable').map(({ signal }) => signal);
   const note = absent.length > 0 ? [paint('dim', `not applicable here: ${absent.join(', ')}`)] : [];
   return `${[...lines, ...note].join('\n')}\n`;
 }

@@ -2,6 +2,7 @@ import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import type { Outcome } from '../core/outcome.ts';
+import type { MonoMs } from '../core/reading.ts';
 import type { State } from '../core/state.ts';
 import type { MetThreshold } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
@@ -35,6 +36,8 @@ export type RecentDecision = {
   readonly decision: Decision;
   /** null: not known yet. */
   readonly outcome: Outcome | null;
+  /** Of an eviction: right before its first signal; null: not known yet. */
+  readonly stopBeganAtMs: MonoMs | null;
 };
 type PartsNeeds = Pick<RecorderNeeds, 'findings' | 'config' | 'onRecordLost'>;
 type Lines = { readonly lines: string; readonly ids: readonly DecisionId[]; readonly recorded: () => void };
@@ -135,7 +138,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       recent = [
         ...decisions
           .filter(isShown)
-          .map((decision) => ({ atWallMs, decision, outcome: null }))
+          .map((decision) => ({ atWallMs, decision, outcome: null, stopBeganAtMs: null }))
           .reverse(),
         ...recent,
       ].slice(0, RECENT_MAX);
@@ -144,7 +147,11 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       return putWithin({ lines, ids, recorded }, deadlineMs);
     },
     keep: stateFile.keep,
-    began: (note) => putEvidenceSoon(keepLine(note.of, say({ kind: 'note', note }))),
+    began: (note) => {
+      const { of, stopBeganAtMs } = note;
+      recent = recent.map((entry) => (entry.decision.id === of ? { ...entry, stopBeganAtMs } : entry));
+      putEvidenceSoon(keepLine(note.of, say({ kind: 'note', note })));
+    },
     outcome: (outcome) => {
       recent = recent.map((entry) => (entry.decision.id === outcome.of ? { ...entry, outcome } : entry));
       keepLine(outcome.of, say({ kind: 'outcome', outcome }))();

@@ -1,5 +1,5 @@
 import { sayCulprit } from '../core/attribution.ts';
-import type { Decision } from '../core/decision.ts';
+import type { Decision, DecisionId } from '../core/decision.ts';
 import { sayDuration } from '../core/duration.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { Victim } from '../core/pod.ts';
@@ -8,7 +8,7 @@ import { assertNever } from '../core/reading.ts';
 import { and, sayGivenBack, sayThreshold, sayTies } from '../core/say.ts';
 
 /** A decision in one line, without the time. Names of pods are as tenants chose them: escape before printing. */
-export function sayDecision(decision: Decision): string {
+export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => string = String): string {
   switch (decision.kind) {
     case 'reclaim':
       return `reclaim on the node: ${sayThreshold(decision.threshold)}`;
@@ -20,7 +20,7 @@ export function sayDecision(decision: Decision): string {
     case 'evict-over-limit':
       return `evict ${podName(decision.victim)}: ${decision.message.trim()}`;
     case 'hasten':
-      return `cut the grace of ${decision.eviction}: ${sayThreshold(decision.threshold)}`;
+      return `cut the grace of ${victimOf(decision.eviction)}: ${sayThreshold(decision.threshold)}`;
     case 'set-condition':
       return `${decision.condition} is ${decision.status ? 'true' : 'false'}`;
     case 'stop-for-shutdown':
@@ -34,6 +34,14 @@ export function sayDecision(decision: Decision): string {
     default:
       return assertNever(decision);
   }
+}
+
+/** Whom one of these decisions is about; its own id where that is not told. */
+export function victimIn(decisions: readonly { readonly decision: Decision }[]): (id: DecisionId) => string {
+  return (id) => {
+    const found = decisions.find(({ decision }) => decision.id === id)?.decision;
+    return found !== undefined && 'victim' in found ? podName(found.victim) : id;
+  };
 }
 
 /** What became of it. `afterMs`: since the stop began; null where that is not known. */

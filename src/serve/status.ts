@@ -14,7 +14,7 @@ import type { State } from '../core/state.ts';
 import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Finding } from '../ports.ts';
-import { podName, sayDecision, sayOutcome } from './say-decision.ts';
+import { podName, sayDecision, sayOutcome, victimIn } from './say-decision.ts';
 import { type ShutdownContext, type ShutdownStatus, shutdownStatus } from './shutdown-status.ts';
 
 /** What `status -o json` prints; docs/json.md describes every field. Only JSON, nothing but facts of one look. */
@@ -55,6 +55,8 @@ export type SignalStatus = {
   readonly capacity: number | null;
   readonly ageMs: number | null;
   readonly unknown: Unknown | null;
+  /** Of containerfs: this node has none of its own, and the figures are those of this signal. */
+  readonly aliasOf: Signal | null;
   readonly thresholds: readonly ThresholdStatus[];
 };
 export type ThresholdStatus = {
@@ -139,6 +141,8 @@ export type StatusContext = {
     readonly atWallMs: number;
     readonly decision: Decision;
     readonly outcome: Outcome | null;
+    /** Its first signal; null: not known yet. */
+    readonly stopBeganAtMs: MonoMs | null;
   }[];
   readonly configFile: ConfigStatus;
   readonly warnings: readonly string[];
@@ -186,7 +190,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
     shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
     reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
     findings: context.findings,
-    decisions: context.recent.map(decisionStatus),
+    decisions: context.recent.map((recent) => decisionStatus(recent, context.recent)),
     config: context.configFile,
     warnings: context.warnings,
   };
@@ -195,10 +199,11 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
 /** `state`: after the look. */
 export function signalStatus(
   signal: Signal,
-  { signals, atMs }: Observation,
+  observation: Observation,
   state: Pick<State, 'firstMetMs'>,
   thresholds: readonly Threshold[],
 ): SignalStatus {
+  const { signals, atMs } = observation;
   const reading = signals[signal];
   const sample = valueOrNull(reading);
   return {
@@ -208,6 +213,7 @@ export function signalStatus(
     capacity: sample?.capacity ?? null,
     ageMs: sample === null ? null : Math.max(0, atMs - sample.sampledAtMs),
     unknown: reading.known ? null : reading,
+    aliasOf: aliasOf(signal, observation),
     thresholds: thresholds
       .filter((threshold) => threshold.signal === signal)
       .map((threshold) => {
@@ -226,6 +232,19 @@ export function signalStatus(
         };
       }),
   };
+}
+
+/** kubelet-eviction.md 1.2: which signal stands for it; null: it is one of its own. */
+function aliasOf(signal: Signal, { signals, fsLayout }: Observation): Signal | null {
+  if (signal !== 'containerfs.available' && signal !== 'containerfs.inodesFree') return null;
+  const [of, imagefs] =
+    signal === 'containerfs.available'
+      ? (['nodefs.available', 'imagefs.available'] as const)
+      : (['nodefs.inodesFree', 'imagefs.inodesFree'] as const);
+  if (fsLayout.known)
+    return fsLayout.value === 'containerfs-separate' ? null : fsLayout.value === 'nodefs-only' ? of : imagefs;
+  const [own, other] = [signals[signal], signals[of]];
+  return !own.known && !other.known && own.where === other.where ? of : null;
 }
 
 function podsStatus(observation: Observation, state: State): PodsStatus {
@@ -296,8 +315,12 @@ function actStatus({ act, reclaims }: State, atMs: MonoMs): ActStatus {
   };
 }
 
-function decisionStatus({ atWallMs, decision, outcome }: StatusContext['recent'][number]): DecisionStatus {
-  const text = sayDecision(decision);
+function decisionStatus(
+  { atWallMs, decision, outcome, stopBeganAtMs }: StatusContext['recent'][number],
+  recent: StatusContext['recent'],
+): DecisionStatus {
+  const text = sayDecision(decision, victimIn(recent));
+  const afterMs = outcome === null || stopBeganAtMs === null ? null : Math.max(0, outcome.atMs - stopBeganAtMs);
   return {
     id: decision.id,
     atWallMs,
@@ -306,7 +329,7 @@ function decisionStatus({ atWallMs, decision, outcome }: StatusContext['recent']
     signal:
       'threshold' in decision ? decision.threshold.signal : 'limit' in decision ? `${decision.limit}.limit` : null,
     text,
-    outcome: outcome === null ? null : { kind: outcome.kind, text: sayOutcome(outcome, outcome.atMs - decision.atMs) },
+    outcome: outcome === null ? null : { kind: outcome.kind, text: sayOutcome(outcome, afterMs) },
   };
 }
 

@@ -39,8 +39,18 @@ function aReport(): StatusReport {
   const context = aContext({
     findings: [{ id: 'x', text: `pod shop/${hostile} survived` }],
     recent: [
-      { atWallMs: 1_700_000_001_000, decision: anEviction('b-2', { podName: hostile }), outcome: null },
-      { atWallMs: 1_700_000_000_000, decision: anEviction('b-1'), outcome: ended('b-1') },
+      {
+        atWallMs: 1_700_000_001_000,
+        decision: anEviction('b-2', { podName: hostile }),
+        outcome: null,
+        stopBeganAtMs: null,
+      },
+      {
+        atWallMs: 1_700_000_000_000,
+        decision: anEviction('b-1'),
+        outcome: ended('b-1'),
+        stopBeganAtMs: anEviction('b-1').atMs + 2,
+      },
     ],
     warnings: ['no pid.available threshold'],
   });
@@ -59,7 +69,7 @@ memory.available  [===!..~.......................] 150 MiB of 1 GiB
                   ! hard below 100 MiB
                   ~ soft below 200 MiB, grace 30s: met for 8s, 22s of its grace left
 pid.available     unknown: /proc/loadavg: EACCES (unreadable)
-not applicable here: allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree
+not applicable here: allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree
 
 conditions  MemoryPressure yes, DiskPressure no, PIDPressure no
 memory      available by working set 92 MiB, by what could be freed 120 MiB; thresholds use workingSet
@@ -79,7 +89,7 @@ warning     no pid.available threshold
 
 last decisions
   2023-11-14 22:13:21 UTC  evict shop/web\u001b[2J\u000aroot\u202e: memory.available 92 MiB is below 100 MiB; under way
-  2023-11-14 22:13:20 UTC  evict shop/web: memory.available 92 MiB is below 100 MiB; empty after 38ms by sigkill, gave back 290 MiB
+  2023-11-14 22:13:20 UTC  evict shop/web: memory.available 92 MiB is below 100 MiB; empty after 36ms by sigkill, gave back 290 MiB
 
 config      /etc/nodewarden/config.yaml, loaded 2023-11-14 22:13:20 UTC
 `);

@@ -38,6 +38,7 @@ describe('the status report', () => {
       capacity: GI,
       ageMs: 0,
       unknown: null,
+      aliasOf: null,
       thresholds: [
         {
           id: 'memory.available/evictionHard',
