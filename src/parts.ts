@@ -85,7 +85,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const findings: OpenFindings = createFindings({ clock, log, note: (note) => recorder.note(note) });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
   const ownFiles = openOwnFiles({ ...made, clock, bootId, findings, stateFile });
-  const saved = loadState(stateFile, bootId, clock);
+  const saved = loadState(stateFile, bootId, clock, { recordDirectory: made.stateDirectory, dry: made.dryRun });
   const recorder = host.openRecorder({
     clock,
     stateFile,

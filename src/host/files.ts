@@ -48,11 +48,28 @@ export function readText(path: string, maxBytes: number, links: 'refused' | 'fol
   }
 }
 
-function readUpTo(fd: number, maxBytes: number): Buffer {
+/** The last `maxBytes` of a regular file that is no link; the beginning may be in the middle of a line. */
+export function readTail(path: string, maxBytes: number): Reading<string> {
+  try {
+    const fd = openSync(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+    try {
+      const facts = fstatSync(fd);
+      if (!facts.isFile()) return unknown('unreadable', path, 'not a regular file');
+      return known(readUpTo(fd, maxBytes, Math.max(0, facts.size - maxBytes)).toString('utf8'));
+    } finally {
+      closeSync(fd);
+    }
+  } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+function readUpTo(fd: number, maxBytes: number, from = 0): Buffer {
   const chunks: Buffer[] = [];
   // The size that stat names is no help: a file of /proc has none.
   for (let length = 0; length < maxBytes; ) {
-    const count = readSync(fd, chunk, 0, Math.min(chunk.length, maxBytes - length), null);
+    const wanted = Math.min(chunk.length, maxBytes - length);
+    const count = readSync(fd, chunk, 0, wanted, from > 0 ? from + length : null);
     if (count === 0) break;
     chunks.push(Buffer.from(chunk.subarray(0, count)));
     length += count;

@@ -1,4 +1,5 @@
-import { listDirectory, readText } from '../host/files.ts';
+import type { DecisionId } from '../core/decision.ts';
+import { listDirectory, readTail, readText } from '../host/files.ts';
 import { RECORD_KEPT, RECORD_MAX_BYTES } from '../host/record-disk.ts';
 import { parseEntry, type RecordEntry } from './entry.ts';
 
@@ -49,6 +50,32 @@ export function readRecord(directory: string, query: RecordQuery = {}): ReadReco
     entries = [...entries, ...read.entries].slice(-ENTRIES_MAX);
   }
   return { entries, tornLines, unreadable };
+}
+
+/** At the start nothing observes yet: the whole record is read only where this holds no whole line, or only notes of the boot. */
+const TAIL_BYTES = 1024 * 1024;
+
+/** The highest number in the ids of a boot's decisions, by the newest record; 0 = it has none. */
+export function lastDecisionNumber(directory: string, bootId: string, dry: boolean): number {
+  const tail = readTail(`${directory}/${recordName(dry)}`, TAIL_BYTES);
+  if (!tail.known) return 0;
+  const { entries } = readLines(tail.value, Number.NEGATIVE_INFINITY);
+  const last = Math.max(0, ...numbersOf(entries, bootId));
+  const [first] = entries;
+  const isAll = last > 0 || tail.value.length < TAIL_BYTES || (first !== undefined && first.bootId !== bootId);
+  return isAll ? last : Math.max(0, ...numbersOf(readRecord(directory, { dry }).entries, bootId));
+}
+
+function numbersOf(entries: readonly RecordEntry[], bootId: string): readonly number[] {
+  return entries.flatMap((entry) =>
+    entry.kind === 'decision' && entry.bootId === bootId ? [numberOf(entry.decision.id)] : [],
+  );
+}
+
+/** Of a decision, as the core counts them. */
+export function numberOf(id: DecisionId): number {
+  const number = Number(id.slice(id.lastIndexOf('-') + 1));
+  return Number.isSafeInteger(number) ? number : 0;
 }
 
 function readLines(text: string, sinceWallMs: number): { readonly entries: RecordEntry[]; readonly tornLines: number } {

@@ -13,7 +13,7 @@ import { type EntryBody, entryOf, LINE_START, type RecordEntry, sayEntry } from 
 import { recordName } from './record-file.ts';
 import { scenarioOf } from './scenario-of.ts';
 import { createSpool } from './spool.ts';
-import { openUnsettled } from './unsettled.ts';
+import { openUnsettled, unsettledPath } from './unsettled.ts';
 
 export type RecorderNeeds = {
   readonly clock: Clock;
@@ -111,7 +111,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       }),
   });
   const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
-  const { unsettled, lost } = openUnsettled({ ...needs, path: `${needs.stateFile}.intents`, findings });
+  const { unsettled, lost } = openUnsettled({ ...needs, path: unsettledPath(needs.stateFile), findings });
   for (const { line, recorded } of lost) spool.put(line, (how) => how !== 'waiting' && recorded());
   const stateFile = keepState({ ...needs, findings }, unsettled.follow);
   let recent: readonly RecentDecision[] = [];

@@ -4,6 +4,8 @@ import { initialState, type State } from '../core/state.ts';
 import { readText, renameFile } from '../host/files.ts';
 import { sayStamp } from '../host/record-disk.ts';
 import type { Clock, Finding } from '../ports.ts';
+import { lastDecisionNumber } from './record-file.ts';
+import { lastUnsettledNumber, unsettledPath } from './unsettled.ts';
 
 /** architecture 4.2: with 1,000 pods the state stays below a quarter of this. */
 const STATE_MAX_BYTES = 1024 * 1024;
@@ -15,20 +17,28 @@ export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
   return `${runtimeDirectory}/${dry ? 'state-dry.json' : 'state.json'}`;
 }
 
+/** Where a boot's decisions are known beside its state: their ids must not come again when that is lost. */
+export type Decided = { readonly recordDirectory: string; readonly dry: boolean };
+
 /**
  * The state that the last run of this boot left, or a fresh one. A file that cannot be understood is kept aside as
  * `.corrupt-<time>` and is a finding (product.md section 11).
  */
-export function loadState(path: string, bootId: string, clock: Clock): LoadedState {
+export function loadState(path: string, bootId: string, clock: Clock, decided: Decided): LoadedState {
+  const fresh = (): State => ({ ...initialState(bootId), nextDecision: lastDecision(path, bootId, decided) + 1 });
   const text = readText(path, STATE_MAX_BYTES);
-  if (!text.known && text.why === 'absent') return { state: initialState(bootId), findings: [] };
+  if (!text.known && text.why === 'absent') return { state: fresh(), findings: [] };
   const saved = text.known ? readState(parseJson(text.value)) : null;
   if (saved === null) {
     const why = text.known ? 'it is no state of this program' : text.detail;
-    return { state: initialState(bootId), findings: [keepAside(path, why, clock)] };
+    return { state: fresh(), findings: [keepAside(path, why, clock)] };
   }
   const { state, findings } = adoptState(saved, bootId, clock.monoMs());
   return { state, findings: findings.map((finding, i) => ({ id: `state/${i}`, text: finding })) };
+}
+
+function lastDecision(path: string, bootId: string, { recordDirectory, dry }: Decided): number {
+  return Math.max(lastDecisionNumber(recordDirectory, bootId, dry), lastUnsettledNumber(unsettledPath(path), bootId));
 }
 
 /**

@@ -4,7 +4,7 @@ import type { State } from '../core/state.ts';
 import { appendText, readText, writeAtomic } from '../host/files.ts';
 import type { Findings, Left } from '../ports.ts';
 import { parseEntry, type RecordEntry } from './entry.ts';
-import { readRecord } from './record-file.ts';
+import { numberOf, readRecord } from './record-file.ts';
 
 /**
  * Lines that the record's disk has not taken yet, and those of decisions that the state still waits for, beside the live
@@ -32,6 +32,8 @@ const KEPT_CHARS = 4 * 1024 * 1024;
 const STALE_CHARS = 4 * 1024 * 1024;
 const MODE = 0o640;
 const FINDING = 'intent-file';
+
+export const unsettledPath = (stateFile: string): string => `${stateFile}.intents`;
 
 export type UnsettledNeeds = {
   readonly path: string;
@@ -143,7 +145,10 @@ function leftBy({ path, recordDirectory, dry, adopted }: UnsettledNeeds): readon
   if (!text.known || text.value === '') return [];
   const entries = entriesOf(text.value).filter(({ entry }) => entry.bootId === adopted.bootId);
   const begun = new Set(entries.flatMap(({ entry }) => (entry.kind === 'decision' ? [] : idsIn(entry))));
-  const isKnown = (id: DecisionId): boolean => numberOf(id) < adopted.nextDecision || begun.has(id);
+  const underWay = idsOf(adopted);
+  const hasState = adopted.lastLookMs !== null;
+  const isKnown = (id: DecisionId): boolean =>
+    (hasState && numberOf(id) < adopted.nextDecision) || underWay.has(id) || begun.has(id);
   const wanted = entries.filter(({ entry }) => idsIn(entry).some(isKnown));
   if (wanted.length === 0) return [];
   const sinceWallMs = Math.min(...wanted.map(({ entry }) => entry.atWallMs));
@@ -162,6 +167,16 @@ function entriesOf(lines: string): readonly { readonly line: string; readonly en
   });
 }
 
+/** The highest number in the ids of a boot's decisions that are kept in the file; 0 = none. */
+export function lastUnsettledNumber(path: string, bootId: string): number {
+  const text = readText(path, FILE_MAX_BYTES);
+  const entries = text.known ? entriesOf(text.value).map(({ entry }) => entry) : [];
+  return Math.max(
+    0,
+    ...entries.filter((entry) => entry.bootId === bootId).flatMap((entry) => idsIn(entry).map(numberOf)),
+  );
+}
+
 /** Of which decisions an entry tells that is kept here. */
 function idsIn(entry: RecordEntry): readonly DecisionId[] {
   if (entry.kind === 'decision') return [entry.decision.id];
@@ -170,4 +185,3 @@ function idsIn(entry: RecordEntry): readonly DecisionId[] {
 }
 
 const keyOf = (entry: RecordEntry): string => JSON.stringify([entry.kind, entry.bootId, idsIn(entry)]);
-const numberOf = (id: DecisionId): number => Number(id.slice(id.lastIndexOf('-') + 1));

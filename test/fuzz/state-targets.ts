@@ -67,7 +67,8 @@ const states: Target = {
     const clock = createClock();
     return (input) => {
       writeFileSync(path, input);
-      const { state, findings } = loadState(path, 'boot', clock);
+      const decided = { recordDirectory: scratch, dry: false };
+      const { state, findings } = loadState(path, 'boot', clock, decided);
       for (const { text } of findings) sentence(escapeUnsafe(text), 'a finding');
       goOn(state);
       return findings.length === 0;

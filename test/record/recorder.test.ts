@@ -22,7 +22,7 @@ describe('what the disk had not taken when the agent was killed', () => {
     await recorder.close();
     return readRecord(at('record')).entries;
   };
-  const adopted = { ...initialState('boot'), nextDecision: 2 };
+  const adopted = { ...initialState('boot'), nextDecision: 2, lastLookMs: 1_000 };
   const kindsOf = (entries: readonly RecordEntry[]) => entries.map(({ kind }) => kind);
 
   it('a decision, is recorded by the next one, once', async () => {
@@ -34,6 +34,15 @@ describe('what the disk had not taken when the agent was killed', () => {
   it('a decision that the state does not know of is not recorded: it was never begun', async () => {
     await decideAndDie();
     expect(await recordedBy(initialState('boot'))).toEqual([]);
+  });
+
+  it('a decision of a state that was lost is recorded only if its stop had begun', async () => {
+    const recorder = await decideAndDie();
+    const fresh = { ...initialState('boot'), nextDecision: 2 };
+    expect(await recordedBy(fresh)).toEqual([]);
+    await decideAndDie();
+    recorder.began(theEvidence);
+    expect(kindsOf(await recordedBy(fresh))).toEqual(['decision', 'note']);
   });
 
   it('the beginning of its stop and its end are recorded as it is, also by the run after the next', async () => {
@@ -204,7 +213,7 @@ describe('parts that are made anew while the disk takes nothing', () => {
     const first = openRecorder({}, open);
     expect(await first.recorder.intent(aStep('boot-1', { nextDecision: 2 }), 5)).toBe('deferred');
     await first.recorder.close();
-    const second = openRecorder({ adopted: { ...initialState('boot'), nextDecision: 2 } }, open);
+    const second = openRecorder({ adopted: { ...initialState('boot'), nextDecision: 2, lastLookMs: 1_000 } }, open);
     expect(await second.recorder.intent(aStep('boot-2', { nextDecision: 3 }), 5)).toBe('deferred');
     await until(() => second.findings.all().length === 1);
     // What the earlier ones began may still end.

@@ -6,11 +6,14 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { initialState } from '../../src/core/state.ts';
 import { createClock } from '../../src/host/clock.ts';
+import { entryOf, sayEntry } from '../../src/record/entry.ts';
 import { loadState, stateFilePath } from '../../src/record/state-file.ts';
+import { unsettledPath } from '../../src/record/unsettled.ts';
 
 const clock = createClock();
 let directory: string;
 let path: string;
+const decided = { recordDirectory: '/nowhere', dry: false };
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'nodewarden-state-'));
@@ -24,11 +27,36 @@ describe('the state file', () => {
   it('gives back what this boot left', () => {
     const saved = { ...initialState('boot'), nextDecision: 7, firstMetMs: { 'memory.available/evictionSoft': 12 } };
     writeFileSync(path, JSON.stringify(saved));
-    expect(loadState(path, 'boot', clock)).toEqual({ state: saved, findings: [] });
+    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: saved, findings: [] });
   });
 
   it('is fresh where there is none', () => {
-    expect(loadState(path, 'boot', clock)).toEqual({ state: initialState('boot'), findings: [] });
+    expect(loadState(path, 'boot', clock, decided)).toEqual({ state: initialState('boot'), findings: [] });
+  });
+
+  it('that is lost within a boot begins with ids that no decision of the boot has', () => {
+    const head = { atWallMs: 1, dry: false } as const;
+    const decision = { atMs: 1, kind: 'set-condition', condition: 'MemoryPressure', status: true } as const;
+    const line = (bootId: string, number: number): string =>
+      sayEntry(
+        entryOf(
+          { ...head, bootId },
+          { kind: 'decision', decision: { ...decision, id: `boot-${number}` }, reasons: [] },
+        ),
+      );
+    const note = sayEntry(entryOf({ ...head, bootId: 'boot' }, { kind: 'note', note: { kind: 'started', atMs: 1 } }));
+    const here = { recordDirectory: directory, dry: false };
+    const next = (): number => loadState(path, 'boot', clock, here).state.nextDecision;
+    const record = join(directory, 'record.jsonl');
+    writeFileSync(record, line('old', 70));
+    expect(next()).toBe(1);
+    writeFileSync(record, line('old', 70) + line('boot', 7) + line('boot', 8) + note);
+    expect(next()).toBe(9);
+    // Of those that stand before more notes than are read first.
+    writeFileSync(record, line('boot', 8) + note.repeat(20_000));
+    expect(next()).toBe(9);
+    writeFileSync(unsettledPath(path), line('boot', 12));
+    expect(next()).toBe(13);
   });
 
   it('drops the timers of another boot', () => {
@@ -36,7 +64,7 @@ describe('the state file', () => {
       path,
       JSON.stringify({ ...initialState('old'), firstMetMs: { 'memory.available/evictionSoft': 12 } }),
     );
-    expect(loadState(path, 'boot', clock).state).toEqual(initialState('boot'));
+    expect(loadState(path, 'boot', clock, decided).state).toEqual(initialState('boot'));
   });
 
   it.each([
@@ -50,7 +78,7 @@ describe('the state file', () => {
     ],
   ])('that is %s is kept aside, is a finding, and a fresh one begins', (_, text) => {
     writeFileSync(path, text);
-    const { state, findings } = loadState(path, 'boot', clock);
+    const { state, findings } = loadState(path, 'boot', clock, decided);
     expect(state).toEqual(initialState('boot'));
     expect(findings.map(({ id }) => id)).toEqual(['state-corrupt']);
     const [aside = ''] = readdirSync(directory);
@@ -90,7 +118,7 @@ describe('the state file', () => {
       });
       child.kill('SIGKILL');
       await new Promise((resolve) => child.once('exit', resolve));
-      const { state, findings } = loadState(path, 'boot', clock);
+      const { state, findings } = loadState(path, 'boot', clock, decided);
       expect(findings).toEqual([]);
       expect(state.ownerKills).toHaveLength(200);
       last = state.nextDecision;
