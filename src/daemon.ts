@@ -2,13 +2,11 @@ import pkg from '../package.json' with { type: 'json' };
 import type { Actor } from './act/begin.ts';
 import { createTeller } from './act/tell.ts';
 import type { Effective } from './config/effective.ts';
-import { loadConfig } from './config/load.ts';
 import { escapeUnsafe } from './core/escape.ts';
 import type { Observation } from './core/observation.ts';
 import { sayCause } from './core/reading.ts';
 import { evictionsOf } from './core/settle.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
-import { sayProblem } from './document/problem.ts';
 import { createGoingDown } from './going-down.ts';
 import { findCgroupMounts } from './host/cgroupfs.ts';
 import { createClock, readBootId, sleep } from './host/clock.ts';
@@ -25,7 +23,7 @@ import { createBootNotes } from './record/boot-notes.ts';
 import type { RecordEntry } from './record/entry.ts';
 import { createRecorders } from './record/recorder.ts';
 import { stateFilePath, wasPreparing } from './record/state-file.ts';
-import { createReload, hasSameParts, type LastReload, type Loaded } from './reload.ts';
+import { createReload, hasSameParts, type LastReload, type Loaded, loadToRun } from './reload.ts';
 import { askDaemon } from './serve/ask.ts';
 import { createLookDesk } from './serve/look-desk.ts';
 import type { ShutdownContext } from './serve/shutdown-status.ts';
@@ -64,9 +62,8 @@ const GROUP = 'nodewarden';
 export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Promise<0 | 1 | 2> {
   const complain = options.complain ?? (() => {});
   const clock = createClock();
-  const loaded = loadConfig(options.configFile);
-  for (const problem of loaded.problems) complain(sayProblem(problem));
-  if (loaded.effective === null || loaded.problems.length > 0) return 2;
+  const loaded = loadToRun(options.configFile, complain);
+  if (loaded === null) return 2;
   if (loaded.effective.mode === 'kubelet') {
     complain('mode kubelet is not there yet: this version runs in mode standalone only (docs/status.md)');
     return 1;
@@ -107,7 +104,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   };
   process.on('SIGHUP', hungUp);
   try {
-    let next: Loaded | null = { effective: loaded.effective, warnings: loaded.warnings };
+    let next: Loaded | null = loaded;
     while (next !== null) next = await runParts(host, next, stop);
     return 0;
   } catch (error) {
@@ -156,7 +153,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     log,
     findings,
     configFile: options.configFile,
-    effective: now.effective,
+    loaded: now,
     apply: (loaded) => {
       const before = now.effective;
       now = withOptions(loaded, options);
@@ -164,6 +161,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       inbox.wake();
     },
   });
+  parts.ownFiles.alsoRestore(reload.keep);
   if (host.isHungUp) reload.now();
   const goingDown = createGoingDown({ clock, side: host.shutdown, parts, notify, effective: () => now.effective });
   const ended = new AbortController();

@@ -23,6 +23,8 @@ export type OwnFiles = {
   readonly recordLost: () => void;
   /** From now on, with each look, and at once when the kernel tells of a change. */
   readonly watch: (losses: Losses) => void;
+  /** What else is kept beside the record. */
+  readonly alsoRestore: (restore: () => void) => void;
   /** The socket too. */
   readonly alsoCheck: (check: () => void) => void;
   /** With each look. */
@@ -34,7 +36,7 @@ export type OwnFiles = {
 
 /** What is read from them decides who is stopped. */
 const RUNTIME_FILES = /^(state|held|shutdown-stops)[^/]*\.json|^lock/;
-const STATE_FILES = /^record[^/]*\.jsonl/;
+const STATE_FILES = /^record[^/]*\.jsonl|^config-/;
 const DIRECTORY_MODE = 0o750;
 const NOT_MADE = 'own-directory-not-made';
 /** Looks may be 2 ms apart. */
@@ -63,6 +65,7 @@ export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
   const directory = openOwnDirectory(runtimeDirectory);
   const lost = createTeller(clock, findings);
   let checks: readonly (() => void)[] = [];
+  let restores: readonly (() => void)[] = [];
   let unwatch: readonly (() => void)[] = [];
   let checkedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let taken: string | null = null;
@@ -83,7 +86,13 @@ export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
     lost.tell(runtimeDirectory, 'and made again with what memory held of it');
   };
   return {
-    recordLost: () => lost.tell(stateDirectory, 'and the record made again with what the agent had open of it'),
+    recordLost: () => {
+      lost.tell(stateDirectory, 'and the record made again with what the agent had open of it');
+      for (const restore of restores) restore();
+    },
+    alsoRestore: (restore) => {
+      restores = [...restores, restore];
+    },
     watch: ({ rewrite, checkRecord }) => {
       checks = [...checks, () => check(rewrite), checkRecord];
       const all = (): void => {

@@ -67,7 +67,7 @@ export type OpenParts = {
   /** After each look: kills by the kernel are logged and recorded. */
   readonly oomKills: (atMs: MonoMs, state: State) => void;
   /** State, record and runtime directory, should somebody remove them. */
-  readonly ownFiles: Pick<OwnFiles, 'alsoCheck' | 'seen' | 'isTaken'>;
+  readonly ownFiles: Pick<OwnFiles, 'alsoCheck' | 'alsoRestore' | 'seen' | 'isTaken'>;
   readonly close: () => Promise<void>;
 };
 

@@ -1,15 +1,60 @@
 import type { Effective } from './config/effective.ts';
-import { loadConfig } from './config/load.ts';
-import { sayProblem } from './document/problem.ts';
-import { watchPath } from './host/files.ts';
+import { lastGoodPath, loadLastGood, sayLastGood } from './config/last-good.ts';
+import { type LoadedConfig, loadConfig } from './config/load.ts';
+import { type Problem, sayProblem } from './document/problem.ts';
+import { watchPath, writeBeside } from './host/files.ts';
 import type { Clock, Findings, Log } from './ports.ts';
 
 /** The last attempt to load the configuration anew; null = none yet. */
 export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
-export type Loaded = { readonly effective: Effective; readonly warnings: readonly string[] };
-export type Reload = { readonly last: () => LastReload; readonly now: () => void; readonly close: () => void };
+export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
+  readonly effective: Effective;
+  /** Why another than the file's is in force; null: it is the file's. */
+  readonly refused: string | null;
+};
+export type Reload = {
+  readonly last: () => LastReload;
+  readonly now: () => void;
+  /** Once more what is kept for a start with a broken file: it was lost. */
+  readonly keep: () => void;
+  readonly close: () => void;
+};
 
 const FINDING = 'config';
+
+/**
+ * The configuration to start with: that of the file, or, where that is broken, the last one that was in force. Null:
+ * there is none, and `complain` has heard why.
+ */
+export function loadToRun(configFile: string | null, complain: (line: string) => void): Loaded | null {
+  const { effective, problems, ...rest } = loadConfig(configFile);
+  for (const problem of problems) complain(sayProblem(problem));
+  if (effective !== null && problems.length === 0) return { ...rest, effective, refused: null };
+  const last = loadLastGood(configFile);
+  if (last === null || last.loaded.effective === null) return null;
+  const of = new Date(last.savedWallMs).toISOString().slice(0, 19);
+  const refused = `the configuration is refused, the last good one (of ${of}Z, kept in ${last.keptIn}) is in force: ${sayFirst(problems)}`;
+  complain(refused);
+  return { ...last.loaded, effective: last.loaded.effective, refused };
+}
+
+function sayFirst(problems: readonly Problem[]): string {
+  const [first] = problems;
+  const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
+  return first === undefined ? 'no reason was given' : `${sayProblem(first)}${more}`;
+}
+
+/** Where the directory is being made at this moment. */
+const KEEP_AGAIN_MS = 2_000;
+
+/** Keeps what is in force for a start with a broken file, whatever the disk does meanwhile. */
+async function keepGood({ effective, texts, refused }: Loaded, clock: Clock): Promise<void> {
+  const text = sayLastGood({ effective, texts, warnings: [], problems: [] }, clock.wallMs());
+  if (text === null || refused !== null) return;
+  const keep = () => writeBeside(lastGoodPath(effective.stateDirectory), text, 0o600);
+  const kept = await keep();
+  if (!kept.known && kept.why === 'absent') clock.after(KEEP_AGAIN_MS, () => void keep());
+}
 
 /**
  * Loads the configuration anew on SIGHUP and when its file or the imported one changes. A bad file changes nothing:
@@ -20,11 +65,12 @@ export function createReload(needs: {
   readonly log: Log;
   readonly findings: Findings;
   readonly configFile: string | null;
-  readonly effective: Effective;
+  readonly loaded: Loaded;
   readonly apply: (loaded: Loaded) => void;
 }): Reload {
   const { clock, log, findings, configFile } = needs;
   let last: LastReload = null;
+  let inForce = needs.loaded;
 
   const refuse = (text: string): void => {
     findings.raise({ id: FINDING, text });
@@ -36,26 +82,28 @@ export function createReload(needs: {
     findings.clear(FINDING);
     last = { atWallMs: clock.wallMs(), ok: true, text };
     log.info({ event: 'config' }, text);
+    inForce = loaded;
+    void keepGood(inForce, clock);
     needs.apply(loaded);
   };
   const reload = (): void => {
-    const { effective, problems, warnings } = loadConfig(configFile);
-    const [first] = problems;
-    if (effective === null || first !== undefined) {
-      const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
-      const why = first === undefined ? 'no reason was given' : sayProblem(first);
-      refuse(`the configuration was not reloaded, the running one stays in force: ${why}${more}`);
-    } else if (effective.mode !== needs.effective.mode) {
+    const { effective, problems, ...rest } = loadConfig(configFile);
+    if (effective === null || problems.length > 0) {
+      refuse(`the configuration was not reloaded, the running one stays in force: ${sayFirst(problems)}`);
+    } else if (effective.mode !== needs.loaded.effective.mode) {
       refuse(`mode ${effective.mode} needs a restart, the running configuration stays in force`);
-    } else accept({ effective, warnings });
+    } else accept({ ...rest, effective, refused: null });
   };
 
+  if (needs.loaded.refused === null) void keepGood(needs.loaded, clock);
+  else refuse(needs.loaded.refused);
   process.on('SIGHUP', reload);
-  const watched = [needs.effective.file, needs.effective.kubeletConfig].filter((path) => path !== null);
+  const watched = [needs.loaded.effective.file, needs.loaded.effective.kubeletConfig].filter((path) => path !== null);
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
   return {
     last: () => last,
     now: reload,
+    keep: () => void keepGood(inForce, clock),
     close: () => {
       process.off('SIGHUP', reload);
       for (const end of unwatch) end();

@@ -55,10 +55,14 @@ function write(lines: readonly string[]): void {
 async function running(
   body: (report: () => Promise<StatusReport>) => Promise<void>,
   onEntry: (entry: RecordEntry) => void = () => {},
+  complain: (line: string) => void = () => {},
 ): Promise<0 | 1 | 2> {
   const stop = new AbortController();
   const ready = new Promise<void>((resolve) => {
-    ended = runDaemon({ configFile: file, dryRun: false, log: 'none', onReady: resolve, onEntry }, stop.signal);
+    ended = runDaemon(
+      { configFile: file, dryRun: false, log: 'none', onReady: resolve, onEntry, complain },
+      stop.signal,
+    );
   });
   await Promise.race([ready, sleep(clock, DEADLINE_MS)]);
   try {
@@ -201,10 +205,15 @@ describe('the daemon', () => {
   it.each(['run', 'state'])('makes its directory %s again when somebody removes it, and says so', async (name) => {
     write(['evictionHard: { pid.available: "7" }']);
     const own = join(directory, name);
-    const entries = (): readonly string[] => (existsSync(own) ? readdirSync(own).toSorted() : []);
+    const entries = (): readonly string[] =>
+      existsSync(own)
+        ? readdirSync(own)
+            .filter((entry) => !entry.endsWith('-tmp'))
+            .toSorted()
+        : [];
     await running(async (report) => {
       await report();
-      await until(report, () => entries().length >= (name === 'run' ? 4 : 1));
+      await until(report, () => entries().length >= (name === 'run' ? 4 : 2));
       const before = entries();
       const { mode } = statSync(own);
       for (let times = 1; times <= 3; times++) {
@@ -336,6 +345,41 @@ describe('the daemon', () => {
       }
     },
   );
+
+  it('starts with the last good configuration where its file is bad by then, and says so until that is mended', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    const kept = join(directory, 'state', 'config-last-good.json');
+    await running(async (report) => {
+      await until(report, () => existsSync(kept));
+      write(['evictionHard: { pid.available: "9" }']);
+      await until(report, (now) => pidLimit(now) === 9);
+      await until(report, () => readFileSync(kept, 'utf8').includes('\\"9\\"'));
+    });
+    expect(statSync(kept).mode & 0o777).toBe(0o600);
+    write(['evictionHard: { pid.available: "many" }', 'podManifest: x']);
+    const said: string[] = [];
+    const status = await running(
+      async (report) => {
+        const first = await report();
+        expect(pidLimit(first)).toBe(9);
+        const text = `the last good one (of`;
+        expect(first.findings.map((finding) => finding.text).join()).toContain(text);
+        expect(first.config.lastReload).toMatchObject({ ok: false, text: expect.stringContaining(text) });
+        expect(said.join()).toContain(`kept in ${kept}) is in force: ${file}:8:`);
+        write(['evictionHard: { pid.available: "8" }']);
+        const mended = await until(report, (now) => pidLimit(now) === 8);
+        expect(mended.findings).toEqual([]);
+      },
+      undefined,
+      (line) => said.push(line),
+    );
+    expect(status).toBe(0);
+    // Of another file, or where others could have written it, it is no good one.
+    write(['evictionHard: { pid.available: "many" }']);
+    chmodSync(kept, 0o666);
+    const start = () => runDaemon({ configFile: file, dryRun: false, log: 'none' }, AbortSignal.abort());
+    expect(await start()).toBe(2);
+  });
 
   it('does not start with a bad file (2), nor in mode kubelet, which is not there yet (1)', async () => {
     const said: string[] = [];

@@ -1,7 +1,9 @@
+import { sayCause } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { type Asked, askDaemon } from '../serve/ask.ts';
 import type { ObservedLook } from '../serve/look-desk.ts';
+import { clean } from './print.ts';
 
 export type Failure = Exclude<Asked, { kind: 'answer' }>;
 
@@ -19,6 +21,17 @@ export function fail(asked: Failure, socket: string): 1 | 3 {
   return 1;
 }
 
+/** What is made of an answer; null, with the failure said: it is no whole answer, as that of another version may be. */
+export function ofAnswer<T>(socket: string, make: () => T): T | null {
+  try {
+    return make();
+  } catch (error) {
+    const detail = `what it answered cannot be read (${clean(sayCause(error))}); if it is of another version, restart it`;
+    fail({ kind: 'failed', detail }, socket);
+    return null;
+  }
+}
+
 /** The daemon's next look, with every pod. */
 export async function askLook(socket: string, clock: Clock): Promise<ObservedLook | Failure> {
   const asked = await askDaemon(socket, { ask: 'observe' }, clock);
@@ -26,9 +39,12 @@ export async function askLook(socket: string, clock: Clock): Promise<ObservedLoo
   return isLook(asked.answer) ? asked.answer : OTHER_VERSION;
 }
 
-/** As `isReport`. */
+/** As `isReport`, with what every command looks at before it prints. */
 function isLook(answer: unknown): answer is ObservedLook {
-  return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
+  if (typeof answer !== 'object' || answer === null) return false;
+  const { schema, node, observation }: { [field: string]: unknown } = { ...answer };
+  const parts = [node, observation].every((part) => typeof part === 'object' && part !== null);
+  return schema === 1 && parts && typeof observation === 'object' && observation !== null && 'pods' in observation;
 }
 
 /** Walking the directories of the pods takes that long with many files; then what is known has to do. */

@@ -8,7 +8,7 @@ import { sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
 import { warningsHere } from './config-here.ts';
-import { clean, painter, standardPaper, table } from './print.ts';
+import { clean, jsonText, painter, standardPaper, table } from './print.ts';
 
 type Options = { readonly output: 'text' | 'json' };
 
@@ -78,7 +78,7 @@ async function withWarningsHere(loaded: LoadedConfig): Promise<LoadedConfig> {
 }
 
 function printJson(value: unknown): void {
-  standardPaper().write(`${JSON.stringify(value, null, 2)}\n`);
+  standardPaper().write(jsonText(value));
 }
 
 /** Mistakes on standard error, one per line, then their count. */

@@ -6,12 +6,12 @@ import { isDisk, isSignal, SIGNALS, type Signal } from '../core/signal.ts';
 import { nearestName } from '../document/nearest.ts';
 import { createClock } from '../host/clock.ts';
 import { podName } from '../serve/say-decision.ts';
-import { askMeasuredLook, fail } from './asked.ts';
+import { askMeasuredLook, fail, ofAnswer } from './asked.ts';
 import { explainReport, type LookSource } from './explain-report.ts';
 import { stepOf } from './explain-scenario.ts';
 import { explainText } from './explain-text.ts';
 import { placesOf } from './places.ts';
-import { clean, painter, sayNames, standardPaper } from './print.ts';
+import { clean, jsonText, painter, sayNames, standardPaper } from './print.ts';
 import { type Only, parseOnly } from './simulate.ts';
 
 type Options = {
@@ -73,9 +73,12 @@ async function live(pod: string | null, options: Options): Promise<number> {
     return signal !== null && isDisk(signal);
   });
   if ('kind' in look) return fail(look, socket);
-  const { node, observation } = look;
-  const source = { kind: 'live', node: node.name, dryRun: node.dryRun, atWallMs: observation.wallMs } as const;
-  return print(look, source, pod, options);
+  const told = ofAnswer(socket, () => {
+    const { node, observation } = look;
+    const source = { kind: 'live', node: node.name, dryRun: node.dryRun, atWallMs: observation.wallMs } as const;
+    return print(look, source, pod, options);
+  });
+  return told ?? 1;
 }
 
 function print(look: ExplainedLook, source: LookSource, pod: string | null, options: Options): number {
@@ -83,7 +86,7 @@ function print(look: ExplainedLook, source: LookSource, pod: string | null, opti
   if (found !== null && !found.ok) return refuse(found.text);
   const report = explainReport(look, source, { signal: options.signal ?? null, of: found?.uid ?? null });
   const paper = standardPaper();
-  if (options.output === 'json') paper.write(`${JSON.stringify(report, null, 2)}\n`);
+  if (options.output === 'json') paper.write(jsonText(report));
   else paper.write(explainText(report, painter(paper.hasColour)));
   return 0;
 }

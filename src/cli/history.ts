@@ -7,7 +7,7 @@ import { type ReadRecord, readRecord } from '../record/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/shutdowns.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
 import { placesOf } from './places.ts';
-import { clean, painter, standardPaper } from './print.ts';
+import { clean, jsonText, painter, standardPaper } from './print.ts';
 
 type Options = {
   readonly config?: string;
@@ -52,7 +52,7 @@ export function historyCommand(): Command {
       if (told.damaged > 0) process.stderr.write(`${told.damaged} damaged entries were left out of the shutdowns\n`);
       // What cannot be read may hold some.
       const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory);
-      if (options.output === 'json') paper.write(`${JSON.stringify(history, null, 2)}\n`);
+      if (options.output === 'json') paper.write(jsonText(history));
       else paper.write(historyText(history, nothing, painter(paper.hasColour)));
       if (unreadable.size > 0) process.exitCode = NOT_READ;
     });

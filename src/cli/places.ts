@@ -1,5 +1,8 @@
+import { CommanderError } from 'commander';
+import { loadLastGood } from '../config/last-good.ts';
 import { loadConfig } from '../config/load.ts';
 import { sayProblem } from '../document/problem.ts';
+import { clean } from './print.ts';
 
 /** Where the daemon of a configuration is reached and keeps its record. */
 export type Places = { readonly socket: string; readonly stateDirectory: string; readonly runtimeDirectory: string };
@@ -11,16 +14,21 @@ const DEFAULT_PLACES: Places = {
 };
 
 /**
- * null: the configuration at its usual path. One that is broken, or that we may not read, names no places of its own;
- * whoever named it hears so.
+ * null: the configuration at its usual path. Of one that is broken the places of the last one that was in force count, by
+ * which an agent still runs; whoever named it hears so. Without any, one at its usual path names the usual places; one
+ * that was named is a mistake in the command.
  */
 export function placesOf(configFile: string | null): Places {
   const { effective, problems } = loadConfig(configFile);
   if (effective !== null) return effective;
-  if (configFile !== null) {
-    for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
-    const { runtimeDirectory, stateDirectory } = DEFAULT_PLACES;
-    process.stderr.write(`so the usual places are taken: ${runtimeDirectory}, ${stateDirectory}\n`);
+  const last = loadLastGood(configFile);
+  const say = (text: string): void => void process.stderr.write(`${text}\n`);
+  if (configFile !== null) for (const problem of problems) say(clean(sayProblem(problem)));
+  if (last?.loaded.effective) {
+    say(`so the places of the last good configuration are taken (${last.keptIn})`);
+    return last.loaded.effective;
   }
-  return DEFAULT_PLACES;
+  if (configFile === null) return DEFAULT_PLACES;
+  say('so it is not known where the agent of this configuration listens and keeps its record');
+  throw new CommanderError(2, 'commander.noPlaces', 'a configuration that names no places');
 }

@@ -34,6 +34,12 @@ export function painter(hasColour: boolean): Paint {
 /** What tenants chose (names, messages) as it may stand on a terminal. */
 export const clean = escapeUnsafe;
 
+/** JSON that may stand on a terminal: what JSON leaves as it is, such as marks that turn text round, is escaped too. */
+export function jsonText(value: unknown): string {
+  // The line ends between its lines are the only ones that it has.
+  return `${JSON.stringify(value, null, 2).split('\n').map(escapeUnsafe).join('\n')}\n`;
+}
+
 /** Two columns on a terminal: East Asian wide and emoji; close enough for a table. */
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Extended_Pictographic}/u;

@@ -9,7 +9,7 @@ import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
 import { askLook, type Failure, fail, OTHER_VERSION } from './asked.ts';
 import { placesOf } from './places.ts';
-import { clean, painter, standardPaper } from './print.ts';
+import { clean, jsonText, painter, standardPaper } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
 import { type PhaseForm, rehearseText } from './rehearse-text.ts';
 import { stopTimeouts } from './stop-timeouts.ts';
@@ -74,7 +74,7 @@ async function run({ config: file, output }: Options, clock: Clock): Promise<num
   });
   const form: PhaseForm = effective?.shutdown.byPodPriority.length === 0 ? 'durations' : 'list';
   const paper = standardPaper();
-  if (output === 'json') paper.write(`${JSON.stringify(report, null, 2)}\n`);
+  if (output === 'json') paper.write(jsonText(report));
   else paper.write(rehearseText(report, form, painter(paper.hasColour)));
   return report.cannotFinish.length > 0 ? CANNOT_FINISH : 0;
 }

@@ -4,9 +4,9 @@ import { createHostFacts } from '../host/facts.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, watchDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
-import { fail, OTHER_VERSION } from './asked.ts';
+import { fail, OTHER_VERSION, ofAnswer } from './asked.ts';
 import { placesOf } from './places.ts';
-import { type Paper, painter, standardPaper } from './print.ts';
+import { clean, jsonText, type Paper, painter, standardPaper } from './print.ts';
 import { hostText, statusText } from './status-text.ts';
 
 type Options = {
@@ -44,10 +44,12 @@ async function once(socket: string, options: Options, paper: Paper, clock: Clock
   const host = options.verbose ? await createHostFacts(clock)() : null;
   if (options.output === 'json') {
     const facts = host === null ? {} : { host: host.known ? host.value : host };
-    paper.write(`${JSON.stringify({ ...report, ...facts }, null, 2)}\n`);
+    paper.write(jsonText({ ...report, ...facts }));
     return 0;
   }
-  paper.write(statusText(report, painter(paper.hasColour)));
+  const text = ofAnswer(socket, () => statusText(report, painter(paper.hasColour)));
+  if (text === null) return 1;
+  paper.write(text);
   if (host !== null) paper.write(host.known ? `\n${hostText(host.value)}` : `\nhost        ${host.detail}\n`);
   return 0;
 }
@@ -65,10 +67,15 @@ function watch(socket: string, options: Options, paper: Paper, clock: Clock): Pr
         return;
       }
       if (options.output === 'json') {
-        paper.write(`${JSON.stringify(report)}\n`);
+        paper.write(`${clean(JSON.stringify(report))}\n`);
         return;
       }
-      const text = statusText(report, paint);
+      const text = ofAnswer(socket, () => statusText(report, paint));
+      if (text === null) {
+        stop();
+        resolve(1);
+        return;
+      }
       paper.write(paper.isTerminal && linesUp > 0 ? `\x1b[${linesUp}A\x1b[J${text}` : text);
       linesUp = text.split('\n').length - 1;
     });

@@ -28,6 +28,8 @@ export type LoadedConfig = {
   readonly warnings: readonly string[];
   /** null where there are problems. */
   readonly effective: Effective | null;
+  /** What it was read from; null: no file. */
+  readonly texts: { readonly own: string; readonly imported: string | null } | null;
 };
 type Kind = Effective['kind'];
 /** Whether a file may be anybody's: only where nothing is acted on. */
@@ -46,21 +48,29 @@ export function loadConfig(path: string | null, sizes: HostSizes = readHostSizes
 
 /**
  * The configuration of a text; `file` names it in problems and origins. An imported KubeletConfiguration is read;
- * `trust` is what is asked of its file.
+ * `trust` is what is asked of its file. `importedText`: that, and not what its file says by now.
  */
-export function configOf(text: string, file: string, sizes: HostSizes, trust: Trust = 'owner'): LoadedConfig {
+export function configOf(
+  text: string,
+  file: string,
+  sizes: HostSizes,
+  trust: Trust = 'owner',
+  importedText: string | null = null,
+): LoadedConfig {
   const own = readSource(text, file, ['NodewardenConfiguration', 'KubeletConfiguration'], 'file');
   if (own.source === null || own.kind === null) return failed(own.problems);
-  if (own.kind === 'KubeletConfiguration') return withKubeletKind(own.source, own.problems, file, sizes);
+  if (own.kind === 'KubeletConfiguration')
+    return { ...withKubeletKind(own.source, own.problems, file, sizes), texts: { own: text, imported: null } };
   const checked = check(nodewardenSchema, withoutEmptyFields(own.source.document));
   const problems = [...own.problems, ...checked.problems];
-  const imported = readImported(own.source.document, problems, trust);
+  const imported = readImported(own.source.document, problems, { trust, text: importedText });
   const fields = createFields(own.source, imported?.source ?? null);
   const rest = rulesOf(fields);
   problems.push(...rest.problems, ...sectionProblems(fields));
   if (problems.length > 0 || checked.value === null) return failed(problems);
   const good = { ...rest, file, kind: own.kind, fields, own: checked.value, imported: imported?.values ?? null };
-  return loaded({ ...good, ignoredFields: ignoredOf(imported?.source ?? null) }, sizes);
+  const texts = { own: text, imported: imported?.text ?? null };
+  return { ...loaded({ ...good, ignoredFields: ignoredOf(imported?.source ?? null) }, sizes), texts };
 }
 
 function withKubeletKind(source: Source, form: readonly Problem[], file: string, sizes: HostSizes): LoadedConfig {
@@ -111,18 +121,18 @@ function rulesOf(fields: Fields): Rules {
   return { eviction, shutdown, problems };
 }
 
-type Imported = { readonly source: Source; readonly values: KubeletValues | null };
+type Imported = { readonly source: Source; readonly values: KubeletValues | null; readonly text: string };
 
 function loaded(checked: Parameters<typeof effectiveOf>[0], sizes: HostSizes): LoadedConfig {
   const effective = effectiveOf(checked, sizes);
   // Below a cgroup of its own the node may be smaller than the machine (product.md section 4).
   const isBounded = effective.mode === 'standalone' && effective.cgroupRoot !== '/';
   const known = isBounded ? { ...sizes, memoryBytes: null, pids: null } : sizes;
-  return { problems: [], warnings: warnings(effective, known), effective };
+  return { problems: [], warnings: warnings(effective, known), effective, texts: null };
 }
 
 function failed(problems: readonly Problem[]): LoadedConfig {
-  return { problems: inOrder(problems), warnings: [], effective: null };
+  return { problems: inOrder(problems), warnings: [], effective: null, texts: null };
 }
 
 function ignoredOf(source: Source | null): readonly string[] {
@@ -131,10 +141,14 @@ function ignoredOf(source: Source | null): readonly string[] {
 }
 
 /** The KubeletConfiguration that `kubeletConfig` names; what is wrong with it is added to the problems. */
-function readImported(own: YamlDocument, problems: Problem[], trust: Trust): Imported | null {
+function readImported(
+  own: YamlDocument,
+  problems: Problem[],
+  from: { readonly trust: Trust; readonly text: string | null },
+): Imported | null {
   const path = entryOf(own.value, 'kubeletConfig');
   if (typeof path !== 'string' || !path.startsWith('/')) return null;
-  const text = readConfigFile(path, trust);
+  const text = from.text ?? readConfigFile(path, from.trust);
   if (typeof text !== 'string') {
     problems.push(own.problemAt(['kubeletConfig'], text === null ? `${path} does not exist` : text.text));
     return null;
@@ -144,7 +158,7 @@ function readImported(own: YamlDocument, problems: Problem[], trust: Trust): Imp
   if (read.source === null) return null;
   const checked = check(kubeletSchema, withoutEmptyFields(read.source.document));
   problems.push(...checked.problems);
-  return { source: read.source, values: checked.value };
+  return { source: read.source, values: checked.value, text };
 }
 
 type ReadSource = { readonly kind: Kind | null; readonly source: Source | null; readonly problems: readonly Problem[] };

@@ -18,6 +18,7 @@ import {
   watch,
   writeSync,
 } from 'node:fs';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
@@ -101,6 +102,20 @@ export function writeAtomic(path: string, text: string, mode: number, outlives: 
     if (outlives === 'machine') syncDirectory(dirname(path));
     return known(true);
   } catch (cause) {
+    return fileUnknown(path, cause);
+  }
+}
+
+/** As `writeAtomic`, but nobody waits for the disk, which may hang. */
+export async function writeBeside(path: string, text: string, mode: number): Promise<Reading<true>> {
+  const temporary = `${path}.nodewarden-tmp`;
+  try {
+    await rm(temporary, { force: true });
+    await writeFile(temporary, text, { mode, flag: 'wx', flush: true });
+    await rename(temporary, path);
+    return known(true);
+  } catch (cause) {
+    await rm(temporary, { force: true }).catch(() => undefined);
     return fileUnknown(path, cause);
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type History, historyText } from '../../src/cli/history-text.ts';
-import { painter } from '../../src/cli/print.ts';
+import { jsonText, painter } from '../../src/cli/print.ts';
 import { known } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
@@ -120,6 +120,12 @@ describe('the history as text', () => {
     const text = historyText(aHistory({ decisions: joinDecisions(bodies) }), '/', plain);
     expect(text).toContain(String.raw`shop/web (\u001b[2J, priority 0)`);
     expect(text).toContain(String.raw`POD       \u202eNAME`);
+  });
+
+  it('prints as JSON nothing that could move text on a terminal', () => {
+    const text = jsonText({ pod: 'a\u202eb\u0085c', lines: ['x\ny'] });
+    expect(text).toBe('{\n  "pod": "a\\u202eb\\u0085c",\n  "lines": [\n    "x\\ny"\n  ]\n}\n');
+    expect(JSON.parse(text)).toEqual({ pod: 'a\u202eb\u0085c', lines: ['x\ny'] });
   });
 
   it('says so when there is nothing', () => {

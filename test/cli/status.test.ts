@@ -136,10 +136,23 @@ describe('nodewarden status', () => {
     expect(await run().ended).toEqual(notRunning());
   });
 
-  it('says when the configuration that was named does not exist, and where it asks then', async () => {
-    const { err } = await start(['status', '--config', path('none.yaml')]).ended;
+  it('takes a configuration that was named and names no places for a mistake (2)', async () => {
+    const { code, err } = await start(['status', '--config', path('none.yaml')]).ended;
+    expect(code).toBe(2);
     expect(err).toContain(`${path('none.yaml')}:1:1: does not exist`);
-    expect(err).toContain('so the usual places are taken: /run/nodewarden, /var/lib/nodewarden\n');
+    expect(err).toContain('so it is not known where the agent of this configuration listens');
+    // A name may hold a line end.
+    const odd = await start(['status', '--config', path('a\nb.yaml')]).ended;
+    expect(odd.err).toContain('a\\u000ab.yaml:1:1: does not exist');
+  });
+
+  it('says that an answer which is not whole cannot be read, without a stack', async () => {
+    await serve({ answer: () => ({ schema: 1 }), observe: async () => '{"schema":1}' });
+    for (const ended of [run().ended, start(['explain', ...config()]).ended]) {
+      const { code, err } = await ended;
+      expect(code).toBe(1);
+      expect(err).toMatch(/^nodewarden cannot be asked: .*\n$/);
+    }
   });
 
   it('prints the report as text or, whole, as JSON', async () => {

@@ -1,0 +1,51 @@
+import { distrust, readText } from '../host/files.ts';
+import { readHostSizes } from './host-sizes.ts';
+import { configOf, DEFAULT_CONFIG_FILE, type LoadedConfig } from './load.ts';
+
+/** A configuration that was in force, kept by the agent for a start with a broken one. */
+export type LastGood = { readonly loaded: LoadedConfig; readonly savedWallMs: number; readonly keptIn: string };
+
+const NAME = 'config-last-good.json';
+const DEFAULT_DIRECTORY = '/var/lib/nodewarden';
+/** Two documents of the largest size, in JSON. */
+const MAX_BYTES = 8 * 1024 * 1024;
+const BROKEN_MAX_BYTES = 1024 * 1024;
+/** The one field that is needed of a broken file: where its last good text is kept. */
+const STATE_DIRECTORY = /^stateDirectory:[ \t]*["']?(\/[^\s"'#]+)/m;
+
+export const lastGoodPath = (stateDirectory: string): string => `${stateDirectory}/${NAME}`;
+
+/** What is kept of a configuration; null: all defaults, which need no file. */
+export function sayLastGood({ effective, texts }: LoadedConfig, wallMs: number): string | null {
+  if (effective === null || texts === null) return null;
+  return `${JSON.stringify({ schema: 1, file: effective.file, savedWallMs: wallMs, ...texts })}\n`;
+}
+
+/** The last one of this file that was in force; null: none is kept, or what is kept cannot be trusted or used. */
+export function loadLastGood(configFile: string | null): LastGood | null {
+  const file = configFile ?? DEFAULT_CONFIG_FILE;
+  // A file that anybody could write names no directory.
+  const broken = distrust(file) === null ? readText(file, BROKEN_MAX_BYTES) : null;
+  const named = broken?.known ? STATE_DIRECTORY.exec(broken.value)?.[1] : undefined;
+  for (const directory of named === undefined ? [DEFAULT_DIRECTORY] : [named, DEFAULT_DIRECTORY]) {
+    const keptIn = lastGoodPath(directory);
+    const kept = (distrust(directory) ?? distrust(keptIn)) === null ? readText(keptIn, MAX_BYTES) : null;
+    const found = kept?.known ? readLastGood(kept.value) : null;
+    if (found === null || found.file !== file) continue;
+    const loaded = configOf(found.own, file, readHostSizes(), 'owner', found.imported);
+    if (loaded.effective !== null && loaded.problems.length === 0) {
+      return { loaded, savedWallMs: found.savedWallMs, keptIn };
+    }
+  }
+  return null;
+}
+
+function readLastGood(text: string) {
+  try {
+    const { file, savedWallMs, own, imported } = { ...JSON.parse(text) };
+    const isWhole = [file, own].every((part) => typeof part === 'string') && typeof savedWallMs === 'number';
+    return isWhole ? { file, savedWallMs, own, imported: typeof imported === 'string' ? imported : null } : null;
+  } catch {
+    return null; // Not ours, or torn.
+  }
+}
