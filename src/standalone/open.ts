@@ -86,7 +86,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;
     return (populated?.known === true && populated.value) || ties.isIdle(uid);
   };
-  const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive };
+  const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive, others: ties.others };
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
   // Before anybody needs it: then there may be neither memory nor a process id.
   const help = needs.dry ? undefined : createDyingHelp(mounts);

@@ -18,6 +18,8 @@ export type ShutdownStopsNeeds = {
   readonly restart: Pick<Restart, 'isHeld'>;
   /** Whether there are processes of the pod now. */
   readonly isAlive: (uid: PodUid) => boolean;
+  /** Units that run, are no pods and are stopped along with this one. */
+  readonly others: (unit: string) => readonly string[];
 };
 /** What a shutdown stops: told once, remembered, and started again when the shutdown is cancelled. */
 export type ShutdownStops = {

@@ -27,6 +27,8 @@ export type StopsMemory = {
   readonly close: () => void;
 };
 
+/** Between the decision about a pod and the name of a unit that was stopped along with it. */
+export const ALONG = '+';
 const NOT_SAVED = 'shutdown-stops-not-saved';
 
 export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
@@ -86,7 +88,8 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
     },
     told: (decisions) => advance(decisions, 'told'),
     ended: (decision) => {
-      advance([decision], 'ended');
+      const along = pods.flatMap((pod) => (pod.decision.startsWith(`${decision}${ALONG}`) ? [pod.decision] : []));
+      advance([decision, ...along], 'ended');
       for (const { unit } of pods.filter((pod) => pod.decision === decision)) if (unit !== null) void lookDown(unit);
     },
     forget: (decisions) => {

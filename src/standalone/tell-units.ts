@@ -5,7 +5,7 @@ import { sleep } from '../host/clock.ts';
 import type { Systemd, UnitFacts } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
 import type { StoppedPod } from './stops-file.ts';
-import type { StopsMemory } from './stops-memory.ts';
+import { ALONG, type StopsMemory } from './stops-memory.ts';
 
 export type TellNeeds = {
   readonly clock: Clock;
@@ -14,6 +14,8 @@ export type TellNeeds = {
   readonly memory: StopsMemory;
   /** Whether there are processes of the pod now. */
   readonly isAlive: (uid: PodUid) => boolean;
+  /** Units that run, are no pods and are stopped along with this one. */
+  readonly others: (unit: string) => readonly string[];
 };
 /** A pod whose stop is asked of systemd; what is written of it is what was known last. */
 type UnitPod = StoppedPod & { readonly unit: string };
@@ -66,12 +68,30 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
     const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
     return { pod: asFirstNoted(memory, now), by, turn, answer } as const;
   });
-  memory.note(found.map(({ pod, by }) => ({ ...pod, stage: by === 'systemd' ? 'noted' : 'told' })));
+  const along = await Promise.all(
+    found
+      .filter(({ by }) => by === 'systemd')
+      .flatMap(({ pod }) => needs.others(pod.unit).map((unit) => alongside(needs, pod, unit))),
+  );
+  memory.note([
+    ...along.filter((unit) => unit !== null),
+    ...found.map(({ pod, by }) => ({ ...pod, stage: by === 'systemd' ? ('noted' as const) : ('told' as const) })),
+  ]);
   for (const { by, answer } of found) if (by !== 'systemd') answer(by === 'others');
   const asked = found.filter(({ by }) => by === 'systemd');
   // Whoever comes next does not wait for these.
   if (isLate) for (const { pod, turn, answer } of asked) void signalInTurn(needs, pod, turn).then(answer);
   else void stopTogether(needs, asked);
+}
+
+/** A service that is no pod and that systemd stops along with it; null: not now. */
+async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<StoppedPod | null> {
+  if (!unit.endsWith('.service')) return null;
+  const facts = await inTime(needs, needs.systemd.unit(unit));
+  if (!facts.known || facts.value.activeState !== 'active') return null;
+  const { invocationId, activeState } = facts.value;
+  const own = { decision: `${pod.decision}${ALONG}${unit}`, uid: `unit/${unit}`, pod: unit, unit, cannot: null };
+  return { ...pod, ...own, invocationId, activeState, stage: 'told' };
 }
 
 /** All jobs at once: systemd knows their order. */

@@ -378,6 +378,24 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
   });
 
+  it('brings back what systemd stopped along with it, too', async () => {
+    await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    const web = fake.units.get('web.service');
+    if (web !== undefined) web.relations = { RequiredBy: ['helper.service'] };
+    const helper = { activeState: 'active', invocation: 4, controlGroup: '/helper', loadState: 'loaded' };
+    fake.units.set('helper.service', helper);
+    await open('web');
+    await until(() => podOf('web')?.declared.takesAlong !== undefined);
+    standalone.setShuttingDown(true);
+    react = (member, first) => {
+      if (member === 'StopUnit' && first === 'web.service') helper.activeState = 'inactive';
+      return null;
+    };
+    await stop('web', { graceMs: 100 });
+    standalone.setShuttingDown(false);
+    expect((await standalone.undoStops()).started.toSorted()).toEqual(['helper.service', 'web.service']);
+  });
+
   it('stays down when the machine goes down after all, and comes back after the cancel of that', async () => {
     await addPod('web', 'unit');
     await open('web');

@@ -68,7 +68,14 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
   const open = (more: { readonly clock?: Clock; readonly systemd?: Systemd } = {}): ShutdownStops => {
     const restart = { isHeld: (unit: string) => held.has(unit) };
     const isAlive = (uid: string): boolean => alive.has(uid);
-    const fixed = { ...heardParts(), runtimeDirectory: directory, bootId: 'this-boot', restart, isAlive };
+    const fixed = {
+      ...heardParts(),
+      runtimeDirectory: directory,
+      bootId: 'this-boot',
+      restart,
+      isAlive,
+      others: () => [],
+    };
     const stops = createShutdownStops({ clock, systemd: heeded(), ...fixed, ...more });
     opened.push(stops);
     return stops;
