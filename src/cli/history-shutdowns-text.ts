@@ -1,5 +1,6 @@
 import { sayDuration } from '../core/duration.ts';
 import { STOPS_AGAIN } from '../core/shutdown-plan.ts';
+import { givenSeconds } from '../core/stop-chain.ts';
 import type { BootRecord } from '../record/boots.ts';
 import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/shutdown-record.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
@@ -107,7 +108,7 @@ function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly s
     String(phase),
     `${clean(stop.pod)}${isAgain ? ' (again)' : ''}`,
     priority === null ? '-' : String(priority),
-    graceSeconds === null ? '-' : saySpan(graceSeconds * 1_000),
+    graceSeconds === null ? '-' : saySpan(givenSeconds(graceSeconds) * 1_000),
     'afterMs' in end ? saySpan(end.afterMs) : '-',
     isBad ? paint('red', told) : told,
   ];

@@ -54,6 +54,15 @@ describe('the history of shutdowns as text', () => {
       expect(text.split('\n')).toContain(line);
   });
 
+  it('shows a grace of nothing as what it gets', () => {
+    const text = textOf([
+      ...whole.slice(0, 1),
+      boot.stop(100_000, 'b-9', 'quick', 1, 0),
+      boot.ended(102_000, 'b-9', 'sigkill'),
+    ]);
+    expect(text).toMatch(/shop\/quick +0 +2s +2s +killed by sigkill/);
+  });
+
   it('says when a pod was told, that it was not, and that systemd killed it, each where it is true', () => {
     const text = textOf([
       ...whole.slice(0, 1),
