@@ -129,3 +129,17 @@ check_idle() { # RemainAfterExit=yes with ExecStop=: stopped in its phase, which
   ns up --again
   history_is 'shutdowns[0].phases[0].pods.length === 1 && shutdowns[0].phases[0].pods[0].end.via === "stop-unit"'
 }
+check_edited() { # killed in phase 1 while the configuration is being edited: started again, it goes on with the phases that were in force
+  up_and_armed
+  ns sh 'systemd-run -q --unit=holder systemd-inhibit --what=shutdown --mode=delay --who=other sleep 60; sleep 0.5'
+  go 'systemctl poweroff' "$(when_told web); printf 'kind: Nodewar' > /etc/nodewarden/config.yaml; systemctl kill --kill-whom=main -s KILL nodewarden"
+  gone
+  nobody_told_twice "$TIMELINE"
+  [ "$(awk '$2 == "nodewarden" && $3 == "killed"' "$TIMELINE" | grep -c .)" = 1 ] || fail 'it was not killed: this proves nothing'
+  PLAN='web told 0
+stuck told 0
+stuck killed 3000
+db told 3000'
+  in_time "$TIMELINE" 1500
+  [ -n "$(at "$TIMELINE" dns told)" ] && [ "$(at "$TIMELINE" dns told)" -ge "$(at "$TIMELINE" db ends)" ] || fail 'dns was not told after db'
+}
