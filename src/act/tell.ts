@@ -30,7 +30,10 @@ export function createTeller(needs: {
       );
     }
     for (const reason of verdict.reasons) {
-      if (reason.code === 'not-signalled') now.set(`not-signalled/${reason.uid}`, sayReason(reason, nameIn(verdict)));
+      if (reason.code === 'not-signalled')
+        now.set(`not-signalled/${reason.uid}`, sayReason(reason, nameIn(observation, verdict)));
+      if (reason.code === 'order-unproven')
+        now.set(`order-unproven/${reason.signal}`, sayReason(reason, nameIn(observation, verdict)));
       if (reason.code !== 'no-candidate' && reason.code !== 'pods-unknown') continue;
       const id = reason.code === 'no-candidate' ? `no-candidate/${reason.signal}` : 'pods-unknown';
       now.set(
@@ -63,12 +66,11 @@ function unreadable(observation: Observation, { state, reasons }: Verdict): Map<
 const sayList = (names: readonly string[]): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 
-/** Whose eviction it is. */
-function nameIn({ state }: Verdict): (uid: string) => string {
-  const victims = evictionsOf(state).map(({ victim }) => victim);
+function nameIn({ pods }: Observation, { state }: Verdict): (uid: string) => string {
+  const named = [...evictionsOf(state).map(({ victim }) => victim), ...(pods.known ? pods.value : [])];
   return (uid) => {
-    const victim = victims.find((other) => other.uid === uid);
-    return victim === undefined ? uid : `${victim.namespace}/${victim.name}`;
+    const pod = named.find((other) => other.uid === uid);
+    return pod === undefined ? uid : `${pod.namespace}/${pod.name}`;
   };
 }
 

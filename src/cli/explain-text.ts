@@ -91,9 +91,10 @@ const isUsed = (by: Comparator, pods: readonly ExplainedRow[]): boolean =>
 const marked = (text: string, isDeciding: boolean): string => (isDeciding ? `${text} *` : `${text}  `);
 
 function cell(signal: Signal, by: Comparator, { values }: ExplainedRow): string {
-  const value = values.find((entry) => entry.by === by)?.value;
-  if (by === 'younger' && value?.known && typeof value.value === 'number') return sayWhen(value.value);
-  return clean(sayValue(signal, by, value));
+  const entry = values.find((of) => of.by === by);
+  if (by === 'younger' && entry?.value.known && typeof entry.value.value === 'number')
+    return sayWhen(entry.value.value);
+  return clean(sayValue(signal, by, entry));
 }
 
 function noteOf(report: ExplainReport, row: ExplainedRow, paint: Paint): string {

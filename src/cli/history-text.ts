@@ -1,9 +1,8 @@
 import { sayCulprit } from '../core/attribution.ts';
-import type { Comparator, Decision, RankRow } from '../core/decision.ts';
+import type { Comparator, Decision, RankRow, RankValue } from '../core/decision.ts';
 import { sayDuration } from '../core/duration.ts';
 import type { PodUid } from '../core/pod.ts';
 import { sayBytes } from '../core/quantity.ts';
-import type { Reading } from '../core/reading.ts';
 import { sayAmount, sayLimit, sayReason } from '../core/say.ts';
 import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { BootRecord } from '../record/boots.ts';
@@ -157,7 +156,13 @@ function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid:
   const rows = ranking.slice(0, RANKING_SHOWN).map((row) => [
     // As it will be printed, or the columns would not stand below each other.
     clean(nameOf(row.uid)),
-    ...rules.map((by) => sayValue(signal, by, row.values.find((value) => value.by === by)?.value)),
+    ...rules.map((by) =>
+      sayValue(
+        signal,
+        by,
+        row.values.find((value) => value.by === by),
+      ),
+    ),
   ]);
   const lines = table(['POD', ...rules.map((by) => by.toUpperCase())], rows)
     .trimEnd()
@@ -167,14 +172,12 @@ function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid:
 }
 export const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
 
-export function sayValue(
-  signal: Signal,
-  by: Comparator,
-  value: Reading<number | string | boolean> | undefined,
-): string {
-  if (value === undefined) return '-';
+export function sayValue(signal: Signal, by: Comparator, entry: RankValue | undefined): string {
+  if (entry === undefined) return '-';
+  const { value, isAtLeast } = entry;
   if (!value.known) return 'unknown';
-  if (typeof value.value === 'boolean') return value.value ? 'yes' : 'no';
+  if (typeof value.value === 'boolean') return value.value ? 'yes' : isAtLeast ? 'not known' : 'no';
+  if (isAtLeast) return `at least ${sayValue(signal, by, { by, value })}`;
   const isAmount = typeof value.value === 'number' && by !== 'priority';
   return isAmount && SIGNAL_FACTS[signal].unit === 'bytes' ? sayBytes(Number(value.value)) : String(value.value);
 }

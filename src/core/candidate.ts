@@ -1,8 +1,9 @@
 import type { Difference } from './decision.ts';
 import type { PodUid, PodView } from './pod.ts';
-import type { Ranked } from './rank.ts';
+import { mightPrecede, type Ranked } from './rank.ts';
 import type { MonoMs } from './reading.ts';
 import type { Reason } from './reason.ts';
+import { reliefOf } from './relief.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { State } from './state.ts';
 
@@ -14,25 +15,29 @@ const OWNER_KILLS_KEPT = 200;
 
 export type Choice = {
   readonly victim: PodView | null;
+  /** Who would be, were it proven that `against` does not come before it; null: it is proven, or nobody would be. */
+  readonly unproven: { readonly first: PodView; readonly against: PodView } | null;
   readonly passedOver: readonly Reason[];
   readonly differences: readonly Difference[];
 };
 
 /**
  * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
- * pods whose stop is under way (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8).
- * Only when nobody else is left: DaemonSet pods for signals without a request (D8), then protected ones (D7).
+ * pods whose stop is under way (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8),
+ * pods whose end frees nothing of a disk (D14). Only when nobody else is left: DaemonSet pods for signals without a
+ * request (D8), then protected ones (D7). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
   ranking: readonly Ranked[],
   underWay: readonly PodUid[],
   guarded: (pod: PodView) => boolean,
+  lacking = 0,
 ): Choice {
   const hasRequest = SIGNAL_FACTS[signal].unit === 'bytes';
   const barred = new Map<PodUid, Why>();
   for (const entry of ranking) {
-    const why = neverBecause(entry, hasRequest, underWay);
+    const why = neverBecause(entry, signal, underWay);
     if (why !== null) barred.set(entry.pod.uid, why);
   }
   const free = ranking.filter(({ pod }) => !barred.has(pod.uid));
@@ -40,18 +45,43 @@ export function firstCandidate(
   const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
-  const victim = giveWay(pool, hasRequest, guarded);
-  const because = ({ pod }: Ranked): Why => barred.get(pod.uid) ?? laterBecause(pod, victim, isLate);
-  return explainChoice(ranking, victim, because);
+  const first = giveWay(pool, hasRequest, guarded);
+  const because = ({ pod }: Ranked): Why => barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
+  // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
+  const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
+  const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
+  const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);
+  const choice = explainChoice(ranking, first, because);
+  return first === null || against === null
+    ? { ...choice, unproven: null }
+    : { ...choice, victim: null, unproven: { first, against } };
 }
 
-function neverBecause(entry: Ranked, hasRequest: boolean, underWay: readonly PodUid[]): Why | null {
+/**
+ * The pod that may use more than the first, as far as is known of it. Null: nobody may, or the first has the better
+ * evidence against it (D14): its end is known to free more than that of each of them, and as much as the signal lacks
+ * where nothing is known that theirs would free.
+ */
+function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked[], lacking: number): PodView | null {
+  const relief = reliefOf(signal, first);
+  const ranked = rivals.find(({ pod }) => pod.uid === first.uid);
+  if (relief === null || ranked === undefined) return null;
+  const isOpen = (rival: Ranked): boolean => {
+    if (rival === ranked || !mightPrecede(rival, ranked)) return false;
+    const theirs = reliefOf(signal, rival.pod) ?? 0;
+    return relief <= theirs || (theirs === 0 && relief < lacking);
+  };
+  return rivals.find(isOpen)?.pod ?? null;
+}
+
+function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]): Why | null {
   const { pod } = entry;
   if (pod.isStaticCritical) return 'static-critical';
   if (pod.isTerminating || underWay.includes(pod.uid)) return 'terminating';
   if (pod.limitedBy !== null) return pod.limitedBy;
+  const hasRequest = SIGNAL_FACTS[signal].unit === 'bytes';
   if (pod.isDaemonSet && hasRequest && !isOverRequest(entry)) return 'daemonset-within-request';
-  return null;
+  return reliefOf(signal, pod) === 0 ? 'no-relief' : null;
 }
 
 function laterBecause(pod: PodView, victim: PodView | null, isLate: (pod: PodView) => boolean): Why {
@@ -77,7 +107,11 @@ function isOverRequest(entry: Ranked): boolean {
   return value?.known === true && value.value === true;
 }
 
-function explainChoice(ranking: readonly Ranked[], victim: PodView | null, because: (entry: Ranked) => Why): Choice {
+function explainChoice(
+  ranking: readonly Ranked[],
+  victim: PodView | null,
+  because: (entry: Ranked) => Why,
+): Omit<Choice, 'unproven'> {
   const at = victim === null ? ranking.length : ranking.findIndex(({ pod }) => pod.uid === victim.uid);
   const before = ranking.slice(0, at).map((entry) => ({ uid: entry.pod.uid, because: because(entry) }));
   const differences = new Set<Difference>();
@@ -102,6 +136,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'daemonset-within-request': 'D8',
   guard: 'D6',
   terminating: 'D3',
+  'no-relief': 'D14',
   'restart-guard': 'D13',
   'not-stoppable': 'D13',
   'declaration-unknown': 'D13',

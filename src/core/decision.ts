@@ -68,11 +68,19 @@ export type Difference =
   | 'D11'
   | 'D12'
   | 'D13'
+  | 'D14'
+  | 'D15'
   | 'D16';
 export type Comparator = 'over-request' | 'priority' | 'usage-over-request' | 'usage' | 'younger' | 'name' | 'uid';
+export type RankValue = {
+  readonly by: Comparator;
+  readonly value: Reading<number | string | boolean>;
+  /** A lower bound: it may be more, or true. */
+  readonly isAtLeast?: true;
+};
 export type RankRow = {
   readonly uid: PodUid;
-  readonly values: readonly { readonly by: Comparator; readonly value: Reading<number | string | boolean> }[];
+  readonly values: readonly RankValue[];
   /** The comparator that put this row before the next one; null in the last row. */
   readonly decidedBy: Comparator | null;
 };

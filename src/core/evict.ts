@@ -20,6 +20,7 @@ import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
 import { overLimits } from './over-limit.ts';
 import type { PodView } from './pod.ts';
+import { bytesUp } from './quantity.ts';
 import { rank } from './rank.ts';
 import type { Reason } from './reason.ts';
 import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './settle.ts';
@@ -258,6 +259,9 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const { observation, config, layout } = look;
   const { atMs, pods } = observation;
   const asked: Acted = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal, isAsking: true };
+  // A shutdown that wants all pods goes first: asking at once would only be heard again.
+  if (pods.known && isOtherDisk(look, threshold))
+    return { ...asked, heldToMs: observation.podsFor === 'all' ? TIMER_PACE_MS : 0 };
   if (pods.known && pods.value.some((pod) => isUnmeasured(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
   if (!pods.known) {
     if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
@@ -267,7 +271,9 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const ranking = rank(threshold.signal, pods.value, layout);
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
-  const { victim, passedOver, differences } = firstCandidate(threshold.signal, ranking, underWay, guarded);
+  const lacking = bytesUp(threshold.limit) - threshold.available;
+  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking);
+  const { victim, passedOver, differences, unproven } = choice;
   if (config.isLive) {
     const joined = joinedOf(state, look, threshold, ranking, guarded);
     if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
@@ -276,7 +282,13 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   }
   if (victim === null) {
     const growth = growthOf(observation, threshold);
-    const nobody: Reason = { code: 'no-candidate', signal: threshold.signal, threshold, ...growth };
+    const { signal } = threshold;
+    const isUseless = passedOver.some((reason) => reason.code === 'passed-over' && reason.because === 'no-relief');
+    const because = isUseless ? ({ because: 'no-relief' } as const) : {};
+    const nobody: Reason =
+      unproven === null
+        ? { code: 'no-candidate', signal, threshold, ...because, ...growth }
+        : { code: 'order-unproven', signal, uid: unproven.first.uid, against: unproven.against.uid };
     return { ...asked, isAsking: false, reasons: [...passedOver, nobody] };
   }
   const graceSeconds = graceOf(threshold, victim, config);
@@ -304,6 +316,13 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
 /** product.md section 8; for the memory of the node alone. */
 function growthOf({ memoryGrowth }: Observation, { signal }: MetThreshold): Pick<EvictDecision, 'growth'> {
   return signal === 'memory.available' && memoryGrowth !== undefined ? { growth: attribute(memoryGrowth) } : {};
+}
+
+/** D14's facts are of the file system that the pods were asked for. */
+function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): boolean {
+  const asked = observation.podsFor;
+  if (asked === undefined || !isDisk(signal)) return false;
+  return asked === null || asked === 'all' || shortageOf(asked, layout) !== shortageOf(signal, layout);
 }
 
 /** Pods that came for another reason than this ranking (a limit, a reader): nobody measured what it compares. */

@@ -4,6 +4,7 @@ import type { Comparator, Decision, RankRow } from './decision.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
+import { bytesUp } from './quantity.ts';
 import { comparatorsOf, type Ranked, rank, usageFor } from './rank.ts';
 import type { Reading } from './reading.ts';
 import type { Reason } from './reason.ts';
@@ -112,6 +113,8 @@ type Question = {
   readonly pods: readonly PodView[];
   readonly underWay: readonly PodUid[];
   readonly guarded: (pod: PodView) => boolean;
+  /** What the signal lacks for its threshold. */
+  readonly lacking: number;
   /** No pod can use more than this. */
   readonly capacity: number;
 };
@@ -126,6 +129,7 @@ function questionOf(look: ExplainedLook, signal: Signal): Question | null {
     layout: layoutOf(observation),
     pods: pods.value,
     underWay: underWay(look).map(({ victim }) => victim.uid),
+    lacking: lackingOf(look, signal),
     guarded: (pod) => isGuarded(pod, state.ownerKills, config.guard, atMs),
     capacity: sample.known ? sample.value.capacity : Number.MAX_SAFE_INTEGER,
   };
@@ -138,8 +142,13 @@ function underWay({ state, observation }: ExplainedLook) {
   );
 }
 
-function choose({ signal, underWay: stopping, guarded }: Question, ranking: readonly Ranked[]) {
-  return firstCandidate(signal, ranking, stopping, guarded);
+function lackingOf(look: ExplainedLook, signal: Signal): number {
+  const met = metAt(look).find(({ threshold }) => threshold.signal === signal)?.threshold;
+  return met === undefined ? 0 : bytesUp(met.limit) - met.available;
+}
+
+function choose({ signal, underWay: stopping, guarded, lacking }: Question, ranking: readonly Ranked[]) {
+  return firstCandidate(signal, ranking, stopping, guarded, lacking);
 }
 
 /** Would this pod be passed over, if it came right before the one that is chosen? */

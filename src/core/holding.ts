@@ -58,7 +58,7 @@ export function enoughComing(state: State, observation: Observation, threshold: 
   const coming = comingOf(state, observation).filter(({ killedMs }) => killedMs !== undefined || !threshold.isHard);
   const amount = comingBack(coming, observation, threshold.signal);
   if (amount === 0 || threshold.available + amount < bytesUp(threshold.target)) return null;
-  return coming[0] ?? null;
+  return coming.find((eviction) => comingBack([eviction], observation, threshold.signal) > 0) ?? null;
 }
 
 function comingBack(coming: readonly Eviction[], { pods }: Observation, signal: Signal): number {

@@ -19,6 +19,8 @@ export type Observation = {
   readonly fsLayout: Reading<FsLayout>;
   /** `not-asked` unless the previous verdict's `next.pods` asked: far from thresholds no pod is read. */
   readonly pods: Reading<readonly PodView[]>;
+  /** What they were asked for; absent: all of them is measured whatever was asked. */
+  readonly podsFor?: Signal | 'all' | null;
   /** Who took the node's memory; there when the pods were asked for memory.available. */
   readonly memoryGrowth?: Reading<MemoryGrowth>;
   /** What became of earlier decisions since the previous observation, oldest first. */

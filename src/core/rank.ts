@@ -1,6 +1,7 @@
-import type { Comparator, RankRow } from './decision.ts';
+import type { Comparator, RankRow, RankValue } from './decision.ts';
 import type { DiskUsage, PodView } from './pod.ts';
 import { known, type Reading, unknown } from './reading.ts';
+import { isAtLeast } from './relief.ts';
 import { type FsLayout, SIGNAL_FACTS, type Signal } from './signal.ts';
 import { priorityOf } from './stop-chain.ts';
 
@@ -23,7 +24,12 @@ export type Ranked = { readonly pod: PodView; readonly row: RankRow };
 export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout): readonly Ranked[] {
   const rules = comparatorsOf(signal);
   const keyed = pods.map((pod): Keyed => {
-    const values = rules.map((by) => ({ by, value: comparedValue(by, pod, signal, layout) }));
+    const isBound = isAtLeast(signal, pod);
+    const values = rules.map((by): RankValue => {
+      const value = comparedValue(by, pod, signal, layout);
+      const isOpen = isBound && by !== 'priority' && !(value.known && value.value === true);
+      return isOpen ? { by, value, isAtLeast: true } : { by, value };
+    });
     const [key1 = 0, key2 = 0, key3 = 0] = values.map(sortKey);
     return { pod, name: nameOf(pod), values, key1, key2, key3, isByAge: false };
   });
@@ -100,6 +106,24 @@ function sortKey({ by, value }: RankRow['values'][number]): number {
   if (typeof value.value === 'boolean') return value.value ? 0 : 1;
   return typeof value.value === 'number' ? -value.value : 0;
 }
+
+/**
+ * Could the true amounts put the first of the two above the other, although the known ones do not? Only what is a lower
+ * bound may be more; the other is taken at what is proven of it.
+ */
+export function mightPrecede({ row }: Ranked, other: Ranked): boolean {
+  if (row.values.every((entry) => entry.isAtLeast === undefined)) return false;
+  for (const [i, entry] of row.values.entries()) {
+    const against = other.row.values[i];
+    if (against === undefined || TIES.includes(entry.by)) return true;
+    const most =
+      entry.isAtLeast === undefined ? sortKey(entry) : entry.by === 'over-request' ? 0 : Number.NEGATIVE_INFINITY;
+    const key = sortKey(against);
+    if (most !== key) return most < key;
+  }
+  return true;
+}
+const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
 
 function comparedValue(by: Rule, pod: PodView, signal: Signal, layout: FsLayout): Reading<Value> {
   switch (by) {

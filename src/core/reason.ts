@@ -46,15 +46,21 @@ export type Reason =
         | 'daemonset-within-request'
         | 'guard'
         | 'terminating'
+        /** D14: nothing that its end would free or save is known. */
+        | 'no-relief'
         | CandidateLimit;
     }
   | {
       readonly code: 'no-candidate';
       readonly signal: Signal;
       readonly threshold: MetThreshold;
+      /** D14: there are pods that may be stopped, but the end of none is known to free anything. */
+      readonly because?: 'no-relief';
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }
+  /** `uid` would be chosen, but `against` is measured in part alone, and may use more. */
+  | { readonly code: 'order-unproven'; readonly signal: Signal; readonly uid: PodUid; readonly against: PodUid }
   /** `pods`: how many are waited for. */
   | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number }
   | {

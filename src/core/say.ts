@@ -88,7 +88,11 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'passed-over':
       return `${nameOf(reason.uid)} is passed over: ${PASSED_OVER[reason.because]}`;
     case 'no-candidate':
-      return and(`${reason.signal}: no pod may be evicted`, sayCulprit(reason.growth));
+      return reason.because === 'no-relief'
+        ? `${reason.signal}: no pod is stopped, since the end of none is known to free anything there`
+        : and(`${reason.signal}: no pod may be evicted`, sayCulprit(reason.growth));
+    case 'order-unproven':
+      return `${reason.signal}: nobody is chosen: ${nameOf(reason.uid)} would be, but ${nameOf(reason.against)} is measured in part alone and may use more`;
     case 'shutdown-phase':
       return `shutdown phase ${reason.phase}: ${reason.pods} ${reason.pods === 1 ? 'pod' : 'pods'}, ${ms(reason.remainingMs)} left`;
     case 'shutdown-phase-over':
@@ -116,6 +120,7 @@ const PASSED_OVER: { readonly [B in Extract<Reason, { code: 'passed-over' }>['be
   'daemonset-within-request': 'a DaemonSet pod that does not exceed its request',
   guard: 'its owner has lost enough pods lately',
   terminating: 'it is being stopped already',
+  'no-relief': 'nothing is known that its end would free',
   'restart-guard': 'it restarted after an eviction a moment ago',
   'not-stoppable': 'it cannot be stopped',
   'declaration-unknown': 'what it declares is not known',

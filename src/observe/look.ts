@@ -109,6 +109,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         },
         fsLayout: disk.layout(),
         ...podsAndGrowth(want.pods, atMs),
+        podsFor: want.pods,
         outcomes: arrived.outcomes,
         psi: pressure.read(atMs),
         shutdownEvents: arrived.events,

@@ -5,8 +5,9 @@ import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod.ts';
 import { isLess } from '../core/quantity.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
+import { shortageOf } from '../core/shortage.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
-import type { MetThreshold, Threshold, ThresholdValue } from '../core/threshold.ts';
+import { isMetWithMinReclaim, type MetThreshold, type Threshold, type ThresholdValue } from '../core/threshold.ts';
 import { type Json, podOf, quantityText, statsOf } from './scenario-pod.ts';
 
 /** scenarios.md: a document with one step that `simulate` takes. */
@@ -30,20 +31,27 @@ export type ScenarioInput = {
 /**
  * One look as a scenario from which ranking and victim can be derived again; null when the pods were not known.
  * A scenario begins without a history. The threshold that was acted on is therefore written as it stood at this look:
- * a grace period that was over as 0s, a threshold held by its min reclaim with that added. Pods that could not be
- * chosen (terminating, or limited by what the mode knows) are left out.
+ * a grace period that was over as 0s, a threshold held by its min reclaim with that added. Thresholds of another
+ * resource that were met too, and had their turn or waited (D3), are left out, and so are pods that could not be chosen
+ * (terminating, or limited by what the mode knows).
  */
 export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
   const { observation, config, acted } = input;
   if (!observation.pods.known) return null;
   const { memoryGrowth } = observation;
   const growth = memoryGrowth?.known ? { memoryGrowth: memoryGrowth.value } : {};
+  const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
+  const isInTurn = (threshold: Threshold): boolean => {
+    const sample = observation.signals[threshold.signal];
+    const isOther = acted !== null && shortageOf(threshold.signal, layout) !== shortageOf(acted.signal, layout);
+    return !isOther || !sample.known || !isMetWithMinReclaim(threshold, sample.value);
+  };
   const pods = observation.pods.value.filter((pod) => !pod.isTerminating && pod.limitedBy === null);
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',
     metadata: { name: input.name, labels: acted === null ? {} : { acted: acted.id } },
-    config: configOf(config, acted),
+    config: configOf({ ...config, thresholds: config.thresholds.filter(isInTurn) }, acted),
     node: layoutOf(observation),
     pods: pods.map(podOf),
     steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs), ...growth }],

@@ -122,7 +122,30 @@ export function statsOf(pod: PodView): Json | null {
     ...field('ephemeral-storage', 'usedBytes', usage.ephemeralStorageBytes),
     containers: containerStats(pod, usage.containers.value),
     volume: volumeStats(pod),
+    ...reliefStats(pod),
   };
+}
+
+/** D14, of the file system that was asked about; our own keys, and what is unknown has none. */
+function reliefStats({ diskRelief, usage }: PodView): Json {
+  const isPart = usage.disk.known ? usage.disk.value.isAtLeast === true : diskRelief !== undefined;
+  const atLeast = isPart ? { diskIsAtLeast: true } : {};
+  if (diskRelief === undefined) return atLeast;
+  if (!diskRelief.known) return { diskRelief: {}, ...atLeast };
+  const { scratch, deletedOpen, grownLastMinute, writtenBytes } = diskRelief.value;
+  const amounts: { readonly [key: string]: Reading<number> } = {
+    scratchBytes: scratch.bytes,
+    scratchInodes: scratch.inodes,
+    deletedOpenBytes: deletedOpen.bytes,
+    deletedOpenInodes: deletedOpen.inodes,
+    grownBytes: grownLastMinute.bytes,
+    grownInodes: grownLastMinute.inodes,
+    writtenBytes,
+  };
+  const known = Object.entries(amounts).flatMap(([key, amount]) =>
+    amount.known ? [[key, amount.value] as const] : [],
+  );
+  return { diskRelief: Object.fromEntries(known), ...atLeast };
 }
 
 /** Per container only bytes are known: the inodes, and bytes that no container names, stand with the first one. */

@@ -22,6 +22,16 @@ const pod = theirs(
     'ephemeral-storage': theirs({ usedBytes: count }),
     volume: listOf(theirs({ name: text, usedBytes: count, inodesUsed: count }, ['name'])),
     containers: listOf(container),
+    // Ours: what a recorded look knew of D14.
+    diskRelief: theirs({
+      scratchBytes: count,
+      scratchInodes: count,
+      deletedOpenBytes: count,
+      deletedOpenInodes: count,
+      grownBytes: count,
+      grownInodes: count,
+      writtenBytes: count,
+    }),
   },
   ['podRef'],
 );

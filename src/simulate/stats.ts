@@ -1,4 +1,4 @@
-import type { ContainerUsage, DiskUsage, PodView, VolumeUsage } from '../core/pod.ts';
+import type { ContainerUsage, DiskRelief, DiskUsage, PodView, Relief, VolumeUsage } from '../core/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
 import { readCount, readTime } from './amount.ts';
@@ -52,7 +52,9 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
     const entry = entries.of(pod);
     const before = seen.get(pod);
     if (before !== undefined && before.entry === entry) return before.view;
-    const view = withUsage(pod.declared, entry === null ? NO_USAGE : usages.of(entry, pod));
+    const used = withUsage(pod.declared, entry === null ? NO_USAGE : usages.of(entry, pod));
+    const relief = entry === null ? null : sectionIn(entry, 'diskRelief');
+    const view = relief === null ? used : { ...used, diskRelief: known(reliefOf(relief, numbers)) };
     seen.set(pod, { entry, view });
     return view;
   };
@@ -166,13 +168,28 @@ function createUsages(numbers: Numbers): { readonly of: (entry: Json, pod: Scena
       // The kubelet takes a memory section without a number for 0 in messages too, an absent section for unknown.
       workingSetBytes: memory === null ? ABSENT : known(orZero(memory, 'workingSetBytes')),
       processes: reading(sectionIn(entry, 'process_stats'), 'process_count'),
-      disk: known<DiskUsage>(disk),
+      disk: known<DiskUsage>(entry['diskIsAtLeast'] === true ? { ...disk, isAtLeast: true } : disk),
       ephemeralStorageBytes: reading(sectionIn(entry, 'ephemeral-storage'), 'usedBytes'),
       containers: known(containers),
       volumes: known(volumes),
     };
   };
   return { of };
+}
+
+/** As a recorded look wrote it (D14). */
+function reliefOf(section: Json, numbers: Numbers): DiskRelief {
+  const amount = (name: string): Reading<number> => {
+    const value = numbers(section, name);
+    return value === null ? ABSENT : known(value);
+  };
+  const of = (name: string): Relief => ({ bytes: amount(`${name}Bytes`), inodes: amount(`${name}Inodes`) });
+  return {
+    scratch: of('scratch'),
+    deletedOpen: of('deletedOpen'),
+    grownLastMinute: of('grown'),
+    writtenBytes: amount('writtenBytes'),
+  };
 }
 
 type Times = {

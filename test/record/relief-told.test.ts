@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import { historyText } from '../../src/cli/history-text.ts';
+import { painter } from '../../src/cli/print.ts';
+import { decide } from '../../src/core/decide.ts';
+import type { Decision } from '../../src/core/decision.ts';
+import type { DiskRelief, PodView } from '../../src/core/pod.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { type Eviction, initialState } from '../../src/core/state.ts';
+import { parseDocuments } from '../../src/document/document.ts';
+import { entryOf, joinDecisions } from '../../src/record/entry.ts';
+import { scenarioOf } from '../../src/record/scenario-of.ts';
+import { runEviction } from '../../src/simulate/eviction-run.ts';
+import { readEvictionScenario } from '../../src/simulate/eviction-scenario.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
+
+const hidden = unknown('timed-out', 'disk', 'the walk was cut short');
+const nothing = { bytes: known(0), inodes: known(0) };
+const relief = (more: Partial<DiskRelief>): Reading<DiskRelief> =>
+  known({ scratch: nothing, deletedOpen: nothing, grownLastMinute: nothing, writtenBytes: hidden, ...more });
+
+const large = { ...aPod({ name: 'large', diskBytes: 5 * GI }), diskRelief: relief({}) };
+const cut = aPod({ name: 'cut', diskBytes: 2 * GI, workingSetBytes: GI });
+const grown: PodView = {
+  ...cut,
+  diskRelief: relief({ grownLastMinute: { bytes: known(GI), inodes: hidden } }),
+  usage: { ...cut.usage, disk: cut.usage.disk.known ? known({ ...cut.usage.disk.value, isAtLeast: true }) : hidden },
+};
+const unwalked: PodView = { ...aPod({ name: 'unwalked' }), diskRelief: hidden };
+const pods = [large, grown, { ...unwalked, usage: { ...unwalked.usage, disk: hidden } }];
+
+const config = aConfig([aThreshold('memory.available', 100 * MI), aThreshold('nodefs.available', 100 * MI)], {
+  isLive: true,
+});
+const observation = anObservation(
+  1_000,
+  {
+    'memory.available': { available: 50 * MI, capacity: 10 * GI },
+    'nodefs.available': { available: 50 * MI, capacity: 10 * GI },
+  },
+  { pods: known(pods), podsFor: 'nodefs.available' },
+);
+const evictionIn = (decisions: readonly Decision[]) => {
+  const decision = decisions.find(({ kind }) => kind === 'evict');
+  if (decision?.kind !== 'evict') throw new Error('nobody is evicted');
+  return decision;
+};
+/** For memory a pod of another manifest is waited for already. */
+const awaited: Eviction = {
+  decision: 'boot-0',
+  decidedMs: 990,
+  victim: { uid: 'uid-leaker', namespace: 'default', name: 'leaker', qos: 'Burstable', priority: 0 },
+  signalledMs: 995,
+  killedMs: 995,
+  graceEndsMs: 995,
+  deadlineMs: 10_995,
+  settledMs: null,
+  cause: {
+    kind: 'threshold',
+    threshold: evictionIn(
+      decide(initialState('boot'), { ...observation, podsFor: 'memory.available' }, config).decisions,
+    ).threshold,
+  },
+};
+
+describe('a decision about a disk beside a pressure of memory', () => {
+  const state = { ...initialState('boot'), act: { kind: 'evicting' as const, evictions: [awaited] } };
+  const decision = evictionIn(decide(state, observation, config).decisions);
+
+  it('is derived again by simulate from the record, with the same ranking and victim', () => {
+    expect(decision).toMatchObject({ victim: { name: 'cut' }, differences: ['D14'] });
+    const scenario = scenarioOf({ name: 'b-1', observation, config, acted: decision.threshold });
+    const [document] = parseDocuments(JSON.stringify(scenario), 'record', 'ours').documents;
+    const read = document === undefined ? null : readEvictionScenario(document);
+    expect(read?.problems).toEqual([]);
+    const [look] = read === null || read.scenario === null ? [] : runEviction(read.scenario);
+    const again = evictionIn(look?.decisions ?? []);
+    expect(again.victim.name).toBe('cut');
+    const values = ({ ranking }: typeof again) => ranking.map((row) => row.values.filter(({ by }) => by !== 'younger'));
+    expect(values(again)).toEqual(values(decision));
+    expect(again.differences).toEqual(['D14']);
+  });
+
+  it('is told by history with what is known in part', () => {
+    const decisions = joinDecisions([
+      entryOf({ atWallMs: 0, bootId: 'boot', dry: false }, { kind: 'decision', decision, reasons: [] }),
+    ]);
+    const history = { schema: 1, decisions, kernelOomKills: [], shutdowns: [], boots: [] } as const;
+    const told = historyText(history, '', painter(false));
+    expect(told).toContain('at least 2 GiB');
+    expect(told).toMatch(/uid-unwalked +not known +0 +at least 0 B/);
+  });
+});
