@@ -27,6 +27,7 @@ export type NotSent = Exclude<ReturnType<typeof signalInCgroup>, 'sent' | 'gone'
 
 /** Then the event loop turns: a tenant's tree of 10,000 cgroups takes some 150 ms. */
 const SLICE_MS = 5;
+const LONG_MS = 20;
 /** SIGTERM is a courtesy: who forks on is left to SIGKILL. */
 const SIGTERM_PASSES = 3;
 /** So long the dying are left in peace: nobody walks the whole tree again because of them. */
@@ -91,6 +92,7 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
       const failed = new Map<number, NotSent>();
       for (let pass = 1; signal === 'SIGKILL' || pass <= SIGTERM_PASSES; pass++) {
         const before = done.size;
+        const beganMs = clock.monoMs();
         await eachProcess((pid, listed) => {
           if (isOver()) return 'enough';
           if (pid === 0 || done.has(pid)) return 'go-on';
@@ -100,7 +102,8 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
           else if (how !== 'gone') failed.set(pid, how);
           return 'go-on';
         });
-        if (done.size === before || isOver()) break;
+        // Of a tree that takes long the proof is another walk, and finds who came meanwhile.
+        if (done.size === before || isOver() || clock.monoMs() > beganMs + LONG_MS) break;
         await sleep(clock, 0);
       }
       refused = failed;

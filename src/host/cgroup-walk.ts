@@ -97,23 +97,19 @@ function* walkLevels(base: Base): CgroupWalk {
   const found: { readonly rel: string; readonly depth: number }[] = [{ rel: '', depth: base.depth }];
   const tooLong: { readonly rel: string; readonly depth: number }[] = [];
   let isWhole = true;
-  // Grows while it is walked.
+  if (!base.isVisited) yield belowOf(base, '', base.depth);
+  // Grows while it is walked. A level is visited before anybody asks what is below it: who has processes comes first.
   for (const { rel, depth } of found) {
     const here = base.at + rel;
-    if (rel !== '' || !base.isVisited) {
-      const path = base.top === null ? null : base.top + rel;
-      yield {
-        depth,
-        path: path !== null && path.length < MAX_PATH ? path : null,
-        file: (name) => bytesOf(`${here}/${name}`),
-      };
-    }
     try {
       if (statSync(bytesOf(here)).nlink === LINKS_OF_A_LEAF) continue;
       for (const name of namesOf(here)) {
         if (name === null) yield null;
-        else if (here.length + name.length < MAX_PATH) found.push({ rel: `${rel}/${name}`, depth: depth + 1 });
-        else if (tooLong.at(-1)?.rel !== rel) tooLong.push({ rel, depth });
+        else if (here.length + name.length < MAX_PATH) {
+          const child = { rel: `${rel}/${name}`, depth: depth + 1 };
+          yield belowOf(base, child.rel, child.depth);
+          found.push(child);
+        } else if (tooLong.at(-1)?.rel !== rel) tooLong.push({ rel, depth });
       }
     } catch (cause) {
       const why = fileUnknown(here, cause);
@@ -127,6 +123,15 @@ function* walkLevels(base: Base): CgroupWalk {
     isWhole &&= below.known && below.value;
   }
   return known(isWhole);
+}
+
+function belowOf(base: Base, rel: string, depth: number): Below {
+  const path = base.top === null ? null : base.top + rel;
+  return {
+    depth,
+    path: path !== null && path.length < MAX_PATH ? path : null,
+    file: (name) => bytesOf(`${base.at}${rel}/${name}`),
+  };
 }
 
 /** Its children have names that no path from the base can hold: on from a descriptor of its own. */

@@ -1,0 +1,97 @@
+import { existsSync, mkdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
+import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { createDyingHelp } from '../../src/host/dying.ts';
+import { rssBytes } from '../../src/host/procfs.ts';
+import { aCgroup, aProcess, machine, until } from './test-cgroup.ts';
+import { aTree } from './tree.ts';
+
+const v2 = (root: string): CgroupMounts => ({
+  layout: 'v2',
+  version: 2,
+  unified: root,
+  memory: root,
+  pids: root,
+  systemd: root,
+});
+
+function help(mounts: CgroupMounts, path: string) {
+  const opened = createDyingHelp(mounts);
+  onTestFinished(opened.close);
+  const ref = refOf(mounts, path);
+  if (!ref.known) throw new Error(ref.detail);
+  return opened.begin(ref.value);
+}
+
+describe('help to die, on a tree of files', () => {
+  it('gives the cgroup all the weight while it is needed, thaws it, and puts the weight back', () => {
+    const root = aTree({ 'a/cpu.weight': '100\n', 'a/cpu.max': '1000 100000\n', 'a/cgroup.freeze': '1\n' });
+    const now = (file: string): string => readFileSync(`${root}/a/${file}`, 'latin1');
+    const { remain, end } = help(v2(root), '/a');
+    remain([]);
+    expect([now('cpu.weight'), now('cpu.max'), now('cgroup.freeze')].map((text) => text.split('\n')[0])).toEqual([
+      expect.stringMatching(/^10000/),
+      expect.stringMatching(/^max/),
+      '0',
+    ]);
+    end();
+    expect([now('cpu.weight').slice(0, 4), now('cpu.max').slice(0, 12)]).toEqual(['100\n', '1000 100000\n']);
+    expect(now('cgroup.freeze').startsWith('0')).toBe(true);
+  });
+});
+
+const freezer = findHierarchy('freezer');
+const cpu = findHierarchy('cpu');
+describe.skipIf(machine === null || machine.version === 2)('help to die [needs root and version 1]', () => {
+  const mounts = machine ?? v2('/none');
+
+  it('puts who is killed ahead of all others', async () => {
+    const path = aCgroup(mounts.memory);
+    const { pid } = await aProcess('', mounts.memory + path);
+    help(mounts, path).killed([pid]);
+    expect(getPriority(pid)).toBe(-20);
+  });
+
+  it.skipIf(freezer === null)('frees the memory of who is killed and cannot run', async () => {
+    const path = aCgroup(mounts.memory);
+    const frozen = `${freezer}${path}-frozen`;
+    mkdirSync(frozen);
+    const hold = 'globalThis.held = Buffer.alloc(200 * 1024 * 1024, 1)';
+    const { pid, kill, isAlive } = await aProcess(hold, mounts.memory + path, frozen);
+    onTestFinished(async () => {
+      writeFileSync(`${frozen}/freezer.state`, 'THAWED');
+      await until(() => {
+        try {
+          rmdirSync(frozen);
+        } catch {
+          // Busy for some milliseconds.
+        }
+        return !existsSync(frozen);
+      });
+    });
+    writeFileSync(`${frozen}/freezer.state`, 'FROZEN');
+    await until(() => readFileSync(`${frozen}/freezer.state`, 'latin1') === 'FROZEN\n');
+    kill('SIGKILL');
+    help(mounts, path).killed([pid]);
+    const resident = (): number => {
+      const rss = rssBytes(pid);
+      return rss.known ? rss.value : 0;
+    };
+    await until(() => resident() < 100 * 1024 * 1024);
+    expect(isAlive()).toBe(true);
+  });
+
+  it.skipIf(cpu === null)('raises the shares of a cgroup of its own, and puts them back', async () => {
+    const path = aCgroup(mounts.memory, cpu ?? '');
+    const { pid } = await aProcess('', mounts.memory + path);
+    const shares = (): string => readFileSync(`${cpu}${path}/cpu.shares`, 'latin1');
+    expect(statSync(`${cpu}${path}`).isDirectory()).toBe(true);
+    const { remain, end } = help(mounts, path);
+    remain([pid]);
+    expect(shares()).toBe('262144\n');
+    end();
+    expect(shares()).toBe('1024\n');
+  });
+});
