@@ -1,5 +1,6 @@
 import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
+import { ownFileScenes } from './own-files.ts';
 import { randomScenes } from './random.ts';
 import { resistScenes } from './resist.ts';
 import { starvedScenes } from './starved.ts';
@@ -15,6 +16,7 @@ export const SCENES: readonly TruthScene[] = [
   ...stuckScenes,
   ...resistScenes,
   ...episodeScenes,
+  ...ownFileScenes,
   ...randomScenes,
 ];
 
