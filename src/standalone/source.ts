@@ -62,6 +62,12 @@ const FAR_RESOLVE_MS = 60_000;
 /** The directory is watched; this is for the event that got lost. */
 const REREAD_MS = 30_000;
 const SOON_MS = 5;
+/** While somebody is to be chosen who is new is looked out for: at most 1 % of a core. */
+const WATCH_MS = 2_500;
+const WATCH_PACE_MS = 20;
+const WATCHED_PER_MS = 5;
+/** From its cgroup to its first page. */
+const BEGIN_MS = 500;
 /** So long nobody is chosen for want of an answer (D13), and so long a shutdown waits for one. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
@@ -83,7 +89,10 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     node: needs.cgroupRoot.replace(/\/+$/, '') || '/',
     places,
     isEarly,
-    renewed: soon,
+    renewed: () => {
+      renewedMs = clock.monoMs();
+      soon();
+    },
     measure: ({ manifest, cgroup }) => measuring({ walker, mounts, manifest, cgroup }),
   });
   const { entries } = live;
@@ -94,6 +103,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let hasSettled = false;
   let readMs: MonoMs = Number.NEGATIVE_INFINITY;
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let renewedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let chosenFromMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let cancelWatch: (() => void) | null = null;
   let isFar = false;
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
@@ -197,6 +209,25 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     cancelTimer = clock.after(ms, tick);
   }
 
+  /**
+   * Somebody is to be chosen. Where nobody can be, looks are a second apart, and a pod that starts meanwhile may fill the
+   * node within that: it is looked out for, and the looks are woken until it has had the time to begin.
+   */
+  function watch(): void {
+    chosenFromMs = clock.monoMs();
+    if (cancelWatch !== null) return;
+    const again = (): void => {
+      cancelWatch = null;
+      const nowMs = clock.monoMs();
+      if (isClosed || nowMs - chosenFromMs > WATCH_MS) return;
+      live.now();
+      if (nowMs - renewedMs <= BEGIN_MS) needs.wake();
+      cancelWatch = clock.after(paceMs(), again);
+    };
+    const paceMs = (): number => Math.max(WATCH_PACE_MS, entries.size / WATCHED_PER_MS);
+    cancelWatch = clock.after(paceMs(), again);
+  }
+
   /** Far from every threshold paths are looked at right after the node: one wake-up for both. */
   function follow(afterMs: number): void {
     const wasFar = isFar;
@@ -247,6 +278,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   return {
     pods: () => known(live.now()),
     unsettled: (forWhat) => {
+      watch();
       const patienceMs = forWhat === 'all' ? SETTLE_SHUTDOWN_MS : SETTLE_MS;
       if (hasSettled || sinceStartMs() >= patienceMs) return null;
       live.now();
@@ -273,6 +305,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       cancelTimer();
       cancelSettle();
       cancelSoon?.();
+      cancelWatch?.();
       endWatch();
       endBegins();
       endJobs();

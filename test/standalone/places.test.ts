@@ -64,7 +64,12 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     const off = { activeState: 'inactive', invocation: 1, controlGroup: '', loadState: 'loaded', slice };
     fake.units.set(name, { ...off, ...more });
   };
-  type More = { readonly clock?: Clock; readonly cgroupRoot?: string; readonly places?: PlaceMemory };
+  type More = {
+    readonly wake?: () => void;
+    readonly clock?: Clock;
+    readonly cgroupRoot?: string;
+    readonly places?: PlaceMemory;
+  };
   const open = (more: More = {}): Standalone => {
     if (mounts === null) throw new Error('no cgroups');
     const base = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
@@ -181,6 +186,20 @@ describe.skipIf(why !== '')(`where a pod is ${why}`, () => {
     await second.close();
     const third = open();
     expect(unsettled(third)).not.toBeNull();
+  });
+
+  it('is looked out for while somebody is to be chosen, and told', async () => {
+    make(`/${slice}`);
+    bind('job', `cgroup: /${slice}/job`);
+    let woken = 0;
+    // What is done every second or two does not happen here.
+    const restless: Clock = { ...clock, after: (ms, run) => (ms < 1_000 ? clock.after(ms, run) : () => undefined) };
+    const standalone = open({ clock: restless, wake: () => (woken += 1) });
+    await sleep(clock, 50);
+    woken = 0;
+    make(`/${slice}/job`);
+    unsettled(standalone);
+    await until(() => woken > 4);
   });
 
   it('is asked of all at once: one that has no answer keeps nobody waiting', async () => {

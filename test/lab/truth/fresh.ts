@@ -1,7 +1,8 @@
 // A pod that nobody knew a moment ago: its cgroup appears with the process that fills the node.
+import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
-import { clock, type PodSpec, type Scene } from '../scene.ts';
+import { availableMiB, clock, type PodSpec, type Scene } from '../scene.ts';
 import { DATABASE, DATABASE_MIB, type TruthScene, untilGone } from './truth.ts';
 
 const NODE_MIB = 512;
@@ -34,7 +35,24 @@ export async function appear(scene: Scene, pod: string, mib: number, rate: strin
   return hog;
 }
 
-export const freshScenes: readonly TruthScene[] = RATES.flatMap(({ said: rateSaid, rate }) =>
+/** Who fills the node is no pod, so nobody may go, and looks are far apart. */
+const LEFT_MIB = 90;
+const afterNobody: TruthScene = {
+  name: 'a fresh pod at 400 MiB/s, while nobody could be chosen',
+  spec: { pods: [FRESH], memoryMiB: NODE_MIB, config: ['evictionHard: { memory.available: "100Mi" }'] },
+  culprits: [FRESH.name],
+  body: async (scene, { index }) => {
+    const outsider = await scene.playOutside(null, 'memory 1');
+    const beside = scene.cgroups(FRESH.name).map((directory) => path.join(path.dirname(directory), 'nobodys'));
+    outsider.write(`enter ${beside.join(',')}`);
+    outsider.write(`grow ${Math.round((await availableMiB(scene)) - LEFT_MIB)} max`);
+    await sleep(clock, 2_000 + ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+    const workload = await appear(scene, FRESH.name, NODE_MIB, '400');
+    return `gone after ${Math.round(await untilGone('the fresh pod', { workload }))} ms`;
+  },
+};
+
+const appearing: readonly TruthScene[] = RATES.flatMap(({ said: rateSaid, rate }) =>
   COMPANIES.map(({ said, others, hasDatabase }): TruthScene => {
     const memoryMiB = NODE_MIB + others * MIB_PER_OTHER;
     const crowd = Array.from({ length: others }, (_, index) => otherOf(index));
@@ -56,3 +74,4 @@ export const freshScenes: readonly TruthScene[] = RATES.flatMap(({ said: rateSai
     };
   }),
 );
+export const freshScenes: readonly TruthScene[] = [...appearing, afterNobody];
