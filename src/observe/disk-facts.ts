@@ -22,8 +22,10 @@ export type DiskFacts = {
 /** Growth is of the last minute; walks are not made by the clock. */
 const WINDOW_MS = 70_000;
 /** What was new to a walk so long ago is not of the last minute any more. */
-const FRESH_FOR_MS = 30_000;
-const KEPT = 16;
+const FRESH_FOR_MS = 10_000;
+/** Under pressure walks may follow each other in 100 ms: what is kept is to reach back over the whole window. */
+const APART_MS = 5_000;
+const KEPT = 1 + WINDOW_MS / APART_MS;
 const NOT_LOOKED = 'nobody looked at them yet';
 
 type Noted = { readonly atMs: MonoMs; readonly life: string; readonly directories: readonly WalkedDirectory[] };
@@ -34,6 +36,8 @@ export function createDiskFacts(): DiskFacts {
   return {
     noteWalk: (uid, { directories = [] }, life, atMs) => {
       const before = (walks.get(uid) ?? []).filter((old) => old.life === life && atMs - old.atMs <= WINDOW_MS);
+      const last = before.at(-1);
+      if (last !== undefined && atMs - last.atMs < APART_MS) return;
       walks.set(uid, [...before.slice(-KEPT + 1), { atMs, life, directories }]);
     },
     noteOpen: (uid, reading, of) => void opens.set(uid, { reading, life: of }),

@@ -95,6 +95,13 @@ describe('what the end of a pod would give back', () => {
     expect(grown(facts, filled, { nowMs: 130_000 })).toBe(0);
   });
 
+  it('of files that were created before stays nothing, however often they are walked meanwhile', () => {
+    const facts = createDiskFacts();
+    const settled = aWalk(directory(900, { freshBytes: 900 }));
+    for (let atMs = 70_000; atMs <= 100_000; atMs += 100) facts.noteWalk('uid-web', settled, LIFE, atMs);
+    expect(grown(facts, settled)).toBe(0);
+  });
+
   it('is never negative, and never made up from walks that were cut short', () => {
     const facts = createDiskFacts();
     facts.noteWalk('uid-web', aWalk(directory(500), directory(500, { path: '/srv/b' })), LIFE, 50_000);
