@@ -8,6 +8,10 @@
 #   spin COUNT          so many children that do nothing else than use a processor
 #   touch HIGH LOW      hold HIGH, and once a second LOW for 50 ms, for ever
 #   fill DIR MIB        a file of that size in DIR
+#   keep DIR MIB        the same, and it stays when the process has ended
+#   unnamed DIR MIB     the same without a name: deleted, and held open
+#   deep DIR LEVELS MIB a file that stays, below so many directories
+#   links DIR COUNT MIB a file that stays and has another name, after so many of one byte
 #   files DIR COUNT     so many empty files in DIR
 #   bomb                fork, and let every child do the same, for ever
 #   stick FILE          make that file: on a frozen file system no signal ends it
@@ -93,6 +97,27 @@ sub make {
   syswrite($file, "\xa5" x 1048576) or die "$name: $!" for 1 .. $mib;
 }
 
+sub fill_up {
+  my ($name, $mib, $is_unnamed) = @_;
+  open(my $file, '>', $name) or die "$name: $!";
+  unlink $name if $is_unnamed;
+  syswrite($file, "\xa5" x 1048576) or die "$name: $!" for 1 .. $mib;
+  return $file;
+}
+sub deep {
+  my ($directory, $levels, $mib) = @_;
+  chdir $directory or die "$directory: $!";
+  for (1 .. $levels) { mkdir 'deeper-and-deeper'; chdir 'deeper-and-deeper' or die "level $_: $!" }
+  fill_up('deepest', $mib);
+  chdir '/';
+}
+sub links {
+  my ($directory, $count, $mib) = @_;
+  for (1 .. $count) { open(my $file, '>', "$directory/a-$_") or die $!; syswrite($file, 'x'); link "$directory/a-$_", "$directory/b-$_" }
+  fill_up("$directory/z", $mib);
+  link "$directory/z", "$directory/z-again";
+}
+
 sub obey {
   my ($verb, @args) = split ' ', $_[0];
   if ($verb eq 'memory') { hold($args[0]) }
@@ -105,6 +130,10 @@ sub obey {
     while (1) { hold($args[0]); nap(0.95); hold($args[1]); nap(0.05) }
   }
   elsif ($verb eq 'fill') { make("$args[0]/fill-$$", $args[1]) }
+  elsif ($verb eq 'keep') { fill_up("$args[0]/keep-$$", $args[1]) }
+  elsif ($verb eq 'unnamed') { push @held, fill_up("$args[0]/unnamed-$$", $args[1], 1) }
+  elsif ($verb eq 'deep') { deep(@args) }
+  elsif ($verb eq 'links') { links(@args) }
   elsif ($verb eq 'files') { make("$args[0]/file-$$-$_", 0) for 1 .. $args[1] }
   elsif ($verb eq 'bomb') {
     print "done\n";

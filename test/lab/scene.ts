@@ -20,6 +20,8 @@ export type PodSpec = {
   readonly maxPids?: number;
   /** Further annotations of its manifest, as YAML values. */
   readonly annotations?: { readonly [name: string]: string };
+  /** What it has in `tmp` of its directory is scratch. */
+  readonly hasScratch?: true;
   /** Its cgroup is not there until somebody makes it. */
   readonly isLate?: true;
 };
@@ -99,7 +101,8 @@ export async function withScene(
       mountTmpfs(nodefs, spec.nodefs);
       closers.push(() => void execFileSync('umount', ['--lazy', nodefs]));
     }
-    for (const pod of spec.pods) fs.mkdirSync(path.join(nodefs, pod.name));
+    for (const pod of spec.pods)
+      fs.mkdirSync(path.join(nodefs, pod.name, pod.hasScratch ? 'tmp' : ''), { recursive: true });
     const agent = isInstalled ? installedAgent() : ownAgent(directory);
     closers.push(agent.close);
     writeConfiguration(agent.places, node.cgroup.path, nodefs, spec);
@@ -250,7 +253,9 @@ metadata:
   annotations:
     nodewarden.dev/cgroup: ${pod.name}
     nodewarden.dev/disk: ${path.join(nodefs, pod.name)}
-${Object.entries(pod.annotations ?? {})
+${pod.hasScratch ? `    nodewarden.dev/scratch: ${path.join(nodefs, pod.name, 'tmp')}\n` : ''}${Object.entries(
+  pod.annotations ?? {},
+)
   .map(([name, value]) => `    ${name}: ${value}\n`)
   .join('')}spec:
   priority: ${pod.priority ?? 0}

@@ -1,3 +1,4 @@
+import { diskScenes } from './disk.ts';
 import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
 import { ownFileScenes } from './own-files.ts';
@@ -17,6 +18,7 @@ export const SCENES: readonly TruthScene[] = [
   ...resistScenes,
   ...episodeScenes,
   ...ownFileScenes,
+  ...diskScenes,
   ...randomScenes,
 ];
 

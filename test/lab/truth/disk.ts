@@ -1,0 +1,154 @@
+// A full disk: ending a pod frees no file, unless it is scratch or held open without a name.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { sleep } from '../../../src/host/clock.ts';
+import { clock, type PodSpec, type Scene, until } from '../scene.ts';
+import { DATABASE, DATABASE_MIB, HOG, type TruthScene, untilGone } from './truth.ts';
+
+const NODE_MIB = 512;
+const NODEFS = { sizeMiB: 128, inodes: 200_000 };
+const DISK = ['evictionHard: { nodefs.available: "64Mi" }'];
+/** Of the same priority, and it has more files that are old than most: whoever goes by that alone takes it. */
+const OTHER: PodSpec = { name: 'other', requestMiB: 16 };
+const EMPTY: PodSpec = { name: 'empty', requestMiB: 16 };
+const OLD_MIB = 16;
+const FILL_MIB = 60;
+const RELIEF_MS = 2_000;
+/** The kubelet's clean-up wait, twice. */
+const STAYS_MS = 60_000;
+const PODS = [HOG, OTHER, EMPTY, DATABASE];
+
+async function start(scene: Scene): Promise<void> {
+  await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`, `keep ${scene.directory(DATABASE.name)} 4`);
+  await scene.play(OTHER.name, `keep ${scene.directory(OTHER.name)} ${OLD_MIB}`);
+  await scene.play(EMPTY.name, 'memory 1');
+}
+
+/** How long it took from the end of the hog until the disk has what the threshold asks for. */
+async function untilRelief(scene: Scene): Promise<number> {
+  const startMs = clock.monoMs();
+  const nodefs = path.dirname(scene.directory(HOG.name));
+  await until('the disk is free again', () => {
+    const { bavail, bsize } = fs.statfsSync(nodefs);
+    return bavail * bsize >= 64 * 2 ** 20 || null;
+  });
+  return clock.monoMs() - startMs;
+}
+
+const filled: TruthScene = {
+  name: 'a pod fills the disk and its files stay: nobody else goes in a minute',
+  spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  culprits: [HOG.name],
+  mostRuns: 2,
+  body: async (scene) => {
+    await start(scene);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    hog.write(`keep ${scene.directory(HOG.name)} ${FILL_MIB}`);
+    const ms = await untilGone('the hog', { workload: hog });
+    await sleep(clock, STAYS_MS);
+    return `gone after ${Math.round(ms)} ms`;
+  },
+};
+
+const emptied: TruthScene = {
+  name: 'a pod fills the disk with scratch: it is emptied and nobody else goes',
+  spec: {
+    pods: [{ ...HOG, hasScratch: true }, OTHER, EMPTY, DATABASE],
+    memoryMiB: NODE_MIB,
+    nodefs: NODEFS,
+    config: DISK,
+  },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await start(scene);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    const tmp = path.join(scene.directory(HOG.name), 'tmp');
+    hog.write(`keep ${tmp} ${FILL_MIB}`);
+    await untilGone('the hog', { workload: hog });
+    const ms = await untilRelief(scene);
+    assert(ms < RELIEF_MS, `relief took ${Math.round(ms)} ms`);
+    assert(fs.existsSync(tmp), 'the scratch directory itself is gone');
+    return `relief after ${Math.round(ms)} ms`;
+  },
+};
+
+const unnamed: TruthScene = {
+  name: 'a log that was deleted under its writer: the writer goes, and nobody else',
+  spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  culprits: [HOG.name],
+  body: async (scene) => {
+    await start(scene);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    hog.write(`unnamed ${scene.directory(HOG.name)} ${FILL_MIB}`);
+    const ms = await untilGone('the hog', { workload: hog });
+    return `gone after ${Math.round(ms)} ms, relief ${Math.round(await untilRelief(scene))} ms later`;
+  },
+};
+
+const hidden = (said: string, command: (directory: string) => string): TruthScene => ({
+  name: `a pod that fills the disk ${said}, beside an honest one`,
+  spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  culprits: [HOG.name],
+  mostRuns: 5,
+  body: async (scene) => {
+    await start(scene);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    hog.write(command(scene.directory(HOG.name)));
+    return `gone after ${Math.round(await untilGone('the hog', { workload: hog }))} ms`;
+  },
+});
+
+const sharedMemory: TruthScene = {
+  name: 'files on a tmpfs outlive their writer under a memory threshold: one goes, and nobody in the clean-up wait',
+  spec: {
+    pods: PODS,
+    memoryMiB: 1_024,
+    nodefs: { sizeMiB: 900, inodes: 4_096 },
+    config: ['evictionHard: { memory.available: "100Mi" }'],
+  },
+  culprits: [HOG.name],
+  mostRuns: 5,
+  body: async (scene) => {
+    await start(scene);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    hog.write(`keep ${scene.directory(HOG.name)} 790`);
+    hog.write(`grow 200 200`);
+    const ms = await untilGone('the hog', { workload: hog });
+    await sleep(clock, 15_000);
+    return `gone after ${Math.round(ms)} ms`;
+  },
+};
+
+const mountedOver: TruthScene = {
+  name: 'another file system is mounted over nodefs: nobody goes for what it lacks',
+  spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  culprits: [],
+  evictions: { least: 0, most: 0 },
+  mostRuns: 3,
+  body: async (scene) => {
+    await start(scene);
+    const nodefs = path.dirname(scene.directory(HOG.name));
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'nodewarden-lab', nodefs]);
+    try {
+      await until('a finding tells it', async () => {
+        const { findings } = await scene.status();
+        return findings.some(({ text }) => text.includes('another file system is there')) || null;
+      });
+    } finally {
+      execFileSync('umount', ['--lazy', nodefs]);
+    }
+    return '';
+  },
+};
+
+export const diskScenes: readonly TruthScene[] = [
+  filled,
+  emptied,
+  unnamed,
+  hidden('260 directories deep and deeper', (directory) => `deep ${directory} 400 ${FILL_MIB}`),
+  hidden('behind hard links', (directory) => `links ${directory} 1000 ${FILL_MIB - 5}`),
+  sharedMemory,
+  mountedOver,
+];
