@@ -4,6 +4,7 @@
 #   enter DIR,DIR       make these cgroups where they are missing, and join them
 #   memory MIB          hold so much anonymous memory, more or less than before
 #   grow MIB RATE       hold so much more, RATE MiB a second ("max": as fast as one core takes it)
+#   herd COUNT MIB RATE so many children, each of which grows like that
 #   crowd COUNT         so many children that do nothing and end with it
 #   spin COUNT          so many children that do nothing else than use a processor
 #   touch HIGH LOW      hold HIGH, and once a second LOW for 50 ms, for ever
@@ -123,6 +124,7 @@ sub obey {
   if ($verb eq 'memory') { hold($args[0]) }
   elsif ($verb eq 'enter') { enter($args[0]) }
   elsif ($verb eq 'grow') { grow(@args) }
+  elsif ($verb eq 'herd') { my $count = shift @args; children($count, sub { grow(@args); nap(60) while 1 }) }
   elsif ($verb eq 'crowd') { children($args[0], sub { nap(60) while 1 }) }
   elsif ($verb eq 'spin') { children($args[0], sub { while (1) { } }) }
   elsif ($verb eq 'touch') {

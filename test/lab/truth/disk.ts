@@ -46,7 +46,7 @@ const filled: TruthScene = {
     await start(scene);
     const hog = await scene.play(HOG.name, 'memory 1');
     hog.write(`keep ${scene.directory(HOG.name)} ${FILL_MIB}`);
-    const ms = await untilGone('the hog', { workload: hog });
+    const ms = await untilGone(scene, 'the hog', hog);
     await sleep(clock, STAYS_MS);
     return `gone after ${Math.round(ms)} ms`;
   },
@@ -66,7 +66,7 @@ const emptied: TruthScene = {
     const hog = await scene.play(HOG.name, 'memory 1');
     const tmp = path.join(scene.directory(HOG.name), 'tmp');
     hog.write(`keep ${tmp} ${FILL_MIB}`);
-    await untilGone('the hog', { workload: hog });
+    await untilGone(scene, 'the hog', hog);
     const ms = await untilRelief(scene);
     assert(ms < RELIEF_MS, `relief took ${Math.round(ms)} ms`);
     assert(fs.existsSync(tmp), 'the scratch directory itself is gone');
@@ -82,7 +82,7 @@ const unnamed: TruthScene = {
     await start(scene);
     const hog = await scene.play(HOG.name, 'memory 1');
     hog.write(`unnamed ${scene.directory(HOG.name)} ${FILL_MIB}`);
-    const ms = await untilGone('the hog', { workload: hog });
+    const ms = await untilGone(scene, 'the hog', hog);
     return `gone after ${Math.round(ms)} ms, relief ${Math.round(await untilRelief(scene))} ms later`;
   },
 };
@@ -96,7 +96,7 @@ const hidden = (said: string, command: (directory: string) => string): TruthScen
     await start(scene);
     const hog = await scene.play(HOG.name, 'memory 1');
     hog.write(command(scene.directory(HOG.name)));
-    return `gone after ${Math.round(await untilGone('the hog', { workload: hog }))} ms`;
+    return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms`;
   },
 });
 
@@ -115,7 +115,7 @@ const sharedMemory: TruthScene = {
     const hog = await scene.play(HOG.name, 'memory 1');
     hog.write(`keep ${scene.directory(HOG.name)} 790`);
     hog.write(`grow 200 200`);
-    const ms = await untilGone('the hog', { workload: hog });
+    const ms = await untilGone(scene, 'the hog', hog);
     await sleep(clock, 15_000);
     return `gone after ${Math.round(ms)} ms`;
   },

@@ -67,7 +67,7 @@ const graceOverRestart: TruthScene = {
     await sleep(clock, 300);
     const startMs = clock.monoMs();
     await scene.agent.start();
-    await untilGone('the hog', { workload: hog });
+    await untilGone(scene, 'the hog', hog);
     const atMs = (evictionsOf(scene)[0]?.decision.atMs ?? Number.NaN) - startMs;
     assert(
       atMs >= SOFT_GRACE_MS - seenMs,

@@ -1,4 +1,5 @@
 // A pod that nobody knew a moment ago: its cgroup appears with the process that fills the node.
+import os from 'node:os';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
@@ -14,10 +15,15 @@ const OTHER_MIB = 1;
 const LONGEST_REST_MS = 2_200;
 const GOLDEN = 0.618_033_988_75;
 
+/** As a command of load.pl for so many MiB. */
 const RATES = [
-  { said: '1 GiB/s', rate: '1024' },
-  { said: 'full speed', rate: 'max' },
+  { said: '1 GiB/s', command: (mib: number) => `grow ${mib} 1024` },
+  { said: 'full speed', command: (mib: number) => `grow ${mib} max` },
 ];
+const ALL_PROCESSORS = {
+  said: 'full speed of all processors',
+  command: (mib: number) => `herd ${2 * os.availableParallelism()} ${mib} max`,
+};
 const COMPANIES = [
   { said: 'alone', others: 0, hasDatabase: false },
   { said: 'beside a database', others: 0, hasDatabase: true },
@@ -28,10 +34,10 @@ const COMPANIES = [
 const otherOf = (index: number): PodSpec => ({ name: `other-${index}`, priority: 0, requestMiB: 8 });
 
 /** A process that stands ready outside makes the cgroup, joins it and takes all there is at that rate. */
-export async function appear(scene: Scene, pod: string, mib: number, rate: string): Promise<Workload> {
+export async function appear(scene: Scene, pod: string, command: string): Promise<Workload> {
   const hog = await scene.playOutside(pod, 'memory 1');
   hog.write(`enter ${scene.cgroups(pod).join(',')}`);
-  hog.write(`grow ${mib} ${rate}`);
+  hog.write(command);
   return hog;
 }
 
@@ -47,31 +53,37 @@ const afterNobody: TruthScene = {
     outsider.write(`enter ${beside.join(',')}`);
     outsider.write(`grow ${Math.round((await availableMiB(scene)) - LEFT_MIB)} max`);
     await sleep(clock, 2_000 + ((index * GOLDEN) % 1) * LONGEST_REST_MS);
-    const workload = await appear(scene, FRESH.name, NODE_MIB, '400');
-    return `gone after ${Math.round(await untilGone('the fresh pod', { workload }))} ms`;
+    const workload = await appear(scene, FRESH.name, `grow ${NODE_MIB} 400`);
+    return `gone after ${Math.round(await untilGone(scene, 'the fresh pod', workload))} ms`;
   },
 };
 
-const appearing: readonly TruthScene[] = RATES.flatMap(({ said: rateSaid, rate }) =>
-  COMPANIES.map(({ said, others, hasDatabase }): TruthScene => {
-    const memoryMiB = NODE_MIB + others * MIB_PER_OTHER;
-    const crowd = Array.from({ length: others }, (_, index) => otherOf(index));
-    return {
-      name: `a fresh pod at ${rateSaid}, ${said}`,
-      spec: {
-        pods: [FRESH, ...(hasDatabase ? [DATABASE] : []), ...crowd],
-        memoryMiB,
-        config: ['evictionHard: { memory.available: "100Mi" }'],
-      },
-      culprits: [FRESH.name],
-      body: async (scene, { index }) => {
-        if (hasDatabase) await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
-        for (const { name } of crowd) await scene.play(name, `memory ${OTHER_MIB}`);
-        await sleep(clock, ((index * GOLDEN) % 1) * LONGEST_REST_MS);
-        const workload = await appear(scene, FRESH.name, memoryMiB, rate);
-        return `gone after ${Math.round(await untilGone('the fresh pod', { workload }))} ms`;
-      },
-    };
-  }),
-);
-export const freshScenes: readonly TruthScene[] = [...appearing, afterNobody];
+type Rate = (typeof RATES)[number];
+type Company = (typeof COMPANIES)[number];
+
+function freshScene({ said: rateSaid, command }: Rate, { said, others, hasDatabase }: Company): TruthScene {
+  const memoryMiB = NODE_MIB + others * MIB_PER_OTHER;
+  const crowd = Array.from({ length: others }, (_, index) => otherOf(index));
+  return {
+    name: `a fresh pod at ${rateSaid}, ${said}`,
+    spec: {
+      pods: [FRESH, ...(hasDatabase ? [DATABASE] : []), ...crowd],
+      memoryMiB,
+      config: ['evictionHard: { memory.available: "100Mi" }'],
+    },
+    culprits: [FRESH.name],
+    body: async (scene, { index }) => {
+      if (hasDatabase) await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+      await Promise.all(crowd.map(({ name }) => scene.play(name, `memory ${OTHER_MIB}`)));
+      await sleep(clock, ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+      const workload = await appear(scene, FRESH.name, command(memoryMiB));
+      return `gone after ${Math.round(await untilGone(scene, 'the fresh pod', workload))} ms`;
+    },
+  };
+}
+
+export const freshScenes: readonly TruthScene[] = [
+  ...RATES.flatMap((rate) => COMPANIES.map((company) => freshScene(rate, company))),
+  ...COMPANIES.filter(({ others }) => others === 0).map((company) => freshScene(ALL_PROCESSORS, company)),
+  afterNobody,
+];

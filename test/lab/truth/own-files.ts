@@ -25,7 +25,7 @@ async function breach(scene: Scene): Promise<void> {
   const before = evictionsOf(scene).length;
   const hog = await scene.play(HOG.name, 'memory 1');
   hog.write(`memory ${Math.round((await availableMiB(scene)) - HARD_MIB + 20)}`);
-  await untilGone('the hog', { workload: hog });
+  await untilGone(scene, 'the hog', hog);
   await until('its eviction is over', async () => (await scene.status()).act.kind === 'idle' || null);
   await until('its end is recorded', () => evictionsOf(scene)[before]?.outcomes[0] ?? null, 10_000);
 }
@@ -46,7 +46,7 @@ const deletions = (which: 'stateDirectory' | 'runtimeDirectory'): TruthScene => 
       // Before the choice, in the middle of it, and after it.
       await sleep(clock, ((index * DELETIONS + times) * 37) % 120);
       fs.rmSync(directory, { recursive: true });
-      await untilGone('the hog', { workload: hog });
+      await untilGone(scene, 'the hog', hog);
       const said = times === 1 ? 'was removed while the agent ran (at' : `(${times} times, last at`;
       const isTold = async (): Promise<true | null> => {
         const report = await scene.status().catch(() => null);

@@ -38,7 +38,7 @@ const resisting = (
       await prepare(scene, hog);
       hog.write(`grow ${NODE_MIB} ${RATE}`);
       await until('the hog is chosen', () => evictionsOf(scene).at(0) ?? null);
-      await untilGone('the hog', { workload: hog });
+      await untilGone(scene, 'the hog', hog);
       const atMs = evictionsOf(scene)[0]?.decision.atMs ?? Number.NaN;
       const ms = (hog.ended()?.atMs ?? Number.NaN) - atMs;
       assert(ms <= SOON_MS, `the hog was gone ${Math.round(ms)} ms after the decision`);
@@ -66,8 +66,8 @@ const frozen: TruthScene = {
       fs.writeFileSync(`${directory}/cgroup.procs`, String(holder.pid));
       fs.writeFileSync(`${directory}/freezer.state`, 'FROZEN');
       hog.write(`grow ${NODE_MIB} ${RATE}`);
-      const ms = await untilGone('the frozen one', { workload: holder });
-      await untilGone('the other one', { workload: hog });
+      const ms = await untilGone(scene, 'the frozen one', holder);
+      await untilGone(scene, 'the other one', hog);
       return `gone after ${Math.round(ms)} ms`;
     } finally {
       fs.writeFileSync(`${directory}/freezer.state`, 'THAWED');
@@ -113,8 +113,9 @@ const kernelChoice: TruthScene = {
     const scores = [database, ordinary, greedy].map(adjOf).join(', ');
     scene.agent.signal('SIGSTOP');
     try {
+      const startMs = clock.monoMs();
       greedy.write('grow 512 200');
-      const ms = await untilGone('the greedy one', { workload: greedy });
+      const ms = (await until('the greedy one ends', () => greedy.ended())).atMs - startMs;
       await sleep(clock, 200);
       assert(scene.kernelOomKills() > 0, 'the kernel killed nobody: this shows nothing');
       return `oom_score_adj of database, ordinary and greedy ${scores}; gone after ${Math.round(ms)} ms`;

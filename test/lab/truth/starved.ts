@@ -53,7 +53,7 @@ export const starvedScenes: readonly TruthScene[] = [
         hog.write(`grow ${NODE_MIB} max`);
         await until('the hog is chosen', () => evictionsOf(scene).at(0) ?? null);
         database.write(`grow ${GROWTH.mib} ${GROWTH.rate}`);
-        await untilGone('the hog', { workload: hog });
+        await untilGone(scene, 'the hog', hog);
         const atMs = evictionsOf(scene)[0]?.decision.atMs ?? Number.NaN;
         const ms = (hog.ended()?.atMs ?? Number.NaN) - atMs;
         // Watched on while nobody has a processor to spare.

@@ -29,12 +29,12 @@ const diskThenMemory: TruthScene = {
       const stuck = await scene.play(STUCK.name, `stick ${disk.file}`);
       const filler = await scene.play(STUCK.name, `fill ${scene.directory(STUCK.name)} 40`);
       await until('the disk eviction begins', () => evictionsOf(scene).at(0) ?? null);
-      await untilGone('the filler', { workload: filler });
+      await untilGone(scene, 'the filler', filler);
       hog.write(`grow ${NODE_MIB} 1024`);
-      const ms = await untilGone('the hog', { workload: hog });
+      const ms = await untilGone(scene, 'the hog', hog);
       assert(stuck.isAlive(), 'the victim of the disk died: this shows nothing');
       disk.thaw();
-      await untilGone('the victim of the disk', { workload: stuck });
+      await untilGone(scene, 'the victim of the disk', stuck);
       return `gone after ${Math.round(ms)} ms`;
     }),
 };
@@ -64,11 +64,11 @@ const memoryVictim: TruthScene = {
       disk.freeze();
       stuck.write(`stick ${disk.file}`);
       hog.write(`grow ${NODE_MIB} ${GROWTH_RATE}`);
-      const ms = await untilGone('the hog', { workload: hog });
+      const ms = await untilGone(scene, 'the hog', hog);
       assert(stuck.isAlive(), 'the first victim died: this shows nothing');
       assert(timesFull(scene) === 0, 'the node was full: the kernel helped the victim to die');
       disk.thaw();
-      await untilGone('the first victim', { workload: stuck });
+      await untilGone(scene, 'the first victim', stuck);
       return `gone after ${Math.round(ms)} ms`;
     }),
 };

@@ -71,10 +71,15 @@ export const isOver = ({ outcomes }: DecisionRecord): boolean =>
 export const has = (kind: string, { outcomes }: DecisionRecord): boolean =>
   outcomes.some((outcome) => outcome.kind === kind);
 
-/** Waits until somebody ended the workload; how long that took, in ms. */
-export async function untilGone(what: string, { workload }: Pick<Played, 'workload'>): Promise<number> {
+/** Waits until somebody ended the workload; how long that took, in ms. NaN: the kernel killed, who is then judged. */
+export async function untilGone(
+  scene: Pick<Scene, 'kernelOomKills'>,
+  what: string,
+  workload: Workload,
+): Promise<number> {
   const startMs = clock.monoMs();
-  return (await until(`${what} ends`, () => workload.ended())).atMs - startMs;
+  const isLost = (): { readonly atMs: number } | null => (scene.kernelOomKills() > 0 ? { atMs: Number.NaN } : null);
+  return (await until(`${what} ends`, () => workload.ended() ?? isLost())).atMs - startMs;
 }
 
 /** Plays the scene once and tells what became of everybody. */
