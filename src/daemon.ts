@@ -288,6 +288,7 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
   /** Where it was removed, or another lies in its place. */
   let servingAgain: Promise<void> | null = null;
   let isLost = false;
+  let isClosing = false;
   const tellSocket = (): void => {
     if (socket.known) findings.clear('socket');
     else findings.raise({ id: 'socket', text: `status cannot be asked: ${socket.where}: ${socket.detail}` });
@@ -300,7 +301,8 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
     if (before.known) await before.value.close();
   };
   parts.ownFiles.alsoCheck(() => {
-    if (servingAgain !== null) return;
+    // Who is asked for its last checks while it closes must not listen again: it would answer for those that follow.
+    if (isClosing || servingAgain !== null) return;
     isLost = socket.known ? !socket.value.isThere() : isLost;
     if (!isLost) return;
     servingAgain = serveAgain().then(() => {
@@ -314,6 +316,7 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
       desk.seen(observation, verdict);
     },
     close: async () => {
+      isClosing = true;
       desk.close();
       await servingAgain;
       if (socket.known) await socket.value.close();

@@ -22,6 +22,11 @@ export type Reload = {
 
 const FINDING = 'config';
 
+/** Whether what lies on the disk is what was loaded, as text. */
+function isAsLoaded({ texts }: Loaded, configFile: string | null): boolean {
+  return JSON.stringify(loadConfig(configFile).texts) === JSON.stringify(texts);
+}
+
 /**
  * The configuration to start with: that of the file, or, where that is broken, the last one that was in force. Null:
  * there is none, and `complain` has heard why.
@@ -100,6 +105,8 @@ export function createReload(needs: {
   process.on('SIGHUP', reload);
   const watched = [needs.loaded.effective.file, needs.loaded.effective.kubeletConfig].filter((path) => path !== null);
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
+  // What was written while the parts were made anew was watched by nobody.
+  if (needs.loaded.refused === null && !isAsLoaded(needs.loaded, configFile)) reload();
   return {
     last: () => last,
     now: reload,

@@ -12,10 +12,13 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { sayValue } from '../src/config/setting.ts';
 import { decide } from '../src/core/decide.ts';
 import { runDaemon } from '../src/daemon.ts';
 import { createClock, sleep } from '../src/host/clock.ts';
 import type { RecordEntry } from '../src/record/entry.ts';
+import { createLog } from '../src/record/log.ts';
+import { createReload, loadToRun } from '../src/reload.ts';
 import { askDaemon } from '../src/serve/ask.ts';
 import type { ObservedLook } from '../src/serve/look-desk.ts';
 import type { StatusReport } from '../src/serve/status.ts';
@@ -310,6 +313,38 @@ describe('the daemon', () => {
       expect(dry.node.pid).toBe(process.pid);
       write(['evictionHard: { pid.available: "7" }']);
       await until(report, (now) => !now.node.dryRun);
+    });
+  });
+
+  it('hears of a change that was written before anybody watched', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    const loaded = loadToRun(file, () => {});
+    write(['evictionHard: { pid.available: "8" }']);
+    const applied: unknown[] = [];
+    if (loaded === null) throw new Error('not loaded');
+    const reload = createReload({
+      clock,
+      log: createLog('error', { writeLine: () => {} }),
+      findings: { raise: () => {}, clear: () => {}, all: () => [] },
+      configFile: file,
+      loaded,
+      apply: ({ effective }) => applied.push(effective.thresholds.map(({ value }) => sayValue(value))),
+    });
+    reload.close();
+    expect(applied).toEqual([['8']]);
+  });
+
+  it('answers for the configuration in force, whatever is written to its directory while it changes over', async () => {
+    write(['evictionHard: { pid.available: "7" }']);
+    await running(async (report) => {
+      for (let i = 0; i < 12; i++) {
+        const isDry = i % 2 === 0;
+        write(['evictionHard: { pid.available: "7" }', ...(isDry ? ['dryRun: true'] : [])]);
+        // The agent looks at its directory 0.2 s after the last change there: at any moment of the change-over.
+        await sleep(clock, 20 * i);
+        writeFileSync(`${directory}/run/touched`, '');
+        await until(report, (now) => now.node.dryRun === isDry);
+      }
     });
   });
 
