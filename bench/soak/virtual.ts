@@ -266,7 +266,8 @@ function checkLook(
   if (unsettled.length > 1) checker.problem(`${unsettled.length} evictions are waited for at once (D3)`);
   const memory = signals['memory.available'];
   if (!memory.known || memory.value.available >= MEMORY_HARD_BYTES || next.afterMs === 0) return;
-  const isSeenTo = decisions.length > 0 || unsettled.length > 0 || reasons.some(({ code }) => code === 'no-candidate');
+  const isSaid = reasons.some(({ code }) => code === 'no-candidate' || code === 'clean-up-wait');
+  const isSeenTo = decisions.length > 0 || unsettled.length > 0 || isSaid;
   if (!isSeenTo) checker.problem(`at ${atMs} ms memory is below its hard threshold and nobody sees to it`);
 }
 

@@ -5,7 +5,7 @@ import type { RealSoak } from '../../bench/soak/real.ts';
 import { soakVirtually, type VirtualSoak } from '../../bench/soak/virtual.ts';
 import type { RecordEntry } from '../../src/record/entry.ts';
 
-const SHORT = { hours: 0.3, seed: 5, pods: 30 };
+const SHORT = { hours: 0.3, seed: 7, pods: 30 };
 
 /** The first eviction with a ranking of several says what `change` makes of it. */
 function doctoring(change: (entry: Evict) => Partial<Evict['decision']> | Pick<Evict, 'reasons'>) {

@@ -250,7 +250,7 @@ describe('an imported KubeletConfiguration', () => {
     expect(said(file('c.yaml', own(path, 'dryRun: 1')))).toEqual([
       expect.stringContaining('c.yaml:6:9: dryRun: expected true or false'),
       expect.stringContaining(
-        `${path}:3:34: evictionHard["memory.available"]: "1ki": unable to parse quantity's suffix`,
+        `${path}:3:34: evictionHard["memory.available"]: "1ki": an amount has no such unit; write for example 100Mi`,
       ),
     ]);
   });
