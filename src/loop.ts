@@ -4,6 +4,7 @@ import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { Heard } from './core/outcome.ts';
 import { afterGlance } from './core/pace.ts';
 import type { State } from './core/state.ts';
+import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from './core/timers.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
 import type { Clock, Inbox, Parts } from './ports.ts';
 
@@ -57,8 +58,11 @@ type Step = { readonly observation: Observation; readonly verdict: Verdict };
 export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Promise<State> {
   let state = saved;
   let next: NextLook = { afterMs: 0, pods: null };
+  // Between the last look of an earlier run and the first one of this there was no agent.
+  let seenMs = 0;
   while (!stop.aborted) {
-    const steps = stepsOf(state, next, parts);
+    const steps = stepsOf(state, next, parts, seenMs);
+    seenMs = SEEN_BETWEEN_LOOKS_MS;
     const { observation, verdict } = asOne(steps);
     state = verdict.state;
     if (verdict.decisions.length > 0) {
@@ -96,18 +100,18 @@ type Steps = readonly [Step, Step?];
  * A look, and a second one at once where the first wants the pods to choose a victim from: that a condition began is
  * told and recorded with the choice, which 3 ms of telling would hold up otherwise.
  */
-function stepsOf(state: State, next: NextLook, parts: Parts): Steps {
-  const first = stepOf(state, next, parts);
+function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: number): Steps {
+  const first = stepOf(state, next, parts, seenMs);
   const { decisions, next: wanted, state: then } = first.verdict;
   const isAsking = wanted.afterMs === 0 && wanted.pods !== null;
   return isAsking && decisions.every(({ kind }) => kind === 'set-condition')
-    ? [first, stepOf(then, wanted, parts)]
+    ? [first, stepOf(then, wanted, parts, SEEN_BETWEEN_LOOKS_MS)]
     : [first];
 }
 
-function stepOf(state: State, next: NextLook, parts: Parts): Step {
+function stepOf(state: State, next: NextLook, parts: Parts, seenMs: number): Step {
   const observation = parts.observer.look(next, parts.inbox.drain());
-  return { observation, verdict: decide(state, observation, parts.config()) };
+  return { observation, verdict: decide(withoutUnseen(state, observation.atMs, seenMs), observation, parts.config()) };
 }
 
 /**

@@ -112,6 +112,38 @@ describe('the loop', () => {
     ]);
   });
 
+  it('counts of a soft grace only the time during which it looked, and at most a second between two looks', async () => {
+    const soft = aThreshold('memory.available', 100 * MI, { graceMs: 30_000 });
+    const looksAtMs = [60_000, 60_250, 70_000];
+    const remaining: unknown[] = [];
+    const stop = new AbortController();
+    const parts: Parts = {
+      observer: {
+        look: () =>
+          anObservation(looksAtMs.shift() ?? Number.NaN, { 'memory.available': { available: 10 * MI, capacity: GI } }),
+        reread: () => Promise.reject(new Error('not asked')),
+      },
+      recorder: {
+        intent: async () => 'durable',
+        keep: () => undefined,
+        began: () => undefined,
+        outcome: () => undefined,
+        note: () => undefined,
+      },
+      inbox: createInbox(clock),
+      config: () => aConfig([soft]),
+      begin: () => undefined,
+      publish: (_, { reasons }) => {
+        remaining.push(...reasons.flatMap((reason) => (reason.code === 'grace-running' ? [reason.remainingMs] : [])));
+        if (looksAtMs.length === 0) stop.abort();
+        else parts.inbox.wake();
+      },
+    };
+    // Ten seconds of it were seen before the agent went away.
+    await runLoop({ ...initialState('boot'), firstMetMs: { [soft.id]: 0 }, lastLookMs: 10_000 }, parts, stop.signal);
+    expect(remaining).toEqual([20_000, 19_750, 18_750]);
+  });
+
   it('records a condition with the look that saw it, also when the memory is back at the look for the pods', async () => {
     const disk = aThreshold('nodefs.available', GI, { graceMs: 60_000 });
     const recorded: unknown[] = [];

@@ -8,6 +8,7 @@ export type ThresholdValue =
   | { readonly kind: 'fraction'; readonly fraction: number };
 /** Key of every timer; survives a reload that leaves the threshold alone. An explicit allocatable threshold and its derived twin are two. */
 export type ThresholdId = `${Signal}/${'evictionHard' | 'evictionSoft'}${'' | '/twin'}`;
+export const isSoft = (id: ThresholdId): boolean => id.includes('/evictionSoft');
 export type Threshold = {
   readonly id: ThresholdId;
   readonly signal: Signal;

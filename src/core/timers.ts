@@ -4,10 +4,29 @@ import type { MonoMs } from './reading.ts';
 import type { Reason } from './reason.ts';
 import { SIGNALS, type Signal } from './signal.ts';
 import type { State } from './state.ts';
-import { limits, type MetThreshold, type Threshold, type ThresholdId } from './threshold.ts';
+import { isSoft, limits, type MetThreshold, type Threshold, type ThresholdId } from './threshold.ts';
 
 /** D2: a soft threshold has recovered when it was unmet at every look for this long. */
 const RECOVERED_AFTER_MS = 1_000;
+
+/** While a timer runs looks are far closer together: more time than this between two of them was seen by nobody. */
+export const SEEN_BETWEEN_LOOKS_MS = 1_000;
+
+/**
+ * Live: a soft grace counts only time during which somebody looked, `seenMs` of the time since the last look at most.
+ * While no agent ran, or it was stopped or starved, the signal may have recovered. The kubelet counts all of it, and so
+ * does `simulate`, whose steps may be far apart.
+ */
+export function withoutUnseen(state: State, atMs: MonoMs, seenMs: number): State {
+  const unseenMs = state.lastLookMs === null ? 0 : atMs - state.lastLookMs - seenMs;
+  if (unseenMs <= 0) return state;
+  const firstMetMs: { [T in ThresholdId]?: MonoMs } = { ...state.firstMetMs };
+  for (const id of Object.keys(firstMetMs) as ThresholdId[]) {
+    const sinceMs = firstMetMs[id];
+    if (isSoft(id) && sinceMs !== undefined) firstMetMs[id] = sinceMs + unseenMs;
+  }
+  return { ...state, firstMetMs };
+}
 
 /** What one look makes of the thresholds: kubelet-eviction.md 4.4 and 4.5, with D2 and D5. */
 export type Timers = {
