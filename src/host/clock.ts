@@ -7,10 +7,30 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const UPTIME_FILE = '/proc/uptime';
 const BOOT_ID_FILE = '/proc/sys/kernel/random/boot_id';
 
-/** CLOCK_MONOTONIC since boot (performance.now() would count from the start of the process), and the wall clock. */
+/** The wall clock has left CLOCK_MONOTONIC by more than it is slewed by: it was set, or the machine was asleep. */
+const LEAP_MS = 500;
+/** Less is no sleep: `/proc/uptime` counts in hundredths of a second. */
+const ROUNDED_MS = 50;
+
+/**
+ * Milliseconds since boot with the time asleep, as the kernel counts the start of a process (CLOCK_BOOTTIME, which
+ * Node.js has not), and the wall clock. It is CLOCK_MONOTONIC plus the time asleep, which is read again after a leap.
+ */
 export function createClock(): Clock {
+  let asleepMs = 0;
+  let aheadMs = Number.NaN;
   return {
-    monoMs: () => Number(process.hrtime.bigint()) / 1e6,
+    monoMs: () => {
+      const awakeMs = Number(process.hrtime.bigint()) / 1e6;
+      const nowAheadMs = Date.now() - awakeMs;
+      if (!(Math.abs(nowAheadMs - aheadMs) < LEAP_MS)) {
+        aheadMs = nowAheadMs;
+        const uptime = uptimeMs();
+        // It never goes back, by a hundredth neither.
+        if (uptime.known && uptime.value - awakeMs > asleepMs + ROUNDED_MS) asleepMs = uptime.value - awakeMs;
+      }
+      return awakeMs + asleepMs;
+    },
     wallMs: () => Date.now(),
     after: (ms, run) => {
       // A timer of 0 takes 1.1 ms, a fifth of the reaction budget; an immediate does not.

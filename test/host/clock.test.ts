@@ -1,3 +1,4 @@
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
@@ -41,6 +42,25 @@ describe('createClock', () => {
     expect(clock.monoMs() - startMs).toBeGreaterThan(28);
   });
 });
+
+const ASLEEP = ['--time', '--boottime', '5000'];
+const hasTimeNamespace = spawnSync('unshare', [...ASLEEP, 'true']).status === 0;
+
+it.skipIf(!hasTimeNamespace)(
+  'counts the time asleep, as the start of a process does [needs root and time namespaces]',
+  () => {
+    const program = `
+      import { createClock } from './src/host/clock.ts';
+      import { MS_PER_TICK, startTicks } from './src/host/workload.ts';
+      const clock = createClock();
+      console.log(JSON.stringify([clock.monoMs() - process.hrtime()[0] * 1_000, clock.monoMs() - startTicks(process.pid) * MS_PER_TICK]));`;
+    const node = [process.execPath, '--import', 'tsx', '--input-type=module', '--eval', program];
+    const [asleepMs, ageMs] = JSON.parse(execFileSync('unshare', [...ASLEEP, ...node], { encoding: 'utf8' }));
+    expect(asleepMs).toBeGreaterThan(4_000_000);
+    expect(ageMs).toBeGreaterThan(0);
+    expect(ageMs).toBeLessThan(60_000);
+  },
+);
 
 it('the boot id is the kernel’s', () => {
   expect(readBootId()).toEqual(known(readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()));

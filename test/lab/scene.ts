@@ -3,13 +3,17 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type BoundedCgroup, openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
-import { findCgroupMounts, oomKillsOf, refOf } from '../../src/host/cgroupfs.ts';
+import { directoryOf, walkCgroups } from '../../src/host/cgroup-walk.ts';
+import { findCgroupMounts } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { startWorkload, type Workload } from '../../src/host/workload.ts';
 import type { DecisionRecord } from '../../src/record/entry.ts';
 import { askDaemon } from '../../src/serve/ask.ts';
 import type { StatusReport } from '../../src/serve/status.ts';
 import { type Agent, type AgentPlaces, installedAgent, ownAgent } from './agent.ts';
+
+/** Of version 1, and of version 2 without its descendants. */
+const OOM_COUNTERS = ['memory.oom_control', 'memory.events.local'];
 
 export type PodSpec = {
   readonly name: string;
@@ -210,13 +214,26 @@ async function openNode({ pods, memoryMiB = NODE_MIB, pids = NODE_PIDS }: SceneS
       if (pod.maxPids !== undefined && fs.existsSync(bound)) fs.writeFileSync(bound, String(pod.maxPids));
     }
   }
-  const oomKills = (): number => {
-    const ref = refOf(mounts.value, cgroup.value.path);
-    const counted = ref.known ? oomKillsOf(mounts.value, ref.value) : ref;
-    if (!counted.known) throw new Error(counted.detail);
-    return counted.value;
-  };
+  const oomKills = (): number => countOomKills(directoryOf(mounts.value, cgroup.value.path));
   return { cgroup: cgroup.value, directories, oomKills, remove };
+}
+
+/** Kills by the kernel in the cgroup and below it, however many and deep they are: version 1 counts in each apart. */
+function countOomKills(directory: string): number {
+  let kills = 0;
+  for (const below of walkCgroups(directory)) {
+    if (below === null) continue;
+    for (const name of OOM_COUNTERS) kills += oomKillsIn(below.file(name));
+  }
+  return kills;
+}
+
+function oomKillsIn(file: Buffer): number {
+  try {
+    return Number(/^oom_kill (\d+)$/m.exec(fs.readFileSync(file, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0; // The cgroup has gone, or is of the other version.
+  }
 }
 
 function mountTmpfs(target: string, { sizeMiB, inodes }: NonNullable<SceneSpec['nodefs']>): void {
