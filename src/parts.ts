@@ -5,6 +5,7 @@ import { createReclaim } from './act/reclaim.ts';
 import { warmUp } from './act/warm-up.ts';
 import { toCoreConfig } from './config/core-config.ts';
 import type { Effective } from './config/effective.ts';
+import { trueConditions } from './core/condition.ts';
 import type { CoreConfig } from './core/core-config.ts';
 import type { Decision } from './core/decision.ts';
 import type { OomScore } from './core/oom-score.ts';
@@ -111,6 +112,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     podManifests,
     runtimeDirectory,
     cgroupRoot,
+    conditions: trueConditions(saved.state.conditionLastMetMs),
     places: host.places,
     dry: dryRun,
     setOomScores: made.oomScoreAdj === 'off' ? undefined : run,

@@ -1,5 +1,6 @@
 import type { OomScore } from '../core/oom-score.ts';
 import { known, valueOrNull } from '../core/reading.ts';
+import type { NodeCondition } from '../core/signal.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
@@ -29,6 +30,8 @@ export type StandaloneNeeds = {
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
   readonly wake: () => void;
+  /** The node's, in the state that was taken over; what changes from then on is told. */
+  readonly conditions?: readonly NodeCondition[];
   /** What an earlier configuration of this run knew of bindings; absent: nothing. */
   readonly places?: PlaceMemory;
   /** With it the processes of pods carry the oom_score_adj of their class, set outside of the sandbox. */
@@ -78,7 +81,9 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   // Without a boot id nothing that was held before can be told from another boot's.
   const bootId = boot.known ? boot.value : '';
   const holding = { clock, systemd, runtimeDirectory, bootId, log, findings, note };
-  const restart = needs.dry ? null : createRestart({ ...holding, unitsIn: (slice) => unitsIn(mounts, slice) });
+  const restart = needs.dry
+    ? null
+    : createRestart({ ...holding, conditions: needs.conditions ?? [], unitsIn: (slice) => unitsIn(mounts, slice) });
   const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
   const ties = createTies({ clock, systemd, unitOf, wake: needs.wake });
   const isAlive = (uid: string): boolean => {

@@ -16,6 +16,8 @@ export type RestartNeeds = {
   readonly log: Log;
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
+  /** True in the state that was taken over; what changes from then on is told. */
+  readonly conditions?: readonly NodeCondition[];
   /** What runs in a slice; absent: nothing is known of slices. */
   readonly unitsIn?: (slice: string) => readonly string[];
   readonly currentRun?: (unit: string) => Reading<string>;
@@ -43,10 +45,7 @@ const FIRST_BACK_OFF_MS = 10_000;
 const MAX_BACK_OFF_MS = 300_000;
 const HEALTHY_MS = 600_000;
 const STOPPED_AGAIN = { times: 3, withinMs: 600_000 } as const;
-/**
- * Conditions taken over from an earlier run that nobody confirms: the core tells changes only, and a core that lost its
- * state does not know them.
- */
+/** Conditions that an earlier run wrote down and the state does not know of, because it was lost. */
 const ADOPTED_MS = 600_000;
 
 /** product.md section 5, "Coming back". The file is the memory: what is held down survives this process. */
@@ -54,9 +53,12 @@ export function createRestart(needs: RestartNeeds): Restart {
   const { clock, systemd, findings, log, runtimeDirectory, bootId } = needs;
   const loaded = loadHeld(runtimeDirectory, bootId, clock);
   if (loaded.complaint !== null) findings.raise({ id: 'held-corrupt', text: loaded.complaint });
-  let held: Held = loaded.held;
+  let held: Held = {
+    ...loaded.held,
+    conditions: [...new Set([...loaded.held.conditions, ...(needs.conditions ?? [])])],
+  };
   const adoptedMs = clock.monoMs();
-  const confirmed = new Set<NodeCondition>();
+  const confirmed = new Set<NodeCondition>(needs.conditions);
   /** Seen inactive since it was stopped: before that a job that ends is the stop itself, also one of an earlier run of ours. */
   const seenDown = new Set<string>();
   let foreignJobs: readonly JobEnd[] = [];

@@ -109,6 +109,18 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     await until(() => heard.notes.length > 0);
   });
 
+  it('stays down under another agent as long as the condition lasts, which that one has taken over', async () => {
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await restart.close();
+    // An hour of it is 0.7 s.
+    open({ clock: hurried(clock, 5_000), conditions: ['MemoryPressure'] });
+    await sleep(clock, 700);
+    expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.notes.length > 0);
+  });
+
   it('is not taken for stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
     restart.setCondition('MemoryPressure', true);
     const facts = await fake.systemd.unit(UNIT);
