@@ -83,7 +83,18 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   const holding = { clock, systemd, runtimeDirectory, bootId, log, findings, note };
   const restart = needs.dry
     ? null
-    : createRestart({ ...holding, conditions: needs.conditions ?? [], unitsIn: (slice) => unitsIn(mounts, slice) });
+    : createRestart({
+        ...holding,
+        conditions: needs.conditions ?? [],
+        unitsIn: (slice) => unitsIn(mounts, slice),
+        stopsAlong: ({ declared }, unit) => [
+          ...ties.others(unit).map((other) => ({ unit: other, manifest: null })),
+          ...ties.podsWith(declared.uid).flatMap((uid) => {
+            const pod = source.find(uid);
+            return pod === null || pod.unit === null ? [] : [{ unit: pod.unit, manifest: pod.manifest }];
+          }),
+        ],
+      });
   const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
   const ties = createTies({ clock, systemd, unitOf, wake: needs.wake });
   const isAlive = (uid: string): boolean => {

@@ -18,14 +18,17 @@ export type RestartNeeds = {
   readonly note: (note: RecordNote) => void;
   /** True in the state that was taken over; what changes from then on is told. */
   readonly conditions?: readonly NodeCondition[];
+  /** What systemd stops along with the unit of a pod; `manifest` null: that is no pod. Absent: nothing is known of it. */
+  readonly stopsAlong?: (manifest: ManifestPod, unit: string) => readonly Along[];
   /** What runs in a slice; absent: nothing is known of slices. */
   readonly unitsIn?: (slice: string) => readonly string[];
   readonly currentRun?: (unit: string) => Reading<string>;
 };
+export type Along = { readonly unit: string; readonly manifest: ManifestPod | null };
 export type Restart = {
   /**
    * Before the first signal of an eviction: what is stopped now comes back by us, and by nobody else. Of a slice that is
-   * what runs in it. `facts` null: it runs, and systemd has not said more of that run.
+   * what runs in it, of a unit also what systemd stops along with it. `facts` null: it runs, and systemd has not said more of that run.
    */
   readonly hold: (manifest: ManifestPod, unit: string, facts: UnitFacts | null) => void;
   readonly setCondition: (condition: NodeCondition, status: boolean) => void;
@@ -198,6 +201,14 @@ export function createRestart(needs: RestartNeeds): Restart {
     return before !== undefined && clock.monoMs() - before.startedMs < HEALTHY_MS ? before.level + 1 : 0;
   }
 
+  /** Those that run: who comes back with nobody stays down for good. */
+  function alongWith(manifest: ManifestPod, unit: string): readonly HeldUnit[] {
+    const along = needs.stopsAlong?.(manifest, unit) ?? [];
+    return along
+      .filter((other) => other.unit.endsWith('.service') && (needs.currentRun ?? currentRun)(other.unit).known)
+      .map((other) => heldNow(other.manifest ?? manifest, other.unit, null));
+  }
+
   function heldNow(manifest: ManifestPod, unit: string, facts: UnitFacts | null): HeldUnit {
     const run = (needs.currentRun ?? currentRun)(unit);
     const invocationId = run.known ? run.value : facts?.invocationId;
@@ -231,8 +242,9 @@ export function createRestart(needs: RestartNeeds): Restart {
       const isSlice = unit.endsWith('.slice');
       const units = isSlice ? (needs.unitsIn?.(unit) ?? []) : [unit];
       const services = units.filter((name) => name.endsWith('.service'));
-      const holding = services.map((name) => heldNow(manifest, name, isSlice ? null : facts));
-      const others = held.units.filter((other) => !services.includes(other.unit));
+      const own = services.map((name) => heldNow(manifest, name, isSlice ? null : facts));
+      const holding = isSlice ? own : [...own, ...alongWith(manifest, unit)];
+      const others = held.units.filter((other) => !holding.some((now) => now.unit === other.unit));
       if (holding.length > 0) keep({ ...held, units: [...others, ...holding].slice(-MAX_REMEMBERED) });
       for (const name of services) findings.clear(`kept-starting/${name}`);
       schedule(TICK_MS);

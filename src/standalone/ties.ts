@@ -20,6 +20,8 @@ export type Ties = {
   readonly isIdle: (uid: PodUid) => boolean;
   /** Units that run, are no pods and would be stopped along with it. */
   readonly others: (unit: string) => readonly string[];
+  /** Pods that would be stopped along with it, whether they run or not. */
+  readonly podsWith: (uid: PodUid) => readonly PodUid[];
   readonly close: () => void;
 };
 
@@ -163,6 +165,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     },
     isIdle: (uid) => idle.has(uid),
     others: (unit) => graph.others(unit),
+    podsWith: (uid) => graph.of(uid)?.pods ?? [],
     close: () => {
       isClosed = true;
       cancelTimer?.();

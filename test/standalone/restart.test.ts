@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { known } from '../../src/core/reading.ts';
+import { known, unknown } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { parseManifest } from '../../src/standalone/manifest.ts';
 import {
@@ -119,6 +119,26 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(fake.asked()).not.toContain(`StartUnit ${UNIT}`);
     restart.setCondition('MemoryPressure', false);
     await until(() => heard.notes.length > 0);
+  });
+
+  it('brings back what systemd stopped along with it, but not what was down', async () => {
+    const along = ['front.service', 'down.service'];
+    fake.units.set('front.service', { activeState: 'active', invocation: 7, controlGroup: '/y', loadState: 'loaded' });
+    fake.units.set('down.service', { activeState: 'inactive', invocation: 0, controlGroup: '', loadState: 'loaded' });
+    await restart.close();
+    open({
+      stopsAlong: () => along.map((unit) => ({ unit, manifest: null })),
+      currentRun: (unit) =>
+        unit === 'down.service' ? unknown('absent', unit, 'no run') : known(unit === UNIT ? '01' : '07'),
+    });
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    fake.byOthers('stop', 'front.service');
+    await sleep(clock, 300);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`]);
+    restart.setCondition('MemoryPressure', false);
+    await until(() => heard.notes.length === 2);
+    expect(fake.asked().slice(1).sort()).toEqual(['StartUnit front.service', `StartUnit ${UNIT}`]);
   });
 
   it('is not taken for stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
