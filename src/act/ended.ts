@@ -79,6 +79,7 @@ const DROPPED = {
   'no-longer-met': 'the threshold is no longer met',
   gone: 'it was gone already',
   'dry-run': 'this is a dry run',
+  cancelled: 'the shutdown was cancelled',
 } as const;
 const survivedId = (victim: Victim): string => `survived/${victim.uid}`;
 const podName = ({ namespace, name }: Victim): string => `${namespace}/${name}`;

@@ -31,8 +31,8 @@ export type KillOrder = {
   readonly givesBack: 'memory' | 'pids';
   /** Its reason `{ first, graceMs }` cuts the grace (D4). */
   readonly hasten: AbortSignal;
-  /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it resolves false. Null: SIGTERM. */
-  readonly ask: (() => Promise<boolean>) | null;
+  /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it was not told so. Null: SIGTERM. */
+  readonly ask: (() => Promise<Asked>) | null;
   /** How long the grace of a pod is that was asked in its own way and told then; absent: `graceMs`. */
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
   readonly help?: DyingHelp | undefined;
@@ -41,6 +41,8 @@ export type KillOrder = {
   /** Hears when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked in its own way. */
   readonly signalled?: ((how: Signalled['with']) => void) | undefined;
 };
+/** `spared`: it need not end any more, and has not been told. */
+export type Asked = 'told' | 'not-told' | 'spared';
 export type KillEnd =
   | {
       readonly kind: 'ended';
@@ -51,7 +53,8 @@ export type KillEnd =
     }
   | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
   /** Nobody was in it, or it was gone already. */
-  | { readonly kind: 'gone' };
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'spared' };
 
 const LEAST_GRACE_MS = 2_000;
 /** Product.md section 7. From the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet H9). */
@@ -92,6 +95,7 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
     const atFirst = progressOf(kill, isPopulated(mounts, ref));
     if (atFirst === 'ended') return { kind: 'gone' };
     const politely = order.first === 'sigterm' ? await endPolitely(kill) : null;
+    if (politely === 'spared') return { kind: 'spared' };
     if (politely !== null) return endOf(politely);
     const { via, isEmpty } = await endByForce(kill, order.first === 'sigkill' ? atFirst : await progress(kill));
     if (isEmpty) return endOf(via);
@@ -104,7 +108,7 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
 }
 
 /** How it ended within its grace; null when it did not. */
-async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | null> {
+async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spared' | null> {
   const { clock, hasten, ask } = kill;
   const graceFrom =
     (ask === null ? undefined : kill.graceFrom) ?? (() => (kill.graceMs > 0 ? kill.graceMs : LEAST_GRACE_MS));
@@ -120,6 +124,7 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | null> 
   hasten.addEventListener('abort', cut, { once: true });
   let via: 'sigterm' | 'stop-unit' = ask === null ? 'sigterm' : 'stop-unit';
   let isOver = false;
+  let isSpared = false;
   const told = once(() => {
     kill.signalled?.('sigterm');
     graceBegins();
@@ -131,14 +136,16 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | null> 
   };
   if (ask === null) signal();
   else {
-    void ask().then((isAsked) => {
-      if (isAsked) told();
+    void ask().then((asked) => {
+      if (asked === 'told') told();
+      else if (asked === 'spared') isSpared = true;
       else if (!isOver) signal();
     });
   }
   try {
-    const isEnded = await waitUntilEnded(kill, () => killAtMs);
-    return isEnded ? via : null;
+    const isEnded = await waitUntilEnded(kill, () => (isSpared ? Number.NEGATIVE_INFINITY : killAtMs));
+    if (isEnded) return via;
+    return isSpared ? 'spared' : null;
   } finally {
     isOver = true;
     hasten.removeEventListener('abort', cut);

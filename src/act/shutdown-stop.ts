@@ -70,12 +70,20 @@ async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome
   return told(needs, order.victim, isKnown ? { ...outcome, toldMs } : outcome);
 }
 
+const DROPPED: { readonly [B in Extract<Outcome, { kind: 'dropped' }>['because']]: string } = {
+  gone: 'was gone already',
+  cancelled: 'is not stopped: the shutdown was cancelled before its turn',
+  'dry-run': 'is not stopped: this is a dry run',
+  'no-longer-met': 'is not stopped',
+};
+
 function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Outcome): Outcome {
   const pod = `${victim.namespace}/${victim.name}`;
   const fields = { event: 'phase', decision: outcome.of, pod } as const;
   if (outcome.kind !== 'survived') findings.clear(`survived/${victim.uid}`);
   if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} has ended by ${outcome.via}`);
-  else if (outcome.kind === 'dropped') log.info({ ...fields, because: outcome.because }, `${pod} was gone already`);
+  else if (outcome.kind === 'dropped')
+    log.info({ ...fields, because: outcome.because }, `${pod} ${DROPPED[outcome.because]}`);
   else if (outcome.kind === 'survived') {
     log.error({ ...fields, left: outcome.left }, `${pod} could not be ended: ${outcome.detail}`);
     findings.raise({ id: `survived/${victim.uid}`, text: `${pod} survived its stop: ${outcome.detail}` });

@@ -102,7 +102,7 @@ const POD_HEADING = ['PHASE', 'POD', 'PRIORITY', 'GRACE', 'TOOK', 'END'];
 
 function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly string[] {
   const { end, graceSeconds, priority, isAgain, isLate } = stop;
-  const told = `${clean(sayPodEnd(stop))}${isLate ? ', after its phase was over' : ''}`;
+  const told = `${clean(sayPodEnd(stop))}${isLate && end.kind !== 'dropped' ? ', after its phase was over' : ''}`;
   const isBad = isLate || end.kind === 'survived' || end.kind === 'cut-off' || stop.toldAfterMs === null;
   return [
     String(phase),
@@ -124,6 +124,13 @@ function sayPodEnd(stop: PodStop): string {
   return isLate ? `told after ${saySpan(toldAfterMs)}; ${sayHow(stop)}` : sayHow(stop);
 }
 
+const NOT_STOPPED: { readonly [B in Extract<PodStop['end'], { kind: 'dropped' }>['because']]: string } = {
+  gone: 'gone',
+  cancelled: 'the shutdown was cancelled before its turn',
+  'dry-run': 'dry run',
+  'no-longer-met': 'no longer met',
+};
+
 function sayHow({ end }: PodStop): string {
   switch (end.kind) {
     case 'ended':
@@ -132,7 +139,7 @@ function sayHow({ end }: PodStop): string {
     case 'survived':
       return `survived, ${end.processesLeft} processes left: ${end.detail}`;
     case 'dropped':
-      return end.because === 'dry-run' ? 'not stopped: dry run' : `not stopped: ${end.because}`;
+      return `not stopped: ${NOT_STOPPED[end.because]}`;
     case 'under-way':
       return 'stopping';
     case 'cut-off':

@@ -170,11 +170,15 @@ function findingsText({ findings, warnings }: StatusReport, paint: Paint): strin
   return lines.join('');
 }
 
+/** What came of the others is in the log. */
+const HAS_END: readonly string[] = ['evict', 'evict-over-limit', 'reclaim', 'stop-for-shutdown'];
+
 function decisionsText({ decisions }: StatusReport, paint: Paint): string {
   if (decisions.length === 0) return 'decisions   none since the start; `nodewarden history` shows the record\n';
-  const lines = decisions.map(({ atWallMs, text, outcome }) => {
-    const end = outcome === null ? paint('yellow', 'under way') : clean(outcome.text);
-    return `  ${sayWhen(atWallMs)}  ${clean(text)}; ${end}\n`;
+  const lines = decisions.map(({ atWallMs, kind, text, outcome }) => {
+    const underWay = HAS_END.includes(kind) ? `; ${paint('yellow', 'under way')}` : '';
+    const end = outcome === null ? underWay : `; ${clean(outcome.text)}`;
+    return `  ${sayWhen(atWallMs)}  ${clean(text)}${end}\n`;
   });
   return `last decisions\n${lines.join('')}`;
 }

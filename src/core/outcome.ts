@@ -25,7 +25,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
       readonly detail: string;
       readonly toldMs?: MonoMs | null;
     }
-  | { readonly kind: 'dropped'; readonly because: 'no-longer-met' | 'gone' | 'dry-run' }
+  | { readonly kind: 'dropped'; readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' }
 );
 
 /** `problem`: what is not empty, and why; null: all of it is. */

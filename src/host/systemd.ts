@@ -34,6 +34,8 @@ export type Systemd = {
   readonly activeState: (name: string) => Promise<Reading<string>>;
   /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
   readonly stop: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
+  /** Takes back a stop that waits for others to stop first; one that has begun goes on. */
+  readonly cancelStop: (name: string) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
   /** Whether its stop runs a command (ExecStop=). */
   readonly hasStopCommand: (name: string) => Promise<Reading<boolean>>;
@@ -188,6 +190,16 @@ export function createSystemd(bus: SystemBus): Systemd {
       return state.known ? known(String(state.value)) : state;
     },
     stop: (name, deadlineMs) => queue('StopUnit', name, deadlineMs),
+    cancelStop: async (name) => {
+      const job = await property(unitPath(name), 'Unit', 'Job');
+      if (!job.known) return job;
+      const [id, path] = Array.isArray(job.value) ? job.value : [];
+      if (typeof id !== 'number' || typeof path !== 'string' || id === 0) return known(true);
+      const [type, state] = await Promise.all([property(path, 'Job', 'JobType'), property(path, 'Job', 'State')]);
+      if (textOf(type) !== 'stop' || textOf(state) !== 'waiting') return known(true);
+      const sent = await bus.call({ ...MANAGER, member: 'CancelJob', signature: 'u', body: [id], isUrgent: true });
+      return sent.known ? known(true) : sent;
+    },
     start: (name) => queue('StartUnit', name),
     hasStopCommand: async (name) => {
       const commands = await property(unitPath(name), 'Service', 'ExecStop');

@@ -66,6 +66,7 @@ const DROPPED: { readonly [B in Extract<Outcome, { kind: 'dropped' }>['because']
   'no-longer-met': 'dropped: the threshold was no longer met',
   gone: 'dropped: the pod was gone already',
   'dry-run': 'dropped: dry run',
+  cancelled: 'dropped: the shutdown was cancelled before its turn',
 };
 
 /** "4.2ms", "12.5s": as exact as a person wants it. */

@@ -1,3 +1,4 @@
+import type { Asked } from '../act/kill.ts';
 import type { PodUid } from '../core/pod.ts';
 import { turnOf } from '../core/stop-chain.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -24,8 +25,8 @@ export type ShutdownStopsNeeds = {
 /** What a shutdown stops: told once, remembered, and started again when the shutdown is cancelled. */
 export type ShutdownStops = {
   /** How the pod is told in place of SIGTERM, and remembered before that; null: SIGTERM, now. */
-  readonly request: (live: LivePod, order: StopOrder) => (() => Promise<boolean>) | null;
-  readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone') => void;
+  readonly request: (live: LivePod, order: StopOrder) => (() => Promise<Asked>) | null;
+  readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
@@ -36,10 +37,11 @@ type Run = { isOver: boolean; readonly end: Promise<UndoneStops> };
 
 export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   const memory = createStopsMemory(needs);
-  const tell = createTellUnits({ ...needs, memory });
   let run: Run | null = null;
   /** Null: not told yet, as after a start in the middle of one. */
   let wasShuttingDown: boolean | null = null;
+  const isCancelled = (): boolean => wasShuttingDown === false;
+  const tell = createTellUnits({ ...needs, memory, isCancelled });
 
   function undo(): Promise<UndoneStops> {
     // Who undoes has heard of the cancel.
@@ -68,12 +70,15 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   }
 
   return {
-    request: (live, order) => request({ ...needs, memory, tell }, live, order),
+    request: (live, order) => request({ ...needs, memory, tell, isCancelled }, live, order),
     ended: (order, how) => {
       const noted = memory.of(order.decision);
       if (noted === null) return;
       // Not stopped by us at all; or its processes live on, and there is nothing else of it.
-      const isNothing = (how === 'gone' && order.resumedFromMs === null) || (how === 'survived' && noted.unit === null);
+      const isNothing =
+        how === 'spared' ||
+        (how === 'gone' && order.resumedFromMs === null) ||
+        (how === 'survived' && noted.unit === null);
       if (isNothing) memory.forget([order.decision]);
       else memory.ended(order.decision);
     },
@@ -89,10 +94,14 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
 }
 
 function request(
-  needs: Pick<ShutdownStopsNeeds, 'clock' | 'systemd'> & { readonly memory: StopsMemory; readonly tell: TellUnit },
+  needs: Pick<ShutdownStopsNeeds, 'clock' | 'systemd'> & {
+    readonly memory: StopsMemory;
+    readonly tell: TellUnit;
+    readonly isCancelled: () => boolean;
+  },
   live: LivePod,
   order: StopOrder,
-): (() => Promise<boolean>) | null {
+): (() => Promise<Asked>) | null {
   const { clock, memory, tell } = needs;
   const nowMs = clock.monoMs();
   const { decision, graceMs, victim } = order;
@@ -100,7 +109,8 @@ function request(
   const { unit, facts } = live;
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   // An earlier run of the agent has asked for it.
-  if (noted !== null && noted.stage !== 'noted') return async () => unit === null || untilTold(needs, unit, turn);
+  if (noted !== null && noted.stage !== 'noted')
+    return async () => (unit === null ? 'told' : untilTold(needs, unit, turn));
   const pod: StoppedPod = {
     decision,
     uid: victim.uid,

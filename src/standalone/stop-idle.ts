@@ -26,9 +26,11 @@ export async function stopIdle(
 ): Promise<Outcome> {
   const { unit } = live;
   const ask = shutdownStops?.request(live, order) ?? null;
-  const isTold = unit !== null && ask !== null && (await ask());
+  const asked = unit === null || ask === null ? 'not-told' : await ask();
   // While systemd itself stops everything its stop comes after ours.
-  if (!isTold) return { of: order.decision, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
+  const dropped = { of: order.decision, atMs: clock.monoMs(), kind: 'dropped' } as const;
+  if (asked === 'spared') return { ...dropped, because: 'cancelled' };
+  if (asked === 'not-told' || unit === null) return { ...dropped, because: 'gone' };
   signalled?.('sigterm');
   const toldMs = clock.monoMs();
   const graceMs = order.turn === undefined ? order.graceMs : graceFrom(order.turn, toldMs);

@@ -1,4 +1,4 @@
-import { type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
+import { type Asked, type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
@@ -81,7 +81,8 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   return {
     stop: async (order, hasten, signalled) => {
       const outcome = await stop(order, hasten, signalled);
-      const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : 'gone';
+      const isSpared = outcome.kind === 'dropped' && outcome.because === 'cancelled';
+      const how = outcome.kind === 'ended' || outcome.kind === 'survived' ? outcome.kind : isSpared ? 'spared' : 'gone';
       if (order.why === 'shutdown') shutdownStops?.ended(order, how);
       return outcome;
     },
@@ -160,10 +161,10 @@ function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string)
 }
 
 /** How it is asked to end in place of SIGTERM; null: it is not. */
-function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<boolean>) | null {
+function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<Asked>) | null {
   const { unit } = live;
   if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
-  return unit === null ? null : () => stopUnit(needs, unit);
+  return unit === null ? null : async () => ((await stopUnit(needs, unit)) ? 'told' : 'not-told');
 }
 
 type Ending =
@@ -179,6 +180,8 @@ function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending 
       return end;
     case 'gone':
       return goneAs(order, unit);
+    case 'spared':
+      return { kind: 'dropped', because: 'cancelled' };
     default:
       return assertNever(end);
   }

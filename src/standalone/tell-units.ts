@@ -1,3 +1,4 @@
+import type { Asked } from '../act/kill.ts';
 import type { PodUid } from '../core/pod.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { type Turn, tellByMs } from '../core/stop-chain.ts';
@@ -16,12 +17,14 @@ export type TellNeeds = {
   readonly isAlive: (uid: PodUid) => boolean;
   /** Units that run, are no pods and are stopped along with this one. */
   readonly others: (unit: string) => readonly string[];
+  /** The shutdown was cancelled: who has not been told yet is not told any more. */
+  readonly isCancelled: () => boolean;
 };
 /** A pod whose stop is asked of systemd; what is written of it is what was known last. */
 type UnitPod = StoppedPod & { readonly unit: string };
-type Telling = { readonly pod: UnitPod; readonly turn: Turn; readonly answer: (isTold: boolean) => void };
-/** Resolves when it has been told, in its turn. False: its processes are to be signalled, now. */
-export type TellUnit = (pod: UnitPod, turn: Turn) => Promise<boolean>;
+type Telling = { readonly pod: UnitPod; readonly turn: Turn; readonly answer: (asked: Asked) => void };
+/** Resolves when it has been told, in its turn. `not-told`: its processes are to be signalled, now. */
+export type TellUnit = (pod: UnitPod, turn: Turn) => Promise<Asked>;
 
 /** systemd answers within milliseconds; what it said last serves where it does not. */
 const FACTS_MS = 1_000;
@@ -77,7 +80,7 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
     ...along.filter((unit) => unit !== null),
     ...found.map(({ pod, by }) => ({ ...pod, stage: by === 'systemd' ? ('noted' as const) : ('told' as const) })),
   ]);
-  for (const { by, answer } of found) if (by !== 'systemd') answer(by === 'others');
+  for (const { by, answer } of found) if (by !== 'systemd') answer(by === 'others' ? 'told' : 'not-told');
   const asked = found.filter(({ by }) => by === 'systemd');
   // Whoever comes next does not wait for these.
   if (isLate) for (const { pod, turn, answer } of asked) void signalInTurn(needs, pod, turn).then(answer);
@@ -101,34 +104,39 @@ async function stopTogether(needs: TellNeeds, group: readonly Telling[]): Promis
     stopUnit(needs, pod.unit, Math.max(LEAST_ASK_MS, tellByMs(turn) - clock.monoMs())),
   );
   for (const [i, { pod, turn, answer }] of group.entries()) {
-    void stops[i]?.then(async (isAsked) => answer(isAsked && (await untilTold(needs, pod.unit, turn))));
+    void stops[i]?.then(async (isAsked) => answer(isAsked ? await untilTold(needs, pod.unit, turn) : 'not-told'));
   }
   await Promise.all(stops);
   memory.told(group.map(({ pod }) => pod.decision));
 }
 
 /** systemd's order, by ourselves. */
-async function signalInTurn(needs: TellNeeds, { unit, decision }: UnitPod, turn: Turn): Promise<boolean> {
+async function signalInTurn(needs: TellNeeds, { unit, decision }: UnitPod, turn: Turn): Promise<Asked> {
   const { clock, memory, isAlive, systemd } = needs;
-  while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) await sleep(clock, FIRST_POLL_MS);
+  while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) {
+    if (needs.isCancelled()) return 'spared';
+    await sleep(clock, FIRST_POLL_MS);
+  }
   memory.told([decision]);
-  return (await systemd.signalStop(unit)).known;
+  return (await systemd.signalStop(unit)).known ? 'told' : 'not-told';
 }
 
-/** Until its job runs. False: there is no more time to wait for that. */
+/** Until its job runs. `not-told`: there is no more time to wait for that. */
 export async function untilTold(
-  { clock, systemd }: Pick<TellNeeds, 'clock' | 'systemd'>,
+  { clock, systemd, isCancelled }: Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled'>,
   unit: string,
   turn: Turn,
-): Promise<boolean> {
+): Promise<Asked> {
   // A slice has nobody to tell, and stays active until all in it have ended.
-  if (unit.endsWith('.slice')) return true;
+  if (unit.endsWith('.slice')) return 'told';
   const byMs = tellByMs(turn);
   for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_POLL_MS)) {
+    const isTaken = isCancelled() && (await systemd.cancelStop(unit)).known;
     const state = await systemd.activeState(unit);
-    if (state.known && !NOT_TOLD.includes(state.value)) return true;
+    if (state.known && !NOT_TOLD.includes(state.value)) return 'told';
+    if (isTaken && state.known) return 'spared';
     const leftMs = byMs - clock.monoMs();
-    if (leftMs <= 0) return false;
+    if (leftMs <= 0) return 'not-told';
     await sleep(clock, Math.min(pauseMs, leftMs));
   }
 }

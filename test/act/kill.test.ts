@@ -162,12 +162,19 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
 
   it('leaves SIGTERM to whoever asks in another way, and falls back to it when that fails', async () => {
     const workload = await cgroup.run(OBEYS);
-    const asked = await timed({ graceMs: 300, ask: async () => true });
+    const asked = await timed({ graceMs: 300, ask: async () => 'told' });
     expect(asked.end).toMatchObject({ kind: 'ended', via: byForce });
     expect(await signalOf(workload)).toBe('SIGKILL');
     await cgroup.run(OBEYS);
-    const refused = await timed({ ask: async () => false });
+    const refused = await timed({ ask: async () => 'not-told' });
     expect(refused.end).toMatchObject({ kind: 'ended', via: 'sigterm' });
+  });
+
+  it('leaves alone who need not end any more before it was told', async () => {
+    await cgroup.run(OBEYS);
+    const { end } = await timed({ graceMs: 300, ask: async () => 'spared' });
+    expect(end).toEqual({ kind: 'spared' });
+    expect(cgroup.pids()).not.toEqual([]);
   });
 
   it('counts what came back', async () => {

@@ -51,6 +51,17 @@ db told 6000
 db killed 9000'
   in_time "$TIMELINE" 700
 }
+check_order_cancelled() { # cancelled while a chain is stopped: who waits for its turn is not told, who was stopped comes back
+  up_with "$ORDER only_ours; order_unit db 2; order_unit mid 2 After=db.service; order_unit front 2 After=mid.service
+    for name in db mid front; do order_pod \$name 0; done; $(one_phase 12); systemctl daemon-reload; systemctl start db mid front"
+  sleep 1
+  go 'systemctl poweroff' "$(when_told front); sleep 0.3; systemctl restart systemd-logind"
+  is_back() { ns sh 'nodewarden history --shutdowns' | grep 'run again: front.service'; }
+  until_true 20 'front is started again' is_back
+  sleep 3; read_timeline
+  [ -z "$(at "$TIMELINE" mid told)$(at "$TIMELINE" db told)" ] || fail 'a unit was told after the cancel'
+  history_is '["db", "mid"].every((name) => shutdowns[0].phases[0].pods.find(({ pod }) => pod === `default/${name}`).end.because === "cancelled")'
+}
 check_order_past_logind() { # the same without the signal of logind
   up_with "$ORDER only_ours; order_unit db 1 Before=nodewarden.service; order_unit mid 1 After=db.service Before=nodewarden.service; order_unit front 1 After=mid.service Before=nodewarden.service
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 9); systemctl daemon-reload; systemctl start db mid front"

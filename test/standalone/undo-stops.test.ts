@@ -128,6 +128,26 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     }
   };
 
+  it('takes back a stop that waits for others to stop first', async () => {
+    const takenBack: string[] = [];
+    const cancelStop: Systemd['cancelStop'] = async (name) => {
+      takenBack.push(name);
+      return known(true);
+    };
+    const stops = open({ systemd: { ...heeded(), stop: async () => known(true), cancelStop } });
+    stops.setShuttingDown(true);
+    addUnit('db');
+    const pod = await liveUnit('db');
+    const asked = stops.request(pod, order(pod))?.();
+    await until(() => isSeen('db', 'active'));
+    const undone = stops.undo();
+    expect(await asked).toBe('spared');
+    stops.ended(order(pod), 'spared');
+    expect(await undone).toEqual({ started: [], notUndone: [] });
+    expect(takenBack).toEqual(['db.service']);
+    expect(stateOf('db')).toBe('active');
+  });
+
   it('starts exactly what ran, was stopped by it, and was not touched since', { timeout: 120_000 }, async () => {
     let run = 0;
     const check = async (cases: readonly Case[]): Promise<void> => {
