@@ -17,6 +17,8 @@ export type UnitFacts = {
   readonly invocationId: string;
   /** Start of the unit; null: never since boot. */
   readonly activeSinceWallMs: number | null;
+  /** It is to be started or stopped, and that has not ended. */
+  readonly hasJob: boolean;
   /** All its lists of units, by systemd's names: After, Before, Requires, RequiredBy, BindsTo, BoundBy, PartOf, … */
   readonly relations: UnitRelations;
 };
@@ -348,6 +350,7 @@ function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 's
   if (id === '' || text('LoadState') === '') return null;
   const sinceUs = Number(found.get('ActiveEnterTimestamp') ?? 0);
   const invocation = found.get('InvocationID');
+  const job = found.get('Job');
   const lists = [...found].filter((entry): entry is [string, string[]] => isListOfText(entry[1]));
   return {
     id,
@@ -356,6 +359,7 @@ function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 's
     subState: text('SubState'),
     invocationId: Array.isArray(invocation) ? hexOf(invocation) : '',
     activeSinceWallMs: sinceUs > 0 ? Math.floor(sinceUs / 1_000) : null,
+    hasJob: Array.isArray(job) && Number(job[0]) !== 0,
     relations: Object.fromEntries(lists),
   };
 }

@@ -7,6 +7,7 @@ import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
 import { type Held, type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
 import { MAX_REMEMBERED } from './runtime-file.ts';
+import { stopsWith } from './tie-graph.ts';
 
 export type RestartNeeds = {
   readonly clock: Clock;
@@ -186,6 +187,15 @@ export function createRestart(needs: RestartNeeds): Restart {
       findings.raise({ id, text });
       return drop(unit, 'it was stopped again 3 times within 10 minutes');
     }
+    const needer = await whoNeeds(facts);
+    if (isClosed || isPaused) return;
+    if (needer !== null) {
+      findings.raise({
+        id,
+        text: `${unit.unit} (${unit.pod}) was evicted, and ${needer} needs it: it is left running`,
+      });
+      return drop(unit, `${needer} needs it`);
+    }
     const stopped = await systemd.stop(unit.unit);
     if (!stopped.known || isAbandoned) return;
     put({ ...unit, invocationId: facts.invocationId, stoppedAgainMs: [...recent, atMs] });
@@ -194,6 +204,16 @@ export function createRestart(needs: RestartNeeds): Restart {
       `${unit.unit} was started while the condition that evicted it lasts: stopped again`,
     );
     needs.note({ kind: 'stopped-again', atMs, pod: unit.pod, unit: unit.unit });
+  }
+
+  /** A unit that would be stopped along with it, and that no eviction stopped; null: there is none that runs or starts. */
+  async function whoNeeds(facts: UnitFacts): Promise<string | null> {
+    for (const name of stopsWith(facts)) {
+      if (held.units.some(({ unit }) => unit === name)) continue;
+      const other = await systemd.unit(name);
+      if (other.known && (isRunning(other.value) || other.value.hasJob)) return name;
+    }
+    return null;
   }
 
   function levelOf(unit: string): number {

@@ -141,6 +141,23 @@ describe.skipIf(!hasDbusDaemon)('a unit that an eviction stopped [needs dbus-dae
     expect(fake.asked().slice(1).sort()).toEqual(['StartUnit front.service', `StartUnit ${UNIT}`]);
   });
 
+  it('is left running where a unit needs it that nobody evicted', async () => {
+    const top = { activeState: 'active', invocation: 3, controlGroup: '/z', loadState: 'loaded' };
+    restart.setCondition('MemoryPressure', true);
+    await evict();
+    await until(() => fake.units.get(UNIT)?.activeState === 'inactive');
+    await sleep(clock, 50);
+    fake.units.set('top.service', top);
+    const before = fake.units.get(UNIT);
+    if (before !== undefined) fake.units.set(UNIT, { ...before, relations: { RequiredBy: ['top.service'] } });
+    fake.byOthers('start', UNIT);
+    await until(() => held().length === 0);
+    expect(fake.asked()).toEqual([`StopUnit ${UNIT}`]);
+    expect(heard.present.get(`kept-starting/${UNIT}`)).toBe(
+      'web.service (default/web) was evicted, and top.service needs it: it is left running',
+    );
+  });
+
   it('is not taken for stopped by somebody else when the stop of a killed agent ends under the next one', async () => {
     restart.setCondition('MemoryPressure', true);
     const facts = await fake.systemd.unit(UNIT);
