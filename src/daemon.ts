@@ -199,6 +199,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       begin: actor.begin,
       publish: (observation, verdict) => {
         tell(observation, verdict);
+        parts.whatFills(observation, verdict);
         goingDown.seen(observation, verdict);
         lastBoot.seen(observation.atMs);
         parts.oomKills(observation.atMs, verdict.state);

@@ -3,18 +3,24 @@ import { dryParts } from './act/dry.ts';
 import { createPreKill } from './act/pre-kill.ts';
 import { createReclaim } from './act/reclaim.ts';
 import { warmUp } from './act/warm-up.ts';
+import { createWhatFills } from './act/what-fills.ts';
 import { toCoreConfig } from './config/core-config.ts';
 import type { Effective } from './config/effective.ts';
 import { trueConditions } from './core/condition.ts';
 import type { CoreConfig } from './core/core-config.ts';
 import type { Decision } from './core/decision.ts';
+import type { Observation } from './core/observation.ts';
 import type { OomScore } from './core/oom-score.ts';
 import type { MonoMs } from './core/reading.ts';
 import type { State } from './core/state.ts';
+import type { Verdict } from './core/verdict.ts';
 import type { CgroupMounts } from './host/cgroupfs.ts';
+import { createDiskWalker } from './host/disk-walk.ts';
 import { createProcfs } from './host/procfs.ts';
+import { readSharedMemory } from './host/shared-memory.ts';
 import { createStdout } from './host/stdout.ts';
 import { createCommandRunner } from './host/transient.ts';
+import { userName } from './host/user-name.ts';
 import { watchWakeups } from './host/wake.ts';
 import { createInbox } from './loop.ts';
 import { createObserver, type OpenObserver } from './observe/look.ts';
@@ -65,6 +71,8 @@ export type OpenParts = {
   readonly core: () => CoreConfig;
   /** Once, after READY: the first eviction is then as fast as every later one. */
   readonly warmUp: (stop: AbortSignal) => Promise<void>;
+  /** After each look: what no eviction helps is looked for, and told. */
+  readonly whatFills: (observation: Observation, verdict: Verdict) => void;
   /** After each look: kills by the kernel are logged and recorded. */
   readonly oomKills: (atMs: MonoMs, state: State) => void;
   /** State, record and runtime directory, should somebody remove them. */
@@ -137,6 +145,16 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const { pods, follow: followPods, unsettled: podsUnsettled } = standalone.pods;
   const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
   const observer = createObserver({ ...common, ...observed(made), ...ofPods });
+  // Of its own: a long look for what fills a disk holds up no walk of the pods.
+  const surveyor = createDiskWalker(clock);
+  const whatFills = createWhatFills({
+    ...common,
+    ...observed(made),
+    walker: surveyor,
+    sharedMemory: readSharedMemory,
+    pods,
+    userName,
+  });
   const live = {
     killer: standalone.killer,
     marks: standalone.marks,
@@ -212,10 +230,12 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
         },
         stop,
       ),
+    whatFills,
     oomKills: (atMs, then) => tellKills(atMs, oomWatch.look(atMs, then, standalone.pods.pods)),
     close: async () => {
       unwatch();
       observer.close();
+      surveyor.close();
       await standalone.close();
       // Last: nobody looks any more, unless parts are made anew, which then tell what is killed from here on.
       tellKills(clock.monoMs(), oomWatch.now(standalone.pods.pods));

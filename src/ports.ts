@@ -40,6 +40,8 @@ export type BoundPod = {
   readonly disk: (soFar: (least: DiskWalk) => void) => Promise<Reading<DiskWalk>>;
   /** What its processes hold open now without a name; absent: the mode does not look. */
   readonly openFiles?: () => Promise<Reading<OpenFiles>>;
+  /** What counts as its disk; absent: the mode names no directories. */
+  readonly directories?: readonly string[];
   /** Directories of it that are emptied after its end; absent: none. */
   readonly scratch?: readonly string[];
 };

@@ -1,7 +1,10 @@
+import { SURVEY_PROGRAM } from './disk-survey-program.ts';
+
 /**
  * What the child of host/disk-walk.ts runs: each line of standard input is a question, `{"id":…,"paths":[…],"deadlineMs":…,"maxLinked":…}`
  * or `{"id":…,"cgroup":…,"inode":…,"deadlineMs":…}`, answered by lines `[id,"least",counts]` and at the end
- * `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`. Text, because it runs without the bundle, which would take
+ * `[id,"done",counts,isComplete]` or `[id,"failed",path,why]`; what fills a file system is asked as
+ * disk-survey-program.ts says. Text, because it runs without the bundle, which would take
  * four times as long to start. Calls are synchronous: 4 µs for each file, where one through the thread pool takes 100. It
  * walks by descriptors and from within each directory: one that is renamed or replaced meanwhile is still the one that was
  * opened, no name is ever resolved further than one step, and no path is too long.
@@ -104,9 +107,10 @@ function asCounts({ at, device, own, bytes, inodes, freshBytes, freshInodes }) {
 // gives what an entry is if it is a directory to go into. A level deeper than MAX_HELD holds no descriptor.
 function tree(state, fd, stats, enter, entry) {
   const levels = [];
-  const goInto = (descriptor, found) => {
+  const goInto = (descriptor, found, name) => {
     process.chdir('/proc/self/fd/' + descriptor);
-    const level = { fd: descriptor, identity: identity(found), pending: [] };
+    const sum = { bytes: found.blocks * 512 * (levels.length === 0), inodes: 0, uid: found.uid, lead: 0 };
+    const level = { fd: descriptor, identity: identity(found), name, pending: [], sum };
     levels.push(level);
     if (enter()) list(state, level, entry);
   };
@@ -116,7 +120,7 @@ function tree(state, fd, stats, enter, entry) {
     level.fd = null;
   };
   try {
-    goInto(fd, stats);
+    goInto(fd, stats, '');
     while (levels.length > 0) {
       const level = levels.at(-1);
       const next = level.pending.pop();
@@ -131,7 +135,7 @@ function tree(state, fd, stats, enter, entry) {
         inner = fs.openSync(next.name, DIRECTORY);
         const found = fs.fstatSync(inner);
         if (identity(found) !== next.identity) continue;
-        goInto(inner, found);
+        goInto(inner, found, next.name);
         hold(levels.at(-1));
         inner = null;
       } catch (error) {
@@ -142,22 +146,14 @@ function tree(state, fd, stats, enter, entry) {
       }
     }
   } finally {
-    for (const { fd: held, pending } of levels) {
-      state.pending -= pending.length;
-      if (held !== null && held !== fd) fs.closeSync(held);
-    }
+    while (levels.length > 0) leave(state, levels, fd);
   }
 }
 
 // To the directory that the last one was entered from. Was that moved elsewhere, then to the deepest one that is held.
 function goBack(state, levels, root) {
   let isLost = false;
-  const leave = () => {
-    const { fd, pending } = levels.pop();
-    state.pending -= pending.length;
-    if (fd !== null && fd !== root) fs.closeSync(fd);
-  };
-  leave();
+  leave(state, levels, root);
   for (let above = levels.at(-1); above !== undefined; above = levels.at(-1)) {
     try {
       if (above.fd !== null) return process.chdir('/proc/self/fd/' + above.fd);
@@ -166,8 +162,15 @@ function goBack(state, levels, root) {
     } catch {}
     isLost = true;
     state.isComplete = false;
-    leave();
+    leave(state, levels, root);
   }
+}
+
+function leave(state, levels, root) {
+  const level = levels.pop();
+  state.pending -= level.pending.length;
+  if (level.fd !== null && level.fd !== root) fs.closeSync(level.fd);
+  state.left?.(level, levels);
 }
 
 function list(state, level, entry) {
@@ -178,7 +181,7 @@ function list(state, level, entry) {
     for (let found = next(state, directory); found !== null; found = next(state, directory)) {
       if (isOutOfTime(state)) return;
       const name = /^[\x00-\x7f]*$/.test(found.name) ? found.name : Buffer.from(found.name, 'latin1');
-      const stats = entry(name, found);
+      const stats = entry(name, found, level);
       if (stats === null) continue;
       if (state.pending >= MAX_PENDING) {
         state.isComplete = false;
@@ -347,6 +350,7 @@ function addOpen(state, link, devices, seen) {
   }
 }
 
+${SURVEY_PROGRAM}
 const bytes = Buffer.alloc(64 * 1024);
 let text = '';
 // Nobody asks any more, or nobody hears: then it ends.
@@ -356,6 +360,7 @@ for (let read = fs.readSync(0, bytes); read > 0; read = fs.readSync(0, bytes)) {
     const question = JSON.parse(Buffer.from(text.slice(0, at), 'latin1').toString('utf8'));
     text = text.slice(at + 1);
     if ('paths' in question) walk(question);
+    else if ('survey' in question) survey(question);
     else openFiles(question);
   }
 }

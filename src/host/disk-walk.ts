@@ -22,7 +22,26 @@ export type DiskWalker = {
   readonly walk: (paths: readonly string[], soFar?: (least: WalkedDisk) => void) => Promise<Reading<WalkedDisk>>;
   /** By all processes below the directory of a cgroup, which must have that inode. Bounded in processes, files and time. */
   readonly openFiles: (cgroup: string, inode: number) => Promise<Reading<OpenFiles>>;
+  /**
+   * What fills the file system of the directory, `by` bytes or inodes: the deepest directories that hold at least so much
+   * without those that are told too, and last what remains of the whole. The same promises as `walk`.
+   */
+  readonly survey: (path: string, by: 'bytes' | 'inodes', least: number) => Promise<Reading<DiskSurvey>>;
   readonly close: () => void;
+};
+export type DiskSurvey = {
+  readonly directories: readonly SurveyedDirectory[];
+  /** What is below no directory that is told. */
+  readonly elsewhere: SurveyedDirectory;
+  readonly isComplete: boolean;
+};
+export type SurveyedDirectory = {
+  /** As it is, of its owner's choice. */
+  readonly path: string;
+  readonly bytes: number;
+  readonly inodes: number;
+  /** Who owns most of it. */
+  readonly uid: number;
 };
 
 /** A start takes some 40 ms of CPU: one child serves a whole round. It holds some 45 MiB while it lives. */
@@ -42,9 +61,10 @@ const FLAGS = ['--max-semi-space-size=1', '--max-old-space-size=64', '--v8-pool-
 export type WalkBounds = { readonly deadlineMs: number; readonly silentMs: number; readonly maxLinked: number };
 /** What the child counted so far, as it says it. */
 type Counts = readonly (readonly number[])[];
+type Answer = { readonly counts: Counts; readonly found: readonly SurveyedDirectory[]; readonly isComplete: boolean };
 type Asked = {
   readonly soFar: (counts: Counts) => void;
-  readonly resolve: (reading: Reading<{ readonly counts: Counts; readonly isComplete: boolean }>) => void;
+  readonly resolve: (reading: Reading<Answer>) => void;
 };
 type Walking = { readonly child: ChildProcess; readonly asked: Map<number, Asked>; cancelTimer: () => void };
 
@@ -119,6 +139,13 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
       const devices = counts.map(([device = 0, bytes = 0, inodes = 0]) => ({ device, bytes, inodes }));
       return known({ devices, isComplete });
     },
+    survey: async (path, by, least) => {
+      const answer = await ask({ survey: path, by, least, deadlineMs, maxLinked }, () => undefined);
+      if (!answer.known) return answer;
+      const directories = answer.value.found.slice(0, -1);
+      const elsewhere = answer.value.found.at(-1) ?? { path, bytes: 0, inodes: 0, uid: 0 };
+      return known({ directories, elsewhere, isComplete: answer.value.isComplete });
+    },
     close: () => {
       if (current === null) return;
       current.child.kill('SIGKILL');
@@ -150,13 +177,13 @@ function hear({ child, asked }: Walking, line: string): boolean {
     return true;
   }
   asked.delete(said.id);
-  asker.resolve(said.kind === 'done' ? known(said) : unknown('unreadable', said.path, said.detail));
+  asker.resolve(said.kind !== 'failed' ? known(said) : unknown('unreadable', said.path, said.detail));
   return true;
 }
 
 type Said =
   | { readonly id: number; readonly kind: 'least'; readonly counts: Counts }
-  | { readonly id: number; readonly kind: 'done'; readonly counts: Counts; readonly isComplete: boolean }
+  | ({ readonly id: number; readonly kind: 'done' } & Answer)
   | { readonly id: number; readonly kind: 'failed'; readonly path: string; readonly detail: string };
 
 /** Our own program wrote it: only its shape is looked at. */
@@ -165,12 +192,20 @@ function parse(line: string): Said | null {
     const [id, kind, first, second]: unknown[] = JSON.parse(line);
     if (typeof id !== 'number') return null;
     if (kind === 'failed') return { id, kind, path: String(first), detail: String(second) };
-    if ((kind !== 'least' && kind !== 'done') || !Array.isArray(first)) return null;
+    if (!Array.isArray(first)) return null;
+    const isComplete = second === true;
+    if (kind === 'found') return { id, kind: 'done', counts: [], found: first.map(surveyed), isComplete };
+    if (kind !== 'least' && kind !== 'done') return null;
     const counts = first.map((row: unknown) => (Array.isArray(row) ? row.map(Number) : []));
-    return kind === 'least' ? { id, kind, counts } : { id, kind, counts, isComplete: second === true };
+    return kind === 'least' ? { id, kind, counts } : { id, kind, counts, found: [], isComplete };
   } catch {
     return null; // Something else wrote there: the caller ends it.
   }
+}
+
+function surveyed(row: unknown): SurveyedDirectory {
+  const [bytes, inodes, uid, path]: unknown[] = Array.isArray(row) ? row : [];
+  return { path: String(path), bytes: Number(bytes), inodes: Number(inodes), uid: Number(uid) };
 }
 
 function eachLine({ stdout }: ChildProcess, run: (line: string) => void): void {

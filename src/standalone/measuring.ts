@@ -10,12 +10,13 @@ export function measuring(of: {
   readonly mounts: CgroupMounts;
   readonly manifest: ManifestPod;
   readonly cgroup: Reading<CgroupRef>;
-}): Pick<BoundPod, 'disk' | 'openFiles' | 'scratch'> {
+}): Pick<BoundPod, 'disk' | 'openFiles' | 'directories' | 'scratch'> {
   const { walker, mounts, manifest, cgroup } = of;
   const { declared, scratch } = manifest;
   const paths = [...manifest.disk, ...scratch];
   const noDirectory = unknown('not-applicable', `disk of ${declared.name}`, 'it declares no directory');
   return {
+    directories: paths,
     scratch,
     disk: async (soFar) => {
       if (paths.length === 0) return noDirectory;

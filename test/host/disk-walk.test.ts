@@ -1,6 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chownSync,
   linkSync,
   mkdirSync,
   mkdtempSync,
@@ -228,5 +229,61 @@ describe('deleted files that processes hold open', () => {
     const inode = aCgroup([4_000_000]);
     expect(await walker.openFiles(root, inode)).toEqual({ known: true, value: { devices: [], isComplete: true } });
     expect(await walker.openFiles(root, inode + 1)).toMatchObject({ known: false, where: root });
+  });
+});
+
+describe('what fills a file system', () => {
+  const survey = async (by: 'bytes' | 'inodes', least: number) => {
+    const found = await walker.survey(root, by, least);
+    if (!found.known) throw new Error(found.detail);
+    return found.value;
+  };
+
+  it('is told by the deepest directories that hold enough, each byte once', async () => {
+    mkdirSync(join(root, 'a/b/c'), { recursive: true });
+    mkdirSync(join(root, 'small'));
+    writeFileSync(join(root, 'a/b/c/one'), 'x'.repeat(2_000_000));
+    linkSync(join(root, 'a/b/c/one'), join(root, 'a/b/c/again'));
+    writeFileSync(join(root, 'a/two'), 'x'.repeat(1_500_000));
+    writeFileSync(join(root, 'small/three'), 'x'.repeat(10_000));
+    const { directories, elsewhere, isComplete } = await survey('bytes', 1_000_000);
+    expect(isComplete).toBe(true);
+    expect(directories.map(({ path }) => path).toSorted()).toEqual([join(root, 'a'), join(root, 'a/b/c')]);
+    const told = directories.reduce((sum, { bytes }) => sum + bytes, 0);
+    expect(told + elsewhere.bytes).toBe(du(root).bytes);
+    expect(elsewhere.path).toBe(root);
+  });
+
+  it('follows no link, and tells a name byte for byte as text', async () => {
+    symlinkSync('/usr', join(root, 'usr'));
+    mkdirSync(Buffer.concat([Buffer.from(`${root}/bad-`), Buffer.from([0xff])]));
+    for (let i = 0; i < 50; i++)
+      writeFileSync(Buffer.concat([Buffer.from(`${root}/bad-`), Buffer.from([0xff]), Buffer.from(`/${i}`)]), '');
+    const { directories, elsewhere } = await survey('inodes', 50);
+    expect(directories).toMatchObject([{ path: join(root, 'bad-\ufffd'), inodes: 50 }]);
+    expect(elsewhere.inodes).toBe(2);
+  });
+
+  it.skipIf(!isRoot)('names who owns most of it', async () => {
+    mkdirSync(join(root, 'of-many'));
+    for (const [name, kib, uid] of [
+      ['one', 900, 7],
+      ['two', 500, 8],
+      ['three', 300, 7],
+    ] as const) {
+      writeFileSync(join(root, 'of-many', name), 'x'.repeat(kib * 1_024));
+      chownSync(join(root, 'of-many', name), uid, uid);
+    }
+    expect((await survey('bytes', 1_000_000)).directories).toMatchObject([{ uid: 7 }]);
+  });
+
+  it('is told in part where the time is over', async () => {
+    for (let i = 0; i < 20_000; i++) writeFileSync(join(root, String(i)), '');
+    const hasty = createDiskWalker(clock, { deadlineMs: 20 });
+    try {
+      expect(await hasty.survey(root, 'inodes', 100)).toMatchObject({ known: true, value: { isComplete: false } });
+    } finally {
+      hasty.close();
+    }
   });
 });

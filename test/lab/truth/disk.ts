@@ -37,6 +37,16 @@ async function untilRelief(scene: Scene): Promise<number> {
   return clock.monoMs() - startMs;
 }
 
+/** The finding of what fills the disk or the memory. */
+async function untilTold(scene: Scene, signal: string): Promise<{ readonly text: string; readonly afterMs: number }> {
+  const startMs = clock.monoMs();
+  const text = await until('a finding says what is left', async () => {
+    const { findings } = await scene.status();
+    return findings.find(({ id }) => id === `what-fills/${signal}`)?.text ?? null;
+  });
+  return { text, afterMs: clock.monoMs() - startMs };
+}
+
 const filled: TruthScene = {
   name: 'a pod fills the disk and its files stay: nobody else goes in a minute',
   spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
@@ -47,8 +57,35 @@ const filled: TruthScene = {
     const hog = await scene.play(HOG.name, 'memory 1');
     hog.write(`keep ${scene.directory(HOG.name)} ${FILL_MIB}`);
     const ms = await untilGone(scene, 'the hog', hog);
+    const told = await untilTold(scene, 'nodefs.available');
+    assert(told.text.includes('lab/hog was stopped, and that was not enough'), told.text);
+    assert.match(told.text, new RegExp(`60(\\.\\d)? MiB in ${scene.directory(HOG.name)} \\(of pod lab/hog, `));
     await sleep(clock, STAYS_MS);
-    return `gone after ${Math.round(ms)} ms`;
+    return `gone after ${Math.round(ms)} ms, told ${Math.round(told.afterMs)} ms later`;
+  },
+};
+
+const nobodys: TruthScene = {
+  name: 'files of nobody fill the disk: nobody goes, and it is said where they are',
+  spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  culprits: [],
+  evictions: { least: 0, most: 0 },
+  mostRuns: 3,
+  body: async (scene) => {
+    // What was written within the minute counts as growth of its pod.
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    for (const { name } of [HOG, OTHER, EMPTY]) await scene.play(name, 'memory 1');
+    const strange = path.join(path.dirname(scene.directory(HOG.name)), 'of nobody\u2028');
+    fs.mkdirSync(strange);
+    fs.symlinkSync('/usr', path.join(strange, 'usr'));
+    fs.chownSync(strange, 4242, 4242);
+    fs.writeFileSync(path.join(strange, 'file'), Buffer.alloc((FILL_MIB + OLD_MIB + 4) * 2 ** 20, 1));
+    fs.chownSync(path.join(strange, 'file'), 4242, 4242);
+    const told = await untilTold(scene, 'nodefs.available');
+    assert(told.text.includes('the end of no pod is known to free enough'), told.text);
+    assert(told.text.includes(`80 MiB in "${path.dirname(strange)}/of nobody\\u2028" (uid 4242)`), told.text);
+    await sleep(clock, 10_000);
+    return `told after ${Math.round(told.afterMs)} ms`;
   },
 };
 
@@ -113,11 +150,14 @@ const sharedMemory: TruthScene = {
   body: async (scene) => {
     await start(scene);
     const hog = await scene.play(HOG.name, 'memory 1');
-    hog.write(`keep ${scene.directory(HOG.name)} 790`);
-    hog.write(`grow 200 200`);
+    hog.write(`keep ${scene.directory(HOG.name)} 840`);
     const ms = await untilGone(scene, 'the hog', hog);
+    const told = await untilTold(scene, 'memory.available');
+    const directory = scene.directory(HOG.name);
+    assert.match(told.text, new RegExp(`the tmpfs at ${path.dirname(directory)} with 8\\d\\d(\\.\\d)? MiB`));
+    assert.match(told.text, new RegExp(`8\\d\\d(\\.\\d)? MiB in ${directory}/keep-`));
     await sleep(clock, 15_000);
-    return `gone after ${Math.round(ms)} ms`;
+    return `gone after ${Math.round(ms)} ms, told ${Math.round(told.afterMs)} ms later`;
   },
 };
 
@@ -145,6 +185,7 @@ const mountedOver: TruthScene = {
 
 export const diskScenes: readonly TruthScene[] = [
   filled,
+  nobodys,
   emptied,
   unnamed,
   hidden('260 directories deep and deeper', (directory) => `deep ${directory} 400 ${FILL_MIB}`),

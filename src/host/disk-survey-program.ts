@@ -1,0 +1,68 @@
+/**
+ * The part of the child's program (disk-walk-program.ts) that looks for what fills a file system:
+ * `{"id":…,"survey":path,"by":"bytes"|"inodes","least":…,"deadlineMs":…,"maxLinked":…}` is answered with
+ * `[id,"found",[[bytes,inodes,uid,path],…],isComplete]`. A directory is told when what lies in it and below, without what
+ * is told already further down, is at least so much: the deepest place that says where it is. What remains is told as the
+ * file system's own directory, last.
+ */
+export const SURVEY_PROGRAM = `
+// All in one line, however names are escaped.
+const MAX_TOLD = 16;
+const MAX_TOLD_PATH = 256;
+
+function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
+  let root = null;
+  try {
+    root = open(path);
+    const told = [];
+    const state = {
+      ...begin(id, deadlineMs, () => []),
+      linked: { small: new Set(), large: new Set(), most: maxLinked },
+      left: (level, above) => {
+        const isRoot = above.length === 0;
+        if (isRoot || (level.sum[by] >= least && told.length < MAX_TOLD)) {
+          const names = [...above.slice(1), ...(isRoot ? [] : [level])].map(({ name }) => name);
+          told.push([Math.floor(level.sum.bytes), Math.floor(level.sum.inodes), level.sum.uid, pathBelow(path, names)]);
+        } else {
+          const into = above.at(-1).sum;
+          into.bytes += level.sum.bytes;
+          into.inodes += level.sum.inodes;
+          vote(into, level.sum.uid, level.sum.lead);
+        }
+      },
+    };
+    tree(state, root.fd, root.stats, () => true, (name, found, level) => {
+      const stats = statsOf(state, name);
+      if (stats === null || stats.dev !== root.stats.dev) return null;
+      const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, stats, stats.blocks * 512) : 1;
+      level.sum.bytes += stats.blocks * 512 * share;
+      level.sum.inodes += share;
+      vote(level.sum, stats.uid, (by === 'bytes' ? stats.blocks * 512 : 1) * share);
+      return stats.isDirectory() ? stats : null;
+    });
+    say(id, 'found', told, state.isComplete);
+  } catch (error) {
+    say(id, 'failed', path, String(error.message));
+  } finally {
+    process.chdir('/');
+    if (root !== null) fs.closeSync(root.fd);
+  }
+}
+
+// Whoever owns more than half is what is left after pairing with all others.
+function vote(sum, uid, weight) {
+  if (sum.uid === uid) sum.lead += weight;
+  else if (weight > sum.lead) [sum.uid, sum.lead] = [uid, weight - sum.lead];
+  else sum.lead -= weight;
+}
+
+function pathBelow(path, names) {
+  const asText = (name) => (typeof name === 'string' ? name : name.toString('utf8'));
+  let text = path === '/' ? '' : path;
+  for (const name of names) {
+    if (text.length > MAX_TOLD_PATH) return text + '/...';
+    text += '/' + asText(name);
+  }
+  return text === '' ? '/' : text;
+}
+`;

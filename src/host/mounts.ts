@@ -1,0 +1,39 @@
+import { known, type Reading } from '../core/reading.ts';
+import { readKernelFile } from './kernel-file.ts';
+
+export type Mount = {
+  /** Byte for byte (latin1). */
+  readonly at: string;
+  readonly type: string;
+  /** Major and minor number: mounts of the same file system have the same. */
+  readonly device: string;
+};
+
+/** Some 200 bytes a mount; nodes with many containers have some thousands. */
+const MOUNTS_BYTES = 4 * 1024 * 1024;
+
+/** As this process sees them: other mount namespaces have more. */
+export function readMounts(path = '/proc/self/mountinfo'): Reading<readonly Mount[]> {
+  const text = readKernelFile(path, MOUNTS_BYTES);
+  if (!text.known) return text;
+  const mounts = text.value
+    .toString('latin1')
+    .split('\n')
+    .flatMap((line) => {
+      const [, , device = '', , at = ''] = line.split(' ');
+      const type = line.split(' - ')[1]?.split(' ')[0];
+      return type === undefined ? [] : [{ at: unescaped(at), type, device }];
+    });
+  return known(mounts);
+}
+
+/** Where the file system that holds the path is mounted, by its name. */
+export function mountPointOf(path: string, mounts: readonly Mount[]): string {
+  const bytes = Buffer.from(path).toString('latin1');
+  const holds = (at: string): boolean => at === '/' || bytes === at || bytes.startsWith(`${at}/`);
+  const deepest = mounts.reduce((best, { at }) => (holds(at) && at.length >= best.length ? at : best), '/');
+  return Buffer.from(deepest, 'latin1').toString();
+}
+
+const unescaped = (text: string): string =>
+  text.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));

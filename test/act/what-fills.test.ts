@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { createWhatFills } from '../../src/act/what-fills.ts';
+import { known, unknown } from '../../src/core/reading.ts';
+import type { Signal } from '../../src/core/signal.ts';
+import { initialState } from '../../src/core/state.ts';
+import type { Verdict } from '../../src/core/verdict.ts';
+import type { DiskSurvey } from '../../src/host/disk-walk.ts';
+import type { SharedMemory } from '../../src/host/shared-memory.ts';
+import { anObservation, GI, MI } from '../a.ts';
+
+const NOTHING: SharedMemory = { mounts: [], segments: [] };
+const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+function open(shared: SharedMemory, survey: DiskSurvey) {
+  const present = new Map<string, string>();
+  const asked: string[] = [];
+  let nowMs = 0;
+  const whatFills = createWhatFills({
+    clock: { monoMs: () => nowMs, wallMs: () => nowMs, after: () => () => {} },
+    findings: {
+      raise: ({ id, text }) => void present.set(id, text),
+      clear: (id) => void present.delete(id),
+      all: () => [],
+    },
+    walker: {
+      survey: async (path, by) => {
+        asked.push(`${path} ${by}`);
+        return known(survey);
+      },
+    },
+    sharedMemory: async () => known(shared),
+    pods: () => unknown('absent', 'pods', 'none'),
+    userName: (uid) => (uid === 33 ? 'www-data' : null),
+    ...{ nodefsPath: '/', imagefsPath: null, containerfsPath: null },
+  });
+  const look = async (signal: Signal, reasons: readonly unknown[]): Promise<readonly string[]> => {
+    const sample = { available: 10 * MI, capacity: GI };
+    const verdict = { state: initialState('boot'), decisions: [], reasons } as unknown as Verdict;
+    whatFills(anObservation(nowMs, { [signal]: sample }), verdict);
+    await settled();
+    return [...present.values()];
+  };
+  return {
+    look,
+    asked,
+    at: (ms: number) => {
+      nowMs = ms;
+    },
+  };
+}
+
+const directory = { path: '/srv/web', bytes: 500 * MI, inodes: 7, uid: 33 };
+const survey: DiskSurvey = {
+  directories: [directory],
+  elsewhere: { ...directory, path: '/', bytes: MI },
+  isComplete: true,
+};
+const nobody = (signal: Signal) => ({ code: 'no-candidate', signal, because: 'no-relief' });
+const met = (signal: Signal) => ({ code: 'below-threshold', threshold: { signal } });
+
+describe('what no eviction helps', () => {
+  it('is told with directory, bytes and owner, until the threshold is no longer met', async () => {
+    const { look } = open(NOTHING, survey);
+    const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
+    expect(text).toContain('500 MiB in /srv/web (user www-data), 1 MiB in other places');
+    expect(await look('nodefs.available', [met('nodefs.available')])).toHaveLength(1);
+    expect(await look('nodefs.available', [])).toEqual([]);
+  });
+
+  it('counts inodes where they are short, and looks again after a minute and not before', async () => {
+    const { look, asked, at } = open(NOTHING, { ...survey, isComplete: false });
+    const [text] = await look('nodefs.inodesFree', [nobody('nodefs.inodesFree')]);
+    expect(text).toContain('7 inodes in /srv/web (user www-data), 7 inodes in other places, as far as it was counted');
+    at(59_000);
+    await look('nodefs.inodesFree', [nobody('nodefs.inodesFree')]);
+    expect(asked).toHaveLength(1);
+    at(60_000);
+    await look('nodefs.inodesFree', [nobody('nodefs.inodesFree')]);
+    expect(asked).toEqual(['/ inodes', '/ inodes']);
+  });
+
+  it('is memory without a process: files of a tmpfs, and segments that nobody has attached', async () => {
+    const files = [{ path: '/dev/shm/x, 5 GiB in /etc', bytes: 300 * MI, uid: 33 }];
+    const mounts = [{ path: '/dev/shm', usedBytes: 400 * MI, files }];
+    const { look } = open({ mounts, segments: [{ id: 5, bytes: 90 * MI, uid: 7 }] }, survey);
+    const [text] = await look('memory.available', [nobody('memory.available')]);
+    expect(text).toContain(
+      'the tmpfs at /dev/shm with 400 MiB (300 MiB in "/dev/shm/x, 5 GiB in /etc", user www-data)',
+    );
+    expect(text).toContain('the SysV segment 5 with 90 MiB (uid 7; ipcrm -m 5 removes it)');
+  });
+
+  it('is not said of memory that nobody finds', async () => {
+    const { look } = open(NOTHING, survey);
+    expect(await look('memory.available', [nobody('memory.available')])).toEqual([]);
+  });
+});
