@@ -1,7 +1,7 @@
 import type { Effective } from './config/effective.ts';
 import { sayDuration } from './core/duration.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
-import type { MonoMs } from './core/reading.ts';
+import type { MonoMs, Reading } from './core/reading.ts';
 import { neededDelayMs } from './core/shutdown-plan.ts';
 import type { State } from './core/state.ts';
 import type { Verdict } from './core/verdict.ts';
@@ -101,20 +101,28 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
   }
 
-  /** beside-a-kubelet.md E9: what was saved says nothing of the machine, and in doubt nobody is stopped. */
-  async function isOff(): Promise<boolean> {
+  /** Of logind and systemd, which may only be coming up; `inDoubt`: nobody can say. */
+  async function ask(question: () => Promise<Reading<boolean>>, inDoubt: boolean): Promise<boolean> {
     const endsMs = clock.monoMs() + ASK_MS;
     for (;;) {
-      const goesDown = await side.goesDown();
-      if (goesDown.known) return !goesDown.value;
-      if (clock.monoMs() >= endsMs) return true;
+      const answer = await question();
+      if (answer.known) return answer.value;
+      if (clock.monoMs() >= endsMs) return inDoubt;
       await sleep(clock, SETTLE_POLL_MS);
     }
   }
 
+  /** Whether the system went down and came back since the earlier run looked last, with that run's state still there. */
+  async function isBack(): Promise<boolean> {
+    const { lastLookMs, stops } = parts.state;
+    if (lastLookMs === null || !(isDown() || stops.length > 0 || mode.hasStops())) return false;
+    return ask(() => side.cameBackSince(lastLookMs), false);
+  }
+
   /** In the middle of a shutdown that an earlier run had begun. */
   async function goOn(): Promise<void> {
-    if (await isOff()) {
+    // beside-a-kubelet.md E9: what was saved says nothing of the machine, and in doubt nobody is stopped.
+    if (!(await ask(side.goesDown, false))) {
       inbox.put({ kind: 'cancelled', machineStays: true });
       return;
     }
@@ -153,6 +161,14 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
 
   return {
     resume: async () => {
+      if (await isBack()) {
+        parts.log.info({ event: 'shutdown' }, 'the system went down and came back without a boot (soft-reboot)');
+        mode.forgetStops();
+        mode.setShuttingDown(false);
+        shutdown = { kind: 'unarmed', why: 'came back' };
+        inbox.put({ kind: 'came-back' });
+        return;
+      }
       const wasDown = isDown();
       if (parts.state.stops.length > 0 || shutdown.kind === 'stopping') {
         while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);

@@ -64,7 +64,7 @@ export type OpenParts = {
   /** What the kernel would go by, should it have to choose. */
   readonly oomScores: () => readonly OomScore[];
   /** Its pods, and what becomes of them when the machine goes down. */
-  readonly mode: Pick<Standalone, 'isSettled' | 'running' | 'hasStops' | 'setShuttingDown'>;
+  readonly mode: Pick<Standalone, 'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown'>;
   readonly undoStops: () => void;
   /** As the last run of this boot left it. */
   readonly state: State;

@@ -28,6 +28,8 @@ type Given = {
   readonly machine?: Reading<boolean>;
   readonly dryRun?: boolean;
   readonly hasStops?: boolean;
+  /** Whether the system went down and came back since the earlier run. */
+  readonly cameBack?: Reading<boolean>;
   readonly leftMs?: number | null;
   /** logind has announced it; and whether systemd stops everything already. */
   readonly isPreparing?: boolean;
@@ -42,6 +44,7 @@ function glued({
   machine = known(false),
   dryRun = false,
   hasStops = false,
+  cameBack = known(false),
   leftMs = null,
   isPreparing = false,
   isMachineStopping = false,
@@ -54,6 +57,7 @@ function glued({
   const raised = new Map<string, string>();
   const resumed: string[] = [];
   const extended: number[] = [];
+  const forgotten: true[] = [];
   let undone = 0;
   let back = 0;
   let asked = 0;
@@ -92,6 +96,7 @@ function glued({
         if (closesWhenAsked) going.close();
         return machine;
       },
+      cameBackSince: async () => cameBack,
       close: async () => undefined,
     },
     parts: {
@@ -102,7 +107,13 @@ function glued({
         all: () => [],
       },
       progress: { seen: quiet, tell: (fact) => void facts.push(fact) },
-      mode: { isSettled: () => true, running: () => [], hasStops: () => hasStops, setShuttingDown: quiet },
+      mode: {
+        isSettled: () => true,
+        running: () => [],
+        hasStops: () => hasStops,
+        forgetStops: () => void forgotten.push(true),
+        setShuttingDown: quiet,
+      },
       log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
       state,
       core: () => config,
@@ -130,6 +141,7 @@ function glued({
     resumed,
     extended,
     undone: () => undone,
+    forgotten,
     back: () => back,
     asked: () => asked,
     /** Time passes; what arrived meanwhile. */
@@ -188,6 +200,26 @@ describe('an agent that starts in the middle of a shutdown', () => {
     const state: State = { ...initialState('boot'), shutdown: { kind: 'released', atMs: 0 } };
     expect(await glued({ state }).resume()).toEqual([{ kind: 'cancelled', machineStays: true }]);
     expect(await glued({ state, machine: known(true) }).resume()).toEqual([]);
+  });
+});
+
+describe('an agent that starts after a soft-reboot', () => {
+  const released: State = { ...inPhase1, shutdown: { kind: 'released', atMs: 0 }, lastLookMs: 0 };
+  const cancelled: State = { ...released, shutdown: { kind: 'unarmed', why: 'cancelled' } };
+
+  it.each([{ state: { ...inPhase1, lastLookMs: 0 } }, { state: released }, { state: cancelled, hasStops: true }])(
+    'neither takes it for a cancel nor stops or starts anybody: $state.shutdown.kind',
+    async (given) => {
+      const { resume, undone, resumed, forgotten } = glued({ ...given, cameBack: known(true) });
+      expect(await resume()).toEqual([{ kind: 'came-back' }]);
+      expect([undone(), resumed, forgotten]).toEqual([0, [], [true]]);
+    },
+  );
+
+  it('goes by logind and systemd where nobody can say how old the user space is', async () => {
+    expect(await glued({ state: released, cameBack: no }).resume()).toEqual([
+      { kind: 'cancelled', machineStays: true },
+    ]);
   });
 });
 

@@ -38,5 +38,7 @@ export type ShutdownEvent =
   | { readonly kind: 'preparing'; readonly leftMs?: number }
   /** `machineStays`: not logind's word alone, systemd too does not take the machine down. */
   | { readonly kind: 'cancelled'; readonly machineStays?: true }
+  /** It went down and is up again under the same boot id (soft-reboot): whatever ran before is gone, whatever runs is new. */
+  | { readonly kind: 'came-back' }
   /** The machine goes down without logind's signal: the agent itself is told to stop, and has so much time. */
   | { readonly kind: 'stopped-without-signal'; readonly leftMs: number };

@@ -128,6 +128,8 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
       return prepare(step, event.leftMs ?? null, observation.atMs, config);
     case 'cancelled':
       return cancel(step, event.machineStays ?? false, observation, config);
+    case 'came-back':
+      return comeBack(step);
     case 'stopped-without-signal':
       return prepareLate(step, event.leftMs, observation.atMs, config);
     default:
@@ -202,6 +204,12 @@ function cancel(
   const ended = wait.kind === 'next' ? heard : phaseOver(heard, shutdown, 'cancelled', observation);
   const kept = delayMaxMs === null ? retakeLock(ended, atMs) : setShutdown(ended, { kind: 'armed', delayMaxMs });
   return undoStops(kept, atMs);
+}
+
+/** Nothing is undone, and nobody waited for: who runs now was started since. */
+function comeBack({ state, ...step }: Step): Step {
+  const shutdown = { kind: 'unarmed', why: 'the system has just come back, the lock is being taken' } as const;
+  return { ...step, state: { ...state, shutdown, stops: [] } };
 }
 
 const undoStops = (step: Step, atMs: number): Step => withDecision(step, atMs, { kind: 'undo-stops' });

@@ -62,6 +62,8 @@ export type Systemd = {
   readonly ownStopTimeoutMs: () => Promise<Reading<number>>;
   /** Has the service that this process belongs to started when it has stopped. */
   readonly startOwn: () => Promise<Reading<true>>;
+  /** How long ago this user space began: with the boot, or with the last soft-reboot (254 and later). */
+  readonly userspaceAgeMs: () => Promise<Reading<number>>;
   /** `running`, `degraded`, `stopping` and so on. */
   readonly systemState: () => Promise<Reading<string>>;
   /** A start or stop of any unit was queued, whoever wanted it: from here on systemd knows where it will be. */
@@ -271,6 +273,15 @@ export function createSystemd(bus: SystemBus): Systemd {
     startOwn: async () => {
       const own = await ownService();
       return own.known ? queue('StartUnit', own.value.name) : own;
+    },
+    userspaceAgeMs: async () => {
+      const name = 'UserspaceTimestampMonotonic';
+      const beganUs = await property(MANAGER.path, 'Manager', name);
+      if (!beganUs.known) return beganUs;
+      // CLOCK_MONOTONIC, as here; 0 where it does not know.
+      return typeof beganUs.value === 'number' && beganUs.value > 0
+        ? known((Number(process.hrtime.bigint()) - beganUs.value * 1e3) / 1e6)
+        : unknown('malformed', name, 'not a time');
     },
     systemState: async () => {
       const state = await property(MANAGER.path, 'Manager', 'SystemState');

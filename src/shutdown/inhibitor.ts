@@ -26,7 +26,7 @@ export type InhibitorNeeds = {
    * An earlier run of the agent was in the middle of a shutdown that logind had announced, or had released the lock for
    * it: if logind knows nothing of one now, that is `cancelled`.
    */
-  readonly wasPreparing?: boolean;
+  readonly wasPreparing?: () => boolean;
 };
 type Lock = InhibitorStatus['lock'];
 
@@ -57,7 +57,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   let goesOnMs: MonoMs | null = null;
   let retries = createBackOff(LEAST_MS);
   let watch: Preparing | null = null;
-  let wasPreparing = needs.wasPreparing ?? false;
+  let isFirstWatch = true;
   const holder = createLockHolder({ clock, takeLock: needs.takeLock, onLost: lost });
   const grants = createGrants(needs);
   const { askIn, close: endProofs } = createProofs(clock, prove);
@@ -200,14 +200,14 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     const started = watchPreparing({
       clock,
       logind,
-      wasPreparing,
+      wasPreparing: isFirstWatch && needs.wasPreparing?.() === true,
       grantedMs: () => grantedMs,
       onPreparing: hearPreparing,
       onCancelled: hearCancelled,
       onCancelNotHonoured: needs.onCancelNotHonoured ?? (() => undefined),
       onChange,
     });
-    wasPreparing = false;
+    isFirstWatch = false;
     return started;
   }
 

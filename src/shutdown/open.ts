@@ -1,5 +1,5 @@
 import type { ShutdownEvent } from '../core/observation.ts';
-import { known, type Reading } from '../core/reading.ts';
+import { known, type MonoMs, type Reading } from '../core/reading.ts';
 import { openSystemBus } from '../host/bus.ts';
 import { takeInhibitLock } from '../host/inhibit-child.ts';
 import { createLogind } from '../host/logind.ts';
@@ -26,6 +26,11 @@ export type ShutdownSide = {
   readonly listen: (listener: ShutdownListener) => () => void;
   /** Whether logind or systemd takes the machine down now. Known only if both were asked, or one says yes. */
   readonly goesDown: () => Promise<Reading<boolean>>;
+  /**
+   * Whether this user space is younger than `sinceMs`, when an earlier run of the agent was alive: then the machine went
+   * down and came back (soft-reboot), and no shutdown of that run is under way.
+   */
+  readonly cameBackSince: (sinceMs: MonoMs) => Promise<Reading<boolean>>;
   readonly close: () => Promise<void>;
 };
 
@@ -35,6 +40,7 @@ const WAITING_MAX = 100;
 export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparing: boolean): ShutdownSide {
   const bus = openSystemBus(clock);
   let listener: ShutdownListener | null = null;
+  let isBack = false;
   let waiting: readonly ShutdownEvent[] = [];
   const say =
     (level: keyof Log): Log['info'] =>
@@ -48,7 +54,7 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
     takeLock: () => takeInhibitLock(clock),
     dropIn: createLogindDropIn(runtimeDirectory),
     log: { debug: say('debug'), info: say('info'), warn: say('warn'), error: say('error') },
-    wasPreparing,
+    wasPreparing: () => wasPreparing && !isBack,
     onEvent: (event) => {
       if (listener !== null) listener.heard(event);
       else waiting = [...waiting, event].slice(-WAITING_MAX);
@@ -76,6 +82,12 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
       if ((preparing.known && preparing.value) || (state.known && state.value === 'stopping')) return known(true);
       if (!preparing.known) return preparing;
       return state.known ? known(false) : state;
+    },
+    cameBackSince: async (sinceMs) => {
+      const age = await systemd.userspaceAgeMs();
+      if (!age.known) return age;
+      isBack = clock.monoMs() - age.value > sinceMs;
+      return known(isBack);
     },
     close: async () => {
       secondTier.close();

@@ -51,6 +51,8 @@ export type Standalone = {
   readonly undoStops: () => Promise<UndoneStops>;
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */
   readonly hasStops: () => boolean;
+  /** They were stops of a system that is gone. */
+  readonly forgetStops: () => void;
   /**
    * Nothing is started while it is true. To be told right after opening, and whenever it changes: true before the first
    * stop, false in the turn of `undoStops`.
@@ -150,6 +152,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     },
     undoStops: async () => shutdownStops?.undo() ?? { started: [], notUndone: [] },
     hasStops: () => shutdownStops !== null && !shutdownStops.isEmpty(),
+    forgetStops: () => shutdownStops?.forget(),
     setShuttingDown: (isShuttingDown) => {
       restart?.setPaused(isShuttingDown);
       shutdownStops?.setShuttingDown(isShuttingDown);

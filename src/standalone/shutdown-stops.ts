@@ -29,6 +29,7 @@ export type ShutdownStops = {
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
+  readonly forget: () => void;
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
   readonly rewrite: () => void;
   readonly close: () => void;
@@ -64,10 +65,12 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     wasShuttingDown = isShuttingDown;
     if (!isNew) return;
     // An undo that is cut short is gone on with when this one is cancelled too. Otherwise what is left is of a shutdown
-    // that went through and came back under the same boot id (soft-reboot).
+    // that went through.
     if (run !== null && !run.isOver) run.isOver = true;
-    else memory.forget(memory.all().map(({ decision }) => decision));
+    else forget();
   }
+
+  const forget = (): void => memory.forget(memory.all().map(({ decision }) => decision));
 
   return {
     request: (live, order) => request({ ...needs, memory, tell, isCancelled }, live, order),
@@ -84,6 +87,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     },
     undo,
     isEmpty: () => memory.all().length === 0,
+    forget,
     setShuttingDown,
     rewrite: memory.rewrite,
     close: () => {

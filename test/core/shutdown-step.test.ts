@@ -314,6 +314,16 @@ describe('a cancel', () => {
     expect(stays.state.shutdown.kind).toBe('armed');
   });
 
+  it('is no soft-reboot: what ran before it is neither waited for nor undone, and no cancel that comes later counts', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    look(0, START);
+    const back = look(1_000, { shutdownEvents: [{ kind: 'came-back' }] });
+    expect(said(back)).toEqual([]);
+    expect(back.state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
+    expect(said(look(2_000, { shutdownEvents: [{ ...CANCELLED, machineStays: true }] }))).toEqual([]);
+    expect(said(look(3_000, { shutdownEvents: [LOCK, PREPARING] }))).toEqual(['stop web in 1 for 20 s']);
+  });
+
   it('without a shutdown changes nothing', () => {
     const { look } = aCore(aShutdownConfig(), []);
     expect(look(0, { shutdownEvents: [CANCELLED] }).state.shutdown).toEqual(initialState('boot').shutdown);

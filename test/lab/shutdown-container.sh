@@ -21,19 +21,23 @@ prepare() {
   local out; out=$(mktemp -d)
   (cd "$ROOT" && npm run --silent build && node scripts/dist.mjs --outdir "$out") >&2
   ns down; ns up
-  local disk; disk=$LAB_CACHE/nspawn/$TEMPLATE/disk/root
-  mkdir -p "$disk/opt/lab" "$disk/opt/nodewarden"
-  tar xzf "$out"/nodewarden-*.tar.gz -C "$disk/opt/nodewarden" --strip-components=1
-  cp "$LAB/shutdown-pod.pl" "$disk/opt/lab"
+  install_here "$out"/nodewarden-*.tar.gz
   rm -rf "$out"
+  ns sh 'systemctl poweroff' >&2
+  ns wait 30
+  rm -rf "$(ns upper)"/var/log/journal/*
+}
+install_here() { # install_here TARBALL  of the release, and the workloads with it
+  local disk; disk=$LAB_CACHE/nspawn/$LAB_VM/disk/root
+  mkdir -p "$disk/opt/lab" "$disk/opt/nodewarden"
+  tar xzf "$1" -C "$disk/opt/nodewarden" --strip-components=1
+  cp "$1" "$disk/opt/lab/release.tar.gz"
+  cp "$LAB/shutdown-pod.pl" "$disk/opt/lab"
   ns sh "$(scene)
     mkdir -p /etc/systemd/system/nodewarden.service.d
     cd /opt/nodewarden && ./install.sh && cp /opt/lab/config.yaml /etc/nodewarden/config.yaml && rm -r /opt/nodewarden
     # systemd 252 gives it a /proc of its own for this, without the boot id that nspawn laid over the one of the host.
-    printf '[Service]\nProtectKernelTunables=no\n' > /etc/systemd/system/nodewarden.service.d/lab.conf
-    systemctl poweroff" >&2
-  ns wait 30
-  rm -rf "$(ns upper)"/var/log/journal/*
+    printf '[Service]\nProtectKernelTunables=no\n' > /etc/systemd/system/nodewarden.service.d/lab.conf" >&2
 }
 container_up() { ns up --on "$LAB_CACHE/nspawn/$TEMPLATE/disk/upper"; }
 

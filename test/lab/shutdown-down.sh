@@ -16,6 +16,30 @@ check_poweroff() { # poweroff: all phases in order and in time, and the next boo
   history_is 'Math.abs(shutdowns[0].phases[0].over.tookMs - 3000) < 1000 + '"$waited_ms"
   history_is 'boots.length === 1 && boots[0].end === "graceful"'
 }
+# The system of Debian 13, with nodewarden installed and the workloads running; `hand` is a pod that no boot starts.
+newer_up() {
+  "$LAB/logind/build-trixie" || { echo 'Debian 13 cannot be unpacked here'; exit 77; }
+  export LAB_ROOT=$LAB_CACHE/trixie/root
+  ns up
+  install_here "$LAB_CACHE/nspawn/$TEMPLATE/disk/upper/opt/lab/release.tar.gz"
+  ns sh "$ORDER order_unit hand 0.1; order_pod hand 0; systemctl daemon-reload; systemctl start nodewarden other web stuck db dns hand"
+  armed
+}
+check_soft_reboot() { # systemd 257: `systemctl soft-reboot` has its phases, and is no cancel: what it stopped is not started again; the poweroff after it has its phases too
+  newer_up
+  local before; before=$(ns sh 'cat /proc/sys/kernel/random/boot_id')
+  go 'systemctl soft-reboot'
+  is_back() { [ "$(ns sh 'busctl get-property org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager SoftRebootsCount SystemState' | paste -sd' ')" = 'u 1 s "running"' ]; }
+  until_true 40 'back' is_back
+  armed; sleep 3; is_proven
+  [ "$(ns sh 'cat /proc/sys/kernel/random/boot_id')" = "$before" ] || fail 'that was a boot: this proves nothing'
+  read_timeline; in_time "$TIMELINE" 1000; nobody_told_twice "$TIMELINE"
+  [ "$(ns sh 'systemctl is-active hand; systemctl is-active web' | paste -sd' ')" = 'inactive active' ] || fail 'a unit was started that no boot starts'
+  ! ns journal -b -o cat -u nodewarden | grep -E '"event":"(cancelled|restarted)"' || fail 'it was taken for a cancel'
+  history_is 'shutdowns.length === 1 && shutdowns[0].plan.type === "soft-reboot" && shutdowns[0].end.kind === "released" && shutdowns[0].cancelled === null && shutdowns[0].undone === null'
+  go 'systemctl poweroff'; gone
+  plan_holds "$TIMELINE" 1000 100
+}
 check_second_tier() { # `systemctl start poweroff.target`, past logind: all phases in order all the same
   up_and_armed
   go 'systemctl start --no-block poweroff.target'; gone

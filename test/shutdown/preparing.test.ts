@@ -184,14 +184,14 @@ describe('a cancel', () => {
   });
 
   it('of a shutdown that an earlier run of the agent had begun is told', async () => {
-    const { inhibitor, pass, kinds } = kept({ wasPreparing: true });
+    const { inhibitor, pass, kinds } = kept({ wasPreparing: () => true });
     inhibitor.want(30_000);
     await pass(3_000);
     expect(kinds().filter((kind) => kind !== 'lock-granted')).toEqual(['cancelled']);
   });
 
   it('is not told of one that goes on: the earlier run was told of it', async () => {
-    const { inhibitor, now, pass, kinds } = kept({ wasPreparing: true });
+    const { inhibitor, now, pass, kinds } = kept({ wasPreparing: () => true });
     now.isPreparing = true;
     inhibitor.want(30_000);
     await pass(20_000);
