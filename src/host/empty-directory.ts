@@ -2,15 +2,19 @@ import type { CommandRunner } from './transient.ts';
 
 /** What the exit status of the program says. */
 const SAID: { readonly [status: number]: string } = {
+  1: 'it needs a mount namespace of its own, and that could not be made (unshare); the journal says why',
   3: 'it, or a directory above it, is a symbolic link or no directory',
   4: 'a file system is mounted at it or below it',
   5: 'not everything in it could be removed',
+  6: 'it could not be mounted apart from all others (mount --bind); the journal says why',
 };
 
 /**
- * Run by Node.js with the path as argument. Its owner may replace any directory by a link at any moment: the path is
- * opened one name after another without following any, and what is removed is named from within the directory that was
- * opened. Directories get a name of ours first, which is text and no mount point; rm(1) never follows what lies below.
+ * Run by Node.js with the path as argument, in a mount namespace of its own. Its owner may replace any directory by a link,
+ * and mount anything anywhere, at any moment: the path is opened one name after another without following any, and the
+ * directory that was opened is mounted a second time, alone, where nobody else can mount: whatever comes to lie below it,
+ * there is only the one file system, without the mounts in it. What is removed is named from within. Directories get a
+ * name of ours first, which is text; rm(1) never follows what lies below.
  */
 const PROGRAM = String.raw`
 'use strict';
@@ -22,6 +26,24 @@ const PASSES = 3;
 const BATCH = 100;
 const IS_PLAIN = /^[\x21-\x7e]+$/;
 const end = (status) => process.exit(status);
+let isMountPoint = false;
+
+process.chdir('/');
+let mount = null;
+let fd = null;
+for (const name of path.split('/').filter((part) => part !== '')) {
+  try {
+    if (fd !== null) fs.closeSync(fd);
+    fd = fs.openSync(name, DIRECTORY);
+    process.chdir('/proc/self/fd/' + fd);
+  } catch (error) {
+    end(error.code === 'ENOENT' ? 0 : 3);
+  }
+  const above = mount;
+  mount = /^mnt_id:\s*([0-9]+)$/m.exec(fs.readFileSync('/proc/self/fdinfo/' + fd, 'latin1'))?.[1];
+  isMountPoint = mount === undefined || (above !== null && above !== mount);
+}
+if (isMountPoint) end(4);
 
 const unescape = (text) => text.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(parseInt(octal, 8)));
 const isMounted = fs.readFileSync('/proc/self/mountinfo', 'latin1').split('\n').some((line) => {
@@ -30,14 +52,13 @@ const isMounted = fs.readFileSync('/proc/self/mountinfo', 'latin1').split('\n').
 });
 if (isMounted) end(4);
 
-process.chdir('/');
-for (const name of path.split('/').filter((part) => part !== '')) {
-  try {
-    process.chdir('/proc/self/fd/' + fs.openSync(name, DIRECTORY));
-  } catch (error) {
-    end(error.code === 'ENOENT' ? 0 : 3);
-  }
-}
+// Whatever was at APART is hidden in this namespace alone.
+const APART = '/tmp';
+const args = ['--no-canonicalize', '--bind', '/proc/self/fd/3', APART];
+if (spawnSync('mount', args, { stdio: ['ignore', 'inherit', 'inherit', fd] }).status !== 0) end(6);
+process.chdir(APART);
+const [is, was] = [fs.statSync('.'), fs.fstatSync(fd)];
+if (is.dev !== was.dev || is.ino !== was.ino) end(6);
 
 let names = 0;
 let isWhole = true;
@@ -89,9 +110,11 @@ for (let pass = 0, found = true; found && pass < PASSES; pass++) {
 end(isWhole ? 0 : 5);
 `;
 
+const APART = ['unshare', '--mount', '--propagation', 'private'];
+
 /** Empties a directory and leaves it there. Null: done, or it does not exist; else a sentence why not. */
 export async function emptyDirectory(run: CommandRunner, path: string, timeoutMs: number): Promise<string | null> {
-  const ended = await run({ argv: [process.execPath, '-', path], timeoutMs, stdin: PROGRAM });
+  const ended = await run({ argv: [...APART, process.execPath, '-', path], timeoutMs, stdin: PROGRAM });
   switch (ended.kind) {
     case 'exited':
       return ended.code === 0 ? null : (SAID[ended.code] ?? `exit status ${ended.code}`);

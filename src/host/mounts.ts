@@ -35,5 +35,12 @@ export function mountPointOf(path: string, mounts: readonly Mount[]): string {
   return Buffer.from(deepest, 'latin1').toString();
 }
 
+/** The first mount at the path or below it; null: there is none. */
+export function mountedBelow(path: string, mounts: readonly Mount[]): string | null {
+  const bytes = Buffer.from(path).toString('latin1');
+  const found = mounts.find(({ at }) => at === bytes || at.startsWith(`${bytes}/`));
+  return found === undefined ? null : Buffer.from(found.at, 'latin1').toString();
+}
+
 const unescaped = (text: string): string =>
   text.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));

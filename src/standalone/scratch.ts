@@ -4,6 +4,7 @@ import { sayProblem } from '../document/problem.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import { emptyDirectory } from '../host/empty-directory.ts';
+import { unsafePlace } from '../host/safe-place.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { CgroupRef, Clock, Finding, Findings, Scratch } from '../ports.ts';
 import { overlap } from './directories.ts';
@@ -77,6 +78,7 @@ function freedOf(before: Reading<WalkedDisk>, after: Reading<WalkedDisk>): Readi
   return after.known ? known(Math.max(0, before.value.bytes - after.value.bytes)) : after;
 }
 
+export const unsafeScratch = (pod: ManifestPod): string => `scratch-unsafe/${nameOf(pod)}`;
 export const refusedScratch = (pod: ManifestPod): string => `scratch-refused/${nameOf(pod)}`;
 
 /**
@@ -102,6 +104,33 @@ export function withSafeScratch(
     return { ...pod, scratch };
   });
   return { pods: safe, refused };
+}
+
+/**
+ * Tells of scratch directories that would not be emptied as they are now, when manifests are read. Beside the loop, and
+ * one round at a time: a file system that hangs holds one thread.
+ */
+export function createScratchPlaces(findings: Findings): (pods: readonly ManifestPod[]) => void {
+  /** Of the latest call; whoever looks for an earlier one stops. */
+  let latest: readonly ManifestPod[] = [];
+  let last = Promise.resolve();
+  const look = async (pods: readonly ManifestPod[]): Promise<void> => {
+    for (const pod of pods) {
+      const told: string[] = [];
+      for (const path of pod.scratch) {
+        const why = await unsafePlace(path);
+        if (why !== null) told.push(`the scratch directory ${path} would not be emptied: ${why}`);
+      }
+      if (pods !== latest) return;
+      const id = unsafeScratch(pod);
+      if (told.length === 0) findings.clear(id);
+      else findings.raise({ id, text: sayProblem(pod.problem(told.join('; '))) });
+    }
+  };
+  return (pods) => {
+    latest = pods;
+    last = last.then(() => (pods === latest ? look(pods) : undefined));
+  };
 }
 
 const nameOf = ({ declared: { namespace, name } }: ManifestPod): string => `${namespace}/${name}`;

@@ -13,7 +13,7 @@ import type { ManifestPod } from './manifest.ts';
 import { createManifestFiles } from './manifest-files.ts';
 import { measuring } from './measuring.ts';
 import { ASK_NOW, createResolver } from './resolver.ts';
-import { refusedScratch, withSafeScratch } from './scratch.ts';
+import { createScratchPlaces, refusedScratch, unsafeScratch, withSafeScratch } from './scratch.ts';
 
 export type SourceNeeds = {
   readonly clock: Clock;
@@ -111,14 +111,16 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let cancelTimer: () => void = () => undefined;
   let cancelSoon: (() => void) | null = null;
 
+  const tellUnsafe = createScratchPlaces(findings);
   function readManifests(): void {
     readMs = clock.monoMs();
     if (!files.read()) return;
     const { pods, refused } = withSafeScratch(files.pods(), needs.own ?? []);
     for (const { manifest } of live.replace(pods)) {
-      for (const id of [findingOf(manifest), refusedScratch(manifest)]) findings.clear(id);
+      for (const id of [findingOf(manifest), refusedScratch(manifest), unsafeScratch(manifest)]) findings.clear(id);
     }
     for (const finding of refused) findings.raise(finding);
+    tellUnsafe(pods);
     const keys = new Set([...entries.values()].map(({ manifest }) => keyOf(manifest)));
     for (const key of places.keys()) if (!keys.has(key)) places.delete(key);
   }

@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +12,46 @@ const isRoot = process.getuid?.() === 0;
 const asChild: CommandRunner = ({ argv, timeoutMs, stdin = '' }) =>
   run(argv, { timeoutMs, stdin, maxOutputBytes: 1_000 });
 const empty = (path: string): Promise<string | null> => emptyDirectory(asChild, path, 30_000);
+
+/** As many as one owner needs to hit each moment of an emptying some times. */
+const ROUNDS = 15;
+/** What the owner does: @ARGV is its directory, and what is precious to another one. The numbers are those of x86-64. */
+const MOUNTS = `
+  my ($own, $precious) = @ARGV;
+  while (1) {
+    for my $at (glob("$own/tmp/*"), glob("$own/tmp/*/*")) {
+      syscall(165, $precious, $at, 0, 4096, 0);
+      select undef, undef, undef, 0.001;
+      syscall(166, $at, 2);
+    }
+    select undef, undef, undef, 0.001;
+  }`;
+const LINKS = `
+  my ($own, $precious) = @ARGV;
+  while (1) {
+    rename "$own/tmp", "$own/away"; symlink $precious, "$own/tmp";
+    select undef, undef, undef, 0.002;
+    unlink "$own/tmp"; rename "$own/away", "$own/tmp";
+    select undef, undef, undef, 0.002;
+  }`;
+const MOVES = `
+  my ($own, $precious) = @ARGV;
+  mkdir "$own/other"; mkdir "$own/other/at";
+  syscall(165, $precious, "$own/other/at", 0, 4096, 0);
+  while (1) {
+    rename "$own/tmp", "$own/away"; rename "$own/other", "$own/tmp";
+    select undef, undef, undef, 0.002;
+    rename "$own/tmp", "$own/other"; rename "$own/away", "$own/tmp";
+    select undef, undef, undef, 0.002;
+  }`;
+
+const make = (path: string): void => {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch {
+    // Its place is just being changed.
+  }
+};
 
 let root: string;
 let scratch: string;
@@ -25,7 +66,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-describe('a scratch directory', () => {
+describe.skipIf(!isRoot)('a scratch directory [needs root]', () => {
   it('is emptied of files, directories and links of any name, and stays', async () => {
     mkdirSync(join(scratch, 'a/b'), { recursive: true });
     writeFileSync(join(scratch, 'a/b/file'), 'x');
@@ -105,4 +146,32 @@ describe('a scratch directory', () => {
       }
     },
   );
+
+  it.each([
+    ['mounts over what is in it', MOUNTS],
+    ['replaces it by a link', LINKS],
+    ['puts directories in its place in which others are mounted', MOVES],
+  ])('whose owner %s meanwhile, again and again, takes nothing of others with it', async (_, hostile) => {
+    const own = join(root, 'web');
+    execFileSync('mount', ['--bind', own, own]);
+    execFileSync('mount', ['--make-private', own]);
+    const owner = spawn('perl', ['-e', hostile, own, precious], { stdio: 'ignore' });
+    try {
+      for (let round = 0; round < ROUNDS; round++) {
+        // What its owner does may redirect the test itself, which then makes directories elsewhere.
+        for (let i = 0; i < 50; i++) make(join(own, `tmp/d${round}/${i}`));
+        await empty(scratch).catch(() => null);
+        expect(existsSync(join(precious, 'data'))).toBe(true);
+      }
+    } finally {
+      owner.kill('SIGKILL');
+      await once(owner, 'exit');
+      execFileSync('sh', [
+        '-c',
+        'while umount -l "$1"/*/* "$1"/*/*/* 2>/dev/null; do :; done; umount -l "$1"',
+        'sh',
+        own,
+      ]);
+    }
+  });
 });

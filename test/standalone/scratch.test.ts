@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
 import { run } from '../../src/host/exec.ts';
 import type { CgroupRef } from '../../src/ports.ts';
 import { type ManifestPod, parseManifest } from '../../src/standalone/manifest.ts';
-import { createScratch, withSafeScratch } from '../../src/standalone/scratch.ts';
+import { createScratch, createScratchPlaces, withSafeScratch } from '../../src/standalone/scratch.ts';
 import { heardParts } from './needs.ts';
 
 function podOf(name: string, annotations: readonly string[]): ManifestPod {
@@ -55,6 +56,51 @@ describe('the scratch directories of a manifest', () => {
       expect.stringContaining('/srv/shared/tmp is never emptied: it is, holds or lies in /srv/shared of default/db'),
       expect.stringContaining('/var/lib/nodewarden of nodewarden itself'),
     ]);
+  });
+});
+
+describe('scratch directories that would not be emptied', () => {
+  let root: string;
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'nodewarden-scratch-'));
+    mkdirSync(join(root, 'real/tmp'), { recursive: true });
+  });
+  afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+  it('are told with file and line when the manifest is read, until they can be', async () => {
+    const { findings, present } = heardParts();
+    const tell = createScratchPlaces(findings);
+    const told = (): readonly string[] => [...present.values()];
+    symlinkSync(join(root, 'real'), join(root, 'link'));
+    writeFileSync(join(root, 'real/file'), '');
+    const paths = ['real/tmp', 'link/tmp', 'real/file', 'gone'].map((name) => join(root, name));
+    const pod = podOf('web', [`scratch: "${paths.join(',')}"`]);
+    tell([pod]);
+    await expect.poll(told).toHaveLength(1);
+    expect(told()[0]).toMatch(/^web\.yaml:\d+/);
+    expect(told()[0]).toContain(`${root}/link/tmp would not be emptied: ${root}/link is a symbolic link`);
+    expect(told()[0]).toContain(`${root}/real/file would not be emptied: it is no directory`);
+    expect(told()[0]).not.toContain('gone');
+    rmSync(join(root, 'link'));
+    rmSync(join(root, 'real/file'));
+    tell([pod]);
+    await expect.poll(told).toEqual([]);
+  });
+
+  it.skipIf(process.getuid?.() !== 0)('are those with a mount at or below them [needs root]', async () => {
+    const { findings, present } = heardParts();
+    execFileSync('mount', ['-t', 'tmpfs', 'nodewarden-test', join(root, 'real/tmp')]);
+    try {
+      const places = `scratch: "${join(root, 'real')}"`;
+      createScratchPlaces(findings)([podOf('web', [places]), podOf('db', [`scratch: "${join(root, 'real/tmp')}"`])]);
+      await expect.poll(() => present.size).toBe(2);
+      expect([...present.values()]).toEqual([
+        expect.stringContaining(`a file system is mounted at ${root}/real/tmp`),
+        expect.stringContaining('a file system is mounted at it'),
+      ]);
+    } finally {
+      execFileSync('umount', [join(root, 'real/tmp')]);
+    }
   });
 });
 
