@@ -89,10 +89,21 @@ export function whyNowhere({ place, unanswered, isTold }: Entry, isEarly: boolea
   return unknown(isAbsent ? 'absent' : 'unreadable', unanswered.where, text);
 }
 
+const UNSEEN =
+  'runs, but systemd gives it no cgroup of the memory controller, as on cgroup v1 where its file was masked or removed: it is neither measured nor stopped';
+
+/** By systemd's last word it runs in a cgroup, and there was none when it was said. */
+function isUnseen({ cgroup, unanswered, inode, factsInode, place: { facts } }: Entry): boolean {
+  const isOld = cgroup.known || unanswered !== null || inode !== 0 || factsInode !== null;
+  return !isOld && facts !== null && facts.controlGroup !== null && facts.activeState === 'active';
+}
+
 /** What a person should know of it; null: nothing. */
-export function complaintOf({ manifest, cgroup, refused, unanswered, isTold }: Entry, isEarly: boolean): string | null {
+export function complaintOf(entry: Entry, isEarly: boolean): string | null {
+  const { manifest, cgroup, refused, unanswered, isTold } = entry;
   const say = (text: string): string => sayProblem(manifest.problem(text));
   if (refused !== null) return say(refused);
+  if (isUnseen(entry)) return say(`${entry.place.unit} ${UNSEEN}`);
   if (cgroup.known || cgroup.why === 'not-asked') return null;
   const isUnit = manifest.target.kind === 'unit';
   if (unanswered !== null && (!isTold || unanswered.why === 'absent')) {

@@ -134,6 +134,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
       if (terminating.get(entry.manifest.declared.uid) === 'survived') endStop(entry.manifest.declared.uid);
       needs.renewed();
     }
+    if (before.known && !cgroup.known) entry.askedMs = ASK_NOW;
     if (isNew || !cgroup.known) entry.startedAtWallMs = factsNow(entry)?.activeSinceWallMs ?? null;
     entry.pod = podOf(entry);
   }

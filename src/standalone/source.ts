@@ -272,6 +272,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     askAgain((entry) => entry.manifest.target.kind === 'unit');
   };
   const endUps = systemd.whenUp(askAnew);
+  const endReloads = systemd.whenReloaded(askAnew);
   const cancelSettle = clock.after(SETTLE_MS, soon);
   readManifests();
   if (systemd.isUp()) askAnew();
@@ -312,6 +313,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       endBegins();
       endJobs();
       endUps();
+      endReloads();
       resolver.close();
       walker.close();
     },

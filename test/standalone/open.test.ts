@@ -279,6 +279,17 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       await until(() => heard.present.get('binding/default/web')?.includes('contains dbus.service') === true);
     });
 
+    it.each(['loaded', 'masked', 'not-found'])(
+      'that run without a cgroup are a finding where they are %s',
+      async (loadState) => {
+        const made = await openUnit();
+        made.units.set(UNIT, { activeState: 'active', invocation: 2, controlGroup: '/nodewarden-none', loadState });
+        made.begin(UNIT);
+        await until(() => heard.present.has('binding/default/web'));
+        expect(heard.present.get('binding/default/web')).toContain('runs, but systemd gives it no cgroup');
+      },
+    );
+
     it('are unknown without a finding while they do not run, and there when they start', async () => {
       const made = await openUnit();
       made.byOthers('stop', UNIT);
