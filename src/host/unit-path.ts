@@ -1,4 +1,4 @@
-import { readlinkSync } from 'node:fs';
+import { lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { fileUnknown } from './file-error.ts';
 
@@ -31,6 +31,8 @@ function defaultSlice(unit: string): string {
   return `system-${template}.slice`;
 }
 
+const RUNS = '/run/systemd/units';
+
 const CONTROLLERS =
   'cpu|cpuacct|cpuset|io|blkio|memory|devices|pids|bpf-(?:firewall|devices|foreign|socket-bind|restrict-network-interfaces)';
 const COLLIDES = new RegExp(`^(?:[_.]|cgroup\\.|(?:${CONTROLLERS})\\.|(?:notify_on_release|release_agent|tasks)$)`);
@@ -43,11 +45,40 @@ function escapeName(name: string): string {
 /** The unit that a cgroup right below a slice belongs to. */
 export const unitOfCgroup = (name: string): string => name.replace(/^_/, '');
 
+const MAX_SLICES = 4_096;
+
+/**
+ * Where below `root` the cgroup of a unit is, looked for in every slice: nobody has said which one it is in. Null: nowhere.
+ * A tenant has nothing to say in a slice of systemd's; what he makes lies below a service or a scope.
+ */
+export function findUnit(root: string, unit: string): string | null {
+  const name = escapeName(unit);
+  const slices = [''];
+  for (const slice of slices) {
+    try {
+      const entries = readdirSync(`${root}${slice}`, { withFileTypes: true });
+      const directories = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
+      if (directories.includes(name)) return `${slice}/${name}`;
+      for (const found of directories) {
+        if (found.endsWith('.slice') && slices.length < MAX_SLICES) slices.push(`${slice}/${found}`);
+      }
+    } catch {
+      // A slice that has gone meanwhile holds nobody.
+    }
+  }
+  return null;
+}
+
+/** Whether systemd has written down that the unit runs. */
+export function hasRun(unit: string, directory = RUNS): boolean {
+  return lstatSync(`${directory}/invocation:${unit}`, { throwIfNoEntry: false }) !== undefined;
+}
+
 /**
  * The run that this unit is in now, as systemd writes it down when it starts a process: no question is asked, and no
  * answer can be late. Unknown also for slices, which have none.
  */
-export function currentRun(unit: string, directory = '/run/systemd/units'): Reading<string> {
+export function currentRun(unit: string, directory = RUNS): Reading<string> {
   const path = `${directory}/invocation:${unit}`;
   try {
     const id = readlinkSync(path);

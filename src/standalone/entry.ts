@@ -18,6 +18,8 @@ export type Entry = Question & {
   isTold: boolean;
   /** Of the cgroup that the facts of its unit are about; 0: there was none; null: not known. */
   factsInode: number | null;
+  /** When its cgroup was looked for in every slice. */
+  soughtMs: number;
   /** Why it must not be a pod, as a sentence. */
   refused: string | null;
   /** Where to look whether it runs; null: nowhere. */
@@ -51,6 +53,7 @@ export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: Plac
     unanswered: isTold ? null : NOT_ASKED,
     isTold,
     factsInode: null,
+    soughtMs: Number.NEGATIVE_INFINITY,
     refused: null,
     directory: null,
     inode: 0,

@@ -2,6 +2,7 @@ import { known, unknown } from '../core/reading.ts';
 import { cgroupInode } from '../host/cgroup-inode.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
 import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
+import { findUnit, hasRun } from '../host/unit-path.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 import { oldestStartMs } from './age.ts';
 import type { Guarded } from './bind.ts';
@@ -38,6 +39,9 @@ export type LivePods = {
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
 };
 
+/** A unit that runs and is nowhere is looked for so often at most. */
+const SEEK_MS = 50;
+
 export function createLivePods(needs: LivePodsNeeds): LivePods {
   const { clock, mounts, node, places } = needs;
   const entries = new Map<string, Entry>();
@@ -73,11 +77,13 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     for (const entry of entries.values()) {
       const { directory } = entry;
       const inode = directory === null ? 0 : cgroupInode(directory);
+      if (inode === 0 && isElsewhere(entry)) continue;
       if (inode === entry.inode && inode !== null) continue;
       entry.inode = inode;
       setCgroup(entry);
       isOther = true;
     }
+    if (arePathsNew) return now();
     for (const [uid, as] of terminating) {
       const entry = entries.get(uid);
       if (as !== 'survived' || entry === undefined || !isEmpty(entry)) continue;
@@ -86,6 +92,20 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     }
     if (isOther) collect();
     return bound;
+  }
+
+  /** It runs, and not where it was thought to be: in a slice that systemd has not been able to name yet. */
+  function isElsewhere(entry: Entry): boolean {
+    const { manifest, place } = entry;
+    if (manifest.target.kind !== 'unit') return false;
+    const unit = place.unit ?? manifest.target.unit;
+    if (unit.endsWith('.slice') || clock.monoMs() - entry.soughtMs < SEEK_MS || !hasRun(unit)) return false;
+    entry.soughtMs = clock.monoMs();
+    const path = findUnit(directoryOf(mounts, ''), unit);
+    if (path === null || path === place.path) return false;
+    Object.assign(entry, { place: { path, unit, facts: null }, isTold: true, factsInode: null, askedMs: ASK_NOW });
+    arePathsNew = true;
+    return true;
   }
 
   function allNow(): readonly BoundPod[] {

@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { cgroupOfUnit, currentRun } from '../../src/host/unit-path.ts';
+import { cgroupOfUnit, currentRun, findUnit, hasRun } from '../../src/host/unit-path.ts';
 
 describe('where systemd puts a unit', () => {
   // Each of these was read from a running systemd 252 (systemctl show -P ControlGroup).
@@ -23,12 +23,28 @@ describe('where systemd puts a unit', () => {
   });
 });
 
+describe('a unit of which nobody has said where it is', () => {
+  it('is found in whatever slice it runs, and never in what a tenant made below a service', () => {
+    const root = mkdtempSync(join(tmpdir(), 'nodewarden-slices-'));
+    mkdirSync(join(root, 'system.slice/web.service/fake.slice/bomb.service'), { recursive: true });
+    mkdirSync(join(root, 'user.slice/user-1.slice/user@1.service/app.slice/bomb.service'), { recursive: true });
+    mkdirSync(join(root, 'system.slice/_memory.service'));
+    expect(findUnit(root, 'bomb.service')).toBeNull();
+    mkdirSync(join(root, 'batch.slice/batch-night.slice/bomb.service'), { recursive: true });
+    expect(findUnit(root, 'bomb.service')).toBe('/batch.slice/batch-night.slice/bomb.service');
+    expect(findUnit(root, 'memory.service')).toBe('/system.slice/_memory.service');
+    rmSync(root, { recursive: true });
+  });
+});
+
 describe('the run that a unit is in', () => {
   it('is what systemd wrote down at its start, or not known', () => {
     const directory = mkdtempSync(join(tmpdir(), 'nodewarden-units-'));
     const id = '0123456789abcdef0123456789abcdef';
     symlinkSync(id, join(directory, 'invocation:web.service'));
     symlinkSync('../x', join(directory, 'invocation:bad.service'));
+    expect(hasRun('web.service', directory)).toBe(true);
+    expect(hasRun('none.service', directory)).toBe(false);
     expect(currentRun('web.service', directory)).toEqual({ known: true, value: id });
     expect(currentRun('bad.service', directory)).toMatchObject({ known: false, why: 'malformed' });
     expect(currentRun('none.service', directory)).toMatchObject({ known: false, why: 'absent' });
