@@ -3,7 +3,7 @@ import { runDaemon } from '../daemon.ts';
 import { exitWithin } from '../host/clock.ts';
 import { sayLast } from '../host/last-words.ts';
 
-type Options = { readonly config?: string; readonly dryRun?: true };
+type Options = { readonly config?: string; readonly dryRun?: true; readonly stopping?: true };
 
 /** How long a daemon that has ended may take for its last writes. */
 const LAST_MS = 1_000;
@@ -13,6 +13,7 @@ export function runCommand(): Command {
     .description('the daemon: watches the node and evicts; systemd starts it, and it runs in a terminal as well')
     .option('-c, --config <file>', 'configuration (default: /etc/nodewarden/config.yaml, or all defaults)')
     .option('--dry-run', 'decide and tell, but stop nothing and change nothing')
+    .option('--stopping', 'run the phases of a shutdown if the machine goes down, and end (for ExecStopPost=)')
     .addHelpText(
       'after',
       '\nExample:\n  nodewarden run --config /etc/nodewarden/config.yaml --dry-run\n\nExit status: 0 clean stop, 2 bad configuration, 1 anything else.',
@@ -28,6 +29,8 @@ export function runCommand(): Command {
         asked = signal;
         stop.abort();
       };
+      // The run before this one was ended before it could hear that it is to stop.
+      if (options.stopping === true) end('--stopping');
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, end);
       process.on('SIGABRT', () => leave(WATCHDOG));
       const status = await runDaemon(

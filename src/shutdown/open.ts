@@ -62,7 +62,7 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
     onChange: () => listener?.changed(),
     onCancelNotHonoured: () => listener?.cancelNotHonoured(),
   });
-  const secondTier = createSecondTier({ systemd, clock });
+  const secondTier = createSecondTier({ systemd, clock, isService: process.env['NOTIFY_SOCKET'] !== undefined });
   return {
     inhibitor,
     secondTier,

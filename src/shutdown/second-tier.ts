@@ -19,6 +19,13 @@ export type SecondTier = {
   readonly close: () => void;
 };
 
+export type SecondTierNeeds = {
+  readonly systemd: Systemd;
+  readonly clock: Clock;
+  /** systemd started this process: it will answer, also where it has not yet. */
+  readonly isService: boolean;
+};
+
 /** Without an answer: what systemd gives where nobody configured anything. */
 const DEFAULT_STOP_MS = 90_000;
 const READ_EVERY_MS = 60_000;
@@ -27,7 +34,7 @@ const ASK_AGAIN_MS = 5_000;
 const ASK_PAUSE_MS = 100;
 
 /** Product.md section 9: whether the machine goes down without logind's signal, and what time that leaves. */
-export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd; readonly clock: Clock }): SecondTier {
+export function createSecondTier({ systemd, clock, isService }: SecondTierNeeds): SecondTier {
   let stopTimeoutMs: number | null = null;
   let cancelTimer: () => void = () => undefined;
   let isClosed = false;
@@ -41,8 +48,7 @@ export function createSecondTier({ systemd, clock }: { readonly systemd: Systemd
   };
   const isStopping = async (toldMs: MonoMs): Promise<boolean> => {
     let state = await systemd.systemState();
-    // Where no unit of ours was ever seen, nobody will answer.
-    while (!state.known && stopTimeoutMs !== null && clock.monoMs() - toldMs < ASK_AGAIN_MS) {
+    while (!state.known && isService && clock.monoMs() - toldMs < ASK_AGAIN_MS) {
       await sleep(clock, ASK_PAUSE_MS);
       state = await systemd.systemState();
     }

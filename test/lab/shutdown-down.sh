@@ -278,3 +278,14 @@ check_not_undone() { # a pod that nobody can start again is named after a cancel
   armed
   history_is 'shutdowns[0].undone.started.includes("web.service") && shutdowns[0].undone.notUndone.some((line) => line.includes("default/bare") && line.includes("bare.scope"))'
 }
+check_at_start() { # a power-off within half a second of a start of the agent: the phases in order all the same
+  local delay
+  up_with 'systemctl kill -s KILL stuck; systemctl disable -q stuck'
+  for delay in ${AT_START:-0 0.03 0.06 0.1 0.15 0.2 0.3 0.4 0.5}; do
+    ns sh 'systemctl stop nodewarden'
+    go "systemctl start --no-block nodewarden; sleep $delay; systemctl poweroff"; gone
+    [ "$(at "$TIMELINE" web ends)" -le "$(at "$TIMELINE" db told)" ] && [ "$(at "$TIMELINE" db ends)" -le "$(at "$TIMELINE" dns told)" ] || fail "$delay s after the start: not in order"
+    nobody_told_twice "$TIMELINE"
+    ns up --again
+  done
+}

@@ -1,6 +1,8 @@
 import { Variant } from 'dbus-next';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { openSystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
 import { createSecondTier, type SecondTier } from '../../src/shutdown/second-tier.ts';
 import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from '../host/fake-systemd.ts';
 import { until } from '../host/private-bus.ts';
@@ -22,9 +24,14 @@ async function told({
     member === 'Get' && body[1] === 'SystemState' ? { signature: 'v', body: [new Variant('s', state)] } : null,
   );
   fake.units.set(OWN_UNIT, { ...unit, stopUs });
-  tier = createSecondTier({ systemd: fake.systemd, clock });
+  tier = createSecondTier({ systemd: fake.systemd, clock, isService: true });
   await until(() => tier.stopTimeoutMs() !== null);
   return tier;
+}
+function systemdAt(address: string): Systemd {
+  const bus = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: address });
+  onTestFinished(() => bus.close());
+  return createSystemd(bus);
 }
 afterEach(async () => {
   tier.close();
@@ -57,6 +64,25 @@ describe('the agent told to stop', () => {
   it('has no limit where its unit has none', async () => {
     const { leftMs } = await told({ state: 'stopping', stopUs: 2n ** 64n - 1n });
     expect(await leftMs(false)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it('right after its start, before the bus is up, waits for the answer', async () => {
+    await told({ state: 'stopping' });
+    tier.close();
+    const systemd = systemdAt(fake.daemon.address);
+    expect((await systemd.systemState()).known).toBe(false);
+    tier = createSecondTier({ systemd, clock, isService: true });
+    expect(await tier.leftMs(false)).toBeGreaterThan(60_000);
+  });
+
+  it('by nobody that systemd started, ends at once where there is no bus', async () => {
+    await told({ state: 'stopping' });
+    tier.close();
+    const systemd = systemdAt('unix:path=/nowhere');
+    tier = createSecondTier({ systemd, clock, isService: false });
+    const beganMs = clock.monoMs();
+    expect(await tier.leftMs(false)).toBeNull();
+    expect(clock.monoMs() - beganMs).toBeLessThan(1_000);
   });
 
   it('has nothing left, and not less, where the time-out is shorter than its own end', async () => {
