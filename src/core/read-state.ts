@@ -142,6 +142,7 @@ const isStateShape = shape({
       tier: isOneOf('logind', 'stop'),
       mustEndMs: isNumberOrNull,
       again: recordOf(isText, isNumber),
+      assigned: optional(recordOf(isText, isNumber)),
       cancelledMs: isNumberOrNull,
       phase: isNumber,
       phaseStartedMs: isNumber,

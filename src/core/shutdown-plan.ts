@@ -1,5 +1,5 @@
 import type { ShutdownPhase } from './core-config.ts';
-import type { PodView, Victim } from './pod.ts';
+import type { PodUid, PodView, Victim } from './pod.ts';
 import { chainsOf, priorityOf, type StopChain } from './stop-chain.ts';
 
 /** What the plan needs of a pod. Who must not be stopped (mirror pods, finished ones) is not among them. */
@@ -27,11 +27,27 @@ const LEAST_GRACE_SECONDS = 1;
 /** How often a pod that is started again during the shutdown is stopped again. */
 export const STOPS_AGAIN = 3;
 
-/** kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given; D16, and chains. */
-export function planShutdown(phases: readonly ShutdownPhase[], pods: readonly ShutdownPod[]): readonly ShutdownGroup[] {
+/** Pods that wait for a phase after the first one, with its number. */
+export type Assigned = { readonly [uid: PodUid]: number };
+
+/** Where each pod belongs, by the priorities of this moment. */
+export function assign(phases: readonly ShutdownPhase[], pods: readonly ShutdownPod[]): Assigned {
+  const numbers = pods.map((pod) => [pod.uid, phaseIndex(phases, priorityOf(pod)) + 1] as const);
+  return Object.fromEntries(numbers.filter(([, phase]) => phase > 1));
+}
+
+/**
+ * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given; D16, and chains.
+ * `assigned`: those keep their phase, whatever became of their priority.
+ */
+export function planShutdown(
+  phases: readonly ShutdownPhase[],
+  pods: readonly ShutdownPod[],
+  assigned: Assigned = {},
+): readonly ShutdownGroup[] {
   const stopsOf = phases.map((): PlannedStop[] => []);
   for (const pod of pods) {
-    const index = phaseIndex(phases, priorityOf(pod));
+    const index = (assigned[pod.uid] ?? phaseIndex(phases, priorityOf(pod)) + 1) - 1;
     const phase = phases[index];
     if (phase !== undefined) stopsOf[index]?.push(planStop(pod, phase.graceSeconds));
   }

@@ -4,7 +4,15 @@ import { isEnd } from './outcome.ts';
 import type { PodUid, PodView } from './pod.ts';
 import { assertNever, type MonoMs } from './reading.ts';
 import type { PhaseEnd } from './reason.ts';
-import { neededDelayMs, type PlannedStop, planShutdown, planStop, STOPS_AGAIN, withChains } from './shutdown-plan.ts';
+import {
+  assign,
+  neededDelayMs,
+  type PlannedStop,
+  planShutdown,
+  planStop,
+  STOPS_AGAIN,
+  withChains,
+} from './shutdown-plan.ts';
 import { lastMs, timeOf, totalMs, withoutReserve } from './shutdown-time.ts';
 import type { ShutdownStop, State, Stopping } from './state.ts';
 import { nextId, type Step, victimOf, waiting, withDecision, withReason } from './step.ts';
@@ -239,14 +247,17 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
 /** kubelet-shutdown.md 5.1: all at once. Who is alive now counts, not who was when the signal came (12.3). */
 function beginPhase(step: Step, shutdown: Stopping, observation: Observation, config: CoreConfig): Step {
   const { atMs } = observation;
-  const groups = planShutdown(shutdown.phases, alive(step, observation, shutdown.startedMs));
+  const pods = alive(step, observation, shutdown.startedMs);
+  const assigned = shutdown.assigned ?? assign(shutdown.phases, pods);
+  const groups = planShutdown(shutdown.phases, pods, assigned);
   const group = groups[shutdown.phase];
   const phase = shutdown.phase + 1;
-  if (group === undefined || group.stops.length === 0) return withShutdown(step, { ...shutdown, phase });
+  if (group === undefined || group.stops.length === 0) return withShutdown(step, { ...shutdown, assigned, phase });
   const { endsMs, periodSeconds, wantedMs } = timeOf(shutdown, groups, atMs, config);
   const uids = group.stops.map(({ pod }) => pod.uid);
   const begun = withShutdown(step, {
     ...shutdown,
+    assigned,
     phase,
     phaseStartedMs: atMs,
     phaseEndsMs: endsMs,
@@ -309,7 +320,7 @@ function stopAgain(step: Step, observation: Observation): Step {
   const beganWallMs = wallMs - (atMs - shutdown.startedMs);
   const isBack = ({ isTerminating, startedAtWallMs, uid }: PodView): boolean =>
     !isTerminating && (startedAtWallMs ?? 0) > beganWallMs && (again[uid] ?? 0) <= STOPS_AGAIN;
-  const groups = planShutdown(shutdown.phases, alive(step, observation, 0).filter(isBack));
+  const groups = planShutdown(shutdown.phases, alive(step, observation, 0).filter(isBack), shutdown.assigned);
   const back = groups.slice(0, phase).flatMap(({ stops }) => stops.map(({ pod }) => pod));
   const leftSeconds = Math.max(0, phaseEndsMs - atMs) / 1_000;
   const wanted = back.filter(({ uid }) => (again[uid] ?? 0) < STOPS_AGAIN).map((pod) => planStop(pod, leftSeconds));

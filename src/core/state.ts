@@ -3,6 +3,7 @@ import type { DecisionId, StorageLimit } from './decision.ts';
 import type { PodUid, Victim } from './pod.ts';
 import type { MonoMs } from './reading.ts';
 import type { Shortage } from './shortage.ts';
+import type { Assigned } from './shutdown-plan.ts';
 import type { NodeCondition, Signal, SignalSample } from './signal.ts';
 import type { StopChain } from './stop-chain.ts';
 import type { MetThreshold, ThresholdId } from './threshold.ts';
@@ -57,6 +58,8 @@ export type Stopping = {
   readonly mustEndMs: MonoMs | null;
   /** Pods that were started again after their stop, and how many times they were stopped again. */
   readonly again: { readonly [uid: PodUid]: number };
+  /** Where the pods belong that ran as it began: a priority that changes or was lent by one that ended loses nobody. */
+  readonly assigned?: Assigned;
   /** A cancel that is handled after the last phase (D10); null = none. */
   readonly cancelledMs: MonoMs | null;
   /** The phase that runs, or ran last; counted from 1, 0 before the first. */

@@ -114,6 +114,16 @@ describe('the phases', () => {
     expect(said(look(1, { outcomes: [ended(web, 1)], pods: known([late]) }))).toEqual(['stop late in 2 for 10 s']);
   });
 
+  it('keep who waited for one, whatever becomes of its priority meanwhile', () => {
+    const base = aPod({ name: 'base', inherited: { priority: 2_000, from: 'default/top' } });
+    const { look, ended } = aCore(aShutdownConfig(), [web, db, base]);
+    expect(said(look(0, START))).toEqual(['stop web in 1 for 20 s']);
+    // Its dependent has ended, and somebody has edited the other's manifest.
+    const now = known([aPod({ name: 'db', priority: 5 }), aPod({ name: 'base' })]);
+    expect(said(look(1_000, { pods: now, outcomes: [ended(web, 1_000)] }))).toEqual(['stop db in 2 for 10 s']);
+    expect(said(look(2_000, { pods: now, outcomes: [ended(db, 2_000)] }))).toEqual(['stop base in 3 for 5 s']);
+  });
+
   it('are those of the signal: a reload changes nothing before the next shutdown', () => {
     const { look, ended, state } = aCore(aShutdownConfig(), [web, db]);
     look(0, START);
