@@ -102,7 +102,7 @@ function propertiesOf({ argv, timeoutMs, stdin }: Command): readonly UnitPropert
     of('Type', 's', 'oneshot'),
     of('ExecStart', 'a(sasb)', [[path, args, false]]),
     // RuntimeMaxSec does not hold for a oneshot: its whole run is its start.
-    of('TimeoutStartUSec', 't', timeoutMs * 1_000),
+    of('TimeoutStartUSec', 't', Math.ceil(timeoutMs * 1_000)),
     of('TimeoutStopUSec', 't', STOP_SECONDS * 1_000_000),
     of('CollectMode', 's', 'inactive-or-failed'),
     // Kept loaded until its result is read.

@@ -46,7 +46,7 @@ export function createScratch({ clock, mounts, run, walker, findings, find }: Sc
     const endsMs = clock.monoMs() + EMPTY_MS;
     const problems: string[] = [];
     for (const path of scratch) {
-      const problem = await emptyDirectory(run, path, Math.max(1_000, endsMs - clock.monoMs()));
+      const problem = await emptyDirectory(run, path, Math.max(1_000, Math.round(endsMs - clock.monoMs())));
       if (problem !== null) problems.push(`${path} is not empty: ${problem}`);
     }
     const after = await count(scratch);
