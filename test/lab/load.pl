@@ -12,7 +12,7 @@
 #   keep DIR MIB        the same, and it stays when the process has ended
 #   unnamed DIR MIB     the same without a name: deleted, and held open
 #   deep DIR LEVELS MIB a file that stays, below so many directories
-#   links DIR COUNT MIB a file that stays and has another name, after so many of one byte
+#   links DIR COUNT MIB a file that stays and has another name, after so many empty ones that have another one too
 #   files DIR COUNT     so many empty files in DIR
 #   bomb                fork, and let every child do the same, for ever
 #   stick FILE          make that file: on a frozen file system no signal ends it
@@ -114,7 +114,7 @@ sub deep {
 }
 sub links {
   my ($directory, $count, $mib) = @_;
-  for (1 .. $count) { open(my $file, '>', "$directory/a-$_") or die $!; syswrite($file, 'x'); link "$directory/a-$_", "$directory/b-$_" }
+  for (1 .. $count) { open(my $file, '>', "$directory/a-$_") or die $!; link "$directory/a-$_", "$directory/b-$_" }
   fill_up("$directory/z", $mib);
   link "$directory/z", "$directory/z-again";
 }

@@ -5,6 +5,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, type PodSpec, type Scene, until } from '../scene.ts';
+import { besideLoops } from './starved.ts';
 import { DATABASE, DATABASE_MIB, HOG, type TruthScene, untilGone } from './truth.ts';
 
 const NODE_MIB = 512;
@@ -124,16 +125,26 @@ const unnamed: TruthScene = {
   },
 };
 
-const hidden = (said: string, command: (directory: string) => string): TruthScene => ({
+/** So many files with several names are remembered (host/disk-walk.ts), and one more. */
+const LINKED = 100_001;
+const MANY_FILES = 50_000;
+
+const hidden = (said: string, command: (directory: string) => string, isBusy = false): TruthScene => ({
   name: `a pod that fills the disk ${said}, beside an honest one`,
-  spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: NODEFS, config: DISK },
+  spec: { pods: PODS, memoryMiB: NODE_MIB, nodefs: { ...NODEFS, inodes: 3 * LINKED }, config: DISK },
   culprits: [HOG.name],
   mostRuns: 5,
   body: async (scene) => {
     await start(scene);
     const hog = await scene.play(HOG.name, 'memory 1');
-    hog.write(command(scene.directory(HOG.name)));
-    return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms`;
+    const fill = async (): Promise<string> => {
+      hog.write(command(scene.directory(HOG.name)));
+      return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms`;
+    };
+    if (!isBusy) return fill();
+    // Counting them takes longer than anybody waits for it.
+    await scene.play(OTHER.name, `files ${scene.directory(OTHER.name)} ${MANY_FILES}`);
+    return besideLoops(scene, fill);
   },
 });
 
@@ -189,7 +200,9 @@ export const diskScenes: readonly TruthScene[] = [
   emptied,
   unnamed,
   hidden('260 directories deep and deeper', (directory) => `deep ${directory} 400 ${FILL_MIB}`),
-  hidden('behind hard links', (directory) => `links ${directory} 1000 ${FILL_MIB - 5}`),
+  hidden('behind 100,000 files with several names', (directory) => `links ${directory} ${LINKED} ${FILL_MIB}`),
+  hidden('beside 100 busy loops', (directory) => `keep ${directory} ${FILL_MIB}`, true),
+  hidden('deep, beside 100 busy loops', (directory) => `deep ${directory} 260 ${FILL_MIB}`, true),
   sharedMemory,
   mountedOver,
 ];

@@ -4,6 +4,7 @@ import { freshScenes } from './fresh.ts';
 import { ownFileScenes } from './own-files.ts';
 import { randomScenes } from './random.ts';
 import { resistScenes } from './resist.ts';
+import { scratchScenes, scratchUnitScenes } from './scratch.ts';
 import { starvedScenes } from './starved.ts';
 import { stuckScenes } from './stuck.ts';
 import type { TruthScene, UnitTruth } from './truth.ts';
@@ -19,8 +20,9 @@ export const SCENES: readonly TruthScene[] = [
   ...episodeScenes,
   ...ownFileScenes,
   ...diskScenes,
+  ...scratchScenes,
   ...randomScenes,
 ];
 
 /** The same for those that need a real systemd. */
-export const UNIT_SCENES: readonly UnitTruth[] = [...unitScenes, ...unansweredScenes];
+export const UNIT_SCENES: readonly UnitTruth[] = [...unitScenes, ...unansweredScenes, ...scratchUnitScenes];

@@ -14,6 +14,8 @@ export type UnitPod = {
   readonly commands: readonly string[] | string;
   /** Further lines of its [Service]. */
   readonly service?: readonly string[];
+  /** Further annotations of its manifest. */
+  readonly annotations?: { readonly [name: string]: string };
   /** Without a file: `start` makes it by systemd-run, as a Type=simple. */
   readonly isTransient?: true;
   /** Not started before the body says so. */
@@ -68,9 +70,10 @@ function writeUnits({ pods, memoryMiB }: UnitSceneSpec): readonly string[] {
   return [...files.keys(), ...aliases.map(({ name }) => aliasOf(name))].map((name) => path.join(UNITS, name));
 }
 
-function manifestOf({ name, priority = 0, requestMiB, hasAlias, isPodman }: UnitPod): string {
+function manifestOf({ name, priority = 0, requestMiB, hasAlias, isPodman, annotations = {} }: UnitPod): string {
   const unit = hasAlias === true ? aliasOf(name) : unitOf(name);
-  const stay = `nodewarden.dev/systemd-unit: ${unit}, nodewarden.dev/after-eviction: stay`;
+  const further = Object.entries(annotations).map(([key, value]) => `, ${key}: ${value}`);
+  const stay = `nodewarden.dev/systemd-unit: ${unit}, nodewarden.dev/after-eviction: stay${further.join('')}`;
   const requests = requestMiB === undefined ? '{}' : `{ memory: ${requestMiB}Mi }`;
   return `apiVersion: v1
 kind: Pod

@@ -1,0 +1,136 @@
+// Who owns a scratch directory may replace, move and mount what it likes while it is emptied: nothing else is removed.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import path from 'node:path';
+import { clock, type Scene, until } from '../scene.ts';
+import { DATABASE, evictionsOf, HOG, isOver, type Run, type TruthScene, type UnitTruth } from './truth.ts';
+import type { UnitScene } from './unit-scene.ts';
+
+const NODEFS = { sizeMiB: 128, inodes: 200_000 };
+const DISK = 'evictionHard: { nodefs.available: "64Mi" }';
+const FILL_MIB = 70;
+const UNIT_NODEFS = '/srv/lab';
+/** In so many directories the owner may mount. */
+const DIRECTORIES = 2_000;
+/**
+ * @ARGV: the directory that holds `tmp`, and what belongs to somebody else. mount(2) and umount(2) by their numbers on
+ * x86-64. The first one waits until the emptying has begun, and then mounts that wherever it will be next.
+ */
+const HOSTILE = [
+  `
+  my ($own, $precious) = @ARGV;
+  my %done;
+  while (1) {
+    for my $at (glob("$own/tmp/.nodewarden-emptied-*/at")) {
+      next if $done{$at}++ || %done > 300;
+      syscall(165, $precious, $at, 0, 4096, 0);
+    }
+    select undef, undef, undef, 0.0005;
+  }`,
+  `
+  my ($own, $precious) = @ARGV;
+  sub nap { select undef, undef, undef, 0.002 }
+  mkdir "$own/other"; mkdir "$own/other/at";
+  syscall(165, $precious, "$own/other/at", 0, 4096, 0);
+  while (1) {
+    rename "$own/tmp", "$own/away"; symlink $precious, "$own/tmp"; nap();
+    unlink "$own/tmp"; rename "$own/away", "$own/tmp"; nap();
+    rename "$own/tmp", "$own/away"; rename "$own/other", "$own/tmp"; nap();
+    rename "$own/tmp", "$own/other"; rename "$own/away", "$own/tmp"; nap();
+  }`,
+];
+
+/** What the owner brings about: nothing of it is a failure. */
+const REFUSED = /a file system is mounted|a symbolic link|not everything/;
+
+/** Plays the owner from the decision to the end of the eviction. */
+async function emptyAgainst(
+  scene: Scene | UnitScene,
+  { index }: Run,
+  own: string,
+  fill: () => unknown,
+): Promise<string> {
+  const precious = path.join(path.dirname(own), 'precious');
+  fs.mkdirSync(path.join(precious, 'deep'), { recursive: true });
+  for (const name of ['data', 'deep/data']) fs.writeFileSync(path.join(precious, name), 'of somebody else');
+  for (let i = 0; i < DIRECTORIES; i++) fs.mkdirSync(path.join(own, 'tmp', String(i), 'at'), { recursive: true });
+  await fill();
+  await until('somebody is chosen', () => evictionsOf(scene).length > 0 || null);
+  const owner = spawn('perl', ['-e', HOSTILE[index % HOSTILE.length] ?? '', own, precious], { stdio: 'ignore' });
+  try {
+    await until('the eviction is over', () => evictionsOf(scene).every(isOver) || null);
+  } finally {
+    owner.kill('SIGKILL');
+    await once(owner, 'exit');
+    execFileSync('sh', [
+      '-c',
+      'grep -o " $1/[^ ]* " /proc/self/mountinfo | while read -r at; do umount -l "$at"; done',
+      'sh',
+      own,
+    ]);
+  }
+  for (const name of ['data', 'deep/data']) assert(fs.existsSync(path.join(precious, name)), `${name} was removed`);
+  const outcome = evictionsOf(scene)[0]?.outcomes.find(({ kind }) => kind === 'ended');
+  const emptied = outcome?.kind === 'ended' ? outcome.emptied : undefined;
+  assert(emptied !== undefined, 'nothing was emptied');
+  if (emptied.problem !== null) assert.match(emptied.problem, REFUSED);
+  return emptied.problem ?? 'emptied';
+}
+
+const inCgroup: TruthScene = {
+  name: 'who owns a scratch directory redirects it while it is emptied: nothing else is removed',
+  spec: {
+    pods: [{ ...HOG, hasScratch: true }, { name: 'other', requestMiB: 16 }, DATABASE],
+    memoryMiB: 512,
+    nodefs: NODEFS,
+    config: [DISK],
+  },
+  culprits: [HOG.name],
+  body: async (scene, run) => {
+    await scene.play(DATABASE.name, 'memory 64');
+    await scene.play('other', 'memory 1');
+    // It lives until SIGKILL, so that the owner is at work before the emptying begins.
+    const hog = await scene.play(HOG.name, 'stubborn');
+    const own = scene.directory(HOG.name);
+    return emptyAgainst(scene, run, own, () => hog.write(`keep ${own}/tmp ${FILL_MIB}`));
+  },
+};
+
+const own = path.join(UNIT_NODEFS, 'hog');
+const asUnit: UnitTruth = {
+  name: 'the owner of a unit’s scratch directory redirects it while it is emptied: nothing else is removed',
+  spec: {
+    pods: [
+      { name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] },
+      {
+        name: 'hog',
+        requestMiB: 16,
+        commands: ['stubborn', `keep ${own}/tmp ${FILL_MIB}`],
+        annotations: { 'nodewarden.dev/scratch': path.join(own, 'tmp') },
+        isLate: true,
+      },
+    ],
+    memoryMiB: 512,
+    config: [`nodefs: { path: ${UNIT_NODEFS} }`, DISK],
+    isAgentLate: true,
+  },
+  culprits: ['hog'],
+  body: async (scene, run) => {
+    fs.mkdirSync(own, { recursive: true });
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${NODEFS.sizeMiB}m`, 'nodewarden-lab', UNIT_NODEFS]);
+    try {
+      fs.mkdirSync(path.join(own, 'tmp'), { recursive: true });
+      await scene.agent.start();
+      const startMs = clock.monoMs();
+      const how = await emptyAgainst(scene, run, own, () => scene.start('hog'));
+      return `${how}, after ${Math.round(clock.monoMs() - startMs)} ms`;
+    } finally {
+      execFileSync('umount', ['--lazy', UNIT_NODEFS]);
+    }
+  },
+};
+
+export const scratchScenes: readonly TruthScene[] = [inCgroup];
+export const scratchUnitScenes: readonly UnitTruth[] = [asUnit];
