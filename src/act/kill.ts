@@ -35,6 +35,8 @@ export type KillOrder = {
   readonly ask: (() => Promise<Asked>) | null;
   /** How long the grace of a pod is that was asked in its own way and told then; absent: `graceMs`. */
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
+  /** What its grace is at least now; it may grow while it runs. Absent: nothing. */
+  readonly leastGraceMs?: (() => number) | undefined;
   readonly help?: DyingHelp | undefined;
   /** Hears who could not be signalled, or did not end within a second of SIGKILL, and in which state. */
   readonly resists?: ((who: string) => void) | undefined;
@@ -113,13 +115,17 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   const graceFrom =
     (ask === null ? undefined : kill.graceFrom) ?? (() => (kill.graceMs > 0 ? kill.graceMs : LEAST_GRACE_MS));
   // Until it is told its grace has not begun.
-  let killAtMs = Number.POSITIVE_INFINITY;
+  let toldMs = Number.POSITIVE_INFINITY;
+  let endsMs = Number.POSITIVE_INFINITY;
+  let cutMs = Number.POSITIVE_INFINITY;
   const graceBegins = (): void => {
-    killAtMs = Math.min(killAtMs, clock.monoMs() + graceFrom(clock.monoMs()));
+    toldMs = Math.min(toldMs, clock.monoMs());
+    endsMs = Math.min(endsMs, clock.monoMs() + graceFrom(clock.monoMs()));
   };
   const cut = (): void => {
-    killAtMs = Math.min(killAtMs, clock.monoMs() + hastenedGraceMs(hasten.reason));
+    cutMs = Math.min(cutMs, clock.monoMs() + hastenedGraceMs(hasten.reason));
   };
+  const killAtMs = (): MonoMs => Math.min(cutMs, Math.max(endsMs, toldMs + (kill.leastGraceMs?.() ?? 0)));
   if (hasten.aborted) cut();
   hasten.addEventListener('abort', cut, { once: true });
   let via: 'sigterm' | 'stop-unit' = ask === null ? 'sigterm' : 'stop-unit';
@@ -143,7 +149,7 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
     });
   }
   try {
-    const isEnded = await waitUntilEnded(kill, () => (isSpared ? Number.NEGATIVE_INFINITY : killAtMs));
+    const isEnded = await waitUntilEnded(kill, () => (isSpared ? Number.NEGATIVE_INFINITY : killAtMs()));
     if (isEnded) return via;
     return isSpared ? 'spared' : null;
   } finally {

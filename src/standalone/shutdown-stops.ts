@@ -29,6 +29,8 @@ export type ShutdownStops = {
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
+  /** The machine stays up: who is told already has the time that it declares, and nobody else is told. */
+  readonly isCancelled: () => boolean;
   readonly forget: () => void;
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
   readonly rewrite: () => void;
@@ -87,6 +89,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     },
     undo,
     isEmpty: () => memory.all().length === 0,
+    isCancelled,
     forget,
     setShuttingDown,
     rewrite: memory.rewrite,
@@ -111,6 +114,7 @@ function request(
   const { decision, graceMs, victim } = order;
   const noted = memory.of(decision);
   const { unit, facts } = live;
+  const declaredMs = live.manifest.declared.terminationGraceSeconds * 1_000;
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   // An earlier run of the agent has asked for it.
   if (noted !== null && noted.stage !== 'noted')
@@ -124,7 +128,7 @@ function request(
     invocationId: facts?.invocationId ?? '',
     activeState: facts?.activeState ?? '',
     stage: 'noted',
-    graceEndsMs: Math.max(nowMs + graceMs, turn.endsMs),
+    graceEndsMs: Math.max(nowMs + Math.max(graceMs, declaredMs), turn.endsMs),
   };
   if (unit !== null) return () => tell({ ...pod, unit }, turn);
   memory.note([{ ...pod, stage: 'told' }]);

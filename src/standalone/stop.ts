@@ -23,7 +23,7 @@ export type StandaloneKillerNeeds = {
   /** Null: nothing of ours comes back by itself (dry run). */
   readonly restart: Pick<Restart, 'hold'> | null;
   /** Null: nothing of a shutdown is remembered (dry run). */
-  readonly shutdownStops: Pick<ShutdownStops, 'request' | 'ended'> | null;
+  readonly shutdownStops: Pick<ShutdownStops, 'request' | 'ended' | 'isCancelled'> | null;
   readonly findings: Findings;
   /** Its unit is active without processes; absent: nobody's is. */
   readonly isIdle?: (uid: string) => boolean;
@@ -126,7 +126,10 @@ async function stopLive(
   const id = `resists/${uid}`;
   const pod = `${manifest.declared.namespace}/${manifest.declared.name}`;
   const resists = (who: string): void => findings.raise({ id, text: `${pod} resists its end: ${who}` });
-  const how = { graceMs, first, givesBack, hasten, ask, graceFrom, signalled, help, resists };
+  // The phase that gave it less is over: nobody waits for it.
+  const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
+  const leastGraceMs = (): number => (isCalledOff() ? manifest.declared.terminationGraceSeconds * 1_000 : 0);
+  const how = { graceMs, first, givesBack, hasten, ask, graceFrom, leastGraceMs, signalled, help, resists };
   const end = await killCgroup({ mounts, ref, clock, ...how });
   findings.clear(id);
   if (end.kind === 'ended' && end.unreaped > 0) tellUnreaped(needs, ref, pod);

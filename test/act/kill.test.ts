@@ -177,6 +177,12 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(cgroup.pids()).not.toEqual([]);
   });
 
+  it('lets a grace grow that is not urgent any more', async () => {
+    await cgroup.run("trap 'sleep 0.8; exit' TERM; echo up; while :; do sleep 0.05; done");
+    const { end } = await timed({ graceMs: 200, leastGraceMs: () => 20_000 });
+    expect(end).toMatchObject({ kind: 'ended', via: 'sigterm' });
+  });
+
   it('counts what came back', async () => {
     await cgroup.run('a=$(head -c 20000000 /dev/zero | tr "\\0" x); echo up; while :; do sleep 1000; done');
     const { end } = await timed({ first: 'sigkill' });
