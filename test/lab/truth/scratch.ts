@@ -6,11 +6,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { clock, type Scene, until } from '../scene.ts';
 import { DATABASE, evictionsOf, HOG, isOver, type Run, type TruthScene, type UnitTruth } from './truth.ts';
-import type { UnitScene } from './unit-scene.ts';
+import { systemctl, type UnitScene, unitOf } from './unit-scene.ts';
 
 const NODEFS = { sizeMiB: 128, inodes: 200_000 };
 const DISK = 'evictionHard: { nodefs.available: "64Mi" }';
 const FILL_MIB = 70;
+const RELIEF_MS = 2_000;
 const UNIT_NODEFS = '/srv/lab';
 /** In so many directories the owner may mount. */
 const DIRECTORIES = 2_000;
@@ -99,38 +100,81 @@ const inCgroup: TruthScene = {
 };
 
 const own = path.join(UNIT_NODEFS, 'hog');
-const asUnit: UnitTruth = {
+/** A unit that fills the disk, with its directory on a small one. */
+function onDisk(of: {
+  readonly name: string;
+  readonly commands: readonly string[];
+  readonly annotations: { readonly [name: string]: string };
+  readonly play: (scene: UnitScene, run: Run) => Promise<string>;
+}): UnitTruth {
+  const hog = {
+    name: 'hog',
+    requestMiB: 16,
+    isLate: true,
+    commands: of.commands,
+    annotations: of.annotations,
+  } as const;
+  return {
+    name: of.name,
+    spec: {
+      pods: [{ name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] }, hog],
+      memoryMiB: 512,
+      config: [`nodefs: { path: ${UNIT_NODEFS} }`, DISK],
+      isAgentLate: true,
+    },
+    culprits: ['hog'],
+    mostRuns: 5,
+    body: async (scene, run) => {
+      fs.mkdirSync(UNIT_NODEFS, { recursive: true });
+      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${NODEFS.sizeMiB}m`, 'nodewarden-lab', UNIT_NODEFS]);
+      try {
+        fs.mkdirSync(path.join(own, 'tmp'), { recursive: true });
+        await scene.agent.start();
+        return await of.play(scene, run);
+      } finally {
+        execFileSync('umount', ['--lazy', UNIT_NODEFS]);
+      }
+    },
+  };
+}
+
+const redirected = onDisk({
   name: 'the owner of a unit’s scratch directory redirects it while it is emptied: nothing else is removed',
-  spec: {
-    pods: [
-      { name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] },
-      {
-        name: 'hog',
-        requestMiB: 16,
-        commands: ['stubborn', `keep ${own}/tmp ${FILL_MIB}`],
-        annotations: { 'nodewarden.dev/scratch': path.join(own, 'tmp') },
-        isLate: true,
-      },
-    ],
-    memoryMiB: 512,
-    config: [`nodefs: { path: ${UNIT_NODEFS} }`, DISK],
-    isAgentLate: true,
+  commands: ['stubborn', `keep ${own}/tmp ${FILL_MIB}`],
+  annotations: { 'nodewarden.dev/scratch': path.join(own, 'tmp') },
+  play: (scene, run) => emptyAgainst(scene, run, own, () => scene.start('hog')),
+});
+
+const relieved = onDisk({
+  name: 'a unit fills the disk with scratch: it is emptied and nobody else goes',
+  commands: [`keep ${own}/tmp ${FILL_MIB}`],
+  annotations: { 'nodewarden.dev/scratch': path.join(own, 'tmp') },
+  play: async (scene) => {
+    scene.start('hog');
+    await until('somebody is chosen', () => evictionsOf(scene).length > 0 || null);
+    await until('the hog is gone', () => systemctl('show', '-P', 'MainPID', unitOf('hog')) === '0' || null);
+    const startMs = clock.monoMs();
+    await until('the disk is free again', () => {
+      const { bavail, bsize } = fs.statfsSync(UNIT_NODEFS);
+      return bavail * bsize >= 64 * 2 ** 20 || null;
+    });
+    const ms = Math.round(clock.monoMs() - startMs);
+    assert(ms < RELIEF_MS, `relief took ${ms} ms`);
+    return `relief after ${ms} ms`;
   },
-  culprits: ['hog'],
-  body: async (scene, run) => {
-    fs.mkdirSync(own, { recursive: true });
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${NODEFS.sizeMiB}m`, 'nodewarden-lab', UNIT_NODEFS]);
-    try {
-      fs.mkdirSync(path.join(own, 'tmp'), { recursive: true });
-      await scene.agent.start();
-      const startMs = clock.monoMs();
-      const how = await emptyAgainst(scene, run, own, () => scene.start('hog'));
-      return `${how}, after ${Math.round(clock.monoMs() - startMs)} ms`;
-    } finally {
-      execFileSync('umount', ['--lazy', UNIT_NODEFS]);
-    }
+});
+
+const stays = onDisk({
+  name: 'a unit fills the disk and its files stay: the installed agent says where',
+  commands: [`keep ${own} ${FILL_MIB}`],
+  annotations: { 'nodewarden.dev/disk': own },
+  play: async (scene) => {
+    scene.start('hog');
+    const said = `lab/hog was stopped, and that was not enough. The file system at ${UNIT_NODEFS} holds ${FILL_MIB} MiB in ${own} (of pod lab/hog, user root)`;
+    await until('a finding says what is left', () => scene.agent.log().includes(said) || null);
+    return '';
   },
-};
+});
 
 export const scratchScenes: readonly TruthScene[] = [inCgroup];
-export const scratchUnitScenes: readonly UnitTruth[] = [asUnit];
+export const scratchUnitScenes: readonly UnitTruth[] = [redirected, relieved, stays];
