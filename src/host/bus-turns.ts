@@ -7,24 +7,29 @@ const IN_FLIGHT = 56;
 /** `settled` is to be called when the answer is there, whoever still waits for it: till then the bus counts the call. */
 type Send = (settled: () => void) => void;
 export type BusTurns = {
-  /** Sends at once or when its turn comes; who is urgent comes before all others. The returned function gives up the turn. */
+  /**
+   * Sends at once or when its turn comes. Who is urgent comes before all others, and these wait until it has its answer or
+   * gave up: systemd begins with the jobs that it was given only when it has answered everybody. The returned function
+   * gives up the turn.
+   */
   readonly ask: (destination: string, isUrgent: boolean, send: Send) => () => void;
 };
-type Line = { inFlight: number; urgent: Set<Send>; others: Set<Send> };
+/** `urgentNow`: who is urgent and waits, for a turn or for the answer. */
+type Line = { inFlight: number; urgent: Set<Send>; others: Set<Send>; urgentNow: Set<Send> };
 
 /** The calls of one connection, in turns. */
 export function createBusTurns(): BusTurns {
   const lines = new Map<string, Line>();
 
   function lineOf(destination: string): Line {
-    const line = lines.get(destination) ?? { inFlight: 0, urgent: new Set(), others: new Set() };
+    const line = lines.get(destination) ?? { inFlight: 0, urgent: new Set(), others: new Set(), urgentNow: new Set() };
     lines.set(destination, line);
     return line;
   }
 
   function sendNext(line: Line): void {
     while (line.inFlight < IN_FLIGHT) {
-      const from = line.urgent.size > 0 ? line.urgent : line.others;
+      const from = line.urgentNow.size > 0 ? line.urgent : line.others;
       const [send] = from;
       if (send === undefined) return;
       from.delete(send);
@@ -34,6 +39,7 @@ export function createBusTurns(): BusTurns {
         if (isSettled) return;
         isSettled = true;
         line.inFlight -= 1;
+        line.urgentNow.delete(send);
         sendNext(line);
       });
     }
@@ -44,8 +50,12 @@ export function createBusTurns(): BusTurns {
       const line = lineOf(destination);
       const waiting = isUrgent ? line.urgent : line.others;
       waiting.add(send);
+      if (isUrgent) line.urgentNow.add(send);
       sendNext(line);
-      return () => void waiting.delete(send);
+      return () => {
+        waiting.delete(send);
+        if (line.urgentNow.delete(send)) sendNext(line);
+      };
     },
   };
 }

@@ -32,7 +32,7 @@ export type Systemd = {
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
   /** What it hangs together with, and how it is; of a unit of any type. One call. */
   readonly ties: (name: string) => Promise<Reading<UnitTies>>;
-  /** Its state alone: one call. */
+  /** Its state alone; of all that are asked about at a time in one call, before all other calls that wait. */
   readonly activeState: (name: string) => Promise<Reading<string>>;
   /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
   readonly stop: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
@@ -75,6 +75,7 @@ export type Systemd = {
   readonly whenUp: (run: () => void) => () => void;
   readonly isUp: () => boolean;
 };
+type UnitStates = ReadonlyMap<string, string>;
 export type UnitProperty = { readonly name: string; readonly value: BusVariant };
 
 const NAME = 'org.freedesktop.systemd1';
@@ -151,6 +152,33 @@ export function createSystemd(bus: SystemBus): Systemd {
     return unknown('not-applicable', name, 'this process does not run as a service');
   }
 
+  let nextStates: { readonly names: Set<string>; readonly answer: Promise<Reading<UnitStates>> } | null = null;
+  let lastStates: Promise<unknown> = Promise.resolve();
+  /** One call is under way at a time; who asks meanwhile is in the next one. */
+  function statesWith(name: string): Promise<Reading<UnitStates>> {
+    if (nextStates === null) {
+      const names = new Set<string>();
+      const answer = lastStates.then(() => {
+        nextStates = null;
+        return statesOf([...names]);
+      });
+      nextStates = { names, answer };
+      lastStates = answer;
+    }
+    nextStates.names.add(name);
+    return nextStates.answer;
+  }
+
+  async function statesOf(names: readonly string[]): Promise<Reading<UnitStates>> {
+    const member = 'ListUnitsByNames';
+    const answer = await bus.call({ ...MANAGER, member, signature: 'as', body: [names], isUrgent: true });
+    if (!answer.known) return answer;
+    const [units] = answer.value;
+    // In their order, each under its own name, which an alias is not.
+    const rows = Array.isArray(units) && units.length === names.length ? units : [];
+    return known(new Map(rows.map((row, i) => [names[i] ?? '', String(Array.isArray(row) ? row[3] : '')])));
+  }
+
   function allOf(path: string): Promise<Reading<readonly BusValue[]>> {
     return bus.call({
       destination: NAME,
@@ -190,6 +218,11 @@ export function createSystemd(bus: SystemBus): Systemd {
       return facts === null ? unknown('malformed', name, 'not the properties of a unit') : known(facts);
     },
     activeState: async (name) => {
+      const together = await statesWith(name);
+      const listed = together.known ? together.value.get(name) : undefined;
+      if (listed !== undefined) return known(listed);
+      // Also where systemd refuses to list one of them.
+      if (!together.known && together.why !== 'unreadable') return together;
       const state = await property(unitPath(name), 'Unit', 'ActiveState');
       return state.known ? known(String(state.value)) : state;
     },

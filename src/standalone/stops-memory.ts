@@ -18,6 +18,8 @@ export type StopsMemory = {
   /** A pod that is stopped once more is the run that is stopped now. */
   readonly note: (pods: readonly StoppedPod[]) => void;
   readonly told: (decisions: readonly DecisionId[]) => void;
+  /** Which run it was that was told, should it not be the one that was noted. */
+  readonly ran: (decision: DecisionId, invocationId: string) => void;
   readonly ended: (decision: DecisionId) => void;
   readonly forget: (decisions: readonly DecisionId[]) => void;
   /** Whether somebody else started or stopped its unit since it was down. */
@@ -57,8 +59,8 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   }
 
   async function lookDown(unit: string): Promise<void> {
-    const facts = await systemd.unit(unit);
-    const isDown = facts.known && ['inactive', 'failed'].includes(facts.value.activeState);
+    const state = await systemd.activeState(unit);
+    const isDown = state.known && ['inactive', 'failed'].includes(state.value);
     if (isDown && pods.some((pod) => pod.unit === unit)) seenDown.add(unit);
   }
   const lookAtAll = (): void => {
@@ -87,6 +89,10 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
       keep([...pods.filter(({ uid }) => !uids.has(uid)), ...next]);
     },
     told: (decisions) => advance(decisions, 'told'),
+    ran: (decision, invocationId) => {
+      const isOther = (pod: StoppedPod): boolean => pod.decision === decision && pod.invocationId !== invocationId;
+      if (pods.some(isOther)) keep(pods.map((pod) => (isOther(pod) ? { ...pod, invocationId } : pod)));
+    },
     ended: (decision) => {
       const along = pods.flatMap((pod) => (pod.decision.startsWith(`${decision}${ALONG}`) ? [pod.decision] : []));
       advance([decision, ...along], 'ended');

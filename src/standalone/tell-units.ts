@@ -3,7 +3,7 @@ import type { PodUid } from '../core/pod.ts';
 import { type Reading, unknown } from '../core/reading.ts';
 import { type Turn, tellByMs } from '../core/stop-chain.ts';
 import { sleep } from '../host/clock.ts';
-import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import type { Systemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { ALONG, type StopsMemory } from './stops-memory.ts';
@@ -35,6 +35,8 @@ const NOT_TOLD: readonly string[] = ['active', 'reloading', 'activating', 'refre
 const FIRST_POLL_MS = 10;
 const MAX_POLL_MS = 100;
 const LEAST_ASK_MS = 500;
+/** Two hundred take half of it. */
+const MAX_QUEUE_MS = 500;
 
 /**
  * Tells the units of a group to stop: those that are given in one turn are asked for their state, remembered, and then
@@ -58,14 +60,15 @@ export function createTellUnits(needs: TellNeeds): TellUnit {
 
 async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<void> {
   const { systemd, memory } = needs;
-  const [state, ...facts] = await Promise.all([
+  const [state, ...states] = await Promise.all([
     inTime(needs, systemd.systemState()),
-    ...group.map(({ pod }) => inTime(needs, systemd.unit(pod.unit))),
+    ...group.map(({ pod }) => inTime(needs, systemd.activeState(pod.unit))),
   ]);
   // systemd's jobs for the pods then wait for ours (second tier): StopUnit would wait with them until the grace is over.
   const isLate = state.known && state.value === 'stopping';
   const found = group.map(({ pod, turn, answer }, i) => {
-    const now = asNow(pod, facts[i]);
+    const state = states[i];
+    const now = state?.known ? { ...pod, activeState: state.value } : pod;
     const isDown = now.activeState === 'inactive' || now.activeState === 'failed';
     // What is left of a unit that is down: systemd would not tell it.
     const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
@@ -99,15 +102,25 @@ async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<
 
 /** All jobs at once: systemd knows their order. */
 async function stopTogether(needs: TellNeeds, group: readonly Telling[]): Promise<void> {
-  const { clock, memory } = needs;
+  const { clock, memory, systemd } = needs;
   const stops = group.map(({ pod, turn }) =>
     stopUnit(needs, pod.unit, Math.max(LEAST_ASK_MS, tellByMs(turn) - clock.monoMs())),
   );
-  for (const [i, { pod, turn, answer }] of group.entries()) {
-    void stops[i]?.then(async (isAsked) => answer(isAsked ? await untilTold(needs, pod.unit, turn) : 'not-told'));
-  }
+  // systemd begins when it has nothing else to answer: whoever is queued is not asked about before all are.
+  const isQueued = Promise.race([Promise.all(stops), sleep(clock, MAX_QUEUE_MS)]);
+  const tellings = group.map(async ({ pod, turn, answer }, i) => {
+    if ((await stops[i]) !== true) return answer('not-told');
+    await isQueued;
+    answer(await untilTold(needs, pod.unit, turn));
+  });
   await Promise.all(stops);
   memory.told(group.map(({ pod }) => pod.decision));
+  await Promise.all(tellings);
+  // It may have been started anew since its run was read; there was no time to ask for each before they were told.
+  for (const { pod } of group) {
+    const facts = await systemd.unit(pod.unit);
+    if (facts.known && !NOT_TOLD.includes(facts.value.activeState)) memory.ran(pod.decision, facts.value.invocationId);
+  }
 }
 
 /** systemd's order, by ourselves. */
@@ -139,12 +152,6 @@ export async function untilTold(
     if (leftMs <= 0) return 'not-told';
     await sleep(clock, Math.min(pauseMs, leftMs));
   }
-}
-
-function asNow(pod: UnitPod, facts: Reading<UnitFacts> | undefined): UnitPod {
-  if (facts === undefined || !facts.known) return pod;
-  const { invocationId, activeState } = facts.value;
-  return { ...pod, invocationId, activeState };
 }
 
 /** Of a run that was told before, or of an earlier run of ours that died over it: how it was before that. */

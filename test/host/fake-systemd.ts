@@ -80,6 +80,8 @@ export async function openFakeSystemd(
         return { signature: 'o', body: [unitPath(first)] };
       case 'GetUnitByPID':
         return { signature: 'o', body: [unitPath(OWN_UNIT)] };
+      case 'ListUnitsByNames':
+        return { signature: 'a(ssssssouso)', body: [(body[0] as readonly string[]).map((name) => row(units, name))] };
       case 'StopUnit':
         return { signature: 'o', body: [change('stop', first)] };
       case 'StartUnit':
@@ -135,6 +137,11 @@ function everything(units: ReadonlyMap<string, FakeUnit>, path: string): Answer 
   }
   for (const [list, names] of Object.entries(unit?.relations ?? {})) all[list] = new Variant('as', [...names]);
   return { signature: 'a{sv}', body: [all] };
+}
+
+function row(units: ReadonlyMap<string, FakeUnit>, name: string): readonly unknown[] {
+  const { loadState = 'not-found', activeState = 'inactive' } = units.get(name) ?? {};
+  return [name, '', loadState, activeState, '', '', unitPath(name), 0, '', '/'];
 }
 
 function unitAt(units: ReadonlyMap<string, FakeUnit>, path: string): FakeUnit | undefined {

@@ -70,6 +70,24 @@ describe.skipIf(!hasDbusDaemon)('what systemd says of a unit [needs dbus-daemon]
   let fake: FakeSystemd;
   afterEach(() => fake.remove());
 
+  it.each([
+    ['in one call', false, ['ListUnitsByNames']],
+    ['one by one where it refuses to list them', true, ['ListUnitsByNames', 'Get', 'Get', 'Get']],
+  ])('is asked of many %s', async (_, isRefused, calls) => {
+    const heard: string[] = [];
+    fake = await openFakeSystemd((member) => {
+      if (member !== 'Subscribe') heard.push(member);
+      return isRefused && member === 'ListUnitsByNames' ? { error: 'org.freedesktop.systemd1.NoSuchUnit' } : null;
+    });
+    const unit = { invocation: 1, controlGroup: '/a', loadState: 'loaded' };
+    fake.units.set('a.service', { ...unit, activeState: 'active' });
+    fake.units.set('b.service', { ...unit, activeState: 'deactivating' });
+    const names = ['a.service', 'b.service', 'c.service'];
+    const states = await Promise.all(names.map((name) => fake.systemd.activeState(name)));
+    expect(states).toEqual(['active', 'deactivating', 'inactive'].map(known));
+    expect(heard).toEqual(calls);
+  });
+
   it('is under its own name, with where it is put and what it hangs together with', async () => {
     fake = await openFakeSystemd();
     const unit = {

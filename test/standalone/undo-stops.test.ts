@@ -64,6 +64,11 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
       if (facts.known) toldStates.set(name, facts.value.activeState);
       return facts;
     },
+    activeState: async (name) => {
+      const state = await fake.systemd.activeState(name);
+      if (state.known) toldStates.set(name, state.value);
+      return state;
+    },
   });
   const open = (more: { readonly clock?: Clock; readonly systemd?: Systemd } = {}): ShutdownStops => {
     const restart = { isHeld: (unit: string) => held.has(unit) };
