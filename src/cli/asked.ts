@@ -32,6 +32,17 @@ export function ofAnswer<T>(socket: string, make: () => T): T | null {
   }
 }
 
+/** The same where it is asked more than once. */
+export async function ofAnswers<T>(socket: string, make: () => Promise<T>): Promise<T | null> {
+  try {
+    return await make();
+  } catch (error) {
+    return ofAnswer(socket, () => {
+      throw error;
+    });
+  }
+}
+
 /** The daemon's next look, with every pod. */
 export async function askLook(socket: string, clock: Clock): Promise<ObservedLook | Failure> {
   const asked = await askDaemon(socket, { ask: 'observe' }, clock);

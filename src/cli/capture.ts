@@ -8,7 +8,7 @@ import type { Clock } from '../ports.ts';
 import { type Capture, captureOf } from '../record/capture-of.ts';
 import { redactLooks } from '../record/redact.ts';
 import type { ObservedLook } from '../serve/look-desk.ts';
-import { askLook, askMeasuredLook, type Failure, fail } from './asked.ts';
+import { askLook, askMeasuredLook, type Failure, fail, ofAnswers } from './asked.ts';
 import { placesOf } from './places.ts';
 import { clean } from './print.ts';
 
@@ -59,13 +59,13 @@ export function captureCommand(): Command {
       const stop = new AbortController();
       // Once: a second one ends the process at once.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
-      process.exitCode = await run(options, createClock(), stop.signal);
+      const { socket } = placesOf(options.config ?? null);
+      process.exitCode = (await ofAnswers(socket, () => run(options, socket, createClock(), stop.signal))) ?? 1;
     });
 }
 
-async function run(options: Options, clock: Clock, stop: AbortSignal): Promise<number> {
+async function run(options: Options, socket: string, clock: Clock, stop: AbortSignal): Promise<number> {
   const { duration, output } = options;
-  const { socket } = placesOf(options.config ?? null);
   if (duration > 0) tell(`recording for ${sayDuration(duration)}, Ctrl-C ends it with what there is`);
   const recorded = await record(socket, options, clock, stop);
   const { looks, end } = recorded;

@@ -7,7 +7,7 @@ import { observedStops } from '../record/observed-stops.ts';
 import { readRecord } from '../record/record-file.ts';
 import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
-import { askLook, type Failure, fail, OTHER_VERSION } from './asked.ts';
+import { askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './asked.ts';
 import { placesOf } from './places.ts';
 import { clean, jsonText, painter, standardPaper } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
@@ -39,7 +39,8 @@ export function rehearseCommand(): Command {
     .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
-      process.exitCode = await run(options, createClock());
+      const { socket } = placesOf(options.config ?? null);
+      process.exitCode = (await ofAnswers(socket, () => run(options, socket, createClock()))) ?? CANNOT_ASK;
     });
   return new Command('rehearse')
     .description('plays what has not happened yet with what runs now; changes nothing')
@@ -47,8 +48,8 @@ export function rehearseCommand(): Command {
     .addCommand(shutdown);
 }
 
-async function run({ config: file, output }: Options, clock: Clock): Promise<number> {
-  const { socket, stateDirectory } = placesOf(file ?? null);
+async function run({ config: file, output }: Options, socket: string, clock: Clock): Promise<number> {
+  const { stateDirectory } = placesOf(file ?? null);
   const asked = await askDaemon(socket, { ask: 'status' }, clock);
   if (asked.kind !== 'answer') return cannotAsk(asked, socket);
   const status = asked.answer;

@@ -2,7 +2,7 @@ import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
 import { distrust, listDirectory, readText } from '../host/files.ts';
 import { parseManifest } from './manifest.ts';
-import { IS_MANIFEST, MAX_FILES } from './manifest-files.ts';
+import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-files.ts';
 
 export type CheckedManifests = { readonly pods: number; readonly problems: readonly Problem[] };
 
@@ -18,16 +18,17 @@ export function isManifestFile(path: string): boolean {
 
 /** Every mistake of one manifest. Whether its binding exists is known to the running agent only. */
 export function checkManifest(path: string): CheckedManifests {
-  const refused = (text: string): CheckedManifests => ({
-    pods: 0,
-    problems: [{ file: path, line: 1, column: 1, path: '', text }],
-  });
+  const refused = (text: string): CheckedManifests => refusedAt(path, text);
   const distrusted = distrust(path);
   if (distrusted !== null) return refused(distrusted);
   const text = readText(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return refused(text.detail);
   const { pods, problems } = parseManifest(text.value, path);
   return { pods: pods.length, problems };
+}
+
+function refusedAt(file: string, text: string): CheckedManifests {
+  return { pods: 0, problems: [{ file, line: 1, column: 1, path: '', text }] };
 }
 
 /** The same of a whole directory; one that is not there has none. */
@@ -37,7 +38,10 @@ export function checkManifests(directory: string): CheckedManifests {
   const checked = names.value
     .filter((name) => IS_MANIFEST.test(name))
     .toSorted()
-    .map((name) => checkManifest(`${directory}/${name}`));
+    .map((name) => {
+      const refused = refusedName(directory, name);
+      return refused === null ? checkManifest(`${directory}/${name}`) : refusedAt(directory, refused);
+    });
   return {
     pods: checked.reduce((sum, { pods }) => sum + pods, 0),
     problems: checked.flatMap(({ problems }) => problems),

@@ -1,3 +1,4 @@
+import { escapeUnsafe } from '../core/escape.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { distrust, listDirectory, readText } from '../host/files.ts';
@@ -12,7 +13,15 @@ export type ManifestFiles = {
 };
 
 export const MAX_FILES = 1_000;
-export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)$/;
+export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
+
+/** Why a file of this name is not read: what is said of it could not be told from what is not; null: it is. */
+export function refusedName(directory: string, name: string): string | null {
+  const shown = escapeUnsafe(name);
+  return shown === name.trimEnd()
+    ? null
+    : `${directory}/${shown}: the name of a manifest must not hold line ends, other characters that nobody sees, or spaces at its end: rename it`;
+}
 const PROBLEMS_SHOWN = 3;
 
 /** `text` null: it could not be read, so the next readable one is news. */
@@ -33,7 +42,7 @@ export function createManifestFiles(directory: string, findings: Findings): Mani
       files.set(name, { text: null, pods: inForce });
       return false;
     };
-    const distrusted = distrust(path);
+    const distrusted = refusedName(directory, name) ?? distrust(path);
     if (distrusted !== null) return refuse(distrusted);
     const text = readText(path, MAX_DOCUMENT_BYTES);
     if (!text.known) return refuse(`${text.where}: ${text.detail}`);
@@ -77,7 +86,7 @@ export function createManifestFiles(directory: string, findings: Findings): Mani
 }
 
 const DIRECTORY = 'manifests';
-const findingOf = (name: string): string => `manifest/${name}`;
+const findingOf = (name: string): string => `manifest/${escapeUnsafe(name)}`;
 const sameOf = (name: string): string => `manifest-twice/${name}`;
 
 /** A pod whose name or uid another file has taken before is left out. */

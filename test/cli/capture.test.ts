@@ -44,6 +44,16 @@ describe('nodewarden capture', () => {
     expect(existsSync(path('node.yaml'))).toBe(false);
   });
 
+  it.each(['{"known":true,"value":7}', '{"known":true,"value":[{}]}', 'null'])(
+    'says that a look with the pods %s cannot be read, without a stack',
+    async (given) => {
+      await daemon({ observe: async () => `{"schema":1,"node":{},"observation":{"pods":${given}}}` });
+      const { code, out, err } = await run();
+      expect({ code, out }).toEqual({ code: 1, out: '' });
+      expect(err).toMatch(/^nodewarden cannot be asked: what it answered cannot be read .*\n$/);
+    },
+  );
+
   it('prints one look as a scenario, with what it is and how to replay it', async () => {
     await serve();
     const { code, out, err } = await run();

@@ -25,7 +25,7 @@ describe('nodewarden rehearse shutdown', () => {
     fake = null;
   });
 
-  async function serve(pods: readonly PodView[]): Promise<void> {
+  async function serve(pods: readonly PodView[], given?: string): Promise<void> {
     const observation = anObservation(10_000, {}, { pods: known(pods) });
     const inhibitor = { ...NO_SHUTDOWN.inhibitor, lock: { ...ARMED, provenMs: 10_000 } };
     const context = aContext({ shutdown: { ...NO_SHUTDOWN, inhibitor, stopTimeoutMs: 90_000, secondTier: true } });
@@ -41,7 +41,7 @@ describe('nodewarden rehearse shutdown', () => {
     };
     await command.serve({
       answer: () => statusReport({ observation, verdict: aVerdict(state), config, context }),
-      observe: async () => JSON.stringify(look),
+      observe: async () => given ?? JSON.stringify(look),
     });
   }
 
@@ -55,6 +55,13 @@ describe('nodewarden rehearse shutdown', () => {
     const { code, out, err } = await run();
     expect([code, out]).toEqual([3, '']);
     expect(err).toBe('nodewarden cannot be asked: the daemon is of another version; restart it\n');
+  });
+
+  it('says that a look which is not whole cannot be read, with status 3 and without a stack', async () => {
+    await serve([], '{"schema":1,"node":{},"observation":{"pods":{"known":true,"value":7}}}');
+    const { code, err } = await run();
+    expect(code).toBe(3);
+    expect(err).toMatch(/^nodewarden cannot be asked: what it answered cannot be read .*\n$/);
   });
 
   it('ends with 0 when nobody is known not to finish, whatever is declared', async () => {

@@ -164,6 +164,15 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await until(() => pods().length === 1);
   });
 
+  it('whose manifest has a name that nobody can read are refused, and the name is said escaped', () => {
+    write('one\ntwo', `cgroup: ${cgroup(0).path}`);
+    open();
+    expect(pods()).toEqual([]);
+    expect(heard.present.get('manifest/one\\u000atwo.yaml')).toMatch(
+      /pods\.d\/one\\u000atwo\.yaml: the name .* rename it/,
+    );
+  });
+
   it('whose manifest others may write are refused', () => {
     write('one', `cgroup: ${cgroup(0).path}`);
     chmodSync(join(directory, 'pods.d', 'one.yaml'), 0o666);
