@@ -118,7 +118,7 @@ function request(
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   // An earlier run of the agent has asked for it.
   if (noted !== null && noted.stage !== 'noted')
-    return async () => (unit === null ? 'told' : untilTold(needs, unit, turn));
+    return async () => (unit === null || noted.isSignalled === true ? 'told' : untilTold(needs, unit, turn));
   const pod: StoppedPod = {
     decision,
     uid: victim.uid,

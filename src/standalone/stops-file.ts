@@ -23,6 +23,8 @@ export type StoppedPod = {
    * over.
    */
   readonly stage: 'noted' | 'told' | 'ended';
+  /** It was told by a signal, without a job of systemd: its unit stays active until it has ended. */
+  readonly isSignalled?: boolean;
   readonly graceEndsMs: MonoMs;
 };
 export type StopsFile = {

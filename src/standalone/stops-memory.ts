@@ -18,6 +18,8 @@ export type StopsMemory = {
   /** A pod that is stopped once more is the run that is stopped now. */
   readonly note: (pods: readonly StoppedPod[]) => void;
   readonly told: (decisions: readonly DecisionId[]) => void;
+  /** By a signal, which nobody can take back. */
+  readonly signalled: (decision: DecisionId) => void;
   /** Which run it was that was told, should it not be the one that was noted. */
   readonly ran: (decision: DecisionId, invocationId: string) => void;
   readonly ended: (decision: DecisionId) => void;
@@ -89,6 +91,10 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
       keep([...pods.filter(({ uid }) => !uids.has(uid)), ...next]);
     },
     told: (decisions) => advance(decisions, 'told'),
+    signalled: (decision) => {
+      pods = pods.map((pod) => (pod.decision === decision ? { ...pod, isSignalled: true } : pod));
+      advance([decision], 'told');
+    },
     ran: (decision, invocationId) => {
       const isOther = (pod: StoppedPod): boolean => pod.decision === decision && pod.invocationId !== invocationId;
       if (pods.some(isOther)) keep(pods.map((pod) => (isOther(pod) ? { ...pod, invocationId } : pod)));

@@ -130,7 +130,7 @@ async function signalInTurn(needs: TellNeeds, { unit, decision }: UnitPod, turn:
     if (needs.isCancelled()) return 'spared';
     await sleep(clock, FIRST_POLL_MS);
   }
-  memory.told([decision]);
+  memory.signalled(decision);
   return (await systemd.signalStop(unit)).known ? 'told' : 'not-told';
 }
 

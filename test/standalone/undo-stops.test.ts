@@ -153,6 +153,20 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(stateOf('db')).toBe('active');
   });
 
+  it('lets who was told by a signal run its course, though its unit is still active after a restart of the agent', async () => {
+    const state = { systemState: async () => known('stopping') };
+    addUnit('db');
+    const pod = await liveUnit('db');
+    const before = open({ systemd: { ...heeded(), ...state, signalStop: async () => known(true) } });
+    before.setShuttingDown(true);
+    expect(await before.request(pod, order(pod))?.()).toBe('told');
+    before.close();
+    const after = open();
+    after.setShuttingDown(false);
+    expect(await after.request(pod, order(pod))?.()).toBe('told');
+    expect(stateOf('db')).toBe('active');
+  });
+
   it('starts exactly what ran, was stopped by it, and was not touched since', { timeout: 120_000 }, async () => {
     let run = 0;
     const check = async (cases: readonly Case[]): Promise<void> => {
