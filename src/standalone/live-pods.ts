@@ -6,6 +6,7 @@ import { findUnit, hasRun } from '../host/unit-path.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 import { oldestStartMs } from './age.ts';
 import type { Guarded } from './bind.ts';
+import { type CleanUp, cleanUpOf, isCleaningUp } from './clean-up.ts';
 import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } from './entry.ts';
 import type { ManifestPod } from './manifest.ts';
 import { refusals } from './refusals.ts';
@@ -46,6 +47,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   const { clock, mounts, node, places } = needs;
   const entries = new Map<string, Entry>();
   const terminating = new Map<string, 'stopping' | 'survived'>();
+  const cleaning = new Map<string, CleanUp>();
   let guarded: readonly Guarded[] = [];
   let arePathsNew = true;
   let bound: readonly BoundPod[] = [];
@@ -84,6 +86,14 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
       isOther = true;
     }
     if (arePathsNew) return now();
+    for (const [uid, cleanUp] of cleaning) {
+      const entry = entries.get(uid);
+      const isRest = entry?.cgroup.known === true && isCleaningUp(mounts, entry.cgroup.value, cleanUp, clock.monoMs());
+      if (isRest || (entry?.cgroup.known === false && clock.monoMs() < cleanUp.untilMs)) continue;
+      cleaning.delete(uid);
+      if (entry !== undefined) entry.pod = podOf(entry);
+      isOther = true;
+    }
     for (const [uid, as] of terminating) {
       const entry = entries.get(uid);
       if (as !== 'survived' || entry === undefined || !isEmpty(entry)) continue;
@@ -165,7 +175,11 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     const [only, ...others] = declared.containers;
     const notOne = unknown('not-applicable', declared.name, 'a manifest binds the pod, not its containers');
     return {
-      declared: { ...declared, startedAtWallMs, isTerminating: terminating.has(declared.uid) },
+      declared: {
+        ...declared,
+        startedAtWallMs,
+        isTerminating: terminating.has(declared.uid) || cleaning.has(declared.uid),
+      },
       cgroup,
       containers: declared.containers.map(({ name }) => ({
         name,
@@ -219,6 +233,8 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     stopBegan: (uid) => mark(uid, 'stopping'),
     stopEnded: (uid, how) => {
       if (how === 'survived') return mark(uid, 'survived');
+      const cleanUp = cleanUpOf(entries.get(uid)?.place.unit ?? null, clock.monoMs());
+      if (cleanUp !== null) cleaning.set(uid, cleanUp);
       endStop(uid);
       collect();
     },

@@ -13,6 +13,7 @@ const FILL = ['memory 1', `grow ${NODE_MIB} max`];
 const FRESH: UnitPod = { name: 'fresh', requestMiB: 16, commands: FILL, isLate: true };
 /** Each question has a deadline of 2 s. */
 const HANGS_MS = 5_000;
+const SLOW_MS = 2_500;
 const PODMAN = '/usr/local/bin/podman';
 
 /** While `body` runs whoever asks over the bus gets no answer; systemctl has a socket of its own. */
@@ -48,6 +49,47 @@ const hangingBus: UnitTruth = {
       scene.start('fresh');
       await untilOver(scene);
     });
+    return '';
+  },
+};
+
+const hangingBusFresh: UnitTruth = {
+  name: 'a transient unit in a slice of its own appears while the bus hangs, beside a database',
+  spec: { pods: [DATABASE, ...others(3), { ...FRESH, isTransient: true }], memoryMiB: NODE_MIB, config: [HARD] },
+  culprits: ['fresh'],
+  body: async (scene) => {
+    await whileBusHangs(async () => {
+      await sleep(clock, 500);
+      scene.start('fresh');
+      await untilOver(scene);
+    });
+    return '';
+  },
+};
+
+/** An answer takes longer than anybody waits for it, but for the first ones. */
+const slowBus: UnitTruth = {
+  name: 'a unit grows beside a database while each answer of the bus takes more than 2 s',
+  spec: {
+    pods: [DATABASE, ...others(3), { ...FRESH, commands: ['memory 4', 'sleep 12', `grow ${NODE_MIB} max`] }],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: ['fresh'],
+  body: async (scene) => {
+    let isOver = false;
+    const slow = (async () => {
+      while (!isOver) {
+        await whileBusHangs(() => sleep(clock, SLOW_MS));
+        await sleep(clock, 50);
+      }
+    })();
+    try {
+      await untilOver(scene);
+    } finally {
+      isOver = true;
+      await slow;
+    }
     return '';
   },
 };
@@ -95,4 +137,4 @@ const alias: UnitTruth = {
   },
 };
 
-export const unansweredScenes: readonly UnitTruth[] = [hangingBus, hungPodman, alias];
+export const unansweredScenes: readonly UnitTruth[] = [hangingBus, hangingBusFresh, slowBus, hungPodman, alias];

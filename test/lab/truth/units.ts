@@ -101,6 +101,35 @@ const reloadUnderPressure: UnitTruth = {
   },
 };
 
+const CLEANED = '/run/lab-cleaned';
+/** Who was stopped may clean up, while the next one goes on growing. */
+const cleaningUp: UnitTruth = {
+  name: 'a victim runs its ExecStopPost= while another one has to go',
+  spec: {
+    pods: [
+      DATABASE,
+      {
+        name: 'first',
+        requestMiB: 16,
+        commands: ['memory 48'],
+        service: [`ExecStopPost=/bin/sh -c "sleep 2; : > ${CLEANED}"`],
+      },
+      { name: 'second', priority: 100, requestMiB: 16, commands: FILL, isLate: true },
+    ],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: ['first', 'second'],
+  evictions: { least: 2, most: 2 },
+  body: async (scene) => {
+    fs.rmSync(CLEANED, { force: true });
+    scene.start('second');
+    await until('both have gone', () => evictionsOf(scene).length >= 2 || null, 20_000);
+    await until('the first has cleaned up', () => fs.existsSync(CLEANED) || null, 20_000);
+    return evictionsOf(scene).map(victimOf).join(', ');
+  },
+};
+
 const [ALONE, BESIDE, CROWDED_BY] = COMPANIES;
 export const unitScenes: readonly UnitTruth[] = [
   ...KINDS.flatMap((kind) =>
@@ -109,4 +138,5 @@ export const unitScenes: readonly UnitTruth[] = [
   ...KINDS.slice(0, 1).flatMap((kind) => (CROWDED_BY === undefined ? [] : [freshScene(kind, CROWDED_BY)])),
   startUnderPressure,
   reloadUnderPressure,
+  cleaningUp,
 ];
