@@ -2,6 +2,7 @@
 # A workload that does as it is told, one command a line on standard input, or as arguments; answers each with "done".
 # Perl, because it starts in 20 ms in an emulated machine as well, and is on every Debian.
 #   enter DIR,DIR       make these cgroups where they are missing, and join them
+#   sleep SECONDS       do nothing
 #   memory MIB          hold so much anonymous memory, more or less than before
 #   grow MIB RATE       hold so much more, RATE MiB a second ("max": as fast as one core takes it)
 #   herd COUNT MIB RATE so many children, each of which grows like that
@@ -122,6 +123,7 @@ sub links {
 sub obey {
   my ($verb, @args) = split ' ', $_[0];
   if ($verb eq 'memory') { hold($args[0]) }
+  elsif ($verb eq 'sleep') { nap($args[0]) }
   elsif ($verb eq 'enter') { enter($args[0]) }
   elsif ($verb eq 'grow') { grow(@args) }
   elsif ($verb eq 'herd') { my $count = shift @args; children($count, sub { grow(@args); nap(60) while 1 }) }

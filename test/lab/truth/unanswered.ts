@@ -71,7 +71,11 @@ const hangingBusFresh: UnitTruth = {
 const slowBus: UnitTruth = {
   name: 'a unit grows beside a database while each answer of the bus takes more than 2 s',
   spec: {
-    pods: [DATABASE, ...others(3), { ...FRESH, commands: ['memory 4', 'sleep 12', `grow ${NODE_MIB} max`] }],
+    pods: [
+      DATABASE,
+      ...others(3),
+      { name: 'fresh', requestMiB: 16, commands: ['memory 4', 'sleep 8', `grow ${NODE_MIB} max`] },
+    ],
     memoryMiB: NODE_MIB,
     config: [HARD],
   },
