@@ -109,7 +109,48 @@ need_bundle() {
   [ -f "$HERE/dist/nodewarden.js" ] || refuse "$HERE/dist/nodewarden.js is missing: in a checkout, run npm ci && npm run build first"
 }
 
+# runs_copied  some find their libraries relative to themselves
+runs_copied() {
+  cmp -s "$node" "$LIB/node" && [ ! -L "$LIB/node" ] && "$LIB/node" --version >/dev/null 2>&1 && return 0
+  mkdir -p "$LIB"
+  cp "$node" "$LIB/node.try"
+  chmod 755 "$LIB/node.try"
+  tried=0
+  "$LIB/node.try" --version >/dev/null 2>&1 || tried=1
+  rm -f "$LIB/node.try"
+  rmdir "$LIB" 2>/dev/null || true
+  return $tried
+}
+
+# is_roots PATH  nobody but root can change what the path leads to; otherwise `weak` is what somebody else can
+is_roots() {
+  weak=$1
+  while :; do
+    [ "$(stat -c %u "$weak")" = 0 ] && [ -z "$(find "$weak" -maxdepth 0 -perm /022)" ] || return 1
+    [ "$weak" != / ] || return 0
+    weak=$(dirname "$weak")
+  done
+}
+
+install_node() {
+  # Why a copy: see ExecStart in nodewarden.service.
+  if [ "$dry" = yes ] || runs_copied; then
+    if [ "$dry" = no ] && [ -L "$LIB/node" ]; then rm -f "$LIB/node"; fi
+    put "$node" "$LIB/node" 755
+    # Out of the page cache: else its pages stay charged to this shell, not to the unit that reads them next.
+    act dd if="$LIB/node" iflag=nocache count=0 status=none
+    return 0
+  fi
+  is_roots "$node" || refuse "$node does not run when copied, so the service would run it where it is, and others than root can change $weak. Install a Node.js that belongs to root, or name one: --node /path/to/node"
+  [ "$(readlink "$LIB/node" 2>/dev/null)" = "$node" ] && return 0
+  changed=yes
+  mkdir -p "$LIB"
+  ln -sf "$node" "$LIB/node"
+  say "note: $node does not run when copied, so $LIB/node is a link to it"
+}
+
 install_program() {
+  install_node
   for file in "$HERE"/dist/*; do
     case $file in
       *.tmp) ;;
@@ -118,15 +159,6 @@ install_program() {
     esac
   done
   put "$HERE/LICENSE" "$LIB/LICENSE" 644
-  # Why a copy: see ExecStart in nodewarden.service.
-  put "$node" "$LIB/node" 755
-  # Out of the page cache: else its pages stay charged to this shell, not to the unit that reads them next.
-  act dd if="$LIB/node" iflag=nocache count=0 status=none
-  if [ "$dry" = no ] && ! "$LIB/node" --version >/dev/null 2>&1; then
-    # A node that finds its libraries relative to itself cannot be copied.
-    ln -sf "$node" "$LIB/node"
-    say "note: $node does not run when copied, so $LIB/node is a link to it"
-  fi
   put_text $BIN 755 <<WRAPPER
 #!/bin/sh
 exec $LIB/node --disallow-code-generation-from-strings $LIB/nodewarden.js "\$@"
