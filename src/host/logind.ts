@@ -3,7 +3,7 @@ import type { Clock } from '../ports.ts';
 import type { SystemBus } from './bus.ts';
 import { type BusValue, isVariant } from './bus-value.ts';
 import { watchPath } from './files.ts';
-import { unitPath } from './systemd.ts';
+import { unitPath } from './unit-name.ts';
 
 /** A lock of anybody, as logind lists it. */
 export type InhibitorLock = {

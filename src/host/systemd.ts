@@ -1,6 +1,7 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { SystemBus } from './bus.ts';
 import { type BusValue, type BusVariant, isObjectPath, isVariant } from './bus-value.ts';
+import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
 
 export type UnitFacts = {
   /** Its own name; what was asked for may be an alias of it. */
@@ -132,7 +133,7 @@ export function createSystemd(bus: SystemBus): Systemd {
   }
 
   async function timeoutAt(path: string, type: string, name: string): Promise<Reading<number>> {
-    if (type === TYPES.slice) return unknown('not-applicable', name, 'systemd gives a slice no time to stop');
+    if (type === UNIT_TYPES.slice) return unknown('not-applicable', name, 'systemd gives a slice no time to stop');
     const reading = await property(path, type, 'TimeoutStopUSec');
     // Asked by its path alone, a unit that is not there answers with the defaults of one.
     const loadState = await property(path, 'Unit', 'LoadState');
@@ -195,8 +196,8 @@ export function createSystemd(bus: SystemBus): Systemd {
     const path = unitPath(name);
     const [all, group, slice] = await Promise.all([
       allOf(path),
-      property(path, typeOf(name), 'ControlGroup'),
-      property(path, typeOf(name), 'Slice'),
+      property(path, unitType(name), 'ControlGroup'),
+      property(path, unitType(name), 'Slice'),
     ]);
     for (const reading of [all, group, slice]) if (!reading.known) return reading;
     const facts = all.known ? factsIn(all.value[0]) : null;
@@ -257,8 +258,8 @@ export function createSystemd(bus: SystemBus): Systemd {
       const path = await pathBy('LoadUnit', name);
       if (!path.known) return path;
       const [mode, signal] = await Promise.all([
-        property(path.value, typeOf(name), 'KillMode'),
-        property(path.value, typeOf(name), 'KillSignal'),
+        property(path.value, unitType(name), 'KillMode'),
+        property(path.value, unitType(name), 'KillSignal'),
       ]);
       if (!mode.known) return mode;
       if (!signal.known) return signal;
@@ -286,7 +287,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       return known({ result: String(result.value), exitStatus: Number(exitStatus.value) });
     },
     oomScoreAdjust: async (name) => {
-      const value = await property(unitPath(name), typeOf(name), 'OOMScoreAdjust');
+      const value = await property(unitPath(name), unitType(name), 'OOMScoreAdjust');
       if (!value.known) return value;
       return typeof value.value === 'number'
         ? known(value.value)
@@ -295,13 +296,13 @@ export function createSystemd(bus: SystemBus): Systemd {
     unref: async (name) => void (await bus.call({ ...MANAGER, member: 'UnrefUnit', signature: 's', body: [name] })),
     stopTimeoutMs: async (name) => {
       const path = await pathBy('LoadUnit', name);
-      return path.known ? timeoutAt(path.value, typeOf(name), name) : path;
+      return path.known ? timeoutAt(path.value, unitType(name), name) : path;
     },
     defaultStopTimeoutMs: async () =>
       durationOf(await property(MANAGER.path, 'Manager', 'DefaultTimeoutStopUSec'), 'DefaultTimeoutStopUSec'),
     ownStopTimeoutMs: async () => {
       const own = await ownService();
-      return own.known ? timeoutAt(own.value.path, TYPES.service, own.value.name) : own;
+      return own.known ? timeoutAt(own.value.path, UNIT_TYPES.service, own.value.name) : own;
     },
     startOwn: async () => {
       const own = await ownService();
@@ -340,38 +341,6 @@ export function createSystemd(bus: SystemBus): Systemd {
     whenUp: bus.whenUp,
     isUp: () => bus.state() === 'up',
   };
-}
-
-/** Units that have a cgroup and that we bind; the type is a part of the interface's name. */
-const TYPES = { service: 'Service', slice: 'Slice', scope: 'Scope' } as const;
-const MAX_NAME = 255;
-
-function typeOf(name: string): string {
-  const suffix = name.slice(name.lastIndexOf('.') + 1);
-  return suffix === 'slice' || suffix === 'scope' ? TYPES[suffix] : TYPES.service;
-}
-
-/** Why this is no name of a unit that has processes; null = it is one. */
-export function unitNameMistake(name: string): string | null {
-  const match = /^[A-Za-z0-9:_.\\@-]+\.([a-z]+)$/.exec(name);
-  if (name.length > MAX_NAME) return `a unit's name has at most ${MAX_NAME} characters`;
-  if (match === null) return 'not the full name of a systemd unit, such as web.service';
-  if (!Object.hasOwn(TYPES, match[1] ?? ''))
-    return 'only services, slices and scopes have processes to measure and stop';
-  return name.includes('@.') ? 'a template: name an instance of it, such as web@1.service' : null;
-}
-
-const UNITS = '/org/freedesktop/systemd1/unit/';
-
-/** The one place where a unit's name becomes an object path: systemd's bus_label_escape. */
-export function unitPath(name: string): string {
-  const bytes = [...new TextEncoder().encode(name)];
-  const label = bytes.map((byte, i) => {
-    const char = String.fromCharCode(byte);
-    const isPlain = /[A-Za-z]/.test(char) || (i > 0 && /[0-9]/.test(char));
-    return isPlain ? char : `_${byte.toString(16).padStart(2, '0')}`;
-  });
-  return `${UNITS}${label.length === 0 ? '_' : label.join('')}`;
 }
 
 /** Of microseconds, of which systemd writes the most there are for infinity. */

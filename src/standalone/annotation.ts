@@ -1,5 +1,5 @@
 import { sayUnknownName } from '../document/check.ts';
-import { unitNameMistake } from '../host/systemd.ts';
+import { unitNameMistake } from '../host/unit-name.ts';
 import { MAX_DIRECTORIES, readDirectories, scratchMistake } from './directories.ts';
 
 /** What a manifest names as the real thing behind the pod. */

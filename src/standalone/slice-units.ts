@@ -1,6 +1,6 @@
 import { childrenOf } from '../host/cgroup-walk.ts';
 import { type CgroupMounts, directoryOf } from '../host/cgroupfs.ts';
-import { unitNameMistake } from '../host/systemd.ts';
+import { unitNameMistake } from '../host/unit-name.ts';
 import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
 
 /** On the path to a kill: more of them are not remembered. */

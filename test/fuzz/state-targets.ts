@@ -11,7 +11,7 @@ import type { Verdict } from '../../src/core/verdict.ts';
 import { decodeValue, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { groupIdOf } from '../../src/host/socket-file.ts';
-import { unitNameMistake, unitPath } from '../../src/host/systemd.ts';
+import { unitNameMistake, unitPath } from '../../src/host/unit-name.ts';
 import { lastBoot } from '../../src/record/boot-report.ts';
 import { entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/record-file.ts';

@@ -1,7 +1,8 @@
 import { Variant } from 'dbus-next';
 import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createSystemd, type Systemd, unitPath } from '../../src/host/systemd.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
+import { unitPath } from '../../src/host/unit-name.ts';
 import { type Answer, openPrivateBus, openService, type PrivateBus, type Service, until } from './private-bus.ts';
 
 export type FakeUnit = {

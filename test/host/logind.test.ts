@@ -6,7 +6,7 @@ import { known } from '../../src/core/reading.ts';
 import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { createLogind, type Logind } from '../../src/host/logind.ts';
-import { unitPath } from '../../src/host/systemd.ts';
+import { unitPath } from '../../src/host/unit-name.ts';
 import {
   type Answer,
   hasDbusDaemon,

@@ -5,8 +5,9 @@ import { known } from '../../src/core/reading.ts';
 import { openSystemBus } from '../../src/host/bus.ts';
 import { encodeBody, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
 import { createClock } from '../../src/host/clock.ts';
-import { createSystemd, unitNameMistake, unitPath } from '../../src/host/systemd.ts';
+import { createSystemd } from '../../src/host/systemd.ts';
 import { createCommandRunner } from '../../src/host/transient.ts';
+import { unitNameMistake, unitPath } from '../../src/host/unit-name.ts';
 import { type FakeSystemd, OWN_UNIT, openFakeSystemd } from './fake-systemd.ts';
 import { hasDbusDaemon } from './private-bus.ts';
 
