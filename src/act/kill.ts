@@ -38,8 +38,8 @@ export type KillOrder = {
   /** What its grace is at least now; it may grow while it runs. Absent: nothing. */
   readonly leastGraceMs?: (() => number) | undefined;
   readonly help?: DyingHelp | undefined;
-  /** Hears who could not be signalled, or did not end within a second of SIGKILL, and in which state. */
-  readonly resists?: ((who: string) => void) | undefined;
+  /** Hears who could not be signalled, or did not end within a second of SIGKILL, and in which state. Null: nobody is left. */
+  readonly resists?: ((who: string | null) => void) | undefined;
   /** Hears when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked in its own way. */
   readonly signalled?: ((how: Signalled['with']) => void) | undefined;
 };
@@ -61,6 +61,8 @@ export type KillEnd =
 const LEAST_GRACE_MS = 2_000;
 /** Product.md section 7. From the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet H9). */
 const KILL_MS = 10_000;
+/** The dead are waited for so long to be reaped; the rest is D15, and a finding. */
+const REAP_MS = 3_000;
 /** D3: who is not dead by then may hold nobody back. */
 const RESISTS_MS = 1_000;
 /** Who dies by itself is gone by then. */
@@ -199,13 +201,15 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
     const who = sayLeft(kill);
     if (who !== '') kill.resists?.(who);
   });
+  const tellEmpty = once(() => kill.resists?.(null));
   let via: Forced['via'] = 'sigkill';
   let pollMs = FIRST_POLL_MS;
   for (let now = atFirst; ; now = await progress(kill)) {
     if (now === 'ended') return { via, isEmpty: true };
     // Empty, but its memory is not back: nothing more can be done than wait.
     if (isOver()) return { via, isEmpty: now === 'empty' };
-    if (now === 'populated') {
+    if (now === 'empty') tellEmpty();
+    else {
       const isWhole = mounts.version === 2 && mayKillWhole(kill) && killAtOnce(mounts, ref).known;
       if (isWhole) told();
       if (isWhole) via = 'cgroup.kill';
@@ -215,7 +219,7 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
         help?.remain(listed(kill));
         helpAtMs = clock.monoMs() + HELP_AGAIN_MS;
       }
-      const couldNobody = !isWhole && sent.length === 0 && kill.sweep.refused().size > 0;
+      const couldNobody = !isWhole && sent.length === 0 && areRefused(kill);
       if (couldNobody || clock.monoMs() >= beganMs + RESISTS_MS) tellResisting();
     }
     await sleep(clock, pollMs);
@@ -237,6 +241,12 @@ async function signalAll({ sweep }: Kill, isOver: () => boolean, told: () => voi
 function listed({ mounts, ref }: Kill): readonly number[] {
   const pids = processesOf(mounts, ref);
   return pids.known ? pids.value : [];
+}
+
+/** Whoever is there was found and could not be signalled. */
+function areRefused(kill: Kill): boolean {
+  const refused = kill.sweep.refused();
+  return refused.size > 0 && listed(kill).every((pid) => refused.has(pid));
 }
 
 function once(run: () => void): () => void {
@@ -297,7 +307,8 @@ function progressOf({ mounts, ref, givesBack, emptied }: Kill, populated: Readin
     return emptied.sinceBootMs !== null && isAnother(mounts, ref, emptied.sinceBootMs) ? 'ended' : 'populated';
   const uptime = uptimeMs();
   if (uptime.known) emptied.sinceBootMs ??= uptime.value;
-  if (givesBack === 'pids' && unreaped(mounts, ref) > 0) return 'empty';
+  const isReapTime = uptime.known && uptime.value - (emptied.sinceBootMs ?? uptime.value) < REAP_MS;
+  if (givesBack === 'pids' && isReapTime && unreaped(mounts, ref) > 0) return 'empty';
   const anon = anonBytes(mounts, ref);
   if (anon.known) return anon.value < GIVEN_BACK_BYTES ? 'ended' : 'empty';
   return isSame(mounts, ref) ? 'empty' : 'ended';

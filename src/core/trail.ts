@@ -15,9 +15,12 @@ const WORSE_SHARE = 0.01;
 const WORSE_LEFT_SHARE = 0.1;
 /** A node has few process ids under a bounded cgroup, and each shell script takes some of them for a moment. */
 const LEAST_PIDS = 10;
-/** D3: nobody is waited for while the signal would reach zero within this, at the rate of the last second. */
+/**
+ * D3: nobody is waited for while the signal would reach zero within this, at the rate of the last second; and at that of
+ * its last part, so that what the victim itself took before it was stopped is over.
+ */
 const SOON_MS = 10_000;
-const RATE_MS = 1_000;
+const RATES_MS = [1_000, 300];
 
 /** The last seconds of the signals of these shortages; of the others nothing is kept. */
 export function trailAfter(
@@ -45,10 +48,12 @@ export function isSoonZero(
   { available, sampledAtMs }: SignalSample,
   coming: number,
 ): boolean {
-  const then = points.findLast((point) => sampledAtMs - point.atMs >= RATE_MS);
-  if (then === undefined || then.available <= available) return false;
-  const fallen = then.available - available;
-  return (available + coming) * (sampledAtMs - then.atMs) <= fallen * SOON_MS;
+  return RATES_MS.every((overMs) => {
+    const then = points.findLast((point) => sampledAtMs - point.atMs >= overMs);
+    if (then === undefined || then.available <= available) return false;
+    const fallen = then.available - available;
+    return (available + coming) * (sampledAtMs - then.atMs) <= fallen * SOON_MS;
+  });
 }
 
 /** D15: lower than at the proof of the last kill, and by so much that nobody may wait. */

@@ -125,7 +125,12 @@ async function stopLive(
   const { help, findings } = needs;
   const id = `resists/${uid}`;
   const pod = `${manifest.declared.namespace}/${manifest.declared.name}`;
-  const resists = (who: string): void => findings.raise({ id, text: `${pod} resists its end: ${who}` });
+  const resists = (who: string | null): void => {
+    if (who === null) {
+      findings.clear(id);
+      tellUnreaped(needs, ref, pod);
+    } else findings.raise({ id, text: `${pod} resists its end: ${who}` });
+  };
   // The phase that gave it less is over: nobody waits for it.
   const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
   const leastGraceMs = (): number => (isCalledOff() ? manifest.declared.terminationGraceSeconds * 1_000 : 0);

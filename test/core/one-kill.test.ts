@@ -143,6 +143,11 @@ describe('a victim that does not die', () => {
     ]);
   });
 
+  it('holds everybody back while the signal has not fallen since it was killed', () => {
+    const isEmpty = { ...leaker, usage: { ...leaker.usage, anonBytes: known(0) } };
+    expect(falling((ms) => 95 - Math.min(ms, 300) / 5, [isEmpty, database])).toEqual([{ name: 'leaker', atMs: 0 }]);
+  });
+
   it('holds everybody back while the signal is stable', () => {
     expect(falling(() => 90)).toEqual([{ name: 'leaker', atMs: 0 }]);
   });

@@ -7,6 +7,7 @@
 #   grow MIB RATE       hold so much more, RATE MiB a second ("max": as fast as one core takes it)
 #   herd COUNT MIB RATE so many children, each of which grows like that
 #   crowd COUNT         so many children that do nothing and end with it
+#   strays COUNT DIR,DIR  the same in other cgroups than its own; once they have ended nobody reaps them
 #   spin COUNT          so many children that do nothing else than use a processor
 #   touch HIGH LOW      hold HIGH, and once a second LOW for 50 ms, for ever
 #   fill DIR MIB        a file of that size in DIR
@@ -128,6 +129,7 @@ sub obey {
   elsif ($verb eq 'grow') { grow(@args) }
   elsif ($verb eq 'herd') { my $count = shift @args; children($count, sub { grow(@args); nap(60) while 1 }) }
   elsif ($verb eq 'crowd') { children($args[0], sub { nap(60) while 1 }) }
+  elsif ($verb eq 'strays') { my ($count, $directories) = @args; children($count, sub { enter($directories); nap(60) while 1 }) }
   elsif ($verb eq 'spin') { children($args[0], sub { while (1) { } }) }
   elsif ($verb eq 'touch') {
     print "done\n";

@@ -2,6 +2,7 @@ import { diskScenes } from './disk.ts';
 import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
 import { ownFileScenes } from './own-files.ts';
+import { pidScenes } from './pids.ts';
 import { randomScenes } from './random.ts';
 import { resistScenes } from './resist.ts';
 import { scratchScenes, scratchUnitScenes } from './scratch.ts';
@@ -17,6 +18,7 @@ export const SCENES: readonly TruthScene[] = [
   ...starvedScenes,
   ...stuckScenes,
   ...resistScenes,
+  ...pidScenes,
   ...episodeScenes,
   ...ownFileScenes,
   ...diskScenes,
