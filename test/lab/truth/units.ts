@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { sleep } from '../../../src/host/clock.ts';
-import { clock, until } from '../scene.ts';
+import { askStatus, clock, until } from '../scene.ts';
 import { evictionsOf, type UnitTruth, victimOf } from './truth.ts';
 import { LOAD, type UnitPod, type UnitScene } from './unit-scene.ts';
 
@@ -130,6 +130,31 @@ const cleaningUp: UnitTruth = {
   },
 };
 
+/** It would be the first in every order, and its end would give the node nothing. */
+const outside: UnitTruth = {
+  name: 'a unit outside of the node that cgroupRoot names, beside a pod of higher priority that fills it',
+  spec: {
+    pods: [
+      DATABASE,
+      { name: 'outside', commands: ['memory 200'], service: ['Slice=system.slice'] },
+      { name: 'fresh', priority: 500, requestMiB: 16, commands: FILL, isLate: true },
+    ],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: ['fresh'],
+  body: async (scene) => {
+    const isSaid = async (): Promise<true | null> => {
+      const { findings } = await askStatus(scene.agent.places.socket);
+      return findings.some(({ text }) => /lab-outside.*is not below/.test(text)) || null;
+    };
+    await until('a finding says where it is', isSaid);
+    scene.start('fresh');
+    await untilOver(scene);
+    return '';
+  },
+};
+
 const [ALONE, BESIDE, CROWDED_BY] = COMPANIES;
 export const unitScenes: readonly UnitTruth[] = [
   ...KINDS.flatMap((kind) =>
@@ -139,4 +164,5 @@ export const unitScenes: readonly UnitTruth[] = [
   startUnderPressure,
   reloadUnderPressure,
   cleaningUp,
+  outside,
 ];
