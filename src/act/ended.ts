@@ -80,6 +80,7 @@ const DROPPED = {
   gone: 'it was gone already',
   'dry-run': 'this is a dry run',
   cancelled: 'the shutdown was cancelled',
+  'left-to-systemd': 'systemd stops it after the phases',
 } as const;
 const survivedId = (victim: Victim): string => `survived/${victim.uid}`;
 const podName = ({ namespace, name }: Victim): string => `${namespace}/${name}`;

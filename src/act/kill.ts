@@ -33,6 +33,8 @@ export type KillOrder = {
   readonly hasten: AbortSignal;
   /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it was not told so. Null: SIGTERM. */
   readonly ask: (() => Promise<Asked>) | null;
+  /** Runs it when that way has come to its end and may have left processes untold: SIGTERM follows. Absent: it leaves none. */
+  readonly whenLeftBehind?: ((run: () => void) => () => void) | undefined;
   /** How long the grace of a pod is that was asked in its own way and told then; absent: `graceMs`. */
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
   /** What its grace is at least now; it may grow while it runs. Absent: nothing. */
@@ -137,25 +139,34 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
     kill.signalled?.('sigterm');
     graceBegins();
   });
-  const signal = (): void => {
+  const sent = (): void => {
+    via = 'sigterm';
+    told();
+  };
+  const signal = (): Promise<void> => kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent });
+  const signalInstead = (): void => {
     via = 'sigterm';
     // Also where nobody could be signalled: SIGKILL follows then.
-    void kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent: told }).then(graceBegins);
+    void signal().then(graceBegins);
   };
-  if (ask === null) signal();
+  if (ask === null) signalInstead();
   else {
     void ask().then((asked) => {
       if (asked === 'told') told();
       else if (asked === 'spared') isSpared = true;
-      else if (!isOver) signal();
+      else if (!isOver) signalInstead();
     });
   }
+  const forget = kill.whenLeftBehind?.(() => {
+    if (!isOver && via === 'stop-unit') void signal();
+  });
   try {
     const isEnded = await waitUntilEnded(kill, () => (isSpared ? Number.NEGATIVE_INFINITY : killAtMs()));
     if (isEnded) return via;
     return isSpared ? 'spared' : null;
   } finally {
     isOver = true;
+    forget?.();
     hasten.removeEventListener('abort', cut);
   }
 }

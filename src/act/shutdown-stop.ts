@@ -73,6 +73,7 @@ async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome
 const DROPPED: { readonly [B in Extract<Outcome, { kind: 'dropped' }>['because']]: string } = {
   gone: 'was gone already',
   cancelled: 'is not stopped: the shutdown was cancelled before its turn',
+  'left-to-systemd': 'has no processes and is left to systemd, which stops it after the phases',
   'dry-run': 'is not stopped: this is a dry run',
   'no-longer-met': 'is not stopped',
 };

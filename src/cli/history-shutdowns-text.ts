@@ -127,6 +127,7 @@ function sayPodEnd(stop: PodStop): string {
 const NOT_STOPPED: { readonly [B in Extract<PodStop['end'], { kind: 'dropped' }>['because']]: string } = {
   gone: 'gone',
   cancelled: 'the shutdown was cancelled before its turn',
+  'left-to-systemd': 'left to systemd, which stops it after the phases',
   'dry-run': 'dry run',
   'no-longer-met': 'no longer met',
 };

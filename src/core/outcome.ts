@@ -25,7 +25,10 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
       readonly detail: string;
       readonly toldMs?: MonoMs | null;
     }
-  | { readonly kind: 'dropped'; readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' }
+  | {
+      readonly kind: 'dropped';
+      readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' | 'left-to-systemd';
+    }
 );
 
 /** `problem`: what is not empty, and why; null: all of it is. */

@@ -42,6 +42,8 @@ export type Systemd = {
   readonly start: (name: string) => Promise<Reading<true>>;
   /** Whether its stop runs a command (ExecStop=). */
   readonly hasStopCommand: (name: string) => Promise<Reading<boolean>>;
+  /** KillMode=: whom its stop signals. */
+  readonly killMode: (name: string) => Promise<Reading<string>>;
   /** SIGKILL to whatever runs of it, a command of its stop too. */
   readonly kill: (name: string) => Promise<Reading<true>>;
   /** The signal with which its own stop would begin, to whom that would go (KillSignal=, KillMode=); without a job. */
@@ -242,6 +244,10 @@ export function createSystemd(bus: SystemBus): Systemd {
     hasStopCommand: async (name) => {
       const commands = await property(unitPath(name), 'Service', 'ExecStop');
       return commands.known ? known(Array.isArray(commands.value) && commands.value.length > 0) : commands;
+    },
+    killMode: async (name) => {
+      const mode = await property(unitPath(name), unitType(name), 'KillMode');
+      return mode.known ? known(textOf(mode)) : mode;
     },
     kill: async (name) => {
       const call = {

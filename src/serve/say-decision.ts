@@ -67,6 +67,7 @@ const DROPPED: { readonly [B in Extract<Outcome, { kind: 'dropped' }>['because']
   gone: 'dropped: the pod was gone already',
   'dry-run': 'dropped: dry run',
   cancelled: 'dropped: the shutdown was cancelled before its turn',
+  'left-to-systemd': 'dropped: systemd stops it after the phases',
 };
 
 /** "4.2ms", "12.5s": as exact as a person wants it. */

@@ -104,7 +104,8 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;
     return (populated?.known === true && populated.value) || ties.isIdle(uid);
   };
-  const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive, others: ties.others };
+  const { isIdle, others } = ties;
+  const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive, isIdle, others };
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
   // Before anybody needs it: then there may be neither memory nor a process id.
   const help = needs.dry ? undefined : createDyingHelp(mounts);

@@ -17,8 +17,10 @@ export type ShutdownStopsNeeds = {
   readonly runtimeDirectory: string;
   readonly bootId: string;
   readonly restart: Pick<Restart, 'isHeld'>;
-  /** Whether there are processes of the pod now. */
+  /** Whether there are processes of the pod now, or it is idle. */
   readonly isAlive: (uid: PodUid) => boolean;
+  /** Its unit is active without processes. */
+  readonly isIdle: (uid: PodUid) => boolean;
   /** Units that run, are no pods and are stopped along with this one. */
   readonly others: (unit: string) => readonly string[];
 };

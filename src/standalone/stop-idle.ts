@@ -6,12 +6,15 @@ import type { Systemd } from '../host/systemd.ts';
 import type { Clock, StopOrder } from '../ports.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod } from './source.ts';
+import { isUnitDown } from './tell-units.ts';
 
 export type StopIdleNeeds = {
   readonly clock: Clock;
   readonly systemd: Pick<Systemd, 'activeState' | 'kill'>;
   readonly shutdownStops: Pick<ShutdownStops, 'request'> | null;
 };
+
+type Dropped = Extract<Outcome, { kind: 'dropped' }>;
 
 const POLL_MS = 20;
 /** Until systemd has seen that what it ran is dead. */
@@ -25,19 +28,20 @@ export async function stopIdle(
   signalled: ((how: Signalled['with']) => void) | undefined,
 ): Promise<Outcome> {
   const { unit } = live;
-  const ask = shutdownStops?.request(live, order) ?? null;
-  const asked = unit === null || ask === null ? 'not-told' : await ask();
+  const dropped = (because: Dropped['because']): Dropped => {
+    return { of: order.decision, atMs: clock.monoMs(), kind: 'dropped', because };
+  };
+  if (unit === null) return dropped('gone');
+  const asked = (await shutdownStops?.request(live, order)?.()) ?? 'not-told';
+  if (asked === 'spared') return dropped('cancelled');
   // While systemd itself stops everything its stop comes after ours.
-  const dropped = { of: order.decision, atMs: clock.monoMs(), kind: 'dropped' } as const;
-  if (asked === 'spared') return { ...dropped, because: 'cancelled' };
-  if (asked === 'not-told' || unit === null) return { ...dropped, because: 'gone' };
+  if (asked === 'not-told') return dropped((await isUnitDown(systemd, unit)) ? 'gone' : 'left-to-systemd');
   signalled?.('sigterm');
   const toldMs = clock.monoMs();
   const graceMs = order.turn === undefined ? order.graceMs : graceFrom(order.turn, toldMs);
   const hasEnded = async (untilMs: number): Promise<boolean> => {
     for (;;) {
-      const state = await systemd.activeState(unit);
-      if (state.known && (state.value === 'inactive' || state.value === 'failed')) return true;
+      if (await isUnitDown(systemd, unit)) return true;
       if (clock.monoMs() >= untilMs) return false;
       await sleep(clock, POLL_MS);
     }

@@ -13,7 +13,7 @@ import type { Restart } from './restart.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
 import { stopIdle } from './stop-idle.ts';
-import { stopUnit } from './tell-units.ts';
+import { isUnitDown, stopUnit } from './tell-units.ts';
 
 export type StandaloneKillerNeeds = {
   readonly clock: Clock;
@@ -37,6 +37,8 @@ type SignalHeard = (how: Signalled['with']) => void;
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
 const UNREAPED_MS = 5_000;
+/** Most have ended by then, and nobody asks about them. */
+const KILL_MODE_MS = 1_000;
 
 /** product.md section 7: units and podman scopes through systemd, everything by its cgroup. */
 export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
@@ -119,8 +121,8 @@ async function stopLive(
   const isAtOnce = order.first === 'sigkill';
   if (isAtOnce) void request?.();
   const ask = isAtOnce ? null : request;
-  const { first, graceMs, givesBack } = order;
-  const { turn } = order;
+  const whenLeftBehind = isAtOnce || unit === null ? undefined : unitLeftBehind(needs, unit, order);
+  const { first, graceMs, givesBack, turn } = order;
   const graceFrom = turn === undefined ? undefined : (toldMs: number): number => graceOf(turn, toldMs);
   const { help, findings } = needs;
   const id = `resists/${uid}`;
@@ -134,7 +136,19 @@ async function stopLive(
   // The phase that gave it less is over: nobody waits for it.
   const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
   const leastGraceMs = (): number => (isCalledOff() ? manifest.declared.terminationGraceSeconds * 1_000 : 0);
-  const how = { graceMs, first, givesBack, hasten, ask, graceFrom, leastGraceMs, signalled, help, resists };
+  const how = {
+    graceMs,
+    first,
+    givesBack,
+    hasten,
+    ask,
+    whenLeftBehind,
+    graceFrom,
+    leastGraceMs,
+    signalled,
+    help,
+    resists,
+  };
   const end = await killCgroup({ mounts, ref, clock, ...how });
   findings.clear(id);
   if (end.kind === 'ended' && end.unreaped > 0) tellUnreaped(needs, ref, pod);
@@ -144,6 +158,45 @@ async function stopLive(
   }
   // Told by an earlier run.
   return end.kind === 'ended' && end.via === 'stop-unit' && unit === null ? { ...end, via: 'sigterm' } : end;
+}
+
+/**
+ * What a unit's own stop leaves untold: with KillMode=process it tells the main process alone, with none nobody, and systemd
+ * lets them run on.
+ */
+function unitLeftBehind(
+  { systemd, clock }: Pick<StandaloneKillerNeeds, 'systemd' | 'clock'>,
+  unit: string,
+  { resumedFromMs }: StopOrder,
+): (run: () => void) => () => void {
+  return (run) => {
+    const check = async (): Promise<void> => {
+      if (await isUnitDown(systemd, unit)) run();
+    };
+    // It may have come down while no agent ran.
+    if (resumedFromMs !== null) void check();
+    const forget = systemd.whenJobEnds((job) => {
+      if (job.unit === unit) void check();
+    });
+    // systemd waits for a main process that nobody has told before the unit is down, if ExecStopPost= is set.
+    let cancel = clock.after(KILL_MODE_MS, () => {
+      void systemd.killMode(unit).then((mode) => {
+        if (mode.known && mode.value === 'none') void whenPastStop();
+      });
+    });
+    let isForgotten = false;
+    const whenPastStop = async (): Promise<void> => {
+      const now = await systemd.ties(unit);
+      if (isForgotten) return;
+      if (now.known && now.value.activeState === 'deactivating' && now.value.subState !== 'stop') run();
+      else cancel = clock.after(KILL_MODE_MS, () => void whenPastStop());
+    };
+    return () => {
+      isForgotten = true;
+      forget();
+      cancel();
+    };
+  };
 }
 
 /** What was asked of systemd may have ended by its SIGKILL. */

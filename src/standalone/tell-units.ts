@@ -13,8 +13,10 @@ export type TellNeeds = {
   readonly systemd: Systemd;
   readonly findings: Findings;
   readonly memory: StopsMemory;
-  /** Whether there are processes of the pod now. */
+  /** Whether there are processes of the pod now, or it is idle. */
   readonly isAlive: (uid: PodUid) => boolean;
+  /** Its unit is active without processes. */
+  readonly isIdle: (uid: PodUid) => boolean;
   /** Units that run, are no pods and are stopped along with this one. */
   readonly others: (unit: string) => readonly string[];
   /** The shutdown was cancelled: who has not been told yet is not told any more. */
@@ -32,6 +34,7 @@ const FACTS_MS = 1_000;
 const IS_STOPPING = 'deactivating';
 /** Its stop has not begun: the job waits for those that are to be stopped before it. */
 const NOT_TOLD: readonly string[] = ['active', 'reloading', 'activating', 'refreshing'];
+const DOWN: readonly string[] = ['inactive', 'failed'];
 const FIRST_POLL_MS = 10;
 const MAX_POLL_MS = 100;
 const LEAST_ASK_MS = 500;
@@ -69,7 +72,7 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
   const found = group.map(({ pod, turn, answer }, i) => {
     const state = states[i];
     const now = state?.known ? { ...pod, activeState: state.value } : pod;
-    const isDown = now.activeState === 'inactive' || now.activeState === 'failed';
+    const isDown = DOWN.includes(now.activeState);
     // What is left of a unit that is down: systemd would not tell it.
     const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
     return { pod: asFirstNoted(memory, now), by, turn, answer } as const;
@@ -124,12 +127,14 @@ async function stopTogether(needs: TellNeeds, group: readonly Telling[]): Promis
 }
 
 /** systemd's order, by ourselves. */
-async function signalInTurn(needs: TellNeeds, { unit, decision }: UnitPod, turn: Turn): Promise<Asked> {
-  const { clock, memory, isAlive, systemd } = needs;
+async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, turn: Turn): Promise<Asked> {
+  const { clock, memory, isAlive, isIdle, systemd } = needs;
   while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) {
     if (needs.isCancelled()) return 'spared';
     await sleep(clock, FIRST_POLL_MS);
   }
+  // No signal runs its ExecStop=.
+  if (isIdle(uid)) return 'not-told';
   memory.signalled(decision);
   return (await systemd.signalStop(unit)).known ? 'told' : 'not-told';
 }
@@ -173,6 +178,12 @@ function inTime<T>({ clock }: TellNeeds, asked: Promise<Reading<T>>): Promise<Re
       resolve(reading);
     });
   });
+}
+
+/** False where systemd does not say so. */
+export async function isUnitDown(systemd: Pick<Systemd, 'activeState'>, unit: string): Promise<boolean> {
+  const state = await systemd.activeState(unit);
+  return state.known && DOWN.includes(state.value);
 }
 
 /** Resolves when the job is queued. A unit that systemd cannot be asked to stop is a finding. */

@@ -148,6 +148,32 @@ check_idle() { # RemainAfterExit=yes with ExecStop=: stopped in its phase, which
   ns up --again
   history_is 'shutdowns[0].phases[0].pods.length === 1 && shutdowns[0].phases[0].pods[0].end.via === "stop-unit"'
 }
+check_idle_past_logind() { # the same without the signal of logind: systemd cannot stop it yet, and nobody waits for it
+  up_with "$ORDER only_ours; order_unit web 1 Before=nodewarden.service; order_pod web 1000
+    printf '[Unit]\nBefore=nodewarden.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nExecStop=/bin/sh -c \"echo drain 1 told 1; sleep 2; echo drain 1 ends\"\nSyslogIdentifier=lab-pod\n' > /etc/systemd/system/drain.service
+    order_pod drain 0; $(two_phases 6); systemctl daemon-reload; systemctl start web drain"
+  sleep 1
+  go 'systemctl start --no-block poweroff.target'; gone
+  after web ends drain told
+  [ -n "$(at "$TIMELINE" drain ends)" ] || fail 'its stop did not end'
+  [ "$(at "$TIMELINE" web told)" -lt 5000 ] || fail 'the first phase waited for it'
+  ns up --again
+  history_is 'shutdowns[0].phases[0].pods[0].end.because === "left-to-systemd"'
+}
+check_untold() { # KillMode=process and none leave processes untold: they are told when the stop is over
+  up_with "$ORDER only_ours; order_unit part 1; order_unit none 1; order_pod part 0; order_pod none 0; $(one_phase 9)
+    for name in part none; do mkdir -p /etc/systemd/system/\$name.service.d; done
+    printf '[Service]\nKillMode=process\nExecStart=\nExecStart=/bin/sh -c \"perl /opt/lab/shutdown-pod.pl child 1 & exec perl /opt/lab/shutdown-pod.pl part 1\"\n' > /etc/systemd/system/part.service.d/mode.conf
+    printf '[Service]\nKillMode=none\nExecStopPost=/bin/true\n' > /etc/systemd/system/none.service.d/mode.conf
+    systemctl daemon-reload; systemctl start part none"
+  sleep 1
+  go 'systemctl poweroff'; gone
+  nobody_untold part child none; nobody_told_twice "$TIMELINE"
+  after part ends child told
+  [ "$(at "$TIMELINE" agent released)" -lt 7000 ] || fail 'the phase took all its time'
+  ns up --again
+  history_is 'shutdowns[0].phases[0].pods.every(({ end }) => end.kind === "ended" && end.via === "sigterm")'
+}
 check_edited() { # killed in phase 1 while the configuration is being edited: started again, it goes on with the phases that were in force
   up_and_armed
   ns sh 'systemd-run -q --unit=holder systemd-inhibit --what=shutdown --mode=delay --who=other sleep 60; sleep 0.5'

@@ -222,9 +222,15 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
 
   describe.skipIf(!hasDbusDaemon)('that are units [needs dbus-daemon]', () => {
     const UNIT = 'web.service';
-    const openUnit = async (): Promise<FakeSystemd> => {
+    /** `isStuck`: its stop begins and does not end. */
+    const openUnit = async (isStuck = false): Promise<FakeSystemd> => {
       bus.close();
-      const made = await openFakeSystemd();
+      const made = await openFakeSystemd((member, unit) => {
+        const state = made.units.get(unit);
+        if (!isStuck || member !== 'StopUnit' || state === undefined) return null;
+        state.activeState = 'deactivating';
+        return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
+      });
       fake = made;
       bus = made.bus;
       const since = Math.floor((clock.wallMs() - 60_000) * 1_000);
@@ -254,10 +260,10 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
 
     it('get StopUnit in place of SIGTERM, and SIGKILL after the grace', async () => {
       await cgroup(0).run("trap 'echo term > /dev/null; exit 0' TERM; echo up; while :; do sleep 0.01; done");
-      const { asked } = await openUnit();
+      const { asked } = await openUnit(true);
       await until(() => podOf('web').cgroup.known);
       const startMs = clock.monoMs();
-      // This systemd does nothing but say so: the trap shows that nobody sent SIGTERM.
+      // The trap shows that nobody sent SIGTERM.
       expect(await stop('web', { graceMs: 400 })).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/) });
       expect(clock.monoMs() - startMs).toBeGreaterThanOrEqual(399);
       expect(asked()).toEqual([`StopUnit ${UNIT}`]);

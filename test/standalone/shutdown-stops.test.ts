@@ -200,6 +200,31 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(await stopped).toMatchObject({ kind: 'ended', via: 'stop-timeout' });
   });
 
+  it('tells those whom its own stop leaves untold, once it is down (KillMode=process, none)', async () => {
+    const said = join(directory, 'said');
+    await addPod('web', 'unit', `trap 'echo term >> ${said}; exit 0' TERM; echo up; while :; do sleep 0.02; done`);
+    await open('web');
+    const stopped = stop('web', { graceMs: 10_000 });
+    await until(() => fake.asked().includes('StopUnit web.service'));
+    fake.byOthers('stop', 'web.service');
+    expect(await stopped).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    expect(readFileSync(said, 'utf8')).toBe('term\n');
+  });
+
+  it('is left to systemd where its stop comes after ours, as of a unit without processes', async () => {
+    addIdlePod('drain');
+    const stops = react;
+    react = (member, first, body) => {
+      if (member === 'Get' && body[1] === 'SystemState') return property('s', 'stopping');
+      if (member === 'Get' && body[1] === 'KillMode') return property('s', 'control-group');
+      if (member === 'Get' && body[1] === 'KillSignal') return property('i', 15);
+      return member === 'KillUnit' ? { signature: '', body: [] } : stops(member, first, body);
+    };
+    openParts(false);
+    await until(() => podOf('drain') !== undefined && standalone.running().length === 1);
+    expect(await stop('drain', { graceMs: 5_000 })).toMatchObject({ kind: 'dropped', because: 'left-to-systemd' });
+  });
+
   /** Active without a process; its stop runs a command until the test says that it has ended, or it is killed. */
   const addIdlePod = (name: string, hasStopCommand = true): void => {
     const unit = { invocation: 1, controlGroup: '', loadState: 'loaded', subState: 'exited', hasStopCommand };

@@ -79,6 +79,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
       bootId: 'this-boot',
       restart,
       isAlive,
+      isIdle: () => false,
       others: () => [],
     };
     const stops = createShutdownStops({ clock, systemd: heeded(), ...fixed, ...more });
