@@ -112,7 +112,8 @@ export function sayValue(value: unknown): string {
   if (value === null || value === undefined) return 'empty';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a mapping';
-  const said = JSON.stringify(value);
+  // JSON has no .inf and no .nan.
+  const said = typeof value === 'number' ? String(value) : JSON.stringify(value);
   const MAX_LENGTH = 80;
   const cut = said.length > MAX_LENGTH ? `${said.slice(0, MAX_LENGTH)}…` : said;
   return typeof value === 'string' ? cut : `the ${typeof value} ${cut}`;

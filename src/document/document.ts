@@ -39,6 +39,7 @@ export const MAX_DEPTH = 64;
 const MAX_ALIASES = 100;
 /** Tokens cost up to 20 µs each: this many less than a second. A line of a manifest has some five. */
 const WRITTEN_BY_HAND: Bounds = { maxLength: MAX_DOCUMENT_BYTES, maxTokens: 50_000, maxValues: 200_000 };
+const NOT_A_NUMBER = /^\.nan$/i;
 /** Problems are for reading; the count of the rest is told. */
 const MAX_PROBLEMS = 100;
 
@@ -252,6 +253,8 @@ function createReader(
       const wrong = sayAmbiguous(source, value);
       if (wrong !== null) report(startOf(scalar) ?? 0, path, wrong);
     }
+    // The parser's YAML 1.1 takes e1 for a number, though without a value.
+    if (Number.isNaN(value)) return NOT_A_NUMBER.test(source) ? value : source;
     const isKept = value === null || ['string', 'number', 'boolean'].includes(typeof value);
     // YAML 1.1 also has dates and binary; as text they are what was written.
     return isKept ? value : source;

@@ -45,6 +45,7 @@ describe('check', () => {
     ['sizes: {memroy: 1Gi}', 'f:1:9: sizes.memroy: unknown resource; did you mean memory?'],
     ['sizes: {cpu: 1Gi}', 'f:1:9: sizes.cpu: unknown resource; valid are memory, disk'],
     ['sizes: {disk: 5}', 'f:1:15: sizes.disk: expected text, not the number 5'],
+    ['sizes: {disk: .inf}', 'f:1:15: sizes.disk: expected text, not the number Infinity'],
     ['sizes: {disk: ""}', 'f:1:15: sizes.disk: must have a length of at least 1'],
     ['sizes:', 'f:1:7: sizes: expected a mapping, not empty'],
     ['pods: [{nam: x}]', 'f:1:8: pods[0].name: missing\nf:1:9: pods[0].nam: unknown field; did you mean name?'],

@@ -9,6 +9,30 @@ function read(text: string, dialect: Dialect = 'ours') {
   return { values: documents.map(({ value }) => value), problems: problems.map(sayProblem), documents };
 }
 
+/** All of up to four signs that may be part of a number, but those that mean a list or the start of a document. */
+function plainWords(): readonly string[] {
+  const signs = [...'018eE.+-_xo'];
+  const longer = (words: readonly string[]) => words.flatMap((word) => signs.map((sign) => word + sign));
+  const [one, two, three] = [longer(['']), longer(longer([''])), longer(longer(longer([''])))];
+  return [...one, ...two, ...three, ...longer(three)].filter((word) => word !== '-' && !word.startsWith('---'));
+}
+
+function readWords(words: readonly string[], dialect: Dialect): readonly unknown[] {
+  const text = words.map((word) => `- ${word}\n`).join('');
+  const bounds = { maxLength: text.length, maxTokens: 10 * words.length, maxValues: 2 * words.length };
+  const value: unknown = parseDocuments(text, 'f.yaml', dialect, bounds).documents[0]?.value;
+  return Array.isArray(value) ? value : [];
+}
+
+/** YAML 1.2.2, section 10.3.2. */
+function ofCoreSchema(word: string): unknown {
+  if (/^[-+]?[0-9]+$/.test(word)) return Number.parseInt(word, 10);
+  if (/^0o[0-7]+$/.test(word)) return Number.parseInt(word.slice(2), 8);
+  if (/^0x[0-9a-fA-F]+$/.test(word)) return Number.parseInt(word.slice(2), 16);
+  if (/^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/.test(word)) return Number.parseFloat(word);
+  return word;
+}
+
 describe('parseDocuments', () => {
   it('gives each document of a text, and none of an empty one', () => {
     expect(read('a: 1\n---\n- x\n- ~\n').values).toEqual([{ a: 1 }, ['x', null]]);
@@ -52,6 +76,20 @@ describe('parseDocuments', () => {
     const { values, problems } = read(text, 'kubelet');
     expect(problems).toEqual([]);
     expect(values).toEqual([{ a: true, b: 8, c: { d: 1, e: 2 }, f: { d: 1, e: 3 } }]);
+  });
+
+  it('takes a short plain word for what the core schema of YAML 1.2 says, whichever it is', () => {
+    const words = plainWords();
+    expect(readWords(words, 'core')).toEqual(words.map(ofCoreSchema));
+  });
+
+  it("takes a word without a digit for text in the kubelet's files too, as a pod that is called e1", () => {
+    const words = plainWords();
+    const read = readWords(words, 'kubelet');
+    expect(words.filter((word, i) => !/[0-9]/.test(word.replace(/e[-+]?[0-9]+$/i, '')) && read[i] !== word)).toEqual(
+      [],
+    );
+    expect(read.filter((value) => typeof value === 'number' && !Number.isFinite(value))).toEqual([]);
   });
 
   it('keeps names that mean something to JavaScript as ordinary keys', () => {
