@@ -26,6 +26,7 @@ import { stateFilePath, wasPreparing } from './record/state-file.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded, loadToRun } from './reload.ts';
 import { askDaemon } from './serve/ask.ts';
 import { createLookDesk } from './serve/look-desk.ts';
+import { createPodNames } from './serve/pod-names.ts';
 import type { ShutdownContext } from './serve/shutdown-status.ts';
 import { serveSocket } from './serve/socket.ts';
 import { isReport, type NodeFacts, rankedFor, type StatusReport, statusReport } from './serve/status.ts';
@@ -332,6 +333,7 @@ function createReporter(
   daemon: Daemon & { readonly sinceWallMs: number; readonly node: () => NodeFacts },
 ): { readonly seen: (observation: Observation, verdict: Verdict) => void; readonly now: () => StatusReport | null } {
   const { observer, findings, recorder } = parts;
+  const names = createPodNames();
   let last: { readonly observation: Observation; readonly verdict: Verdict } | null = null;
   const report = (observation: Observation, verdict: Verdict): StatusReport => {
     const { effective, warnings } = daemon.loaded();
@@ -353,12 +355,14 @@ function createReporter(
         warnings,
         shutdown: daemon.shutdownContext(),
         oomScores: parts.oomScores(),
+        nameOf: names.nameOf,
       },
     });
   };
   return {
     seen: (observation, verdict) => {
       last = { observation, verdict };
+      names.learn(observation);
       host.options.onReport?.(report(observation, verdict));
     },
     // A reader needs the pods although no decision does.

@@ -16,7 +16,8 @@ import { sayReason } from '../core/say.ts';
 import { SIGNALS, type Signal } from '../core/signal.ts';
 import { type Ties, tiesOf } from '../core/stop-chain.ts';
 import { timersNow } from '../core/timers.ts';
-import { namesOf, requestFor, type SignalStatus, signalStatus } from '../serve/status.ts';
+import { namesOf } from '../serve/pod-names.ts';
+import { requestFor, type SignalStatus, signalStatus } from '../serve/status.ts';
 
 /** Where the look comes from. */
 export type LookSource =

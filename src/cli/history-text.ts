@@ -212,6 +212,7 @@ function namesIn({ observation, decision }: DecisionRecord): (uid: PodUid) => st
     const { uid, namespace, name } = { uid: '', namespace: '', name: '', ...metadata };
     names.set(uid, podName({ namespace, name }));
   }
+  for (const other of observation?.others ?? []) names.set(other.uid, podName(other));
   return (uid) => names.get(uid) ?? uid;
 }
 

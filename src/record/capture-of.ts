@@ -4,7 +4,7 @@ import { sayDuration } from '../core/duration.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodView } from '../core/pod.ts';
 import type { EvictionScenario } from './scenario-of.ts';
-import { configOf, layoutOf, summaryOf } from './scenario-of.ts';
+import { configOf, isInScenario, layoutOf, summaryOf } from './scenario-of.ts';
 import { type Json, podOf } from './scenario-pod.ts';
 
 export type CapturedLook = { readonly observation: Observation; readonly decisions: readonly Decision[] };
@@ -57,7 +57,7 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
 const CAPTURED = { recorded: 'capture' };
 
 function podsOf({ pods }: Observation): readonly PodView[] {
-  return pods.known ? pods.value.filter((pod) => !pod.isTerminating && pod.limitedBy === null) : [];
+  return pods.known ? pods.value.filter(isInScenario) : [];
 }
 
 /** Off where a scenario does not name it. */

@@ -1,6 +1,7 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import type { Outcome } from '../core/outcome.ts';
+import type { PodView } from '../core/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
 import type { RecordNote } from '../ports.ts';
@@ -34,6 +35,8 @@ export type Evidence = {
   readonly psi: Observation['psi'];
   /** null: the pods were not known at this look, so nothing can be derived again. */
   readonly scenario: EvictionScenario | null;
+  /** Who is not in it, because it could not be chosen: a reason may name it. Absent: nobody. */
+  readonly others?: readonly Pick<PodView, 'uid' | 'namespace' | 'name'>[];
 };
 
 /** How every line begins: a line that does not is damage. */
@@ -127,8 +130,9 @@ export function joinDecisions(entries: readonly RecordEntry[]): readonly Decisio
         break;
       }
       case 'observation': {
-        const { atMs, signals, psi, scenario } = entry;
-        for (const id of entry.of) change(id, () => ({ observation: { atMs, signals, psi, scenario } }));
+        const { atMs, signals, psi, scenario, others } = entry;
+        const evidence = { atMs, signals, psi, scenario, ...(others === undefined ? {} : { others }) };
+        for (const id of entry.of) change(id, () => ({ observation: evidence }));
         break;
       }
       case 'deferred':

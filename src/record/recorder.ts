@@ -9,9 +9,9 @@ import type { Verdict } from '../core/verdict.ts';
 import { writeAtomic } from '../host/files.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings, Left, Recorder } from '../ports.ts';
-import { type EntryBody, entryOf, LINE_START, type RecordEntry, sayEntry } from './entry.ts';
+import { type EntryBody, type Evidence, entryOf, LINE_START, type RecordEntry, sayEntry } from './entry.ts';
 import { recordName } from './record-file.ts';
-import { scenarioOf } from './scenario-of.ts';
+import { isInScenario, scenarioOf } from './scenario-of.ts';
 import { createSpool } from './spool.ts';
 import { openUnsettled, unsettledPath } from './unsettled.ts';
 
@@ -227,7 +227,14 @@ function evidenceOf(observation: Observation, decisions: readonly Decision[], co
   const { atMs, signals, psi } = observation;
   const of = decisions.map(({ id }) => id);
   const scenario = scenarioOf({ name: of[0] ?? 'look', observation, config, acted: actedOn(decisions) });
-  return { kind: 'observation', of, atMs, signals, psi, scenario };
+  const others = othersOf(observation);
+  return { kind: 'observation', of, atMs, signals, psi, scenario, ...(others.length === 0 ? {} : { others }) };
+}
+
+function othersOf({ pods }: Observation): NonNullable<Evidence['others']> {
+  if (!pods.known) return [];
+  const outside = pods.value.filter((pod) => !isInScenario(pod));
+  return outside.map(({ uid, namespace, name }) => ({ uid, namespace, name }));
 }
 
 function actedOn(decisions: readonly Decision[]): MetThreshold | null {

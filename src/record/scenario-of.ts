@@ -28,6 +28,9 @@ export type ScenarioInput = {
   readonly acted: MetThreshold | null;
 };
 
+/** A scenario says nothing of what somebody was told before it begins. */
+export const isInScenario = ({ isTerminating, limitedBy }: PodView): boolean => !isTerminating && limitedBy === null;
+
 /**
  * One look as a scenario from which ranking and victim can be derived again; null when the pods were not known.
  * A scenario begins without a history. The threshold that was acted on is therefore written as it stood at this look:
@@ -46,7 +49,7 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     const isOther = acted !== null && shortageOf(threshold.signal, layout) !== shortageOf(acted.signal, layout);
     return !isOther || !sample.known || !isMetWithMinReclaim(threshold, sample.value);
   };
-  const pods = observation.pods.value.filter((pod) => !pod.isTerminating && pod.limitedBy === null);
+  const pods = observation.pods.value.filter(isInScenario);
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',

@@ -14,6 +14,7 @@ import type { State } from '../core/state.ts';
 import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from '../core/threshold.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Finding } from '../ports.ts';
+import { namesOf } from './pod-names.ts';
 import { podName, sayDecision, sayOutcome, victimIn } from './say-decision.ts';
 import { type ShutdownContext, type ShutdownStatus, shutdownStatus } from './shutdown-status.ts';
 
@@ -147,6 +148,8 @@ export type StatusContext = {
   readonly configFile: ConfigStatus;
   readonly warnings: readonly string[];
   readonly shutdown: ShutdownContext;
+  /** Of pods that the look has not got, such as those that are being stopped. */
+  readonly nameOf?: (uid: PodUid) => string | undefined;
   /** Absent: nothing of that is set. */
   readonly oomScores?: readonly OomScore[];
 };
@@ -166,7 +169,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
   const { state } = verdict;
   const { psi, atMs } = observation;
   const conditions = trueConditions(state.conditionLastMetMs);
-  const nameOf = namesOf(observation);
+  const nameOf = namesOf(observation, context.nameOf);
   const thresholds = withContainerfs(config.thresholds, layoutOf(observation)).all;
   return {
     schema: 1,
@@ -335,10 +338,4 @@ function decisionStatus(
 
 function layoutOf({ fsLayout }: Observation): FsLayout {
   return fsLayout.known ? fsLayout.value : 'nodefs-only';
-}
-
-/** Pods as namespace/name, as tenants chose them: escape before printing. */
-export function namesOf({ pods }: Observation): (uid: PodUid) => string {
-  const names = new Map(pods.known ? pods.value.map((pod) => [pod.uid, podName(pod)]) : []);
-  return (uid) => names.get(uid) ?? uid;
 }

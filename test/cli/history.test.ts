@@ -63,6 +63,18 @@ const aHistory = (rest: Partial<History>): History => ({
 });
 
 describe('the history as text', () => {
+  it('names a pod that could not be chosen because it is being stopped already', () => {
+    const decision = anEviction('b-1');
+    const reasons = [{ code: 'passed-over', uid: 'uid-end', because: 'terminating' }] as const;
+    const others = [{ uid: 'uid-end', namespace: 'shop', name: 'ending' }];
+    const written = [
+      { kind: 'decision', decision, reasons },
+      { ...observed('b-1'), others },
+    ] as EntryBody[];
+    const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
+    expect(historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain)).toContain('shop/ending is passed over');
+  });
+
   it('is one block for an eviction: who, for what, why this pod, what it gave back', () => {
     const joined = joinDecisions(entries().map((body) => entryOf(head, body)));
     const text = historyText(

@@ -70,8 +70,10 @@ function aDecision(id: string): Decision {
   return { id, atMs: 1_000, kind: 'set-condition', condition: 'MemoryPressure', status: true };
 }
 
+const ENDING = { ...aPod({ name: 'ending' }), isTerminating: true };
+
 export function aStep(id: string, state: Partial<State> = {}) {
-  const pods = { known: true, value: [aPod({ name: 'web', workingSetBytes: 300 * MI })] } as const;
+  const pods = { known: true, value: [aPod({ name: 'web', workingSetBytes: 300 * MI }), ENDING] } as const;
   const verdict: Verdict = {
     state: { ...initialState('boot'), ...state },
     decisions: [aDecision(id)],

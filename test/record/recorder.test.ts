@@ -140,7 +140,11 @@ describe('an intent', () => {
       decision: { id: 'b-1' },
       reasons: [{ code: 'waiting-for-victim' }],
       isDeferred: false,
-      observation: { atMs: 1_000, scenario: { kind: 'EvictionScenario', pods: [{ metadata: { name: 'web' } }] } },
+      observation: {
+        atMs: 1_000,
+        scenario: { kind: 'EvictionScenario', pods: [{ metadata: { name: 'web' } }] },
+        others: [{ name: 'ending' }],
+      },
       outcomes: [{ kind: 'dropped', because: 'gone' }],
     });
     expect(recorder.recent()).toEqual([]);

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state.ts';
 import type { InhibitorStatus } from '../../src/ports.ts';
+import { createPodNames } from '../../src/serve/pod-names.ts';
 import { NO_SHUTDOWN, type ShutdownContext } from '../../src/serve/shutdown-status.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
@@ -40,9 +41,9 @@ const STOPPING: State['shutdown'] = {
   wait: { kind: 'stops' },
 };
 
-function shutdownOf(given: Partial<ShutdownContext>, rest: Partial<State> = {}, observed = {}) {
+function shutdownOf(given: Partial<ShutdownContext>, rest: Partial<State> = {}, observed = {}, names = {}) {
   const observation = anObservation(10_000, {}, { pods: known(pods), ...observed });
-  const context = aContext({ shutdown: { ...NO_SHUTDOWN, nowMs: 10_000, ...given } });
+  const context = aContext({ shutdown: { ...NO_SHUTDOWN, nowMs: 10_000, ...given }, ...names });
   const verdict = aVerdict({ ...initialState('boot'), ...rest });
   return statusReport({ observation, verdict, config: aConfig([], { phases }), context }).shutdown;
 }
@@ -125,6 +126,13 @@ describe('the shutdown in the status', () => {
       cancelled: false,
       cancelIgnored: false,
     });
+    const named = anObservation(0, {}, { pods: known([aPod({ name: 'gone', namespace: 'shop' })]) });
+    const names = createPodNames();
+    names.learn(named);
+    expect(shutdownOf({ inhibitor }, { shutdown: STOPPING }, {}, names).running?.podsLeft).toEqual([
+      'shop/web',
+      'shop/gone',
+    ]);
     const late = { ...STOPPING, tier: 'stop', cancelledMs: 9_500, phaseEndsMs: 9_900 } as const;
     expect(shutdownOf({}, { shutdown: late }).running).toMatchObject({
       tier: 'stop',

@@ -1,0 +1,30 @@
+import type { Observation } from '../core/observation.ts';
+import type { PodUid } from '../core/pod.ts';
+import { podName } from './say-decision.ts';
+
+/** Pods as namespace/name, as tenants chose them: escape before printing. `before`: of pods that the look has not got. */
+export function namesOf(
+  { pods }: Observation,
+  before: (uid: PodUid) => string | undefined = () => undefined,
+): (uid: PodUid) => string {
+  const names = new Map(pods.known ? pods.value.map((pod) => [pod.uid, podName(pod)]) : []);
+  return (uid) => names.get(uid) ?? before(uid) ?? uid;
+}
+
+const MAX_NAMES = 10_000;
+
+/** Those of all looks: a pod that is being stopped keeps its name, and one that a look did not ask about. */
+export function createPodNames(): {
+  readonly learn: (observation: Observation) => void;
+  readonly nameOf: (uid: PodUid) => string | undefined;
+} {
+  const names = new Map<PodUid, string>();
+  return {
+    learn: ({ pods }) => {
+      if (!pods.known) return;
+      if (names.size > MAX_NAMES) names.clear();
+      for (const pod of pods.value) if (!names.has(pod.uid)) names.set(pod.uid, podName(pod));
+    },
+    nameOf: (uid) => names.get(uid),
+  };
+}
