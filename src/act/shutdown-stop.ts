@@ -3,7 +3,7 @@ import type { Outcome } from '../core/outcome.ts';
 import type { Victim } from '../core/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { ShutdownStop } from '../core/state.ts';
-import { LEAST_STOP_SECONDS, turnOf } from '../core/stop-chain.ts';
+import { turnOf, turnOfStop } from '../core/stop-chain.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
 
 export type ShutdownStopNeeds = {
@@ -15,23 +15,21 @@ export type ShutdownStopNeeds = {
 /** A stop that is under way for another reason. `hasten` cuts its grace. */
 export type UnderWay = { readonly hasten: AbortController; readonly ended: Promise<Outcome> };
 
-/** As for a soft eviction: what gets no time has 2 s, as in the kubelet (kubelet-shutdown.md 4.6). */
-const LEAST_GRACE_MS = LEAST_STOP_SECONDS * 1_000;
-
 /** Stops a pod in its phase. One that an eviction stops already is not told twice: its grace is cut to that of the phase. */
 export async function stopForShutdown(
   needs: ShutdownStopNeeds,
-  { id, atMs, victim, graceSeconds, chain, endsMs }: Extract<Decision, { kind: 'stop-for-shutdown' }>,
+  decision: Extract<Decision, { kind: 'stop-for-shutdown' }>,
   underWay: UnderWay | null,
 ): Promise<Outcome> {
-  const graceMs = graceSeconds > 0 ? graceSeconds * 1_000 : LEAST_GRACE_MS;
+  const { id, victim } = decision;
+  const turn = turnOfStop(decision);
+  const { graceMs } = turn;
   if (underWay !== null) {
     underWay.hasten.abort({ first: 'sigterm', graceMs });
     const outcome = await underWay.ended;
     // Anything else did not stop it, and it is stopped now.
     if (outcome.kind === 'ended') return told(needs, victim, { ...outcome, of: id });
   }
-  const turn = turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs ?? 0, atMs + graceMs) });
   return stop(needs, { ...orderOf(id, victim, graceMs), turn, resumedFromMs: null });
 }
 

@@ -42,7 +42,7 @@ function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): read
     ...(first.length === 0
       ? []
       : [
-          `${name} is told after ${sayNames(first)} (systemd orders them), ${sayMs(row.toldAfterMs)} after its phase began, and gets ${sayMs(row.getsMs)} then`,
+          `${name} is told after ${sayNames(first)} (systemd orders them), ${sayMs(row.toldAfterMs)} after its phase began at the latest, and gets at least ${sayMs(row.getsMs)} then`,
         ]),
     ...(later.length === 0
       ? []

@@ -1,15 +1,11 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
 import { podName, sayMs } from '../serve/say-decision.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
-import {
-  type Change,
-  type PhaseRow,
-  type PodStopRow,
-  type RehearseReport,
-  type StopVerdict,
-  sayPods,
-} from './rehearse-report.ts';
+import type { Change } from './rehearse-changes.ts';
+import { type RehearseReport, sayPods } from './rehearse-report.ts';
+import type { PhaseRow, PodStopRow } from './rehearse-rows.ts';
 import { lockText, sayPriorities, saySeconds } from './shutdown-text.ts';
+import type { StopVerdict } from './stop-verdict.ts';
 
 /** How the phases are written in the configuration: as two durations, or as a list. */
 export type PhaseForm = 'durations' | 'list';

@@ -111,6 +111,21 @@ export function turnOf(
   };
 }
 
+/** As the agent itself stops a pod: one without a grace has the least, in a phase without time as well. */
+export function turnOfStop({
+  graceSeconds,
+  chain,
+  atMs,
+  endsMs = atMs,
+}: {
+  readonly graceSeconds: number;
+  readonly chain?: StopChain;
+  readonly atMs: MonoMs;
+  readonly endsMs?: MonoMs;
+}): Turn {
+  return turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs, atMs + givenSeconds(graceSeconds) * 1_000) });
+}
+
 /** What a pod gets that is told now: all it asks for, or its part of what those behind it need too. */
 export function graceFrom({ graceMs, restMs, endsMs }: Turn, toldMs: MonoMs): number {
   const leftMs = Math.max(0, endsMs - toldMs);

@@ -39,6 +39,7 @@ export function rehearse(
       cancelAtMs: null,
       cancelPolicy: shutdownCancel,
       carryOver: shutdownCarryOver,
+      stopper: 'agent',
     },
     heardAt(start),
   );
@@ -48,7 +49,7 @@ export function rehearse(
     turns: new Map(
       [...played.told].map(([uid, { times, effectiveGraceSeconds }]) => [
         uid,
-        { toldMs: times.startMs, getsMs: effectiveGraceSeconds * 1_000 },
+        { toldMs: Math.round(times.startMs), getsMs: Math.round(effectiveGraceSeconds * 1_000) },
       ]),
     ),
     totalMs: played.releasedMs ?? 0,

@@ -9,7 +9,7 @@ import type { Reason } from '../core/reason.ts';
 import { planStop } from '../core/shutdown-plan.ts';
 import type { Signal } from '../core/signal.ts';
 import { initialState, type State } from '../core/state.ts';
-import { graceFrom, turnOf } from '../core/stop-chain.ts';
+import { graceFrom, tellByMs, turnOfStop } from '../core/stop-chain.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { ShutdownScenario, ShutdownScenarioPod } from './shutdown-scenario.ts';
 import { type StopTimes, stopTimes } from './stop-times.ts';
@@ -39,6 +39,8 @@ export type Played = {
 export type Playable = Pick<ShutdownScenario, 'phases' | 'pods' | 'cancelAtMs' | 'cancelPolicy'> & {
   /** Whether the unused time of a phase goes to the next; absent: no, as in the kubelet. */
   readonly carryOver?: boolean;
+  /** Who stops the pods and counts their time; absent: the kubelet and its runtime manager. */
+  readonly stopper?: 'kubelet' | 'agent';
 };
 
 /** The stop of a pod that was being deleted when the signal came; null for any other. */
@@ -61,7 +63,7 @@ export function playShutdown(scenario: Playable, grantedMs: number): Played {
 /** What follows from what is heard at 0, through the core, from one instant at which something is due to the next. */
 export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): Played {
   const config = configOf(scenario);
-  const world = createWorld(aliveAtSignal(scenario));
+  const world = createWorld(aliveAtSignal(scenario), scenario.stopper ?? 'kubelet');
   const { cancelAtMs } = scenario;
   const phases: Played['phases'][number][] = [];
   const exceeded: Played['exceeded'][number][] = [];
@@ -82,8 +84,8 @@ export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): P
     for (const decision of verdict.decisions) {
       if (decision.kind === 'release-lock') releasedMs = atMs;
       else if (decision.kind === 'take-lock') retakenMs = atMs;
-      else if (decision.kind === 'stop-for-shutdown') world.stop(decision);
     }
+    world.stop(verdict.decisions.filter((decision) => decision.kind === 'stop-for-shutdown'));
     for (const reason of verdict.reasons) {
       if (reason.code === 'shutdown-phase-over') phases.push({ ...reason, ...world.leftOf(reason, atMs), endMs: atMs });
       else if (reason.code === 'shutdown-wait-exceeded') exceeded.push({ ...reason, atMs });
@@ -106,7 +108,7 @@ function nextMs(atMs: number, verdict: Verdict, endMs: number, cancelMs: number 
 type Stop = Extract<Decision, { kind: 'stop-for-shutdown' }>;
 type World = {
   readonly observe: (atMs: number, events: readonly ShutdownEvent[]) => Observation;
-  readonly stop: (decision: Stop) => void;
+  readonly stop: (decisions: readonly Stop[]) => void;
   /**
    * What a phase leaves at its end. A phase of 0 s is over before the core can hear of a pod that ends at once, but one
    * that stops exactly at the deadline has stopped (shutdown-scenarios.md 3.1).
@@ -118,7 +120,7 @@ type World = {
 };
 type Life = { readonly pod: ShutdownScenarioPod; readonly view: PodView; times: StopTimes | null };
 
-function createWorld(pods: readonly ShutdownScenarioPod[]): World {
+function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 'agent'): World {
   const lives = new Map<PodUid, Life>(
     pods.map((pod) => [pod.declared.uid, { pod, view: { ...pod.declared, usage: NO_USAGE }, times: deletionOf(pod) }]),
   );
@@ -129,33 +131,45 @@ function createWorld(pods: readonly ShutdownScenarioPod[]): World {
     const { unmountAfterMs } = pod.behaviour;
     return unmountAfterMs > 0 && (times === null || times.stoppedMs + unmountAfterMs > atMs);
   };
-  const waitingForTurn: Stop[] = [];
 
-  /** Whose forerunners' ends are known. */
-  function nextInTurn(): Stop | undefined {
-    const at = waitingForTurn.findIndex(({ chain }) =>
-      (chain?.after ?? []).every((uid) => lives.get(uid)?.times !== null),
-    );
-    return at < 0 ? undefined : waitingForTurn.splice(at, 1)[0];
+  /** Whose forerunners' ends are known; in a circle the first one, as it is left there. */
+  function nextInTurn(left: Stop[]): Stop | undefined {
+    const isDue = ({ chain }: Stop): boolean => (chain?.after ?? []).every((uid) => lives.get(uid)?.times !== null);
+    return left.splice(Math.max(0, left.findIndex(isDue)), 1)[0];
   }
 
-  function begin({ id, atMs, victim, phase, graceSeconds, chain, endsMs }: Stop): void {
-    const life = lives.get(victim.uid);
+  function begin(stop: Stop): void {
+    const life = lives.get(stop.victim.uid);
     if (life === undefined) return;
+    if (stopper === 'agent') beginInTurn(stop, life);
+    else beginAtOnce(stop, life);
+  }
+
+  function beginAtOnce(stop: Stop, life: Life): void {
+    const { atMs, graceSeconds } = stop;
     const { pod } = life;
     const { deletion } = pod.behaviour;
     const whole =
       deletion === null
         ? (planStop(life.view, graceSeconds).effectiveGraceSeconds ?? graceSeconds)
         : graceOfDeletion(deletion.graceSeconds);
-    const endedMs = (chain?.after ?? []).map((uid) => lives.get(uid)?.times?.stoppedMs ?? atMs);
-    const toldMs = Math.max(atMs, ...endedMs);
-    const shared =
-      chain === undefined ? null : graceFrom(turnOf(graceSeconds, chain, { atMs, endsMs: endsMs ?? atMs }), toldMs);
-    const effectiveGraceSeconds = shared === null ? whole : Math.min(whole, shared / 1_000);
-    const times = life.times ?? stopTimes(pod.behaviour, toldMs, effectiveGraceSeconds);
+    note(stop, life, { graceSeconds: whole, times: life.times ?? stopTimes(pod.behaviour, atMs, whole) });
+  }
+
+  /** As `act` and systemd do: told when those before it have ended, or when it is time; and with its share, however little that is. */
+  function beginInTurn(stop: Stop, life: Life): void {
+    const turn = turnOfStop(stop);
+    const endedMs = turn.after.map((uid) => lives.get(uid)?.times?.stoppedMs ?? stop.atMs);
+    const toldMs = Math.max(stop.atMs, Math.min(tellByMs(turn), Math.max(stop.atMs, ...endedMs)));
+    const graceSeconds = graceFrom(turn, toldMs) / 1_000;
+    note(stop, life, { graceSeconds, times: stopTimes(life.pod.behaviour, toldMs, graceSeconds, 0) });
+  }
+
+  type Got = { readonly graceSeconds: number; readonly times: StopTimes };
+  function note({ id, victim, phase, graceSeconds }: Stop, life: Life, got: Got): void {
+    const { times } = got;
     life.times = times;
-    told.set(victim.uid, { pod, phase, graceSeconds, effectiveGraceSeconds, times });
+    told.set(victim.uid, { pod: life.pod, phase, graceSeconds, effectiveGraceSeconds: got.graceSeconds, times });
     waiting.set(id, times.stoppedMs);
   }
 
@@ -176,9 +190,9 @@ function createWorld(pods: readonly ShutdownScenarioPod[]): World {
         volumesMounted: known(all.filter((life) => isMounted(life, atMs)).map(({ view }) => view.uid)),
       };
     },
-    stop: (decision) => {
-      waitingForTurn.push(decision);
-      for (let next = nextInTurn(); next !== undefined; next = nextInTurn()) begin(next);
+    stop: (decisions) => {
+      const left = [...decisions];
+      for (let next = nextInTurn(left); next !== undefined; next = nextInTurn(left)) begin(next);
     },
     leftOf: ({ running, mounted }, atMs) => {
       const lifeOf = (uid: PodUid): readonly Life[] => [lives.get(uid)].filter((life) => life !== undefined);

@@ -14,9 +14,14 @@ type End = { readonly sigtermMs: number; readonly killedMs: number | null; reado
 const LEAST_SECONDS = 2;
 
 /** shutdown-scenarios.md 3.2: a pod whose termination starts at `startMs` with that effective grace. */
-export function stopTimes(pod: PodBehaviour, startMs: number, graceSeconds: number): StopTimes {
+export function stopTimes(
+  pod: PodBehaviour,
+  startMs: number,
+  graceSeconds: number,
+  leastSeconds: number = LEAST_SECONDS,
+): StopTimes {
   const endOf = (container: ContainerBehaviour, turnMs: number | null): End =>
-    stopContainer(container, pod.killDelayMs, { startMs, graceSeconds, turnMs });
+    stopContainer(container, pod.killDelayMs, { startMs, graceSeconds, leastSeconds, turnMs });
   const ends = pod.containers.map((container) => endOf(container, null));
   const mainEndMs = Math.max(...ends.map(({ endMs }) => endMs));
   let turnMs = mainEndMs;
@@ -38,6 +43,8 @@ export function stopTimes(pod: PodBehaviour, startMs: number, graceSeconds: numb
 type Turn = {
   readonly startMs: number;
   readonly graceSeconds: number;
+  /** Between SIGTERM and SIGKILL, whatever is left of its grace. */
+  readonly leastSeconds: number;
   /** When all that must end before it have; null = it waits for none. */
   readonly turnMs: number | null;
 };
@@ -54,7 +61,7 @@ function stopContainer({ stopAfterMs, preStopMs }: ContainerBehaviour, killDelay
   };
   if (preStopMs !== null) spend(preStopMs);
   if (turn.turnMs !== null) spend(Math.max(0, turn.turnMs - atMs));
-  const termMs = Math.max(LEAST_SECONDS, leftSeconds) * 1_000;
+  const termMs = Math.max(turn.leastSeconds, leftSeconds) * 1_000;
   if (stopAfterMs !== null && stopAfterMs <= termMs) {
     return { sigtermMs: atMs, killedMs: null, endMs: atMs + stopAfterMs };
   }

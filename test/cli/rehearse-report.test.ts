@@ -144,7 +144,7 @@ describe('the rehearsal', () => {
     expect(report.notes).toEqual([
       'default/db stops in phase 1, with the priority of shop/front: its stop would take that along',
       'the stop of default/db takes along shop/front, helper.service',
-      'default/db is told after shop/front (systemd orders them), 10s after its phase began, and gets 10s then',
+      'default/db is told after shop/front (systemd orders them), 10s after its phase began at the latest, and gets at least 10s then',
       'default/db stops before default/dns, of a later phase, although systemd orders it after',
     ]);
     // As they went before there is time for all.
@@ -152,6 +152,41 @@ describe('the rehearsal', () => {
     expect(quick.phases[0]?.pods.map(({ verdict: { kind } }) => kind)).toEqual(['finishes', 'finishes']);
     const slow = rehearsed({ pods: [db, front, dns], observed: { front: ended(9_000), db: ended(12_000) } });
     expect(slow.cannotFinish).toEqual(['default/db']);
+    // How long the one before it takes is not known: db may have all its 12 s.
+    const half = rehearsed({ pods: [db, front, dns], observed: { db: ended(12_000) } });
+    expect(half.cannotFinish).toEqual([]);
+    expect(half.phases[0]?.pods[0]?.verdict).toEqual({
+      kind: 'may-need-more',
+      because: 'observed',
+      needsMs: 12_000,
+    });
+  });
+
+  it.each([1, 5, 8, 20])('tells each of a chain within its phase of %d s, however many they are', (graceSeconds) => {
+    const phases = [{ fromPriority: 0, graceSeconds }];
+    const pods = Array.from({ length: 10 }, (_, i) =>
+      aPod({ name: `l${i}`, terminationGraceSeconds: 30, ...(i === 0 ? {} : { stopsAfter: [`uid-l${i - 1}`] }) }),
+    );
+    const report = rehearsed({ pods, config: { ...config, phases } });
+    const rows = report.phases[0]?.pods ?? [];
+    expect(report.worstMs).toBe(graceSeconds * 1_000);
+    const share = graceSeconds * 100;
+    expect(rows.map(({ getsMs }) => getsMs)).toEqual(rows.map(() => share));
+    expect(rows.map(({ toldAfterMs }) => toldAfterMs)).toEqual(rows.map((_, i) => i * share));
+  });
+
+  it('gives a pod no more than its phase lasts, and 2 s where that has no time', () => {
+    const getsIn = (graceSeconds: number) =>
+      rehearsed({ config: { ...config, phases: [{ fromPriority: 0, graceSeconds }] } }).phases[0]?.pods[0]?.getsMs;
+    expect([getsIn(1), getsIn(0)]).toEqual([1_000, 2_000]);
+  });
+
+  it('is not at a loss where pods are to be stopped after each other in a circle', () => {
+    const pods = [
+      aPod({ name: 'y1', terminationGraceSeconds: 5, stopsAfter: ['uid-y2'] }),
+      aPod({ name: 'y2', terminationGraceSeconds: 5, stopsAfter: ['uid-y1'] }),
+    ];
+    expect(rehearsed({ pods }).phases[0]?.pods.map(({ getsMs }) => getsMs)).toEqual([5_000, 5_000]);
   });
 
   it('warns that nobody would wait for the phases while the lock is not held', () => {

@@ -1,0 +1,85 @@
+import type { ShutdownPhase } from '../core/core-config.ts';
+import { AGENT_END_MS, totalMs } from '../core/shutdown-time.ts';
+import { podName } from '../serve/say-decision.ts';
+import type { PhaseRow, PodStopRow, SecondTier } from './rehearse-rows.ts';
+
+export type Change =
+  | {
+      readonly what: 'phase';
+      readonly phase: number;
+      readonly fromPriority: number;
+      readonly now: number;
+      readonly seconds: number;
+    }
+  | {
+      readonly what: 'terminationGracePeriodSeconds';
+      readonly pod: string;
+      readonly now: number;
+      readonly seconds: number;
+    }
+  | {
+      readonly what: 'TimeoutStopSec';
+      readonly pod: string;
+      readonly unit: string;
+      readonly now: number;
+      readonly seconds: number;
+    }
+  | { readonly what: 'agentTimeoutStopSec'; readonly now: number; readonly seconds: number };
+
+/** Above what was observed, since the next stop may take longer. */
+const OBSERVED_MARGIN = 1.25;
+/** Where all that is known is that it was not enough. */
+const UNFINISHED_MARGIN = 2;
+
+/** Of a phase only the longest. */
+export function changesOf(phases: readonly PhaseRow[]): readonly Change[] {
+  const ofPhases: Change[] = [];
+  const ofPods: Change[] = [];
+  for (const { phase, fromPriority, graceSeconds, pods } of phases) {
+    const wanted = pods.map((pod) => ({ pod, seconds: wantedSeconds(pod) }));
+    const most = Math.max(0, ...wanted.map(({ seconds }) => seconds ?? 0));
+    if (most > graceSeconds) ofPhases.push({ what: 'phase', phase, fromPriority, now: graceSeconds, seconds: most });
+    for (const { pod, seconds } of wanted) if (seconds !== null) ofPods.push(...podChanges(pod, seconds));
+  }
+  return [...ofPhases, ...ofPods];
+}
+
+function podChanges(row: PodStopRow, seconds: number): readonly Change[] {
+  const { ownGraceSeconds, unit, stopTimeoutMs } = row;
+  const pod = podName(row);
+  const changes: Change[] = [];
+  if (ownGraceSeconds < seconds) {
+    changes.push({ what: 'terminationGracePeriodSeconds', pod, now: ownGraceSeconds, seconds });
+  }
+  if (unit !== null && typeof stopTimeoutMs === 'number' && stopTimeoutMs < seconds * 1_000) {
+    changes.push({ what: 'TimeoutStopSec', pod, unit, now: stopTimeoutMs / 1_000, seconds });
+  }
+  return changes;
+}
+
+/** All phases as they are to be set fit into it, should the ones of now not fit. */
+export function agentChanges(
+  configured: readonly ShutdownPhase[],
+  changes: readonly Change[],
+  secondTier: SecondTier | null,
+  worstMs: number,
+): readonly Change[] {
+  if (secondTier === null || secondTier.worstMs >= worstMs) return [];
+  const { stopTimeoutMs } = secondTier;
+  if (stopTimeoutMs === 'infinity') return [];
+  const phases = configured.map(({ fromPriority, graceSeconds }) => {
+    const change = changes.find((one) => one.what === 'phase' && one.fromPriority === fromPriority);
+    return { fromPriority, graceSeconds: change?.seconds ?? graceSeconds };
+  });
+  const seconds = Math.ceil((totalMs(phases) + AGENT_END_MS) / 1_000);
+  return [{ what: 'agentTimeoutStopSec', now: stopTimeoutMs / 1_000, seconds }];
+}
+
+/** What one that cannot finish would have to get; null: it can, or nobody knows. */
+function wantedSeconds({ verdict, observed, getsMs }: PodStopRow): number | null {
+  if (verdict.kind === 'finishes') return null;
+  const { because, needsMs } = verdict;
+  if (because !== 'observed') return needsMs === null ? null : Math.ceil(needsMs / 1_000);
+  if (needsMs !== null) return Math.ceil((needsMs * OBSERVED_MARGIN) / 1_000);
+  return Math.ceil((Math.max(getsMs, observed?.unfinishedMs ?? 0) * UNFINISHED_MARGIN) / 1_000);
+}
