@@ -104,7 +104,11 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;
     return (populated?.known === true && populated.value) || ties.isIdle(uid);
   };
-  const { isIdle, others } = ties;
+  const { isIdle } = ties;
+  const others = (unit: string): readonly string[] => [
+    ...ties.others(unit),
+    ...(unit.endsWith('.slice') ? unitsIn(mounts, unit) : []),
+  ];
   const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive, isIdle, others };
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
   // Before anybody needs it: then there may be neither memory nor a process id.

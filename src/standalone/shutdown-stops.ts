@@ -7,7 +7,7 @@ import type { Restart } from './restart.ts';
 import type { LivePod } from './source.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { createStopsMemory, type StopsMemory } from './stops-memory.ts';
-import { createTellUnits, type TellUnit, untilTold } from './tell-units.ts';
+import { createTellUnits, type TellUnit, untilTold, whyNotUnit } from './tell-units.ts';
 import { type UndoneStops, undoStops } from './undo-stops.ts';
 
 export type ShutdownStopsNeeds = {
@@ -144,7 +144,5 @@ function whyNot({ manifest: { target }, unit }: LivePod): string | null {
     return `Podman's own part of it is not brought back by systemd: podman ${what} ${target.name}`;
   }
   if (unit === null) return 'its processes were ended by signals, and only who started them can start them again';
-  if (unit.endsWith('.scope')) return `systemd cannot start ${unit} again: a scope belongs to who made it`;
-  if (unit.endsWith('.slice')) return `systemd would start ${unit}, but not what ran in it`;
-  return null;
+  return whyNotUnit(unit);
 }

@@ -17,7 +17,7 @@ export type TellNeeds = {
   readonly isAlive: (uid: PodUid) => boolean;
   /** Its unit is active without processes. */
   readonly isIdle: (uid: PodUid) => boolean;
-  /** Units that run, are no pods and are stopped along with this one. */
+  /** Units that run, are no pods and are stopped along with this one, or run in it if it is a slice. */
   readonly others: (unit: string) => readonly string[];
   /** The shutdown was cancelled: who has not been told yet is not told any more. */
   readonly isCancelled: () => boolean;
@@ -93,13 +93,23 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
   else void stopTogether(needs, asked);
 }
 
-/** A service that is no pod and that systemd stops along with it; null: not now. */
+/** Why systemd cannot start it again; null: it can. */
+export const whyNotUnit = (unit: string): string | null =>
+  unit.endsWith('.scope') ? `systemd cannot start ${unit} again: a scope belongs to who made it` : null;
+
+/** A service or scope that is no pod and that systemd stops along with it, or in it if it is a slice; null: not now. */
 async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<StoppedPod | null> {
-  if (!unit.endsWith('.service')) return null;
+  if (!/\.(service|scope)$/.test(unit)) return null;
   const facts = await inTime(needs, needs.systemd.unit(unit));
   if (!facts.known || facts.value.activeState !== 'active') return null;
   const { invocationId, activeState } = facts.value;
-  const own = { decision: `${pod.decision}${ALONG}${unit}`, uid: `unit/${unit}`, pod: unit, unit, cannot: null };
+  const own = {
+    decision: `${pod.decision}${ALONG}${unit}`,
+    uid: `unit/${unit}`,
+    pod: unit,
+    unit,
+    cannot: whyNotUnit(unit),
+  };
   return { ...pod, ...own, invocationId, activeState, stage: 'told' };
 }
 
