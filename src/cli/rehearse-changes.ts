@@ -45,14 +45,15 @@ export function changesOf(phases: readonly PhaseRow[]): readonly Change[] {
 }
 
 function podChanges(row: PodStopRow, seconds: number): readonly Change[] {
-  const { ownGraceSeconds, unit, stopTimeoutMs } = row;
+  const { ownGraceSeconds, unit, stopTimeoutMs, stopSteps } = row;
   const pod = podName(row);
   const changes: Change[] = [];
   if (ownGraceSeconds < seconds) {
     changes.push({ what: 'terminationGracePeriodSeconds', pod, now: ownGraceSeconds, seconds });
   }
-  if (unit !== null && typeof stopTimeoutMs === 'number' && stopTimeoutMs < seconds * 1_000) {
-    changes.push({ what: 'TimeoutStopSec', pod, unit, now: stopTimeoutMs / 1_000, seconds });
+  if (unit !== null && typeof stopTimeoutMs === 'number' && stopTimeoutMs * stopSteps < seconds * 1_000) {
+    const each = Math.ceil(seconds / stopSteps);
+    changes.push({ what: 'TimeoutStopSec', pod, unit, now: stopTimeoutMs / 1_000, seconds: each });
   }
   return changes;
 }

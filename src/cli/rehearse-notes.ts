@@ -1,20 +1,34 @@
 import type { PodUid, PodView } from '../core/pod.ts';
 import { podName, sayMs } from '../serve/say-decision.ts';
 import { sayNames } from './print.ts';
+import type { StopTimeouts, UnitTimeout } from './stop-timeouts.ts';
 
 type Row = { readonly uid: PodUid; readonly toldAfterMs: number; readonly getsMs: number };
 type Phase = { readonly phase: number; readonly pods: readonly Row[] };
 
 /** Sentences about what is not wrong: names as tenants chose them, to be escaped before printing. */
-export function notesOf(phases: readonly Phase[], pods: readonly PodView[]): readonly string[] {
+export function notesOf(
+  phases: readonly Phase[],
+  pods: readonly PodView[],
+  { units }: Pick<StopTimeouts, 'units'>,
+): readonly string[] {
   const byUid = new Map(pods.map((pod) => [pod.uid, pod]));
   const phaseOf = new Map(phases.flatMap(({ phase, pods: rows }) => rows.map(({ uid }) => [uid, phase] as const)));
   return phases.flatMap(({ phase, pods: rows }) => [
     ...rows.flatMap((row) => {
       const pod = byUid.get(row.uid);
-      return pod === undefined ? [] : tieNotes(pod, row, { phase, phaseOf, byUid });
+      if (pod === undefined) return [];
+      return [...tieNotes(pod, row, { phase, phaseOf, byUid }), ...killModeNotes(podName(pod), units.get(row.uid))];
     }),
   ]);
+}
+
+/** Whom systemd tells nothing, and the agent does. */
+function killModeNotes(name: string, unit: UnitTimeout | undefined): readonly string[] {
+  const { killMode = null } = unit ?? {};
+  if (killMode !== 'process' && killMode !== 'none') return [];
+  const whom = killMode === 'none' ? 'no process' : 'only the main process';
+  return [`the stop of ${name} signals ${whom} (KillMode=${killMode}): what still runs is told when that is over`];
 }
 
 type Plan = {
@@ -24,7 +38,7 @@ type Plan = {
 };
 
 function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): readonly string[] {
-  const { inherited, takesAlong = [], stopsAfter = [] } = pod;
+  const { inherited, takesAlong = [], stopsAfter = [], stopsAfterUnits = [] } = pod;
   const name = podName(pod);
   const namesIn = (isMeant: (other: number) => boolean): readonly string[] =>
     stopsAfter.flatMap((uid) => {
@@ -32,7 +46,7 @@ function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): read
       const at = phaseOf.get(uid);
       return other !== undefined && at !== undefined && isMeant(at) ? [podName(other)] : [];
     });
-  const first = namesIn((at) => at === phase);
+  const first = [...namesIn((at) => at === phase), ...stopsAfterUnits];
   const later = namesIn((at) => at > phase);
   return [
     ...(inherited === undefined

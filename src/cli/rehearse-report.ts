@@ -56,8 +56,10 @@ export type RehearseInput = {
 
 /** Findings about a pod whose unit or cgroup cannot be found; the daemon has no such pod. */
 const UNBOUND = 'binding/';
-export function rehearseReport(input: RehearseInput): RehearseReport {
-  const { node, atWallMs, config, pods, status } = input;
+export function rehearseReport(given: RehearseInput): RehearseReport {
+  const { node, atWallMs, config, status } = given;
+  const pods = withUnitsOfPhase(config.phases, given.pods);
+  const input = { ...given, pods };
   const neededMs = neededDelayMs(config.phases);
   const { lock } = status;
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
@@ -94,10 +96,23 @@ export function rehearseReport(input: RehearseInput): RehearseReport {
     expectedMs: expected.totalMs,
     secondTier,
     changes: [...changes, ...agentChanges(config.phases, changes, secondTier, worst.totalMs)],
-    notes: notesOf(phases, pods),
+    notes: notesOf(phases, pods, input.timeouts),
     warnings: phases.length === 0 ? [] : warningsOf(input, phases, { neededMs, grantedMs }),
     cannotFinish: rows.filter(({ verdict }) => verdict.kind === 'cannot-finish').map(podName),
   };
+}
+
+/** Of the units that are no pods only those that are stopped along with a pod of the same phase are waited for. */
+function withUnitsOfPhase(phases: readonly ShutdownPhase[], pods: readonly PodView[]): readonly PodView[] {
+  const stopped = new Map<PodUid, ReadonlySet<string>>();
+  for (const { stops } of planShutdown(phases, pods)) {
+    const along = new Set(stops.flatMap(({ pod: { takesAlong = [] } }) => takesAlong));
+    for (const { pod } of stops) stopped.set(pod.uid, along);
+  }
+  return pods.map(({ stopsAfterUnits = [], ...pod }) => {
+    const units = stopsAfterUnits.filter((unit) => stopped.get(pod.uid)?.has(unit));
+    return units.length === 0 ? pod : { ...pod, stopsAfterUnits: units };
+  });
 }
 
 const timeoutOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): number | null => {
@@ -105,10 +120,21 @@ const timeoutOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): 
   return unit === undefined ? null : valueOrNull(unit.timeoutMs);
 };
 
+/** TimeoutStopSec counts for each ExecStop= and for the signal after them. */
+const stepsOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): number =>
+  1 + (timeouts.units.get(uid)?.stopCommands ?? 0);
+
+/** When systemd kills it at the latest, from its being told on. */
+function killedAfterMs(pod: Pick<PodView, 'uid'>, input: RehearseInput): number | null {
+  const timeoutMs = timeoutOf(pod, input);
+  return timeoutMs === null ? null : timeoutMs * stepsOf(pod, input);
+}
+
 /** Until its grace is over, or systemd kills it. */
 function worstOf(pod: PodView, input: RehearseInput): RehearsedPod {
-  const timeoutMs = timeoutOf(pod, input);
-  return { declared: pod, stopMs: timeoutMs !== null && Number.isFinite(timeoutMs) ? timeoutMs : null };
+  const killedMs = killedAfterMs(pod, input);
+  const isHeldUp = (pod.stopsAfterUnits ?? []).length > 0;
+  return { declared: pod, stopMs: killedMs !== null && Number.isFinite(killedMs) ? killedMs : null, isHeldUp };
 }
 
 /** As long as its longest stop that is known; the worst where it is not known, or had to be killed before. */
@@ -122,7 +148,7 @@ function expectedOf(pod: PodView, input: RehearseInput): RehearsedPod {
 /** Of whom nothing is known it is not known either that those behind it have to wait. */
 function soonestOf(pod: PodView, input: RehearseInput): RehearsedPod {
   const expected = expectedOf(pod, input);
-  return input.observed.has(pod.uid) ? expected : { ...expected, stopMs: 0 };
+  return { ...expected, ...(input.observed.has(pod.uid) ? {} : { stopMs: 0 }), isHeldUp: false };
 }
 
 type Rehearsals = { readonly [R in 'worst' | 'expected' | 'soonest']: Rehearsal };
@@ -157,10 +183,15 @@ function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: Rehear
   const { uid, namespace, name, priority, terminationGraceSeconds } = pod;
   const timeoutMs = timeoutOf(pod, input);
   const observed = input.observed.get(uid) ?? null;
-  const atMostMs = Math.min(givenSeconds(graceSeconds) * 1_000, timeoutMs ?? Number.POSITIVE_INFINITY);
+  const killedMs = killedAfterMs(pod, input);
+  const atMostMs = Math.min(givenSeconds(graceSeconds) * 1_000, killedMs ?? Number.POSITIVE_INFINITY);
   const gets = { leastMs: Math.min(turn.turnMs, atMostMs), mostMs: Math.min(turn.mostMs, atMostMs) };
   const isDefault = timeoutMs === valueOrNull(input.timeouts.defaultMs);
-  const wants = { ownMs: terminationGraceSeconds * 1_000, timeoutMs, isTimeoutOwn: timeoutMs !== null && !isDefault };
+  const wants = {
+    ownMs: terminationGraceSeconds * 1_000,
+    timeoutMs: killedMs,
+    isTimeoutOwn: timeoutMs !== null && !isDefault,
+  };
   return {
     uid,
     namespace,
@@ -170,6 +201,7 @@ function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: Rehear
     ownGraceSeconds: terminationGraceSeconds,
     unit: input.timeouts.units.get(uid)?.unit ?? null,
     stopTimeoutMs: timeoutMs === Number.POSITIVE_INFINITY ? 'infinity' : timeoutMs,
+    stopSteps: stepsOf(pod, input),
     observed,
     toldAfterMs: turn.toldAfterMs,
     getsMs: gets.leastMs,
@@ -235,9 +267,13 @@ function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly Ph
 
 /** Where systemd's time, not the phase's or the manifest's, is what ends it. */
 function podWarnings(row: PodStopRow): readonly string[] {
-  const { unit, stopTimeoutMs, graceSeconds } = row;
-  if (unit === null || typeof stopTimeoutMs !== 'number' || stopTimeoutMs >= graceSeconds * 1_000) return [];
-  const text = `systemd kills ${unit} after its TimeoutStopSec of ${sayMs(stopTimeoutMs)}`;
+  const { unit, stopTimeoutMs, stopSteps, graceSeconds } = row;
+  if (unit === null || typeof stopTimeoutMs !== 'number' || stopTimeoutMs * stopSteps >= graceSeconds * 1_000)
+    return [];
+  const of = `its TimeoutStopSec of ${sayMs(stopTimeoutMs)}`;
+  const each =
+    stopSteps === 1 ? of : `${sayMs(stopTimeoutMs * stopSteps)}, ${of} for each ExecStop= and for the signal after it`;
+  const text = `systemd kills ${unit} after ${each}`;
   return [`${text}, before the ${sayDuration(graceSeconds * 1_000)} that ${podName(row)} is given`];
 }
 

@@ -24,6 +24,8 @@ export type PodStopRow = {
   readonly unit: string | null;
   /** TimeoutStopSec of the unit; null: no unit, or not known. */
   readonly stopTimeoutMs: number | 'infinity' | null;
+  /** For how many steps of the stop it counts, one after another: each ExecStop=, and the signal. */
+  readonly stopSteps: number;
   /** null: the record knows no stop of it. */
   readonly observed: ObservedStops | null;
   /** When it is told, after the beginning of its phase: later than the others where it waits for some. */

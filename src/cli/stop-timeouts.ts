@@ -1,12 +1,19 @@
 import type { PodUid } from '../core/pod.ts';
-import { type Reading, unknown } from '../core/reading.ts';
+import { type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { openSystemBus, type SystemBus } from '../host/bus.ts';
 import { createSystemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
 import { createManifestFiles } from '../standalone/manifest-files.ts';
 
 /** What systemd gives the stop of a unit; infinity: it never kills. */
-export type UnitTimeout = { readonly unit: string; readonly timeoutMs: Reading<number> };
+export type UnitTimeout = {
+  readonly unit: string;
+  readonly timeoutMs: Reading<number>;
+  /** How many ExecStop= it has, 0 where that is not known. */
+  readonly stopCommands: number;
+  /** KillMode=; null: not known, or it has none. */
+  readonly killMode: string | null;
+};
 export type StopTimeouts = {
   /** Of pods that are bound to a unit. */
   readonly units: ReadonlyMap<PodUid, UnitTimeout>;
@@ -38,7 +45,12 @@ export async function stopTimeouts(podManifests: string, clock: Clock): Promise<
     const systemd = createSystemd(bus);
     const defaultMs = await systemd.defaultStopTimeoutMs();
     const units = new Map<PodUid, UnitTimeout>();
-    for (const { uid, unit } of bound) units.set(uid, { unit, timeoutMs: await systemd.stopTimeoutMs(unit) });
+    for (const { uid, unit } of bound) {
+      const timeoutMs = await systemd.stopTimeoutMs(unit);
+      const commands = unit.endsWith('.service') ? valueOrNull(await systemd.stopCommands(unit)) : 0;
+      const killMode = unit.endsWith('.slice') ? null : valueOrNull(await systemd.killMode(unit));
+      units.set(uid, { unit, timeoutMs, stopCommands: commands ?? 0, killMode });
+    }
     return { units, defaultMs, problems };
   } finally {
     bus.close();

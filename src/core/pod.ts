@@ -33,6 +33,8 @@ export type PodView = {
   readonly takesAlong?: readonly string[];
   /** The pods that the service manager stops before it where it stops both; absent: none. */
   readonly stopsAfter?: readonly PodUid[];
+  /** Units that are no pods and that the service manager stops before it where it stops both; absent: none. */
+  readonly stopsAfterUnits?: readonly string[];
   /**
    * D14: what its end would free or save on the file system of the signal that was asked for. Absent: the mode does not
    * measure it, and the kubelet's rule holds.

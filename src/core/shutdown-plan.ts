@@ -5,7 +5,13 @@ import { chainsOf, priorityOf, type StopChain } from './stop-chain.ts';
 /** What the plan needs of a pod. Who must not be stopped (mirror pods, finished ones) is not among them. */
 export type ShutdownPod = Pick<
   PodView,
-  keyof Victim | 'terminationGraceSeconds' | 'isTerminating' | 'inherited' | 'takesAlong' | 'stopsAfter'
+  | keyof Victim
+  | 'terminationGraceSeconds'
+  | 'isTerminating'
+  | 'inherited'
+  | 'takesAlong'
+  | 'stopsAfter'
+  | 'stopsAfterUnits'
 >;
 export type PlannedStop = {
   readonly pod: ShutdownPod;

@@ -291,10 +291,11 @@ function tell(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs
     const { uid } = pod;
     if (isTold.has(uid)) continue;
     const own = { graceSeconds, endsMs, ...(chain === undefined ? {} : { chain }) };
-    const times =
-      chain === undefined || chain.after.length === 0
-        ? { graceEndsMs: atMs + graceSeconds * 1_000, waitEndsMs: atMs + waitMs }
-        : { graceEndsMs: endsMs, waitEndsMs: Math.max(endsMs, atMs + waitMs) };
+    // How long those take that are no pods nobody knows.
+    const isWaiting = (chain?.after.length ?? 0) > 0 || pod.stopsAfterUnits !== undefined;
+    const times = !isWaiting
+      ? { graceEndsMs: atMs + graceSeconds * 1_000, waitEndsMs: atMs + waitMs }
+      : { graceEndsMs: endsMs, waitEndsMs: Math.max(endsMs, atMs + waitMs) };
     const stop = { decision: nextId(told.state), decidedMs: atMs, uid, ...times };
     stops.push(chain === undefined ? stop : { ...stop, ...own });
     told = withDecision(told, atMs, {

@@ -40,8 +40,8 @@ export type Systemd = {
   /** Takes back a stop that waits for others to stop first; one that has begun goes on. */
   readonly cancelStop: (name: string) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
-  /** Whether its stop runs a command (ExecStop=). */
-  readonly hasStopCommand: (name: string) => Promise<Reading<boolean>>;
+  /** How many commands its stop runs (ExecStop=). */
+  readonly stopCommands: (name: string) => Promise<Reading<number>>;
   /** KillMode=: whom its stop signals. */
   readonly killMode: (name: string) => Promise<Reading<string>>;
   /** SIGKILL to whatever runs of it, a command of its stop too. */
@@ -241,9 +241,9 @@ export function createSystemd(bus: SystemBus): Systemd {
       return sent.known ? known(true) : sent;
     },
     start: (name) => queue('StartUnit', name),
-    hasStopCommand: async (name) => {
+    stopCommands: async (name) => {
       const commands = await property(unitPath(name), 'Service', 'ExecStop');
-      return commands.known ? known(Array.isArray(commands.value) && commands.value.length > 0) : commands;
+      return commands.known ? known(Array.isArray(commands.value) ? commands.value.length : 0) : commands;
     },
     killMode: async (name) => {
       const mode = await property(unitPath(name), unitType(name), 'KillMode');

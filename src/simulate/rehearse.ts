@@ -8,6 +8,8 @@ export type RehearsedPod = {
   readonly declared: Omit<PodView, 'usage'>;
   /** How long it takes to stop; null: until its grace is over. */
   readonly stopMs: number | null;
+  /** It waits for units that are no pods, as long as it can. */
+  readonly isHeldUp?: boolean;
 };
 /** What begins it: logind's signal with what it grants, or the stop of the agent with what systemd leaves it. */
 export type RehearsedStart =
@@ -61,11 +63,12 @@ function heardAt(start: RehearsedStart): readonly ShutdownEvent[] {
   return [{ kind: 'lock-granted', delayMaxMs: start.grantedMs }, { kind: 'preparing' }];
 }
 
-function scenarioPod({ declared, stopMs }: RehearsedPod): ShutdownScenarioPod {
+function scenarioPod({ declared, stopMs, isHeldUp = false }: RehearsedPod): ShutdownScenarioPod {
   return {
     name: `${declared.namespace}/${declared.name}`,
     declared,
     isStopped: true,
+    isHeldUp,
     behaviour: {
       containers: [{ stopAfterMs: stopMs, preStopMs: null }],
       sidecars: [],

@@ -50,6 +50,8 @@ export type ShutdownScenarioPod = {
   /** kubelet-shutdown.md 4.1: false for mirror pods and for those that have ended. */
   readonly isStopped: boolean;
   readonly behaviour: PodBehaviour;
+  /** Whom it waits for is no pod, and not known to end: it is told when it is time. Absent: it waits for nobody else. */
+  readonly isHeldUp?: boolean;
 };
 
 /** The scenario of a document, or everything that is wrong with it, at most MAX_MISTAKES. */

@@ -160,7 +160,8 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
   function beginInTurn(stop: Stop, life: Life): void {
     const turn = turnOfStop(stop);
     const endedMs = turn.after.map((uid) => lives.get(uid)?.times?.stoppedMs ?? stop.atMs);
-    const toldMs = Math.max(stop.atMs, Math.min(tellByMs(turn), Math.max(stop.atMs, ...endedMs)));
+    const afterMs = life.pod.isHeldUp === true ? Number.POSITIVE_INFINITY : Math.max(stop.atMs, ...endedMs);
+    const toldMs = Math.max(stop.atMs, Math.min(tellByMs(turn), afterMs));
     const graceSeconds = graceFrom(turn, toldMs) / 1_000;
     note(stop, life, { graceSeconds, times: stopTimes(life.pod.behaviour, toldMs, graceSeconds, 0) });
   }

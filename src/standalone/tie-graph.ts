@@ -8,6 +8,8 @@ export type PodTies = {
   readonly units: readonly string[];
   /** Pods that are stopped before it where both are stopped. */
   readonly after: readonly PodUid[];
+  /** The same of units that are no pods and would be stopped along with one. */
+  readonly afterUnits: readonly string[];
 };
 export type TieGraph = {
   readonly isEmpty: boolean;
@@ -51,8 +53,8 @@ export function createTieGraph(asked: ReadonlyMap<string, UnitTies>, podUnits: R
     );
     const uidsOf = (names: Iterable<string>): readonly PodUid[] =>
       [...names].flatMap((name) => podUnits.get(name) ?? []);
-    const made = { pods: uidsOf(along), units: others, after: uidsOf(first) };
-    if (made.pods.length + made.units.length + made.after.length > 0) ties.set(uid, made);
+    const made = { pods: uidsOf(along), units: others, after: uidsOf(first), afterUnits: [...first].filter(stranger) };
+    if (made.pods.length + made.units.length + made.after.length + made.afterUnits.length > 0) ties.set(uid, made);
   }
   return {
     isEmpty: ties.size === 0,

@@ -7,7 +7,7 @@ export type TiesNeeds = {
   readonly clock: Clock;
   readonly systemd: Pick<
     Systemd,
-    'ties' | 'hasStopCommand' | 'whenJobBegins' | 'whenJobEnds' | 'whenReloaded' | 'whenUp' | 'isUp'
+    'ties' | 'stopCommands' | 'whenJobBegins' | 'whenJobEnds' | 'whenReloaded' | 'whenUp' | 'isUp'
   >;
   /** By its own name; null: the pod has none. */
   readonly unitOf: (uid: PodUid) => string | null;
@@ -103,8 +103,8 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
       const ties = asked.get(unit);
       if (ties?.activeState !== 'active' || ties.subState !== 'exited' || isClosed) continue;
       if (!stopCommands.has(unit)) {
-        const has = await systemd.hasStopCommand(unit);
-        if (has.known) stopCommands.set(unit, has.value);
+        const has = await systemd.stopCommands(unit);
+        if (has.known) stopCommands.set(unit, has.value > 0);
       }
       if (stopCommands.get(unit) === true) found.add(uid);
     }
@@ -197,6 +197,7 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<
         ...(inherited === null ? {} : { inherited }),
         ...(takesAlong.length === 0 ? {} : { takesAlong }),
         ...(stopsAfter.length === 0 ? {} : { stopsAfter }),
+        ...(ties.afterUnits.length === 0 ? {} : { stopsAfterUnits: ties.afterUnits }),
       },
     };
   });

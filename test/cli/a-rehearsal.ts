@@ -20,12 +20,21 @@ export type Given = Partial<Pick<RehearseInput, 'config' | 'pods'>> & {
   };
   /** By the pod's name; systemd's default is 90 s. */
   readonly timeouts?: { readonly [name: string]: number };
+  /** By the pod's name; none and `control-group`. */
+  readonly stops?: { readonly [name: string]: { readonly commands?: number; readonly killMode?: string } };
   readonly status?: Partial<RehearseInput['status']>;
   readonly findings?: RehearseInput['findings'];
 };
 
 /** A rehearsal of shop/web alone, armed, with phases of 20 s and 10 s, unless something else is given. */
-export function rehearsed({ pods = [web], observed = {}, timeouts = {}, status, ...rest }: Given): RehearseReport {
+export function rehearsed({
+  pods = [web],
+  observed = {},
+  timeouts = {},
+  stops = {},
+  status,
+  ...rest
+}: Given): RehearseReport {
   return rehearseReport({
     node: { name: 'node-1', dryRun: false },
     atWallMs: 1_700_000_000_000,
@@ -38,7 +47,12 @@ export function rehearsed({ pods = [web], observed = {}, timeouts = {}, status, 
       units: new Map(
         Object.entries(timeouts).map(([name, ms]) => [
           `uid-${name}`,
-          { unit: `${name}.service`, timeoutMs: known(ms) },
+          {
+            unit: `${name}.service`,
+            timeoutMs: known(ms),
+            stopCommands: stops[name]?.commands ?? 0,
+            killMode: stops[name]?.killMode ?? 'control-group',
+          },
         ]),
       ),
       defaultMs: known(90_000),

@@ -181,6 +181,54 @@ describe('the rehearsal', () => {
     expect([getsIn(1), getsIn(0)]).toEqual([1_000, 2_000]);
   });
 
+  it('tells a pod late where it waits for a unit that is no pod, as nobody knows how long that takes', () => {
+    const ha = aPod({
+      name: 'ha',
+      terminationGraceSeconds: 3,
+      takesAlong: ['nph.service'],
+      stopsAfterUnits: ['nph.service', 'other.service'],
+    });
+    const given = { pods: [ha], config: { ...config, phases: [{ fromPriority: 0, graceSeconds: 10 }] } };
+    const report = rehearsed(given);
+    expect(report.phases[0]?.pods[0]).toMatchObject({
+      toldAfterMs: 8_500,
+      getsMs: 1_500,
+      verdict: { kind: 'may-need-more', because: 'declared', needsMs: 3_000 },
+    });
+    expect(report.worstMs).toBe(10_000);
+    // Its phase does not go on without it.
+    const long = rehearsed({ pods: [ha], config: { ...config, phases: [{ fromPriority: 0, graceSeconds: 30 }] } });
+    expect([long.worstMs, long.phases[0]?.pods[0]?.toldAfterMs]).toEqual([30_000, 28_500]);
+    expect(report.notes).toContain(
+      'default/ha is told after nph.service (systemd orders them), 8.5s after its phase began at the latest, and gets at least 1.5s then',
+    );
+    // Whether it has time for what it needed before is not known.
+    expect(rehearsed({ ...given, observed: { ha: ended(2_000) } }).cannotFinish).toEqual([]);
+    expect(rehearsed({ ...given, observed: { ha: ended(3_100) } }).cannotFinish).toEqual(['default/ha']);
+  });
+
+  it('counts TimeoutStopSec= for each command of a stop and for the signal after them', () => {
+    const given = { timeouts: { web: 6_000 }, stops: { web: { commands: 1 } } };
+    const report = rehearsed(given);
+    expect(report.phases[0]?.pods[0]).toMatchObject({ getsMs: 12_000, stopTimeoutMs: 6_000, stopSteps: 2 });
+    expect(report.warnings).toEqual([
+      'systemd kills web.service after 12s, its TimeoutStopSec of 6s for each ExecStop= and for the signal after it, before the 20s that shop/web is given',
+    ]);
+    expect(rehearsed({ ...given, observed: { web: ended(9_000) } }).cannotFinish).toEqual([]);
+    expect(rehearsed({ ...given, timeouts: { web: 10_000 } }).warnings).toEqual([]);
+  });
+
+  it('says whom the stop of a unit does not signal', () => {
+    const of = (killMode: string) => rehearsed({ timeouts: { web: 90_000 }, stops: { web: { killMode } } }).notes;
+    expect(of('process')).toEqual([
+      'the stop of shop/web signals only the main process (KillMode=process): what still runs is told when that is over',
+    ]);
+    expect(of('none')).toEqual([
+      'the stop of shop/web signals no process (KillMode=none): what still runs is told when that is over',
+    ]);
+    expect(of('mixed')).toEqual([]);
+  });
+
   it('is not at a loss where pods are to be stopped after each other in a circle', () => {
     const pods = [
       aPod({ name: 'y1', terminationGraceSeconds: 5, stopsAfter: ['uid-y2'] }),
@@ -239,7 +287,7 @@ describe('the rehearsal', () => {
 
   it('says of which unit systemd did not tell the time, and what else is missing', () => {
     const timeoutMs = unknown('absent', 'web.service', 'systemd knows no such unit');
-    const units = new Map([['uid-web', { unit: 'web.service', timeoutMs }]]);
+    const units = new Map([['uid-web', { unit: 'web.service', timeoutMs, stopCommands: 0, killMode: null }]]);
     const timeouts = { units, defaultMs: timeoutMs, problems: ['x.yaml:1:1: bad'] };
     const base = {
       node: { name: 'n', dryRun: false },
@@ -264,7 +312,7 @@ describe('a pod that is not bound', () => {
     const other = { id: 'record', text: 'the record takes no entries' };
     const findings = [{ id: 'binding/shop/ghost', text }, other];
     const timeoutMs = unknown('absent', 'ghost.service', 'systemd knows no such unit');
-    const units = new Map([['uid-ghost', { unit: 'ghost.service', timeoutMs }]]);
+    const units = new Map([['uid-ghost', { unit: 'ghost.service', timeoutMs, stopCommands: 0, killMode: null }]]);
     const base = { node: { name: 'n', dryRun: false }, atWallMs: 0, config, pods: [web], observed: new Map() };
     const status = { lock: ARMED, stopTimeoutMs: null, secondTier: true, running: null };
     const timeouts = { units, defaultMs: known(90_000), problems: [] };

@@ -127,6 +127,7 @@ describe('nodewarden rehearse shutdown', () => {
           ownGraceSeconds: 30,
           unit: 'web.service',
           stopTimeoutMs: 25_000,
+          stopSteps: 1,
           observed: { stops: 1, endedMs: 3_000, unfinishedMs: null },
           toldAfterMs: 0,
           getsMs: 20_000,

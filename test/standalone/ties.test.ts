@@ -44,9 +44,13 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
     ties.tied(pods).find(({ declared }) => declared.uid === name)?.declared;
 
   it('have at least the priority of those that go with them, as long as these run, and name them', async () => {
-    addUnit('db', { RequiredBy: ['front.service', 'helper.service'], Before: ['front.service'] });
+    addUnit('db', {
+      RequiredBy: ['front.service', 'helper.service'],
+      Before: ['front.service', 'helper.service', 'else.service'],
+    });
     addUnit('front');
     addUnit('helper');
+    addUnit('else');
     const pods = [bound('db', 0), bound('front', 2_000), bound('bare', 5)];
     await until(() => of('db', pods)?.inherited !== undefined);
     expect(of('db', pods)).toMatchObject({
@@ -54,6 +58,7 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
       inherited: { priority: 2_000, from: 'default/front' },
       takesAlong: ['default/front', 'helper.service'],
       stopsAfter: ['front'],
+      stopsAfterUnits: ['helper.service'],
     });
     expect(of('front', pods)).toEqual(pods[1]?.declared);
     const stopped = [bound('db', 0), bound('front', 2_000, false), bound('bare', 5)];
