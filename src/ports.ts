@@ -33,6 +33,8 @@ export type BoundPod = {
   readonly cgroup: Reading<CgroupRef>;
   /** It is active without a process, and its stop does something: of a shutdown alone. */
   readonly isIdle?: true;
+  /** It runs where nothing of it can be measured. */
+  readonly isUnseen?: true;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
   /** How many stops of ours it has had in this run; absent: none. Whoever starts it again may use the same cgroup. */
   readonly stops?: number;

@@ -234,11 +234,18 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
     ...delayWarnings(delay),
     ...phaseWarnings(input.config.phases, phases),
     ...phases.flatMap(({ pods }) => pods).flatMap(podWarnings),
-    ...input.findings.filter(({ id }) => id.startsWith(UNBOUND)).map(({ text }) => `is not stopped in order: ${text}`),
+    ...bindingWarnings(input),
     ...unknownUnits,
     ...timeouts.problems,
     ...(status.secondTier ? [] : ["nothing is stopped in phases when the machine goes down without logind's signal"]),
   ];
+}
+
+/** Who is among the pods all the same is stopped, whatever there is to say of it. */
+function bindingWarnings({ findings, pods }: RehearseInput): readonly string[] {
+  const stopped = new Set(pods.map((pod) => `${UNBOUND}${podName(pod)}`));
+  const unbound = findings.filter(({ id }) => id.startsWith(UNBOUND));
+  return unbound.map(({ id, text }) => (stopped.has(id) ? text : `is not stopped in order: ${text}`));
 }
 
 function lockWarnings({ lock }: RehearseInput['status'], { neededMs }: Delay): readonly string[] {

@@ -28,15 +28,16 @@ export type PodReader = {
   readonly close: () => void;
 };
 
-/** Nothing comes back when it ends: never a candidate, but its stop is a part of a shutdown. */
-function idleView({ declared }: BoundPod): PodView {
-  const nothing = unknown('not-applicable', declared.name, 'it has no processes');
+/** Nothing that is known comes back when it ends: never a candidate, but its stop is a part of a shutdown. */
+function idleView({ declared, isUnseen }: BoundPod): PodView {
+  const unseen = unknown('absent', declared.name, 'it has no cgroup of the memory controller');
+  const nothing = isUnseen === true ? unseen : unknown('not-applicable', declared.name, 'it has no processes');
   return {
     ...declared,
     limitedBy: 'not-stoppable',
     usage: {
-      workingSetBytes: known(0),
-      processes: known(0),
+      workingSetBytes: isUnseen === true ? unseen : known(0),
+      processes: isUnseen === true ? unseen : known(0),
       disk: nothing,
       ephemeralStorageBytes: known(0),
       containers: known([]),

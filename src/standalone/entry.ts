@@ -93,10 +93,10 @@ export function whyNowhere({ place, unanswered, isTold }: Entry, isEarly: boolea
 }
 
 const UNSEEN =
-  'runs, but systemd gives it no cgroup of the memory controller, as on cgroup v1 where its file was masked or removed: it is neither measured nor stopped';
+  'runs, but systemd gives it no cgroup of the memory controller, as on cgroup v1 where its file was masked or removed or the controller is read-only: it is not measured and not evicted, only a shutdown stops it';
 
 /** By systemd's last word it runs in a cgroup, and there was none when it was said. */
-function isUnseen({ cgroup, unanswered, inode, factsInode, place: { facts } }: Entry): boolean {
+export function isUnseen({ cgroup, unanswered, inode, factsInode, place: { facts } }: Entry): boolean {
   const isOld = cgroup.known || unanswered !== null || inode !== 0 || factsInode !== null;
   return !isOld && facts !== null && facts.controlGroup !== null && facts.activeState === 'active';
 }

@@ -102,9 +102,18 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   const isAlive = (uid: string): boolean => {
     const live = source.find(uid);
     const populated = live?.cgroup.known ? isPopulated(mounts, live.cgroup.value) : null;
-    return (populated?.known === true && populated.value) || ties.isIdle(uid);
+    return (populated?.known === true && populated.value) || hasNoCgroup(uid);
   };
   const { isIdle } = ties;
+  /** Whether it can only be asked of systemd that it stops. */
+  const hasNoCgroup = (uid: string): boolean => ties.isIdle(uid) || source.unseen().has(uid);
+  const withUnseen = (bound: readonly BoundPod[]): readonly BoundPod[] => {
+    const unseen = source.unseen();
+    if (unseen.size === 0) return bound;
+    return bound.map((pod) =>
+      !pod.cgroup.known && unseen.has(pod.declared.uid) ? { ...pod, isIdle: true, isUnseen: true } : pod,
+    );
+  };
   const others = (unit: string): readonly string[] => [
     ...ties.others(unit),
     ...(unit.endsWith('.slice') ? unitsIn(mounts, unit) : []),
@@ -117,7 +126,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     ...source,
     pods: () => {
       const bound = source.pods();
-      return bound.known ? known(ties.tied(bound.value)) : bound;
+      return bound.known ? known(ties.tied(withUnseen(bound.value))) : bound;
     },
   };
   const scores =
@@ -148,7 +157,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
       shutdownStops,
       findings,
       help,
-      isIdle: ties.isIdle,
+      isIdle: hasNoCgroup,
     }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),
@@ -166,7 +175,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     isSettled: source.isSettled,
     running: () => {
       const bound = source.pods();
-      const idle = bound.known ? bound.value.filter(({ declared }) => ties.isIdle(declared.uid)) : [];
+      const idle = bound.known ? bound.value.filter(({ declared }) => hasNoCgroup(declared.uid)) : [];
       return [...source.running(), ...idle.map(({ declared }) => declared)];
     },
     unitOf,

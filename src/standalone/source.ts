@@ -7,7 +7,16 @@ import { watchPath } from '../host/files.ts';
 import type { Systemd, UnitFacts } from '../host/systemd.ts';
 import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import { type Guarded, guardedNow, guardedUnits, type Place } from './bind.ts';
-import { complaintOf, createPlaceMemory, type Entry, factsNow, isPlaced, keyOf, type PlaceMemory } from './entry.ts';
+import {
+  complaintOf,
+  createPlaceMemory,
+  type Entry,
+  factsNow,
+  isPlaced,
+  isUnseen,
+  keyOf,
+  type PlaceMemory,
+} from './entry.ts';
 import { createLivePods } from './live-pods.ts';
 import type { ManifestPod } from './manifest.ts';
 import { createManifestFiles } from './manifest-files.ts';
@@ -44,6 +53,8 @@ export type StandaloneSource = PodSource & {
   readonly find: (uid: string) => LivePod | null;
   /** False right after the start, while nobody has told where the pods are: then pods that run may be missing. */
   readonly isSettled: () => boolean;
+  /** Units that run where nothing of them can be measured, a slice not among them; as of the last refresh. */
+  readonly unseen: () => ReadonlySet<string>;
   /** Those with processes, as declared. */
   readonly running: () => readonly BoundPod['declared'][];
   /** The pod is terminating until `stopEnded`, or, where it survived, until its cgroup is empty. */
@@ -100,6 +111,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let guarded: readonly Guarded[] = [];
   let movedUnits: readonly Guarded[] = [];
   let before: readonly BoundPod[] = [];
+  let unseen: ReadonlySet<string> = new Set();
   let hasSettled = false;
   let readMs: MonoMs = Number.NEGATIVE_INFINITY;
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
@@ -133,6 +145,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     guarded = now;
     const bound = live.allNow();
     for (const entry of entries.values()) tell(entry);
+    const found = [...entries].filter(([, entry]) => isUnseen(entry) && unitOf(entry)?.endsWith('.slice') === false);
+    unseen = new Set(found.map(([uid]) => uid));
     const isOther = JSON.stringify(before.map(identityOf)) !== JSON.stringify(bound.map(identityOf));
     before = bound;
     const isFirstSettled = !hasSettled && isSettled();
@@ -290,6 +304,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     },
     follow,
     isSettled,
+    unseen: () => unseen,
     running: () =>
       live
         .now()

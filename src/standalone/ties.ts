@@ -182,7 +182,9 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<
     if (ties === null) return pod;
     const along = ties.pods.flatMap((other): readonly BoundPod['declared'][] => {
       const found = byUid.get(other);
-      return found !== undefined && (found.cgroup.known || idle.has(other)) ? [found.declared] : [];
+      return found !== undefined && (found.cgroup.known || found.isIdle === true || idle.has(other))
+        ? [found.declared]
+        : [];
     });
     const takesAlong = [...along.map(({ namespace, name }) => `${namespace}/${name}`), ...ties.units];
     const stopsAfter = ties.after.filter((other) => byUid.has(other));

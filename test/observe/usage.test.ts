@@ -69,6 +69,15 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     while (names(of, pods).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
   });
 
+  it('are part of a shutdown alone where nothing of them can be measured, and without a figure', () => {
+    const unseen = { ...aBoundPod({ name: 'unseen' }), isIdle: true, isUnseen: true } as const;
+    const of = open(node.mounts);
+    expect(of.read([unseen], 'memory.available')).toEqual([]);
+    const [view] = of.read([unseen], 'all');
+    expect(view?.limitedBy).toBe('not-stoppable');
+    expect(view?.usage).toMatchObject({ workingSetBytes: { known: false }, processes: { known: false } });
+  });
+
   it('show their containers, each with its own working set', async () => {
     const pod = node.addPod('web');
     const main = node.addPod('web/main');

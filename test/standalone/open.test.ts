@@ -295,13 +295,20 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     });
 
     it.each(['loaded', 'masked', 'not-found'])(
-      'that run without a cgroup are a finding where they are %s',
+      'that run without a cgroup are a finding where they are %s, and stopped by a shutdown alone',
       async (loadState) => {
         const made = await openUnit();
         made.units.set(UNIT, { activeState: 'active', invocation: 2, controlGroup: '/nodewarden-none', loadState });
         made.begin(UNIT);
         await until(() => heard.present.has('binding/default/web'));
         expect(heard.present.get('binding/default/web')).toContain('runs, but systemd gives it no cgroup');
+        expect(podOf('web')).toMatchObject({ cgroup: { known: false }, isIdle: true, isUnseen: true });
+        expect(standalone.running().map(({ name }) => name)).toEqual(['web']);
+        expect(await stop('web')).toMatchObject({ kind: 'dropped' });
+        expect(made.asked()).toEqual([]);
+        expect(await stop('web', { why: 'shutdown' })).toMatchObject({ kind: 'ended', via: 'stop-unit' });
+        expect(made.asked()).toEqual([`StopUnit ${UNIT}`]);
+        await until(() => podOf('web').isIdle === undefined && standalone.running().length === 0);
       },
     );
 
