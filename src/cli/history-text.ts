@@ -3,7 +3,7 @@ import type { Comparator, Decision, RankRow, RankValue } from '../core/decision.
 import { sayDuration } from '../core/duration.ts';
 import type { PodUid } from '../core/pod.ts';
 import { sayBytes } from '../core/quantity.ts';
-import { sayAmount, sayLimit, sayReason } from '../core/say.ts';
+import { sayAmount, sayLimit, sayReason, sayTies } from '../core/say.ts';
 import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { BootRecord } from '../record/boots.ts';
 import type { DecisionRecord } from '../record/entry.ts';
@@ -106,8 +106,10 @@ function sayEnd({ outcomes }: DecisionRecord): string {
   }
 }
 
-function evictLines(record: DecisionRecord, { threshold, ranking, victim, differences, growth }: Evict): string[][] {
+function evictLines(record: DecisionRecord, decision: Evict): string[][] {
+  const { threshold, ranking, victim, differences, growth } = decision;
   const { signal } = threshold;
+  const ties = sayTies(decision);
   const nameOf = namesIn(record);
   const passedOver = record.reasons
     .filter(({ code }) => code === 'passed-over')
@@ -123,6 +125,7 @@ function evictLines(record: DecisionRecord, { threshold, ranking, victim, differ
     ...passedOver,
     ...rankingLines(signal, ranking, nameOf),
     ...growthLines(growth),
+    ...(ties === '' ? [] : [['ties', ties]]),
     ...(differences.length > 0 ? [['differs', `from the kubelet in ${differences.join(', ')}`]] : []),
   ];
 }

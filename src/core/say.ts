@@ -142,7 +142,6 @@ function sayLeft(
   return mounted.length === 0 ? left : `${left}; volumes still mounted: ${mounted.map(nameOf).join(', ')}`;
 }
 
-/** A half sentence that may be empty. */
 /** D16: who goes with it, and who counts for it; '' where nobody does. */
 export function sayTies({ inherited, takesAlong = [] }: Ties): string {
   const names = takesAlong.slice(0, TIES_SAID).join(', ');

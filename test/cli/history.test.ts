@@ -63,6 +63,14 @@ const aHistory = (rest: Partial<History>): History => ({
 });
 
 describe('the history as text', () => {
+  it('names whom an eviction takes along', () => {
+    const takesAlong = ['shop/till', 'metrics.service'];
+    const written = [{ kind: 'decision', decision: { ...anEviction('b-1'), takesAlong }, reasons: [] }] as EntryBody[];
+    const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
+    const text = historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain);
+    expect(text).toContain('takes along shop/till, metrics.service');
+  });
+
   it('names a pod that could not be chosen because it is being stopped already', () => {
     const decision = anEviction('b-1');
     const reasons = [{ code: 'passed-over', uid: 'uid-end', because: 'terminating' }] as const;
