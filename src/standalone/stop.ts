@@ -36,6 +36,7 @@ type SignalHeard = (how: Signalled['with']) => void;
 /** An eviction that is resumed at the start of the agent meets bindings that systemd has not told yet. */
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
+const SIGKILL = 9;
 const UNREAPED_MS = 5_000;
 /** Most have ended by then, and nobody asks about them. */
 const KILL_MODE_MS = 1_000;
@@ -203,7 +204,11 @@ function unitLeftBehind(
 async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | null, via: string): Promise<boolean> {
   if (why !== 'shutdown' || via !== 'stop-unit' || unit?.endsWith('.service') !== true) return false;
   const said = await systemd.serviceEnd(unit);
-  return said.known && said.value.result === 'timeout';
+  if (!said.known || said.value.result !== 'timeout') return false;
+  if (said.value.exitStatus === SIGKILL) return true;
+  // It was its ExecStop= that took too long: SIGTERM followed, and a time of its own.
+  const command = await systemd.hasStopCommand(unit);
+  return command.known && !command.value;
 }
 
 /** Said as long as it is so: nobody but their parent can give these process ids back. */

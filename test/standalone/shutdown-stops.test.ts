@@ -190,15 +190,28 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(signalled).toEqual(['web.service', 'db.service']);
   });
 
-  it('is told apart from an end by systemd, at its TimeoutStopSec', async () => {
-    const cgroup = await addPod('web', 'unit');
-    await open('web');
-    react = (member, _, body) => (member === 'Get' && body[1] === 'Result' ? property('s', 'timeout') : null);
-    const stopped = stop('web', { graceMs: 10_000 });
-    await until(() => fake.asked().includes('StopUnit web.service'));
-    for (const pid of cgroup.pids()) process.kill(pid, 'SIGKILL');
-    expect(await stopped).toMatchObject({ kind: 'ended', via: 'stop-timeout' });
-  });
+  it.each([
+    ['has no command', false, 0, 'stop-timeout'],
+    ['has a command, and its main process was killed', true, 9, 'stop-timeout'],
+    ['has a command that took too long', true, 0, 'stop-unit'],
+  ])(
+    'is told apart from an end by systemd, at its TimeoutStopSec: its stop %s',
+    async (_, hasStopCommand, status, via) => {
+      const cgroup = await addPod('web', 'unit');
+      await open('web');
+      const unit = fake.units.get('web.service');
+      if (unit !== undefined) fake.units.set('web.service', { ...unit, hasStopCommand });
+      react = (member, _, body) => {
+        if (member === 'StopUnit') return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
+        if (member === 'Get' && body[1] === 'ExecMainStatus') return property('i', status);
+        return member === 'Get' && body[1] === 'Result' ? property('s', 'timeout') : null;
+      };
+      const stopped = stop('web', { graceMs: 10_000 });
+      await until(() => fake.asked().includes('StopUnit web.service'));
+      for (const pid of cgroup.pids()) process.kill(pid, 'SIGKILL');
+      expect(await stopped).toMatchObject({ kind: 'ended', via });
+    },
+  );
 
   it('tells those whom its own stop leaves untold, once it is down (KillMode=process, none)', async () => {
     const said = join(directory, 'said');
