@@ -155,7 +155,7 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
   return [
     ...startedAgain.map(({ atMs, pod, times }) => [
       'again',
-      `${pod} was started again, seen ${after(atMs)}: ${times < STOPS_AGAIN ? 'stopped again' : `left running after ${STOPS_AGAIN} more stops`}`,
+      `${pod} was started meanwhile, seen ${after(atMs)}: ${times < STOPS_AGAIN ? 'stopped' : `left running after ${STOPS_AGAIN} stops for that`}`,
     ]),
     ...lockLost.map(({ atMs, phase, detail }) => ['lock', `lost ${after(atMs)}, ${inPhase(phase)}: ${detail}`]),
     ...resumed.map(({ atMs, phase }) => ['resumed', `by a new run of the agent ${after(atMs)}, ${inPhase(phase)}`]),

@@ -102,7 +102,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'shutdown-shortened':
       return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of the ${ms(reason.wantedMs)} it wants: there is no more time`;
     case 'shutdown-started-again':
-      return `${nameOf(reason.uid)} was started again during the shutdown, ${reason.times < STOPS_AGAIN ? 'and is stopped again' : `after ${STOPS_AGAIN} more stops: it is left running`}`;
+      return `${nameOf(reason.uid)} was started during the shutdown, ${reason.times < STOPS_AGAIN ? 'and is stopped' : `after ${STOPS_AGAIN} stops for that: it is left running`}`;
     case 'shutdown-cancelled':
       return reason.policy === 'promptly'
         ? 'the shutdown was cancelled: no further phase begins, stops under way run their course'

@@ -24,8 +24,8 @@ export function sayFact(fact: ShutdownFact): string {
       return `shutdown phase ${fact.phase} is over after ${sayTenths(fact.tookMs)}: ${PHASE_END[fact.by]}${sayRunning(fact.running)}`;
     case 'stopped-again':
       return fact.times < STOPS_AGAIN
-        ? `shutdown: ${fact.pod} was started again and is stopped again`
-        : `shutdown: ${fact.pod} was started again after ${STOPS_AGAIN} more stops: it is left running`;
+        ? `shutdown: ${fact.pod} was started meanwhile and is stopped`
+        : `shutdown: ${fact.pod} was started meanwhile, after ${STOPS_AGAIN} stops for that: it is left running`;
     case 'lock-lost':
       return `shutdown: the lock is lost, logind no longer waits for the phases: ${fact.detail}`;
     case 'cancelled':

@@ -45,8 +45,8 @@ describe('the history of shutdowns as text', () => {
     ]);
     for (const line of [
       '  1      shop/web (again)  0         10s    9s     survived, 1 processes left: in uninterruptible sleep',
-      '  again      shop/web was started again, seen after 10s: stopped again',
-      '  again      shop/web was started again, seen after 11s: left running after 3 more stops',
+      '  again      shop/web was started meanwhile, seen after 10s: stopped',
+      '  again      shop/web was started meanwhile, seen after 11s: left running after 3 stops for that',
       '  lock       lost after 1s, in phase 1: the child ended',
       '  resumed    by a new run of the agent after 2s, in phase 1',
       '  cancel     after 3s, in phase 1: it was cancelled in the delay; not honoured by logind, which went down all the same',
