@@ -1,30 +1,9 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { SystemBus } from './bus.ts';
 import { type BusValue, type BusVariant, isObjectPath, isVariant } from './bus-value.ts';
+import { factsIn, hexOf, type UnitFacts, type UnitTies } from './unit-facts.ts';
 import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
 
-export type UnitFacts = {
-  /** Its own name; what was asked for may be an alias of it. */
-  readonly id: string;
-  /** `not-found` and `masked` among others. */
-  readonly loadState: string;
-  readonly activeState: string;
-  readonly subState: string;
-  /** Below the root of systemd's hierarchy; null: it has none now. */
-  readonly controlGroup: string | null;
-  /** Where it would be put; null: systemd knows no such unit. */
-  readonly slice: string | null;
-  /** Changes with each start; '' where it never ran since it was loaded. */
-  readonly invocationId: string;
-  /** Start of the unit; null: never since boot. */
-  readonly activeSinceWallMs: number | null;
-  /** It is to be started or stopped, and that has not ended. */
-  readonly hasJob: boolean;
-  /** All its lists of units, by systemd's names: After, Before, Requires, RequiredBy, BindsTo, BoundBy, PartOf, … */
-  readonly relations: UnitRelations;
-};
-export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'relations'>;
-export type UnitRelations = { readonly [name: string]: readonly string[] };
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
 /** Also how an operator's command ended; read before the unit is let go. */
 export type ServiceEnd = { readonly result: string; readonly exitStatus: number };
@@ -33,6 +12,8 @@ export type Systemd = {
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
   /** What it hangs together with, and how it is; of a unit of any type. One call. */
   readonly ties: (name: string) => Promise<Reading<UnitTies>>;
+  /** Of its run, the last one if it is down; '' where it never ran since it was loaded. */
+  readonly invocationId: (name: string) => Promise<Reading<string>>;
   /** Its state alone; of all that are asked about at a time in one call, before all other calls that wait. */
   readonly activeState: (name: string) => Promise<Reading<string>>;
   /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
@@ -110,7 +91,7 @@ export function createSystemd(bus: SystemBus): Systemd {
     return known(true);
   }
 
-  async function property(path: string, type: string, name: string): Promise<Reading<BusValue>> {
+  async function property(path: string, type: string, name: string, isUrgent = false): Promise<Reading<BusValue>> {
     const got = await bus.call({
       destination: NAME,
       path,
@@ -118,6 +99,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       member: 'Get',
       signature: 'ss',
       body: [`${NAME}.${type}`, name],
+      ...(isUrgent ? { isUrgent } : {}),
     });
     if (!got.known) return got;
     const [value] = got.value;
@@ -229,6 +211,10 @@ export function createSystemd(bus: SystemBus): Systemd {
       const state = await property(unitPath(name), 'Unit', 'ActiveState');
       return state.known ? known(String(state.value)) : state;
     },
+    invocationId: async (name) => {
+      const id = await property(unitPath(name), 'Unit', 'InvocationID');
+      return id.known ? known(Array.isArray(id.value) ? hexOf(id.value) : '') : id;
+    },
     stop: (name, deadlineMs) => queue('StopUnit', name, deadlineMs),
     cancelStop: async (name) => {
       const job = await property(unitPath(name), 'Unit', 'Job');
@@ -286,8 +272,10 @@ export function createSystemd(bus: SystemBus): Systemd {
         }),
       ),
     serviceEnd: async (name) => {
-      const result = await property(unitPath(name), 'Service', 'Result');
-      const exitStatus = await property(unitPath(name), 'Service', 'ExecMainStatus');
+      const [result, exitStatus] = await Promise.all([
+        property(unitPath(name), 'Service', 'Result', true),
+        property(unitPath(name), 'Service', 'ExecMainStatus', true),
+      ]);
       if (!result.known) return result;
       if (!exitStatus.known) return exitStatus;
       return known({ result: String(result.value), exitStatus: Number(exitStatus.value) });
@@ -356,36 +344,5 @@ function durationOf(us: Reading<BusValue>, where: string): Reading<number> {
   return known(us.value >= Number.MAX_SAFE_INTEGER ? Number.POSITIVE_INFINITY : us.value / 1_000);
 }
 
-/** Of all properties of a unit. */
-function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 'slice'> | null {
-  if (typeof all !== 'object' || Array.isArray(all)) return null;
-  const found = new Map<string, BusValue>();
-  for (const [name, entry] of Object.entries(all)) if (isVariant(entry)) found.set(name, entry.value);
-  const text = (name: string): string => {
-    const value = found.get(name);
-    return typeof value === 'string' ? value : '';
-  };
-  const id = text('Id');
-  if (id === '' || text('LoadState') === '') return null;
-  const sinceUs = Number(found.get('ActiveEnterTimestamp') ?? 0);
-  const invocation = found.get('InvocationID');
-  const job = found.get('Job');
-  const lists = [...found].filter((entry): entry is [string, string[]] => isListOfText(entry[1]));
-  return {
-    id,
-    loadState: text('LoadState'),
-    activeState: text('ActiveState'),
-    subState: text('SubState'),
-    invocationId: Array.isArray(invocation) ? hexOf(invocation) : '',
-    activeSinceWallMs: sinceUs > 0 ? Math.floor(sinceUs / 1_000) : null,
-    hasJob: Array.isArray(job) && Number(job[0]) !== 0,
-    relations: Object.fromEntries(lists),
-  };
-}
-
-const isListOfText = (value: BusValue): boolean =>
-  Array.isArray(value) && value.every((entry) => typeof entry === 'string');
 const textOf = (reading: Reading<BusValue>): string =>
   reading.known && typeof reading.value === 'string' ? reading.value : '';
-const hexOf = (bytes: readonly BusValue[]): string =>
-  bytes.map((byte) => Number(byte).toString(16).padStart(2, '0')).join('');

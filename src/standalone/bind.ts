@@ -1,7 +1,8 @@
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { type CgroupMounts, cgroupPathOf } from '../host/cgroupfs.ts';
 import { type ExecResult, run } from '../host/exec.ts';
-import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { UnitFacts } from '../host/unit-facts.ts';
 import { cgroupOfUnit } from '../host/unit-path.ts';
 import type { Target } from './annotation.ts';
 

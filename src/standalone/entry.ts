@@ -1,7 +1,7 @@
 import { type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import { SYSTEM_BUS } from '../host/bus.ts';
-import type { UnitFacts } from '../host/systemd.ts';
+import type { UnitFacts } from '../host/unit-facts.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
 import { cgroupPlace, likelyPlace, type Place } from './bind.ts';
 import type { ManifestPod } from './manifest.ts';

@@ -1,7 +1,8 @@
 import { admits } from '../core/admit.ts';
 import type { Reading } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
-import type { JobEnd, Systemd, UnitFacts } from '../host/systemd.ts';
+import type { JobEnd, Systemd } from '../host/systemd.ts';
+import type { UnitFacts } from '../host/unit-facts.ts';
 import { currentRun } from '../host/unit-path.ts';
 import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
 import { type Held, type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';

@@ -4,7 +4,8 @@ import { directoryOf } from '../host/cgroup-walk.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
-import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { UnitFacts } from '../host/unit-facts.ts';
 import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import { type Guarded, guardedNow, guardedUnits, type Place } from './bind.ts';
 import {

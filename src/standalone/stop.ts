@@ -37,7 +37,7 @@ type SignalHeard = (how: Signalled['with']) => void;
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
 const SIGKILL = 9;
-const UNREAPED_MS = 5_000;
+const UNREAPED_MS = 500;
 /** Most have ended by then, and nobody asks about them. */
 const KILL_MODE_MS = 1_000;
 

@@ -124,16 +124,16 @@ async function stopTogether(needs: TellNeeds, group: readonly Telling[]): Promis
   const tellings = group.map(async ({ pod, turn, answer }, i) => {
     if ((await stops[i]) !== true) return answer('not-told');
     await isQueued;
-    answer(await untilTold(needs, pod.unit, turn));
+    const asked = await untilTold(needs, pod.unit, turn);
+    answer(asked);
+    if (asked !== 'told') return;
+    // It may have been started anew since its run was read; there was no time to ask for each before they were told.
+    const run = await systemd.invocationId(pod.unit);
+    if (run.known) memory.ran(pod.decision, run.value);
   });
   await Promise.all(stops);
   memory.told(group.map(({ pod }) => pod.decision));
   await Promise.all(tellings);
-  // It may have been started anew since its run was read; there was no time to ask for each before they were told.
-  for (const { pod } of group) {
-    const facts = await systemd.unit(pod.unit);
-    if (facts.known && !NOT_TOLD.includes(facts.value.activeState)) memory.ran(pod.decision, facts.value.invocationId);
-  }
 }
 
 /** systemd's order, by ourselves. */

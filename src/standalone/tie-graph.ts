@@ -1,5 +1,5 @@
 import type { PodUid } from '../core/pod.ts';
-import type { UnitTies } from '../host/systemd.ts';
+import type { UnitTies } from '../host/unit-facts.ts';
 
 export type PodTies = {
   /** Pods that are stopped with it, whether they run or not. */

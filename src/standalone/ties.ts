@@ -1,5 +1,6 @@
 import type { Inherited, PodUid } from '../core/pod.ts';
-import type { Systemd, UnitTies } from '../host/systemd.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { UnitTies } from '../host/unit-facts.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 import { createTieGraph, stopsWith, type TieGraph } from './tie-graph.ts';
 

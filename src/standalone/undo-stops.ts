@@ -1,7 +1,8 @@
 import type { PodUid } from '../core/pod.ts';
 import type { Reading } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
-import type { Systemd, UnitFacts } from '../host/systemd.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { UnitFacts } from '../host/unit-facts.ts';
 import type { Clock } from '../ports.ts';
 import { isRunning, type Restart } from './restart.ts';
 import type { StoppedPod } from './stops-file.ts';

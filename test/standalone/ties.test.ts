@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
-import type { UnitTies } from '../../src/host/systemd.ts';
+import type { UnitTies } from '../../src/host/unit-facts.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { createTies, type Ties } from '../../src/standalone/ties.ts';
 import { aPod } from '../a.ts';

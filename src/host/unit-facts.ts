@@ -1,0 +1,57 @@
+import { type BusValue, isVariant } from './bus-value.ts';
+
+export type UnitFacts = {
+  /** Its own name; what was asked for may be an alias of it. */
+  readonly id: string;
+  /** `not-found` and `masked` among others. */
+  readonly loadState: string;
+  readonly activeState: string;
+  readonly subState: string;
+  /** Below the root of systemd's hierarchy; null: it has none now. */
+  readonly controlGroup: string | null;
+  /** Where it would be put; null: systemd knows no such unit. */
+  readonly slice: string | null;
+  /** Changes with each start; '' where it never ran since it was loaded. */
+  readonly invocationId: string;
+  /** Start of the unit; null: never since boot. */
+  readonly activeSinceWallMs: number | null;
+  /** It is to be started or stopped, and that has not ended. */
+  readonly hasJob: boolean;
+  /** All its lists of units, by systemd's names: After, Before, Requires, RequiredBy, BindsTo, BoundBy, PartOf, … */
+  readonly relations: UnitRelations;
+};
+export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'relations'>;
+export type UnitRelations = { readonly [name: string]: readonly string[] };
+
+/** Of all properties of a unit. */
+export function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 'slice'> | null {
+  if (typeof all !== 'object' || Array.isArray(all)) return null;
+  const found = new Map<string, BusValue>();
+  for (const [name, entry] of Object.entries(all)) if (isVariant(entry)) found.set(name, entry.value);
+  const text = (name: string): string => {
+    const value = found.get(name);
+    return typeof value === 'string' ? value : '';
+  };
+  const id = text('Id');
+  if (id === '' || text('LoadState') === '') return null;
+  const sinceUs = Number(found.get('ActiveEnterTimestamp') ?? 0);
+  const invocation = found.get('InvocationID');
+  const job = found.get('Job');
+  const lists = [...found].filter((entry): entry is [string, string[]] => isListOfText(entry[1]));
+  return {
+    id,
+    loadState: text('LoadState'),
+    activeState: text('ActiveState'),
+    subState: text('SubState'),
+    invocationId: Array.isArray(invocation) ? hexOf(invocation) : '',
+    activeSinceWallMs: sinceUs > 0 ? Math.floor(sinceUs / 1_000) : null,
+    hasJob: Array.isArray(job) && Number(job[0]) !== 0,
+    relations: Object.fromEntries(lists),
+  };
+}
+
+const isListOfText = (value: BusValue): boolean =>
+  Array.isArray(value) && value.every((entry) => typeof entry === 'string');
+/** As systemd's own tools show an id. */
+export const hexOf = (bytes: readonly BusValue[]): string =>
+  bytes.map((byte) => Number(byte).toString(16).padStart(2, '0')).join('');
