@@ -207,8 +207,8 @@ async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | n
   if (!said.known || said.value.result !== 'timeout') return false;
   if (said.value.exitStatus === SIGKILL) return true;
   // It was its ExecStop= that took too long: SIGTERM followed, and a time of its own.
-  const command = await systemd.hasStopCommand(unit);
-  return command.known && !command.value;
+  const commands = await systemd.stopCommands(unit);
+  return commands.known && commands.value === 0;
 }
 
 /** Said as long as it is so: nobody but their parent can give these process ids back. */
