@@ -1,4 +1,5 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
+import type { PodUid } from '../core/pod.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown-time.ts';
 import { podName } from '../serve/say-decision.ts';
 import type { PhaseRow, PodStopRow, SecondTier } from './rehearse-rows.ts';
@@ -31,13 +32,17 @@ const OBSERVED_MARGIN = 1.25;
 /** Where all that is known is that it was not enough. */
 const UNFINISHED_MARGIN = 2;
 
-/** Of a phase only the longest. */
-export function changesOf(phases: readonly PhaseRow[]): readonly Change[] {
+/** Of a phase only the longest. `chained`: those that share its time with others. */
+export function changesOf(phases: readonly PhaseRow[], chained: ReadonlySet<PodUid>): readonly Change[] {
   const ofPhases: Change[] = [];
   const ofPods: Change[] = [];
   for (const { phase, fromPriority, graceSeconds, pods } of phases) {
     const wanted = pods.map((pod) => ({ pod, seconds: wantedSeconds(pod) }));
-    const most = Math.max(0, ...wanted.map(({ seconds }) => seconds ?? 0));
+    const ofPhase = wanted.map(({ pod, seconds }) => {
+      const isShared = chained.has(pod.uid) && pod.getsMs > 0 && pod.getsMs < pod.graceSeconds * 1_000;
+      return isShared ? Math.ceil((graceSeconds * 1_000 * (seconds ?? 0)) / pod.getsMs) : (seconds ?? 0);
+    });
+    const most = Math.max(0, ...ofPhase);
     if (most > graceSeconds) ofPhases.push({ what: 'phase', phase, fromPriority, now: graceSeconds, seconds: most });
     for (const { pod, seconds } of wanted) if (seconds !== null) ofPods.push(...podChanges(pod, seconds));
   }

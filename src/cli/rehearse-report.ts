@@ -82,7 +82,7 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
   const phases = phaseRows(input, { worst, expected, soonest });
   const rows = phases.flatMap((phase) => phase.pods);
   const secondTier = secondTierOf(input, neededMs);
-  const changes = changesOf(phases);
+  const changes = changesOf(phases, chainedOf(config.phases, pods));
   return {
     schema: 1,
     node: node.name,
@@ -100,6 +100,11 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
     warnings: phases.length === 0 ? [] : warningsOf(input, phases, { neededMs, grantedMs }),
     cannotFinish: rows.filter(({ verdict }) => verdict.kind === 'cannot-finish').map(podName),
   };
+}
+
+function chainedOf(phases: readonly ShutdownPhase[], pods: readonly PodView[]): ReadonlySet<PodUid> {
+  const stops = planShutdown(phases, pods).flatMap((phase) => phase.stops);
+  return new Set(stops.filter(({ chain }) => chain !== undefined).map(({ pod: { uid } }) => uid));
 }
 
 /** Of the units that are no pods only those that are stopped along with a pod of the same phase are waited for. */

@@ -173,6 +173,14 @@ describe('the rehearsal', () => {
     const share = graceSeconds * 100;
     expect(rows.map(({ getsMs }) => getsMs)).toEqual(rows.map(() => share));
     expect(rows.map(({ toldAfterMs }) => toldAfterMs)).toEqual(rows.map((_, i) => i * share));
+    // What is to be set is enough for all of them.
+    expect(report.changes).toEqual([{ what: 'phase', phase: 1, fromPriority: 0, now: graceSeconds, seconds: 300 }]);
+    const enough = rehearsed({
+      pods,
+      config: { ...config, phases: [{ fromPriority: 0, graceSeconds: 300 }] },
+      status: { lock: { ...ARMED, grantedMs: 302_000 } },
+    });
+    expect(enough.phases[0]?.pods.map(({ verdict: { kind } }) => kind)).toEqual(pods.map(() => 'finishes'));
   });
 
   it('gives a pod no more than its phase lasts, and 2 s where that has no time', () => {
