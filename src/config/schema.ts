@@ -81,7 +81,7 @@ const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 } as const;
 /** Fields with the kubelet's name, meaning, syntax and default. evictionHard has no default here: absent and empty differ. */
 const kubeletFields = {
   evictionHard: z.optional(
-    signalMap(SIGNALS, 'thresholds that act at once; naming one drops all defaults', '100Mi', AMOUNT_PATTERN),
+    signalMap(SIGNALS, 'thresholds that act at once; naming one drops all defaults', '10%', AMOUNT_PATTERN),
   ),
   evictionSoft: z._default(
     signalMap(SIGNALS, 'thresholds that act after their grace period', '10%', AMOUNT_PATTERN),
@@ -92,7 +92,7 @@ const kubeletFields = {
     {},
   ),
   evictionMinimumReclaim: z._default(
-    signalMap(SIGNALS, 'what must be free above the threshold before it counts as relieved', '500Mi', AMOUNT_PATTERN),
+    signalMap(SIGNALS, 'what must be free above the threshold before it counts as relieved', '5%', AMOUNT_PATTERN),
     {},
   ),
   evictionPressureTransitionPeriod: z._default(
