@@ -14,6 +14,8 @@ import {
   VICTIM_PACE_MS,
   waitFor,
   waitOrHasten,
+  wasHeldBack,
+  withHeldBack,
 } from './holding.ts';
 import { evictionMessage } from './message.ts';
 import type { Observation } from './observation.ts';
@@ -206,7 +208,10 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
     return waits(withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running));
   }
   const cleanUp = config.isLive ? cleanUpOf(state, observation, shortage, ripe) : null;
-  if (cleanUp !== null) return waits(withReason(waiting(state, cleanUpPaceMs(shortage, cleanUp.remainingMs)), cleanUp));
+  if (cleanUp !== null) {
+    const pace = cleanUpPaceMs(shortage, cleanUp.remainingMs);
+    return waits(withReason(waiting(withHeldBack(state, shortage, observation), pace), cleanUp));
+  }
   if (!config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
   const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
   if (underWay !== undefined) return waits(waitFor(state, observation, underWay));
@@ -306,11 +311,21 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
       ranking: ranking.map(({ row }) => row),
       graceSeconds,
       ...evictionMessage(threshold, victim),
-      differences: firstSignal(threshold) === 'sigkill' ? [...differences, 'D12' satisfies Difference] : differences,
+      differences: [...differences, ...differencesInTime(state, look, threshold)],
       ...growthOf(observation, threshold),
       ...tiesOf(victim),
     }),
   );
+}
+
+/** Those that changed not who is stopped, but when or how. */
+function differencesInTime(state: State, look: Look, threshold: MetThreshold): readonly Difference[] {
+  const { observation, layout } = look;
+  const isHeldBack = wasHeldBack(state, shortageOf(threshold.signal, layout), observation);
+  return [
+    ...(firstSignal(threshold) === 'sigkill' ? (['D12'] as const) : []),
+    ...(isHeldBack ? (['D15'] as const) : []),
+  ];
 }
 
 /** product.md section 8; for the memory of the node alone. */

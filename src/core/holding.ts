@@ -17,6 +17,9 @@ import { isSoonZero, isWorse } from './trail.ts';
 /** While a victim is waited for. */
 export const VICTIM_PACE_MS = 20;
 
+/** Looks are less far apart than this while somebody is held back, and the pods are at hand by then. */
+const HELD_BACK_MS = 2_000;
+
 type CleanUp = Extract<Reason, { code: 'clean-up-wait' }>;
 
 /** D3: so long after its SIGKILL a victim is waited for, whatever the signal does meanwhile. */
@@ -97,6 +100,16 @@ export function cleanUpOf(
   });
   if (remainingMs <= 0 || gotWorse) return null;
   return { code: 'clean-up-wait', signal: first.signal, eviction: proof.decision, remainingMs };
+}
+
+/** D15 keeps somebody waiting at this look: what is decided right after it says so. */
+export function withHeldBack(state: State, shortage: Shortage, { atMs }: Observation): State {
+  return { ...state, heldBackMs: { ...state.heldBackMs, [shortage]: atMs } };
+}
+
+export function wasHeldBack({ heldBackMs }: State, shortage: Shortage, { atMs }: Observation): boolean {
+  const lastMs = heldBackMs?.[shortage];
+  return lastMs !== undefined && atMs - lastMs <= HELD_BACK_MS;
 }
 
 export const isFor = (eviction: Eviction, shortage: Shortage, layout: FsLayout): boolean =>

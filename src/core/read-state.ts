@@ -118,6 +118,7 @@ const isStateShape = shape({
       shape({ decision: isText, atMs: isNumber, available: recordOf(isSignalName, isNumber) }),
     ),
   ),
+  heldBackMs: optional(recordOf(isOneOf(...SHORTAGES), isNumber)),
   trail: optional(recordOf(isSignalName, listOf(shape({ atMs: isNumber, available: isNumber })))),
   ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
   stops: listOf(

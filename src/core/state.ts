@@ -34,6 +34,8 @@ export type State = {
   readonly reclaims: readonly Reclaim[];
   /** D15: the last kill of each shortage that was proven, for as long as its clean-up is waited for. */
   readonly proofs: { readonly [S in Shortage]?: Proof };
+  /** When D15 last kept somebody of the shortage from being chosen. Absent: never. */
+  readonly heldBackMs?: { readonly [S in Shortage]?: MonoMs };
   /** The last 3 s of the signals of a shortage that is acted on, oldest first; at most 31 of each. */
   readonly trail: { readonly [S in Signal]?: readonly Point[] };
   readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];

@@ -5,6 +5,7 @@ import type { Observation } from '../../src/core/observation.ts';
 import type { Heard } from '../../src/core/outcome.ts';
 import type { PodView } from '../../src/core/pod.ts';
 import { known } from '../../src/core/reading.ts';
+import { sayReason } from '../../src/core/say.ts';
 import { initialState, type State } from '../../src/core/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import { aConfig, anObservation, aPod, aThreshold, MI } from '../a.ts';
@@ -48,6 +49,8 @@ function aCore(config: CoreConfig, given: readonly PodView[] = [leaker, writer, 
 }
 const victims = ({ decisions }: Verdict): readonly string[] =>
   decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.name] : []));
+const differences = ({ decisions }: Verdict): readonly string[] =>
+  decisions.flatMap((decision) => (decision.kind === 'evict' ? decision.differences : []));
 const idOf = ({ decisions }: Verdict): string => decisions.find(({ kind }) => kind === 'evict')?.id ?? 'nobody';
 const hastened = ({ decisions }: Verdict) => decisions.filter(({ kind }) => kind === 'hasten');
 const codes = ({ reasons }: Verdict): readonly string[] => reasons.map(({ code }) => code);
@@ -183,7 +186,11 @@ describe('the time of a victim', () => {
     expect(victims(look(9_999, { memory: 50 }))).toEqual([]);
     const late = look(10_000, { memory: 50 });
     expect(victims(late)).toEqual(['database']);
-    expect(late.reasons).toContainEqual({ code: 'not-signalled', eviction: idOf(first), uid: 'uid-leaker' });
+    const reason = late.reasons.find(({ code }) => code === 'not-signalled');
+    expect(reason).toEqual({ code: 'not-signalled', eviction: idOf(first), uid: 'uid-leaker' });
+    expect(reason && sayReason(reason, () => 'default/leaker')).toBe(
+      `eviction ${idOf(first)}: no signal could be sent to default/leaker for 10s: it is waited for no more`,
+    );
   });
 });
 
@@ -209,6 +216,18 @@ describe('after a proven kill that did not end the pressure (D15)', () => {
     expect(waiting.next.afterMs).toBe(20);
     for (let ms = 100; ms < 30_000; ms += 100) expect(victims(look(ms, { memory: 88 + (ms % 300) / 100 }))).toEqual([]);
     expect(victims(look(30_020, { memory: 90 }))).toEqual(['small']);
+  });
+
+  it('the decision that was held back for it says so, and no other', () => {
+    const { look } = begun();
+    for (let ms = 40; ms < 30_020; ms += 1_000) look(ms, { memory: 90 });
+    expect(differences(look(30_020, { memory: 90 }))).toEqual(['D12', 'D15']);
+    expect(differences(begun().look(40, { memory: 50 }))).toEqual(['D12', 'D15']);
+    expect(differences(aCore(aConfig([hardMemory])).look(0, { memory: 50 }))).toEqual(['D12']);
+    const long = begun();
+    long.look(40, { memory: 90 });
+    long.look(30_000, { memory: 300 });
+    expect(differences(long.look(60_000, { memory: 90 }))).toEqual(['D12']);
   });
 
   it.each([

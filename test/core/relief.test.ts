@@ -3,6 +3,7 @@ import { decide } from '../../src/core/decide.ts';
 import type { Observation } from '../../src/core/observation.ts';
 import type { DiskRelief, PodView, Relief } from '../../src/core/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { sayReason } from '../../src/core/say.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
@@ -117,6 +118,9 @@ describe('a usage that is known in part (at least so much)', () => {
       uid: 'uid-honest',
       against: 'uid-hostile',
     });
+    expect(verdict.reasons.map((reason) => sayReason(reason, (uid) => uid.replace('uid-', 'default/')))).toContain(
+      'nodefs.available: nobody is chosen: default/honest would be, but default/hostile is measured in part alone and may use more',
+    );
     expect(verdict.next.pods).toBe('nodefs.available');
   });
 
