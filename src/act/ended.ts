@@ -81,6 +81,7 @@ const DROPPED = {
   'dry-run': 'this is a dry run',
   cancelled: 'the shutdown was cancelled',
   'left-to-systemd': 'systemd stops it after the phases',
+  rebound: 'its manifest has named another cgroup, unit or container since',
 } as const;
 const survivedId = (victim: Victim): string => `survived/${victim.uid}`;
 const podName = ({ namespace, name }: Victim): string => `${namespace}/${name}`;

@@ -72,6 +72,7 @@ const DROPPED: { readonly [B in Extract<Outcome, { kind: 'dropped' }>['because']
   gone: 'was gone already',
   cancelled: 'is not stopped: the shutdown was cancelled before its turn',
   'left-to-systemd': 'has no processes and is left to systemd, which stops it after the phases',
+  rebound: 'is not stopped: its manifest has named another cgroup, unit or container since',
   'dry-run': 'is not stopped: this is a dry run',
   'no-longer-met': 'is not stopped',
 };

@@ -128,6 +128,7 @@ const NOT_STOPPED: { readonly [B in Extract<PodStop['end'], { kind: 'dropped' }>
   gone: 'gone',
   cancelled: 'the shutdown was cancelled before its turn',
   'left-to-systemd': 'left to systemd, which stops it after the phases',
+  rebound: 'its manifest has named another cgroup, unit or container since',
   'dry-run': 'dry run',
   'no-longer-met': 'no longer met',
 };

@@ -27,7 +27,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
     }
   | {
       readonly kind: 'dropped';
-      readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' | 'left-to-systemd';
+      readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' | 'left-to-systemd' | 'rebound';
     }
 );
 

@@ -6,6 +6,8 @@ export type PodView = {
   readonly uid: PodUid;
   readonly namespace: string;
   readonly name: string;
+  /** Whose processes are its own, where another place may come under the same uid: a manifest that is edited. */
+  readonly boundTo?: string;
   readonly qos: 'Guaranteed' | 'Burstable' | 'BestEffort';
   readonly priority: number;
   /** Effective, for the ranking; rounded up to whole bytes. */
@@ -105,5 +107,5 @@ export type DiskRelief = {
 };
 /** D16: who depends on the pod so that its stop takes it along, and has the highest priority above the pod's own. */
 export type Inherited = { readonly priority: number; readonly from: string };
-export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority'>;
+export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo'>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };

@@ -81,6 +81,7 @@ const isEviction = shape({
     name: isText,
     qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
     priority: isNumber,
+    boundTo: optional(isText),
   }),
   signalledMs: optional(isNumber),
   killedMs: optional(isNumber),

@@ -32,8 +32,8 @@ export function withDecision(step: Step, atMs: number, body: Body): Step {
 
 export const nextId = (state: State): DecisionId => `${state.bootId.slice(0, 8)}-${state.nextDecision}`;
 
-export function victimOf({ uid, namespace, name, qos, priority }: Pick<PodView, keyof Victim>): Victim {
-  return { uid, namespace, name, qos, priority };
+export function victimOf({ uid, namespace, name, qos, priority, boundTo }: Pick<PodView, keyof Victim>): Victim {
+  return { uid, namespace, name, qos, priority, ...(boundTo === undefined ? {} : { boundTo }) };
 }
 
 /** The sooner of two times to look again. */

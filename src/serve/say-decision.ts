@@ -68,6 +68,7 @@ const DROPPED: { readonly [B in Extract<Outcome, { kind: 'dropped' }>['because']
   'dry-run': 'dropped: dry run',
   cancelled: 'dropped: the shutdown was cancelled before its turn',
   'left-to-systemd': 'dropped: systemd stops it after the phases',
+  rebound: 'dropped: its manifest has named another cgroup, unit or container since',
 };
 
 /** "4.2ms", "12.5s": as exact as a person wants it. */

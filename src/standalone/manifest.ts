@@ -89,13 +89,17 @@ function readPod(document: YamlDocument, at: Path, problems: Problem[]): Manifes
   const binding = BINDINGS.find((name) => pod.metadata.annotations?.[name] !== undefined) ?? BINDINGS[0];
   return {
     // An emptyDir of a manifest has no directory here; what counts is the annotation.
-    declared: { ...declaredPodOf(pod), volumes: [], isProtected: annotations.isProtected },
+    declared: { ...declaredPodOf(pod), boundTo: sayTarget(target), volumes: [], isProtected: annotations.isProtected },
     target,
     disk: annotations.disk,
     scratch: annotations.scratch,
     afterEviction: annotations.afterEviction,
     problem: (text) => document.problemAt([...annotationsAt, binding], text),
   };
+}
+
+function sayTarget(target: Target): string {
+  return `${target.kind} ${target.kind === 'unit' ? target.unit : target.kind === 'cgroup' ? target.path : target.name}`;
 }
 
 /** Annotations are looked at even where the rest of the pod is wrong: all mistakes in one pass. */

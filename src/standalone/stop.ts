@@ -73,6 +73,11 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
       return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, live?.unit ?? null) };
     }
+    // The manifest was edited while no agent ran.
+    const { boundTo } = live.manifest.declared;
+    if (order.resumedFromMs !== null && order.victim.boundTo !== undefined && order.victim.boundTo !== boundTo) {
+      return { ...outcome, atMs: clock.monoMs(), kind: 'dropped', because: 'rebound' };
+    }
     if (!live.cgroup.known) {
       const detail = `its cgroup is not known: ${live.cgroup.where}: ${live.cgroup.detail}`;
       return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };

@@ -64,8 +64,8 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     return found;
   };
   const order = (name: string, more: Partial<StopOrder> = {}): StopOrder => {
-    const { uid, namespace, qos, priority } = podOf(name).declared;
-    const victim = { uid, namespace, name, qos, priority };
+    const { uid, namespace, qos, priority, boundTo } = podOf(name).declared;
+    const victim = { uid, namespace, name, qos, priority, ...(boundTo === undefined ? {} : { boundTo }) };
     return {
       decision: 'd1',
       victim,
@@ -147,6 +147,19 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(await stop('one', told)).toMatchObject(end);
     expect(cgroup(0).pids()).not.toEqual([]);
     expect(await stop('one', { resumedFromMs: clock.monoMs() + 1_000 })).toMatchObject({ kind: 'ended' });
+  });
+
+  it('are not what is stopped where their manifest named something else when it was decided', async () => {
+    await cgroup(0).run(IGNORES);
+    write('one', `cgroup: ${cgroup(0).path}`);
+    open();
+    const { victim } = order('one');
+    expect(victim.boundTo).toBe(`cgroup ${cgroup(0).path}`);
+    const resumed = { resumedFromMs: clock.monoMs() + 1_000, victim: { ...victim, boundTo: 'cgroup /before' } };
+    const dropped = { kind: 'dropped', because: 'rebound' };
+    expect(await stop('one', resumed)).toMatchObject(dropped);
+    expect(await stop('one', { ...resumed, sentBefore: 'sigterm' })).toMatchObject(dropped);
+    expect(cgroup(0).pids()).not.toEqual([]);
   });
 
   it('keep their last good version when their manifest turns bad, and the others go on', async () => {

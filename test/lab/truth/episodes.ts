@@ -1,5 +1,7 @@
 // Several things at once, or one after the other.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { availableMiB, clock, type PodSpec, until } from '../scene.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, HOG, type TruthScene, untilGone, victimOf } from './truth.ts';
@@ -77,4 +79,41 @@ const graceOverRestart: TruthScene = {
   },
 };
 
-export const episodeScenes: readonly TruthScene[] = [severalNeeded, graceOverRestart];
+/** Edited while no agent ran: who is in the other cgroup was not what it had chosen. */
+const SMALL: PodSpec = { name: 'small', requestMiB: 16 };
+const rebound: TruthScene = {
+  name: 'a manifest names another cgroup after a restart of the agent in the grace of its pod',
+  spec: {
+    pods: [HOG, SMALL, DATABASE],
+    memoryMiB: NODE_MIB,
+    config: [
+      hard('memory.available', '20Mi'),
+      `evictionSoft: { memory.available: "${HARD_MIB}Mi" }`,
+      'evictionSoftGracePeriod: { memory.available: "100ms" }',
+      'evictionMaxPodGracePeriod: 20',
+    ],
+  },
+  culprits: [HOG.name, SMALL.name],
+  evictions: { least: 1, most: 1 },
+  body: async (scene) => {
+    const innocent = await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const hog = await scene.play(HOG.name, 'stubborn', 'memory 1');
+    hog.write(`memory ${Math.round((await availableMiB(scene)) - 60)}`);
+    await until('the soft eviction begins', () => evictionsOf(scene).at(0) ?? null);
+    await scene.agent.crash();
+    const { manifests } = scene.agent.places;
+    const [database, chosen, small] = [DATABASE.name, HOG.name, SMALL.name];
+    const read = (name: string): string => fs.readFileSync(path.join(manifests, `${name}.yaml`), 'utf8');
+    const asChosen = read(database).replace(`name: ${database}\n`, `name: ${chosen}\n`);
+    const asSmall = read(small).replace(`cgroup: ${small}\n`, `cgroup: ${chosen}\n`);
+    fs.rmSync(path.join(manifests, `${database}.yaml`));
+    fs.writeFileSync(path.join(manifests, `${chosen}.yaml`), asChosen);
+    fs.writeFileSync(path.join(manifests, `${small}.yaml`), asSmall);
+    await scene.agent.start();
+    await untilGone(scene, 'the hog', hog);
+    assert(innocent.isAlive(), 'the database was stopped for the decision about another pod');
+    return '';
+  },
+};
+
+export const episodeScenes: readonly TruthScene[] = [severalNeeded, graceOverRestart, rebound];
