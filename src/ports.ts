@@ -63,9 +63,12 @@ export type WalkedDirectory = {
   readonly bytes: number;
   readonly inodes: number;
   readonly ownBytes: number;
-  /** What of it was created during the last minute, where the file system tells. */
+  /** What of it, without itself, was created during the last minute, where the file system tells. */
   readonly freshBytes: number;
   readonly freshInodes: number;
+  /** What of it stays when the directory goes: files that have another name elsewhere, as far as is known. */
+  readonly linkedBytes: number;
+  readonly linkedInodes: number;
 };
 /** Deleted files that are held open, by st_dev, each file once. `isComplete` false: the figures mean "at least". */
 export type OpenFiles = {

@@ -3,7 +3,7 @@ import type { PodUid, PodView } from './pod.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
 import type { MonoMs } from './reading.ts';
 import type { Reason } from './reason.ts';
-import { reliefOf } from './relief.ts';
+import { isHelp, reliefOf } from './relief.ts';
 import { SIGNAL_FACTS, type Signal } from './signal.ts';
 import type { State } from './state.ts';
 
@@ -24,7 +24,7 @@ export type Choice = {
 /**
  * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
  * pods whose stop is under way (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8),
- * pods whose end frees nothing of a disk (D14). Only when nobody else is left: DaemonSet pods for signals without a
+ * pods whose end frees nothing of a disk, or next to nothing of what it lacks (D14). Only when nobody else is left: DaemonSet pods for signals without a
  * request (D8), then protected ones (D7). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
@@ -37,7 +37,7 @@ export function firstCandidate(
   const hasRequest = SIGNAL_FACTS[signal].unit === 'bytes';
   const barred = new Map<PodUid, Why>();
   for (const entry of ranking) {
-    const why = neverBecause(entry, signal, underWay);
+    const why = neverBecause(entry, signal, underWay, lacking);
     if (why !== null) barred.set(entry.pod.uid, why);
   }
   const free = ranking.filter(({ pod }) => !barred.has(pod.uid));
@@ -74,14 +74,14 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
   return rivals.find(isOpen)?.pod ?? null;
 }
 
-function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]): Why | null {
+function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[], lacking: number): Why | null {
   const { pod } = entry;
   if (pod.isStaticCritical) return 'static-critical';
   if (pod.isTerminating || underWay.includes(pod.uid)) return 'terminating';
   if (pod.limitedBy !== null) return pod.limitedBy;
   const hasRequest = SIGNAL_FACTS[signal].unit === 'bytes';
   if (pod.isDaemonSet && hasRequest && !isOverRequest(entry)) return 'daemonset-within-request';
-  return reliefOf(signal, pod) === 0 ? 'no-relief' : null;
+  return isHelp(signal, pod, lacking) ? null : 'no-relief';
 }
 
 function laterBecause(pod: PodView, victim: PodView | null, isLate: (pod: PodView) => boolean): Why {

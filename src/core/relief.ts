@@ -7,15 +7,30 @@ import { isDisk, SIGNAL_FACTS, type Signal } from './signal.ts';
  * processes hold, growth of the last minute or, of bytes, what it wrote lately. Null: nobody measures it in this mode, or
  * the signal is of no disk.
  */
-export function reliefOf(signal: Signal, { diskRelief }: PodView): number | null {
+export function reliefOf(signal: Signal, pod: PodView): number | null {
+  const parts = partsOf(signal, pod);
+  return parts === null ? null : parts.freed + parts.saved;
+}
+
+type Parts = { readonly freed: number; readonly saved: number };
+function partsOf(signal: Signal, { diskRelief }: PodView): Parts | null {
   if (diskRelief === undefined || !isDisk(signal)) return null;
-  if (!diskRelief.known) return 0;
+  if (!diskRelief.known) return { freed: 0, saved: 0 };
   const { scratch, deletedOpen, grownLastMinute, writtenBytes } = diskRelief.value;
   const isBytes = SIGNAL_FACTS[signal].unit === 'bytes';
   const amount = (of: Relief): number => orNone(isBytes ? of.bytes : of.inodes);
   // Who writes bytes need not make files.
   const saved = Math.max(amount(grownLastMinute), isBytes ? orNone(writtenBytes) : 0);
-  return amount(scratch) + amount(deletedOpen) + saved;
+  return { freed: amount(scratch) + amount(deletedOpen), saved };
+}
+
+/** Who frees less than this share of what the signal lacks, and saves nothing, is no help. */
+const LEAST_FREED = 0.01;
+
+/** D14: whether its end is known to help. True where nobody measures that. */
+export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
+  const parts = partsOf(signal, pod);
+  return parts === null || parts.saved > 0 || (parts.freed > 0 && parts.freed >= lacking * LEAST_FREED);
 }
 
 /** Only a lower bound is known of what the ranking compares: a walk that was cut short, or nobody looked at all. */

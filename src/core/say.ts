@@ -89,7 +89,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
       return `${nameOf(reason.uid)} is passed over: ${PASSED_OVER[reason.because]}`;
     case 'no-candidate':
       return reason.because === 'no-relief'
-        ? `${reason.signal}: no pod is stopped, since the end of none is known to free anything there`
+        ? `${reason.signal}: no pod is stopped, since the end of none is known to help there`
         : and(`${reason.signal}: no pod may be evicted`, sayCulprit(reason.growth));
     case 'order-unproven':
       return `${reason.signal}: nobody is chosen: ${nameOf(reason.uid)} would be, but ${nameOf(reason.against)} is measured in part alone and may use more`;
@@ -120,7 +120,7 @@ const PASSED_OVER: { readonly [B in Extract<Reason, { code: 'passed-over' }>['be
   'daemonset-within-request': 'a DaemonSet pod that does not exceed its request',
   guard: 'its owner has lost enough pods lately',
   terminating: 'it is being stopped already',
-  'no-relief': 'nothing is known that its end would free',
+  'no-relief': 'its end is not known to help',
   'restart-guard': 'it restarted after an eviction a moment ago',
   'not-stoppable': 'it cannot be stopped',
   'declaration-unknown': 'what it declares is not known',

@@ -10,6 +10,9 @@ export const SURVEY_PROGRAM = `
 const MAX_TOLD = 16;
 const MAX_TOLD_PATH = 256;
 
+// Where nobody asks what goes with one directory.
+const WHOLE = { linkedBytes: 0, linkedInodes: 0 };
+
 function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
   let root = null;
   try {
@@ -17,7 +20,7 @@ function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
     const told = [];
     const state = {
       ...begin(id, deadlineMs, () => []),
-      linked: { small: new Set(), large: new Set(), most: maxLinked },
+      linked: { small: new Map(), large: new Map(), most: maxLinked },
       left: (level, above) => {
         const isRoot = above.length === 0;
         if (isRoot || (level.sum[by] >= least && told.length < MAX_TOLD)) {
@@ -34,7 +37,7 @@ function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
     tree(state, root.fd, root.stats, () => true, (name, found, level) => {
       const stats = statsOf(state, name);
       if (stats === null || stats.dev !== root.stats.dev) return null;
-      const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, stats, stats.blocks * 512) : 1;
+      const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, WHOLE, stats, stats.blocks * 512) : 1;
       level.sum.bytes += stats.blocks * 512 * share;
       level.sum.inodes += share;
       vote(level.sum, stats.uid, (by === 'bytes' ? stats.blocks * 512 : 1) * share);

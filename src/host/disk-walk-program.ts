@@ -70,7 +70,7 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
       ...begin(id, deadlineMs, () => totals.map(asCounts)),
       freshMs: Date.now() - FRESH_MS,
       roots: new Set(opened.map(({ stats }) => identity(stats))),
-      linked: { small: new Set(), large: new Set(), most: maxLinked },
+      linked: { small: new Map(), large: new Map(), most: maxLinked },
     };
     state.isComplete = paths.length <= MAX_PATHS;
     const seen = new Set();
@@ -78,9 +78,10 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
       if (seen.has(identity(stats))) continue;
       seen.add(identity(stats));
       const own = stats.blocks * 512;
-      const total = { at, device: stats.dev, own, bytes: 0, inodes: 0, freshBytes: 0, freshInodes: 0 };
+      // The directory itself stays, and is no growth.
+      const total = { at, device: stats.dev, own, bytes: own, inodes: 1, freshBytes: 0, freshInodes: 0, linkedBytes: 0, linkedInodes: 0 };
       totals.push(total);
-      count(state, total, stats);
+
       tree(state, fd, stats, () => true, (name) => {
         const found = statsOf(state, name);
         // Another file system is mounted there. Seen without opening it: that could hang, or start an automount.
@@ -99,8 +100,8 @@ function walk({ id, paths, deadlineMs, maxLinked }) {
 }
 
 // Of shares of files with several names only whole bytes and inodes are told.
-function asCounts({ at, device, own, bytes, inodes, freshBytes, freshInodes }) {
-  return [at, device, own, ...[bytes, inodes, freshBytes, freshInodes].map(Math.floor)];
+function asCounts({ at, device, own, bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes }) {
+  return [at, device, own, ...[bytes, inodes, freshBytes, freshInodes, linkedBytes, linkedInodes].map(Math.floor)];
 }
 
 // Goes through a directory and what lies below it; enter() is called within each and says whether to list it, entry()
@@ -219,7 +220,7 @@ function statsOf(state, name) {
 
 function count(state, total, stats) {
   const bytes = stats.blocks * 512;
-  const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, stats, bytes) : 1;
+  const share = stats.nlink > 1 && !stats.isDirectory() ? shareOf(state, total, stats, bytes) : 1;
   total.bytes += bytes * share;
   total.inodes += share;
   if (stats.birthtimeMs < state.freshMs) return;
@@ -227,16 +228,26 @@ function count(state, total, stats) {
   total.freshInodes += share;
 }
 
-// One with several names is counted with the first. Too many to be remembered: all names here are at most the whole.
-function shareOf(state, stats, bytes) {
+// One with several names is counted with the first. While one of them lies elsewhere it stays when this directory goes. Too
+// many to be remembered: all names here are at most the whole.
+function shareOf(state, total, stats, bytes) {
   const linked = bytes < LARGE_BYTES ? state.linked.small : state.linked.large;
-  if (linked.has(identity(stats))) return 0;
-  if (linked.size >= state.linked.most) {
-    state.isComplete = false;
-    return 1 / stats.nlink;
+  const known = linked.get(identity(stats));
+  if (known !== undefined) {
+    known.left -= 1;
+    if (known.total !== total) known.left = Number.POSITIVE_INFINITY;
+    if (known.left === 0) {
+      total.linkedBytes -= bytes;
+      total.linkedInodes -= 1;
+    }
+    return 0;
   }
-  linked.add(identity(stats));
-  return 1;
+  const share = linked.size < state.linked.most ? 1 : 1 / stats.nlink;
+  total.linkedBytes += bytes * share;
+  total.linkedInodes += share;
+  if (share === 1) linked.set(identity(stats), { left: stats.nlink - 1, total });
+  else state.isComplete = false;
+  return share;
 }
 
 function isOutOfTime(state) {

@@ -156,8 +156,10 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
 
 function walkedOf(paths: readonly string[], counts: Counts, isComplete: boolean): WalkedDisk {
   const directories = counts.map(
-    ([at = 0, device = 0, ownBytes = 0, bytes = 0, inodes = 0, freshBytes = 0, freshInodes = 0]) => {
-      return { path: paths[at] ?? '', device, bytes, inodes, ownBytes, freshBytes, freshInodes };
+    ([at = 0, device = 0, ownBytes = 0, bytes = 0, inodes = 0, freshBytes = 0, freshInodes = 0, ...linked]) => {
+      const [linkedBytes = 0, linkedInodes = 0] = linked;
+      const path = paths[at] ?? '';
+      return { path, device, bytes, inodes, ownBytes, freshBytes, freshInodes, linkedBytes, linkedInodes };
     },
   );
   const sum = (count: 'bytes' | 'inodes'): number => directories.reduce((total, of) => total + of[count], 0);

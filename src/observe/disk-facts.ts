@@ -97,14 +97,14 @@ function usageOf(
   });
 }
 
-/** The directories themselves stay. */
+/** The directories themselves stay, and files that have another name. */
 function scratchOf(latest: Reading<DiskWalk>, device: number, scratch: readonly string[]): Relief {
   if (scratch.length === 0) return NONE;
   if (!latest.known) return { bytes: latest, inodes: latest };
   const emptied = (latest.value.directories ?? []).filter((of) => of.device === device && scratch.includes(of.path));
   return {
-    bytes: known(emptied.reduce((sum, { bytes, ownBytes }) => sum + bytes - ownBytes, 0)),
-    inodes: known(emptied.reduce((sum, { inodes }) => sum + inodes - 1, 0)),
+    bytes: known(emptied.reduce((sum, { bytes, ownBytes, linkedBytes }) => sum + bytes - ownBytes - linkedBytes, 0)),
+    inodes: known(emptied.reduce((sum, { inodes, linkedInodes }) => sum + inodes - 1 - linkedInodes, 0)),
   };
 }
 

@@ -75,7 +75,10 @@ export function createScratch({ clock, mounts, run, walker, findings, find }: Sc
 
 function freedOf(before: Reading<WalkedDisk>, after: Reading<WalkedDisk>): Reading<number> {
   if (!before.known) return before;
-  return after.known ? known(Math.max(0, before.value.bytes - after.value.bytes)) : after;
+  if (!after.known) return after;
+  const goes = ({ directories }: WalkedDisk): number =>
+    directories.reduce((sum, { bytes, linkedBytes }) => sum + bytes - linkedBytes, 0);
+  return known(Math.max(0, goes(before.value) - goes(after.value)));
 }
 
 export const unsafeScratch = (pod: ManifestPod): string => `scratch-unsafe/${nameOf(pod)}`;

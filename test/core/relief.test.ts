@@ -47,10 +47,17 @@ describe('a candidate for a disk (D14)', () => {
     ['stops writes', { writtenBytes: known(GI) }],
     [
       'does one of these while the rest is unknown',
-      { scratch: bytes(1), deletedOpen: { bytes: hidden, inodes: hidden } },
+      { scratch: bytes(MI), deletedOpen: { bytes: hidden, inodes: hidden } },
     ],
   ])('is a pod whose end %s, and not the largest', (_, relief) => {
     expect(victims([large, pod({ name: 'small', diskBytes: MI, relief })])).toEqual(['small']);
+  });
+
+  it('is nobody who frees next to nothing of what is lacking, and saves nothing', () => {
+    expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024) } })])).toEqual([]);
+    expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024), grownLastMinute: bytes(1) } })])).toEqual([
+      'small',
+    ]);
   });
 
   it('is nobody where that is so of none: nobody dies, and that is said', () => {

@@ -115,6 +115,27 @@ describe('a walk over directories', () => {
     expect(usr?.freshBytes).toBe(0);
   });
 
+  it('is new in nothing where there is only the directory itself', async () => {
+    const reading = await walk([root]);
+    expect(reading.known && reading.value.directories[0]).toMatchObject({ inodes: 1, freshBytes: 0, freshInodes: 0 });
+  });
+
+  it('says what of it stays when the directory goes: files with a name elsewhere', async () => {
+    const [inner, other] = [join(root, 'inner'), join(root, 'other')];
+    for (const made of [inner, other]) mkdirSync(made);
+    for (const name of ['away', 'both']) writeFileSync(join(inner, name), 'x'.repeat(100_000));
+    linkSync(join(inner, 'away'), join(root, 'elsewhere'));
+    linkSync(join(inner, 'both'), join(inner, 'both-again'));
+    const linked = async (...paths: readonly string[]) => {
+      const reading = await walk(paths);
+      return reading.known ? reading.value.directories.map(({ linkedInodes }) => linkedInodes) : [];
+    };
+    expect(await linked(inner)).toEqual([1]);
+    linkSync(join(inner, 'both'), join(other, 'both'));
+    expect(await linked(inner, other)).toEqual([2, 0]);
+    expect(await linked(root)).toEqual([0]);
+  });
+
   it('keeps more files with several names than it remembers, large ones whatever the small ones do', async () => {
     for (let i = 0; i < 40; i++) {
       writeFileSync(join(root, `small-${i}`), 'x');

@@ -10,7 +10,18 @@ const LIFE = '7/0';
 const NOT_COUNTED = unknown('not-applicable', 'io.stat', 'version 1 attributes no writes');
 
 function directory(bytes: number, of: Partial<WalkedDirectory> = {}): WalkedDirectory {
-  return { path: '/srv/web', device: HERE, bytes, inodes: 5, ownBytes: 0, freshBytes: 0, freshInodes: 0, ...of };
+  return {
+    path: '/srv/web',
+    device: HERE,
+    bytes,
+    inodes: 5,
+    ownBytes: 0,
+    freshBytes: 0,
+    freshInodes: 0,
+    linkedBytes: 0,
+    linkedInodes: 0,
+    ...of,
+  };
 }
 function aWalk(...directories: readonly WalkedDirectory[]): DiskWalk {
   const sum = directories.reduce((total, { bytes }) => total + bytes, 0);
