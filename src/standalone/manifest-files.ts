@@ -12,7 +12,8 @@ export type ManifestFiles = {
   readonly pods: () => readonly ManifestPod[];
 };
 
-export const MAX_FILES = 1_000;
+/** Of whatever kind: ten times the pods for which looks were measured. */
+export const MAX_FILES = 10_000;
 export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
 
 /** Why a file of this name is not read: what is said of it could not be told from what is not; null: it is. */
@@ -71,9 +72,10 @@ export function createManifestFiles(directory: string, findings: Findings): Mani
       }
       findings.clear(DIRECTORY);
       const names = listed.value.filter((name) => IS_MANIFEST.test(name)).toSorted();
+      const present = new Set(names);
       let isChanged = false;
       for (const name of [...files.keys()]) {
-        if (names.includes(name)) continue;
+        if (present.has(name)) continue;
         files.delete(name);
         findings.clear(findingOf(name));
         isChanged = true;
