@@ -5,16 +5,16 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createTeller } from '../src/act/tell.ts';
+import { createTeller } from '../src/act/announce.ts';
 import { loadConfig } from '../src/config/load.ts';
+import { createLookDesk } from '../src/daemon/answers.ts';
+import { openParts } from '../src/daemon/compose.ts';
+import { runLoop } from '../src/daemon/loop.ts';
 import { findCgroupMounts } from '../src/host/cgroupfs.ts';
 import { createClock, readBootId } from '../src/host/clock.ts';
-import { runLoop } from '../src/loop.ts';
 import { createOomWatch } from '../src/observe/oom-kills.ts';
-import { openParts } from '../src/parts.ts';
 import type { Clock } from '../src/ports.ts';
-import { createRecorder } from '../src/record/recorder.ts';
-import { createLookDesk } from '../src/serve/look-desk.ts';
+import { createRecorder } from '../src/record/writing/recorder.ts';
 import { openShutdown } from '../src/shutdown/open.ts';
 import { availableMiB, type Scene, withScene } from '../test/lab/scene.ts';
 import { atMost, barsTable, machine, sayMachine, table, writeResult } from './result.ts';
@@ -89,7 +89,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
     {
       ...host,
       openRecorder: createRecorder,
-      oomWatch: createOomWatch(mounts.value),
+      oomWatch: createOomWatch(mounts.value, clock),
       places: new Map(),
       shutdown,
       show: () => undefined,

@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { writePlot } from './plot.ts';
+import { writeReport } from './report.ts';
 import { type Bar, barsTable, readResult, resultFile } from './result.ts';
 
 type Part = { readonly name: string; readonly args: readonly string[]; readonly short: readonly string[] };
@@ -57,6 +58,7 @@ for (const part of PARTS.filter(({ name }) => names.includes(name))) {
   bars.push(...barsSince(part.name, startMs));
 }
 writePlot();
+writeReport();
 console.log(`\n== all\n${barsTable(bars)}`);
 const count = (holds: boolean | null): number => bars.filter((bar) => bar.holds === holds).length;
 console.log(`\nbench: ${count(true)} bars hold, ${count(false)} do not hold, ${count(null)} unknown`);

@@ -75,7 +75,7 @@ async function bundle(name, entry) {
     external: ['x11', 'usocket'],
     // import() of a CommonJS file through Node's ESM loader starts four pool threads and sees no named exports.
     supported: { 'dynamic-import': false },
-    ...(name === 'nodewarden' ? FIRST : {}),
+    ...(name === 'nodewarden' && values.entry === undefined ? FIRST : {}),
     plugins: [beside, unused],
   });
 }

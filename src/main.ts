@@ -9,16 +9,16 @@ let isOver = false;
 function endWith(error: unknown): void {
   isOver = true;
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  sayLast(`nodewarden ended because of a mistake in itself: ${text.replaceAll('\n', ' | ')}`);
+  sayLast(`nodewarden crashed; this is a bug: ${text.replaceAll('\n', ' | ')}`);
   process.exit(1);
 }
 process.on('uncaughtException', endWith);
 process.on('unhandledRejection', endWith);
 process.on('beforeExit', () => {
-  if (!isOver) endWith('nothing was left that it could wait for');
+  if (!isOver) endWith('no pending work was left');
 });
 process.on('exit', (status) => {
-  if (!isOver) sayLast(`nodewarden ended with status ${status} before its time`);
+  if (!isOver) sayLast(`nodewarden exited early with status ${status}`);
 });
 
 const args = process.argv.slice(2);
@@ -26,7 +26,7 @@ const isDaemon = args[0] === 'run';
 if (isDaemon) {
   keepHeapSmall();
   // Nobody reads us any more, which is no reason to leave the node alone; and a reload may be asked for before there is
-  // anything to load anew (daemon.ts hears of it later).
+  // anything to load anew (daemon/run.ts hears of it later).
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
   process.on('SIGHUP', () => undefined);

@@ -1,14 +1,14 @@
 import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
-import type { PodStatus } from './core/message.ts';
+import type { PodStatus } from './core/eviction/pod-status.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
 import type { Emptied, Heard, Outcome, Signalled } from './core/outcome.ts';
-import type { ContainerUsage, DiskUsage, PodUid, PodView, ProcessView, Victim, VolumeUsage } from './core/pod.ts';
+import type { ContainerUsage, DiskUsage, PodUid, PodView, ProcessView, Victim, VolumeUsage } from './core/pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
+import type { Turn } from './core/shutdown/chain.ts';
 import type { NodeCondition, Signal, SignalSample } from './core/signal.ts';
-import type { State } from './core/state.ts';
-import type { Turn } from './core/stop-chain.ts';
+import type { State } from './core/state/state.ts';
 import type { NextLook, Verdict } from './core/verdict.ts';
 
 export type Clock = {
@@ -201,6 +201,8 @@ export type RecordNote =
       readonly atMs: MonoMs;
       readonly count: number;
       readonly pods: readonly string[];
+      /** How many of `count` are nobody's that we know; absent in records of earlier versions. */
+      readonly unattributed?: number;
     }
   | { readonly kind: 'stopped-again' | 'restarted'; readonly atMs: MonoMs; readonly pod: string; readonly unit: string }
   | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding }

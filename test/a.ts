@@ -1,10 +1,10 @@
 import type { CoreConfig } from '../src/core/core-config.ts';
+import type { Threshold } from '../src/core/eviction/threshold.ts';
 import type { Observation } from '../src/core/observation.ts';
-import type { PodView } from '../src/core/pod.ts';
-import { quantityOfBytes } from '../src/core/quantity.ts';
+import type { PodView } from '../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../src/core/reading.ts';
 import { SIGNALS, type Signal, type SignalSample } from '../src/core/signal.ts';
-import type { Threshold } from '../src/core/threshold.ts';
+import { quantityOfBytes } from '../src/core/units/quantity.ts';
 
 export const MI = 2 ** 20;
 export const GI = 2 ** 30;

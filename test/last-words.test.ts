@@ -53,7 +53,7 @@ describe('the daemon never ends without a word', () => {
     const { started, watching, ended } = run();
     await watching;
     started.kill('SIGTERM');
-    expect(await ended).toEqual({ status: 0, stderr: ['nodewarden has ended: SIGTERM asked it to'] });
+    expect(await ended).toEqual({ status: 0, stderr: ['nodewarden stopped: received SIGTERM'] });
   });
 
   it('when the watchdog of systemd ends it', async () => {
@@ -62,7 +62,7 @@ describe('the daemon never ends without a word', () => {
     started.kill('SIGABRT');
     const { status, stderr } = await ended;
     expect(status).toBe(1);
-    expect(stderr[0]).toMatch(/^SIGABRT ended nodewarden: from systemd's watchdog it means/);
+    expect(stderr[0]).toMatch(/^SIGABRT stopped nodewarden: if systemd's watchdog sent it, no keep-alive arrived/);
   });
 
   it('when a reload is asked for before there is anything to load: then it does not end at all', async () => {
@@ -75,13 +75,13 @@ describe('the daemon never ends without a word', () => {
   it.each([
     [
       'setTimeout(() => { throw new Error("broken on purpose"); }, 100);',
-      /because of a mistake in itself: Error: broken on purpose \|/,
+      /^nodewarden crashed; this is a bug: Error: broken on purpose \|/,
     ],
-    ['setTimeout(() => Promise.reject(new Error("no")), 100);', /because of a mistake in itself: Error: no \|/],
-    ['setTimeout(() => process.exit(7), 100);', /^nodewarden ended with status 7 before its time$/],
+    ['setTimeout(() => Promise.reject(new Error("no")), 100);', /^nodewarden crashed; this is a bug: Error: no \|/],
+    ['setTimeout(() => process.exit(7), 100);', /^nodewarden exited early with status 7$/],
     [
       'const m = require("module"), load = m._load; m._load = (name, ...more) => name.includes("daemon-program") ? { runProgram: () => new Promise(() => {}) } : load(name, ...more);',
-      /because of a mistake in itself: nothing was left that it could wait for$/,
+      /^nodewarden crashed; this is a bug: no pending work was left$/,
     ],
   ])('when it has a mistake: %s', async (code, word) => {
     const { status, stderr } = await run(code).ended;
@@ -91,7 +91,7 @@ describe('the daemon never ends without a word', () => {
 
   it('and under the journal with the priority of what it says', async () => {
     const { stderr } = await run('setTimeout(() => process.exit(7), 100);', { JOURNAL_STREAM: '8:1' }).ended;
-    expect(stderr).toEqual(['<3>nodewarden ended with status 7 before its time']);
+    expect(stderr).toEqual(['<3>nodewarden exited early with status 7']);
   });
 });
 

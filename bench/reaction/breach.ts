@@ -44,7 +44,7 @@ export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherK
   const { grounds, directory } = order;
   const usage = usageFile(grounds);
   const before = readNumber(usage);
-  const killsBefore = grounds.kernelOomKills();
+  const killsBefore = await grounds.kernelOomKills();
   const cgroups = grounds.cgroups(order.freshPod ?? 'hog');
   const log = path.join(directory, 'hog.log');
   for (const file of [log, `${log}.beat`]) fs.rmSync(file, { force: true });
@@ -67,7 +67,7 @@ export async function breach(order: BreachOrder): Promise<Omit<Breach, 'isOtherK
     // One that is fresh has taken nothing yet.
     while (readNumber(usage) < before + BACK_BYTES && hog.isAlive()) await sleep(clock, 1);
     let backAtMs = await whenBack(usage, before + BACK_BYTES);
-    const endedBy = backAtMs === null ? 'nobody' : grounds.kernelOomKills() > killsBefore ? 'kernel' : 'peer';
+    const endedBy = backAtMs === null ? 'nobody' : (await grounds.kernelOomKills()) > killsBefore ? 'kernel' : 'peer';
     hog.kill('SIGKILL');
     backAtMs ??= await whenBack(usage, before + BACK_BYTES);
     if (backAtMs === null) throw new Error('the memory did not come back');

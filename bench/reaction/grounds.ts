@@ -5,7 +5,7 @@ import { startWorkload } from '../../src/host/workload.ts';
 import { clock, type Scene, until } from '../../test/lab/scene.ts';
 
 /** What a hog and who ends it need of a node; a scene of the lab has it as well. */
-export type Grounds = Pick<Scene, 'cgroups' | 'kernelOomKills'>;
+export type Grounds = Pick<Scene, 'cgroups'> & { readonly kernelOomKills: () => number | Promise<number> };
 
 const LOAD = path.join(import.meta.dirname, '../../test/lab/load.pl');
 const MAX_PIDS = 256;
@@ -32,8 +32,8 @@ export async function withGrounds(
         if (directory?.known !== true) throw new Error(`no cgroup for ${pod}`);
         return directory.value;
       },
-      kernelOomKills: () => {
-        const counted = ref.known ? oomKillsOf(mounts.value, ref.value) : ref;
+      kernelOomKills: async () => {
+        const counted = ref.known ? await oomKillsOf(mounts.value, ref.value) : ref;
         if (!counted.known) throw new Error(counted.detail);
         return counted.value;
       },

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { rank } from '../../src/core/rank.ts';
+import { rank } from '../../src/core/eviction/rank.ts';
 import { known } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { aPod } from '../../test/a.ts';

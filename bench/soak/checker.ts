@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { Decision, DecisionId } from '../../src/core/decision.ts';
 import { textOf } from '../../src/host/text-stream.ts';
 import { type DecisionRecord, joinDecisions, parseEntry, type RecordEntry, sayEntry } from '../../src/record/entry.ts';
-import type { EvictionScenario } from '../../src/record/scenario-of.ts';
+import type { EvictionScenario } from '../../src/record/scenarios/scenario-of.ts';
 import { simulate } from '../../src/simulate/simulate.ts';
 import { readScenarioFiles } from '../../src/simulate/source.ts';
 import { differenceOf, type Guard, type Replay, replayOf, scenarioLines } from './replay.ts';

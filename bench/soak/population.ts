@@ -1,4 +1,4 @@
-import { quantityOfBytes } from '../../src/core/quantity.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import type { VirtualNode, VirtualPod } from '../../src/simulate/virtual-node.ts';
 import type { Random } from './random.ts';
 

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { sleep } from '../../src/host/clock.ts';
 import { type DecisionRecord, joinDecisions } from '../../src/record/entry.ts';
-import { readRecord } from '../../src/record/record-file.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
 import { clock, type Scene, withScene } from '../../test/lab/scene.ts';
 import { type Machine, machine } from '../result.ts';
 import { type Sample, sampleAgent } from './agent.ts';

@@ -1,7 +1,7 @@
 import type { DecisionRecord } from '../../src/record/entry.ts';
-import type { EvictionScenario } from '../../src/record/scenario-of.ts';
-import type { Json } from '../../src/record/scenario-pod.ts';
-import type { EvictionResult } from '../../src/simulate/eviction-result.ts';
+import type { EvictionScenario } from '../../src/record/scenarios/scenario-of.ts';
+import type { Json } from '../../src/record/scenarios/scenario-pod.ts';
+import type { EvictionResult } from '../../src/simulate/eviction/result.ts';
 
 /** What the record says of one decision, and the scenario from which `simulate` must come to the same. */
 export type Replay = {

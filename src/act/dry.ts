@@ -5,7 +5,7 @@ import type { Reclaim } from './reclaim.ts';
 /** Dry run: the parts that change something, with nothing behind them (product.md section 2). */
 export function dryParts(
   clock: Clock,
-  killer: Killer,
+  { largestProcesses }: Pick<Killer, 'largestProcesses'>,
 ): {
   readonly killer: Killer;
   readonly reclaim: Reclaim;
@@ -15,7 +15,7 @@ export function dryParts(
 } {
   const dropped = (of: string) => ({ of, atMs: clock.monoMs(), kind: 'dropped', because: 'dry-run' }) as const;
   return {
-    killer: { stop: async ({ decision }) => dropped(decision), largestProcesses: killer.largestProcesses },
+    killer: { stop: async ({ decision }) => dropped(decision), largestProcesses },
     reclaim: async ({ id }) => dropped(id),
     preKill: async () => {},
     scratch: { empty: async () => null },

@@ -1,10 +1,11 @@
+import type { MetThreshold } from '../core/eviction/threshold.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { Victim } from '../core/pod.ts';
+import { podName, type Victim } from '../core/pod/pod.ts';
 import { known, valueOrNull } from '../core/reading.ts';
-import { sayGivenBack } from '../core/say.ts';
 import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
-import type { MetThreshold } from '../core/threshold.ts';
 import type { Findings, Log, Observer, Scratch } from '../ports.ts';
+import { sayDropped, sayGivenBack } from '../words/decision.ts';
+import { survived, survivedId } from '../words/finding-eviction.ts';
 
 export type EndNeeds = {
   readonly observer: Pick<Observer, 'reread'>;
@@ -32,20 +33,20 @@ export async function ended(
     const { via, releasedBytes } = told;
     log.warn(
       { event: 'evicted', decision: outcome.of, pod, via, releasedBytes: valueOrNull(releasedBytes) },
-      `${pod} has ended by ${via}${told.signal === undefined ? ' and' : ';'} ${sayGivenBack(told)}`,
+      `${pod} was ended by ${via}${told.signal === undefined ? ' and' : ';'} ${sayGivenBack(told)}`,
     );
-    findings.clear(survivedId(victim));
+    findings.clear(survivedId(victim.uid));
     return told;
   } else if (outcome.kind === 'survived') {
     log.error(
       { event: 'evict-failed', decision: outcome.of, pod, left: outcome.left },
-      `${pod} could not be ended: ${outcome.detail}; the next candidate is chosen`,
+      `${pod} could not be ended: ${outcome.detail}; other pods no longer wait for it`,
     );
-    findings.raise({ id: survivedId(victim), text: `${pod} survived its eviction: ${outcome.detail}` });
+    findings.raise(survived(victim.uid, pod, 'eviction', outcome.detail));
   } else if (outcome.kind === 'dropped') {
     log.info(
       { event: 'dropped', decision: outcome.of, pod, because: outcome.because },
-      `${pod}: not stopped, ${DROPPED[outcome.because]}`,
+      `${pod} is not stopped: ${sayDropped(outcome.because)}`,
     );
   }
   return outcome;
@@ -74,14 +75,3 @@ async function signalAfter(
   const reading = after.known ? known(after.value.available) : after;
   return { signal: { name, before: threshold?.available ?? null, after: reading } };
 }
-
-const DROPPED = {
-  'no-longer-met': 'the threshold is no longer met',
-  gone: 'it was gone already',
-  'dry-run': 'this is a dry run',
-  cancelled: 'the shutdown was cancelled',
-  'left-to-systemd': 'systemd stops it after the phases',
-  rebound: 'its manifest has named another cgroup, unit or container since',
-} as const;
-const survivedId = (victim: Victim): string => `survived/${victim.uid}`;
-const podName = ({ namespace, name }: Victim): string => `${namespace}/${name}`;

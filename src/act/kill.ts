@@ -1,24 +1,24 @@
 import type { Signalled } from '../core/outcome.ts';
-import type { ProcessView } from '../core/pod.ts';
+import { givenSeconds } from '../core/pod/grace.ts';
+import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import {
   anonBytes,
   type CgroupMounts,
   cgroupPathOf,
+  countUnreaped,
   GIVEN_BACK_BYTES,
   isPopulated,
   isSame,
   killAtOnce,
   openMemory,
-  openPids,
   processesOf,
 } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying.ts';
-import { processName, processState } from '../host/procfs.ts';
-import { MS_PER_TICK, startTicks } from '../host/workload.ts';
+import { processName, processState, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
-import { largestProcesses } from './largest-processes.ts';
+import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
 import { createSweep, type NotSent, type Sweep } from './sweep.ts';
 
 export type KillOrder = {
@@ -35,6 +35,8 @@ export type KillOrder = {
   readonly ask: (() => Promise<Asked>) | null;
   /** Runs it when that way has come to its end and may have left processes untold: SIGTERM follows. Absent: it leaves none. */
   readonly whenLeftBehind?: ((run: () => void) => () => void) | undefined;
+  /** Asked when it is empty: does who ends it still clean up for it (ExecStopPost=)? Waited for within the grace. */
+  readonly isCleaningUp?: (() => Promise<boolean>) | undefined;
   /** How long the grace of a pod is that was asked in its own way and told then; absent: `graceMs`. */
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
   /** What its grace is at least now; it may grow while it runs. Absent: nothing. */
@@ -60,7 +62,6 @@ export type KillEnd =
   | { readonly kind: 'gone' }
   | { readonly kind: 'spared' };
 
-const LEAST_GRACE_MS = 2_000;
 /** Product.md section 7. From the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet H9). */
 const KILL_MS = 10_000;
 /** The dead are waited for so long to be reaped; the rest is D15, and a finding. */
@@ -73,15 +74,13 @@ const HELP_AGAIN_MS = 100;
 const FIRST_POLL_MS = 1;
 const MAX_POLL_MS = 20;
 const LEFT_SHOWN = 10;
-const LEFT_BUDGET_MS = 20;
-/** Of more processes the first ones are looked at. */
-const MAX_AGED = 1_000;
 
 /** An order that is carried out. */
 type Kill = KillOrder & {
   readonly sweep: Sweep;
-  /** When nobody was in it any more, since boot; null: that was not seen yet. */
-  readonly emptied: { sinceBootMs: number | null };
+  /** Those that were sent SIGKILL. */
+  readonly killed: Set<number>;
+  readonly spent: Spent;
 };
 
 /**
@@ -92,7 +91,12 @@ type Kill = KillOrder & {
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
   const { mounts, ref, clock } = order;
   const before = usageBytes(order);
-  const kill: Kill = { ...order, sweep: createSweep(mounts, ref, clock), emptied: { sinceBootMs: null } };
+  const kill: Kill = {
+    ...order,
+    sweep: createSweep(mounts, ref, clock),
+    killed: new Set(),
+    spent: { sinceBootMs: null, wasEmpty: false },
+  };
   const endOf = (via: Extract<KillEnd, { kind: 'ended' }>['via']): KillEnd => {
     const releasedBytes = released(order, before);
     return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref) };
@@ -105,9 +109,9 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
     if (politely !== null) return endOf(politely);
     const { via, isEmpty } = await endByForce(kill, order.first === 'sigkill' ? atFirst : await progress(kill));
     if (isEmpty) return endOf(via);
-    const left = largestProcesses({ mounts, ref, clock, count: LEFT_SHOWN, budgetMs: LEFT_BUDGET_MS });
-    const detail = `${KILL_MS / 1_000} s after SIGKILL there are still processes in ${ref.path}: ${sayLeft(kill)}`;
-    return { kind: 'survived', left: left.known ? left.value : [], detail };
+    const left = leftIn(kill);
+    const detail = `processes are still in ${ref.path} ${KILL_MS / 1_000} s after SIGKILL: ${sayLeft(kill, left)}`;
+    return { kind: 'survived', left: left.known ? left.value.slice(0, LEFT_SHOWN).flatMap(viewOf) : [], detail };
   } finally {
     kill.sweep.close();
   }
@@ -116,8 +120,7 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
 /** How it ended within its grace; null when it did not. */
 async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spared' | null> {
   const { clock, hasten, ask } = kill;
-  const graceFrom =
-    (ask === null ? undefined : kill.graceFrom) ?? (() => (kill.graceMs > 0 ? kill.graceMs : LEAST_GRACE_MS));
+  const graceFrom = (ask === null ? undefined : kill.graceFrom) ?? (() => givenSeconds(kill.graceMs / 1_000) * 1_000);
   // Until it is told its grace has not begun.
   let toldMs = Number.POSITIVE_INFINITY;
   let endsMs = Number.POSITIVE_INFINITY;
@@ -134,7 +137,7 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   hasten.addEventListener('abort', cut, { once: true });
   let via: 'sigterm' | 'stop-unit' = ask === null ? 'sigterm' : 'stop-unit';
   let isOver = false;
-  let isSpared = false;
+  let needNotEnd = false;
   const told = once(() => {
     kill.signalled?.('sigterm');
     graceBegins();
@@ -143,7 +146,8 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
     via = 'sigterm';
     told();
   };
-  const signal = (): Promise<void> => kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent });
+  const isSpared = (): boolean => false;
+  const signal = (): Promise<unknown> => kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent, isSpared });
   const signalInstead = (): void => {
     via = 'sigterm';
     // Also where nobody could be signalled: SIGKILL follows then.
@@ -153,7 +157,7 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   else {
     void ask().then((asked) => {
       if (asked === 'told') told();
-      else if (asked === 'spared') isSpared = true;
+      else if (asked === 'spared') needNotEnd = true;
       else if (!isOver) signalInstead();
     });
   }
@@ -161,9 +165,9 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
     if (!isOver && via === 'stop-unit') void signal();
   });
   try {
-    const isEnded = await waitUntilEnded(kill, () => (isSpared ? Number.NEGATIVE_INFINITY : killAtMs()));
+    const isEnded = await waitUntilEnded(kill, () => (needNotEnd ? Number.NEGATIVE_INFINITY : killAtMs()));
     if (isEnded) return via;
-    return isSpared ? 'spared' : null;
+    return needNotEnd ? 'spared' : null;
   } finally {
     isOver = true;
     forget?.();
@@ -181,13 +185,19 @@ function hastenedGraceMs(reason: unknown): number {
 async function waitUntilEnded(kill: Kill, untilMs: () => MonoMs): Promise<boolean> {
   const { clock } = kill;
   let pollMs = FIRST_POLL_MS;
-  while ((await progress(kill)) !== 'ended') {
+  for (;;) {
+    const isEnded = (await progress(kill)) === 'ended';
+    const hasMore = isEnded && (await kill.isCleaningUp?.()) === true;
+    if (isEnded && !hasMore) return true;
     const leftMs = untilMs() - clock.monoMs();
-    if (leftMs <= 0) return false;
+    if (leftMs <= 0) {
+      // What cleans up is as late as the pod itself would be.
+      Object.assign(kill.spent, { sinceBootMs: null, wasEmpty: false });
+      return hasMore && (await progress(kill)) === 'ended';
+    }
     await sleep(clock, Math.min(pollMs, leftMs));
     pollMs = Math.min(pollMs * 1.5, MAX_POLL_MS);
   }
-  return true;
 }
 
 type Forced = { readonly via: 'sigkill' | 'cgroup.kill'; readonly isEmpty: boolean };
@@ -202,14 +212,14 @@ async function endByForce(kill: Kill, atFirst: Progress): Promise<Forced> {
 }
 
 async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progress): Promise<Forced> {
-  const { mounts, ref, clock } = kill;
+  const { clock } = kill;
   const beganMs = clock.monoMs();
   const endsMs = beganMs + KILL_MS;
   let helpAtMs = beganMs + HELP_MS;
   const isOver = (): boolean => clock.monoMs() >= endsMs;
   const told = once(() => kill.signalled?.('sigkill'));
   const tellResisting = once(() => {
-    const who = sayLeft(kill);
+    const who = sayLeft(kill, leftIn(kill));
     if (who !== '') kill.resists?.(who);
   });
   const tellEmpty = once(() => kill.resists?.(null));
@@ -221,10 +231,11 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
     if (isOver()) return { via, isEmpty: now === 'empty' };
     if (now === 'empty') tellEmpty();
     else {
-      const isWhole = mounts.version === 2 && mayKillWhole(kill) && killAtOnce(mounts, ref).known;
+      const atOnce = killWhole(kill);
+      const isWhole = atOnce !== null;
       if (isWhole) told();
       if (isWhole) via = 'cgroup.kill';
-      const sent = isWhole ? listed(kill) : await signalAll(kill, isOver, told);
+      const sent = atOnce ?? (await signalAll(kill, isOver, told));
       if (clock.monoMs() < helpAtMs) help?.killed(sent);
       else {
         help?.remain(listed(kill));
@@ -238,14 +249,29 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   }
 }
 
+/** Whom SIGKILL was sent to, all at the same moment. Null: it is to go from process to process. */
+function killWhole(kill: Kill): readonly number[] | null {
+  const { mounts, ref, spent, killed } = kill;
+  if (mounts.version === 1 || spent.sinceBootMs !== null || !mayKillWhole(kill)) return null;
+  const pids = listed(kill);
+  const uptime = uptimeMs();
+  if (!killAtOnce(mounts, ref).known) return null;
+  for (const pid of pids) killed.add(pid);
+  if (uptime.known) spent.sinceBootMs = uptime.value;
+  return listed(kill);
+}
+
 /** Whom SIGKILL was sent to. */
-async function signalAll({ sweep }: Kill, isOver: () => boolean, told: () => void): Promise<readonly number[]> {
+async function signalAll(kill: Kill, isOver: () => boolean, told: () => void): Promise<readonly number[]> {
+  const { sweep, killed, spent } = kill;
   const pids: number[] = [];
   const sent = (pid: number): void => {
     told();
+    killed.add(pid);
     pids.push(pid);
   };
-  await sweep.signal('SIGKILL', { isOver, sent });
+  const allSentMs = await sweep.signal('SIGKILL', { isOver, sent, isSpared: spares(kill) });
+  spent.sinceBootMs ??= allSentMs;
   return pids;
 }
 
@@ -274,18 +300,29 @@ const WHY_NOT: { readonly [how in NotSent]: string } = {
   refused: 'the kernel refused the signal',
 };
 
-/** Who is still there: pid, name, state, and why it was not signalled or has not ended. */
-function sayLeft({ mounts, ref, sweep }: Kill): string {
+/** Who is still there. */
+function leftIn({ mounts, ref }: Kill): Reading<readonly number[]> {
   const pids = processesOf(mounts, ref);
-  if (!pids.known) return `who is left cannot be told: ${pids.detail}`;
+  return pids.known ? known(pids.value.filter((pid) => processState(pid).known)) : pids;
+}
+
+function viewOf(pid: number): readonly ProcessView[] {
+  const [rss, name] = [rssBytes(pid), processName(pid)];
+  return rss.known ? [{ pid, name: name.known ? name.value : '', rssBytes: rss.value }] : [];
+}
+
+/** Of each: pid, name, state, and why it was not signalled or has not ended. */
+function sayLeft({ sweep, killed }: Kill, left: Reading<readonly number[]>): string {
+  if (!left.known) return `the remaining processes cannot be listed: ${left.detail}`;
   const refused = sweep.refused();
-  const shown = pids.value.slice(0, LEFT_SHOWN).map((pid) => {
+  const shown = left.value.slice(0, LEFT_SHOWN).map((pid) => {
     const [state, name] = [processState(pid), processName(pid)];
     const how = refused.get(pid);
-    const why = how === undefined ? 'was sent SIGKILL and has not ended' : WHY_NOT[how];
+    const sent = killed.has(pid) ? 'was sent SIGKILL but has not ended' : 'has just started';
+    const why = how === undefined ? sent : WHY_NOT[how];
     return `process ${pid} (${name.known ? name.value : 'no name'}, state ${state.known ? state.value : 'unknown'}) ${why}`;
   });
-  const more = pids.value.length - shown.length;
+  const more = left.value.length - shown.length;
   return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
 }
 
@@ -297,12 +334,10 @@ function mayKillWhole({ mounts, ref }: KillOrder): boolean {
   });
 }
 
-/** Dead processes that nobody has reaped yet, where nobody lives; 0 where it cannot be told. */
+/** Dead processes that nobody has reaped yet; 0 where it cannot be told. */
 export function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
-  const pids = openPids(mounts, ref.path);
-  const current = pids.current();
-  pids.close();
-  return current.known && isSame(mounts, ref) ? current.value : 0;
+  const count = isSame(mounts, ref) ? countUnreaped(mounts, ref) : null;
+  return count?.known === true ? count.value : 0;
 }
 
 type Helped = ReturnType<DyingHelp['begin']>;
@@ -311,30 +346,22 @@ type Progress = 'populated' | 'empty' | 'ended';
 const progress = async (kill: Kill): Promise<Progress> =>
   progressOf(kill, kill.mounts.version === 2 ? isPopulated(kill.mounts, kill.ref) : await kill.sweep.isPopulated());
 
-/** `empty`: nobody is in it, but its anonymous memory has not come back, or cannot be read. */
-function progressOf({ mounts, ref, givesBack, emptied }: Kill, populated: Reading<boolean>): Progress {
+/** `empty`: nobody is in it but who came after its end, and its anonymous memory has not come back, or cannot be read. */
+function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
+  const { mounts, ref, givesBack, spent } = kill;
   if (!populated.known) return isSame(mounts, ref) ? 'populated' : 'ended';
-  if (populated.value)
-    return emptied.sinceBootMs !== null && isAnother(mounts, ref, emptied.sinceBootMs) ? 'ended' : 'populated';
+  const successors = populated.value ? successorsIn(kill) : [];
+  if (successors === null) return 'populated';
+  if (populated.value && spent.wasEmpty) return 'ended';
   const uptime = uptimeMs();
-  if (uptime.known) emptied.sinceBootMs ??= uptime.value;
-  const isReapTime = uptime.known && uptime.value - (emptied.sinceBootMs ?? uptime.value) < REAP_MS;
+  if (!populated.value && !spent.wasEmpty && uptime.known)
+    Object.assign(spent, { sinceBootMs: uptime.value, wasEmpty: true });
+  const isReapTime = uptime.known && uptime.value - (spent.sinceBootMs ?? uptime.value) < REAP_MS;
   if (givesBack === 'pids' && isReapTime && unreaped(mounts, ref) > 0) return 'empty';
   const anon = anonBytes(mounts, ref);
-  if (anon.known) return anon.value < GIVEN_BACK_BYTES ? 'ended' : 'empty';
-  return isSame(mounts, ref) ? 'empty' : 'ended';
-}
-
-/** D3: whoever came into a cgroup that had been empty was started again, and is not what was to be ended. */
-function isAnother(mounts: CgroupMounts, ref: CgroupRef, sinceBootMs: number): boolean {
-  const pids = processesOf(mounts, ref);
-  return pids.known && pids.value.slice(0, MAX_AGED).every((pid) => startedMs(pid) > sinceBootMs);
-}
-
-/** Since boot; one that has gone meanwhile counts for nothing. */
-function startedMs(pid: number): number {
-  const ticks = startTicks(pid);
-  return ticks === null ? Number.POSITIVE_INFINITY : ticks * MS_PER_TICK;
+  if (!anon.known) return isSame(mounts, ref) ? 'empty' : 'ended';
+  // Read after it: what they hold grows.
+  return anon.value < GIVEN_BACK_BYTES + rssOf(successors) ? 'ended' : 'empty';
 }
 
 function usageBytes({ mounts, ref }: KillOrder): Reading<number> {

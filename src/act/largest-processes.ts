@@ -1,4 +1,4 @@
-import type { ProcessView } from '../core/pod.ts';
+import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { type CgroupMounts, processesOf } from '../host/cgroupfs.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
@@ -26,7 +26,7 @@ export function largestProcesses({
   const sized: { readonly pid: number; readonly rssBytes: number }[] = [];
   for (const pid of pids.value) {
     if (clock.monoMs() > endsMs) {
-      const detail = `${pids.value.length} processes could not be looked at within ${budgetMs} ms`;
+      const detail = `${pids.value.length} processes could not be read within ${budgetMs} ms`;
       return unknown('timed-out', ref.path, detail);
     }
     const rss = rssBytes(pid);

@@ -1,11 +1,12 @@
 import type { Decision } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { assertNever, known, type Reading } from '../core/reading.ts';
-import { sayAmount } from '../core/say.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
 import type { ExecResult } from '../host/exec.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Findings, Log, Observer } from '../ports.ts';
+import { reclaimFailed, reclaimId } from '../words/finding-eviction.ts';
+import { sayAmount } from '../words/parts.ts';
 
 export type ReclaimCommand = {
   readonly signal: Signal;
@@ -36,9 +37,8 @@ export function createReclaim(needs: {
     for (const { command, timeoutMs } of commands().filter((entry) => entry.signal === signal)) {
       const [program = ''] = command;
       const failure = failureOf(await run({ argv: command, timeoutMs }));
-      const id = `reclaim/${signal}/${program}`;
-      if (failure === null) findings.clear(id);
-      else findings.raise({ id, text: `the reclaim command ${program} for ${signal} failed: ${failure}` });
+      if (failure === null) findings.clear(reclaimId(signal, program));
+      else findings.raise(reclaimFailed(signal, program, failure));
     }
     return freedOf(before, await observer.reread(signal));
   }
@@ -67,7 +67,7 @@ function failureOf(result: ExecResult): string | null {
     case 'exited':
       return result.code === 0 ? null : `exit status ${result.code}`;
     case 'timed-out':
-      return 'it did not end in its time';
+      return 'it timed out';
     case 'failed':
       return result.detail;
     default:

@@ -1,10 +1,12 @@
 import type { Decision } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { Victim } from '../core/pod.ts';
+import { podName, type Victim } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
-import type { ShutdownStop } from '../core/state.ts';
-import { turnOf, turnOfStop } from '../core/stop-chain.ts';
+import { turnOf, turnOfStop } from '../core/shutdown/chain.ts';
+import type { ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
+import { sayDropped } from '../words/decision.ts';
+import { survived, survivedId } from '../words/finding-eviction.ts';
 
 export type ShutdownStopNeeds = {
   readonly clock: Clock;
@@ -68,25 +70,16 @@ async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome
   return told(needs, order.victim, isKnown ? { ...outcome, toldMs } : outcome);
 }
 
-const DROPPED: { readonly [B in Extract<Outcome, { kind: 'dropped' }>['because']]: string } = {
-  gone: 'was gone already',
-  cancelled: 'is not stopped: the shutdown was cancelled before its turn',
-  'left-to-systemd': 'has no processes and is left to systemd, which stops it after the phases',
-  rebound: 'is not stopped: its manifest has named another cgroup, unit or container since',
-  'dry-run': 'is not stopped: this is a dry run',
-  'no-longer-met': 'is not stopped',
-};
-
 function told({ log, findings }: ShutdownStopNeeds, victim: Victim, outcome: Outcome): Outcome {
-  const pod = `${victim.namespace}/${victim.name}`;
+  const pod = podName(victim);
   const fields = { event: 'phase', decision: outcome.of, pod } as const;
-  if (outcome.kind !== 'survived') findings.clear(`survived/${victim.uid}`);
-  if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} has ended by ${outcome.via}`);
+  if (outcome.kind !== 'survived') findings.clear(survivedId(victim.uid));
+  if (outcome.kind === 'ended') log.info({ ...fields, via: outcome.via }, `${pod} was ended by ${outcome.via}`);
   else if (outcome.kind === 'dropped')
-    log.info({ ...fields, because: outcome.because }, `${pod} ${DROPPED[outcome.because]}`);
+    log.info({ ...fields, because: outcome.because }, `${pod} is not stopped: ${sayDropped(outcome.because)}`);
   else if (outcome.kind === 'survived') {
     log.error({ ...fields, left: outcome.left }, `${pod} could not be ended: ${outcome.detail}`);
-    findings.raise({ id: `survived/${victim.uid}`, text: `${pod} survived its stop: ${outcome.detail}` });
+    findings.raise(survived(victim.uid, pod, 'stop', outcome.detail));
   }
   return outcome;
 }

@@ -1,7 +1,8 @@
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { holdDirectory, type Listed, listIn, walkProcesses } from '../host/cgroup-walk.ts';
+import { isMember, shownProcesses } from '../host/cgroup-members.ts';
+import { holdDirectory, isLeaf, type Listed, listIn, type ProcessWalk, walkProcesses } from '../host/cgroup-walk.ts';
 import type { CgroupMounts } from '../host/cgroupfs.ts';
-import { sleep } from '../host/clock.ts';
+import { sleep, uptimeMs } from '../host/clock.ts';
 import { signalInCgroup } from '../host/signal-process.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 
@@ -10,9 +11,9 @@ export type Sweep = {
   /**
    * Every process, and again those that came while the others were signalled, until nobody is new: v1 has no way to
    * signal a cgroup as a whole, and who forks faster than one pass escapes it. The first signals are sent before the
-   * promise is returned.
+   * promise is returned. Resolves to when, since boot, everybody in it had been sent it; null: that is not known.
    */
-  readonly signal: (signal: 'SIGTERM' | 'SIGKILL', heard: Heard) => Promise<void>;
+  readonly signal: (signal: 'SIGTERM' | 'SIGKILL', heard: Heard) => Promise<number | null>;
   /** Whether anybody is there, wherever in the tree. Unknown `absent`: the cgroup is gone. */
   readonly isPopulated: () => Promise<Reading<boolean>>;
   /** Who was found at the last signal and was not sent it, and why. */
@@ -22,7 +23,10 @@ export type Sweep = {
 export type Heard = {
   readonly isOver: () => boolean;
   readonly sent: (pid: number) => void;
+  /** It is not sent the signal. */
+  readonly isSpared: (pid: number) => boolean;
 };
+type Visit = (pid: number, listed: Listed) => 'new' | 'known' | 'enough';
 export type NotSent = Exclude<ReturnType<typeof signalInCgroup>, 'sent' | 'gone'>;
 
 /** Then the event loop turns: a tenant's tree of 10,000 cgroups takes some 150 ms. */
@@ -32,6 +36,8 @@ const LONG_MS = 20;
 const SIGTERM_PASSES = 3;
 /** So long the dying are left in peace: nobody walks the whole tree again because of them. */
 const REST_MS = 100;
+/** Of those that were sent SIGKILL. */
+const LEFT_LOOKED_AT = 64;
 
 export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock): Sweep {
   // Held to the end: whatever is put under its name is not looked at.
@@ -52,13 +58,35 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
   const areOnlyTheDyingLeft = (): boolean => {
     if (clock.monoMs() >= restEndsMs) return false;
     const listed = listedLast();
-    return listed.length > 0 && listed.every((pid) => killed.has(pid));
+    return listed.length > 0 ? listed.every((pid) => killed.has(pid)) : isOneLeft();
+  };
+  /** Of those that were sent SIGKILL last. */
+  const isOneLeft = (): boolean => {
+    let looked = 0;
+    for (const pid of killed) {
+      const member = isMember(mounts, ref, pid);
+      if (member.known && member.value) return true;
+      if (++looked >= LEFT_LOOKED_AT) break;
+    }
+    return false;
   };
 
   /** Known false: a part of the tree was not reached. */
-  async function eachProcess(visit: (pid: number, listed: Listed) => 'go-on' | 'enough'): Promise<Reading<boolean>> {
+  async function eachProcess(visit: Visit): Promise<Reading<boolean>> {
     if (!held.known) return held;
-    const steps = walkProcesses(top);
+    let [isAnybody, isAnybodyNew] = [false, false];
+    const shown = await eachIn(shownProcesses(mounts, ref, top), (pid, listed) => {
+      const how = visit(pid, listed);
+      isAnybody = true;
+      isAnybodyNew ||= how === 'new';
+      return how;
+    });
+    // Whoever is left then shows only in the tree, and few are left who may keep its directories locked.
+    const isTreeLast = isAnybody && (isAnybodyNew || (shown.known && shown.value));
+    return isTreeLast || !shown.known ? shown : await eachIn(walkProcesses(top), visit);
+  }
+
+  async function eachIn(steps: ProcessWalk, visit: Visit): Promise<Reading<boolean>> {
     let sliceEndsMs = clock.monoMs() + SLICE_MS;
     let isFirst = true;
     const pause = async (): Promise<void> => {
@@ -86,33 +114,45 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
   }
 
   return {
-    signal: async (signal, { isOver, sent }) => {
-      if (signal === 'SIGKILL' && areOnlyTheDyingLeft()) return;
+    signal: async (signal, { isOver, sent, isSpared }) => {
+      if (signal === 'SIGKILL' && areOnlyTheDyingLeft()) return null;
       const done = new Set<number>();
       const failed = new Map<number, NotSent>();
+      let allSentMs: number | null = null;
+      let turnedMs = clock.monoMs();
       for (let pass = 1; signal === 'SIGKILL' || pass <= SIGTERM_PASSES; pass++) {
         const before = done.size;
-        const beganMs = clock.monoMs();
-        await eachProcess((pid, listed) => {
+        const [beganMs, uptime] = [clock.monoMs(), uptimeMs()];
+        let isHidden = false;
+        const whole = await eachProcess((pid, listed) => {
           if (isOver()) return 'enough';
-          if (pid === 0 || done.has(pid)) return 'go-on';
+          isHidden ||= pid === 0;
+          if (pid === 0 || done.has(pid) || isSpared(pid)) return 'known';
           done.add(pid);
           const how = signalInCgroup(mounts, ref, pid, signal, () => isListed(listed, pid));
           if (how === 'sent') sent(pid);
           else if (how !== 'gone') failed.set(pid, how);
-          return 'go-on';
+          return 'new';
         });
+        const isNobodyNew = done.size === before && !isOver();
+        // A tree is not read at one moment: somebody may have moved meanwhile.
+        const isAll = isNobodyNew && whole.known && whole.value && !isHidden && failed.size === 0 && isLeaf(top);
+        if (isAll && uptime.known) allSentMs = uptime.value;
         // Of a tree that takes long the proof is another walk, and finds who came meanwhile.
-        if (done.size === before || isOver() || clock.monoMs() > beganMs + LONG_MS) break;
+        if (isNobodyNew || isOver() || clock.monoMs() > beganMs + LONG_MS) break;
+        // Without a turn nobody who takes the place of the dead comes between two passes.
+        if (clock.monoMs() < turnedMs + SLICE_MS) continue;
         await sleep(clock, 0);
+        turnedMs = clock.monoMs();
       }
       refused = failed;
-      if (signal === 'SIGTERM') return;
+      if (signal === 'SIGTERM') return allSentMs;
       killed = done;
       restEndsMs = clock.monoMs() + REST_MS;
+      return allSentMs;
     },
     isPopulated: async () => {
-      if (listedLast().length > 0) return known(true);
+      if (listedLast().length > 0 || isOneLeft()) return known(true);
       last = null;
       let isSomebody = false;
       const whole = await eachProcess(() => {
@@ -135,6 +175,6 @@ function isListed({ again }: Listed, pid: number): boolean {
   return listed.known && listed.value.includes(pid);
 }
 
-const CLOSED = unknown('not-asked', 'cgroup', 'nobody asks any more');
+const CLOSED = unknown('not-asked', 'cgroup', 'it is no longer being killed');
 const notReached = (ref: CgroupRef): Unknown =>
-  unknown('unreadable', ref.path, 'nobody was found, but a part of it could not be reached');
+  unknown('unreadable', ref.path, 'no process was found, but part of it could not be read');

@@ -1,19 +1,19 @@
 import type { CoreConfig } from '../core/core-config.ts';
 import { decide } from '../core/decide.ts';
+import type { Threshold } from '../core/eviction/threshold.ts';
 import type { Observation } from '../core/observation.ts';
-import type { PodView } from '../core/pod.ts';
-import { quantityOfBytes } from '../core/quantity.ts';
+import type { PodView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { SIGNALS, type SignalSample } from '../core/signal.ts';
-import { initialState } from '../core/state.ts';
-import type { Threshold } from '../core/threshold.ts';
+import { forEachSignal, type SignalSample } from '../core/signal.ts';
+import { initialState } from '../core/state/state.ts';
+import { quantityOfBytes } from '../core/units/quantity.ts';
 import type { Verdict } from '../core/verdict.ts';
 import { type CgroupMounts, cgroupPathOf } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import { isKernelThread } from '../host/procfs.ts';
 import { signalInCgroup } from '../host/signal-process.ts';
 import type { Clock, Findings, Killer, Log } from '../ports.ts';
-import { createActor } from './begin.ts';
+import { createActor } from './actor.ts';
 import { dryParts } from './dry.ts';
 import { killCgroup } from './kill.ts';
 
@@ -72,17 +72,10 @@ function rehearseDecision(needs: WarmUpNeeds): void {
   const asked = decide(before, { ...observation, pods: unknown('not-asked', 'pods', 'not yet') }, config);
   const verdict = decide(asked.state, observation, config);
   needs.rehearse({ observation, verdict });
-  const { killer, reclaim, preKill, marks } = dryParts(clock, {
-    stop: () => Promise.reject(new Error('a dry run stops nobody')),
-    largestProcesses: needs.largestProcesses,
-  });
   const actor = createActor({
+    ...dryParts(clock, needs),
     clock,
     observer: { reread: async () => observation.signals['memory.available'] },
-    killer,
-    reclaim,
-    preKill,
-    marks,
     recorder: {
       intent: async () => 'deferred',
       keep: () => undefined,
@@ -115,13 +108,11 @@ async function rehearseKill({ clock, mounts }: WarmUpNeeds): Promise<void> {
 function pressed(clock: Clock, pods: Reading<readonly PodView[]>): Observation {
   const atMs = clock.monoMs();
   const memory: Reading<SignalSample> = known({ available: 0, capacity: GI, sampledAtMs: atMs });
-  const signals = Object.fromEntries(SIGNALS.map((signal) => [signal, signal === 'memory.available' ? memory : none]));
   return {
     atMs,
     cpuMs: 0,
     wallMs: clock.wallMs(),
-    // Every signal is in the list.
-    signals: signals as Observation['signals'],
+    signals: forEachSignal((signal) => (signal === 'memory.available' ? memory : none)),
     fsLayout: known('nodefs-only'),
     pods: known([...(pods.known ? pods.value : []), podOf('a', GI / 2), podOf('b', GI / 4)]),
     outcomes: [],

@@ -1,14 +1,15 @@
 import type { DecisionId } from '../core/decision.ts';
-import { escapeUnsafe } from '../core/escape.ts';
 import type { Observation } from '../core/observation.ts';
-import { sayBytes } from '../core/quantity.ts';
+import { podName } from '../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
-import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import { fileSystemOf, isDisk, realFileSystem, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import type { Verdict } from '../core/verdict.ts';
-import type { DiskSurvey, DiskWalker, SurveyedDirectory } from '../host/disk-walk.ts';
+import type { DiskWalker, SurveyedDirectory } from '../host/disk-walk.ts';
 import { mountPointOf, readMounts } from '../host/mounts.ts';
 import type { SharedMemory } from '../host/shared-memory.ts';
 import type { BoundPod, Clock, Findings } from '../ports.ts';
+import { whatFills, whatFillsId } from '../words/finding-eviction.ts';
+import { type Stopped, sayFilledDisk, sayFilledMemory, sayNoRelief, sayUser } from '../words/what-fills.ts';
 
 export type WhatFillsNeeds = {
   readonly clock: Clock;
@@ -27,6 +28,8 @@ const AGAIN_MS = 60_000;
 /** Told are directories with so much of what is used. */
 const SHARE = 1 / 20;
 const MEMORY_SHARE = 1 / 50;
+/** ext4 keeps a twentieth for root, which counts as used. */
+const NAMELESS_SHARE = 1 / 8;
 const LEAST = { bytes: 1024 * 1024, inodes: 100 };
 const TOLD = 5;
 const VICTIMS_KEPT = 16;
@@ -34,7 +37,7 @@ const VICTIMS_KEPT = 16;
 type Topic = {
   readonly signal: Signal;
   /** Who was stopped for it in vain; null: nobody. */
-  victim: string | null;
+  victim: Stopped | null;
   found: string | null;
   /** When the last look at it began. */
   beganMs: MonoMs | null;
@@ -48,7 +51,8 @@ type Topic = {
 export function createWhatFills(needs: WhatFillsNeeds): (observation: Observation, verdict: Verdict) => void {
   const { clock, findings } = needs;
   const topics = new Map<Signal, Topic>();
-  const victims = new Map<DecisionId, string>();
+  /** No more than that: a decision among 1,000 pods has half a MiB. */
+  const victims = new Map<DecisionId, Stopped>();
 
   const look = async (topic: Topic, observation: Observation): Promise<void> => {
     topic.isLooking = true;
@@ -63,15 +67,14 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
   };
   const tell = ({ signal, victim, found }: Topic): void => {
     if (found === null) return;
-    const nobody = isDisk(signal) ? 'the end of no pod is known to free enough' : 'no pod may be evicted';
-    const why = victim === null ? nobody : `${victim} was stopped, and that was not enough`;
-    findings.raise({ id: idOf(signal), text: `${signal}: ${why}. ${found}` });
+    findings.raise(whatFills(signal, sayNoRelief(signal, victim), found));
   };
 
   return (observation, verdict) => {
     if (verdict.reasons.length + verdict.decisions.length + topics.size === 0) return;
     for (const decision of verdict.decisions) {
-      if (decision.kind === 'evict') victims.set(decision.id, `${decision.victim.namespace}/${decision.victim.name}`);
+      if (decision.kind === 'evict')
+        victims.set(decision.id, { pod: podName(decision.victim), signal: decision.threshold.signal });
       const [oldest] = victims.keys();
       if (victims.size > VICTIMS_KEPT && oldest !== undefined) victims.delete(oldest);
     }
@@ -92,19 +95,18 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
     for (const signal of topics.keys()) {
       if (met.has(signal)) continue;
       topics.delete(signal);
-      findings.clear(idOf(signal));
+      findings.clear(whatFillsId(signal));
     }
   };
 }
 
-const idOf = (signal: Signal): string => `what-fills/${signal}`;
-
 /** The signals that no eviction helps now, each with whom it cost. */
-function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, string>): ReadonlyMap<Signal, string | null> {
-  const signals = new Map<Signal, string | null>();
+function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>): ReadonlyMap<Signal, Stopped | null> {
+  const signals = new Map<Signal, Stopped | null>();
   for (const reason of reasons) {
-    if (reason.code === 'clean-up-wait') signals.set(reason.signal, victims.get(reason.eviction) ?? null);
-    else if (reason.code === 'no-candidate' || reason.code === 'order-unproven') signals.set(reason.signal, null);
+    if (reason.code === 'clean-up-wait') {
+      signals.set(reason.signal, victims.get(reason.eviction) ?? null);
+    } else if (reason.code === 'no-candidate' || reason.code === 'order-unproven') signals.set(reason.signal, null);
   }
   for (const signal of signals.keys()) {
     if (!isDisk(signal) && SIGNAL_FACTS[signal].resource !== 'memory') signals.delete(signal);
@@ -118,45 +120,30 @@ async function sayDisk(needs: WhatFillsNeeds, signal: Signal, observation: Obser
   if (!sample.known) return null;
   const layout = observation.fsLayout;
   const imagefs = imagefsPath ?? nodefsPath;
-  const alias = layout.known && layout.value === 'imagefs-separate' ? imagefs : nodefsPath;
-  const path = signal.startsWith('nodefs')
-    ? nodefsPath
-    : signal.startsWith('imagefs')
-      ? imagefs
-      : (containerfsPath ?? alias);
+  const role = fileSystemOf(signal);
+  const alias = realFileSystem('containerfs', layout.known ? layout.value : 'nodefs-only');
+  const paths = { nodefs: nodefsPath, imagefs };
+  const path = role === 'containerfs' ? (containerfsPath ?? paths[alias]) : paths[role ?? 'nodefs'];
   const mounts = readMounts();
-  const by = signal.endsWith('.inodesFree') ? 'inodes' : 'bytes';
+  const by = SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes';
   const used = sample.value.capacity - sample.value.available;
   const root = mounts.known ? mountPointOf(path, mounts.value) : path;
   const found = await walker.survey(root, by, Math.max(LEAST[by], used * SHARE));
   if (!found.known) return null;
-  return escapeUnsafe(sayFilled(needs, { root, by, survey: found.value }));
-}
-
-function sayFilled(
-  needs: WhatFillsNeeds,
-  { root, by, survey }: { readonly root: string; readonly by: 'bytes' | 'inodes'; readonly survey: DiskSurvey },
-): string {
-  const { directories, elsewhere, isComplete } = survey;
-  const amount = (of: SurveyedDirectory): string => (by === 'bytes' ? sayBytes(of.bytes) : `${of.inodes} inodes`);
+  const { directories, elsewhere, isComplete } = found.value;
+  const nameless = used - [...directories, elsewhere].reduce((sum, of) => sum + of[by], 0);
+  const isMuch = isComplete && nameless >= Math.max(LEAST[by], used * NAMELESS_SHARE);
   const told = directories.toSorted((a, b) => b[by] - a[by]).slice(0, TOLD);
-  const places = told.map((of) => `${amount(of)} in ${sayPath(of.path)} (${sayOwner(needs, of)})`);
-  const rest = `${amount(elsewhere)} in other places`;
-  const part = isComplete ? '' : ', as far as it was counted';
-  return `The file system at ${sayPath(root)} holds ${[...places, rest].join(', ')}${part}. Delete or move what is not needed, or make it larger; what may go with a pod is declared as nodewarden.dev/scratch`;
+  const owned = told.map((directory) => ({ ...directory, owner: sayOwner(needs, directory) }));
+  return sayFilledDisk(root, by, { ...found.value, directories: owned, nameless: isMuch ? nameless : null });
 }
 
 function sayOwner({ pods, userName }: WhatFillsNeeds, { path, uid }: SurveyedDirectory): string {
   const bound = pods();
   const isIn = (directory: string): boolean => path === directory || path.startsWith(`${directory}/`);
   const pod = bound.known ? bound.value.find(({ directories = [] }) => directories.some(isIn)) : undefined;
-  const user = sayUser(userName, uid);
-  return pod === undefined ? user : `of pod ${pod.declared.namespace}/${pod.declared.name}, ${user}`;
-}
-
-function sayUser(userName: WhatFillsNeeds['userName'], uid: number): string {
-  const name = userName(uid);
-  return name === null ? `uid ${uid}` : `user ${name}`;
+  const user = sayUser(uid, userName(uid));
+  return pod === undefined ? user : `of pod ${podName(pod.declared)}, ${user}`;
 }
 
 async function sayMemory(
@@ -168,22 +155,7 @@ async function sayMemory(
   if (!sample.known) return null;
   const found = await sharedMemory(Math.max(LEAST.bytes, sample.value.capacity * MEMORY_SHARE));
   if (!found.known) return null;
-  const { mounts, segments } = found.value;
-  const files = mounts.map(({ path, usedBytes, files: largest }) => {
-    const those = largest.map(
-      (file) => `${sayBytes(file.bytes)} in ${sayPath(file.path)}, ${sayUser(userName, file.uid)}`,
-    );
-    return `the tmpfs at ${sayPath(path)} with ${sayBytes(usedBytes)}${those.length === 0 ? '' : ` (${those.join('; ')})`}`;
-  });
-  const shared = segments.map(
-    ({ id, bytes, uid }) =>
-      `the SysV segment ${id} with ${sayBytes(bytes)} (${sayUser(userName, uid)}; ipcrm -m ${id} removes it)`,
-  );
-  if (files.length + shared.length === 0) return null;
-  return escapeUnsafe(
-    `Memory that outlives the processes that filled it: ${[...files, ...shared].join(', ')}. Delete the files that are not needed`,
-  );
+  const owned = <T extends { readonly uid: number }>(of: T) => ({ ...of, owner: sayUser(of.uid, userName(of.uid)) });
+  const mounts = found.value.mounts.map((mount) => ({ ...mount, files: mount.files.map(owned) }));
+  return sayFilledMemory(mounts, found.value.segments.map(owned));
 }
-
-/** Its owner chooses the name: what could be read as a part of the sentence is quoted. */
-const sayPath = (path: string): string => (/^[\w./@:+-]+$/.test(path) ? path : JSON.stringify(path));

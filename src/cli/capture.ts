@@ -1,15 +1,15 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
-import { parseDuration, sayDuration } from '../core/duration.ts';
+import { parseDuration, sayDuration } from '../core/units/duration.ts';
+import type { ObservedLook } from '../daemon/answers.ts';
 import { yamlText } from '../document/yaml-text.ts';
 import { createClock } from '../host/clock.ts';
 import { isSpecialFile, writeAtomic } from '../host/files.ts';
 import type { Clock } from '../ports.ts';
-import { type Capture, captureOf } from '../record/capture-of.ts';
-import { redactLooks } from '../record/redact.ts';
-import type { ObservedLook } from '../serve/look-desk.ts';
-import { askLook, askMeasuredLook, type Failure, fail, ofAnswers } from './asked.ts';
-import { placesOf } from './places.ts';
+import { type Capture, captureOf } from '../record/scenarios/capture-of.ts';
+import { redactLooks } from '../record/scenarios/redact.ts';
+import { askLook, askMeasuredLook, type Failure, fail, ofAnswers } from './daemon-answer.ts';
+import { placesOf } from './paths.ts';
 import { clean } from './print.ts';
 
 type Options = {
@@ -24,14 +24,14 @@ type Output = { readonly format: 'yaml' | 'json'; readonly path: string | null }
 
 const HELP = `
 Examples:
-  nodewarden capture > node.yaml                                    one look
-  nodewarden capture --duration 10m --redact --output node.json     one each second, with nobody's names in them
-  nodewarden simulate node.json                                     what is decided at them
-  nodewarden simulate node.json --config stricter.yaml              and what another configuration would change
+  nodewarden capture > node.yaml                                    one sample
+  nodewarden capture --duration 10m --redact --output node.json     one sample per second, names redacted
+  nodewarden simulate node.json                                     what is decided in them
+  nodewarden simulate node.json --config stricter.yaml              what another configuration would change
 
-Ctrl-C and SIGTERM end a long capture with what there is.
-Exit status: 0, 1 when nothing could be recorded or the file cannot be written, 2 for a mistake in the command line, or
-3 when the daemon is not running.`;
+Ctrl-C and SIGTERM end a long capture and keep what was recorded.
+Exit status: 0, 1 when nothing could be recorded or the file cannot be written, 2 for a usage error, or 3 when the
+daemon is not running.`;
 
 const OWNER_ONLY = 0o600;
 const LEAST_INTERVAL_MS = 100;
@@ -40,17 +40,19 @@ const MOST_CHARS: { readonly [F in Output['format']]: number } = { yaml: 10 * 10
 
 export function captureCommand(): Command {
   return new Command('capture')
-    .description('records what the agent sees on this node as a scenario file that `simulate` and `explain` take')
-    .option('-c, --config <file>', 'configuration that names the socket')
-    .addOption(new Option('-d, --duration <time>', 'go on for this long').argParser(parseTime).default(0, 'one look'))
+    .description('Save what the agent sees on this node as a scenario for simulate and explain')
+    .option('-c, --config <file>', 'Configuration file that names the socket')
     .addOption(
-      new Option('-i, --interval <time>', 'how far the looks are apart, at least 100ms')
+      new Option('-d, --duration <time>', 'Record for this long').argParser(parseTime).default(0, 'one sample'),
+    )
+    .addOption(
+      new Option('-i, --interval <time>', 'Interval between samples, at least 100ms')
         .argParser(parseInterval)
         .default(1_000, '1s'),
     )
-    .option('--redact', 'replace every name of a pod, namespace, container, volume and owner, and every uid')
+    .option('--redact', 'Replace uids and all names of pods, namespaces, containers, volumes and owners')
     .addOption(
-      new Option('-o, --output <where>', 'yaml or json on standard output (- is yaml), or a file: .json, else YAML')
+      new Option('-o, --output <where>', 'Print yaml or json (-: yaml), or write a file (.json, else YAML)')
         .argParser(parseOutput)
         .default({ format: 'yaml', path: null }, 'yaml'),
     )
@@ -66,26 +68,26 @@ export function captureCommand(): Command {
 
 async function run(options: Options, socket: string, clock: Clock, stop: AbortSignal): Promise<number> {
   const { duration, output } = options;
-  if (duration > 0) tell(`recording for ${sayDuration(duration)}, Ctrl-C ends it with what there is`);
+  if (duration > 0) tell(`recording for ${sayDuration(duration)}; Ctrl-C ends it and keeps what was recorded`);
   const recorded = await record(socket, options, clock, stop);
   const { looks, end } = recorded;
   const [first] = looks;
   if (first === undefined) {
     if (end.kind === 'asked') return fail(end.failure, socket);
-    tell('interrupted before the first look: nothing is written');
+    tell('interrupted before the first sample: nothing was written');
     return 1;
   }
   if (looks.some(({ config }) => JSON.stringify(config) !== JSON.stringify(first.config))) {
-    tell('the configuration changed meanwhile: the file holds the first one');
+    tell('the configuration changed during the capture: the file holds the first one');
   }
   if (end.kind === 'unwritable') return 1;
   if (end.kind === 'full') {
-    const hint = output.format === 'yaml' ? '--output FILE.json holds more, and' : 'a longer';
-    tell(`ended after ${looks.length} looks, since one file holds no more; ${hint} --interval makes it last longer`);
+    const hint = output.format === 'yaml' ? '--output FILE.json or ' : '';
+    tell(`ended after ${looks.length} samples: the file is full; to record for longer, use ${hint}a longer --interval`);
   }
   const text = textOf(options, looks);
   if (text === null) {
-    tell('the pods were not known at any look: nothing is written');
+    tell('the pods were unknown in every sample: nothing was written');
     return 1;
   }
   const status = end.kind === 'asked' ? fail(end.failure, socket) : 0;
@@ -143,11 +145,11 @@ function heading({ start, steps }: Capture, interval: number, isRedacted: boolea
   const apart = steps.length > 1 ? `, ${sayDuration(interval)} apart` : '';
   const names = isRedacted ? ', with every name replaced' : '';
   return [
-    `What nodewarden ${pkg.version} saw on one node from ${start} on: ${steps.length} look${steps.length === 1 ? '' : 's'}${apart}${names}.`,
-    'Grace periods and evictions that were under way at the first look are not in it.',
-    'What is decided at them:    nodewarden simulate FILE',
-    'With other thresholds:      nodewarden simulate FILE --config OTHER.yaml',
-    'Why, for one of the looks:  nodewarden explain --scenario FILE --step 1',
+    `What nodewarden ${pkg.version} saw on one node, starting at ${start}: ${steps.length} sample${steps.length === 1 ? '' : 's'}${apart}${names}.`,
+    'Grace periods and evictions in progress at the first sample are not included.',
+    'What is decided:        nodewarden simulate FILE',
+    'With other thresholds:  nodewarden simulate FILE --config OTHER.yaml',
+    'Why, for one sample:    nodewarden explain --scenario FILE --step 1',
   ]
     .map((line) => `# ${line}\n`)
     .join('');
@@ -160,11 +162,11 @@ function put(text: string, { path }: Output): boolean {
   }
   // The superuser could replace /dev/stdout or /dev/null for the whole machine.
   if (isSpecialFile(path)) {
-    tell(`${path} is no regular file, and would be replaced by one; write there with: --output yaml > ${path}`);
+    tell(`${path} is not a regular file and would be replaced by one; use instead: --output yaml > ${path}`);
     return false;
   }
   const written = writeAtomic(path, text, OWNER_ONLY);
-  if (!written.known) tell(`${written.where} cannot be written: ${written.detail}`);
+  if (!written.known) tell(`cannot write ${written.where}: ${written.detail}`);
   return written.known;
 }
 
@@ -175,12 +177,12 @@ function tell(line: string): void {
 function parseTime(text: string): number {
   const parsed = parseDuration(text);
   if (parsed.ok && parsed.duration.ms >= 0) return parsed.duration.ms;
-  throw new InvalidArgumentError('a duration; for example 90s or 10m');
+  throw new InvalidArgumentError('Use a duration, for example 90s or 10m.');
 }
 
 function parseInterval(text: string): number {
   const ms = parseTime(text);
-  if (ms < LEAST_INTERVAL_MS) throw new InvalidArgumentError('at least 100ms');
+  if (ms < LEAST_INTERVAL_MS) throw new InvalidArgumentError('Use at least 100ms.');
   return ms;
 }
 
@@ -188,6 +190,6 @@ function parseOutput(text: string): Output {
   if (text === 'yaml' || text === 'json') return { format: text, path: null };
   if (text === '-') return { format: 'yaml', path: null };
   if (text.endsWith('.json')) return { format: 'json', path: text };
-  if (/\.(jsonl|gz)$/.test(text)) throw new InvalidArgumentError('write .yaml or .json');
+  if (/\.(jsonl|gz)$/.test(text)) throw new InvalidArgumentError('Use .yaml or .json.');
   return { format: 'yaml', path: text };
 }

@@ -1,34 +1,41 @@
 import { Command, Option } from 'commander';
+import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective, Setting } from '../config/effective.ts';
 import { readHostSizes, withDisks } from '../config/host-sizes.ts';
 import { DEFAULT_CONFIG_FILE, type LoadedConfig, loadConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
-import { sayOrigin } from '../config/setting.ts';
+import { originOf, sayOrigin, sayPlace } from '../config/setting.ts';
+import { isMet, limits } from '../core/eviction/threshold.ts';
+import { known } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
+import { findCgroupMounts } from '../host/cgroupfs.ts';
 import { createClock } from '../host/clock.ts';
+import { listDirectory } from '../host/files.ts';
+import { createObserver } from '../observe/look.ts';
+import type { Clock } from '../ports.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
-import { warningsHere } from './config-here.ts';
+import { sayAmount, sayLimit } from '../words/parts.ts';
 import { clean, jsonText, painter, standardPaper, table } from './print.ts';
 
 type Options = { readonly output: 'text' | 'json' };
 
 const BAD_CONFIG = 2;
 const NO_MANIFESTS: CheckedManifests = { pods: 0, problems: [] };
-const FILE_HELP = `configuration (default: ${DEFAULT_CONFIG_FILE}, or all defaults where there is none)`;
+const DEFAULT_HELP = `(default: ${DEFAULT_CONFIG_FILE} or all defaults)`;
+const CHECK_HELP = `It also warns about valid settings that are probably not intended. Only the agent detects what manifests require of
+this machine, and conflicts between them.`;
 
-/** `config check|show|schema`. Exit status: 0, or 2 where the configuration has mistakes. */
+/** `config check|show|schema`. Exit status: 0, or 2 where the configuration has errors. */
 export function configCommand(): Command {
-  const output = () => new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text');
-  const status = '\n\nExit status: 0, or 2 when there are mistakes.';
+  const output = () => new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text');
+  const status = '\n\nExit status: 0, or 2 when there are errors.';
   const check = new Command('check')
-    .description(
-      'tells all mistakes in a configuration and in each of its pod manifests in one pass, and what is valid but hardly meant; what manifests want of this machine and of each other, only the agent finds',
-    )
-    .argument('[file]', `${FILE_HELP}; or one pod manifest`)
+    .description('Report every error in a configuration and its pod manifests in one pass')
+    .argument('[file]', `Configuration or manifest ${DEFAULT_HELP}`)
     .addOption(output())
     .addHelpText(
       'after',
-      `\nExample:\n  nodewarden config check ./config.yaml\n  nodewarden config check /etc/nodewarden/pods.d/web.yaml${status}`,
+      `\nExamples:\n  nodewarden config check ./config.yaml\n  nodewarden config check /etc/nodewarden/pods.d/web.yaml\n\n${CHECK_HELP}${status}`,
     )
     .action(async (file: string | undefined, options: Options) => {
       if (file !== undefined && isManifestFile(file)) {
@@ -42,8 +49,8 @@ export function configCommand(): Command {
       else printCheck(loaded, manifests, file ?? null);
     });
   const show = new Command('show')
-    .description('every value in force and where it comes from')
-    .argument('[file]', FILE_HELP)
+    .description('Show every value in force and where it comes from')
+    .argument('[file]', `Configuration file ${DEFAULT_HELP}`)
     .addOption(output())
     .addHelpText('after', `\nExample:\n  nodewarden config show /etc/nodewarden/config.yaml${status}`)
     .action(async (file: string | undefined, options: Options) => {
@@ -53,11 +60,11 @@ export function configCommand(): Command {
       else standardPaper().write(shownText(loaded.effective.settings));
     });
   const schema = new Command('schema')
-    .description('the JSON Schema of NodewardenConfiguration, so that editors check and complete')
+    .description('Print the JSON Schema, for checks and completion in editors')
     .addHelpText('after', '\nExample:\n  nodewarden config schema > nodewarden.schema.json')
     .action(() => printJson(jsonSchema()));
   return new Command('config')
-    .description('check and show the configuration, and its JSON Schema')
+    .description('Check and show the configuration, and print its JSON Schema')
     .addHelpText('after', '\nExample:\n  nodewarden config check')
     .addCommand(check)
     .addCommand(show)
@@ -81,10 +88,10 @@ function printJson(value: unknown): void {
   standardPaper().write(jsonText(value));
 }
 
-/** Mistakes on standard error, one per line, then their count. */
+/** Errors on standard error, one per line, then their count. */
 function printProblems({ problems }: Pick<LoadedConfig, 'problems'>): void {
   for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
-  process.stderr.write(`${counted(problems.length, 'mistake')}\n`);
+  process.stderr.write(`${counted(problems.length, 'error')}\n`);
   process.exitCode = BAD_CONFIG;
 }
 
@@ -96,7 +103,7 @@ function printCheck(loaded: LoadedConfig, manifests: CheckedManifests, file: str
   const paper = standardPaper();
   const paint = painter(paper.hasColour);
   for (const warning of loaded.warnings) paper.write(`${paint('yellow', 'warning')} ${clean(warning)}\n`);
-  const name = clean(loaded.effective.file ?? file ?? `no ${DEFAULT_CONFIG_FILE}, so all defaults`);
+  const name = clean(loaded.effective.file ?? file ?? `no ${DEFAULT_CONFIG_FILE}, all defaults`);
   paper.write(`${name}: ${paint('green', 'valid')}, ${counted(loaded.warnings.length, 'warning')}\n`);
   if (manifests.problems.length > 0) printProblems(manifests);
   else if (manifests.pods > 0) {
@@ -141,4 +148,57 @@ function sayValue(value: unknown): string {
 
 function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** What a valid configuration would find on this machine at this moment, and is hardly meant. */
+async function warningsHere(effective: Effective, clock: Clock): Promise<readonly string[]> {
+  return [...missingPaths(effective), ...(await metAlready(effective, clock))];
+}
+
+/** Of paths that the configuration names; the defaults are made by the installation. */
+function missingPaths(effective: Effective): readonly string[] {
+  const paths = {
+    podManifests: [effective.podManifests, 'no pod can be stopped'],
+    'nodefs.path': [effective.nodefsPath, 'its signals cannot be read'],
+    'imagefs.path': [effective.imagefsPath, 'its signals cannot be read'],
+    'containerfs.path': [effective.containerfsPath, 'its signals cannot be read'],
+  } as const;
+  return Object.entries(paths).flatMap(([field, [path, then]]) => {
+    const origin = originOf(effective, field);
+    if (path === null || origin === undefined) return [];
+    const found = listDirectory(path, 1);
+    return found.known || found.why !== 'absent'
+      ? []
+      : [`${sayPlace(origin)}${field}: ${path} does not exist on this machine: ${then} until it does`];
+  });
+}
+
+/** Measured as the agent would; what cannot be read here is the agent's business. */
+async function metAlready(effective: Effective, clock: Clock): Promise<readonly string[]> {
+  const mounts = findCgroupMounts();
+  if (!mounts.known) return [];
+  const nothing = (): void => undefined;
+  const observer = createObserver({
+    ...{ clock, mounts: mounts.value, ...observedOf(effective) },
+    pods: () => known([]),
+    followPods: nothing,
+    findings: { raise: nothing, clear: nothing, all: () => [] },
+    wake: nothing,
+  });
+  try {
+    const said = toCoreConfig(effective, 1).thresholds.map(async (threshold) => {
+      const { signal, graceMs } = threshold;
+      const sample = await observer.reread(signal);
+      if (!sample.known || !isMet(threshold, sample.value)) return [];
+      const { available, capacity } = sample.value;
+      const field = graceMs === 0 ? 'evictionHard' : 'evictionSoft';
+      const place = sayPlace(originOf(effective, `${field}["${signal}"]`));
+      return [
+        `${place}${field}: ${signal} is already below ${sayLimit(signal, limits(threshold, sample.value).limit)}: ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)} is available now, so the agent would evict at once`,
+      ];
+    });
+    return (await Promise.all(said)).flat();
+  } finally {
+    observer.close();
+  }
 }

@@ -9,16 +9,17 @@ const LAST_MS = 2_000;
 
 const EXAMPLE = `
 Examples:
-  nodewarden demo              as root: real processes in real cgroups, some 20 seconds
-  nodewarden demo --simulated  the same story in virtual time, as any user
+  nodewarden demo              as root: real processes in real cgroups, about 20 seconds
+  nodewarden demo --simulated  the same in virtual time, as any user
 
-Exit status: 0 only if the leaking pod was evicted, memory came back and the others live.`;
+Real pods run, one leaks memory, the agent evicts it, and memory recovers.
+Exit status: 0 only if the leaking pod was evicted, memory recovered and the other pods are still alive.`;
 
 export function demoCommand(): Command {
   return new Command('demo')
-    .description('the main job within a minute: real pods leak, the agent evicts, memory comes back')
-    .option('--keep', 'stay when the story is over, until Ctrl-C', false)
-    .option('--simulated', 'virtual time, even where the real demo could run', false)
+    .description('Show an eviction end to end in under a minute')
+    .option('--keep', 'Stay open at the end, until Ctrl-C', false)
+    .option('--simulated', 'Use virtual time, even where the real demo could run', false)
     .addHelpText('after', EXAMPLE)
     .action(async (options: { readonly keep: boolean; readonly simulated: boolean }) => {
       const stop = new AbortController();

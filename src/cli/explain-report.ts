@@ -1,4 +1,5 @@
 import type { Decision, RankRow } from '../core/decision.ts';
+import { timersNow } from '../core/eviction/timers.ts';
 import {
   type Candidate,
   counterfactuals,
@@ -9,15 +10,14 @@ import {
   thresholdsOf,
   type WhatIf,
 } from '../core/explain.ts';
-import type { PodUid, PodView } from '../core/pod.ts';
+import type { PodUid, PodView } from '../core/pod/pod.ts';
 import type { Reading, Unknown } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
-import { sayReason } from '../core/say.ts';
+import { type Ties, tiesOf } from '../core/shutdown/chain.ts';
 import { SIGNALS, type Signal } from '../core/signal.ts';
-import { type Ties, tiesOf } from '../core/stop-chain.ts';
-import { timersNow } from '../core/timers.ts';
 import { namesOf } from '../serve/pod-names.ts';
 import { requestFor, type SignalStatus, signalStatus } from '../serve/status.ts';
+import { sayReason } from '../words/reason.ts';
 
 /** Where the look comes from. */
 export type LookSource =

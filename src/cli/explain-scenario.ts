@@ -1,9 +1,9 @@
-import { sayDuration } from '../core/duration.ts';
 import type { ExplainedLook } from '../core/explain.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import { sayProblem } from '../document/problem.ts';
 import { textOf } from '../host/text-stream.ts';
 import { readHead } from '../simulate/envelope.ts';
-import { type EvictionLook, runEviction } from '../simulate/eviction-run.ts';
+import { type EvictionLook, runEviction } from '../simulate/eviction/run.ts';
 import type { EvictionScenario } from '../simulate/scenario.ts';
 import { readScenario } from '../simulate/simulate.ts';
 import { readScenarioFiles, type SourceItem } from '../simulate/source.ts';
@@ -45,13 +45,14 @@ async function scenarioIn(
     const { scenario } = read;
     names.push(scenario.name);
     if (scenario.kind !== 'EvictionScenario') {
-      if (only !== null) return refused(`${file}: ${scenario.name} is a ShutdownScenario: it has no looks to explain`);
+      if (only !== null)
+        return refused(`${file}: ${scenario.name} is a ShutdownScenario: it has no samples to explain`);
       continue;
     }
     if (found !== null) others += 1;
     found ??= scenario;
   }
-  if (others > 0) return refused(`${file} holds several scenarios, name one with --only: ${sayNames(names)}`);
+  if (others > 0) return refused(`${file} holds several scenarios; pick one with --only: ${sayNames(names)}`);
   return found ?? refused(sayNone(file, names, only));
 }
 

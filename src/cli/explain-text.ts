@@ -1,13 +1,14 @@
-import type { Comparator } from '../core/decision.ts';
-import { sayDuration } from '../core/duration.ts';
+import { COMPARATORS, type Comparator } from '../core/eviction/comparator.ts';
 import type { Change, Obstacle } from '../core/explain.ts';
-import type { PodUid } from '../core/pod.ts';
-import { sayBytes } from '../core/quantity.ts';
-import { sayAmount, sayReason, sayTies } from '../core/say.ts';
-import { isDisk, type Resource, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
-import { podName, sayDecision, sayMs } from '../serve/say-decision.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
+import { isDisk, type Resource, SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { sayBytes } from '../core/units/quantity.ts';
+import { sayDecision, sayMs, sayTies } from '../words/decision.ts';
+import { sayAmount } from '../words/parts.ts';
+import { sayReason } from '../words/reason.ts';
 import type { ExplainedRow, ExplainReport } from './explain-report.ts';
-import { SAY_COMPARATOR, sayValue, TIES } from './history-text.ts';
+import { sayValue } from './history-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
 
 const PODS_SHOWN = 20;
@@ -25,7 +26,7 @@ function nowText(report: ExplainReport, paint: Paint): string {
       ? `${source.node}${source.dryRun ? ' (dry run: nothing is stopped)' : ''}, ${sayWhen(source.atWallMs)}`
       : `${source.file}: ${source.name}, step ${source.step} at ${sayDuration(source.at)}`;
   const told = decisions.filter(({ kind }) => kind !== 'set-condition').map((decision) => sayDecision(decision));
-  const nothing = actsOn === null ? 'nobody has to go: no threshold is met' : 'nobody is chosen at this look';
+  const nothing = actsOn === null ? 'no eviction is needed: no threshold is met' : 'no pod is selected in this sample';
   const reasons = report.reasons.filter(({ code, signal, text }) => {
     // Who is passed over stands in the table, and what a decision says itself needs no second line.
     if (code === 'passed-over' || told.some((decision) => decision.includes(text))) return false;
@@ -61,7 +62,7 @@ function rankingText(report: ExplainReport, paint: Paint): string {
   if (podsUnknown !== null) return `the pods are not known: ${clean(`${podsUnknown.where}: ${podsUnknown.detail}`)}\n`;
   if (pods.length === 0) return `${paint('yellow', 'there is no pod: nobody can be evicted')}\n`;
   const { signal } = status;
-  const columns = report.comparators.map(({ by }) => by).filter((by) => !TIES.includes(by) || isUsed(by, pods));
+  const columns = report.comparators.map(({ by }) => by).filter((by) => !COMPARATORS[by].isTie || isUsed(by, pods));
   const named = columns.filter((by) => by !== 'name');
   const shown = pods
     .map((pod, i) => ({ pod, place: i + 1 }))
@@ -83,7 +84,7 @@ function headText({ signal: { signal }, actsOn, decisions }: ExplainReport): str
     return `storage limits rank nobody; ${signal} would choose in this order`;
   return signal === actsOn
     ? `pods in eviction order for ${signal}`
-    : `if ${signal} had to act, pods would go in this order`;
+    : `if ${signal} ran short, pods would be evicted in this order`;
 }
 
 const isUsed = (by: Comparator, pods: readonly ExplainedRow[]): boolean =>
@@ -130,12 +131,12 @@ function evictedNow({ decisions, signal: { signal } }: ExplainReport, uid: PodUi
 
 /** Without any, what is compared is unknown; else a number that is missing counts as 0 (kubelet-eviction.md 5.5). */
 const hasStatistics = ({ values }: ExplainedRow): boolean =>
-  values.every(({ by, value }) => TIES.includes(by) || value.known);
+  values.every(({ by, value }) => COMPARATORS[by].isTie || value.known);
 
 function legend({ comparators }: ExplainReport, paint: Paint): string {
-  const rules = comparators.filter(({ by }) => !TIES.includes(by));
+  const rules = comparators.filter(({ by }) => !COMPARATORS[by].isTie);
   const said = rules.map(({ by, first }) => `${by} (${first === 'true' ? 'yes' : first} first)`).join(', then ');
-  return paint('dim', `order: ${said}; equals: the younger, then by name. * put it before the next one\n`);
+  return paint('dim', `order: ${said}; ties: newest first, then by name. * put it before the next one\n`);
 }
 
 function unmeasuredText({ signal: { signal }, pods }: ExplainReport, paint: Paint): string {
@@ -149,7 +150,7 @@ function unmeasuredText({ signal: { signal }, pods }: ExplainReport, paint: Pain
 
 function whatIfText(report: ExplainReport, paint: Paint): string {
   const { whatIf, signal: status } = report;
-  if (whatIf === null) return report.pods.length > 0 ? `${paint('yellow', 'nobody may be evicted')}\n` : '';
+  if (whatIf === null) return report.pods.length > 0 ? `${paint('yellow', 'no pod may be evicted')}\n` : '';
   const { signal } = status;
   const nameOf = namesIn(report);
   const { isVictim, uid, other, changes, usageObstacle } = whatIf;
@@ -179,7 +180,7 @@ function safeText(report: ExplainReport, name: string, row: ExplainedRow | undef
   const [evicted] = row === undefined ? [] : evictedNow(report, row.uid);
   if (evicted !== undefined && victim !== null)
     return `${name} is ${evicted}; for ${signal.signal} ${clean(nameOf(victim))} would go first.`;
-  return `${name} is safe: ${victim === null ? 'nobody may be evicted' : `${clean(nameOf(victim))} goes first`}.`;
+  return `${name} is safe: ${victim === null ? 'no pod may be evicted' : `${clean(nameOf(victim))} goes first`}.`;
 }
 
 function changeText(signal: Signal, change: Change): string {
@@ -221,7 +222,7 @@ function boundText({ bound, value }: NumberChange, say: (amount: number, way: Wa
 }
 
 function sayRounded(signal: Signal, amount: number, way: Way): string {
-  return SIGNAL_FACTS[signal].unit === 'bytes' ? roundedBytes(amount, way) : sayAmount(signal, amount);
+  return usageUnit(signal) === 'bytes' ? roundedBytes(amount, way) : sayAmount(signal, amount);
 }
 
 /** sayBytes() cuts to a tenth of its unit; `up`: to the next tenth. */
@@ -247,7 +248,7 @@ function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind:
         return `the ranking for ${signal.signal} counts none on this node`;
       case 'decided': {
         const against = clean(namesIn(report)(obstacle.against));
-        const by = SAY_COMPARATOR[obstacle.by];
+        const by = COMPARATORS[obstacle.by].by;
         return whatIf?.isVictim
           ? `even with none it comes before ${against} by ${by}`
           : `even with all of the node's ${against} comes first by ${by}`;

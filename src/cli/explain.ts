@@ -1,16 +1,15 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { ExplainedLook } from '../core/explain.ts';
 import { signalOf } from '../core/explain.ts';
-import type { PodUid } from '../core/pod.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
 import { isDisk, isSignal, SIGNALS, type Signal } from '../core/signal.ts';
 import { nearestName } from '../document/nearest.ts';
 import { createClock } from '../host/clock.ts';
-import { podName } from '../serve/say-decision.ts';
-import { askMeasuredLook, fail, ofAnswer } from './asked.ts';
+import { askMeasuredLook, fail, ofAnswer } from './daemon-answer.ts';
 import { explainReport, type LookSource } from './explain-report.ts';
 import { stepOf } from './explain-scenario.ts';
 import { explainText } from './explain-text.ts';
-import { placesOf } from './places.ts';
+import { placesOf } from './paths.ts';
 import { clean, jsonText, painter, sayNames, standardPaper } from './print.ts';
 import { type Only, parseOnly } from './simulate.ts';
 
@@ -26,29 +25,29 @@ type Options = {
 const BAD_USAGE = 2;
 const HELP = `
 Examples:
-  nodewarden explain                                       who would go first on this node, and why
-  nodewarden explain shop/web --signal nodefs.available    what would have to change about one pod
-  nodewarden explain --scenario leak.yaml --step 3         the same for a look of a scenario
+  nodewarden explain                                       the current or next victim on this node, and why
+  nodewarden explain shop/web --signal nodefs.available    one pod, and what would have to change
+  nodewarden explain --scenario leak.yaml --step 3         the same for a sample of a scenario
 
-The signal is the one acted on, else the first whose threshold is met, else memory.available. Without --step the first
-step that evicts somebody is explained, else the last one.
-Exit status: 0, 2 for a pod, step or scenario that is not there, or 3 when the daemon is not running.`;
+It prints the ranking with every value that was compared. The default signal is the one acted on, else the first whose
+threshold is met, else memory.available. Without --step it explains the first step that evicts a pod, else the last one.
+Exit status: 0, 2 for a pod, step or scenario that does not exist, or 3 when the daemon is not running.`;
 
 export function explainCommand(): Command {
   return new Command('explain')
-    .description('who is evicted next and why: the ranking with every value compared, and what would have to change')
-    .argument('[pod]', 'namespace/name, name or uid; without it who is or would be evicted')
-    .option('-c, --config <file>', 'configuration that names the socket')
-    .option('-s, --signal <signal>', 'rank for this signal', parseSignal)
+    .description('Show which pod is evicted next and why, and what would change that')
+    .argument('[pod]', 'Pod as namespace/name, name or uid (default: the current or next victim)')
+    .option('-c, --config <file>', 'Configuration file that names the socket')
+    .option('-s, --signal <signal>', 'Rank the pods for this signal', parseSignal)
     .addOption(
       new Option(
         '--scenario <file>',
-        'a look of this scenario instead of the running daemon; - is standard input',
+        'Explain a sample of this scenario, not of the running daemon (-: stdin)',
       ).conflicts('config'),
     )
-    .option('--step <n>', 'which step of the scenario, from 1', parseStep)
-    .option('--only <pattern>', 'which scenario of the file: a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
-    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
+    .option('--step <n>', 'Explain this step of the scenario, counted from 1', parseStep)
+    .option('--only <pattern>', 'Pick a scenario of the file: a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
     .addHelpText('after', HELP)
     .action(async (pod: string | undefined, options: Options) => {
       process.exitCode = await run(pod ?? null, options);
@@ -96,17 +95,17 @@ type FoundPod = { readonly ok: true; readonly uid: PodUid } | { readonly ok: fal
 /** By uid, namespace/name, or a name that only one has. */
 function findPod({ observation }: ExplainedLook, asked: string): FoundPod {
   const { pods } = observation;
-  if (!pods.known) return { ok: false, text: `the pods are not known: ${pods.where}: ${pods.detail}` };
+  if (!pods.known) return { ok: false, text: `the pods are unknown: ${pods.where}: ${pods.detail}` };
   const all = pods.value;
   const matching = all.filter((pod) => pod.uid === asked || podName(pod) === asked);
   const named = matching.length > 0 ? matching : all.filter(({ name }) => name === asked);
   const [only, ...others] = named;
   if (only !== undefined && others.length === 0) return { ok: true, uid: only.uid };
   if (only !== undefined)
-    return { ok: false, text: `several pods are called ${asked}: ${named.map(podName).join(', ')}` };
+    return { ok: false, text: `several pods are named ${asked}: ${named.map(podName).join(', ')}` };
   const nearest = nearestName(asked, asked.includes('/') ? all.map(podName) : all.map(({ name }) => name));
-  const hint = nearest === null ? `; there are: ${sayNames(all.map(podName))}` : `, did you mean ${nearest}?`;
-  return { ok: false, text: `no pod ${asked} at this look${hint}` };
+  const hint = nearest === null ? `the pods are: ${sayNames(all.map(podName))}` : `did you mean ${nearest}?`;
+  return { ok: false, text: `no pod ${asked} in this sample, which has only pods with running processes; ${hint}` };
 }
 
 function refuse(...lines: readonly string[]): number {
@@ -117,10 +116,10 @@ function refuse(...lines: readonly string[]): number {
 function parseSignal(text: string): Signal {
   if (isSignal(text)) return text;
   const nearest = nearestName(text, SIGNALS);
-  throw new InvalidArgumentError(nearest === null ? `one of ${SIGNALS.join(', ')}` : `did you mean ${nearest}?`);
+  throw new InvalidArgumentError(nearest === null ? `Use one of ${SIGNALS.join(', ')}.` : `Did you mean ${nearest}?`);
 }
 
 function parseStep(text: string): number {
   if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('a step counts from 1; for example 3');
+  throw new InvalidArgumentError('Use a number from 1, for example 3.');
 }

@@ -1,8 +1,9 @@
-import { sayDuration } from '../core/duration.ts';
-import { STOPS_AGAIN } from '../core/shutdown-plan.ts';
-import { givenSeconds } from '../core/stop-chain.ts';
-import type { BootRecord } from '../record/boots.ts';
-import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/shutdown-record.ts';
+import { givenSeconds } from '../core/pod/grace.ts';
+import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import type { BootRecord } from '../record/reading/boots.ts';
+import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/reading/shutdown-record.ts';
+import { sayDropped } from '../words/decision.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
 /** One block: how it ended, the phases and the pods as tables of plan against fact, and what went otherwise. */
@@ -124,24 +125,15 @@ function sayPodEnd(stop: PodStop): string {
   return isLate ? `told after ${saySpan(toldAfterMs)}; ${sayHow(stop)}` : sayHow(stop);
 }
 
-const NOT_STOPPED: { readonly [B in Extract<PodStop['end'], { kind: 'dropped' }>['because']]: string } = {
-  gone: 'gone',
-  cancelled: 'the shutdown was cancelled before its turn',
-  'left-to-systemd': 'left to systemd, which stops it after the phases',
-  rebound: 'its manifest has named another cgroup, unit or container since',
-  'dry-run': 'dry run',
-  'no-longer-met': 'no longer met',
-};
-
 function sayHow({ end }: PodStop): string {
   switch (end.kind) {
     case 'ended':
       if (end.via === 'stop-timeout') return 'killed by systemd (its TimeoutStopSec)';
       return `${end.via === 'sigkill' || end.via === 'cgroup.kill' ? 'killed' : 'ended'} by ${end.via}`;
     case 'survived':
-      return `survived, ${end.processesLeft} processes left: ${end.detail}`;
+      return `survived: ${end.detail}`;
     case 'dropped':
-      return `not stopped: ${NOT_STOPPED[end.because]}`;
+      return `not stopped: ${sayDropped(end.because)}`;
     case 'under-way':
       return 'stopping';
     case 'cut-off':

@@ -1,18 +1,26 @@
-import { sayCulprit } from '../core/attribution.ts';
-import type { Comparator, Decision, RankRow, RankValue } from '../core/decision.ts';
-import { sayDuration } from '../core/duration.ts';
-import type { PodUid } from '../core/pod.ts';
-import { sayBytes } from '../core/quantity.ts';
-import { sayAmount, sayLimit, sayReason, sayTies } from '../core/say.ts';
-import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
-import type { BootRecord } from '../record/boots.ts';
+import type { Decision, Difference, RankRow, RankValue } from '../core/decision.ts';
+import { sayCulprit } from '../core/eviction/attribution.ts';
+import { type Comparator, comparatorNamed } from '../core/eviction/comparator.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
+import type { Signal } from '../core/signal.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { sayBytes } from '../core/units/quantity.ts';
 import type { DecisionRecord } from '../record/entry.ts';
-import type { ShutdownRecord } from '../record/shutdown-record.ts';
-import { podName, sayDecision, sayMs, sayOutcome, victimIn } from '../serve/say-decision.ts';
+import type { BootRecord } from '../record/reading/boots.ts';
+import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
+import { sayDecision, sayMs, sayOutcome, sayTies, victimIn } from '../words/decision.ts';
+import { sayAmount, sayKilled, sayLimit } from '../words/parts.ts';
+import { sayReason } from '../words/reason.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
+import { sayUsage } from './status-text.ts';
 
-export type OomKill = { readonly atWallMs: number; readonly count: number; readonly pods: readonly string[] };
+export type OomKill = {
+  readonly atWallMs: number;
+  readonly count: number;
+  readonly pods: readonly string[];
+  readonly unattributed?: number;
+};
 /** What `history -o json` prints; docs/json.md describes every field. */
 export type History = {
   readonly schema: 1;
@@ -78,7 +86,9 @@ function recordText(record: DecisionRecord, victimOf: (id: string) => string, pa
   const head = `${sayWhen(record.atWallMs)}  ${clean(String(decision.id))}${marks}  `;
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
     const outcomes = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`).join('');
-    return `${head}${clean(sayDecision(decision, victimOf))}${outcomes}\n`;
+    const differs = decision.kind === 'hasten' ? (decision.differences ?? []) : [];
+    const differing = differs.length > 0 ? `; differs ${sayDifferences(differs)}` : '';
+    return `${head}${clean(`${sayDecision(decision, victimOf)}${differing}`)}${outcomes}\n`;
   }
   const lines = [
     ['victim', `${podName(decision.victim)} (${decision.victim.qos}, priority ${decision.victim.priority})`],
@@ -126,9 +136,11 @@ function evictLines(record: DecisionRecord, decision: Evict): string[][] {
     ...rankingLines(signal, ranking, nameOf),
     ...growthLines(growth),
     ...(ties === '' ? [] : [['ties', ties]]),
-    ...(differences.length > 0 ? [['differs', `from the kubelet in ${differences.join(', ')}`]] : []),
+    ...(differences.length > 0 ? [['differs', sayDifferences(differences)]] : []),
   ];
 }
+
+const sayDifferences = (differences: readonly Difference[]): string => `from the kubelet in ${differences.join(', ')}`;
 
 /** Growth in pods needs no line of its own: the ranking shows them. */
 function growthLines(growth: Evict['growth']): string[][] {
@@ -141,21 +153,11 @@ export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
   const row = ranking.find((entry) => entry.uid === uid);
   if (row === undefined) return 'not in the ranking';
   if (row.decidedBy === null) return ranking.length === 1 ? 'the only pod' : 'last in the ranking';
-  return `of ${ranking.length} pods it comes first by ${SAY_COMPARATOR[row.decidedBy]}`;
+  return `of ${ranking.length} pods it comes first by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}`;
 }
-/** What the one that comes first has before the other. */
-export const SAY_COMPARATOR: { readonly [C in Comparator]: string } = {
-  'over-request': 'using more than its request',
-  priority: 'its lower priority',
-  'usage-over-request': 'the most usage above its request',
-  usage: 'the most usage',
-  younger: 'having started last',
-  name: 'its name (all else is equal)',
-  uid: 'its uid (all else is equal)',
-};
 
 function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid: PodUid) => string): string[][] {
-  const rules = (ranking[0]?.values ?? []).map(({ by }) => by).filter((by) => !TIES.includes(by));
+  const rules = (ranking[0]?.values ?? []).map(({ by }) => by).filter((by) => comparatorNamed(by)?.isTie !== true);
   const rows = ranking.slice(0, RANKING_SHOWN).map((row) => [
     // As it will be printed, or the columns would not stand below each other.
     clean(nameOf(row.uid)),
@@ -173,7 +175,6 @@ function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid:
   const more = ranking.length > RANKING_SHOWN ? [['', `and ${ranking.length - RANKING_SHOWN} more`]] : [];
   return [...lines.map((line, i) => [i === 0 ? 'ranking' : '', line]), ...more];
 }
-export const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
 
 export function sayValue(signal: Signal, by: Comparator, entry: RankValue | undefined): string {
   if (entry === undefined) return '-';
@@ -181,8 +182,8 @@ export function sayValue(signal: Signal, by: Comparator, entry: RankValue | unde
   if (!value.known) return 'unknown';
   if (typeof value.value === 'boolean') return value.value ? 'yes' : isAtLeast ? 'not known' : 'no';
   if (isAtLeast) return `at least ${sayValue(signal, by, { by, value })}`;
-  const isAmount = typeof value.value === 'number' && by !== 'priority';
-  return isAmount && SIGNAL_FACTS[signal].unit === 'bytes' ? sayBytes(Number(value.value)) : String(value.value);
+  const isAmount = typeof value.value === 'number' && comparatorNamed(by)?.isMeasured === true;
+  return isAmount ? sayUsage(signal, Number(value.value)) : String(value.value);
 }
 
 function processLines({ evidence }: DecisionRecord): string[][] {
@@ -219,8 +220,7 @@ function namesIn({ observation, decision }: DecisionRecord): (uid: PodUid) => st
   return (uid) => names.get(uid) ?? uid;
 }
 
-function oomText({ atWallMs, count, pods }: OomKill, paint: Paint): string {
-  const whom = pods.length > 0 ? clean(pods.join(', ')) : 'unattributed';
+function oomText({ atWallMs, count, ...whose }: OomKill, paint: Paint): string {
   const what = clean(`the kernel's OOM killer killed ${count} process${count === 1 ? '' : 'es'}`);
-  return `${sayWhen(atWallMs)}  ${paint('red', what)}: ${whom}\n`;
+  return `${sayWhen(atWallMs)}  ${paint('red', what)}: ${clean(sayKilled(whose))}\n`;
 }

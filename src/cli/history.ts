@@ -1,12 +1,13 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { parseDuration } from '../core/duration.ts';
 import { valueOrNull } from '../core/reading.ts';
+import { parseDuration } from '../core/units/duration.ts';
 import { createClock, readBootId } from '../host/clock.ts';
+import type { RecordNote } from '../ports.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
-import { type ReadRecord, readRecord } from '../record/record-file.ts';
-import { type Shutdowns, shutdownsOf } from '../record/shutdowns.ts';
+import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
+import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
-import { placesOf } from './places.ts';
+import { placesOf } from './paths.ts';
 import { clean, jsonText, painter, standardPaper } from './print.ts';
 
 type Options = {
@@ -19,20 +20,20 @@ type Options = {
 
 const NOT_READ = 1;
 const HELP = `
-Example:
+Examples:
   nodewarden history --evictions --since 24h
   nodewarden history --shutdowns
 
-Exit status: 0, 1 when a file of the record is there and cannot be read, or 2 for a mistake in the command line.`;
+Exit status: 0, 1 when a file of the record exists and cannot be read, or 2 for a usage error.`;
 
 export function historyCommand(): Command {
   return new Command('history')
-    .description('decisions and their outcome, from the record on disk; the daemon need not run')
-    .option('-c, --config <file>', 'configuration that names the state directory')
-    .option('--evictions', 'only evictions and kernel OOM kills')
-    .option('--shutdowns', 'only shutdowns, plan against fact, and boots that ended without one')
-    .option('--since <when>', 'from this time on: a duration (2h) or an instant (2026-01-31T12:00:00Z)', parseSince)
-    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
+    .description('Show decisions and outcomes from the record on disk; needs no running daemon')
+    .option('-c, --config <file>', 'Configuration file that names the state directory')
+    .option('--evictions', 'Show only evictions and kernel OOM kills')
+    .option('--shutdowns', 'Show only shutdowns, plan versus actual, and boots that ended without one')
+    .option('--since <when>', 'Start at an instant (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
     .addHelpText('after', HELP)
     .action((options: Options) => {
       const { stateDirectory } = placesOf(options.config ?? null);
@@ -49,18 +50,20 @@ export function historyCommand(): Command {
       const unreadable = new Set(records.flatMap((record) => record.unreadable));
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
-      if (told.damaged > 0) process.stderr.write(`${told.damaged} damaged entries were left out of the shutdowns\n`);
+      if (told.damaged > 0) process.stderr.write(`damaged entries omitted from the shutdowns: ${told.damaged}\n`);
       // What cannot be read may hold some.
-      const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory);
+      const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory, sinceWallMs);
       if (options.output === 'json') paper.write(jsonText(history));
       else paper.write(historyText(history, nothing, painter(paper.hasColour)));
       if (unreadable.size > 0) process.exitCode = NOT_READ;
     });
 }
 
-function sayNothing({ shutdowns, evictions }: Options, directory: string): string {
-  const what = shutdowns === true && evictions !== true ? 'shutdowns' : 'decisions';
-  return `No ${what} in the record under ${directory}.\n`;
+function sayNothing({ shutdowns, evictions }: Options, directory: string, sinceWallMs: number): string {
+  const of = { shutdowns: shutdowns === true, evictions: evictions === true };
+  const what = of.shutdowns === of.evictions ? 'decisions' : of.shutdowns ? 'shutdowns' : 'evictions';
+  const since = Number.isFinite(sinceWallMs) ? ` since ${new Date(sinceWallMs).toISOString()}` : '';
+  return `No ${what} in the record under ${directory}${since}.\n`;
 }
 
 function from(sinceWallMs: number, record: ReadRecord): ReadRecord {
@@ -102,19 +105,22 @@ const EVICTIONS: readonly string[] = ['evict', 'evict-over-limit', 'hasten', 're
 
 function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
   return entries.flatMap((entry) =>
-    entry.kind === 'note' && entry.note.kind === 'kernel-oom-kill'
-      ? [{ atWallMs: entry.atWallMs, count: entry.note.count, pods: entry.note.pods }]
-      : [],
+    entry.kind === 'note' && entry.note.kind === 'kernel-oom-kill' ? [oomKillOf(entry.atWallMs, entry.note)] : [],
   );
+}
+
+function oomKillOf(
+  atWallMs: number,
+  { count, pods, unattributed }: Extract<RecordNote, { kind: 'kernel-oom-kill' }>,
+): OomKill {
+  return { atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }) };
 }
 
 function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {
   const lost = entries.reduce((sum, entry) => sum + (entry.kind === 'lost' ? entry.entries : 0), 0);
   return [
-    ...(tornLines > 0
-      ? [`left out of the record, because they are incomplete or no JSON: ${tornLines} of its lines`]
-      : []),
-    ...(lost > 0 ? [`${lost} entries are missing: the disk took none for too long`] : []),
+    ...(tornLines > 0 ? [`skipped lines of the record that are incomplete or not JSON: ${tornLines}`] : []),
+    ...(lost > 0 ? [`${lost} entries are missing: the disk accepted none for too long`] : []),
   ];
 }
 
@@ -123,6 +129,6 @@ function parseSince(text: string): (nowWallMs: number) => number {
   if (parsed.ok && parsed.duration.ms >= 0) return (nowWallMs) => nowWallMs - parsed.duration.ms;
   const instant = Date.parse(text);
   if (Number.isNaN(instant))
-    throw new InvalidArgumentError('a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z');
+    throw new InvalidArgumentError('Use a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z.');
   return () => instant;
 }

@@ -1,5 +1,5 @@
 import pc from 'picocolors';
-import { escapeUnsafe } from '../core/escape.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
 
 /** Where a command prints: a terminal, a pipe or a file. */
 export type Paper = {

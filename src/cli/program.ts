@@ -1,3 +1,4 @@
+import type { Command } from 'commander';
 import { captureCommand } from './capture.ts';
 import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
@@ -12,7 +13,11 @@ import { statusCommand } from './status.ts';
 
 /** `runCommands` with every command there is. */
 export function runProgram(args: readonly string[]): Promise<void> {
-  return runCommands(args, [
+  return runCommands(args, allCommands());
+}
+
+export function allCommands(): readonly Command[] {
+  return [
     runCommand(),
     demoCommand(),
     configCommand(),
@@ -23,5 +28,5 @@ export function runProgram(args: readonly string[]): Promise<void> {
     rehearseCommand(),
     historyCommand(),
     releaseHeldCommand(),
-  ]);
+  ];
 }

@@ -1,7 +1,6 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
-import type { PodUid } from '../core/pod.ts';
-import { AGENT_END_MS, totalMs } from '../core/shutdown-time.ts';
-import { podName } from '../serve/say-decision.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
+import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
 import type { PhaseRow, PodStopRow, SecondTier } from './rehearse-rows.ts';
 
 export type Change =
@@ -36,14 +35,14 @@ const UNFINISHED_MARGIN = 2;
 export function changesOf(phases: readonly PhaseRow[], chained: ReadonlySet<PodUid>): readonly Change[] {
   const ofPhases: Change[] = [];
   const ofPods: Change[] = [];
-  for (const { phase, fromPriority, graceSeconds, pods } of phases) {
+  for (const { phase, fromPriority, periodSeconds, pods } of phases) {
     const wanted = pods.map((pod) => ({ pod, seconds: wantedSeconds(pod) }));
     const ofPhase = wanted.map(({ pod, seconds }) => {
       const isShared = chained.has(pod.uid) && pod.getsMs > 0 && pod.getsMs < pod.graceSeconds * 1_000;
-      return isShared ? Math.ceil((graceSeconds * 1_000 * (seconds ?? 0)) / pod.getsMs) : (seconds ?? 0);
+      return isShared ? Math.ceil((periodSeconds * 1_000 * (seconds ?? 0)) / pod.getsMs) : (seconds ?? 0);
     });
     const most = Math.max(0, ...ofPhase);
-    if (most > graceSeconds) ofPhases.push({ what: 'phase', phase, fromPriority, now: graceSeconds, seconds: most });
+    if (most > periodSeconds) ofPhases.push({ what: 'phase', phase, fromPriority, now: periodSeconds, seconds: most });
     for (const { pod, seconds } of wanted) if (seconds !== null) ofPods.push(...podChanges(pod, seconds));
   }
   return [...ofPhases, ...ofPods];
@@ -73,9 +72,9 @@ export function agentChanges(
   if (secondTier === null || secondTier.worstMs >= worstMs) return [];
   const { stopTimeoutMs } = secondTier;
   if (stopTimeoutMs === 'infinity') return [];
-  const phases = configured.map(({ fromPriority, graceSeconds }) => {
+  const phases = configured.map(({ fromPriority, periodSeconds }) => {
     const change = changes.find((one) => one.what === 'phase' && one.fromPriority === fromPriority);
-    return { fromPriority, graceSeconds: change?.seconds ?? graceSeconds };
+    return { fromPriority, periodSeconds: change?.seconds ?? periodSeconds };
   });
   const seconds = Math.ceil((totalMs(phases) + AGENT_END_MS) / 1_000);
   return [{ what: 'agentTimeoutStopSec', now: stopTimeoutMs / 1_000, seconds }];

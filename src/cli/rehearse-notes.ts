@@ -1,5 +1,5 @@
-import type { PodUid, PodView } from '../core/pod.ts';
-import { podName, sayMs } from '../serve/say-decision.ts';
+import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
+import { sayMs } from '../words/decision.ts';
 import { sayNames } from './print.ts';
 import type { StopTimeouts, UnitTimeout } from './stop-timeouts.ts';
 

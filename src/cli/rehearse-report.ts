@@ -1,15 +1,15 @@
 import type { CoreConfig, ShutdownPhase } from '../core/core-config.ts';
-import { sayDuration } from '../core/duration.ts';
-import type { PodUid, PodView } from '../core/pod.ts';
+import { givenSeconds } from '../core/pod/grace.ts';
+import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
-import { neededDelayMs, planShutdown } from '../core/shutdown-plan.ts';
-import { AGENT_END_MS } from '../core/shutdown-time.ts';
-import { givenSeconds } from '../core/stop-chain.ts';
+import { AGENT_END_MS } from '../core/shutdown/phase-time.ts';
+import { neededDelayMs, planShutdown } from '../core/shutdown/plan.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import type { Finding } from '../ports.ts';
-import type { ObservedStops } from '../record/observed-stops.ts';
-import { podName, sayMs } from '../serve/say-decision.ts';
+import type { ObservedStops } from '../record/reading/observed-stops.ts';
 import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
-import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/rehearse.ts';
+import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/shutdown/rehearse.ts';
+import { sayMs } from '../words/decision.ts';
 import { agentChanges, type Change, changesOf } from './rehearse-changes.ts';
 import { notesOf } from './rehearse-notes.ts';
 import type { PhaseRow, PodStopRow, SecondTier, Span } from './rehearse-rows.ts';
@@ -164,10 +164,10 @@ function phaseRows(input: RehearseInput, { worst, expected, soonest }: Rehearsal
     const found = phases.find(({ phase }) => phase === of);
     return found === undefined ? null : { startMs: found.startMs, endMs: found.endMs };
   };
-  return planShutdown(input.config.phases, input.pods).map(({ phase, fromPriority, graceSeconds, stops }) => ({
+  return planShutdown(input.config.phases, input.pods).map(({ phase, fromPriority, periodSeconds, stops }) => ({
     phase,
     fromPriority,
-    graceSeconds,
+    periodSeconds,
     worst: spanOf(worst, phase),
     expected: spanOf(expected, phase),
     pods: stops.flatMap(({ pod: { uid } }) => {
@@ -265,8 +265,8 @@ function delayWarnings({ neededMs, grantedMs }: Delay): readonly string[] {
 }
 
 function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly PhaseRow[]): readonly string[] {
-  const said = phases.flatMap(({ phase, graceSeconds, pods }) =>
-    graceSeconds > 0 || pods.length === 0
+  const said = phases.flatMap(({ phase, periodSeconds, pods }) =>
+    periodSeconds > 0 || pods.length === 0
       ? []
       : [`phase ${phase} lasts 0s: nobody waits for its ${sayPods(pods.length)}`],
   );

@@ -1,12 +1,12 @@
-import type { PodUid } from '../core/pod.ts';
-import type { ObservedStops } from '../record/observed-stops.ts';
+import type { PodUid } from '../core/pod/pod.ts';
+import type { ObservedStops } from '../record/reading/observed-stops.ts';
 import type { StopVerdict } from './stop-verdict.ts';
 
 export type Span = { readonly startMs: number; readonly endMs: number };
 export type PhaseRow = {
   readonly phase: number;
   readonly fromPriority: number;
-  readonly graceSeconds: number;
+  readonly periodSeconds: number;
   /** Since the beginning of the shutdown; null: it has no pods and takes no time. */
   readonly worst: Span | null;
   readonly expected: Span | null;

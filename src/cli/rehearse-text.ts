@@ -1,5 +1,6 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
-import { podName, sayMs } from '../serve/say-decision.ts';
+import { podName } from '../core/pod/pod.ts';
+import { sayMs } from '../words/decision.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 import type { Change } from './rehearse-changes.ts';
 import { type RehearseReport, sayPods } from './rehearse-report.ts';
@@ -37,8 +38,8 @@ function headText({ node, atWallMs, dryRun }: RehearseReport): string {
 }
 
 function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): string {
-  const { phase, graceSeconds, worst, expected, pods } = row;
-  const head = `phase ${phase}     ${sayPriorities(row, all)}: ${saySeconds(graceSeconds)}`;
+  const { phase, periodSeconds, worst, expected, pods } = row;
+  const head = `phase ${phase}     ${sayPriorities(row, all)}: ${saySeconds(periodSeconds)}`;
   if (worst === null || expected === null) return `${head}; no pods, so it takes no time\n`;
   const before = expected.endMs === worst.endMs ? '' : `, as it went before until ${sayMs(expected.endMs)}`;
   const rows = pods.map((pod) => [
@@ -145,20 +146,20 @@ function phaseChanges(
     );
   }
   const [ordinary = 0, critical = 0] = phases.map(
-    ({ fromPriority, graceSeconds }) =>
-      ofPhases.find((change) => change.fromPriority === fromPriority)?.seconds ?? graceSeconds,
+    ({ fromPriority, periodSeconds }) =>
+      ofPhases.find((change) => change.fromPriority === fromPriority)?.seconds ?? periodSeconds,
   );
   const [first, second] = phases;
-  const was = (first?.graceSeconds ?? 0) + (second?.graceSeconds ?? 0);
+  const was = (first?.periodSeconds ?? 0) + (second?.periodSeconds ?? 0);
   const total = `shutdownGracePeriod: ${ordinary + critical}s (now ${was}s)`;
-  if (critical === second?.graceSeconds) return [`${total}; shutdownGracePeriodCriticalPods stays ${critical}s`];
-  return [total, `shutdownGracePeriodCriticalPods: ${critical}s (now ${second?.graceSeconds ?? 0}s)`];
+  if (critical === second?.periodSeconds) return [`${total}; shutdownGracePeriodCriticalPods stays ${critical}s`];
+  return [total, `shutdownGracePeriodCriticalPods: ${critical}s (now ${second?.periodSeconds ?? 0}s)`];
 }
 
 function verdictText({ cannotFinish, phases }: RehearseReport, paint: Paint): string {
   const count = phases.reduce((sum, { pods }) => sum + pods.length, 0);
   if (count === 0) return 'no pod runs now: nobody would be stopped';
-  if (cannotFinish.length === 0) return `nobody is known to need more time than it gets, of ${sayPods(count)}`;
+  if (cannotFinish.length === 0) return `no pod is known to need more time than it gets (${sayPods(count)})`;
   const who = sayNames(cannotFinish.map(clean));
   return paint('red', `${cannotFinish.length} of ${sayPods(count)} cannot finish in the time they get: ${who}`);
 }

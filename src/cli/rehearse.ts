@@ -3,12 +3,12 @@ import { loadConfig } from '../config/load.ts';
 import { createClock } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { joinDecisions } from '../record/entry.ts';
-import { observedStops } from '../record/observed-stops.ts';
-import { readRecord } from '../record/record-file.ts';
+import { observedStops } from '../record/reading/observed-stops.ts';
+import { readRecord } from '../record/reading/record-file.ts';
 import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
-import { askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './asked.ts';
-import { placesOf } from './places.ts';
+import { askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './daemon-answer.ts';
+import { placesOf } from './paths.ts';
 import { clean, jsonText, painter, standardPaper } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
 import { type PhaseForm, rehearseText } from './rehearse-text.ts';
@@ -22,28 +22,27 @@ const CANNOT_ASK = 3;
 const DEFAULT_MANIFESTS = '/etc/nodewarden/pods.d';
 const HELP = `
 Examples:
-  nodewarden rehearse shutdown                                       the phases, and who cannot finish in its time
-  nodewarden rehearse shutdown -o json | jq -r '.cannotFinish[]'     only their names
+  nodewarden rehearse shutdown                                       the phases, and which pods cannot finish in time
+  nodewarden rehearse shutdown -o json | jq -r '.cannotFinish[]'     only the names of those pods
 
-How long a pod needs is known from its earlier stops in the record. Without one, what TimeoutStopSec of its unit (where it
-is not systemd's default) or its terminationGracePeriodSeconds says is shown, and is no reason to end with 1.
-Exit status: 0 when nobody is known not to finish, also when shutdown is off; 1 when somebody is known not to finish, 2 for a mistake in
-the command line, or 3 when the daemon does not run or cannot be asked.`;
+It changes nothing. The time a pod needs is taken from its earlier stops in the record. Without one, TimeoutStopSec of
+its unit (unless it is systemd's default) or its terminationGracePeriodSeconds is shown: what is only declared never
+causes status 1. A TimeoutStopSec below the grace period does: systemd then kills the pod before its time is over.
+Exit status: 0 when no pod is known to miss its time, also when shutdown is off; 1 when one is known to miss it; 2 for a
+usage error; 3 when the daemon is not running or cannot be queried.`;
 
 export function rehearseCommand(): Command {
   const shutdown = new Command('shutdown')
-    .description(
-      'the phases for the pods that run now, who cannot finish in its time, and what to set; changes nothing',
-    )
-    .option('-c, --config <file>', 'configuration that names the socket, the manifests and the record')
-    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
+    .description('Show the shutdown phases, which pods cannot finish in time, and what to set')
+    .option('-c, --config <file>', 'Configuration file that names the socket, the manifests and the record')
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const { socket } = placesOf(options.config ?? null);
       process.exitCode = (await ofAnswers(socket, () => run(options, socket, createClock()))) ?? CANNOT_ASK;
     });
   return new Command('rehearse')
-    .description('plays what has not happened yet with what runs now; changes nothing')
+    .description('Simulate a shutdown with the pods that are running now')
     .addHelpText('after', HELP)
     .addCommand(shutdown);
 }
@@ -59,7 +58,7 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
   const { node, observation, config } = look;
   const { pods } = observation;
   if (!pods.known)
-    return cannotAsk({ kind: 'failed', detail: `the pods are not known: ${pods.where}: ${pods.detail}` }, socket);
+    return cannotAsk({ kind: 'failed', detail: `the pods are unknown: ${pods.where}: ${pods.detail}` }, socket);
   const record = readRecord(stateDirectory);
   for (const why of record.unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
   const { effective } = loadConfig(file ?? null);

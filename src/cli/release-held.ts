@@ -2,10 +2,12 @@ import { Command } from 'commander';
 import { openSystemBus } from '../host/bus.ts';
 import { findCgroupMounts } from '../host/cgroupfs.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
+import { listDirectory } from '../host/files.ts';
+import { takeLock } from '../host/lock-file.ts';
 import { createSystemd } from '../host/systemd.ts';
 import { putBackOomScores } from '../standalone/oom-scores.ts';
-import { releaseHeld } from '../standalone/restart.ts';
-import { placesOf } from './places.ts';
+import { releaseHeld } from '../standalone/release-held.ts';
+import { placesOf } from './paths.ts';
 import { clean } from './print.ts';
 
 const BUS_MS = 5_000;
@@ -14,21 +16,32 @@ const POLL_MS = 50;
 /** For who takes the agent away: nobody else would start these units again. */
 export function releaseHeldCommand(): Command {
   return new Command('release-held')
-    .description(
-      'starts the units that an eviction still holds down, and gives processes their old oom_score_adj back; install.sh --uninstall calls it, with the agent stopped',
+    .description('Start units that an eviction still holds down, and restore oom_score_adj')
+    .option('-c, --config <file>', 'Configuration file that names the runtime directory')
+    .addHelpText(
+      'after',
+      '\nExample:\n  systemctl stop nodewarden && nodewarden release-held\n\ninstall.sh --uninstall calls it, with the agent stopped.',
     )
-    .option('-c, --config <file>', 'configuration that names the runtime directory')
-    .addHelpText('after', '\nExample:\n  systemctl stop nodewarden && nodewarden release-held')
     .action(async ({ config }: { readonly config?: string }) => {
       const clock = createClock();
       const boot = readBootId();
       const places = placesOf(config ?? null);
+      const bootId = boot.known ? boot.value : '';
+      // An agent that runs would stop again what is started here.
+      const there = listDirectory(places.runtimeDirectory, 1);
+      const isAbsent = !there.known && there.why === 'absent';
+      const lock = isAbsent ? null : takeLock(`${places.runtimeDirectory}/lock`, bootId);
+      if (lock !== null && 'why' in lock) {
+        const then = lock.isHeld ? '; stop it first: systemctl stop nodewarden' : '';
+        process.stderr.write(`${clean(lock.why)}${then}\n`);
+        process.exitCode = 1;
+        return;
+      }
       const bus = openSystemBus(clock);
       const systemd = createSystemd(bus);
       const endMs = clock.monoMs() + BUS_MS;
       while (!systemd.isUp() && clock.monoMs() < endMs) await sleep(clock, POLL_MS);
-      const bootId = boot.known ? boot.value : '';
-      const { started, problems } = await releaseHeld({
+      const { started, left, problems } = await releaseHeld({
         clock,
         systemd,
         runtimeDirectory: places.runtimeDirectory,
@@ -39,7 +52,9 @@ export function releaseHeldCommand(): Command {
       const put = mounts.known
         ? putBackOomScores({ clock, mounts: mounts.value, runtimeDirectory: places.runtimeDirectory, bootId })
         : { count: 0, problems: [] };
-      if (put.count > 0) process.stdout.write(`gave ${put.count} processes their old oom_score_adj back\n`);
+      lock?.release();
+      if (put.count > 0) process.stdout.write(`restored oom_score_adj of ${put.count} processes\n`);
+      for (const text of left) process.stdout.write(`${clean(text)}\n`);
       for (const unit of started) process.stdout.write(`started ${clean(unit)}\n`);
       for (const problem of [...problems, ...put.problems]) process.stderr.write(`${clean(problem)}\n`);
       if (problems.length + put.problems.length > 0) process.exitCode = 1;

@@ -6,18 +6,8 @@ const BAD_USAGE = 2;
 
 /** Runs the command of the arguments. Sets the exit status of the process, and never ends it. */
 export async function runCommands(args: readonly string[], commands: readonly Command[]): Promise<void> {
-  const program = new Command('nodewarden')
-    .description("keeps one machine alive under pressure: node-pressure eviction with the kubelet's rules")
-    .version(pkg.version)
-    .addHelpText(
-      'after',
-      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch\n  nodewarden explain\n  nodewarden simulate /usr/share/nodewarden/scenarios/memory-leak.yaml\n  nodewarden rehearse shutdown',
-    )
-    .showHelpAfterError('(nodewarden --help shows what there is)')
-    .exitOverride();
-  for (const command of commands) program.addCommand(overridden(command));
   try {
-    await program.parseAsync(args, { from: 'user' });
+    await createProgram(commands).parseAsync(args, { from: 'user' });
   } catch (error) {
     // Thrown by commander in place of process.exit; it has printed its sentence already.
     const isUsage = error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
@@ -26,8 +16,26 @@ export async function runCommands(args: readonly string[], commands: readonly Co
   }
 }
 
+export function createProgram(commands: readonly Command[]): Command {
+  const program = overridden(new Command('nodewarden'), '(see nodewarden --help)')
+    .description("Keep one machine alive under pressure: evict pods by the kubelet's rules")
+    .version(pkg.version, '-V, --version', 'Print the version')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  nodewarden demo\n  nodewarden config check /etc/nodewarden/config.yaml\n  nodewarden run --dry-run\n  nodewarden status --watch\n  nodewarden explain\n  nodewarden simulate /usr/share/nodewarden/scenarios/memory-leak.yaml\n  nodewarden rehearse shutdown',
+    );
+  for (const command of commands) program.addCommand(overridden(command, '(see --help)'));
+  addHelpCommand(program);
+  return program;
+}
+
 /** A command that was made elsewhere inherits nothing: settings are copied, subcommands' too. */
-function overridden(command: Command): Command {
-  for (const sub of command.commands) overridden(sub);
-  return command.exitOverride().showHelpAfterError('(--help shows what there is)');
+function overridden(command: Command, hint: string): Command {
+  for (const sub of command.commands) overridden(sub, hint);
+  if (command.commands.length > 0) addHelpCommand(command);
+  return command.exitOverride().showHelpAfterError(hint).helpOption('-h, --help', 'Show this help');
+}
+
+function addHelpCommand(command: Command): void {
+  command.helpCommand('help [command]', 'Show the help of a command');
 }

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { runDaemon } from '../daemon.ts';
+import { runDaemon } from '../daemon/run.ts';
 import { exitWithin } from '../host/clock.ts';
 import { sayLast } from '../host/last-words.ts';
 
@@ -10,13 +10,13 @@ const LAST_MS = 1_000;
 
 export function runCommand(): Command {
   return new Command('run')
-    .description('the daemon: watches the node and evicts; systemd starts it, and it runs in a terminal as well')
-    .option('-c, --config <file>', 'configuration (default: /etc/nodewarden/config.yaml, or all defaults)')
-    .option('--dry-run', 'decide and tell, but stop nothing and change nothing')
-    .option('--stopping', 'run the phases of a shutdown if the machine goes down, and end (for ExecStopPost=)')
+    .description('Run the agent: monitor the node and evict pods under pressure')
+    .option('-c, --config <file>', 'Configuration file (default: /etc/nodewarden/config.yaml or all defaults)')
+    .option('--dry-run', 'Decide and report, but stop nothing and change nothing')
+    .option('--stopping', 'Run the shutdown phases if the machine is going down, then exit (ExecStopPost=)')
     .addHelpText(
       'after',
-      '\nExample:\n  nodewarden run --config /etc/nodewarden/config.yaml --dry-run\n\nExit status: 0 clean stop, 2 bad configuration, 1 anything else.',
+      '\nExample:\n  nodewarden run --config /etc/nodewarden/config.yaml --dry-run\n\nsystemd starts it this way; it also runs in a terminal.\nExit status: 0 after a clean stop, 2 for an invalid configuration, 1 for anything else.',
     )
     .action(async (options: Options) => {
       const stop = new AbortController();
@@ -25,7 +25,7 @@ export function runCommand(): Command {
       const end = (signal: string): void => {
         // For who does not want to wait.
         if (asked !== null)
-          leave(`a second signal, ${signal}, ended nodewarden at once; the next run goes on where it was`);
+          leave(`a second signal, ${signal}, stopped nodewarden at once; the next run resumes where it left off`);
         asked = signal;
         stop.abort();
       };
@@ -45,8 +45,8 @@ export function runCommand(): Command {
         },
         stop.signal,
       );
-      if (status === 0) sayLast(`nodewarden has ended: ${sayWhy(asked, isReady)}`, 'info');
-      else sayLast(`nodewarden has ended with status ${status}`);
+      if (status === 0) sayLast(`nodewarden stopped: ${sayWhy(asked, isReady)}`, 'info');
+      else sayLast(`nodewarden exited with status ${status}`);
       process.exitCode = status;
       // Whatever were left open by a mistake must not keep systemd, and the machine that goes down, waiting.
       exitWithin(LAST_MS, status);
@@ -54,7 +54,7 @@ export function runCommand(): Command {
 }
 
 const WATCHDOG =
-  "SIGABRT ended nodewarden: from systemd's watchdog it means that no sign of life came within WatchdogSec= (see: systemctl status nodewarden)";
+  "SIGABRT stopped nodewarden: if systemd's watchdog sent it, no keep-alive arrived within WatchdogSec= (see: systemctl status nodewarden)";
 
 function leave(why: string): void {
   sayLast(why);
@@ -62,6 +62,6 @@ function leave(why: string): void {
 }
 
 function sayWhy(signal: string | null, isReady: boolean): string {
-  if (signal === null) return 'the shutdown that it ran is over';
-  return isReady ? `${signal} asked it to` : `${signal} asked it to before its first look (systemd: TimeoutStartSec=)`;
+  if (signal === null) return 'the shutdown it ran is complete';
+  return isReady ? `received ${signal}` : `received ${signal} before its first sample (systemd: TimeoutStartSec=)`;
 }

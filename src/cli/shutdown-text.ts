@@ -1,8 +1,8 @@
-import { sayDuration, sayTenths } from '../core/duration.ts';
 import { assertNever } from '../core/reading.ts';
-import { sayMs } from '../serve/say-decision.ts';
+import { sayDuration, sayTenths } from '../core/units/duration.ts';
 import type { LockStatus, PlannedPhase, RunningShutdown, ScheduledShutdown } from '../serve/shutdown-status.ts';
 import type { StatusReport } from '../serve/status.ts';
+import { sayMs } from '../words/decision.ts';
 import { clean, type Paint, sayNames, sayWhen } from './print.ts';
 
 /** The shutdown part of the status, for people. */
@@ -56,7 +56,7 @@ function planText({ phases, stopTimeoutMs, secondTier }: StatusReport['shutdown'
       row.pods === null
         ? ''
         : `, ${row.pods === 0 ? 'no pods now' : `${row.pods} ${row.pods === 1 ? 'pod' : 'pods'} now`}`;
-    return `phase ${row.phase}: ${sayPriorities(row, phases)}: ${saySeconds(row.graceSeconds)}${pods}`;
+    return `phase ${row.phase}: ${sayPriorities(row, phases)}: ${saySeconds(row.periodSeconds)}${pods}`;
   });
   return [...lines, secondTierText(stopTimeoutMs, secondTier)];
 }

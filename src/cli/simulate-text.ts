@@ -1,11 +1,13 @@
 import type { Decision } from '../core/decision.ts';
-import { sayDuration } from '../core/duration.ts';
-import { sayThreshold } from '../core/say.ts';
-import { podName, sayDecision } from '../serve/say-decision.ts';
+import { podName } from '../core/pod/pod.ts';
+import { signalsOf } from '../core/signal.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import type { Comparison, Loss } from '../simulate/compare.ts';
 import type { Mismatch } from '../simulate/scenario.ts';
-import type { ShutdownResult } from '../simulate/shutdown-result.ts';
+import type { ShutdownResult } from '../simulate/shutdown/result.ts';
 import type { EvictionReport, ShutdownReport, Simulated, StepReport, Summary } from '../simulate/simulate.ts';
+import { sayDecision } from '../words/decision.ts';
+import { sayThreshold } from '../words/parts.ts';
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
 
@@ -108,8 +110,9 @@ function crossedText(reason: StepReport['reasons'][number], known: readonly stri
 
 /** Its source is told. */
 function isDerived(name: string): boolean {
-  return name.startsWith('containerfs.') || name.startsWith('allocatableMemory.');
+  return DERIVED.some((signal) => name.startsWith(`${signal}/`));
 }
+const DERIVED = [...signalsOf('containerfs'), ...signalsOf('pods-memory')];
 
 function signalIn(id: string): string {
   return id.split('/')[0] ?? id;

@@ -37,25 +37,26 @@ Examples:
   nodewarden simulate --check --only 'profile=memory-*' scenarios.jsonl.gz
   nodewarden simulate --config stricter.yaml node.yaml    what another configuration would change
 
+Nothing on this machine is touched.
 Files: .yaml, .yml, .json, .jsonl, each also with .gz; - is standard input.
-Exit status: 0 all went well, 1 an expectation failed, 2 bad usage, an unreadable file, a malformed document, or
---only matched nothing.`;
+Exit status: 0 if all went well, 1 if an expectation failed, 2 for a usage error, an unreadable file, a malformed
+document, or if --only matched nothing.`;
 
 export function simulateCommand(): Command {
   return new Command('simulate')
-    .description('scenarios in virtual time, decided by the code that decides live; nothing on this machine is touched')
-    .argument('<file...>', 'scenario files')
-    .option('--check', 'compare with what the scenarios expect')
-    .option('--only <pattern>', 'a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
+    .description('Run scenarios in virtual time through the code that decides on live nodes')
+    .argument('<file...>', 'Scenario files')
+    .option('--check', 'Compare the results with what the scenarios expect')
+    .option('--only <pattern>', 'Run only scenarios that match a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
     .addOption(
       new Option(
         '-c, --config <file>',
-        "instead of every scenario's own configuration, and what that changes",
+        "Replace each scenario's own configuration, and show what that changes",
       ).conflicts('check'),
     )
-    .option('--react', "take a victim's usage off the later steps (the default for files made by capture)")
-    .option('--no-react', 'leave it in them (the default for all others)')
-    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json', 'jsonl']).default('text'))
+    .option('--react', "Subtract a victim's usage from later steps (default for files made by capture)")
+    .option('--no-react', "Keep a victim's usage in later steps (default for all other files)")
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json', 'jsonl']).default('text'))
     .addHelpText('after', HELP)
     .action(async (files: readonly string[], options: Options) => {
       process.exitCode = await run(files, options);
@@ -115,7 +116,7 @@ function statusOf(
   isFiltered: boolean,
 ): number {
   if (isFiltered && !isFound && !isUnreadable) {
-    process.stderr.write('--only matched nothing: it is a glob on the whole name, or LABEL=GLOB\n');
+    process.stderr.write('--only matched nothing: use a glob on the whole name, or LABEL=GLOB\n');
     return BAD_INPUT;
   }
   if (isUnreadable || summary.malformed > 0) return BAD_INPUT;
@@ -200,7 +201,7 @@ async function write(text: string): Promise<void> {
 
 /** A glob of `*` and `?` on the whole name, or on one label's value. */
 export function parseOnly(pattern: string): Only {
-  if (pattern === '') throw new InvalidArgumentError("a glob on the name, or LABEL=GLOB; for example 'memory-*'");
+  if (pattern === '') throw new InvalidArgumentError("Use a glob on the name, or LABEL=GLOB; for example 'memory-*'.");
   const at = pattern.indexOf('=');
   const glob = globOf(pattern.slice(at + 1));
   if (at === -1) return ({ name }) => glob.test(name);
@@ -234,7 +235,7 @@ function createProgress(clock: Clock): { readonly looked: () => void; readonly c
       if (nowMs < nextMs) return;
       nextMs = nowMs + PROGRESS_EVERY_MS;
       isShown = true;
-      process.stderr.write(`\r\x1b[K${looks} looks simulated`);
+      process.stderr.write(`\r\x1b[K${looks} samples simulated`);
     },
     clear: () => {
       if (isShown) process.stderr.write('\r\x1b[K');

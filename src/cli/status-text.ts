@@ -1,11 +1,12 @@
-import { sayDuration } from '../core/duration.ts';
 import type { Psi } from '../core/observation.ts';
-import { sayBytes } from '../core/quantity.ts';
-import { sayAmount } from '../core/say.ts';
-import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
-import type { HostFacts } from '../host/facts.ts';
-import { sayMs } from '../serve/say-decision.ts';
+import { podName } from '../core/pod/pod.ts';
+import { type Signal, usageUnit } from '../core/signal.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { sayBytes } from '../core/units/quantity.ts';
+import type { HostFacts } from '../host/hardware.ts';
 import type { SignalStatus, StatusReport, ThresholdStatus } from '../serve/status.ts';
+import { sayMs } from '../words/decision.ts';
+import { sayAmount } from '../words/parts.ts';
 import { clean, gauge, type Paint, padEnd, sayWhen, table } from './print.ts';
 import { shutdownText } from './shutdown-text.ts';
 
@@ -136,7 +137,7 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
     .slice(0, PODS_SHOWN)
     .map((pod, i) => [
       String(i + 1),
-      clean(`${pod.namespace}/${pod.name}`),
+      clean(podName(pod)),
       pod.qos,
       String(pod.priority),
       amount(pod.usage),
@@ -155,7 +156,7 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
 
 /** Usage of a pod in what its signal's ranking counts. */
 export function sayUsage(signal: Signal, amount: number): string {
-  return SIGNAL_FACTS[signal].unit === 'bytes' ? sayBytes(amount) : String(amount);
+  return usageUnit(signal) === 'bytes' ? sayBytes(amount) : String(amount);
 }
 
 function reasonsText({ reasons }: StatusReport): string {
@@ -187,7 +188,7 @@ function configText({ config }: StatusReport, paint: Paint): string {
   const file = config.path === null ? 'no file, all defaults' : clean(config.path);
   const { lastReload } = config;
   if (lastReload === null) return `config      ${file}, loaded ${sayWhen(config.loadedWallMs)}\n`;
-  const how = lastReload.ok ? 'loaded anew' : paint('red', 'refused, the running one stays in force');
+  const how = lastReload.ok ? 'reloaded' : paint('red', 'refused, the running one stays in force');
   return `config      ${file}, ${how} ${sayWhen(lastReload.atWallMs)}: ${clean(lastReload.text)}\n`;
 }
 

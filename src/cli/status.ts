@@ -1,11 +1,11 @@
 import { Command, Option } from 'commander';
 import { createClock } from '../host/clock.ts';
-import { createHostFacts } from '../host/facts.ts';
+import { createHostFacts } from '../host/hardware.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, watchDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
-import { fail, OTHER_VERSION, ofAnswer } from './asked.ts';
-import { placesOf } from './places.ts';
+import { fail, OTHER_VERSION, ofAnswer } from './daemon-answer.ts';
+import { placesOf } from './paths.ts';
 import { clean, jsonText, type Paper, painter, standardPaper } from './print.ts';
 import { hostText, statusText } from './status-text.ts';
 
@@ -18,11 +18,11 @@ type Options = {
 
 export function statusCommand(): Command {
   return new Command('status')
-    .description('signals against thresholds, conditions and the last decisions of the running daemon')
-    .option('-c, --config <file>', 'configuration that names the socket')
-    .option('-w, --watch', 'again each second, until interrupted')
-    .option('-v, --verbose', 'with facts about the host')
-    .addOption(new Option('-o, --output <format>', 'how to print').choices(['text', 'json']).default('text'))
+    .description('Show signals against thresholds, conditions and recent decisions of the agent')
+    .option('-c, --config <file>', 'Configuration file that names the socket')
+    .option('-w, --watch', 'Refresh every second until interrupted')
+    .option('-v, --verbose', 'Include facts about the host')
+    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
     .addHelpText(
       'after',
       '\nExample:\n  nodewarden status --watch\n\nExit status: 0, or 3 when the daemon is not running.',

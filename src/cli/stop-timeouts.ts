@@ -1,8 +1,8 @@
-import type { PodUid } from '../core/pod.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import { type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { openSystemBus, type SystemBus } from '../host/bus.ts';
 import { createSystemd } from '../host/systemd.ts';
-import type { Clock } from '../ports.ts';
+import type { Clock, Findings } from '../ports.ts';
 import { createManifestFiles } from '../standalone/manifest-files.ts';
 
 /** What systemd gives the stop of a unit; infinity: it never kills. */
@@ -29,11 +29,12 @@ const NOBODY_ASKED = unknown('not-asked', 'DefaultTimeoutStopUSec', 'no pod is b
 /** Reads the manifests as the daemon does, and asks systemd about the units that they name. */
 export async function stopTimeouts(podManifests: string, clock: Clock): Promise<StopTimeouts> {
   const problems: string[] = [];
-  const files = createManifestFiles(podManifests, {
+  const findings: Findings = {
     raise: ({ text }) => void problems.push(text),
     clear: () => undefined,
     all: () => [],
-  });
+  };
+  const files = createManifestFiles({ podManifests, findings, clock });
   files.read();
   const bound = files
     .pods()

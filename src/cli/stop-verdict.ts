@@ -1,4 +1,4 @@
-import type { ObservedStops } from '../record/observed-stops.ts';
+import type { ObservedStops } from '../record/reading/observed-stops.ts';
 
 /** `declared`: terminationGracePeriodSeconds; `stop-timeout`: TimeoutStopSec of its unit. */
 export type StopVerdict =

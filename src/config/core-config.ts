@@ -2,6 +2,12 @@ import type { CoreConfig } from '../core/core-config.ts';
 import type { Effective } from './effective.ts';
 import { withTwins } from './eviction.ts';
 
+/** What the node is measured by: a change makes the observer anew. */
+export function observedOf(effective: Effective) {
+  const { cgroupRoot, nodefsPath, imagefsPath, containerfsPath, memoryAvailable, evictionStall } = effective;
+  return { cgroupRoot, nodefsPath, imagefsPath, containerfsPath, memoryAvailable, evictionStall };
+}
+
 /** What the core needs of the configuration. `cpus` = online CPUs, what the fastest plausible fill multiplies with. */
 export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
   const { monitoringInterval, guard } = effective;

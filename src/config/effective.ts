@@ -1,7 +1,8 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
-import type { Quantity } from '../core/quantity.ts';
+import type { StallSettings } from '../core/eviction/stall.ts';
+import type { Threshold, ThresholdValue } from '../core/eviction/threshold.ts';
 import type { Signal } from '../core/signal.ts';
-import type { Threshold, ThresholdValue } from '../core/threshold.ts';
+import type { Quantity } from '../core/units/quantity.ts';
 
 /** Where a value comes from. `said` is what `config show` prints: `default`, `config.yaml:12`, and so on. */
 export type Origin =
@@ -12,7 +13,7 @@ export type Origin =
   /** The kubelet's own value, from its file or its defaults, raised so that this agent acts first (beside-a-kubelet.md F2, F4). */
   | { readonly kind: 'kubelet-and-margin'; readonly file: string; readonly margin: Quantity };
 
-export type EvictionField = 'evictionHard' | 'evictionSoft';
+export type EvictionField = 'evictionHard' | 'evictionSoft' | 'evictionStall';
 /** A threshold as configured: no twin, containerfs not yet derived (the core does that by the layout). */
 export type ConfiguredThreshold = Threshold & { readonly field: EvictionField; readonly origin: Origin };
 
@@ -79,6 +80,8 @@ export type Effective = {
   readonly imagefsPath: string | null;
   readonly containerfsPath: string | null;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
+  /** null = off. */
+  readonly evictionStall: StallSettings | null;
   readonly oomScoreAdj: 'qos' | 'off';
   readonly monitoringInterval: { readonly minMs: number; readonly maxMs: number; readonly cpuShare: number };
   readonly reclaimCommands: readonly ReclaimCommand[];
@@ -89,7 +92,7 @@ export type Effective = {
   readonly shutdown: {
     readonly totalMs: number;
     readonly criticalMs: number;
-    readonly byPodPriority: readonly { readonly priority: number; readonly graceSeconds: number }[];
+    readonly byPodPriority: readonly { readonly priority: number; readonly periodSeconds: number }[];
     /** Ascending by priority; empty = off (kubelet-shutdown.md 1.2 to 1.4). */
     readonly phases: readonly ShutdownPhase[];
     readonly carryOver: boolean;
@@ -113,6 +116,8 @@ export type Effective = {
 export type HostSizes = {
   readonly memoryBytes: number | null;
   readonly pids: number | null;
+  readonly swapBytes: number | null;
+  readonly hasMemoryPressure: boolean | null;
   readonly nodefs: { readonly bytes: number; readonly inodes: number } | null;
   readonly imagefs: { readonly bytes: number; readonly inodes: number } | null;
 };

@@ -1,10 +1,10 @@
-import { parseDuration } from '../core/duration.ts';
-import { parseFloat32 } from '../core/float32.ts';
-import { parseQuantity, sayQuantity } from '../core/quantity.ts';
+import type { Threshold, ThresholdValue } from '../core/eviction/threshold.ts';
 import { isSignal, type Signal } from '../core/signal.ts';
-import type { Threshold, ThresholdValue } from '../core/threshold.ts';
+import { parseDuration } from '../core/units/duration.ts';
+import { parseFloat32 } from '../core/units/float32.ts';
+import { parseQuantity, sayQuantity } from '../core/units/quantity.ts';
 import type { Path, Problem } from '../document/problem.ts';
-import type { ConfiguredThreshold, EvictionField, Origin } from './effective.ts';
+import type { ConfiguredThreshold, Origin } from './effective.ts';
 import { entryOf, type Fields } from './field.ts';
 
 /** kubelet-eviction.md 3.1. */
@@ -46,7 +46,11 @@ export function readEviction(fields: Fields): Eviction {
   for (const entry of entriesOf(fields, 'evictionSoftGracePeriod')) {
     graces.set(entry.signal, told(entry, readGrace(entry)));
   }
-  const thresholdOf = (field: EvictionField, entry: Entry, graceMs: number): readonly ConfiguredThreshold[] => {
+  const thresholdOf = (
+    field: 'evictionHard' | 'evictionSoft',
+    entry: Entry,
+    graceMs: number,
+  ): readonly ConfiguredThreshold[] => {
     const value = told(entry, readThreshold(entry));
     if (value === null) return [];
     const { signal, origin } = entry;
@@ -143,6 +147,20 @@ function readGrace({ text }: Entry): Read<number> {
 
 function wrong(text: string): { readonly ok: false; readonly text: string } {
   return { ok: false, text };
+}
+
+/** D17: hard, of the time that must be free of a stall. `full` is checked. */
+export function stallThreshold(full: string, origin: Origin): ConfiguredThreshold {
+  const fraction = Math.fround(Math.fround(100 - Number.parseFloat(full)) / 100);
+  return {
+    id: 'memory.stallFree/evictionHard',
+    signal: 'memory.stallFree',
+    value: { kind: 'fraction', fraction },
+    graceMs: 0,
+    minReclaim: null,
+    field: 'evictionStall',
+    origin,
+  };
 }
 
 /** kubelet-eviction.md 3.3: each memory threshold without grace also holds for the cgroup of all pods, appended last. */

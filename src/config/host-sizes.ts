@@ -1,5 +1,6 @@
-import { valueOrNull } from '../core/reading.ts';
-import { createProcfs } from '../host/procfs.ts';
+import type { Psi } from '../core/observation.ts';
+import { type Reading, valueOrNull } from '../core/reading.ts';
+import { createProcfs, type Meminfo } from '../host/procfs.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import type { Clock } from '../ports.ts';
 import type { Effective, HostSizes } from './effective.ts';
@@ -10,11 +11,21 @@ export function readHostSizes(): HostSizes {
   const sizes = {
     memoryBytes: valueOrNull(procfs.memTotalBytes()),
     pids: valueOrNull(procfs.pidLimit()),
+    swapBytes: valueOrNull(swapTotalOf(procfs.meminfo())),
+    hasMemoryPressure: hasPressure(procfs.psi('memory')),
     nodefs: null,
     imagefs: null,
   };
   procfs.close();
   return sizes;
+}
+
+function swapTotalOf(meminfo: Reading<Meminfo>): Reading<number> {
+  return meminfo.known ? meminfo.value.swapTotalBytes : meminfo;
+}
+
+function hasPressure(psi: Reading<Psi>): boolean | null {
+  return psi.known ? true : psi.why === 'absent' ? false : null;
 }
 
 /** The same with the file systems of a configuration; one that does not answer stays unknown. */

@@ -1,31 +1,29 @@
-import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/quantity.ts';
-import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
-import { resolve } from '../core/threshold.ts';
+import { resolve } from '../core/eviction/threshold.ts';
+import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/units/quantity.ts';
 import type { ConfiguredThreshold, HostSizes } from './effective.ts';
 
 const MIB = 1024 ** 2;
-/** What one process fills: product.md D2's 2 GiB/s, for the 100 ms of reaction, kill and teardown of beside-a-kubelet.md F2. */
-const FILL_BYTES = 2 * 1024 * MIB * 0.1;
 
 /** What a threshold of this signal is a share of; null where this host's figure is not known. */
 export function capacityOf(signal: Signal, sizes: HostSizes): number | null {
-  switch (signal) {
-    case 'memory.available':
+  const { source, unit } = SIGNAL_FACTS[signal];
+  const of = (disk: HostSizes['nodefs']): number | null => disk?.[unit === 'inodes' ? 'inodes' : 'bytes'] ?? null;
+  switch (source) {
+    case 'node-memory':
       return sizes.memoryBytes;
-    case 'pid.available':
+    case 'pids':
       return sizes.pids;
-    case 'nodefs.available':
-      return sizes.nodefs?.bytes ?? null;
-    case 'nodefs.inodesFree':
-      return sizes.nodefs?.inodes ?? null;
-    case 'imagefs.available':
-      return (sizes.imagefs ?? sizes.nodefs)?.bytes ?? null;
-    case 'imagefs.inodesFree':
-      return (sizes.imagefs ?? sizes.nodefs)?.inodes ?? null;
-    // The limit of the cgroup of all pods, and whatever the layout makes of containerfs.
-    case 'allocatableMemory.available':
-    case 'containerfs.available':
-    case 'containerfs.inodesFree':
+    case 'swap':
+      return sizes.swapBytes;
+    case 'nodefs':
+      return of(sizes.nodefs);
+    case 'imagefs':
+      return of(sizes.imagefs ?? sizes.nodefs);
+    // The limit of the cgroup of all pods, whatever the layout makes of containerfs, and a time.
+    case 'pods-memory':
+    case 'memory-stall':
+    case 'containerfs':
       return null;
   }
 }
@@ -42,10 +40,11 @@ export function withMargin(
   const { signal, value, origin } = threshold;
   const capacity = capacityOf(signal, sizes);
   if (capacity === null || threshold.field !== 'evictionHard') return threshold;
-  const isBytes = SIGNAL_FACTS[signal].unit === 'bytes';
+  const { unit, margin: own } = SIGNAL_FACTS[signal];
+  const isBytes = unit === 'bytes';
   // Whole MiB, so that people can read it.
   const step = isBytes ? MIB : 1;
-  const amountUp = Math.ceil(marginOf(signal, capacity) / step) * step;
+  const amountUp = Math.ceil(Math.max(own.least, own.share * capacity) / step) * step;
   const margin = quantityOfBytes(amountUp, isBytes ? 'binary' : 'decimal');
   const raised = addQuantity(resolve(value, capacity), margin);
   const amount = atLeast(raised, gcFloor(signal, capacity, imageGcHighPercent));
@@ -53,16 +52,9 @@ export function withMargin(
   return { ...threshold, value: { kind: 'quantity', amount }, origin: { kind: 'kubelet-and-margin', file, margin } };
 }
 
-function marginOf(signal: Signal, capacity: number): number {
-  if (signal === 'memory.available') return Math.max(128 * MIB, 0.02 * capacity, FILL_BYTES);
-  if (signal === 'pid.available') return Math.max(512, 0.01 * capacity);
-  if (signal.endsWith('.inodesFree')) return 0.01 * capacity;
-  return Math.max(1024 * MIB, 0.01 * capacity);
-}
-
 /** Disk: above the point where the kubelet collects images by itself (F4). */
 function gcFloor(signal: Signal, capacity: number, highPercent: number): Quantity | null {
-  if (!/fs\.available$/.test(signal)) return null;
+  if (!isDisk(signal) || SIGNAL_FACTS[signal].unit !== 'bytes') return null;
   // One byte more: at exactly this point the kubelet is not yet at it.
   return quantityOfBytes(Math.floor((capacity * (100 - highPercent)) / 100) + 1, 'binary');
 }

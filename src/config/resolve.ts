@@ -1,8 +1,9 @@
-import { parseDuration } from '../core/duration.ts';
-import { parseQuantity, type Quantity } from '../core/quantity.ts';
+import type { StallSettings } from '../core/eviction/stall.ts';
 import { isSignal } from '../core/signal.ts';
+import { parseDuration } from '../core/units/duration.ts';
+import { parseQuantity, type Quantity } from '../core/units/quantity.ts';
 import type { Effective, HostSizes, HttpAddress, KubernetesSettings, Reserved } from './effective.ts';
-import type { Eviction } from './eviction.ts';
+import { type Eviction, stallThreshold } from './eviction.ts';
 import type { Fields } from './field.ts';
 import { withMargin } from './margin.ts';
 import type { KubeletValues, NodewardenValues } from './schema.ts';
@@ -71,7 +72,7 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null): Effectiv
 
 /** In mode kubelet every hard threshold that is the kubelet's, from its file or its defaults, gets the margin. */
 function evictionOf(
-  { kind, imported, eviction, fields }: Checked,
+  { kind, imported, eviction, fields, own }: Checked,
   sizes: HostSizes | null,
   imageGcHighPercent: number,
 ): Pick<Effective, 'thresholds' | 'minReclaims'> {
@@ -81,7 +82,9 @@ function evictionOf(
     isOwn || sizes === null
       ? eviction.thresholds
       : eviction.thresholds.map((threshold) => withMargin(threshold, imageGcHighPercent, sizes));
-  return { thresholds, minReclaims: eviction.minReclaims };
+  const full = own.evictionStall?.memory.full;
+  const stall = full === undefined ? [] : [stallThreshold(full, fields.originOf(['evictionStall']))];
+  return { thresholds: [...thresholds, ...stall], minReclaims: eviction.minReclaims };
 }
 
 function ownSectionsOf(own: NodewardenValues, mode: Effective['mode']) {
@@ -91,11 +94,12 @@ function ownSectionsOf(own: NodewardenValues, mode: Effective['mode']) {
     imagefsPath: own.imagefs.path ?? null,
     containerfsPath: own.containerfs.path ?? null,
     memoryAvailable: own.memoryAvailable,
+    evictionStall: stallOf(own.evictionStall),
     oomScoreAdj: own.oomScoreAdj,
     monitoringInterval: {
       minMs: msOf(monitoringInterval.min),
       maxMs: msOf(monitoringInterval.max),
-      cpuShare: Number(monitoringInterval.cpu.replace('%', '')) / 100,
+      cpuShare: shareOf(monitoringInterval.cpu),
     },
     reclaimCommands: own.reclaimCommands.flatMap(({ signal, command, timeout }) =>
       isSignal(signal) ? [{ signal, command, timeoutMs: msOf(timeout) }] : [],
@@ -109,6 +113,16 @@ function ownSectionsOf(own: NodewardenValues, mode: Effective['mode']) {
     logLevel: own.log.level,
     kubernetes: kubernetesOf(own.kubernetes),
   } as const;
+}
+
+function stallOf(section: NodewardenValues['evictionStall']): StallSettings | null {
+  if (section === undefined) return null;
+  const { full, for: time, belowAvailable } = section.memory;
+  return { fullShare: shareOf(full), forMs: msOf(time), belowShare: shareOf(belowAvailable) };
+}
+
+function shareOf(percent: string): number {
+  return Number.parseFloat(percent) / 100;
 }
 
 function httpOf(http: NodewardenValues['http']): HttpAddress | null {

@@ -1,60 +1,21 @@
 import * as z from 'zod/mini';
-import { parseDuration } from '../core/duration.ts';
-import { parseQuantity } from '../core/quantity.ts';
-import { SIGNALS } from '../core/signal.ts';
+import { isDisk, SIGNAL_FACTS, SIGNALS } from '../core/signal.ts';
+import { parseQuantity } from '../core/units/quantity.ts';
+import {
+  AMOUNT_PATTERN,
+  absolutePath,
+  DURATION_PATTERN,
+  duration,
+  ownDirectory,
+  percentage,
+  sayDots,
+  text,
+} from './field-text.ts';
 
 /**
  * The one source of names, types, defaults and the JSON Schema of product.md section 3. What depends on two fields, or
  * follows the kubelet's own parser, is checked beside it: eviction.ts, shutdown.ts, section-rules.ts.
  */
-
-type Facts = { readonly description: string; readonly examples?: readonly unknown[]; readonly [key: string]: unknown };
-
-/** Text that `wrong` finds nothing against: it gives the sentence that says what is wrong, or null. */
-function text(wrong: (value: string) => string | null, facts: Facts) {
-  return z.string().check((context) => {
-    const message = wrong(context.value);
-    if (message !== null) {
-      context.issues.push({ code: 'custom', message, input: context.value, continue: true });
-    }
-  }, z.meta(facts));
-}
-
-const DURATION_PATTERN = '^[+-]?(0|(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$';
-const AMOUNT_PATTERN = '^([+-]?[0-9.]+([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|[^\\s%]+%+)$';
-
-/** The eviction waits for it, and for D3 it has its grace and 10 s. */
-const PRE_KILL_MOST_MS = 5_000;
-
-/** A Go duration of at least `minMs` and at most `maxMs` (any, if absent). */
-function duration(
-  description: string,
-  example: string,
-  minMs = Number.NEGATIVE_INFINITY,
-  maxMs = Number.POSITIVE_INFINITY,
-) {
-  const wrong = (value: string): string | null => {
-    const parsed = parseDuration(value);
-    if (!parsed.ok) return parsed.text;
-    if (parsed.duration.ms < minMs) return `must be at least ${minMs} ms, not ${value}`;
-    return parsed.duration.ms > maxMs ? `must be at most ${maxMs} ms, not ${value}` : null;
-  };
-  return text(wrong, { description, examples: [example], pattern: DURATION_PATTERN });
-}
-
-function absolutePath(description: string, example: string) {
-  return text(sayPath, { description, examples: [example], pattern: '^/' });
-}
-function sayPath(value: string): string | null {
-  return value.startsWith('/') ? sayDots(value) : `must be an absolute path, not ${JSON.stringify(value)}`;
-}
-/** A directory that is made where it is missing: below /proc Node.js 20 would try for ever. */
-function ownDirectory(description: string, example: string) {
-  const isKernels = (value: string): boolean => /^(?:\/+\.)*\/+(?:proc|sys)(?:\/|$)/.test(value);
-  const wrong = (value: string): string | null =>
-    sayPath(value) ?? (isKernels(value) ? 'must not be in /proc or /sys, where no directory can be made' : null);
-  return text(wrong, { description, examples: [example], pattern: '^/' });
-}
 
 const flag = (description: string) => z.boolean().check(z.meta({ description }));
 
@@ -78,23 +39,31 @@ function reserved(description: string) {
 
 const INT32 = { min: -(2 ** 31), max: 2 ** 31 - 1 } as const;
 
-/** Fields with the kubelet's name, meaning, syntax and default. evictionHard has no default here: absent and empty differ. */
-const kubeletFields = {
+/** evictionHard has no default here: absent and empty differ. */
+const evictionMaps = (signals: readonly string[]) => ({
   evictionHard: z.optional(
-    signalMap(SIGNALS, 'thresholds that act at once; naming one drops all defaults', '10%', AMOUNT_PATTERN),
+    signalMap(signals, 'thresholds that act at once; naming one drops all defaults', '10%', AMOUNT_PATTERN),
   ),
   evictionSoft: z._default(
-    signalMap(SIGNALS, 'thresholds that act after their grace period', '10%', AMOUNT_PATTERN),
+    signalMap(signals, 'thresholds that act after their grace period', '10%', AMOUNT_PATTERN),
     {},
   ),
   evictionSoftGracePeriod: z._default(
-    signalMap(SIGNALS, 'how long a soft threshold must be met', '1m30s', DURATION_PATTERN),
+    signalMap(signals, 'how long a soft threshold must be met before it acts', '1m30s', DURATION_PATTERN),
     {},
   ),
   evictionMinimumReclaim: z._default(
-    signalMap(SIGNALS, 'what must be free above the threshold before it counts as relieved', '5%', AMOUNT_PATTERN),
+    signalMap(signals, 'how far a signal must rise above its threshold to be relieved', '5%', AMOUNT_PATTERN),
     {},
   ),
+});
+/** The kubelet knows no others. */
+const kubeletMaps = evictionMaps(SIGNALS.filter((signal) => SIGNAL_FACTS[signal].configuredIn === 'both-kinds'));
+const ownMaps = evictionMaps(SIGNALS.filter((signal) => SIGNAL_FACTS[signal].configuredIn !== 'own-section'));
+
+/** Fields with the kubelet's name, meaning, syntax and default. */
+const kubeletFields = {
+  ...kubeletMaps,
   evictionPressureTransitionPeriod: z._default(
     duration('how long a condition stays after its threshold was last met; 0 means 5m', '5m'),
     '5m',
@@ -105,7 +74,7 @@ const kubeletFields = {
       .check(
         z.minimum(INT32.min),
         z.maximum(INT32.max),
-        z.meta({ description: 'seconds a pod gets at most when a soft threshold evicts it', examples: [60] }),
+        z.meta({ description: 'the most seconds a pod gets when a soft threshold evicts it', examples: [60] }),
       ),
     0,
   ),
@@ -114,7 +83,7 @@ const kubeletFields = {
     false,
   ),
   localStorageCapacityIsolation: z._default(flag('enforce local storage limits of pods'), true),
-  imageMinimumGCAge: z._default(duration('the age below which an image is never removed; 0 means 2m', '2m'), '2m'),
+  imageMinimumGCAge: z._default(duration('images younger than this are never removed; 0 means 2m', '2m'), '2m'),
   imageGCHighThresholdPercent: z._default(
     z
       .int()
@@ -152,16 +121,16 @@ const kubeletFields = {
   ),
   cgroupRoot: z._default(
     text((value) => (value === '' || value.startsWith('/') ? sayDots(value) : 'must be an absolute path, or empty'), {
-      description: 'the cgroup that is the node (standalone), or that holds kubepods; below each mount of cgroupfs',
+      description: 'the cgroup that is the node, or the parent of kubepods (mode kubelet); below each cgroupfs mount',
       examples: ['/'],
     }),
     '/',
   ),
   cgroupDriver: z._default(
-    z.enum(['cgroupfs', 'systemd']).check(z.meta({ description: 'who makes the cgroups of pods' })),
+    z.enum(['cgroupfs', 'systemd']).check(z.meta({ description: 'what creates the cgroups of pods' })),
     'cgroupfs',
   ),
-  cgroupsPerQOS: z._default(flag('pods live in cgroups by QoS class'), true),
+  cgroupsPerQOS: z._default(flag('place pods in cgroups by QoS class'), true),
   enforceNodeAllocatable: z._default(
     z
       .array(
@@ -174,21 +143,17 @@ const kubeletFields = {
           'kube-reserved-compressible',
         ]),
       )
-      .check(z.meta({ description: 'with `pods` every hard memory threshold also holds for the cgroup of all pods' })),
+      .check(z.meta({ description: 'with `pods`, hard memory thresholds also apply to the cgroup of all pods' })),
     ['pods'],
   ),
-  podLogsDir: z._default(absolutePath('where the logs of pods are', '/var/log/pods'), '/var/log/pods'),
+  podLogsDir: z._default(absolutePath('directory of pod logs', '/var/log/pods'), '/var/log/pods'),
   containerRuntimeEndpoint: z._default(
     z.string().check(z.meta({ description: 'the CRI socket', examples: ['unix:///run/containerd/containerd.sock'] })),
     'unix:///run/containerd/containerd.sock',
   ),
-  systemReserved: z._default(reserved('what the system keeps for itself; only checked'), {}),
-  kubeReserved: z._default(reserved('what Kubernetes keeps for itself; only checked'), {}),
+  systemReserved: z._default(reserved('resources reserved for the system; only checked'), {}),
+  kubeReserved: z._default(reserved('resources reserved for Kubernetes; only checked'), {}),
 };
-
-function sayDots(value: string): string | null {
-  return value.split('/').includes('..') ? 'must not contain ..' : null;
-}
 
 const argv = z.array(z.string()).check(
   (context) => {
@@ -197,10 +162,13 @@ const argv = z.array(z.string()).check(
     const message = program?.startsWith('/') ? null : 'the program must be an absolute path';
     if (message !== null) context.issues.push({ code: 'custom', message, input: context.value, continue: true });
   },
-  z.meta({ description: 'program and arguments, no shell', examples: [['/usr/local/bin/clean', '--all']] }),
+  z.meta({ description: 'program and arguments; no shell', examples: [['/usr/local/bin/clean', '--all']] }),
 );
 
-const DISK_SIGNALS = SIGNALS.filter((signal) => /fs\./.test(signal));
+/** The eviction waits for it, and for D3 it has its grace and 10 s. */
+const PRE_KILL_MOST_MS = 5_000;
+
+const DISK_SIGNALS = SIGNALS.filter(isDisk);
 const place = (description: string, example: string) =>
   z._default(z.strictObject({ path: z.optional(absolutePath(description, example)) }), {});
 
@@ -217,15 +185,22 @@ const socketPath = text(
   },
 );
 
-const percentOfCore = text(
-  (value) => {
-    const match = /^([0-9]+(?:\.[0-9]+)?)%$/.exec(value);
-    const percent = Number(match?.[1] ?? Number.NaN);
-    return percent > 0 && percent <= 100
-      ? null
-      : `must be a percentage above 0% and up to 100%, not ${JSON.stringify(value)}`;
-  },
-  { description: 'share of one core that looking may cost over a minute', examples: ['1%'], pattern: '^[0-9.]+%$' },
+/** A shorter time than some looks says nothing; a longer one is no pressure that must be relieved now. */
+const STALL_MS = { least: 1_000, most: 300_000 };
+const evictionStall = z.optional(
+  z
+    .strictObject({
+      memory: z.strictObject({
+        // Of all of the time is never less than none.
+        full: z._default(percentage('share of the time in which all tasks are stalled on memory', '30%', 99), '30%'),
+        for: z._default(duration('length of the window', '10s', STALL_MS.least, STALL_MS.most), '10s'),
+        belowAvailable: z._default(
+          percentage('counts only while less memory than this could be freed, whatever memoryAvailable is', '25%'),
+          '25%',
+        ),
+      }),
+    })
+    .check(z.meta({ description: 'evict when the node stalls on memory', examples: [{ memory: { full: '30%' } }] })),
 );
 
 const ownFields = {
@@ -239,14 +214,17 @@ const ownFields = {
       '/var/lib/kubelet/config.yaml',
     ),
   ),
-  dryRun: z._default(flag('decide and tell, but stop nothing'), false),
+  dryRun: z._default(flag('decide, report and record, but stop nothing'), false),
   podManifests: z._default(
     absolutePath('directory of v1 Pod manifests (mode standalone)', '/etc/nodewarden/pods.d'),
     '/etc/nodewarden/pods.d',
   ),
-  nodefs: place('what nodefs.* measures; default /var, in mode kubelet /var/lib/kubelet', '/var'),
-  imagefs: place('what imagefs.* measures; default from CRI in mode kubelet, else none', '/var/lib/containers'),
-  containerfs: place('what containerfs.* measures; default from CRI in mode kubelet, else none', '/var/lib/containers'),
+  nodefs: place('file system of nodefs.*; default /var, in mode kubelet /var/lib/kubelet', '/var'),
+  imagefs: place('file system of imagefs.*; default from CRI in mode kubelet, else none', '/var/lib/containers'),
+  containerfs: place(
+    'file system of containerfs.*; default from CRI in mode kubelet, else none',
+    '/var/lib/containers',
+  ),
   reclaimCommands: z._default(
     z
       .array(
@@ -255,18 +233,19 @@ const ownFields = {
             .enum(DISK_SIGNALS)
             .check(z.meta({ description: 'run when this disk signal crosses its threshold' })),
           command: argv,
-          timeout: z._default(duration('it is killed after that', '30s', 1), '30s'),
+          timeout: z._default(duration('killed after this time', '30s', 1), '30s'),
         }),
       )
-      .check(z.meta({ description: "the operator's own reclaim, before any pod goes" })),
+      .check(z.meta({ description: 'your own cleanup, run before any pod is evicted' })),
     [],
   ),
   preKill: z.optional(
     z.strictObject({
       command: argv,
-      timeout: z._default(duration('it is killed after that; at most 5s', '1s', 1, PRE_KILL_MOST_MS), '1s'),
+      timeout: z._default(duration('killed after this time; at most 5s', '1s', 1, PRE_KILL_MOST_MS), '1s'),
     }),
   ),
+  evictionStall,
   memoryAvailable: z._default(
     z
       .enum(['workingSet', 'reclaimable'])
@@ -274,18 +253,18 @@ const ownFields = {
     'workingSet',
   ),
   oomScoreAdj: z._default(
-    z.enum(['qos', 'off']).check(z.meta({ description: "processes carry the kubelet's oom_score_adj of their class" })),
+    z.enum(['qos', 'off']).check(z.meta({ description: "give processes the kubelet's oom_score_adj of their class" })),
     'qos',
   ),
   monitoringInterval: z._default(
     z.strictObject({
-      min: z._default(duration('looks are at least this far apart', '2ms', 1), '2ms'),
-      max: z._default(duration('and at most this far', '10s', 1), '10s'),
-      cpu: z._default(percentOfCore, '1%'),
+      min: z._default(duration('shortest interval between samples', '2ms', 1), '2ms'),
+      max: z._default(duration('longest interval between samples', '10s', 1), '10s'),
+      cpu: z._default(percentage('share of one core that sampling may use over a minute', '1%'), '1%'),
     }),
     { min: '2ms', max: '10s', cpu: '1%' },
   ),
-  shutdownCarryOver: z._default(flag('unused time of a phase goes to the next'), false),
+  shutdownCarryOver: z._default(flag('pass the unused time of a phase on to the next'), false),
   shutdownCancelPolicy: z._default(
     z.enum(['promptly', 'afterPhases']).check(z.meta({ description: 'when a cancelled shutdown is honoured' })),
     'promptly',
@@ -298,7 +277,7 @@ const ownFields = {
           z.minimum(0),
           z.maximum(1000),
           z.meta({
-            description: 'kills of one owner within the window before another pod goes first; 0 = off',
+            description: 'kills of one owner in the window before another pod is evicted first; 0 = off',
             examples: [3],
           }),
         ),
@@ -324,7 +303,7 @@ const ownFields = {
   log: z._default(
     z.strictObject({
       level: z._default(
-        z.enum(['debug', 'info', 'warn', 'error']).check(z.meta({ description: 'the least that is logged' })),
+        z.enum(['debug', 'info', 'warn', 'error']).check(z.meta({ description: 'lowest level that is logged' })),
         'info',
       ),
     }),
@@ -335,18 +314,18 @@ const ownFields = {
       .strictObject({
         kubeconfig: absolutePath('credentials for the API server', '/etc/nodewarden/kubeconfig'),
         nodeName: z.optional(z.string().check(z.minLength(1), z.meta({ description: "default: the host's name" }))),
-        taints: z._default(flag('set own taints under pressure'), true),
-        conditions: z._default(flag('set own node conditions'), true),
+        taints: z._default(flag("set the agent's own taints under pressure"), true),
+        conditions: z._default(flag("set the agent's own node conditions"), true),
         pdb: z._default(
           z.enum(['respect-soft', 'required']).check(z.meta({ description: 'what a PodDisruptionBudget can stop' })),
           'respect-soft',
         ),
         protectNamespaces: z._default(
-          z.array(z.string()).check(z.meta({ description: 'where the protect annotation counts' })),
+          z.array(z.string()).check(z.meta({ description: 'namespaces whose protect annotation counts' })),
           ['kube-system'],
         ),
         shutdownMode: z._default(
-          z.enum(['drain', 'restart']).check(z.meta({ description: 'whether pods stay bound over a reboot' })),
+          z.enum(['drain', 'restart']).check(z.meta({ description: 'whether pods stay bound across a reboot' })),
           'drain',
         ),
       })
@@ -363,12 +342,13 @@ export const nodewardenSchema = z
     kind: z.literal('NodewardenConfiguration'),
     ...ownFields,
     ...kubeletFields,
+    ...ownMaps,
   })
   .check(
     z.meta({
       title: 'NodewardenConfiguration',
       description:
-        'Not expressed here, but checked: exact syntax and bounds of quantities, percentages and durations; every soft threshold needs a grace period; mode kubelet needs kubernetes.kubeconfig; http.listen beyond this machine needs allowRemote; the rules of the shutdown periods.',
+        'Checked but not expressed in this schema: exact syntax and bounds of quantities, percentages and durations; every soft threshold needs a grace period; mode kubelet needs kubernetes.kubeconfig; http.listen beyond this machine needs allowRemote; the rules of the shutdown periods.',
     }),
   );
 /** A real one has many more fields; they are neither read nor refused (kubelet-eviction.md 2.1.2). */
@@ -377,6 +357,8 @@ export const kubeletSchema = z.object({
   kind: z.literal('KubeletConfiguration'),
   ...kubeletFields,
 });
+/** What decides an eviction, in a scenario of ours. */
+export const evictionSchema = z.object({ ...kubeletSchema.shape, ...ownMaps, evictionStall });
 
 export const OWN_FIELDS: readonly string[] = Object.keys(ownFields);
 export const KUBELET_FIELDS: readonly string[] = Object.keys(kubeletFields);

@@ -1,4 +1,4 @@
-import { parseDuration } from '../core/duration.ts';
+import { parseDuration } from '../core/units/duration.ts';
 import type { Problem } from '../document/problem.ts';
 import { entryOf, type Fields } from './field.ts';
 
@@ -34,7 +34,7 @@ function httpProblems(fields: Fields): readonly Problem[] {
     ];
   }
   if (isLoopback(parsed.host) || entryOf(section, 'allowRemote') === true) return [];
-  const text = `${parsed.host} can be reached from other machines; write allowRemote: true if that is meant, or listen on 127.0.0.1`;
+  const text = `${parsed.host} can be reached from other machines; set allowRemote: true if that is intended, or listen on 127.0.0.1`;
   return [fields.problemAt(path, text)];
 }
 

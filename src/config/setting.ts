@@ -1,5 +1,5 @@
-import { sayQuantity } from '../core/quantity.ts';
-import type { ThresholdValue } from '../core/threshold.ts';
+import type { ThresholdValue } from '../core/eviction/threshold.ts';
+import { sayQuantity } from '../core/units/quantity.ts';
 import { type Path, sayPath } from '../document/problem.ts';
 import type { Effective, Origin, Setting } from './effective.ts';
 import type { Eviction } from './eviction.ts';

@@ -1,9 +1,9 @@
-import { sayDuration } from '../core/duration.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import type { Effective } from './effective.ts';
 import { originOf, sayPlace } from './setting.ts';
 import type { ShutdownPeriods } from './shutdown.ts';
 
-/** More is hardly meant: milliseconds, perhaps. */
+/** More is probably not intended: milliseconds, perhaps. */
 const LONG_MS = 3_600_000;
 
 /** kubelet-shutdown.md 1.6, what concerns the periods alone: what logind grants is known only while running. */
@@ -15,21 +15,22 @@ export function shutdownWarnings(
   const said: string[] = [];
   const warn = (field: string, text: string) => said.push(`${sayPlace(originOf(effective, field))}${field}: ${text}`);
   if (byPodPriority.length > 0) {
-    for (const text of tooLong(byPodPriority.reduce((sum, { graceSeconds }) => sum + graceSeconds * 1_000, 0))) {
+    for (const text of tooLong(byPodPriority.reduce((sum, { periodSeconds }) => sum + periodSeconds * 1_000, 0))) {
       warn(list, text);
     }
     const priorities = byPodPriority.map(({ priority }) => priority);
     for (const twice of new Set(priorities.filter((priority, index) => priorities.indexOf(priority) < index))) {
       warn(
         list,
-        `priority ${twice} is written twice; pods of exactly that priority fall into the first, higher ones into the last`,
+        `priority ${twice} is listed twice; pods of exactly that priority belong to the first phase, higher ones to the last`,
       );
     }
-    for (const { priority, graceSeconds } of byPodPriority) {
-      if (graceSeconds === 0) warn(list, `pods from priority ${priority} get 0 s: they are not waited for`);
+    for (const { priority, periodSeconds } of byPodPriority) {
+      if (periodSeconds === 0)
+        warn(list, `pods of priority ${priority} and above get 0 s: the shutdown does not wait for them`);
     }
     const lowest = Math.min(...priorities);
-    if (lowest > 0) warn(list, `the lowest priority is ${lowest}; pods below it stop in that phase too`);
+    if (lowest > 0) warn(list, `the lowest priority is ${lowest}; pods below it are stopped in that phase too`);
     return said;
   }
   if (totalMs <= 0) return [];
@@ -45,19 +46,19 @@ export function shutdownWarnings(
     const part = Math.max(1, Math.floor(totalMs / 3000));
     warn(
       'shutdownGracePeriod',
-      `critical pods get 0 s of it and are not waited for; add shutdownGracePeriodCriticalPods: ${part}s`,
+      `critical pods get 0 s of it, and the shutdown does not wait for them; add shutdownGracePeriodCriticalPods: ${part}s`,
     );
   } else if (criticalMs === totalMs) {
-    warn('shutdownGracePeriodCriticalPods', 'it is all of shutdownGracePeriod, so ordinary pods get 0 s');
+    warn('shutdownGracePeriodCriticalPods', 'takes all of shutdownGracePeriod, so ordinary pods get 0 s');
   }
   if (originOf(effective, list) !== undefined) {
-    warn(list, 'the empty list is without effect; shutdownGracePeriod counts');
+    warn(list, 'the empty list has no effect; shutdownGracePeriod applies');
   }
   return said;
 }
 
 function tooLong(allMs: number): readonly string[] {
   if (allMs <= LONG_MS) return [];
-  const why = 'logind lets every program with a delay lock hold up shutdown and suspend for so long';
+  const why = 'logind lets every program with a delay lock hold up shutdown and suspend for that long';
   return [`all phases together last ${sayDuration(allMs)}: ${why}`];
 }

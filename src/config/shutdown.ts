@@ -1,9 +1,9 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
-import { parseDuration } from '../core/duration.ts';
+import { parseDuration } from '../core/units/duration.ts';
 import type { Problem } from '../document/problem.ts';
 import { entryOf, type Fields } from './field.ts';
 
-export type Period = { readonly priority: number; readonly graceSeconds: number };
+export type Period = { readonly priority: number; readonly periodSeconds: number };
 export type ShutdownPeriods = {
   readonly totalMs: number;
   readonly criticalMs: number;
@@ -28,7 +28,7 @@ export function readShutdown(fields: Fields): ShutdownPeriods {
     criticalMs: durationMs(fields, CRITICAL),
     byPodPriority: (Array.isArray(list) ? list : []).map((entry: unknown) => ({
       priority: numberAt(entry, 'priority'),
-      graceSeconds: numberAt(entry, 'shutdownGracePeriodSeconds'),
+      periodSeconds: numberAt(entry, 'shutdownGracePeriodSeconds'),
     })),
   };
 }
@@ -71,20 +71,20 @@ export function shutdownProblems(periods: ShutdownPeriods, fields: Fields): read
 
 /** kubelet-shutdown.md 1.6: the kubelet takes them, and such a phase ends before it begins; refused here. */
 export function negativePeriodProblems({ byPodPriority }: ShutdownPeriods, fields: Fields): readonly Problem[] {
-  return byPodPriority.flatMap(({ graceSeconds }, index) =>
-    graceSeconds < 0
-      ? [fields.problemAt([LIST, index, 'shutdownGracePeriodSeconds'], `must not be negative, it is ${graceSeconds}`)]
+  return byPodPriority.flatMap(({ periodSeconds }, index) =>
+    periodSeconds < 0
+      ? [fields.problemAt([LIST, index, 'shutdownGracePeriodSeconds'], `must not be negative, it is ${periodSeconds}`)]
       : [],
   );
 }
 
 /** kubelet-shutdown.md 1.2 to 1.4: ascending by priority, equal ones in the order written; empty = off. */
 export function phasesOf({ totalMs, criticalMs, byPodPriority }: ShutdownPeriods): readonly ShutdownPhase[] {
-  const phase = ({ priority, graceSeconds }: Period): ShutdownPhase => ({ fromPriority: priority, graceSeconds });
+  const phase = ({ priority, periodSeconds }: Period): ShutdownPhase => ({ fromPriority: priority, periodSeconds });
   if (byPodPriority.length > 0) return byPodPriority.map(phase).sort((a, b) => a.fromPriority - b.fromPriority);
   if (totalMs <= 0) return [];
   return [
-    { fromPriority: 0, graceSeconds: Math.floor((totalMs - criticalMs) / 1000) },
-    { fromPriority: CRITICAL_PRIORITY, graceSeconds: Math.floor(criticalMs / 1000) },
+    { fromPriority: 0, periodSeconds: Math.floor((totalMs - criticalMs) / 1000) },
+    { fromPriority: CRITICAL_PRIORITY, periodSeconds: Math.floor(criticalMs / 1000) },
   ];
 }

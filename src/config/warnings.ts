@@ -1,22 +1,36 @@
-import { sayDuration } from '../core/duration.ts';
-import { addQuantity, bytesUp, compareQuantity, type Quantity, quantityOfBytes, sayBytes } from '../core/quantity.ts';
-import { SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
-import { resolve, type ThresholdValue } from '../core/threshold.ts';
+import { resolve, type ThresholdValue } from '../core/eviction/threshold.ts';
+import { fileSystemOf, isSignal, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import {
+  addQuantity,
+  bytesUp,
+  compareQuantity,
+  type Quantity,
+  quantityOfBytes,
+  sayBytes,
+} from '../core/units/quantity.ts';
 import type { ConfiguredThreshold, Effective, HostSizes } from './effective.ts';
 import { DEFAULT_HARD } from './eviction.ts';
 import { capacityOf } from './margin.ts';
 import { originOf, sayPlace, sayValue } from './setting.ts';
 import { shutdownWarnings } from './shutdown-warnings.ts';
 
-export const UNKNOWN_SIZES: HostSizes = { memoryBytes: null, pids: null, nodefs: null, imagefs: null };
+export const UNKNOWN_SIZES: HostSizes = {
+  memoryBytes: null,
+  pids: null,
+  swapBytes: null,
+  hasMemoryPressure: null,
+  nodefs: null,
+  imagefs: null,
+};
 
-/** What is valid but hardly meant (product.md section 3), each with where it stands and what to do. */
+/** What is valid but probably not intended (product.md section 3), each with where it stands and what to do. */
 export function warnings(effective: Effective, sizes: HostSizes): readonly string[] {
   return [
     ...vanishedDefaults(effective),
     ...softWarnings(effective, sizes),
     ...valueWarnings(effective, sizes),
-    ...withoutEffect(effective),
+    ...withoutEffect(effective, sizes),
     ...pidWarning(effective, sizes),
     ...minReclaimWarnings(effective, sizes),
     ...reservedWarnings(effective, sizes),
@@ -33,7 +47,7 @@ function hasThreshold({ thresholds }: Effective, signal: Signal): boolean {
 function vanishedDefaults(effective: Effective): readonly string[] {
   const origin = originOf(effective, 'evictionHard');
   if (effective.thresholds.length === 0) {
-    return [`${sayPlace(origin)}evictionHard: no threshold is left, so nothing is ever evicted for pressure`];
+    return [`${sayPlace(origin)}evictionHard: no threshold is left, so nothing is ever evicted under pressure`];
   }
   if (origin === undefined || effective.mergeDefaultEvictionSettings) return [];
   const gone = Object.entries(DEFAULT_HARD).filter(
@@ -42,13 +56,13 @@ function vanishedDefaults(effective: Effective): readonly string[] {
   if (gone.length === 0) return [];
   const lines = gone.map(([signal, text]) => `${signal}: "${text}"`).join(', ');
   return [
-    `${sayPlace(origin)}evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or to evictionHard what is missing: ${lines}`,
+    `${sayPlace(origin)}evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or add the missing ones to evictionHard: ${lines}`,
   ];
 }
 
 /** In standalone there is no imagefs unless a path is named. */
 function isApplicable({ mode, imagefsPath }: Effective, signal: string): boolean {
-  return mode === 'kubelet' || imagefsPath !== null || !signal.startsWith('imagefs.');
+  return mode === 'kubelet' || imagefsPath !== null || !(isSignal(signal) && fileSystemOf(signal) === 'imagefs');
 }
 
 function softWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
@@ -58,14 +72,14 @@ function softWarnings(effective: Effective, sizes: HostSizes): readonly string[]
     const hard = effective.thresholds.find((other) => other.signal === signal && other.graceMs === 0);
     if (hard === undefined || !isAtMost(value, hard.value, capacityOf(signal, sizes))) return [];
     return [
-      `${sayPlace(origin)}evictionSoft: ${signal} ${sayValue(value)} is without effect: it is not above the hard threshold ${sayValue(hard.value)}, which always acts first`,
+      `${sayPlace(origin)}evictionSoft: ${signal} ${sayValue(value)} has no effect: it is not above the hard threshold ${sayValue(hard.value)}, which always acts first`,
     ];
   });
   const isUngraced = soft.length > 0 && effective.maxPodGraceSeconds <= 0;
   if (!isUngraced) return said;
   return [
     ...said,
-    `${sayPlace(soft[0]?.origin)}evictionSoft: evictionMaxPodGracePeriod is ${effective.maxPodGraceSeconds}, so pods evicted by a soft threshold get no grace at all (SIGKILL 2 s after SIGTERM); set it, for example to 60`,
+    `${sayPlace(soft[0]?.origin)}evictionSoft: evictionMaxPodGracePeriod is ${effective.maxPodGraceSeconds}, so pods evicted by a soft threshold get no grace period (SIGKILL 2 s after SIGTERM); set it, for example to 60`,
   ];
 }
 
@@ -81,14 +95,15 @@ function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[
   return effective.thresholds.flatMap(({ signal, value, origin, field }) => {
     const place = `${sayPlace(origin)}${field}: ${signal} ${sayValue(value)}`;
     if (value.kind === 'fraction' && !(value.fraction > 0))
-      return [`${place} is never met; to switch it off write "0%"`];
+      return [`${place} is never met; to switch it off, write "0%"`];
     const capacity = capacityOf(signal, sizes);
     const isAll =
       value.kind === 'fraction'
         ? value.fraction >= 1
         : capacity !== null && compareQuantity(value.amount, quantityOfBytes(capacity, 'binary')) >= 0;
     if (!isAll) return [];
-    const all = capacity === null ? 'all there is' : `all that this host has (${sayAmount(signal, capacity)})`;
+    const all =
+      capacity === null ? 'the whole capacity' : `the whole capacity of this host (${sayAmount(signal, capacity)})`;
     return [`${place} is ${all}: it is met as soon as anything is used`];
   });
 }
@@ -98,7 +113,7 @@ function sayAmount(signal: Signal, amount: number): string {
   return unit === 'bytes' ? sayBytes(amount) : `${amount} ${unit}`;
 }
 
-function withoutEffect(effective: Effective): readonly string[] {
+function withoutEffect(effective: Effective, sizes: HostSizes): readonly string[] {
   const said: string[] = [];
   const isSoft = (signal: Signal) =>
     effective.thresholds.some((threshold) => threshold.signal === signal && threshold.field === 'evictionSoft');
@@ -106,12 +121,12 @@ function withoutEffect(effective: Effective): readonly string[] {
     const grace = originOf(effective, `evictionSoftGracePeriod["${signal}"]`);
     if (grace !== undefined && !isSoft(signal)) {
       said.push(
-        `${sayPlace(grace)}evictionSoftGracePeriod: ${signal} is without effect: it has no threshold in evictionSoft`,
+        `${sayPlace(grace)}evictionSoftGracePeriod: ${signal} has no effect: it has no threshold in evictionSoft`,
       );
     }
     const reclaim = originOf(effective, `evictionMinimumReclaim["${signal}"]`);
     if (reclaim !== undefined && !hasThreshold(effective, signal)) {
-      said.push(`${sayPlace(reclaim)}evictionMinimumReclaim: ${signal} is without effect: it has no threshold`);
+      said.push(`${sayPlace(reclaim)}evictionMinimumReclaim: ${signal} has no effect: it has no threshold`);
     }
   }
   const reclaimed = effective.reclaimCommands.filter(({ signal }) => !hasThreshold(effective, signal));
@@ -121,20 +136,28 @@ function withoutEffect(effective: Effective): readonly string[] {
     );
   }
   if (effective.mode === 'standalone' && effective.kubernetes !== null) {
-    said.push(`${sayPlace(originOf(effective, 'kubernetes'))}kubernetes: without effect in mode standalone`);
+    said.push(`${sayPlace(originOf(effective, 'kubernetes'))}kubernetes: has no effect in mode standalone`);
   }
-  return [...said, ...effective.thresholds.flatMap((threshold) => inapplicable(effective, threshold))];
+  return [...said, ...effective.thresholds.flatMap((threshold) => inapplicable(effective, threshold, sizes))];
 }
 
-function inapplicable(effective: Effective, { signal, origin, field }: ConfiguredThreshold): readonly string[] {
+function inapplicable(
+  effective: Effective,
+  { signal, origin, field }: ConfiguredThreshold,
+  sizes: HostSizes,
+): readonly string[] {
   if (origin.kind === 'default') return [];
-  const place = `${sayPlace(origin)}${field}: ${signal} is without effect`;
-  if (signal.startsWith('containerfs.')) {
-    return [`${place}: thresholds of containerfs are always copied from nodefs or imagefs`];
+  const place = `${sayPlace(origin)}${field}: ${signal} has no effect`;
+  const { source } = SIGNAL_FACTS[signal];
+  if (source === 'containerfs') {
+    return [`${place}: containerfs thresholds are always copied from nodefs or imagefs`];
   }
+  if (source === 'swap' && sizes.swapBytes === 0) return [`${place}: this host has no swap`];
+  if (source === 'memory-stall' && sizes.hasMemoryPressure === false)
+    return [`${place}: this kernel has no pressure stall information (/proc/pressure); boot it with psi=1`];
   if (effective.mode === 'kubelet') return [];
-  if (signal.startsWith('imagefs.') && effective.imagefsPath === null) return [`${place}: imagefs.path is not set`];
-  if (signal === 'allocatableMemory.available') return [`${place} in mode standalone: there is no cgroup of all pods`];
+  if (source === 'imagefs' && effective.imagefsPath === null) return [`${place}: imagefs.path is not set`];
+  if (source === 'pods-memory') return [`${place} in mode standalone: there is no cgroup of all pods`];
   return [];
 }
 
@@ -160,7 +183,7 @@ function minReclaimWarnings(effective: Effective, sizes: HostSizes): readonly st
     told.add(signal);
     const origin = originOf(effective, `evictionMinimumReclaim["${signal}"]`);
     return [
-      `${sayPlace(origin)}evictionMinimumReclaim: ${signal} ${sayValue(minReclaim)} above its ${field} threshold is more than this host has (${sayAmount(signal, capacity)}): once met it stays met and pod after pod goes`,
+      `${sayPlace(origin)}evictionMinimumReclaim: ${signal} ${sayValue(minReclaim)} above its ${field} threshold is more than the capacity of this host (${sayAmount(signal, capacity)}): once met, it stays met and pod after pod is evicted`,
     ];
   });
 }
@@ -183,7 +206,7 @@ function reservedWarnings(effective: Effective, sizes: HostSizes): readonly stri
     );
     if (compareQuantity(sum, quantityOfBytes(capacity, 'binary')) <= 0) return [];
     return [
-      `systemReserved, kubeReserved and the hard threshold of ${signal} together (${sayBytes(bytesUp(sum))}) exceed what this host has (${sayBytes(capacity)}): a kubelet does not start with that`,
+      `systemReserved, kubeReserved and the hard threshold of ${signal} together (${sayBytes(bytesUp(sum))}) exceed the capacity of this host (${sayBytes(capacity)}): a kubelet does not start with them`,
     ];
   });
 }
@@ -195,6 +218,6 @@ function conditionWarning(effective: Effective): readonly string[] {
   if (pressureTransitionMs > 0) return [];
   const origin = originOf(effective, 'evictionPressureTransitionPeriod');
   return [
-    `${sayPlace(origin)}evictionPressureTransitionPeriod: with ${sayDuration(pressureTransitionMs)} no condition is ever reported; write for example "5m"`,
+    `${sayPlace(origin)}evictionPressureTransitionPeriod: with ${sayDuration(pressureTransitionMs)} no condition is ever reported; write, for example, "5m"`,
   ];
 }

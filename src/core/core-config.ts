@@ -1,7 +1,7 @@
+import type { Threshold } from './eviction/threshold.ts';
 import type { Signal } from './signal.ts';
-import type { Threshold } from './threshold.ts';
 
-export type ShutdownPhase = { readonly fromPriority: number; readonly graceSeconds: number };
+export type ShutdownPhase = { readonly fromPriority: number; readonly periodSeconds: number };
 export type CoreConfig = {
   readonly thresholds: readonly Threshold[];
   readonly pressureTransitionMs: number;

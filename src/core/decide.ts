@@ -1,12 +1,12 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Decision } from './decision.ts';
-import { stepEviction } from './evict.ts';
-import { isDiskNear } from './near-disk.ts';
+import { stepEviction } from './eviction/evict.ts';
+import { isDiskNear } from './eviction/near-disk.ts';
+import { withContainerfs } from './eviction/threshold.ts';
 import type { Observation } from './observation.ts';
 import { glanceFor, nextDisksMs, nextLookMs, spentAfter } from './pace.ts';
-import { stepShutdown, withStopsTerminating } from './shutdown-step.ts';
-import type { State } from './state.ts';
-import { withContainerfs } from './threshold.ts';
+import { stepShutdown, withStopsTerminating } from './shutdown/step.ts';
+import type { State } from './state/state.ts';
 import type { Verdict } from './verdict.ts';
 
 /** How long the first signal may wait for the record's fsync (product.md section 7). */

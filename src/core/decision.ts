@@ -1,9 +1,10 @@
-import type { Attribution } from './attribution.ts';
-import type { PodUid, Victim } from './pod.ts';
+import type { Attribution } from './eviction/attribution.ts';
+import type { Comparator } from './eviction/comparator.ts';
+import type { MetThreshold } from './eviction/threshold.ts';
+import type { PodUid, Victim } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
+import type { StopChain, Ties } from './shutdown/chain.ts';
 import type { NodeCondition } from './signal.ts';
-import type { StopChain, Ties } from './stop-chain.ts';
-import type { MetThreshold } from './threshold.ts';
 
 export type DecisionId = string;
 export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
@@ -32,6 +33,8 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly eviction: DecisionId;
       readonly threshold: MetThreshold;
       readonly graceSeconds: number;
+      /** Absent in records of earlier versions. */
+      readonly differences?: readonly Difference[];
     }
   | { readonly kind: 'set-condition'; readonly condition: NodeCondition; readonly status: boolean }
   | ({
@@ -70,8 +73,8 @@ export type Difference =
   | 'D13'
   | 'D14'
   | 'D15'
-  | 'D16';
-export type Comparator = 'over-request' | 'priority' | 'usage-over-request' | 'usage' | 'younger' | 'name' | 'uid';
+  | 'D16'
+  | 'D17';
 export type RankValue = {
   readonly by: Comparator;
   readonly value: Reading<number | string | boolean>;

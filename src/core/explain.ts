@@ -1,18 +1,19 @@
-import { firstCandidate, isGuarded } from './candidate.ts';
 import type { CoreConfig } from './core-config.ts';
-import type { Comparator, Decision, RankRow } from './decision.ts';
+import type { Decision, RankRow } from './decision.ts';
+import { firstCandidate, isGuarded } from './eviction/candidate.ts';
+import { COMPARATORS, type Comparator, TIES, usageFor } from './eviction/comparator.ts';
+import { type Ranked, rank } from './eviction/rank.ts';
+import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
+import { timersNow } from './eviction/timers.ts';
+import { evictionsOf } from './eviction/under-way.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
-import type { PodUid, PodView } from './pod.ts';
-import { bytesUp } from './quantity.ts';
-import { comparatorsOf, type Ranked, rank, usageFor } from './rank.ts';
+import { countedOf, type PodUid, type PodView } from './pod/pod.ts';
 import type { Reading } from './reading.ts';
 import type { Reason } from './reason.ts';
-import { evictionsOf } from './settle.ts';
-import { type FsLayout, SIGNAL_FACTS, type Signal } from './signal.ts';
-import type { State } from './state.ts';
-import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './threshold.ts';
-import { timersNow } from './timers.ts';
+import { type FsLayout, hasRequest, SIGNAL_FACTS, type Signal } from './signal.ts';
+import type { State } from './state/state.ts';
+import { bytesUp } from './units/quantity.ts';
 
 /** One look that was decided: what was seen, what was remembered before it, and what came of it. */
 export type ExplainedLook = {
@@ -86,7 +87,7 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
   const first = ranking.find(({ pod }) => pod.uid === victim?.uid);
   return {
     signal,
-    comparators: [...comparatorsOf(signal), ...TIES].map((by) => ({ by, first: FIRST[by] })),
+    comparators: [...SIGNAL_FACTS[signal].rankedBy, ...TIES].map((by) => ({ by, first: COMPARATORS[by].first })),
     pods: ranking.map((entry) => ({
       ...entry,
       usage: measuredUsage(signal, entry.pod, question.layout),
@@ -95,16 +96,6 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
     victim,
   };
 }
-const TIES: readonly Comparator[] = ['younger', 'name', 'uid'];
-const FIRST: { readonly [C in Comparator]: 'true' | 'lowest' | 'highest' } = {
-  'over-request': 'true',
-  priority: 'lowest',
-  'usage-over-request': 'highest',
-  usage: 'highest',
-  younger: 'highest',
-  name: 'lowest',
-  uid: 'lowest',
-};
 
 /** Everything that a choice hangs on. */
 type Question = {
@@ -121,9 +112,8 @@ type Question = {
 
 function questionOf(look: ExplainedLook, signal: Signal): Question | null {
   const { observation, config, state } = look;
-  const { pods, atMs, signals } = observation;
+  const { pods, atMs } = observation;
   if (!pods.known) return null;
-  const sample = signals[signal];
   return {
     signal,
     layout: layoutOf(observation),
@@ -131,9 +121,17 @@ function questionOf(look: ExplainedLook, signal: Signal): Question | null {
     underWay: underWay(look).map(({ victim }) => victim.uid),
     lacking: lackingOf(look, signal),
     guarded: (pod) => isGuarded(pod, state.ownerKills, config.guard, atMs),
-    capacity: sample.known ? sample.value.capacity : Number.MAX_SAFE_INTEGER,
+    capacity: mostUsage(observation, signal),
   };
 }
+
+function mostUsage({ signals }: Observation, signal: Signal): number {
+  const of = SIGNAL_FACTS[signal].counts === 'memoryAndSwapBytes' ? MEMORY_AND_SWAP : [signal];
+  const capacities = of.map((each) => signals[each]).filter((sample) => sample.known);
+  if (capacities.length === 0) return Number.MAX_SAFE_INTEGER;
+  return capacities.reduce((sum, { value }) => sum + value.capacity, 0);
+}
+const MEMORY_AND_SWAP = ['memory.available', 'swap.available'] as const;
 
 /** Evictions that this look still waited for: an outcome that arrived with it ends one. */
 function underWay({ state, observation }: ExplainedLook) {
@@ -160,12 +158,11 @@ function candidateOf(question: Question, entry: Ranked, victim: Ranked | undefin
 }
 
 function measuredUsage(signal: Signal, pod: PodView, layout: FsLayout): Reading<number> {
-  const { workingSetBytes, processes, disk, containers } = pod.usage;
-  if (!containers.known) return containers;
-  const { resource } = SIGNAL_FACTS[signal];
-  if (resource === 'memory') return workingSetBytes;
-  if (resource === 'pids') return processes;
-  return disk.known ? usageFor(signal, pod, layout) : disk;
+  const { usage } = pod;
+  const { counts } = SIGNAL_FACTS[signal];
+  if (!usage.containers.known) return usage.containers;
+  if (counts !== 'disk') return countedOf(usage, counts);
+  return usage.disk.known ? usageFor(signal, pod, layout) : usage.disk;
 }
 
 function layoutOf({ fsLayout }: Observation): FsLayout {
@@ -268,11 +265,11 @@ function priorityChange(trial: Trial): Change | null {
 
 function requestChange(trial: Trial): Change | null {
   const { pod, isVictim, question } = trial;
-  const { resource, unit } = SIGNAL_FACTS[question.signal];
+  const { resource } = SIGNAL_FACTS[question.signal];
   if (resource === 'pids') return null;
   const field = resource === 'memory' ? 'memoryBytes' : 'ephemeralStorageBytes';
   // The ranking for inodes subtracts bytes (kubelet-eviction.md 5.4): the node's inodes are no bound for them.
-  const most = unit === 'bytes' ? question.capacity : Number.MAX_SAFE_INTEGER;
+  const most = hasRequest(question.signal) ? question.capacity : Number.MAX_SAFE_INTEGER;
   const range = { now: pod.requests[field], least: 0, most, isLess: !isVictim };
   return numberChange(trial, 'request', range, (bytes) => ({ ...pod, requests: { ...pod.requests, [field]: bytes } }));
 }
@@ -319,7 +316,7 @@ function withUsage({ signal, layout }: Question, pod: PodView, amount: number): 
   const containers = pod.usage.containers.known ? pod.usage.containers : value([]);
   const measured = { ...pod.usage, containers };
   const tried: readonly PodView['usage'][] = [
-    { ...measured, workingSetBytes: value(amount), processes: value(amount) },
+    { ...measured, workingSetBytes: value(amount), swapBytes: value(0), processes: value(amount) },
     { ...measured, disk: value({ ...none, rootfsBytes: amount, rootfsInodes: amount }) },
     { ...measured, disk: value({ ...none, volumesBytes: amount, volumesInodes: amount }) },
   ];

@@ -1,6 +1,6 @@
-import type { MemoryGrowth } from './attribution.ts';
+import type { MemoryGrowth } from './eviction/attribution.ts';
 import type { Heard } from './outcome.ts';
-import type { PodUid, PodView } from './pod.ts';
+import type { PodUid, PodView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { FsLayout, Signal, SignalSample } from './signal.ts';
 

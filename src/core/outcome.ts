@@ -1,5 +1,5 @@
 import type { DecisionId } from './decision.ts';
-import type { ProcessView } from './pod.ts';
+import type { ProcessView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { Signal } from './signal.ts';
 
@@ -21,6 +21,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
     }
   | {
       readonly kind: 'survived';
+      /** Ten of them at most; where they were not listed, none: `detail` says who is left. */
       readonly left: readonly ProcessView[];
       readonly detail: string;
       readonly toldMs?: MonoMs | null;

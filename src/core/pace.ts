@@ -1,17 +1,19 @@
 import type { CoreConfig } from './core-config.ts';
+import { resolve, type Threshold } from './eviction/threshold.ts';
 import type { Observation } from './observation.ts';
-import { bytesUp } from './quantity.ts';
 import type { Reading } from './reading.ts';
-import { isDisk, SIGNAL_FACTS, type SignalFacts, type SignalSample } from './signal.ts';
-import type { State } from './state.ts';
-import { resolve, type Threshold } from './threshold.ts';
+import { isDisk, SIGNAL_FACTS, type SignalSample, type Unit } from './signal.ts';
+import type { State } from './state/state.ts';
+import { bytesUp } from './units/quantity.ts';
 import type { Glance, NextLook } from './verdict.ts';
 
-/** D2: what one online CPU can plausibly use up in a millisecond, at most. Bench: product.md section 6, D2. */
-const FASTEST_PER_CPU_MS: { readonly [U in SignalFacts['unit']]: number } = {
-  bytes: (2 * 2 ** 30) / 1_000,
-  pids: 20_000 / 1_000,
-  inodes: 100_000 / 1_000,
+/** D2: what so many online CPUs can plausibly use up in a millisecond, at most. Bench: product.md section 6, D2. */
+const FASTEST_PER_MS: { readonly [U in Unit]: (cpus: number) => number } = {
+  bytes: (cpus) => (cpus * 2 * 2 ** 30) / 1_000,
+  pids: (cpus) => (cpus * 20_000) / 1_000,
+  inodes: (cpus) => (cpus * 100_000) / 1_000,
+  // Time passes once for all of them.
+  ms: () => 1,
 };
 const BUDGET_WINDOW_MS = 60_000;
 const SPENT_STEP_MS = 1_000;
@@ -78,7 +80,7 @@ export function glanceFor(
   if (aloneMs <= next.paceMs) return null;
   return {
     leastBytes: Math.max(...ofMemory.map(({ value }) => bytesUp(resolve(value, capacity)))),
-    bytesPerMs: FASTEST_PER_CPU_MS.bytes * config.pace.cpus,
+    bytesPerMs: FASTEST_PER_MS.bytes(config.pace.cpus),
     floorMs: floorOf(observation, config, spent),
     fallingFloorMs: floorOf(observation, config, spent, FALLING_BUDGETS),
     since: sample.value,
@@ -128,7 +130,7 @@ function crossedInMs(observation: Observation, thresholds: readonly Threshold[],
     }
     const headroom = sample.value.available - bytesUp(resolve(threshold.value, sample.value.capacity));
     if (headroom < 0) continue;
-    const perMs = FASTEST_PER_CPU_MS[SIGNAL_FACTS[threshold.signal].unit] * config.pace.cpus;
+    const perMs = FASTEST_PER_MS[SIGNAL_FACTS[threshold.signal].unit](config.pace.cpus);
     afterMs = Math.min(afterMs, headroom / perMs);
   }
   return afterMs;

@@ -20,6 +20,11 @@ export function unknown(why: Unknown['why'], where: string, detail: string): Unk
   return { known: false, why, where, detail };
 }
 
+/** What is read on from the value; the reason where there is none. */
+export function ifKnown<A, B>(reading: Reading<A>, read: (value: A) => Reading<B>): Reading<B> {
+  return reading.known ? read(reading.value) : reading;
+}
+
 /** The value, or null where unknown: for places that only show. */
 export function valueOrNull<T>(reading: Reading<T>): T | null {
   return reading.known ? reading.value : null;

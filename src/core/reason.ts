@@ -1,10 +1,10 @@
-import type { Attribution } from './attribution.ts';
 import type { DecisionId } from './decision.ts';
-import type { CandidateLimit, PodUid } from './pod.ts';
-import type { Quantity } from './quantity.ts';
+import type { Attribution } from './eviction/attribution.ts';
+import type { MetThreshold, ThresholdId } from './eviction/threshold.ts';
+import type { CandidateLimit, PodUid } from './pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './reading.ts';
 import type { NodeCondition, Signal } from './signal.ts';
-import type { MetThreshold, ThresholdId } from './threshold.ts';
+import type { Quantity } from './units/quantity.ts';
 
 /** Why something was or was not decided: one code, the facts, no prose. */
 export type Reason =
@@ -48,6 +48,8 @@ export type Reason =
         | 'terminating'
         /** D14: nothing that its end would free or save is known. */
         | 'no-relief'
+        /** D17: it stalls in its own memory limit: no other pod's memory is short for that. */
+        | 'own-limit'
         | CandidateLimit;
     }
   | {

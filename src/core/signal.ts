@@ -1,19 +1,155 @@
 import type { MonoMs } from './reading.ts';
 
-export const SIGNALS = [
-  'memory.available',
-  'allocatableMemory.available',
-  'nodefs.available',
-  'nodefs.inodesFree',
-  'imagefs.available',
-  'imagefs.inodesFree',
-  'containerfs.available',
-  'containerfs.inodesFree',
-  'pid.available',
-] as const;
-export type Signal = (typeof SIGNALS)[number];
+export type Unit = 'bytes' | 'inodes' | 'pids' | 'ms';
 export type NodeCondition = 'MemoryPressure' | 'DiskPressure' | 'PIDPressure';
-/** Bytes, inodes or pids, by the signal (SIGNAL_FACTS). */
+/** As the kubelet's messages name it. */
+export type Resource = 'memory' | 'ephemeral-storage' | 'inodes' | 'pids';
+/** A file system by its use (kubelet-eviction.md 1.2.8). */
+export type FileSystemRole = 'nodefs' | 'imagefs' | 'containerfs';
+/** Where the reading of a signal comes from. */
+export type SignalSource = 'node-memory' | 'pods-memory' | 'swap' | 'memory-stall' | 'pids' | FileSystemRole;
+
+/** All that is particular to one signal. What another file needs to know of a signal is a column here. */
+export type SignalFacts = {
+  readonly unit: Unit;
+  readonly condition: NodeCondition;
+  readonly resource: Resource;
+  readonly source: SignalSource;
+  /** D1: of several ripe thresholds the lowest acts; `class` is compared before hard and soft, `place` after. */
+  readonly order: { readonly class: number; readonly place: number };
+  /** What the ranking counts of a pod: a field of its usage. */
+  readonly counts: 'workingSetBytes' | 'memoryAndSwapBytes' | 'processes' | 'disk';
+  /** What of it comes back with a pod's end. A stall has no owner, and files outlive their writers. */
+  readonly comesBack: 'memory' | 'swap' | 'process-ids' | 'stall' | 'no-file';
+  /** The comparators of kubelet-eviction.md 5.1, first to last. */
+  readonly rankedBy: readonly ('over-request' | 'priority' | 'usage-over-request' | 'usage')[];
+  /** D12: what the victim's processes are sent first under a hard threshold. */
+  readonly firstWhenHard: 'sigkill' | 'sigterm';
+  /** By how much a hard threshold of a kubelet is raised, so that this agent acts before it (beside-a-kubelet.md F2, F4). */
+  readonly margin: { readonly least: number; readonly share: number };
+  /** Where its thresholds are configured: in the eviction maps of both kinds or of ours alone, or in a section of its own (D17). */
+  readonly configuredIn: 'both-kinds' | 'own-kind' | 'own-section';
+};
+
+const MIB = 1024 ** 2;
+/** D2's 2 GiB/s during the 100 ms that reaction, kill and teardown take (beside-a-kubelet.md F2). */
+const FILLED_BYTES = 2 * 1024 * MIB * 0.1;
+const REQUESTED = ['over-request', 'priority', 'usage-over-request'] as const;
+
+const MEMORY = {
+  configuredIn: 'both-kinds',
+  unit: 'bytes',
+  condition: 'MemoryPressure',
+  resource: 'memory',
+  counts: 'workingSetBytes',
+  comesBack: 'memory',
+  rankedBy: REQUESTED,
+  firstWhenHard: 'sigkill',
+  margin: { least: Math.max(128 * MIB, FILLED_BYTES), share: 0.02 },
+} as const;
+/** D17: a pod may be out of memory and in swap for the most part. */
+const MEMORY_AND_SWAP = { ...MEMORY, counts: 'memoryAndSwapBytes' } as const;
+const DISK = {
+  configuredIn: 'both-kinds',
+  unit: 'bytes',
+  condition: 'DiskPressure',
+  resource: 'ephemeral-storage',
+  counts: 'disk',
+  comesBack: 'no-file',
+  rankedBy: REQUESTED,
+  firstWhenHard: 'sigterm',
+  margin: { least: 1024 * MIB, share: 0.01 },
+} as const;
+const INODES = { ...DISK, unit: 'inodes', resource: 'inodes', margin: { least: 0, share: 0.01 } } as const;
+const PIDS = {
+  configuredIn: 'both-kinds',
+  unit: 'pids',
+  condition: 'PIDPressure',
+  resource: 'pids',
+  counts: 'processes',
+  comesBack: 'process-ids',
+  rankedBy: ['priority', 'usage'],
+  firstWhenHard: 'sigkill',
+  margin: { least: 512, share: 0.01 },
+} as const;
+
+/** kubelet-eviction.md 1. In the order in which they are shown. */
+const ROWS = {
+  'memory.available': { ...MEMORY, source: 'node-memory', order: { class: 0, place: 0 } },
+  'allocatableMemory.available': { ...MEMORY, source: 'pods-memory', order: { class: 0, place: 1 } },
+  'swap.available': {
+    ...MEMORY_AND_SWAP,
+    configuredIn: 'own-kind',
+    source: 'swap',
+    comesBack: 'swap',
+    order: { class: 0, place: 2 },
+  },
+  // Of the last so many ms, those in which not all tasks were stalled on memory.
+  'memory.stallFree': {
+    ...MEMORY_AND_SWAP,
+    configuredIn: 'own-section',
+    unit: 'ms',
+    source: 'memory-stall',
+    comesBack: 'stall',
+    order: { class: 0, place: 3 },
+    margin: { least: 0, share: 0 },
+  },
+  'nodefs.available': { ...DISK, source: 'nodefs', order: { class: 1, place: 1 } },
+  'nodefs.inodesFree': { ...INODES, source: 'nodefs', order: { class: 1, place: 2 } },
+  'imagefs.available': { ...DISK, source: 'imagefs', order: { class: 1, place: 3 } },
+  'imagefs.inodesFree': { ...INODES, source: 'imagefs', order: { class: 1, place: 4 } },
+  'containerfs.available': { ...DISK, source: 'containerfs', order: { class: 1, place: 5 } },
+  'containerfs.inodesFree': { ...INODES, source: 'containerfs', order: { class: 1, place: 6 } },
+  'pid.available': { ...PIDS, source: 'pids', order: { class: 1, place: 0 } },
+} as const satisfies { readonly [signal: string]: SignalFacts };
+
+export type Signal = keyof typeof ROWS;
+export const SIGNAL_FACTS: { readonly [S in Signal]: SignalFacts } = ROWS;
+// Object.keys loses the type of the keys; the table has no others.
+export const SIGNALS = Object.keys(ROWS) as readonly Signal[];
+
+/** Of one source, or one and a unit. */
+export const signalsOf = (source: SignalSource, unit?: Unit): readonly Signal[] =>
+  SIGNALS.filter((signal) => {
+    const facts = SIGNAL_FACTS[signal];
+    return facts.source === source && (unit === undefined || facts.unit === unit);
+  });
+
+/** A value for each signal. */
+export function forEachSignal<T>(of: (signal: Signal, facts: SignalFacts) => T): { readonly [S in Signal]: T } {
+  const values = {} as { [S in Signal]: T }; // Filled below: the list has every signal.
+  for (const signal of SIGNALS) values[signal] = of(signal, SIGNAL_FACTS[signal]);
+  return values;
+}
+
+/** In what a ranking counts of a pod. */
+export function usageUnit(signal: Signal): Unit {
+  const { counts, unit } = SIGNAL_FACTS[signal];
+  return counts === 'disk' || counts === 'processes' ? unit : 'bytes';
+}
+
+/** Of its resource a pod can request some. */
+export function hasRequest(signal: Signal): boolean {
+  const { resource } = SIGNAL_FACTS[signal];
+  return resource === 'memory' || resource === 'ephemeral-storage';
+}
+
+/** The file system that the signal is measured on; null: none. */
+export function fileSystemOf(signal: Signal): FileSystemRole | null {
+  const { source } = SIGNAL_FACTS[signal];
+  return source === 'nodefs' || source === 'imagefs' || source === 'containerfs' ? source : null;
+}
+
+/** Bytes or inodes of a file system. */
+export function isDisk(signal: Signal): boolean {
+  return fileSystemOf(signal) !== null;
+}
+
+export function isSignal(text: string): text is Signal {
+  return (SIGNALS as readonly string[]).includes(text);
+}
+
+/** In the signal's unit. */
 export type SignalSample = {
   readonly available: number;
   readonly capacity: number;
@@ -24,34 +160,15 @@ export type SignalSample = {
 
 /** kubelet-eviction.md 1.2.8: which file systems are one. */
 export type FsLayout = 'nodefs-only' | 'imagefs-separate' | 'containerfs-separate';
-export type Resource = 'memory' | 'ephemeral-storage' | 'inodes' | 'pids';
-export type SignalFacts = {
-  readonly unit: 'bytes' | 'inodes' | 'pids';
-  readonly condition: NodeCondition;
-  readonly resource: Resource;
-};
-const memory: SignalFacts = { unit: 'bytes', condition: 'MemoryPressure', resource: 'memory' };
-const disk: SignalFacts = { unit: 'bytes', condition: 'DiskPressure', resource: 'ephemeral-storage' };
-const inodes: SignalFacts = { unit: 'inodes', condition: 'DiskPressure', resource: 'inodes' };
 
-/** kubelet-eviction.md 1: unit, node condition and resource name of each signal. */
-export const SIGNAL_FACTS: { readonly [S in Signal]: SignalFacts } = {
-  'memory.available': memory,
-  'allocatableMemory.available': memory,
-  'nodefs.available': disk,
-  'nodefs.inodesFree': inodes,
-  'imagefs.available': disk,
-  'imagefs.inodesFree': inodes,
-  'containerfs.available': disk,
-  'containerfs.inodesFree': inodes,
-  'pid.available': { unit: 'pids', condition: 'PIDPressure', resource: 'pids' },
-};
-
-/** Bytes or inodes of a file system. */
-export function isDisk(signal: Signal): boolean {
-  return SIGNAL_FACTS[signal].condition === 'DiskPressure';
-}
-
-export function isSignal(text: string): text is Signal {
-  return (SIGNALS as readonly string[]).includes(text);
+/** The file system that one with this use really is. */
+export function realFileSystem(role: FileSystemRole, layout: FsLayout): 'nodefs' | 'imagefs' {
+  switch (layout) {
+    case 'nodefs-only':
+      return 'nodefs';
+    case 'imagefs-separate':
+      return role === 'nodefs' ? 'nodefs' : 'imagefs';
+    case 'containerfs-separate':
+      return role === 'imagefs' ? 'imagefs' : 'nodefs';
+  }
 }

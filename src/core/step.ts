@@ -1,7 +1,7 @@
 import type { Decision, DecisionId } from './decision.ts';
-import type { PodView, Victim } from './pod.ts';
+import type { PodView, Victim } from './pod/pod.ts';
 import type { Reason } from './reason.ts';
-import type { State } from './state.ts';
+import type { State } from './state/state.ts';
 import type { NextLook } from './verdict.ts';
 
 /** What one look comes to. `heldToMs`: when to look again at the latest, for what it waits for; null = nothing. */

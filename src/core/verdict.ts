@@ -2,7 +2,7 @@ import type { Decision } from './decision.ts';
 import type { MonoMs } from './reading.ts';
 import type { Reason } from './reason.ts';
 import type { Signal, SignalSample } from './signal.ts';
-import type { State } from './state.ts';
+import type { State } from './state/state.ts';
 
 /** What the core wants of the next look. */
 export type NextLook = {

@@ -115,7 +115,7 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
       return {
         kind: 'real',
         innocents: await asked(),
-        kernelOomKills: kernelOomKills(node),
+        kernelOomKills: await kernelOomKills(node),
         requestsServed: served(),
         death: death === null ? null : { atMs: death.atMs, signal: death.signal },
         leakerPid: leaker?.pid ?? null,
@@ -145,9 +145,9 @@ function usedBytes(member: Member | undefined): Reading<number> {
 }
 
 /** In the node and everything below it. */
-function kernelOomKills({ mounts, cgroup }: DemoNode): Reading<number> {
+async function kernelOomKills({ mounts, cgroup }: DemoNode): Promise<Reading<number>> {
   const ref = refOf(mounts, cgroup.path);
-  return ref.known ? oomKillsOf(mounts, ref.value) : ref;
+  return ref.known ? await oomKillsOf(mounts, ref.value) : ref;
 }
 
 function noteOf(member: Member | undefined, served: number): string {

@@ -1,6 +1,6 @@
-import { bytesUp, sayBytes } from '../core/quantity.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
-import { sayLimit } from '../core/say.ts';
+import { bytesUp, sayBytes } from '../core/units/quantity.ts';
+import { sayLimit } from '../words/parts.ts';
 import { DEMO_PODS, LEAK_PER_REQUEST_BYTES, LEAKER, NODE_MEMORY_BYTES, uidOf } from './load.ts';
 import { type Measured, podName } from './story.ts';
 
@@ -60,18 +60,18 @@ function failuresOf(measured: Measured, { innocents, kernelOomKills }: Witness):
   const failures: string[] = [];
   const victims = measured.evictions.map(({ victim }) => podName(victim.uid));
   if (victims.length !== 1 || victims[0] !== podName(uidOf(LEAKER))) {
-    failures.push(`${podName(uidOf(LEAKER))} alone had to be evicted, evicted: ${victims.join(', ') || 'nobody'}`);
+    failures.push(`expected only ${podName(uidOf(LEAKER))} to be evicted; evicted: ${victims.join(', ') || 'none'}`);
   }
   if (measured.outcome?.kind !== 'ended')
-    failures.push(`the victim has not ended (${measured.outcome?.kind ?? 'no outcome'})`);
+    failures.push(`the victim did not end (${measured.outcome?.kind ?? 'no outcome'})`);
   const first = measured.evictions[0];
   const isBack =
     first !== undefined && measured.availableNow !== null && measured.availableNow >= bytesUp(first.threshold.limit);
-  if (!isBack || measured.backMs === null) failures.push('memory has not come back');
+  if (!isBack || measured.backMs === null) failures.push('memory did not recover');
   if (!kernelOomKills.known) failures.push(`kernel OOM kills are unknown: ${kernelOomKills.detail}`);
-  else if (kernelOomKills.value > 0) failures.push(`the kernel's OOM killer killed ${kernelOomKills.value}`);
-  for (const { name, isAlive } of innocents) if (!isAlive) failures.push(`${name} does not answer any more`);
-  if (innocents.length !== DEMO_PODS.length - 1) failures.push('not every innocent was there');
+  else if (kernelOomKills.value > 0) failures.push(`the kernel OOM killer killed ${kernelOomKills.value}`);
+  for (const { name, isAlive } of innocents) if (!isAlive) failures.push(`${name} no longer responds`);
+  if (innocents.length !== DEMO_PODS.length - 1) failures.push('not every innocent was running');
   return failures;
 }
 
@@ -83,16 +83,18 @@ function sayTimes(measured: Measured, { kind, death }: Witness): readonly string
   const before =
     measured.unmetLookMs === null
       ? []
-      : [`crossed at most ${saySpan(measured.unmetLookMs, since)} before the look that saw it`];
-  const back = `${saySpan(since, measured.backMs)} to the first look that saw memory back above the threshold`;
+      : [`crossed at most ${saySpan(measured.unmetLookMs, since)} before the sample that detected it`];
+  const back = `${saySpan(since, measured.backMs)} to the first sample with memory above the threshold again`;
   // In virtual time a look, a decision and a signal take none, and how long the kernel frees memory is assumed.
   if (kind === 'simulated') return [...before, `${back} (the kernel's part is assumed)`];
   const died =
     death === null
       ? []
-      : [`${saySpan(since, death.atMs)} until its parent heard that it died of ${death.signal ?? 'itself'}`];
+      : [
+          `${saySpan(since, death.atMs)} until its parent saw it die${death.signal === null ? ' on its own' : ` of ${death.signal}`}`,
+        ];
   return [
-    `${saySpan(since, measured.stopBeganMs)} from the look that saw it to SIGKILL`,
+    `${saySpan(since, measured.stopBeganMs)} from the sample that detected it to SIGKILL`,
     ...before,
     ...died,
     `${saySpan(since, isProof ? measured.outcome.atMs : null)} until its cgroup was proven empty`,

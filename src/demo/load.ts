@@ -36,7 +36,7 @@ export const TRANSITION_SECONDS = 5;
 export const DEMO_PODS: readonly DemoPod[] = [
   {
     name: 'critical',
-    what: 'a node service that must stay',
+    what: 'a node service that must survive',
     priority: 2_000_000_000,
     memoryRequestMiB: 32,
     isGuaranteed: false,
@@ -84,18 +84,23 @@ if (kind === 'hold') {
   process.stdin.on('data', () => say('alive'));
   say('ready');
 } else if (kind === 'serve') {
-  require('node:http').createServer((request, response) => {
+  const server = require('node:http').createServer((request, response) => {
     kept.push(Buffer.alloc(Number(b), 0xa5));
     response.end('ok');
-  }).listen(a, () => say('ready'));
+  });
+  // Closed beneath a visitor that is late, a connection would end the visits.
+  server.keepAliveTimeout = 0;
+  server.listen(a, () => say('ready'));
 } else {
   const { Agent, get } = require('node:http');
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   const start = process.hrtime.bigint();
-  let asked = 0, served = 0, said = -1;
+  let asked = 0, served = 0, said = -1, missed = 0;
   const lost = () => { say('served ' + served); process.exit(0); };
   setInterval(() => {
-    const due = Number(process.hrtime.bigint() - start) / 1e9 * Number(b);
+    const due = Number(process.hrtime.bigint() - start) / 1e9 * Number(b) - missed;
+    // Visits that were held up are not made up for all at once: that would be no leak.
+    missed += Math.max(0, due - asked - 50);
     for (; asked < due && asked - served < 50; asked++) {
       get({ socketPath: a, path: '/', agent }, (response) => response.resume().on('end', () => served++)).on('error', lost);
     }
@@ -120,38 +125,30 @@ export function uidOf(name: DemoPodName): string {
   return `${DEMO_NAMESPACE}-${name}`;
 }
 
-export function qosOfDemoPod(pod: DemoPod): 'Guaranteed' | 'Burstable' | 'BestEffort' {
-  if (pod.isGuaranteed) return 'Guaranteed';
-  return pod.memoryRequestMiB === null ? 'BestEffort' : 'Burstable';
-}
-
 /** "Burstable, requests 64 MiB" */
-export function podFacts(pod: DemoPod): string {
-  const request = pod.memoryRequestMiB === null ? 'requests nothing' : `requests ${pod.memoryRequestMiB} MiB`;
-  const priority = pod.priority === 0 ? '' : ', critical priority';
-  return `${qosOfDemoPod(pod)}, ${request}${priority}`;
+export function podFacts({ memoryRequestMiB, isGuaranteed, priority }: DemoPod): string {
+  if (memoryRequestMiB === null) return 'BestEffort, requests nothing';
+  const critical = priority === 0 ? '' : ', critical priority';
+  return `${isGuaranteed ? 'Guaranteed' : 'Burstable'}, requests ${memoryRequestMiB} MiB${critical}`;
 }
 
-/** A v1 Pod as the agent reads it; `cgroup` is relative to the node's. */
-export function manifestOf(pod: DemoPod): string {
-  const memory = pod.memoryRequestMiB === null ? '' : `memory: ${pod.memoryRequestMiB}Mi`;
-  const amounts = pod.isGuaranteed ? `cpu: "1", ${memory}` : memory;
-  return `apiVersion: v1
-kind: Pod
-metadata:
-  name: ${pod.name}
-  namespace: ${DEMO_NAMESPACE}
-  uid: ${uidOf(pod.name)}
-  annotations:
-    nodewarden.dev/cgroup: ${pod.name}
-spec:
-  priority: ${pod.priority}
-  containers:
-    - name: ${pod.name}
-      resources:
-        requests: { ${amounts} }
-        limits: { ${pod.isGuaranteed ? amounts : ''} }
-`;
+/** A v1 Pod as the agent and the simulator read it; `cgroup` is relative to the node's. */
+export function manifestOf({ name, priority, memoryRequestMiB, isGuaranteed }: DemoPod): object {
+  const memory = memoryRequestMiB === null ? {} : { memory: `${memoryRequestMiB}Mi` };
+  const resources = isGuaranteed
+    ? { requests: { cpu: '1', ...memory }, limits: { cpu: '1', ...memory } }
+    : { requests: memory };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name,
+      namespace: DEMO_NAMESPACE,
+      uid: uidOf(name),
+      annotations: { 'nodewarden.dev/cgroup': name },
+    },
+    spec: { priority, containers: [{ name, resources }] },
+  };
 }
 
 export type DemoPaths = {

@@ -31,7 +31,7 @@ const NAME = /(?:^|\/)nodewarden-demo-([0-9]{1,10})-([0-9]{1,16})(?:[.-][^/]*)?$
 /** What the real demo needs and does not find here is the `detail` of the unknown. */
 export async function openDemoNode(clock: Clock): Promise<Reading<DemoNode>> {
   const uid = process.getuid?.();
-  if (uid !== 0) return unknown('absent', 'root', `this is not root (uid ${uid}), and only root can make cgroups`);
+  if (uid !== 0) return unknown('absent', 'root', `not root (uid ${uid}), and only root can create cgroups`);
   const mounts = findCgroupMounts();
   if (!mounts.known) return unknown(mounts.why, mounts.where, `no memory cgroups: ${mounts.where}: ${mounts.detail}`);
   const name = `${PREFIX}${process.pid}-${startTicks(process.pid) ?? 0}`;
@@ -72,10 +72,10 @@ export async function clearLeftovers(clock: Clock): Promise<readonly string[]> {
   const said: string[] = [];
   for (const name of cgroups.filter(isAbandoned)) {
     const left = mounts.known ? await removeBoundedCgroup(mounts.value, name, clock) : null;
-    said.push(left ?? `removed the cgroup ${name} that a killed demo left`);
+    said.push(left ?? `removed the cgroup ${name} that a killed demo left behind`);
   }
   for (const path of listScratchDirectories(PREFIX).filter(isAbandoned)) {
-    said.push(removeScratchDirectory(path) ?? `removed the directory ${path} that a killed demo left`);
+    said.push(removeScratchDirectory(path) ?? `removed the directory ${path} that a killed demo left behind`);
   }
   return said;
 }
@@ -90,7 +90,7 @@ function writeFiles(paths: DemoPaths): Reading<true> {
   const { directory } = paths;
   const files = [
     [`${directory}/config.yaml`, configOf(paths)],
-    ...DEMO_PODS.map((pod) => [`${directory}/pods.d/${pod.name}.yaml`, manifestOf(pod)]),
+    ...DEMO_PODS.map((pod) => [`${directory}/pods.d/${pod.name}.yaml`, JSON.stringify(manifestOf(pod))]),
   ];
   for (const name of ['pods.d', 'state']) {
     const made = ensureDirectory(`${directory}/${name}`, 0o700);

@@ -1,6 +1,6 @@
 import { known, unknown } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
-import { runDaemon } from '../daemon.ts';
+import { runDaemon } from '../daemon/run.ts';
 import { sleep } from '../host/clock.ts';
 import { runAhead } from '../host/workload.ts';
 import type { Clock } from '../ports.ts';
@@ -50,7 +50,7 @@ export async function tellReally(needs: RealNeeds, stop: AbortSignal): Promise<b
     say(...ending.lines.slice(0, -1));
     last = failed === null ? (ending.lines.at(-1) ?? last) : `not proven: ${failed} (real)`;
     if (keep && !stop.aborted) {
-      say(last, `It stays until Ctrl-C. Ask the agent: nodewarden status --config ${node.configFile}`);
+      say(last, `Stays open until Ctrl-C. Query the agent: nodewarden status --config ${node.configFile}`);
       await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }));
     }
   } finally {
@@ -73,7 +73,7 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
     until(clock, () => isTrue() || stopped(), endMs - clock.monoMs());
   const stopped = (): boolean => stop.aborted || agent.ended() !== null;
   const why = (late: string): string => {
-    if (stop.aborted) return 'stopped before the story was over';
+    if (stop.aborted) return 'stopped before the demo was over';
     return agent.ended() ?? late;
   };
   const failed = await cast.startInnocents();
@@ -92,7 +92,7 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
     if (shut !== null) return shut;
     runAhead(UNIT_NICE);
     const isOver = await happens(() => agent.story().isOver());
-    if (!isOver || stopped()) return why(`the story was not over after ${STORY_DEADLINE_MS / 1_000} s`);
+    if (!isOver || stopped()) return why(`the demo was not over after ${STORY_DEADLINE_MS / 1_000} s`);
     await sleep(clock, LOOK_BACK_MS);
     return null;
   } finally {
@@ -159,11 +159,9 @@ function createAgent(node: DemoNode, clock: Clock): Agent {
 }
 
 function hear(story: Story, entry: Entry): void {
-  if (entry.kind === 'decision') story.fact({ kind: 'decision', decision: entry.decision });
-  if (entry.kind === 'outcome') story.fact({ kind: 'outcome', outcome: entry.outcome });
-  if (entry.kind === 'note' && entry.note.kind === 'evidence') {
-    story.fact({ kind: 'stop-began', of: entry.note.of, atMs: entry.note.stopBeganAtMs });
-  }
+  if (entry.kind === 'decision') story.decided(entry.decision);
+  if (entry.kind === 'outcome') story.ended(entry.outcome);
+  if (entry.kind === 'note' && entry.note.kind === 'evidence') story.stopBegan(entry.note.of, entry.note.stopBeganAtMs);
 }
 
 /** A report carries wall time in whole ms: the look was at most 1 ms earlier, and that is what is taken. */

@@ -23,10 +23,10 @@ export async function runDemo(options: DemoOptions, stop: AbortSignal): Promise<
   for (const sentence of await clearLeftovers(clock)) say(sentence);
   const node = options.simulated ? null : await openDemoNode(clock);
   if (node?.known) return await tellReally({ ...options, clock, node: node.value }, stop);
-  const why = node === null ? 'asked for' : node.detail;
-  say(terminal.paint('bold', `Simulated, in virtual time, because: ${why}.`));
+  const why = node === null ? 'as requested' : node.detail;
+  say(terminal.paint('bold', `Simulated, in virtual time: ${why}.`));
   if (node !== null) say('The real demo needs root and writable memory and pids cgroups (version 1 or 2).');
-  say('The numbers of this story are made up; the decisions are those of the agent: the same loop, the same rules.');
+  say("The numbers are made up; the decisions are the agent's own: the same loop, the same rules.");
   const ending = await tellVirtually({ terminal, clock }, stop);
   for (const line of ending.lines) say(line);
   return ending.isProven;

@@ -1,8 +1,8 @@
-import { sayBytes } from '../core/quantity.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
-import { sayAmount } from '../core/say.ts';
 import type { NodeCondition, Signal, SignalSample } from '../core/signal.ts';
+import { sayBytes } from '../core/units/quantity.ts';
 import type { Clock } from '../ports.ts';
+import { sayAmount } from '../words/parts.ts';
 
 /** One signal against its thresholds, resolved in the signal's own unit. */
 export type Gauge = {

@@ -1,19 +1,18 @@
-import type { Comparator, Decision, DecisionId, RankRow } from '../core/decision.ts';
+import type { Decision, DecisionId, RankRow } from '../core/decision.ts';
+import { COMPARATORS, type Comparator } from '../core/eviction/comparator.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { PodUid } from '../core/pod.ts';
-import { bytesUp, sayBytes } from '../core/quantity.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever, type MonoMs, type Reading } from '../core/reading.ts';
-import { sayThreshold } from '../core/say.ts';
 import type { SignalSample } from '../core/signal.ts';
+import { bytesUp, sayBytes } from '../core/units/quantity.ts';
+import { sayThreshold } from '../words/parts.ts';
 import { DEMO_NAMESPACE, DEMO_PODS, MEMORY_THRESHOLD_BYTES, uidOf } from './load.ts';
 
-/** What the agent tells of itself, in the order in which it happens. */
-export type StoryFact =
-  | { readonly kind: 'decision'; readonly decision: Decision }
-  | { readonly kind: 'stop-began'; readonly of: DecisionId; readonly atMs: MonoMs }
-  | { readonly kind: 'outcome'; readonly outcome: Outcome };
+/** Follows what the agent tells of itself, in the order in which it happens. */
 export type Story = {
-  readonly fact: (fact: StoryFact) => void;
+  readonly decided: (decision: Decision) => void;
+  readonly stopBegan: (of: DecisionId, atMs: MonoMs) => void;
+  readonly ended: (outcome: Outcome) => void;
   /** Each look of the agent: what it saw of memory.available. */
   readonly look: (atMs: MonoMs, memory: Reading<SignalSample>) => void;
   /** The eviction is over, memory is back and the node has no pressure any more. */
@@ -50,28 +49,22 @@ export function createStory({ startMs, say }: StoryNeeds): Story {
   const decided = (decision: Decision): void => {
     if (decision.kind === 'set-condition') {
       hasPressure = decision.status;
-      const why = decision.status ? 'is set' : 'is gone: its transition period is over';
+      const why = decision.status ? 'is set' : 'is cleared: its transition period is over';
       say(`${at(decision.atMs)}${decision.condition} ${why}`);
     }
     if (decision.kind !== 'evict') return;
     measured = { ...measured, evictions: [...measured.evictions, decision] };
-    say(`${at(decision.atMs)}${sayThreshold(decision.threshold)}: one pod has to go`, ...sayRanking(decision));
+    say(`${at(decision.atMs)}${sayThreshold(decision.threshold)}: one pod must be evicted`, ...sayRanking(decision));
   };
   return {
-    fact: (fact) => {
-      switch (fact.kind) {
-        case 'decision':
-          return decided(fact.decision);
-        case 'stop-began':
-          if (fact.of === measured.evictions[0]?.id) measured = { ...measured, stopBeganMs: fact.atMs };
-          return;
-        case 'outcome':
-          if (fact.outcome.of !== measured.evictions[0]?.id) return;
-          measured = { ...measured, outcome: fact.outcome };
-          return say(`${at(fact.outcome.atMs)}${sayOutcome(fact.outcome, victimOf(measured))}`);
-        default:
-          return assertNever(fact);
-      }
+    decided,
+    stopBegan: (of, atMs) => {
+      if (of === measured.evictions[0]?.id) measured = { ...measured, stopBeganMs: atMs };
+    },
+    ended: (outcome) => {
+      if (outcome.of !== measured.evictions[0]?.id) return;
+      measured = { ...measured, outcome };
+      say(`${at(outcome.atMs)}${sayOutcome(outcome, victimOf(measured))}`);
     },
     look: (atMs, memory) => {
       if (!memory.known) return;
@@ -84,7 +77,7 @@ export function createStory({ startMs, say }: StoryNeeds): Story {
         memory.value.available >= bytesUp(first.threshold.limit)
       ) {
         measured = { ...measured, backMs: atMs };
-        say(`${at(atMs)}memory is back: ${sayBytes(memory.value.available)} available`);
+        say(`${at(atMs)}memory recovered: ${sayBytes(memory.value.available)} available`);
       }
     },
     isOver: () => measured.outcome !== null && measured.backMs !== null && !hasPressure,
@@ -100,15 +93,15 @@ function unmetBefore(measured: Measured, atMs: MonoMs, sample: SignalSample): Me
 function sayOutcome(outcome: Outcome, pod: string): string {
   switch (outcome.kind) {
     case 'ended': {
-      const bytes = outcome.releasedBytes.known ? ` and gave back ${sayBytes(outcome.releasedBytes.value)}` : '';
-      return `${pod} has ended (${outcome.via})${bytes}`;
+      const bytes = outcome.releasedBytes.known ? ` and freed ${sayBytes(outcome.releasedBytes.value)}` : '';
+      return `${pod} ended (${outcome.via})${bytes}`;
     }
     case 'survived':
-      return `the victim could not be ended: ${outcome.detail}`;
+      return `the victim could not be terminated: ${outcome.detail}`;
     case 'dropped':
       return `the eviction was dropped: ${outcome.because}`;
     case 'reclaimed':
-      return 'node-level reclaim has ended';
+      return 'node-level reclaim ended';
     default:
       return assertNever(outcome);
   }
@@ -119,7 +112,7 @@ export function podName(uid: PodUid): string {
   return pod === undefined ? uid : `${DEMO_NAMESPACE}/${pod.name}`;
 }
 
-/** The ranking with the values that decided it, and why the first goes and not the next. */
+/** The ranking with the values that decided it, and why the first is evicted and not the next. */
 function sayRanking({ ranking, victim }: Evict): readonly string[] {
   const rows = ranking.map((row, place) => {
     const cells = [
@@ -128,23 +121,13 @@ function sayRanking({ ranking, victim }: Evict): readonly string[] {
       sayOver(row).padEnd(22),
       `priority ${comparedValue(row, 'priority')}`,
     ];
-    return `            ${cells.join('  ')}${row.uid === victim.uid ? '   <- goes' : ''}`;
+    return `            ${cells.join('  ')}${row.uid === victim.uid ? '   <- evicted' : ''}`;
   });
   const first = ranking.findIndex(({ uid }) => uid === victim.uid);
   const [one, next] = [ranking[first], ranking[first + 1]];
   if (one === undefined || next === undefined || one.decidedBy === null) return rows;
-  return [...rows, `            ${podName(one.uid)} and not ${podName(next.uid)}: ${DECIDED_BY[one.decidedBy]}`];
+  return [...rows, `            ${podName(one.uid)}, not ${podName(next.uid)}: ${COMPARATORS[one.decidedBy].because}`];
 }
-
-const DECIDED_BY: { readonly [C in Comparator]: string } = {
-  'over-request': 'it uses more than it requested, the other does not',
-  priority: 'its priority is lower',
-  'usage-over-request': 'both exceed their requests at equal priority, it by more',
-  usage: 'it uses more',
-  younger: 'it started later',
-  name: 'all else is equal, its name comes first',
-  uid: 'all else is equal, its uid comes first',
-};
 
 function sayOver(row: RankRow): string {
   const above = comparedValue(row, 'usage-over-request');

@@ -1,12 +1,13 @@
-import { trueConditions } from '../core/condition.ts';
-import type { CoreConfig } from '../core/core-config.ts';
+import { trueConditions } from '../core/eviction/condition.ts';
+import { resolve, type Threshold } from '../core/eviction/threshold.ts';
 import type { Observation } from '../core/observation.ts';
-import type { PodView } from '../core/pod.ts';
-import { bytesUp, parseQuantity, quantityOfBytes } from '../core/quantity.ts';
 import { known } from '../core/reading.ts';
-import { resolve, type Threshold, type ThresholdValue } from '../core/threshold.ts';
+import { bytesUp } from '../core/units/quantity.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
+import type { EvictionScenario } from '../simulate/scenario.ts';
+import { readScenario } from '../simulate/simulate.ts';
+import { readScenarioFiles } from '../simulate/source.ts';
 import {
   createVirtualClock,
   runVirtually,
@@ -22,10 +23,10 @@ import {
   EVICTION_HARD,
   LEAK_PER_REQUEST_BYTES,
   LEAKER,
+  manifestOf,
   NODE_MAX_PIDS,
   NODE_MEMORY_BYTES,
   podFacts,
-  qosOfDemoPod,
   REQUESTS_PER_SECOND,
   TRANSITION_SECONDS,
   uidOf,
@@ -42,6 +43,7 @@ const TEARDOWN_MS = 20;
 /** 3 % of a core at 2 ms looks (product.md section 6, D2). */
 const LOOK_CPU_MS = 0.06;
 const PROCESS_THREADS = 8;
+const CPUS = 2;
 const UNTIL_MS = 60_000;
 /** The node that recovered, before the summary. */
 const LOOK_BACK_MS = 500;
@@ -67,23 +69,24 @@ export async function tellVirtually(
   const story = createStory({ startMs: screen.startMs, say: screen.say });
   const over = new AbortController();
   const abort = (): void => over.abort();
-  const thresholds = EVICTION_HARD.map(thresholdOf);
+  const demo = await readDemo();
+  const { thresholds } = demo.config;
   let steppedMs = 0;
   let overMs: number | null = null;
   let alive: readonly VirtualPod[] = [];
   const run: VirtualRun = {
     clock,
     node: NODE,
-    pods: DEMO_PODS.map(virtualPodOf),
+    pods: demo.pods.map(virtualPodOf),
     teardownMs: TEARDOWN_MS,
     lookCpuMs: LOOK_CPU_MS,
-    config: coreConfig(thresholds),
+    config: { ...demo.config, pace: { ...demo.config.pace, cpus: CPUS }, isLive: true },
     untilMs: UNTIL_MS,
     decided: (decision) => {
-      story.fact({ kind: 'decision', decision });
-      if (decision.kind === 'evict') story.fact({ kind: 'stop-began', of: decision.id, atMs: clock.monoMs() });
+      story.decided(decision);
+      if (decision.kind === 'evict') story.stopBegan(decision.id, clock.monoMs());
     },
-    ended: (outcome) => story.fact({ kind: 'outcome', outcome }),
+    ended: story.ended,
     looked: (observation, { state }, pods) => {
       alive = pods;
       const { atMs, signals } = observation;
@@ -122,12 +125,12 @@ function witnessOf(alive: readonly VirtualPod[], servedUntilMs: number): Witness
   };
 }
 
-function virtualPodOf(pod: DemoPod): VirtualPod {
-  const heldBytes = PROGRAM_BYTES + pod.holdsMiB * MIB;
+function virtualPodOf({ declared }: EvictionScenario['pods'][number]): VirtualPod {
+  const heldMiB = DEMO_PODS.find(({ name }) => name === declared.name)?.holdsMiB ?? 0;
   return {
-    declared: declaredOf(pod),
+    declared,
     processes: PROCESS_THREADS,
-    workingSetBytes: (atMs) => heldBytes + (pod.name === LEAKER ? leakedBytes(atMs) : 0),
+    workingSetBytes: (atMs) => PROGRAM_BYTES + heldMiB * MIB + (declared.name === LEAKER ? leakedBytes(atMs) : 0),
   };
 }
 
@@ -153,67 +156,28 @@ function podLineOf(pod: DemoPod, alive: readonly VirtualPod[], atMs: number): Po
   };
 }
 
-function thresholdOf({ signal, limit }: (typeof EVICTION_HARD)[number]): Threshold {
-  const percent = limit.endsWith('%') ? Number(limit.slice(0, -1)) : null;
-  const value: ThresholdValue =
-    percent === null
-      ? { kind: 'quantity', amount: quantityOf(limit) }
-      : { kind: 'fraction', fraction: Math.fround(Math.fround(percent) / 100) };
-  return { id: `${signal}/evictionHard`, signal, value, graceMs: 0, minReclaim: null };
-}
-
-function coreConfig(thresholds: readonly Threshold[]): CoreConfig {
-  return {
-    thresholds,
-    pressureTransitionMs: TRANSITION_SECONDS * 1_000,
-    maxPodGraceSeconds: 0,
-    pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 2 },
-    guard: null,
-    localStorageLimits: 'off',
-    isLive: true,
-    reclaimSignals: [],
-    phases: [],
-    shutdownCancel: 'promptly',
-    shutdownCarryOver: false,
-  };
-}
-
-function declaredOf(pod: DemoPod): Omit<PodView, 'usage'> {
-  const memoryBytes = (pod.memoryRequestMiB ?? 0) * MIB;
-  const memory = pod.memoryRequestMiB === null ? null : quantityOfBytes(memoryBytes, 'binary');
-  const limit = pod.isGuaranteed ? memory : null;
-  return {
-    uid: uidOf(pod.name),
-    namespace: DEMO_NAMESPACE,
-    name: pod.name,
-    qos: qosOfDemoPod(pod),
-    priority: pod.priority,
-    requests: { memoryBytes, ephemeralStorageBytes: 0 },
-    podLevelMemoryRequest: null,
-    ephemeralStorageLimit: null,
-    containers: [
-      {
-        name: pod.name,
-        kind: 'app',
-        requests: { memory, ephemeralStorage: null },
-        limits: { memory: limit, ephemeralStorage: null },
-      },
-    ],
-    volumes: [],
-    tolerations: [],
-    terminationGraceSeconds: 30,
-    startedAtWallMs: null,
-    ownerKey: null,
-    isDaemonSet: false,
-    isStaticCritical: pod.priority >= 2_000_000_000,
-    isProtected: false,
-    isTerminating: false,
-    limitedBy: null,
-  };
-}
-
-function quantityOf(text: string): ReturnType<typeof quantityOfBytes> {
-  const parsed = parseQuantity(text);
-  if (!parsed.ok) throw new Error(`the demo's own threshold ${text} is no quantity`);
-  return parsed.quantity;
+/** The demo's own thresholds and pods, as the simulator reads them. */
+async function readDemo(): Promise<EvictionScenario> {
+  const evictionHard = Object.fromEntries(EVICTION_HARD.map(({ signal, limit }) => [signal, limit]));
+  const text = JSON.stringify({
+    apiVersion: 'nodewarden.dev/v1alpha1',
+    kind: 'EvictionScenario',
+    metadata: { name: 'demo' },
+    config: {
+      evictionHard,
+      evictionPressureTransitionPeriod: `${TRANSITION_SECONDS}s`,
+      enforceNodeAllocatable: [],
+      localStorageCapacityIsolation: false,
+    },
+    pods: DEMO_PODS.map(manifestOf),
+    steps: [{ at: 0 }],
+  });
+  async function* pieces() {
+    yield known(text);
+  }
+  for await (const item of readScenarioFiles(['-'], pieces)) {
+    const scenario = item.kind === 'document' ? readScenario(item, null)?.scenario : null;
+    if (scenario?.kind === 'EvictionScenario') return scenario;
+  }
+  throw new Error("the demo's own pods cannot be read");
 }

@@ -1,4 +1,4 @@
-import type { PodView } from '../core/pod.ts';
+import type { PodView } from '../core/pod/pod.ts';
 import {
   type ContainerSpec,
   containerViewOf,
@@ -13,8 +13,8 @@ import {
   type Resources,
   requestsOf,
   withDefaultRequests,
-} from '../core/pod-spec.ts';
-import type { Quantity } from '../core/quantity.ts';
+} from '../core/pod/spec.ts';
+import type { Quantity } from '../core/units/quantity.ts';
 import type { V1Container, V1Pod, V1Resources } from './pod.ts';
 
 const DEFAULT_GRACE_SECONDS = 30;

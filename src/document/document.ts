@@ -103,7 +103,7 @@ export function inOrder(problems: readonly Problem[]): readonly Problem[] {
 }
 
 function sayError({ code, message }: YAMLError): string {
-  return code === 'TAG_RESOLVE_FAILED' ? `tag not known here: ${message}` : `not valid YAML: ${message}`;
+  return code === 'TAG_RESOLVE_FAILED' ? `unknown tag: ${message}` : `not valid YAML: ${message}`;
 }
 
 type Tree = { readonly tree: Document.Parsed; readonly aliases: ReturnType<typeof aliasTargets> };
@@ -206,7 +206,7 @@ function createReader(
     aliases += 1;
     if (aliases > MAX_ALIASES) return once(offset, path, `more than ${MAX_ALIASES} aliases`);
     const target = targets.get(node);
-    if (target === undefined) report(offset, path, `no anchor &${node.source} stands before this alias`);
+    if (target === undefined) report(offset, path, `no anchor &${node.source} before this alias`);
     return readNode(target, path);
   }
 
@@ -267,11 +267,11 @@ function createReader(
 function sayAmbiguous(source: string, value: unknown): string | null {
   if (/^(yes|no|on|off|y|n)$/i.test(source)) {
     const meant = /^(yes|on|y)$/i.test(source) ? 'true' : 'false';
-    return `${source} is text here but a boolean to other readers: write ${meant}, or quote it ("${source}")`;
+    return `${source} is text here but a boolean to other parsers: write ${meant}, or quote it ("${source}")`;
   }
   if (typeof value !== 'number') return null;
   if (/^[-+]?0[0-9_]/.test(source)) {
-    return `${source} is decimal here but octal to other readers: write it without the leading zero, or quote it ("${source}")`;
+    return `${source} is decimal here but octal to other parsers: write it without the leading zero, or quote it ("${source}")`;
   }
   if (Number.isInteger(value) && !Number.isSafeInteger(value))
     return `${source} is beyond 2^53 - 1 and would lose digits`;

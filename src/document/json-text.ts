@@ -120,7 +120,7 @@ export function findMistake(text: string, maxDepth: number): Mistake | null {
   const end = readValue(text, start, maxDepth);
   if (typeof end !== 'number') return end;
   const rest = skipBlank(text, end);
-  return rest === text.length ? null : wrong(rest, 'nothing may follow the document');
+  return rest === text.length ? null : wrong(rest, 'unexpected text after the document');
 }
 
 /** The offset behind a valid value, or the first mistake in it. */
@@ -145,7 +145,7 @@ function readValue(text: string, at: number, levels: number): number | Mistake {
 }
 
 function readContainer(text: string, offset: number, levels: number): number | Mistake {
-  if (levels === 0) return wrong(offset, 'nested too deep');
+  if (levels === 0) return wrong(offset, 'nested too deeply');
   const isMap = text[offset] === '{';
   const close = isMap ? '}' : ']';
   let at = skipBlank(text, offset + 1);
@@ -157,7 +157,7 @@ function readContainer(text: string, offset: number, levels: number): number | M
       const end = readString(text, at);
       if (typeof end !== 'number') return end;
       at = skipBlank(text, end);
-      if (text[at] !== ':') return wrong(at, 'expected a colon behind the key');
+      if (text[at] !== ':') return wrong(at, 'expected a colon after the key');
       at = skipBlank(text, at + 1);
     }
     const end = readValue(text, at, levels - 1);
@@ -171,7 +171,7 @@ function readContainer(text: string, offset: number, levels: number): number | M
       );
     }
     at = skipBlank(text, at + 1);
-    if (text[at] === close) return wrong(at, `a comma must not stand before ${close}`);
+    if (text[at] === close) return wrong(at, `no comma is allowed before ${close}`);
   }
 }
 
@@ -180,13 +180,13 @@ function readString(text: string, offset: number): number | Mistake {
   for (let at = offset + 1; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) return at + 1;
-    if (code < 32) return wrong(at, 'a control character inside text; write it with a backslash');
+    if (code < 32) return wrong(at, 'a control character in a string; escape it with a backslash');
     if (code !== BACKSLASH) continue;
     escaped.lastIndex = at + 1;
-    if (!escaped.test(text)) return wrong(at, 'no escape that JSON knows');
+    if (!escaped.test(text)) return wrong(at, 'not a valid JSON escape');
     at = escaped.lastIndex - 1;
   }
-  return wrong(offset, 'text that begins here does not end');
+  return wrong(offset, 'the string that begins here does not end');
 }
 
 function wrong(offset: number, text: string): Mistake {

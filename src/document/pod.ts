@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { parseQuantity, type Quantity } from '../core/quantity.ts';
+import { parseQuantity, type Quantity } from '../core/units/quantity.ts';
 import { parseInstant } from './instant.ts';
 
 /**

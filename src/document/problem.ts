@@ -1,4 +1,4 @@
-import { escapeUnsafe } from '../core/escape.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
 
 /** Keys and indexes from the document's root to a place in it. */
 export type Path = readonly (string | number)[];

@@ -1,4 +1,4 @@
-import { escapeUnsafe } from '../core/escape.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
 
 /** Longer than this a mapping or list is written line by line. */
 const WIDTH = 120;

@@ -58,7 +58,7 @@ export function treesOf(text: string, options: TreeOptions, { maxTokens, maxDept
   lineCounter.addNewLine(0);
   for (const lexeme of new Lexer().lex(text)) {
     tokens += 1;
-    if (tokens > maxTokens) return stop(`too much for one file: more than ${maxTokens} words and signs`);
+    if (tokens > maxTokens) return stop(`too large for one file: more than ${maxTokens} tokens`);
     const type = CST.tokenType(lexeme);
     if (!BETWEEN.includes(type)) {
       inARow = type === last ? inARow + 1 : 1;
@@ -69,7 +69,7 @@ export function treesOf(text: string, options: TreeOptions, { maxTokens, maxDept
       if (token.type === 'error') errors += 1;
       trees.push(...composer.next(token));
     }
-    if (errors > MAX_ERRORS) return stop('too many mistakes to go on from here');
+    if (errors > MAX_ERRORS) return stop('too many errors to continue from here');
     if (parser.stack.length > 2 * maxDepth) return stop(`nested deeper than ${maxDepth} levels`);
   }
   for (const token of parser.end()) trees.push(...composer.next(token));

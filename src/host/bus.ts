@@ -5,7 +5,8 @@ import { Message, type MessageBus, MessageType, sessionBus } from 'dbus-next';
 import { known, type Reading, sayCause, type Unknown, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import { type BusTurns, createBusTurns } from './bus-turns.ts';
-import { type BusValue, decodeValue, encodeBody } from './bus-value.ts';
+import { type BusValue, decodeValue, encodeBody, isVariant } from './bus-value.ts';
+import { within } from './clock.ts';
 
 export type BusCall = {
   readonly destination: string;
@@ -43,6 +44,31 @@ export type SystemBus = {
   readonly whenUp: (run: () => void) => () => void;
   readonly close: () => void;
 };
+
+const PROPERTIES = 'org.freedesktop.DBus.Properties';
+export type BusObject = { readonly destination: string; readonly path: string; readonly interface: string };
+
+/** What a property holds. */
+export async function busProperty(
+  bus: SystemBus,
+  { destination, path, interface: of }: BusObject,
+  name: string,
+  urgent: Pick<BusCall, 'isUrgent'> = {},
+): Promise<Reading<BusValue>> {
+  const at = { destination, path, interface: PROPERTIES, ...urgent };
+  const got = await bus.call({ ...at, member: 'Get', signature: 'ss', body: [of, name] });
+  if (!got.known) return got;
+  const [value] = got.value;
+  return isVariant(value) ? known(value.value) : unknown('malformed', `${of}.${name}`, 'not a variant');
+}
+
+/** All properties of one interface of an object. */
+export function busProperties(
+  bus: SystemBus,
+  { destination, path, interface: of }: BusObject,
+): ReturnType<SystemBus['call']> {
+  return bus.call({ destination, path, interface: PROPERTIES, member: 'GetAll', signature: 's', body: [of] });
+}
 
 /** Where what is unknown for want of a bus is to be looked for. */
 export const SYSTEM_BUS = 'the system bus';
@@ -158,7 +184,8 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   async function followOwner(mine: Connection, name: string): Promise<void> {
     const rule = `type='signal',sender='${DBUS.destination}',member='NameOwnerChanged',arg0='${name}'`;
     if (mine.rules.has(rule)) return;
-    await addMatch(mine, rule);
+    // Both are sent before this waits: what is called after a subscription finds its rules in force.
+    void addMatch(mine, rule);
     const owner = await callOn(mine, { ...DBUS, member: 'GetNameOwner', signature: 's', body: [name] });
     const [unique] = owner.known ? owner.value : [];
     if (connection === mine && typeof unique === 'string') owners.set(name, unique);
@@ -180,19 +207,17 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     const made = messageOf(call, body.value);
     if (!made.known) return Promise.resolve(made);
     const message = made.value;
-    return new Promise((resolve) => {
-      let isSent = false;
+    let isSent = false;
+    let forget = (): void => undefined;
+    const asked = new Promise<Reading<readonly BusValue[]>>((resolve) => {
       const finish = (reading: Reading<readonly BusValue[]>): void => {
-        cancel();
-        leave();
-        mine.lost.delete(finish);
+        forget();
         resolve(reading);
       };
-      const deadlineMs = call.deadlineMs ?? CALL_MS;
-      const cancel = clock.after(deadlineMs, () => {
-        const what = isSent ? 'no answer from' : 'calls that came before are not answered yet by';
-        finish(unknown('timed-out', where, `${what} ${call.destination} within ${deadlineMs} ms`));
-      });
+      forget = () => {
+        leave();
+        mine.lost.delete(finish);
+      };
       mine.lost.add(finish);
       let leave = (): void => undefined;
       leave = mine.turns.ask(call.destination, call.isUrgent === true, (settled) => {
@@ -210,6 +235,12 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
           },
         );
       });
+    });
+    const deadlineMs = call.deadlineMs ?? CALL_MS;
+    return within(clock, deadlineMs, asked, () => {
+      forget();
+      const what = isSent ? 'no answer from' : 'calls that came before are not answered yet by';
+      return unknown('timed-out', where, `${what} ${call.destination} within ${deadlineMs} ms`);
     });
   }
 
@@ -248,9 +279,8 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
       subscriptions.add(subscription);
       const mine = connection;
       if (mine !== null && state === 'up') {
-        void followOwner(mine, rule.sender).then(() =>
-          connection === mine ? addMatch(mine, matchOf(rule)) : undefined,
-        );
+        void followOwner(mine, rule.sender);
+        void addMatch(mine, matchOf(rule));
       }
       return () => void subscriptions.delete(subscription);
     },

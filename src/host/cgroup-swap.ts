@@ -1,30 +1,96 @@
 import { known, type Reading } from '../core/reading.ts';
+import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { openNumberFile } from './kernel-file.ts';
+import { inCgroup } from './cgroup-walk.ts';
+import { NUMBER_BYTES, openNumberFile, parseCount, readKernelFile } from './kernel-file.ts';
 
+export type SwapUse = { readonly limitBytes: number; readonly usedBytes: number };
 export type CgroupSwap = {
+  /** What the cgroup may have in swap and what it has; null = as much as the machine. */
+  readonly use: () => Reading<SwapUse | null>;
   /** Bytes that the cgroup may still swap out; null = as much as the machine has. */
   readonly freeBytes: () => Reading<number | null>;
   readonly close: () => void;
 };
 
-/** Version 1 limits memory and swap together: swapping out changes nothing there, so it sets no bound of its own. */
+const V1 = {
+  both: { limit: 'memory.memsw.limit_in_bytes', usage: 'memory.memsw.usage_in_bytes' },
+  memory: { limit: 'memory.limit_in_bytes', usage: 'memory.usage_in_bytes' },
+} as const;
+const V2_USAGE = 'memory.swap.current';
+
 export function openCgroupSwap(mounts: CgroupMounts, path: string): CgroupSwap {
-  if (mounts.version === 1 || path === '/') return { freeBytes: () => known(null), close: () => undefined };
-  const max = openNumberFile(`${mounts.memory}${path}/memory.swap.max`);
-  const current = openNumberFile(`${mounts.memory}${path}/memory.swap.current`);
+  if (path === '/') return { use: () => known(null), freeBytes: () => known(null), close: () => undefined };
+  return mounts.version === 1 ? openV1(`${mounts.memory}${path}`) : openV2(`${mounts.memory}${path}`);
+}
+
+function openV2(directory: string): CgroupSwap {
+  const max = openNumberFile(`${directory}/memory.swap.max`);
+  const current = openNumberFile(`${directory}/${V2_USAGE}`);
+  const use = (): Reading<SwapUse | null> => {
+    const limit = accounted(max.readLimit());
+    if (!limit.known) return limit;
+    const limitBytes = limit.value;
+    if (limitBytes === null) return known(null);
+    return map(current.read(), (usedBytes) => ({ limitBytes, usedBytes }));
+  };
   return {
-    freeBytes: () => {
-      const limit = max.readLimit();
-      // A kernel without swap accounting for cgroups.
-      if (!limit.known) return limit.why === 'absent' ? known(null) : limit;
-      if (limit.value === null) return known(null);
-      const used = current.read();
-      return used.known ? known(Math.max(0, limit.value - used.value)) : used;
-    },
+    use,
+    freeBytes: () => map(use(), (swap) => (swap === null ? null : Math.max(0, swap.limitBytes - swap.usedBytes))),
     close: () => {
       max.close();
       current.close();
     },
   };
+}
+
+/**
+ * Version 1 limits memory and swap together: in swap may be the rest beyond the limit of memory. Swapping out makes no
+ * room under that sum, so for what could be freed it sets no bound of its own.
+ */
+function openV1(directory: string): CgroupSwap {
+  const open = (name: string) => openNumberFile(`${directory}/${name}`);
+  const both = { limit: open(V1.both.limit), usage: open(V1.both.usage) };
+  const memory = { limit: open(V1.memory.limit), usage: open(V1.memory.usage) };
+  return {
+    use: () => {
+      const limit = accounted(both.limit.readLimit());
+      const ofMemory = memory.limit.readLimit();
+      if (!limit.known) return limit;
+      if (!ofMemory.known) return ofMemory;
+      if (limit.value === null || ofMemory.value === null) return known(null);
+      const limitBytes = Math.max(0, limit.value - ofMemory.value);
+      const used = difference(both.usage.read(), memory.usage.read());
+      return map(used, (usedBytes) => ({ limitBytes, usedBytes }));
+    },
+    freeBytes: () => known(null),
+    close: () => {
+      for (const file of [both.limit, both.usage, memory.limit, memory.usage]) file.close();
+    },
+  };
+}
+
+/** What of the cgroup is in swap. Unknown `absent`: this kernel does not say whose swap it is. */
+export function swapBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
+  return inCgroup(mounts, ref, (directory) => {
+    const read = (name: string): Reading<number> => {
+      const bytes = readKernelFile(`${directory}/${name}`, NUMBER_BYTES);
+      return bytes.known ? parseCount(bytes.value, `${directory}/${name}`) : bytes;
+    };
+    return mounts.version === 1 ? difference(read(V1.both.usage), read(V1.memory.usage)) : read(V2_USAGE);
+  });
+}
+
+/** A kernel without swap accounting for cgroups sets no limit. */
+const accounted = (limit: Reading<number | null>): Reading<number | null> =>
+  !limit.known && limit.why === 'absent' ? known(null) : limit;
+
+/** The two are not read at one instant. */
+function difference(all: Reading<number>, part: Reading<number>): Reading<number> {
+  if (!all.known) return all;
+  return map(part, (bytes) => Math.max(0, all.value - bytes));
+}
+
+function map<A, B>(reading: Reading<A>, change: (value: A) => B): Reading<B> {
+  return reading.known ? known(change(reading.value)) : reading;
 }

@@ -66,6 +66,15 @@ export function directoryOf(mounts: CgroupMounts, path: string): string {
   return path === '/' ? mounts.memory : mounts.memory + path;
 }
 
+/** Nothing is below it. Asks nothing of what is in it. */
+export function isLeaf(directory: string): boolean {
+  try {
+    return statSync(directory).nlink === LINKS_OF_A_LEAF;
+  } catch {
+    return false; // Who goes on gets the reason.
+  }
+}
+
 /** A cgroup at or below the one that is walked. */
 export type Below = {
   /** 0 is the top. */
@@ -229,27 +238,23 @@ export type Seen = {
   /** Without duplicates. */
   readonly pids: ReadonlySet<number>;
   readonly isWhole: boolean;
-  /** Where the last of them was listed, relative to the directory, in bytes; null: nobody, or too deep for a path. */
-  readonly lastAt: string | null;
 };
 
 /** Within what one look may cost. Ends early when `isEnough` says so. */
 export function lookAtProcesses(directory: string, isEnough: (pids: ReadonlySet<number>) => boolean): Reading<Seen> {
   const pids = new Set<number>();
-  let lastAt: string | null = null;
   let steps = 0;
   const walk = walkProcesses(directory);
   try {
     for (let next = walk.next(); ; next = walk.next()) {
       if (next.done === true) {
-        return next.value.known ? known({ pids, isWhole: next.value.value, lastAt }) : next.value;
+        return next.value.known ? known({ pids, isWhole: next.value.value }) : next.value;
       }
       if (next.value !== null) {
         for (const pid of next.value.pids) pids.add(pid);
-        lastAt = next.value.path;
-        if (isEnough(pids)) return known({ pids, isWhole: false, lastAt });
+        if (isEnough(pids)) return known({ pids, isWhole: false });
       }
-      if (++steps >= LOOK_CGROUPS) return known({ pids, isWhole: false, lastAt });
+      if (++steps >= LOOK_CGROUPS) return known({ pids, isWhole: false });
     }
   } finally {
     walk.return(known(false));

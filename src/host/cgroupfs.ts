@@ -1,27 +1,33 @@
 import { closeSync, constants, lstatSync, openSync, writeSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
+import { isMember, lookInProc } from './cgroup-members.ts';
 import { anonOf, holdMemory, MEMORY_STAT_BYTES } from './cgroup-memory.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { directoryOf, inCgroup, lookAtProcesses, type Seen, walkCgroups } from './cgroup-walk.ts';
+import { directoryOf, inCgroup, isLeaf, listIn, lookAtProcesses, type Seen } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
-import { holdKernelFile, isProcessListed, key, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
-import { cgroupPathsOf, type Thread, threadsOf } from './procfs.ts';
+import {
+  EVENTS_BYTES,
+  holdKernelFile,
+  key,
+  keyedIn,
+  openNumberFile,
+  readKernelFile,
+  readKeyed,
+} from './kernel-file.ts';
+import { threadsOf } from './procfs.ts';
 
+export { cgroupPathOf, isMember } from './cgroup-members.ts';
 export { type CgroupMemory, type MemoryStat, type MemoryUse, openMemory } from './cgroup-memory.ts';
 export { type CgroupMounts, findCgroupMounts } from './cgroup-mounts.ts';
+export { oomKillsOf, ownOomKills } from './cgroup-oom.ts';
 export { directoryOf } from './cgroup-walk.ts';
 
-/** Events, oom_control and the like: some hundred bytes. */
-const EVENTS_BYTES = 4096;
 const POPULATED = key('populated ');
-const OOM_KILL = key('oom_kill ');
-/** Looked at of one process whose main thread is elsewhere. */
-const MOST_THREADS = 4_096;
+/** More than this are not looked at one by one for what nobody waits for. */
+const MAX_ALIVE = 1_000;
 /** D3: below this a victim has given back. */
 export const GIVEN_BACK_BYTES = 1024 * 1024;
-/** Some 20 ms. A pod with more has kills that are nobody's. */
-const SUMMED_CGROUPS = 1_000;
 
 /**
  * The cgroup at a path below the mount: `/` or `/a/b`, without `.` and `..`. Its identity is the inode of its directory
@@ -56,11 +62,29 @@ export function isPopulated(mounts: CgroupMounts, ref: CgroupRef): Reading<boole
       // Only the root has no such file.
       if (events.why !== 'absent' || ref.path !== '/') return events;
     }
-    return populatedBy(mounts, directory, somebodyBelow(directory));
+    return populatedBy(mounts, directory, somebodyIn(mounts, ref, directory));
   });
 }
 
-const somebodyBelow = (directory: string): Reading<Seen> => lookAtProcesses(directory, (pids) => pids.size > 0);
+const somebodyIn = (mounts: CgroupMounts, ref: CgroupRef, directory: string): Reading<Seen> =>
+  lookIn(mounts, ref, directory, (pids) => pids.size > 0);
+
+/** /proc first: a tenant who makes cgroups keeps their directory locked while the kernel looks for memory for him. */
+function lookIn(
+  mounts: CgroupMounts,
+  ref: CgroupRef,
+  directory: string,
+  isEnough: (pids: ReadonlySet<number>) => boolean,
+): Reading<Seen> {
+  const own = listIn(directory, '');
+  if (!own.known) return own;
+  const pids = new Set(own.value);
+  const isWhole = isLeaf(directory);
+  if (isWhole || isEnough(pids)) return known({ pids, isWhole });
+  const seen = lookInProc(mounts, ref);
+  if (seen.pids.size > 0 && (seen.isWhole || isEnough(seen.pids))) return known(seen);
+  return lookAtProcesses(directory, isEnough);
+}
 
 /**
  * Where a look ended before all of a tree was seen and nobody was found: anonymous memory lives only as long as
@@ -89,7 +113,12 @@ export function holdCgroup(mounts: CgroupMounts, ref: CgroupRef): Reading<HeldCg
     const own = directoryOf(mounts, ref.path);
     const memory = holdMemory(mounts, directory, own);
     if (!memory.known) return memory;
-    const { workingSetBytes, close } = memory.value;
+    const { workingSetBytes } = memory.value;
+    const letGo = keepAtHand(directory);
+    const close = (): void => {
+      memory.value.close();
+      letGo();
+    };
     if (mounts.version === 1) return known({ isPopulated: seekingProcess(mounts, ref), workingSetBytes, close });
     const path = `${own}/cgroup.events`;
     const events = holdKernelFile(`${directory}/cgroup.events`, path, EVENTS_BYTES);
@@ -110,17 +139,37 @@ export function holdCgroup(mounts: CgroupMounts, ref: CgroupRef): Reading<HeldCg
   });
 }
 
-/** v1 has only lists of processes, and a pod's processes are in its containers': looked for where somebody was last. */
-function seekingProcess(mounts: CgroupMounts, ref: CgroupRef): () => Reading<boolean> {
-  const own = directoryOf(mounts, ref.path);
-  const listIn = (path: string): Buffer =>
-    Buffer.concat([Buffer.from(own), Buffer.from(`${path}/cgroup.procs`, 'latin1')]);
-  let at = listIn('');
+/**
+ * What a kill opens anew: as long as it is open the kernel finds its name without the lock of the directory, which a
+ * tenant may hold.
+ */
+function keepAtHand(directory: string): () => void {
+  const { O_RDONLY, O_WRONLY, O_NOFOLLOW } = constants;
+  const fds: number[] = [];
+  for (const [name, how] of [
+    ['cgroup.procs', O_RDONLY],
+    ['cgroup.kill', O_WRONLY],
+  ] as const) {
+    try {
+      fds.push(openSync(`${directory}/${name}`, how | O_NOFOLLOW));
+    } catch {
+      // v1 and an old kernel have no cgroup.kill; who needs the other gets the reason.
+    }
+  }
   return () => {
-    if (isProcessListed(at)) return known(true);
+    for (const fd of fds.splice(0)) closeSync(fd);
+  };
+}
+
+/** v1 has only lists of processes, and a pod's processes are in its containers': who was found last is looked at first. */
+function seekingProcess(mounts: CgroupMounts, ref: CgroupRef): () => Reading<boolean> {
+  let last: number | null = null;
+  return () => {
+    const member = last === null ? null : isMember(mounts, ref, last);
+    if (member?.known === true && member.value) return known(true);
     return inCgroup(mounts, ref, (directory) => {
-      const seen = somebodyBelow(directory);
-      if (seen.known && seen.value.lastAt !== null) at = listIn(seen.value.lastAt);
+      const seen = somebodyIn(mounts, ref, directory);
+      last = seen.known ? ([...seen.value.pids].find((pid) => pid !== 0) ?? null) : null;
       return populatedBy(mounts, directory, seen);
     });
   };
@@ -143,7 +192,24 @@ export function countProcesses(mounts: CgroupMounts, ref: CgroupRef): Reading<nu
   return known(Math.max(seen.value.pids.length, threads?.known === true ? threads.value : 0));
 }
 
-function threadsIn(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
+/**
+ * The dead in it that nobody has reaped: they are counted against pids.max until then, and listed nowhere. Not known of a
+ * tree with more processes than one look may cost.
+ */
+export function countUnreaped(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
+  const counted = threadsIn(mounts, ref);
+  const seen = seenIn(mounts, ref);
+  if (!counted.known) return counted;
+  if (!seen.known) return seen;
+  if (!seen.value.isWhole || seen.value.pids.length > MAX_ALIVE) {
+    return unknown('unreadable', ref.path, `more than ${MAX_ALIVE} processes live in it`);
+  }
+  const alive = seen.value.pids.reduce((sum, pid) => sum + threadsOf(pid, counted.value + 1).length, 0);
+  return known(Math.max(0, counted.value - alive));
+}
+
+/** What the kernel counts against pids.max: threads, and the dead that nobody has reaped. */
+export function threadsIn(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const pids = openPids(mounts, ref.path);
   try {
     return pids.current();
@@ -157,7 +223,7 @@ function seenIn(
   ref: CgroupRef,
 ): Reading<{ readonly pids: readonly number[]; readonly isWhole: boolean }> {
   return inCgroup(mounts, ref, (directory) => {
-    const seen = lookAtProcesses(directory, () => false);
+    const seen = lookIn(mounts, ref, directory, () => false);
     if (!seen.known) return seen;
     const { isWhole } = seen.value;
     const pids = [...seen.value.pids].filter((pid) => pid !== 0);
@@ -194,23 +260,6 @@ export function killAtOnce(mounts: CgroupMounts, ref: CgroupRef): Reading<true> 
   });
 }
 
-/** A counter. v1 counts only in the victim's own cgroup, so descendants are summed: it falls when one is removed. */
-export function oomKillsOf(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
-  return inCgroup(mounts, ref, (directory) => {
-    if (mounts.version === 2) return readKeyed(`${directory}/memory.events`, OOM_KILL);
-    let sum = 0;
-    let count = 0;
-    for (const below of walkCgroups(directory)) {
-      if (below === null) continue;
-      if (++count > SUMMED_CGROUPS) return unknown('unreadable', directory, 'more descendants than are looked at');
-      const read = readKeyed(below.file('memory.oom_control'), OOM_KILL);
-      if (read.known) sum += read.value;
-      else if (below.depth === 0 || read.why !== 'absent') return read;
-    }
-    return known(Math.min(sum, Number.MAX_SAFE_INTEGER));
-  });
-}
-
 export type CgroupPids = {
   /** Threads, in it and its descendants. */
   readonly current: () => Reading<number>;
@@ -236,46 +285,6 @@ export function openPids(mounts: CgroupMounts, path: string): CgroupPids {
       max.close();
     },
   };
-}
-
-/** Where the main thread of a process is, in the hierarchy whose paths a CgroupRef has. */
-export function cgroupPathOf(mounts: CgroupMounts, pid: number): Reading<string> {
-  const path = pathIn(mounts, cgroupPathsOf(pid), pid);
-  return path.known ? known(Buffer.from(path.value, 'latin1').toString()) : path;
-}
-
-function pathIn(mounts: CgroupMounts, paths: ReturnType<typeof cgroupPathsOf>, pid: number): Reading<string> {
-  if (!paths.known) return paths;
-  const path = paths.value.get(mounts.version === 1 ? 'memory' : '');
-  return path === undefined ? unknown('absent', `/proc/${pid}/cgroup`, 'the hierarchy is not listed') : known(path);
-}
-
-/**
- * Whether any live thread of the process is in the cgroup or below it. On version 1 the file of a process whose main
- * thread has ended says `/`, though the others live on.
- */
-export function isMember(mounts: CgroupMounts, ref: CgroupRef, pid: number): Reading<boolean> {
-  const top = Buffer.from(ref.path).toString('latin1');
-  const isInside = (thread: number | Thread): Reading<boolean> => {
-    const path = pathIn(mounts, cgroupPathsOf(thread), pid);
-    return path.known ? known(path.value === top || path.value.startsWith(`${top}/`)) : path;
-  };
-  const main = isInside(pid);
-  if (!main.known || main.value) return main;
-  for (const tid of threadsOf(pid, MOST_THREADS)) {
-    const thread = tid === pid ? main : isInside(`${pid}/task/${tid}`);
-    if (thread.known && thread.value) return thread;
-  }
-  return main;
-}
-
-function readKeyed(path: string | Buffer, name: ReturnType<typeof key>): Reading<number> {
-  const bytes = readKernelFile(path, EVENTS_BYTES);
-  return bytes.known ? keyedIn(bytes.value, name, path.toString()) : bytes;
-}
-
-function keyedIn(bytes: Buffer, name: ReturnType<typeof key>, path: string): Reading<number> {
-  return parseKeyed(bytes, name, '', path) ?? unknown('absent', path, `no line ${name.text.trim()}`);
 }
 
 const tooLarge = (directory: string): Reading<never> =>

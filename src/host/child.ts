@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import { sayCause } from '../core/reading.ts';
 
 /**
@@ -19,4 +20,16 @@ export function letGo(child: ChildProcess): void {
   for (const handle of [child, ...(child.stdio ?? [])]) {
     if (handle && 'unref' in handle && typeof handle.unref === 'function') handle.unref();
   }
+}
+
+/** The first `maxBytes` of a stream, when asked. What comes after is read and dropped: a full pipe would stop the child. */
+export function gather(stream: Readable | null, maxBytes: number): () => string {
+  const chunks: Buffer[] = [];
+  let left = maxBytes;
+  stream?.on('data', (chunk: Buffer) => {
+    if (left === 0) return;
+    chunks.push(chunk.subarray(0, left));
+    left = Math.max(0, left - chunk.length);
+  });
+  return () => Buffer.concat(chunks).toString('utf8');
 }

@@ -50,6 +50,19 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
   });
 }
 
+/**
+ * What `asked` gives, or after so long what `late` does. Timers that are due run in a row before what has arrived is
+ * read: after this process stood still, an answer that is here already still counts.
+ */
+export function within<T>(clock: Clock, ms: number, asked: Promise<T>, late: () => T): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let cancel = clock.after(ms, () => {
+      cancel = clock.after(0, () => resolve(late()));
+    });
+    asked.finally(() => cancel()).then(resolve, reject);
+  });
+}
+
 /** Time since boot, time asleep included, as the kernel counts the start of a process. */
 export function uptimeMs(): Reading<number> {
   const text = readText(UPTIME_FILE, 100);

@@ -33,6 +33,9 @@ const MOST_THREADS = 64;
 const MOST_REAPED = 32;
 const MOST_THAWED = 50;
 const NUMBER_BYTES = 64;
+/** Nobody has this bound for long: found at the start it was left by an agent that was killed. */
+const NO_FORK = '0\n';
+const NO_BOUND = 'max\n';
 const QUEUED_BYTES = 4_096;
 
 /**
@@ -59,8 +62,13 @@ export function createDyingHelp(mounts: CgroupMounts, env: NodeJS.ProcessEnv = p
   return {
     begin: (ref) => {
       let restore: (() => void) | null = null;
+      let known: ReadonlySet<number> | null = null;
+      let letFork: (() => void) | null = null;
       return {
         killed: (pids) => {
+          // Version 1 has no other way to end who forks faster than he is listed.
+          if (known !== null && pids.some((pid) => known?.has(pid) !== true)) letFork ??= stopForking(mounts, ref);
+          known ??= new Set(pids);
           raise(pids);
           reaper.reap(pids.slice(0, MOST_REAPED));
         },
@@ -69,7 +77,10 @@ export function createDyingHelp(mounts: CgroupMounts, env: NodeJS.ProcessEnv = p
           if (mounts.version === 1) for (const pid of pids.slice(0, MOST_THAWED)) thaw(hierarchies.freezer, ref, pid);
           reaper.reap(pids.slice(0, MOST_REAPED));
         },
-        end: () => restore?.(),
+        end: () => {
+          restore?.();
+          letFork?.();
+        },
       };
     },
     close: reaper.close,
@@ -152,6 +163,13 @@ function weighV1(cpu: string | null, ref: CgroupRef): () => void {
   };
 }
 
+/** Nobody in it can fork until that is put back. */
+function stopForking({ version, pids }: CgroupMounts, ref: CgroupRef): () => void {
+  if (version === 2 || pids === null || ref.path === '/') return () => undefined;
+  const putBack = overwrite(`${pids}${ref.path}/pids.max`, NO_FORK);
+  return () => putBack();
+}
+
 /** On a descriptor that stays open until it is put back: what has this path later is not written. */
 function overwrite(path: string, text: string): (isBack?: null) => void {
   try {
@@ -160,7 +178,8 @@ function overwrite(path: string, text: string): (isBack?: null) => void {
     const length = tryTo(() => readSync(fd, before, 0, NUMBER_BYTES, 0)) ?? 0;
     tryTo(() => writeSync(fd, text, 0));
     return (isBack) => {
-      if (isBack !== null && length > 0) tryTo(() => writeSync(fd, before.subarray(0, length), 0, length, 0));
+      const last = before.toString('latin1', 0, length);
+      if (isBack !== null && length > 0) tryTo(() => writeSync(fd, last === NO_FORK ? NO_BOUND : last, 0));
       closeSync(fd);
     };
   } catch {

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
-import { startChild } from './child.ts';
+import { gather, startChild } from './child.ts';
 import { createClock } from './clock.ts';
 
 export type ExecOptions = {
@@ -62,18 +61,6 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
 }
 
 type Ended = { readonly code: number | null; readonly signal: string | null };
-
-/** The first `maxBytes` of a stream, when asked. */
-function gather(stream: Readable | null, maxBytes: number): () => string {
-  const chunks: Buffer[] = [];
-  let left = maxBytes;
-  stream?.on('data', (chunk: Buffer) => {
-    if (left === 0) return;
-    chunks.push(chunk.subarray(0, left));
-    left = Math.max(0, left - chunk.length);
-  });
-  return () => Buffer.concat(chunks).toString('utf8');
-}
 
 /** Also after its leader ended: the kernel gives its number to nobody while the group has a member. */
 function killGroup(child: ChildProcess): void {

@@ -199,6 +199,22 @@ export function listDirectory(path: string, maxEntries: number): Reading<readonl
   }
 }
 
+/** Longer than the clock tick by which the kernel stamps a change. */
+const STAMP_MS = 50;
+
+/**
+ * The same as before: no entry has come, gone or been renamed. Null: not known, or it changed so short a time ago that
+ * a further change might bear the same stamp.
+ */
+export function directoryStamp(path: string, { wallMs }: Pick<Clock, 'wallMs'>): string | null {
+  try {
+    const { ino, ctimeNs, ctimeMs } = statSync(path, { bigint: true });
+    return Math.abs(wallMs() - Number(ctimeMs)) < STAMP_MS ? null : `${ino} ${ctimeNs}`;
+  } catch {
+    return null;
+  }
+}
+
 /** Makes the directory and its parents where missing. An existing one keeps its mode. */
 export function ensureDirectory(path: string, mode: number): Reading<true> {
   try {

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { type Unknown, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import { letGo, startChild } from './child.ts';
+import { gather, letGo, startChild } from './child.ts';
 import { codeOf } from './file-error.ts';
 
 /**
@@ -51,7 +51,7 @@ export function takeInhibitLock(clock: Clock, env: NodeJS.ProcessEnv = process.e
   if (typeof child === 'string') {
     return Promise.resolve({ kind: 'failed', why: unknown('unreadable', PROGRAM, child) });
   }
-  const stderr = gather(child.stderr);
+  const stderr = gather(child.stderr, MAX_STDERR_BYTES);
   const end = watchEnd(clock, child, stderr);
   // Its input breaks when the child ends first.
   child.stdin?.on('error', () => undefined);
@@ -141,15 +141,6 @@ function refusal(detail: string, spawnError: Error | null): LockAnswer {
 function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const address = env['DBUS_SYSTEM_BUS_ADDRESS'];
   return { PATH: env['PATH'], ...(address === undefined ? {} : { DBUS_SYSTEM_BUS_ADDRESS: address }) };
-}
-
-function gather(stream: Readable | null): () => string {
-  let bytes = Buffer.alloc(0);
-  // What comes after the bound is read and dropped: a full pipe would stop the child.
-  stream?.on('data', (chunk: Buffer) => {
-    if (bytes.length < MAX_STDERR_BYTES) bytes = Buffer.concat([bytes, chunk]).subarray(0, MAX_STDERR_BYTES);
-  });
-  return () => bytes.toString('utf8');
 }
 
 const sayStderr = (text: string): string => {

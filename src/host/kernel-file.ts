@@ -140,21 +140,17 @@ export function readKernelFile(path: string | Buffer, maxBytes: number): Reading
   }
 }
 
-/**
- * True: the list of processes, freshly opened, begins as one and is not empty. False: it is empty, or something is odd;
- * who reads all of it tells.
- */
-export function isProcessListed(path: string | Buffer): boolean {
+/** The same into a buffer that all of them share: what was read is overwritten by the next. */
+export function glanceAtKernelFile(path: string | Buffer, maxBytes: number): Reading<Buffer> {
   try {
     const fd = openSync(path, FLAGS);
     try {
-      const count = readSync(fd, shared, 0, NUMBER_BYTES, 0);
-      return isListOfNumbers(shared, count) && (count === NUMBER_BYTES || shared[count - 1] === LINE_END);
+      return fill(fd, { path: path.toString(), maxBytes, shown: 'in-pieces', buffer: shared, view: shared });
     } finally {
       closeSync(fd);
     }
-  } catch {
-    return false; // Who reads it again gets the reason.
+  } catch (cause) {
+    return fileUnknown(path.toString(), cause);
   }
 }
 
@@ -163,20 +159,10 @@ export const LISTED_BYTES = 8 * 1024 * 1024;
 
 /** Freshly opened. Numbers of at most ten digits, each with its line end; the path is bytes. */
 export function readListOfNumbers(path: Buffer, maxBytes: number): Reading<readonly number[]> {
-  const shownAs = (): string => path.toString();
-  try {
-    const fd = openSync(path, FLAGS);
-    try {
-      const read = fill(fd, { path: '', maxBytes, shown: 'in-pieces', buffer: shared, view: shared });
-      if (!read.known) return { ...read, where: shownAs() };
-      const numbers = numbersIn(read.value);
-      return numbers === null ? unknown('malformed', shownAs(), 'not a list of processes') : known(numbers);
-    } finally {
-      closeSync(fd);
-    }
-  } catch (cause) {
-    return fileUnknown(shownAs(), cause);
-  }
+  const read = glanceAtKernelFile(path, maxBytes);
+  if (!read.known) return read;
+  const numbers = numbersIn(read.value);
+  return numbers === null ? unknown('malformed', path.toString(), 'not a list of processes') : known(numbers);
 }
 
 const DIGITS = 10;
@@ -191,18 +177,6 @@ function numbersIn(bytes: Buffer): readonly number[] | null {
     start = end + 1;
   }
   return numbers;
-}
-
-/** Digits, each number with a line end before the next. */
-function isListOfNumbers(bytes: Buffer, count: number): boolean {
-  let isNumber = false;
-  for (let i = 0; i < count; i++) {
-    const byte = bytes[i] ?? 0;
-    const isDigit = byte >= DIGIT_0 && byte <= DIGIT_9;
-    if (!isDigit && (byte !== LINE_END || !isNumber)) return false;
-    isNumber = isDigit;
-  }
-  return count > 0;
 }
 
 /** One decimal number and a line end, nothing else. Saturates at Number.MAX_SAFE_INTEGER. */
@@ -288,4 +262,17 @@ function malformed(bytes: Buffer, where: string): Unknown {
   if (bytes.length === 0) return unknown('malformed', where, 'empty');
   const shown = JSON.stringify(bytes.toString('latin1', 0, SHOWN_BYTES));
   return unknown('malformed', where, `not what the kernel writes there: ${shown}`);
+}
+
+/** Events, oom_control and the like: some hundred bytes. */
+export const EVENTS_BYTES = 4096;
+
+/** One line of a file of the kernel, freshly opened. Unknown `absent` also where it has no such line. */
+export function readKeyed(path: string | Buffer, name: Key): Reading<number> {
+  const bytes = readKernelFile(path, EVENTS_BYTES);
+  return bytes.known ? keyedIn(bytes.value, name, path.toString()) : bytes;
+}
+
+export function keyedIn(bytes: Buffer, name: Key, path: string): Reading<number> {
+  return parseKeyed(bytes, name, '', path) ?? unknown('absent', path, `no line ${name.text.trim()}`);
 }

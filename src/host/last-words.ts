@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { escapeUnsafe } from '../core/escape.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
 
 /** journald's priorities. */
 const PRIORITY = { info: 6, error: 3 } as const;

@@ -1,41 +1,43 @@
-import { linkSync, readFileSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
+import { linkSync, readFileSync, readlinkSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
 import { sayCause } from '../core/reading.ts';
 import { codeOf } from './file-error.ts';
 
 /**
- * Who runs on a directory, in a file with its boot, process and start time. A file, because Node has no flock(2); a
- * socket in the abstract namespace, which would end with its process, belongs to a network namespace, and the unit has one
- * of its own. A process that is stopped (SIGSTOP) or hangs keeps its lock; one that is dead, or a zombie, has lost it.
+ * Who runs on a directory: a symbolic link to its boot, process and start time, which leads nowhere. It is made with its
+ * text in one step, and needs no block of a disk that is full. Node has no flock(2); a socket in the abstract namespace,
+ * which would end with its process, belongs to a network namespace, and the unit has one of its own. A process that is
+ * stopped (SIGSTOP) or hangs keeps its lock; one that is dead, or a zombie, has lost it.
  */
 export type Lock = {
-  /** Whether the file still says so; if it is gone it is made again. A sentence: somebody else has taken it. */
-  readonly keep: () => string | null;
+  /** Whether it still says so; if it is gone it is made again. */
+  readonly keep: () => NotTaken | null;
   readonly release: () => void;
 };
+/** As a sentence. `isHeld`: somebody else has it. */
+export type NotTaken = { readonly why: string; readonly isHeld: boolean };
 type Holder = { readonly pid: number; readonly state: string };
 
-const MODE = 0o640;
 /** Another one may take it, or give it back, in between. */
 const TRIES = 5;
 
-/** A sentence: who has it, or why it cannot be taken. */
-export function takeLock(path: string, bootId: string): Lock | string {
+export function takeLock(path: string, bootId: string): Lock | NotTaken {
   const mine = identity(bootId, process.pid);
-  if (mine === null) return `${path}: the start time of this process cannot be read from /proc`;
-  const take = (): string | null => {
+  const cannot = (why: string): NotTaken => ({ why, isHeld: false });
+  if (mine === null) return cannot(`${path}: the start time of this process cannot be read from /proc`);
+  const take = (): NotTaken | null => {
     for (let i = 0; i < TRIES; i++) {
       try {
         if (create(path, mine.text)) return null;
-        const text = readFileSync(path, 'latin1');
+        const text = textOf(path);
         if (text === mine.text) return null;
         const holder = holderOf(text, bootId);
-        if (holder !== null) return sayHolder(path, holder);
+        if (holder !== null) return { why: sayHolder(path, holder), isHeld: true };
         removeStale(path, text);
       } catch (cause) {
-        if (codeOf(cause) !== 'ENOENT' || i === TRIES - 1) return `${path} cannot be taken: ${sayCause(cause)}`;
+        if (codeOf(cause) !== 'ENOENT' || i === TRIES - 1) return cannot(`${path} cannot be taken: ${sayCause(cause)}`);
       }
     }
-    return `${path} cannot be taken: others take it at the same time`;
+    return { why: `${path} cannot be taken: others take it at the same time`, isHeld: true };
   };
   const failed = take();
   if (failed !== null) return failed;
@@ -43,7 +45,7 @@ export function takeLock(path: string, bootId: string): Lock | string {
     keep: take,
     release: () => {
       try {
-        if (readFileSync(path, 'latin1') === mine.text) unlinkSync(path);
+        if (textOf(path) === mine.text) unlinkSync(path);
       } catch {
         // Gone: nobody holds it.
       }
@@ -51,18 +53,24 @@ export function takeLock(path: string, bootId: string): Lock | string {
   };
 }
 
-/** With its text from the first moment on. False: there is one already. */
+/** False: there is one already. */
 function create(path: string, text: string): boolean {
-  const own = `${path}.${process.pid}`;
-  writeFileSync(own, text, { mode: MODE });
   try {
-    linkSync(own, path);
+    symlinkSync(text, path);
     return true;
   } catch (cause) {
     if (codeOf(cause) === 'EEXIST') return false;
     throw cause;
-  } finally {
-    rmSync(own, { force: true });
+  }
+}
+
+/** Of a file, as an earlier version made it, too. */
+function textOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch (cause) {
+    if (codeOf(cause) !== 'EINVAL') throw cause;
+    return readFileSync(path, 'latin1').trimEnd();
   }
 }
 
@@ -71,7 +79,7 @@ function removeStale(path: string, text: string): void {
   const aside = `${path}.stale.${process.pid}`;
   renameSync(path, aside);
   try {
-    if (readFileSync(aside, 'latin1') !== text) linkSync(aside, path);
+    if (textOf(aside) !== text) linkSync(aside, path);
   } finally {
     rmSync(aside, { force: true });
   }
@@ -82,7 +90,7 @@ function identity(bootId: string, pid: number): { readonly text: string; readonl
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The name before the last ")" may contain anything; the start time is the 20th field after it.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return { text: `${bootId} ${pid} ${fields[19]}\n`, state: fields[0] ?? '' };
+    return { text: `${bootId} ${pid} ${fields[19]}`, state: fields[0] ?? '' };
   } catch {
     return null; // No such process.
   }

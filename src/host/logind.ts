@@ -1,6 +1,6 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import type { SystemBus } from './bus.ts';
+import { busProperty, type SystemBus } from './bus.ts';
 import { type BusValue, isVariant } from './bus-value.ts';
 import { watchPath } from './files.ts';
 import { unitPath } from './unit-name.ts';
@@ -61,19 +61,7 @@ const SCHEDULE_DIRECTORY = '/run/systemd/shutdown';
 const RELOAD_MS = 5_000;
 
 export function createLogind(bus: SystemBus, clock: Clock, scheduleDirectory = SCHEDULE_DIRECTORY): Logind {
-  async function property(name: string): Promise<Reading<BusValue>> {
-    return unwrap(
-      await bus.call({
-        destination: NAME,
-        path: PATH,
-        interface: PROPERTIES,
-        member: 'Get',
-        signature: 'ss',
-        body: [MANAGER.interface, name],
-      }),
-      `${MANAGER.interface}.${name}`,
-    );
-  }
+  const property = (name: string): Promise<Reading<BusValue>> => busProperty(bus, MANAGER, name);
 
   async function reload(): Promise<Reading<true>> {
     // 252 has no reload job, 257 does (Type=notify-reload); HUP is what both understand.
@@ -87,9 +75,8 @@ export function createLogind(bus: SystemBus, clock: Clock, scheduleDirectory = S
   }
 
   async function canReload(): Promise<boolean> {
-    const body = [`${SYSTEMD}.Unit`, 'CanReload'];
-    const at = { destination: SYSTEMD, path: unitPath(UNIT), interface: PROPERTIES };
-    const answer = unwrap(await bus.call({ ...at, member: 'Get', signature: 'ss', body }), 'CanReload');
+    const unit = { destination: SYSTEMD, path: unitPath(UNIT), interface: `${SYSTEMD}.Unit` };
+    const answer = await busProperty(bus, unit, 'CanReload');
     return answer.known && answer.value === true;
   }
 
@@ -132,12 +119,6 @@ export function createLogind(bus: SystemBus, clock: Clock, scheduleDirectory = S
     whenUp: bus.whenUp,
     isUp: () => bus.state() === 'up',
   };
-}
-
-function unwrap(reply: Reading<readonly BusValue[]>, where: string): Reading<BusValue> {
-  if (!reply.known) return reply;
-  const [value] = reply.value;
-  return isVariant(value) ? known(value.value) : unknown('malformed', where, 'not a variant');
 }
 
 /** 2^64-1 stands for "none" and for "without end", and comes saturated. */

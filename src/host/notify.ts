@@ -52,20 +52,8 @@ export function openNotify(
   clock: Clock,
   complain: (line: string) => void = () => undefined,
 ): Notify {
-  const socket = env['NOTIFY_SOCKET'];
-  if (socket === undefined || !/^[/@]./.test(socket)) {
-    const nothing = (): void => {};
-    return {
-      ready: nothing,
-      reloading: nothing,
-      stopping: nothing,
-      extendMs: nothing,
-      status: nothing,
-      watchdog: nothing,
-      watchdogMs: null,
-      close: nothing,
-    };
-  }
+  const { NOTIFY_SOCKET = '', PATH } = env;
+  const isWatched = /^[/@]./.test(NOTIFY_SOCKET);
   let isClosed = false;
   let hasComplained = false;
   let retriesLeft = READY_RETRIES;
@@ -80,7 +68,7 @@ export function openNotify(
     cancelRetry();
     cancelRetry = clock.after(READY_RETRY_MS, () => send(READY));
   };
-  const relay = startRelay({ PATH: env['PATH'], NOTIFY_SOCKET: socket }, lost);
+  const relay = isWatched ? startRelay({ PATH, NOTIFY_SOCKET }, lost) : NO_RELAY;
   const send = relay.send;
   return {
     ready: () => send(READY),
@@ -91,7 +79,7 @@ export function openNotify(
     // A line end in a text would be another assignment.
     status: (text) => send(`STATUS=${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, ' ').slice(0, STATUS_CHARS)}`),
     watchdog: () => send('WATCHDOG=1'),
-    watchdogMs: watchdogMs(env),
+    watchdogMs: isWatched ? watchdogMs(env) : null,
     close: () => {
       isClosed = true;
       cancelRetry();
@@ -111,6 +99,7 @@ function watchdogMs(env: NodeJS.ProcessEnv): number | null {
 
 type RelayEnv = { readonly PATH: string | undefined; readonly NOTIFY_SOCKET: string };
 type Relay = { readonly send: (message: string) => void; readonly close: () => void };
+const NO_RELAY: Relay = { send: () => undefined, close: () => undefined };
 type Lost = (message: string, why: string) => void;
 
 const READY = 'READY=1';

@@ -65,6 +65,7 @@ function distrustEntries(directory: string, isOurs: (name: string) => boolean): 
     const path = join(directory, name);
     const facts = factsOf(path);
     if (typeof facts === 'string') return facts;
+    if (facts?.isSymbolicLink() === true) return `${path} is a symbolic link, and is not followed: rm ${path}`;
     if (facts === null || (isTrustedUser(facts) && (facts.mode & WRITABLE_BY_OTHERS) === 0)) continue;
     return `${say(path, facts)}: if you do not know what wrote it, rm ${path}; else chown root ${path} && chmod go-w ${path}`;
   }

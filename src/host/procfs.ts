@@ -1,8 +1,8 @@
 import { opendirSync } from 'node:fs';
 import type { Psi, StallAverages } from '../core/observation.ts';
-import { known, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
+import { ifKnown, known, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
 import { isUnsupported } from './file-error.ts';
-import { key, openKernelFile, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
+import { glanceAtKernelFile, key, openKernelFile, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
 import { pageBytes } from './page-size.ts';
 
 /** Fields of /proc/meminfo. */
@@ -12,6 +12,8 @@ export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number
   /** Slab, stacks, page tables and per-CPU memory. */
   readonly kernelBytes: Reading<number>;
 };
+/** In which all tasks were stalled on memory, in ms; a counter. `absent` where the kernel keeps no pressure. */
+export type StallTime = { readonly stalledMs: () => Reading<number>; readonly close: () => void };
 export type PsiResource = 'memory' | 'io' | 'cpu';
 export type Procfs = {
   readonly memTotalBytes: () => Reading<number>;
@@ -31,6 +33,8 @@ export type Procfs = {
   readonly lowWatermarkBytes: () => Reading<number>;
   /** `absent` where the kernel has no /proc/pressure or it is switched off. */
   readonly psi: (resource: PsiResource) => Reading<Psi>;
+  /** Of the machine. */
+  readonly memoryStallMs: () => Reading<number>;
   readonly onlineCpus: () => Reading<number>;
   readonly close: () => void;
 };
@@ -39,6 +43,7 @@ const MEMINFO = {
   memTotalBytes: key('MemTotal:'),
   memFreeBytes: key('MemFree:'),
   swapFreeBytes: key('SwapFree:'),
+  swapTotalBytes: key('SwapTotal:'),
   anonBytes: key('AnonPages:'),
   shmemBytes: key('Shmem:'),
   unevictableBytes: key('Unevictable:'),
@@ -77,30 +82,19 @@ export function createProcfs(root = ''): Procfs {
   const pidLimits = ['pid_max', 'threads-max'].map((name) => openNumberFile(`${root}/proc/sys/kernel/${name}`));
   const pressure = (resource: PsiResource) =>
     openKernelFile(`${root}/proc/pressure/${resource}`, LINE_BYTES, 'at-once');
+  const memoryStall = openStallTime(`${root}/proc/pressure/memory`);
   const stalls = { memory: pressure('memory'), io: pressure('io'), cpu: pressure('cpu') };
   return {
-    memTotalBytes: () => {
-      const bytes = meminfo.read();
-      return bytes.known ? kibOf(bytes.value, MEM_TOTAL, paths.meminfo) : bytes;
-    },
-    meminfo: () => {
-      const bytes = meminfo.read();
-      return bytes.known ? known(parseMeminfo(bytes.value, paths.meminfo)) : bytes;
-    },
-    kernelKinds: () => {
-      const bytes = meminfo.read();
-      return bytes.known ? parseKernelKinds(bytes.value, paths.meminfo) : bytes;
-    },
-    tasks: () => {
-      const bytes = loadavg.read();
-      return bytes.known ? parseLoadavgTasks(bytes.value.toString('latin1'), paths.loadavg) : bytes;
-    },
+    memTotalBytes: () => ifKnown(meminfo.read(), (bytes) => kibOf(bytes, MEM_TOTAL, paths.meminfo)),
+    meminfo: () => ifKnown(meminfo.read(), (bytes) => known(parseMeminfo(bytes, paths.meminfo))),
+    kernelKinds: () => ifKnown(meminfo.read(), (bytes) => parseKernelKinds(bytes, paths.meminfo)),
+    tasks: () => ifKnown(loadavg.read(), (bytes) => parseLoadavgTasks(bytes.toString('latin1'), paths.loadavg)),
     pidLimit: () => smallest(pidLimits.map((file) => file.read())),
-    oomKills: () => {
-      const bytes = vmstat.read();
-      if (!bytes.known) return bytes;
-      return parseKeyed(bytes.value, OOM_KILL, '', paths.vmstat) ?? noLine(paths.vmstat, 'oom_kill (Linux 4.13)');
-    },
+    oomKills: () =>
+      ifKnown(
+        vmstat.read(),
+        (bytes) => parseKeyed(bytes, OOM_KILL, '', paths.vmstat) ?? noLine(paths.vmstat, 'oom_kill (Linux 4.13)'),
+      ),
     lowWatermarkBytes: () => readLowWatermark(`${root}/proc`),
     psi: (resource) => {
       const bytes = stalls[resource].read();
@@ -108,13 +102,13 @@ export function createProcfs(root = ''): Procfs {
       // Booted with psi=0, older kernels still show the files.
       return isUnsupported(bytes) ? { ...bytes, why: 'absent' } : bytes;
     },
+    memoryStallMs: memoryStall.stalledMs,
     onlineCpus: () => {
       const path = `${root}/sys/devices/system/cpu/online`;
-      const bytes = readKernelFile(path, LINE_BYTES);
-      return bytes.known ? parseCpuList(bytes.value.toString('latin1'), path) : bytes;
+      return ifKnown(readKernelFile(path, LINE_BYTES), (bytes) => parseCpuList(bytes.toString('latin1'), path));
     },
     close: () => {
-      for (const file of [meminfo, vmstat, loadavg, ...pidLimits, ...Object.values(stalls)]) file.close();
+      for (const file of [meminfo, vmstat, loadavg, memoryStall, ...pidLimits, ...Object.values(stalls)]) file.close();
     },
   };
 }
@@ -125,6 +119,7 @@ function parseMeminfo(bytes: Buffer, where: string): Meminfo {
     memTotalBytes: field('memTotalBytes'),
     memFreeBytes: field('memFreeBytes'),
     swapFreeBytes: field('swapFreeBytes'),
+    swapTotalBytes: field('swapTotalBytes'),
     anonBytes: field('anonBytes'),
     shmemBytes: field('shmemBytes'),
     unevictableBytes: field('unevictableBytes'),
@@ -150,9 +145,11 @@ function parseKernelKinds(bytes: Buffer, where: string): ReturnType<Procfs['kern
 }
 
 function kibOf(bytes: Buffer, name: ReturnType<typeof key>, where: string): Reading<number> {
-  const kib = parseKeyed(bytes, name, ' kB', where) ?? noLine(where, name.text);
-  return kib.known ? known(Math.min(kib.value * 1024, Number.MAX_SAFE_INTEGER)) : kib;
+  return bytesOf(parseKeyed(bytes, name, ' kB', where) ?? noLine(where, name.text));
 }
+
+const bytesOf = (kib: Reading<number>): Reading<number> =>
+  ifKnown(kib, (count) => known(Math.min(count * 1024, Number.MAX_SAFE_INTEGER)));
 
 const noLine = (where: string, name: string): Unknown => unknown('absent', where, `no line ${name}`);
 
@@ -201,6 +198,28 @@ function parseStall(text: string | undefined): StallAverages | null {
   return avg10 === undefined ? null : { avg10: Number(avg10), avg60: Number(avg60), avg300: Number(avg300) };
 }
 
+const FULL_STALL = /^full .* total=(\d{1,16})$/m;
+
+/** On a kept descriptor. */
+export function openStallTime(path: string): StallTime {
+  const file = openKernelFile(path, LINE_BYTES, 'at-once');
+  return {
+    stalledMs: () => {
+      const bytes = file.read();
+      if (bytes.known) return stalledMsIn(bytes.value, path);
+      return isUnsupported(bytes) ? { ...bytes, why: 'absent' } : bytes;
+    },
+    close: file.close,
+  };
+}
+
+/** Written in microseconds. */
+export function stalledMsIn(bytes: Buffer, where: string): Reading<number> {
+  const text = bytes.toString('latin1');
+  const total = text.endsWith('\n') ? FULL_STALL.exec(text)?.[1] : undefined;
+  return total === undefined ? garbled(text, where) : known(Number(total) / 1_000);
+}
+
 /** `0-3,8,10-11` */
 function parseCpuList(text: string, where: string): Reading<number> {
   if (!/^\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*\n$/.test(text)) return garbled(text, where);
@@ -216,7 +235,7 @@ function parseCpuList(text: string, where: string): Reading<number> {
 /** The name that the process gave itself, up to 15 bytes of anything: to be escaped before it is shown. */
 export function processName(pid: number, root = ''): Reading<string> {
   const bytes = readKernelFile(`${root}/proc/${pid}/comm`, LINE_BYTES);
-  return bytes.known ? known(bytes.value.toString('utf8').replace(/\n$/, '')) : bytes;
+  return ifKnown(bytes, (name) => known(name.toString('utf8').replace(/\n$/, '')));
 }
 
 const VM_RSS = key('VmRSS:');
@@ -229,8 +248,7 @@ export function rssBytes(pid: number, root = ''): Reading<number> {
   const bytes = readKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   // Not statm, which counts in pages of a size that would have to be looked up.
-  const kib = parseKeyed(bytes.value, VM_RSS, ' kB', where) ?? rssOfOthers(pid, root);
-  return kib.known ? known(Math.min(kib.value * 1024, Number.MAX_SAFE_INTEGER)) : kib;
+  return bytesOf(parseKeyed(bytes.value, VM_RSS, ' kB', where) ?? rssOfOthers(pid, root));
 }
 
 /** A main thread that has ended shows none, though the others have it still. In KiB. */
@@ -253,7 +271,7 @@ export type Thread = `${number}/task/${number}`;
  */
 export function cgroupPathsOf(process: number | Thread, root = ''): Reading<ReadonlyMap<string, string>> {
   const where = `${root}/proc/${process}/cgroup`;
-  const bytes = readKernelFile(where, CGROUP_BYTES);
+  const bytes = glanceAtKernelFile(where, CGROUP_BYTES);
   return bytes.known ? parseCgroupPaths(bytes.value.toString('latin1'), where) : bytes;
 }
 
@@ -261,10 +279,13 @@ function parseCgroupPaths(text: string, where: string): Reading<ReadonlyMap<stri
   const paths = new Map<string, string>();
   if (!text.endsWith('\n')) return garbled(text, where);
   for (const line of text.slice(0, -1).split('\n')) {
-    // A path may contain colons and whatever `.` alone does not match, a list of controllers may not.
-    const [, controllers, path] = /^\d+:([^:]*):(\/.*)$/s.exec(line) ?? [];
-    if (controllers === undefined || path === undefined) return garbled(line, where);
-    for (const controller of controllers.split(',')) paths.set(controller, path);
+    // A path may contain colons, a list of controllers may not.
+    const first = line.indexOf(':');
+    const second = line.indexOf(':', first + 1);
+    const isNumbered = first > 0 && /^\d+$/.test(line.slice(0, first));
+    if (!isNumbered || second < 0 || line[second + 1] !== '/') return garbled(line, where);
+    const path = line.slice(second + 1);
+    for (const controller of line.slice(first + 1, second).split(',')) paths.set(controller, path);
   }
   return known(paths);
 }
@@ -288,10 +309,18 @@ export function threadsOf(pid: number, max: number): readonly number[] {
 }
 
 const PF_KTHREAD = 0x0020_0000;
+const PF_EXITING = 0x4;
 
 export function isKernelThread(pid: number, root = ''): Reading<boolean> {
+  return hasFlag(pid, PF_KTHREAD, root);
+}
+
+/** Its main thread is ending: where it was is shown no more (version 1), though it is in its cgroup until it has ended. */
+export const isExiting = (pid: number): Reading<boolean> => hasFlag(pid, PF_EXITING, '');
+
+function hasFlag(pid: number, flag: number, root: string): Reading<boolean> {
   const flags = statField(pid, 6, /^\d{1,10}$/, root);
-  return flags.known ? known(Math.floor(Number(flags.value) / PF_KTHREAD) % 2 === 1) : flags;
+  return flags.known ? known(Math.floor(Number(flags.value) / flag) % 2 === 1) : flags;
 }
 
 /** A letter as ps shows it: of its main thread. */
@@ -302,7 +331,7 @@ export function processState(pid: number, root = ''): Reading<string> {
 /** Counted from the state, which is the first after the name. */
 function statField(pid: number, index: number, form: RegExp, root: string): Reading<string> {
   const where = `${root}/proc/${pid}/stat`;
-  const bytes = readKernelFile(where, LINE_BYTES);
+  const bytes = glanceAtKernelFile(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   const text = bytes.value.toString('latin1');
   // The name before the last ")" may contain anything.

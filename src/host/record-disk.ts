@@ -12,8 +12,8 @@ export type RecordDisk = {
   /** Resolves once the text is on the disk: all of it, or, where unknown, nothing of it. Never rejects. */
   readonly append: (text: string) => Promise<Reading<true>>;
   /**
-   * Where the file was removed, or another lies in its place, it is made again, with its directory and what the removed
-   * one held: as long as it is open here it can be read. Never rejects.
+   * Where the file was removed or moved away, or another lies in its place, it is made again, with its directory and what
+   * the old one held: as long as it is open here it can be read. Never rejects.
    */
   readonly check: () => Promise<void>;
   /** What is appended later, which a full disk held up, opens the file for itself alone. */
@@ -82,9 +82,8 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
     const next = await openAgain().catch((error: unknown) => {
       throw new Error(`it was removed while it was written, and cannot be made again: ${sayCause(error)}`);
     });
-    const isRemoved = (await old.handle.stat()).nlink === 0;
-    // What lies there instead may hold all but what was written since.
-    if (isRemoved) await copy(old, there === null ? 0 : old.seenBytes, next);
+    // What lies there instead may hold all but what was written since. Who rotated it keeps it where it is read.
+    if (!(await isRotated(path, old.ino))) await copy(old, next.sizeBytes === 0 ? 0 : old.seenBytes, next);
     file = next;
     isLost = false;
     needs.onRestored();
@@ -133,6 +132,11 @@ async function inodeOf(path: string): Promise<number | null> {
     if (fileUnknown(path, error).why === 'absent') return null;
     throw error;
   }
+}
+
+async function isRotated(path: string, ino: number): Promise<boolean> {
+  for (let n = 1; n <= RECORD_KEPT; n++) if ((await inodeOf(`${path}.${n}`)) === ino) return true;
+  return false;
 }
 
 async function giveTo(directory: string, { gid, mode }: Owner): Promise<void> {
@@ -185,7 +189,10 @@ async function cutOff(file: OpenFile, writtenBytes: number): Promise<boolean> {
 
 async function openChecked(needs: RecordDiskNeeds, path: string): Promise<OpenFile> {
   const first = await openFile(path);
-  const found = await check(first.handle, needs.lineStart);
+  const found = await check(first.handle, needs.lineStart).catch(async (error: unknown) => {
+    await first.handle.close();
+    throw error;
+  });
   if (found.badLine === null) return { ...first, isTorn: found.isTorn };
   await first.handle.close();
   const keptAs = `${path}.corrupt-${sayStamp(needs.clock.wallMs())}`;
@@ -199,7 +206,9 @@ async function openFile(path: string): Promise<OpenFile> {
   // O_DSYNC instead of fsync afterwards: durable with one trip to the thread pool instead of two.
   const handle = await open(path, O_RDWR | O_APPEND | O_CREAT | O_DSYNC | O_NOFOLLOW, 0o640);
   try {
-    const { size, ino } = await handle.stat();
+    const facts = await handle.stat();
+    const { size, ino } = facts;
+    if (!facts.isFile()) throw new Error('it is not a regular file: move it away');
     if (size === 0) await syncDirectory(path.slice(0, path.lastIndexOf('/')));
     return { handle, ino, sizeBytes: size, isTorn: false, seenBytes: size };
   } catch (error) {

@@ -1,12 +1,12 @@
 import type { CgroupRef } from '../ports.ts';
 import { type CgroupMounts, isMember, isSame } from './cgroupfs.ts';
 import { codeOf } from './file-error.ts';
-import { isKernelThread } from './procfs.ts';
+import { isExiting, isKernelThread } from './procfs.ts';
 
 /**
  * Signals a process that is in the cgroup or below it right now (beside-a-kubelet H10: since its pid was listed it may
  * have become somebody else's). Never pid 1, ourselves, a kernel thread, or anybody in the name of the root cgroup.
- * `gone`: it ended. `not-ours`: it is not there, must not be signalled, or that could not be told. `refused`: the kernel
+ * `gone`: it has ended, or is ending. `not-ours`: it is not there, must not be signalled, or that could not be told. `refused`: the kernel
  * would not. `isListed` asks the cgroup once more, for a process so deep that the kernel cannot write its path.
  */
 export function signalInCgroup(
@@ -26,7 +26,10 @@ export function signalInCgroup(
   const member = isMember(mounts, ref, pid);
   if (!member.known && member.why === 'absent') return 'gone';
   const isOurs = member.known ? member.value : member.detail.startsWith('ENAMETOOLONG') && isListed();
-  if (!isOurs) return 'not-ours';
+  if (!isOurs) {
+    const isEnding = isExiting(pid);
+    return (isEnding.known ? isEnding.value : isEnding.why === 'absent') ? 'gone' : 'not-ours';
+  }
   try {
     process.kill(pid, signal);
     return 'sent';

@@ -1,6 +1,7 @@
 import { stat, statfs } from 'node:fs/promises';
 import { known, type MonoMs, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { within } from './clock.ts';
 import { run } from './exec.ts';
 
 /** One statfs(2), as the kubelet counts (kubelet-eviction.md 1.2.1): bytes an ordinary user may still write. */
@@ -18,9 +19,11 @@ export type FileSystemSample = {
 export type FileSystem = {
   /** Joins a call under way; once one is overdue it is not started again until it returned. Never rejects. */
   readonly sample: () => Promise<Reading<FileSystemSample>>;
-  /** A sentence where f_bsize and f_frsize differ, so that counts are in another unit than Node's; null = they agree or are not known yet. */
-  readonly blockSizeNote: () => string | null;
+  /** Where f_bsize and f_frsize differ, so that counts are in another unit than Node's; null = they agree or are not known yet. */
+  readonly differingBlockSizes: () => BlockSizes | null;
 };
+
+export type BlockSizes = { readonly bsize: bigint; readonly frsize: bigint };
 
 /** A local file system answers in microseconds; a network mount that needs longer than this does not help a decision. */
 const DEADLINE_MS = 2_000;
@@ -34,27 +37,24 @@ export function openFileSystem(path: string, clock: Clock): FileSystem {
   let inFlight: Promise<Reading<FileSystemSample>> | null = null;
   let isOverdue = false;
   const late = unknown('timed-out', `statfs ${path}`, `no answer within ${DEADLINE_MS / 1_000} s; the mount may hang`);
-  const start = (): Promise<Reading<FileSystemSample>> =>
-    new Promise((resolve) => {
-      const cancel = clock.after(DEADLINE_MS, () => {
-        isOverdue = true;
-        inFlight = null;
-        resolve(late);
-      });
-      void read(path, blockSize, clock.monoMs()).then((reading) => {
-        cancel();
-        isOverdue = false;
-        inFlight = null;
-        resolve(reading);
-      });
+  const start = (): Promise<Reading<FileSystemSample>> => {
+    const reading = read(path, blockSize, clock.monoMs()).finally(() => {
+      isOverdue = false;
+      inFlight = null;
     });
+    return within(clock, DEADLINE_MS, reading, () => {
+      isOverdue = true;
+      inFlight = null;
+      return late;
+    });
+  };
   return {
     sample: () => {
       if (isOverdue) return Promise.resolve(late);
       inFlight ??= start();
       return inFlight;
     },
-    blockSizeNote: blockSize.note,
+    differingBlockSizes: blockSize.differing,
   };
 }
 
@@ -89,14 +89,14 @@ function saturate(count: bigint): number {
 
 type BlockSize = {
   readonly unitFor: (device: number, bsize: bigint) => bigint;
-  readonly note: () => string | null;
+  readonly differing: () => BlockSizes | null;
 };
 
 /** Counts are in units of f_frsize, which Node leaves out: read once per mount with stat(1), until then f_bsize. */
 function createBlockSize(path: string, clock: Clock): BlockSize {
   let askedFor: { readonly device: number; readonly atMs: number } | null = null;
   let found: { readonly device: number; readonly bytes: bigint } | null = null;
-  let note: string | null = null;
+  let differing: BlockSizes | null = null;
   const ask = async (device: number, bsize: bigint): Promise<void> => {
     const end = await run(['stat', '-f', '-c', '%S', '--', path], {
       timeoutMs: BLOCK_SIZE_DEADLINE_MS,
@@ -106,7 +106,7 @@ function createBlockSize(path: string, clock: Clock): BlockSize {
     if (!/^[1-9][0-9]{0,9}$/.test(text)) return;
     const bytes = BigInt(text);
     found = { device, bytes };
-    note = bytes === bsize ? null : `${path} counts in blocks of ${text} bytes, where statfs names ${bsize}`;
+    differing = bytes === bsize ? null : { bsize, frsize: bytes };
   };
   return {
     unitFor: (device, bsize) => {
@@ -118,6 +118,6 @@ function createBlockSize(path: string, clock: Clock): BlockSize {
       }
       return bsize;
     },
-    note: () => note,
+    differing: () => differing,
   };
 }

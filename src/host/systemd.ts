@@ -1,6 +1,7 @@
-import { known, type Reading, unknown } from '../core/reading.ts';
-import type { SystemBus } from './bus.ts';
-import { type BusValue, type BusVariant, isObjectPath, isVariant } from './bus-value.ts';
+import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { isNumber, isText } from '../core/shape.ts';
+import { busProperties, busProperty, type SystemBus } from './bus.ts';
+import { type BusValue, type BusVariant, isObjectPath } from './bus-value.ts';
 import { factsIn, hexOf, type UnitFacts, type UnitTies } from './unit-facts.ts';
 import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
 
@@ -27,7 +28,7 @@ export type Systemd = {
   readonly killMode: (name: string) => Promise<Reading<string>>;
   /** SIGKILL to whatever runs of it, a command of its stop too. */
   readonly kill: (name: string) => Promise<Reading<true>>;
-  /** The signal with which its own stop would begin, to whom that would go (KillSignal=, KillMode=); without a job. */
+  /** KillSignal= without a job, to all processes; to the main one alone where its stop would kill the others (KillMode=mixed). */
   readonly signalStop: (name: string) => Promise<Reading<true>>;
   /** Starts a transient service that stays loaded until `unref`. */
   readonly startTransient: (name: string, properties: readonly UnitProperty[]) => Promise<Reading<true>>;
@@ -91,29 +92,15 @@ export function createSystemd(bus: SystemBus): Systemd {
     return known(true);
   }
 
-  async function property(path: string, type: string, name: string, isUrgent = false): Promise<Reading<BusValue>> {
-    const got = await bus.call({
-      destination: NAME,
-      path,
-      interface: 'org.freedesktop.DBus.Properties',
-      member: 'Get',
-      signature: 'ss',
-      body: [`${NAME}.${type}`, name],
-      ...(isUrgent ? { isUrgent } : {}),
-    });
-    if (!got.known) return got;
-    const [value] = got.value;
-    return isVariant(value) ? known(value.value) : unknown('malformed', `${type}.${name}`, 'not a variant');
-  }
+  const property = (path: string, type: string, name: string, urgent = {}): Promise<Reading<BusValue>> =>
+    busProperty(bus, { destination: NAME, path, interface: `${NAME}.${type}` }, name, urgent);
 
   async function pathBy(member: 'LoadUnit' | 'GetUnitByPID', of: string | number): Promise<Reading<string>> {
     const signature = typeof of === 'string' ? 's' : 'u';
     const found = await bus.call({ ...MANAGER, member, signature, body: [of] });
-    if (!found.known) return found;
-    const [path] = found.value;
-    return typeof path === 'string' && isObjectPath(path)
-      ? known(path)
-      : unknown('malformed', member, 'no object path');
+    return ifKnown(found, ([path]) =>
+      orMalformed(isText(path) && isObjectPath(path) ? path : null, member, 'an object path'),
+    );
   }
 
   async function timeoutAt(path: string, type: string, name: string): Promise<Reading<number>> {
@@ -164,16 +151,8 @@ export function createSystemd(bus: SystemBus): Systemd {
     return known(new Map(rows.map((row, i) => [names[i] ?? '', String(Array.isArray(row) ? row[3] : '')])));
   }
 
-  function allOf(path: string): Promise<Reading<readonly BusValue[]>> {
-    return bus.call({
-      destination: NAME,
-      path,
-      interface: 'org.freedesktop.DBus.Properties',
-      member: 'GetAll',
-      signature: 's',
-      body: [`${NAME}.Unit`],
-    });
-  }
+  const allOf = (path: string): Promise<Reading<readonly BusValue[]>> =>
+    busProperties(bus, { destination: NAME, path, interface: `${NAME}.Unit` });
 
   /** By its path alone: systemd then loads it, also under an alias. */
   async function unit(name: string): Promise<Reading<UnitFacts>> {
@@ -183,12 +162,12 @@ export function createSystemd(bus: SystemBus): Systemd {
       property(path, unitType(name), 'ControlGroup'),
       property(path, unitType(name), 'Slice'),
     ]);
-    for (const reading of [all, group, slice]) if (!reading.known) return reading;
-    const facts = all.known ? factsIn(all.value[0]) : null;
-    if (facts === null) return unknown('malformed', name, 'not the properties of a unit');
+    for (const reading of [group, slice]) if (!reading.known) return reading;
+    const read = ifKnown(all, ([first]) => orMalformed(factsIn(first), name, 'the properties of a unit'));
+    if (!read.known) return read;
     const controlGroup = textOf(group);
     return known({
-      ...facts,
+      ...read.value,
       controlGroup: controlGroup.startsWith('/') ? controlGroup : null,
       slice: /^[A-Za-z0-9:_.\\-]+\.slice$/.test(textOf(slice)) ? textOf(slice) : null,
     });
@@ -198,9 +177,7 @@ export function createSystemd(bus: SystemBus): Systemd {
     unit,
     ties: async (name) => {
       const all = await allOf(unitPath(name));
-      if (!all.known) return all;
-      const facts = factsIn(all.value[0]);
-      return facts === null ? unknown('malformed', name, 'not the properties of a unit') : known(facts);
+      return ifKnown(all, ([first]) => orMalformed(factsIn(first), name, 'the properties of a unit'));
     },
     activeState: async (name) => {
       const together = await statesWith(name);
@@ -208,12 +185,11 @@ export function createSystemd(bus: SystemBus): Systemd {
       if (listed !== undefined) return known(listed);
       // Also where systemd refuses to list one of them.
       if (!together.known && together.why !== 'unreadable') return together;
-      const state = await property(unitPath(name), 'Unit', 'ActiveState');
-      return state.known ? known(String(state.value)) : state;
+      return ifKnown(await property(unitPath(name), 'Unit', 'ActiveState'), (state) => known(String(state)));
     },
     invocationId: async (name) => {
-      const id = await property(unitPath(name), 'Unit', 'InvocationID');
-      return id.known ? known(Array.isArray(id.value) ? hexOf(id.value) : '') : id;
+      const read = await property(unitPath(name), 'Unit', 'InvocationID');
+      return ifKnown(read, (id) => known(Array.isArray(id) ? hexOf(id) : ''));
     },
     stop: (name, deadlineMs) => queue('StopUnit', name, deadlineMs),
     cancelStop: async (name) => {
@@ -223,28 +199,20 @@ export function createSystemd(bus: SystemBus): Systemd {
       if (typeof id !== 'number' || typeof path !== 'string' || id === 0) return known(true);
       const [type, state] = await Promise.all([property(path, 'Job', 'JobType'), property(path, 'Job', 'State')]);
       if (textOf(type) !== 'stop' || textOf(state) !== 'waiting') return known(true);
-      const sent = await bus.call({ ...MANAGER, member: 'CancelJob', signature: 'u', body: [id], isUrgent: true });
-      return sent.known ? known(true) : sent;
+      return sent(bus.call({ ...MANAGER, member: 'CancelJob', signature: 'u', body: [id], isUrgent: true }));
     },
     start: (name) => queue('StartUnit', name),
     stopCommands: async (name) => {
-      const commands = await property(unitPath(name), 'Service', 'ExecStop');
-      return commands.known ? known(Array.isArray(commands.value) ? commands.value.length : 0) : commands;
+      const read = await property(unitPath(name), 'Service', 'ExecStop');
+      return ifKnown(read, (commands) => known(Array.isArray(commands) ? commands.length : 0));
     },
     killMode: async (name) => {
       const mode = await property(unitPath(name), unitType(name), 'KillMode');
-      return mode.known ? known(textOf(mode)) : mode;
+      return ifKnown(mode, () => known(textOf(mode)));
     },
-    kill: async (name) => {
-      const call = {
-        ...MANAGER,
-        member: 'KillUnit',
-        signature: 'ssi',
-        body: [name, 'all', SIGKILL],
-        isUrgent: true,
-      } as const;
-      const sent = await bus.call(call);
-      return sent.known ? known(true) : sent;
+    kill: (name) => {
+      const body = [name, 'all', SIGKILL];
+      return sent(bus.call({ ...MANAGER, member: 'KillUnit', signature: 'ssi', body, isUrgent: true }));
     },
     signalStop: async (name) => {
       const path = await pathBy('LoadUnit', name);
@@ -255,11 +223,11 @@ export function createSystemd(bus: SystemBus): Systemd {
       ]);
       if (!mode.known) return mode;
       if (!signal.known) return signal;
-      const whom = mode.value === 'control-group' ? 'all' : 'main';
+      // With process and none systemd would leave the others running; here they are killed in the end, so they are told.
+      const whom = mode.value === 'mixed' ? 'main' : 'all';
       const body = [name, whom, signal.value];
       const call = { ...MANAGER, member: 'KillUnit', signature: 'ssi', body, deadlineMs: JOB_MS };
-      const sent = await bus.call({ ...call, isUrgent: true });
-      return sent.known ? known(true) : sent;
+      return sent(bus.call({ ...call, isUrgent: true }));
     },
     startTransient: async (name, properties) =>
       remember(
@@ -273,19 +241,16 @@ export function createSystemd(bus: SystemBus): Systemd {
       ),
     serviceEnd: async (name) => {
       const [result, exitStatus] = await Promise.all([
-        property(unitPath(name), 'Service', 'Result', true),
-        property(unitPath(name), 'Service', 'ExecMainStatus', true),
+        property(unitPath(name), 'Service', 'Result', { isUrgent: true }),
+        property(unitPath(name), 'Service', 'ExecMainStatus', { isUrgent: true }),
       ]);
       if (!result.known) return result;
       if (!exitStatus.known) return exitStatus;
       return known({ result: String(result.value), exitStatus: Number(exitStatus.value) });
     },
     oomScoreAdjust: async (name) => {
-      const value = await property(unitPath(name), unitType(name), 'OOMScoreAdjust');
-      if (!value.known) return value;
-      return typeof value.value === 'number'
-        ? known(value.value)
-        : unknown('malformed', 'OOMScoreAdjust', 'not a number');
+      const read = await property(unitPath(name), unitType(name), 'OOMScoreAdjust');
+      return ifKnown(read, (value) => orMalformed(isNumber(value) ? value : null, 'OOMScoreAdjust', 'a number'));
     },
     unref: async (name) => void (await bus.call({ ...MANAGER, member: 'UnrefUnit', signature: 's', body: [name] })),
     stopTimeoutMs: async (name) => {
@@ -312,11 +277,8 @@ export function createSystemd(bus: SystemBus): Systemd {
         : unknown('malformed', name, 'not a time');
     },
     systemState: async () => {
-      const state = await property(MANAGER.path, 'Manager', 'SystemState');
-      if (!state.known) return state;
-      return typeof state.value === 'string'
-        ? known(state.value)
-        : unknown('malformed', 'SystemState', 'not the name of a state');
+      const read = await property(MANAGER.path, 'Manager', 'SystemState');
+      return ifKnown(read, (state) => orMalformed(isText(state) ? state : null, 'SystemState', 'the name of a state'));
     },
     whenJobBegins: (run) =>
       bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'JobNew' }, ([, , name]) => {
@@ -343,6 +305,13 @@ function durationOf(us: Reading<BusValue>, where: string): Reading<number> {
   if (typeof us.value !== 'number') return unknown('malformed', where, 'not a duration');
   return known(us.value >= Number.MAX_SAFE_INTEGER ? Number.POSITIVE_INFINITY : us.value / 1_000);
 }
+
+function orMalformed<T>(value: T | null, where: string, what: string): Reading<T> {
+  return value === null ? unknown('malformed', where, `not ${what}`) : known(value);
+}
+
+const sent = async (call: ReturnType<SystemBus['call']>): Promise<Reading<true>> =>
+  ifKnown(await call, () => known(true));
 
 const textOf = (reading: Reading<BusValue>): string =>
   reading.known && typeof reading.value === 'string' ? reading.value : '';

@@ -1,4 +1,4 @@
-import type { DiskRelief, DiskUsage, PodUid, Relief } from '../core/pod.ts';
+import type { DiskRelief, DiskUsage, PodUid, Relief } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, DiskWalk, OpenFiles, WalkedDirectory } from '../ports.ts';
 
@@ -26,7 +26,7 @@ const FRESH_FOR_MS = 10_000;
 /** Under pressure walks may follow each other in 100 ms: what is kept is to reach back over the whole window. */
 const APART_MS = 5_000;
 const KEPT = 1 + WINDOW_MS / APART_MS;
-const NOT_LOOKED = 'nobody looked at them yet';
+const NOT_LOOKED = 'they have not been read yet';
 
 type Noted = { readonly atMs: MonoMs; readonly life: string; readonly directories: readonly WalkedDirectory[] };
 
@@ -121,7 +121,7 @@ function grownOf(
 ): Relief {
   if (!latest.known) return { bytes: latest, inodes: latest };
   if (life === null || latest.value.life !== life) {
-    const stale = unknown('stale', 'growth', 'it was measured before the pod was started again');
+    const stale = unknown('stale', 'growth', 'it was measured before the pod restarted');
     return { bytes: stale, inodes: stale };
   }
   const now = (latest.value.directories ?? []).filter((of) => of.device === device);

@@ -1,4 +1,4 @@
-import type { PodUid } from '../core/pod.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroupfs.ts';
 import { diskOf, writtenByDevice } from '../host/io-stat.ts';
@@ -58,11 +58,11 @@ export function createDiskWrites(needs: {
     written: (uid, device) => {
       const disk = diskOf(device);
       if (!disk.known) return disk;
-      if (mounts.version === 1) return unknown('not-applicable', 'io.stat', 'version 1 attributes no writes');
+      if (mounts.version === 1) return unknown('not-applicable', 'io.stat', 'cgroup v1 does not attribute writes');
       const kept = samples.get(uid) ?? [];
       const [first, last] = [kept[0], kept.at(-1)];
       if (first === undefined || last === undefined || first === last) {
-        return unknown('not-asked', `io.stat of ${uid}`, 'it has not been read twice yet');
+        return unknown('not-asked', `io.stat of ${uid}`, 'it has been read only once so far');
       }
       const of = ({ written }: Sample): number => written.get(disk.value) ?? 0;
       return known(Math.max(0, of(last) - of(first)));

@@ -1,5 +1,5 @@
-import { growthBetween, isOutsidePods, type MemoryGrowth, type MemoryShare } from '../core/attribution.ts';
-import type { PodView } from '../core/pod.ts';
+import { growthBetween, isOutsidePods, type MemoryGrowth, type MemoryShare } from '../core/eviction/attribution.ts';
+import type { PodView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod } from '../ports.ts';
 import {
@@ -86,7 +86,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       const node = needs.nodePath(atMs);
       if (!node.known) return node;
       const before = samples.find((old) => old.node === node.value && old.shares.atMs < atMs);
-      if (before === undefined) return unknown('absent', 'growth', 'nothing was read before to compare with');
+      if (before === undefined) return unknown('absent', 'growth', 'there is no earlier sample to compare with');
       // Who lost its manifest since is still counted as it was then: its memory is no growth of the slice it is in.
       const pods: PodPaths = new Map([...before.pods, ...bound.value]);
       const now = reader.now(node.value, atMs, pods, READING_MS);

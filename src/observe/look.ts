@@ -1,19 +1,29 @@
+import type { StallSettings } from '../core/eviction/stall.ts';
 import type { Observation } from '../core/observation.ts';
-import type { PodView } from '../core/pod.ts';
+import type { PodView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { isDisk, type Signal, type SignalSample } from '../core/signal.ts';
+import {
+  forEachSignal,
+  isDisk,
+  SIGNAL_FACTS,
+  type Signal,
+  type SignalSample,
+  type SignalSource,
+} from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroupfs.ts';
 import { cpuMs } from '../host/cpu.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
+import { createDiskSampler, type DiskPaths } from './disk-sampler.ts';
 import { createGrowth } from './growth.ts';
 import { createNodeMemory, type MemoryFigures } from './memory.ts';
 import { createNodePids } from './pids.ts';
 import { createPodDisk } from './pod-disk.ts';
 import { createNodePressure } from './pressure.ts';
-import { createDiskSampler, type DiskPaths, type DiskSignal } from './sample.ts';
+import { createNodeStall } from './stall.ts';
+import { createNodeSwap } from './swap.ts';
 import { createPodReader } from './usage.ts';
 
 export type ObserverNeeds = DiskPaths & {
@@ -22,6 +32,8 @@ export type ObserverNeeds = DiskPaths & {
   /** Relative to each controller's mount, begins with '/': the node (product.md section 4). */
   readonly cgroupRoot: string;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
+  /** Null: off. */
+  readonly evictionStall: StallSettings | null;
   readonly pods: PodSource['pods'];
   readonly podsUnsettled?: PodSource['unsettled'];
   readonly followPods: PodSource['follow'];
@@ -40,6 +52,11 @@ export type OpenObserver = Observer & {
   readonly close: () => void;
 };
 
+type SourceReader = {
+  readonly now: (atMs: MonoMs, signal: Signal) => Reading<SignalSample>;
+  readonly fresh: (signal: Signal) => Promise<Reading<SignalSample>>;
+};
+
 const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
 const NO_VOLUMES = unknown('not-applicable', 'volumes', 'nobody mounts volumes for pods in this mode');
 
@@ -51,21 +68,42 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const allocatable = createAllocatableMemory(mounts, needs.cgroupRoot);
   const growth = createGrowth({ ...needs, procfs, nodePath: memory.nodePath });
   const pids = createNodePids({ ...needs, procfs });
+  const swap = createNodeSwap({ ...needs, procfs, nodePath: memory.nodePath });
+  const stall = createNodeStall({ ...needs, ...memory, procfs });
   const pressure = createNodePressure(procfs);
   const disk = createDiskSampler(needs);
   const podDisk = createPodDisk(needs);
-  const podReader = createPodReader({ mounts, findings, disk: podDisk.latest, diskOn: podDisk.on });
+  const podReader = createPodReader({
+    ...{ mounts, findings, disk: podDisk.latest, diskOn: podDisk.on },
+    isStalledByOwnLimit: stall.isByOwnLimit,
+  });
 
-  const readNow: { readonly [S in Exclude<Signal, DiskSignal>]: (atMs: MonoMs) => Reading<SignalSample> } = {
-    'memory.available': memory.available,
-    'allocatableMemory.available': allocatable.available,
-    'pid.available': pids.available,
+  const sampled = { now: (_: MonoMs, signal: Signal) => disk.latest(signal), fresh: disk.refresh };
+  const readNow = (now: (atMs: MonoMs) => Reading<SignalSample>) => ({
+    now,
+    fresh: () => Promise.resolve(now(clock.monoMs())),
+  });
+  /** Of each: what a look takes without waiting, and what is sampled after it was asked for. */
+  const sources: { readonly [S in SignalSource]: SourceReader } = {
+    'node-memory': readNow(memory.available),
+    'pods-memory': readNow(allocatable.available),
+    swap: readNow(swap.available),
+    'memory-stall': { now: stall.available, fresh: async () => stall.again(clock.monoMs()) },
+    pids: readNow(pids.available),
+    nodefs: sampled,
+    imagefs: sampled,
+    containerfs: sampled,
+  };
+  /** Who explains or captures is told of nodefs, where it is measured: a pod has one answer (D14), not one for each disk. */
+  const deviceFor = (of: NextLook['pods']): Reading<number> | null => {
+    if (of !== 'all') return of !== null && isDisk(of) ? disk.device(of) : null;
+    const nodefs = disk.device('nodefs.available');
+    return nodefs.known ? nodefs : null;
   };
   /** `of`: the signal whose file system counts. */
   const readPods = (want: NextLook['pods'], of: NextLook['pods'] = want): Reading<readonly PodView[]> => {
     const bound = needs.pods();
-    const device = isDiskSignal(of) ? disk.device(of) : null;
-    return bound.known ? known(podReader.read(bound.value, want, device)) : bound;
+    return bound.known ? known(podReader.read(bound.value, want, deviceFor(of))) : bound;
   };
   const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
     // A result of a disk walk brings the pods by itself, so that local storage limits act when it arrives.
@@ -96,17 +134,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         atMs,
         cpuMs: cpuMs(),
         wallMs: clock.wallMs(),
-        signals: {
-          'memory.available': memory.available(atMs),
-          'allocatableMemory.available': allocatable.available(atMs),
-          'nodefs.available': disk.latest('nodefs.available'),
-          'nodefs.inodesFree': disk.latest('nodefs.inodesFree'),
-          'imagefs.available': disk.latest('imagefs.available'),
-          'imagefs.inodesFree': disk.latest('imagefs.inodesFree'),
-          'containerfs.available': disk.latest('containerfs.available'),
-          'containerfs.inodesFree': disk.latest('containerfs.inodesFree'),
-          'pid.available': pids.available(atMs),
-        },
+        signals: forEachSignal((signal, { source }) => sources[source].now(atMs, signal)),
         fsLayout: disk.layout(),
         ...podsAndGrowth(want.pods, atMs),
         podsFor: want.pods,
@@ -117,20 +145,14 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
       };
     },
     glance: () => memory.again(clock.monoMs()),
-    reread: (signal) => (isReadNow(signal) ? Promise.resolve(readNow[signal](clock.monoMs())) : disk.refresh(signal)),
+    reread: (signal) => sources[SIGNAL_FACTS[signal].source].fresh(signal),
     memoryFacts: () => memory.figures(clock.monoMs()),
     // What was not walked yet is no reason to leave a pod out of what is shown.
     podsNow: (want) => readPods(want === undefined || isDisk(want) ? 'all' : want, want),
     close: () => {
       disk.close();
       podDisk.close();
-      for (const part of [memory, allocatable, pids, podReader, procfs]) part.close();
+      for (const part of [memory, allocatable, swap, stall, pids, podReader, procfs]) part.close();
     },
   };
-}
-
-const isDiskSignal = (of: NextLook['pods']): of is DiskSignal => of !== null && of !== 'all' && isDisk(of);
-
-function isReadNow(signal: Signal): signal is Exclude<Signal, DiskSignal> {
-  return signal === 'memory.available' || signal === 'allocatableMemory.available' || signal === 'pid.available';
 }

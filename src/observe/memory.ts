@@ -1,5 +1,5 @@
+import { type RefaultHistory, reclaimableBytes, refaultRate, refaultsAfter } from '../core/eviction/reclaimable.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { type RefaultHistory, reclaimableBytes, refaultRate, refaultsAfter } from '../core/reclaimable.ts';
 import type { SignalSample } from '../core/signal.ts';
 import { openCgroupSwap } from '../host/cgroup-swap.ts';
 import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
@@ -22,6 +22,8 @@ export type NodeMemory = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   /** The same of the capacity that `available` found last. */
   readonly again: (atMs: MonoMs) => Reading<SignalSample>;
+  /** What could be freed, whatever `available` counts. */
+  readonly reclaimable: (atMs: MonoMs) => Reading<SignalSample>;
   readonly figures: (atMs: MonoMs) => MemoryFigures;
   /** The path of the cgroup whose memory is the node's: '/' is the machine. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
@@ -105,12 +107,12 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
       lowWatermarkBytes: known(0),
     };
   };
-  const sampleOf = (node: Node, atMs: MonoMs): Reading<SignalSample> => {
-    const available = memoryAvailable === 'reclaimable' ? reclaimable(node, atMs) : workingSetAvailable(node);
+  const sampleOf = (node: Node, atMs: MonoMs, counted = memoryAvailable): Reading<SignalSample> => {
+    const available = counted === 'reclaimable' ? reclaimable(node, atMs) : workingSetAvailable(node);
     if (!available.known) return available;
     return known({ available: available.value, capacity: node.capacityBytes, sampledAtMs: atMs });
   };
-  let last: Reading<Node> = unknown('not-asked', 'memory', 'nobody has looked yet');
+  let last: Reading<Node> = unknown('not-asked', 'memory', 'it has not been read yet');
   return {
     available: (atMs) => {
       last = nodeNow(atMs);
@@ -119,6 +121,10 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
       return sampleOf(last.value, atMs);
     },
     again: (atMs) => (last.known ? sampleOf(last.value, atMs) : last),
+    reclaimable: (atMs) => {
+      const node = nodeNow(atMs);
+      return node.known ? sampleOf(node.value, atMs, 'reclaimable') : node;
+    },
     figures: (atMs) => {
       const node = nodeNow(atMs);
       if (!node.known) return { workingSetAvailableBytes: node, reclaimableAvailableBytes: node };

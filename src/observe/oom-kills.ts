@@ -1,19 +1,25 @@
-import type { PodUid } from '../core/pod.ts';
-import { type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
-import type { State } from '../core/state.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
+import { type MonoMs, type Reading, unknown, valueOrNull } from '../core/reading.ts';
+import { SIGNAL_FACTS, SIGNALS } from '../core/signal.ts';
+import type { State } from '../core/state/state.ts';
 import { type CgroupMounts, oomKillsOf } from '../host/cgroupfs.ts';
 import { createProcfs } from '../host/procfs.ts';
-import type { BoundPod } from '../ports.ts';
+import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 
 /** Whose a kill may be, by the configuration in force. */
 type Pods = () => Reading<readonly BoundPod[]>;
-/** Kills by the kernel; `pods`: whose, as namespace/name; empty = nobody's that we know. */
-export type OomKills = { readonly count: number; readonly pods: readonly string[] };
+/** Kills by the kernel; `pods`: whose, as namespace/name; `unattributed`: how many of `count` are nobody's that we know. */
+export type OomKills = { readonly count: number; readonly pods: readonly string[]; readonly unattributed: number };
+type Whose = Omit<OomKills, 'count'>;
 export type OomWatch = {
   /** After each look, with the state it led to: kills since the last reading, when one is due. Null = none. */
-  readonly look: (atMs: MonoMs, state: Pick<State, 'act' | 'firstMetMs'>, pods: Pods) => OomKills | null;
+  readonly look: (
+    atMs: MonoMs,
+    state: Pick<State, 'act' | 'firstMetMs'>,
+    pods: Pods,
+  ) => Promise<OomKills | null> | null;
   /** Kills since the last reading, read now: before nobody looks any more. */
-  readonly now: (pods: Pods) => OomKills | null;
+  readonly now: (pods: Pods) => Promise<OomKills | null> | null;
   readonly close: () => void;
 };
 
@@ -25,50 +31,78 @@ type Counted = { readonly inode: number; readonly kills: number };
  * version 2 has no memory.events. Hence at each look only while the kernel is likely to kill.
  */
 const CALM_PACE_MS = 1_000;
-const MEMORY = /^(?:allocatableMemory|memory)\./;
+/** A pod whose counter takes longer is left out. */
+const ANSWER_MS = 1_000;
+const MOST_UNANSWERED = 2;
+const HELD_UP = unknown('timed-out', 'memory.oom_control', `no answer within ${ANSWER_MS} ms`);
+const MEMORY = SIGNALS.filter((signal) => SIGNAL_FACTS[signal].resource === 'memory');
 
 /** One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it configures. */
-export function createOomWatch(mounts: CgroupMounts): OomWatch {
+export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const procfs = createProcfs();
   let last: number | null = null;
   let counted: ReadonlyMap<PodUid, Counted> = new Map();
   let readMs = Number.NEGATIVE_INFINITY;
   let wasTight = false;
+  const unanswered = new Set<number>();
+  let scanning: Promise<Whose> = Promise.resolve({ pods: [], unattributed: 0 });
+
+  /** A pod's counter. One that has not answered is not asked again, so that few threads of the pool wait. */
+  async function killsIn(ref: CgroupRef): Promise<Reading<number>> {
+    if (unanswered.size >= MOST_UNANSWERED || unanswered.has(ref.inode)) return HELD_UP;
+    unanswered.add(ref.inode);
+    const asked = oomKillsOf(mounts, ref).finally(() => unanswered.delete(ref.inode));
+    return await new Promise((resolve) => {
+      const cancel = clock.after(ANSWER_MS, () => resolve(HELD_UP));
+      void asked.then((kills) => {
+        cancel();
+        resolve(kills);
+      });
+    });
+  }
 
   /** The pods' counters now, and who was killed since `counted`. */
-  const scan = (count: number, pods: Pods): readonly string[] => {
-    const bound = valueOrNull(pods()) ?? [];
+  async function scan(count: number, bound: readonly BoundPod[]): Promise<Whose> {
     const now = new Map<PodUid, Counted>();
     const hit: { readonly name: string; readonly kills: number; readonly isNew: boolean }[] = [];
     for (const { declared, cgroup } of bound) {
       if (!cgroup.known) continue;
-      const kills = oomKillsOf(mounts, cgroup.value);
+      const kills = await killsIn(cgroup.value);
       if (!kills.known) continue;
       const { inode } = cgroup.value;
       const before = counted.get(declared.uid);
       now.set(declared.uid, { inode, kills: kills.value });
       // Another inode is a new cgroup, which began at 0.
       const grown = kills.value - (before?.inode === inode ? before.kills : 0);
-      const name = `${declared.namespace}/${declared.name}`;
+      const name = podName(declared);
       if (grown > 0) hit.push({ name, kills: grown, isNew: before === undefined });
     }
     counted = now;
     // A pod that was bound since the last scan may have been hit long before: it counts only where the sum fits.
-    const fits = hit.reduce((sum, { kills }) => sum + kills, 0) <= count;
-    return hit.filter(({ isNew }) => !isNew || fits).map(({ name }) => name);
+    const killsOf = (some: typeof hit): number => some.reduce((sum, { kills }) => sum + kills, 0);
+    const fits = killsOf(hit) <= count;
+    const whose = hit.filter(({ isNew }) => !isNew || fits);
+    // Of a cgroup that is gone by now nobody can tell.
+    return { pods: whose.map(({ name }) => name), unattributed: Math.max(0, count - killsOf(whose)) };
+  }
+  /** One after the other: each begins where the last one ended. */
+  const inTurn = (count: number, pods: Pods): Promise<Whose> => {
+    const bound = valueOrNull(pods()) ?? [];
+    scanning = scanning.then(() => scan(count, bound));
+    return scanning;
   };
-  const now = (pods: Pods): OomKills | null => {
+  const now = (pods: Pods): Promise<OomKills | null> | null => {
     const kills = procfs.oomKills();
     if (!kills.known) return null;
     const count = last === null ? null : kills.value - last;
     last = kills.value;
-    if (count === null) scan(0, pods);
-    if (count === null || count <= 0) return null;
-    return { count, pods: scan(count, pods) };
+    if (count === null) return inTurn(0, pods).then(() => null);
+    if (count <= 0) return null;
+    return inTurn(count, pods).then((whose) => ({ count, ...whose }));
   };
   return {
     look: (atMs, state, pods) => {
-      const isTight = state.act.kind === 'evicting' || Object.keys(state.firstMetMs).some((id) => MEMORY.test(id));
+      const isTight = state.act.kind === 'evicting' || Object.keys(state.firstMetMs).some(isOfMemory);
       // Once more after: a kill by the kernel may be what ended it.
       const isDue = isTight || wasTight || atMs - readMs >= CALM_PACE_MS;
       wasTight = isTight;
@@ -80,3 +114,5 @@ export function createOomWatch(mounts: CgroupMounts): OomWatch {
     close: procfs.close,
   };
 }
+
+const isOfMemory = (threshold: string): boolean => MEMORY.some((signal) => threshold.startsWith(`${signal}/`));

@@ -1,4 +1,4 @@
-import type { DiskRelief, DiskUsage, PodUid } from '../core/pod.ts';
+import type { DiskRelief, DiskUsage, PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
@@ -200,8 +200,8 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
   /** Overdue figures were asked for: who chooses a victim does so without them, and does not ask again at once. */
   const notWalked = (uid: PodUid): Unknown =>
     isOverdue()
-      ? unknown('timed-out', `disk of ${uid}`, 'it was not measured in time')
-      : unknown('not-asked', `disk of ${uid}`, 'nobody needed it yet');
+      ? unknown('timed-out', `disk of ${uid}`, 'the measurement timed out')
+      : unknown('not-asked', `disk of ${uid}`, 'it has not been needed yet');
   const isReady = (): boolean =>
     asked !== null &&
     fullRound !== null &&

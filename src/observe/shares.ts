@@ -1,4 +1,4 @@
-import type { MemoryShare, MemoryShares } from '../core/attribution.ts';
+import type { MemoryShare, MemoryShares } from '../core/eviction/attribution.ts';
 import { known, type MonoMs, type Reading, sumOf, unknown } from '../core/reading.ts';
 import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
 import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
@@ -126,7 +126,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
   }
   function podBytes([path, measured]: readonly [string, number | null], mayRead: () => boolean): Reading<number> {
     if (measured !== null) return known(measured);
-    if (!mayRead()) return unknown('timed-out', path, 'there are more pods than there is time before a kill');
+    if (!mayRead()) return unknown('timed-out', path, 'there are too many pods to read before a kill');
     const read = cgroupBytes(path);
     return !read.known && read.why === 'absent' ? known(0) : read;
   }

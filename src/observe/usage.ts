@@ -1,9 +1,11 @@
-import type { PodUid, PodView } from '../core/pod.ts';
+import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
-import { isDisk } from '../core/signal.ts';
+import { isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import { type CgroupMounts, countProcesses, isSame } from '../host/cgroupfs.ts';
+import { swapBytes } from '../host/cgroup-swap.ts';
+import { type CgroupMounts, countProcesses, isSame, threadsIn } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
+import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
 import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';
 
@@ -14,6 +16,7 @@ export type PodReaderNeeds = {
   readonly disk: (uid: PodUid) => Reading<PodWalk>;
   /** What of it lies on one file system, and what the pod's end would give back there; absent: nobody measures that. */
   readonly diskOn?: PodDisk['on'];
+  readonly isStalledByOwnLimit?: (uid: PodUid) => boolean;
 };
 export type PodReader = {
   /**
@@ -48,10 +51,19 @@ function idleView({ declared, isUnseen }: BoundPod): PodView {
 
 /** D13: a ranking by disk usage takes nobody's for nothing because it could not be measured. */
 const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
-const FINDING = 'pods-unreadable';
-const NOT_ASKED = unknown('not-asked', 'cgroup.procs', 'only a decision about processes needs them');
+const NOT_ASKED = unknown('not-asked', 'cgroup', 'only a decision about processes or swap needs it');
+const isAsked = (want: NextLook['pods'], counts: SignalFacts['counts']): boolean =>
+  want === 'all' || (want !== null && SIGNAL_FACTS[want].counts === counts);
 
-export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNeeds): PodReader {
+type Read = {
+  readonly workingSetBytes: Reading<number>;
+  readonly processes: Reading<number>;
+  readonly pidsHeld: Reading<number>;
+  readonly swapBytes: Reading<number>;
+};
+
+export function createPodReader(needs: PodReaderNeeds): PodReader {
+  const { mounts, findings, disk, diskOn } = needs;
   const cgroups = createHeldCgroups(mounts);
   /** Of the pods presented last, for D13. */
   let lastBytes: ReadonlyMap<PodUid, number> = new Map();
@@ -60,15 +72,13 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
   const note = (left: readonly { readonly pod: BoundPod; readonly why: Unknown }[]): void => {
     const first = left[0];
     if (first === undefined) {
-      if (isFound) findings.clear(FINDING);
+      if (isFound) findings.clear(PODS_UNREADABLE);
       isFound = false;
       return;
     }
     isFound = true;
-    const { namespace, name } = first.pod.declared;
-    const others = left.length === 1 ? '' : ` and ${left.length - 1} more`;
-    const text = `${namespace}/${name}${others} cannot be read and is left out of every choice: ${first.why.where}: ${first.why.detail}`;
-    findings.raise({ id: FINDING, text });
+    const cause = `${first.why.where}: ${first.why.detail}`;
+    findings.raise(podsUnreadable(podName(first.pod.declared), left.length - 1, cause));
   };
 
   return {
@@ -78,7 +88,7 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
       const bytes = new Map<PodUid, number>();
       for (const pod of bound) {
         const { uid } = pod.declared;
-        const read = pod.cgroup.known ? readPod(pod.cgroup.value, want) : 'none';
+        const read = pod.cgroup.known ? readPod(pod.cgroup.value, want, pod.declared.isTerminating) : 'none';
         if (read === 'none') {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
           continue;
@@ -90,8 +100,13 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
           left.push({ pod, why: workingSetBytes });
           continue;
         }
+        const { swapBytes: swap } = read;
+        if (!swap.known && swap.why !== 'absent' && swap.why !== 'not-asked') {
+          left.push({ pod, why: swap });
+          continue;
+        }
         bytes.set(uid, workingSetBytes.value);
-        const view = viewOf(pod, workingSetBytes, read.processes, device);
+        const view = viewOf(pod, { ...read, workingSetBytes }, device);
         const { disk: used } = view.usage;
         // One that declares no directory is no failure: D14 says whether it may be chosen.
         if (isDiskSignal(want) && !used.known && used.why !== 'not-applicable') {
@@ -108,27 +123,30 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
     close: cgroups.close,
   };
 
-  /** D13: an empty or removed cgroup is no candidate; what cannot be told is unknown. */
-  function readPod(
-    ref: CgroupRef,
-    want: NextLook['pods'],
-  ): 'none' | { readonly workingSetBytes: Reading<number>; readonly processes: Reading<number> } {
-    const processes = want === 'pid.available' || want === 'all' ? countProcesses(mounts, ref) : NOT_ASKED;
+  /**
+   * D13: an empty or removed cgroup is no candidate; what cannot be told is unknown. Of one that is being stopped the dead
+   * are waited for as well.
+   */
+  function readPod(ref: CgroupRef, want: NextLook['pods'], isTerminating: boolean): 'none' | Read {
+    const areCounted = isAsked(want, 'processes');
+    const processes = areCounted ? countProcesses(mounts, ref) : NOT_ASKED;
+    const pidsHeld = areCounted ? threadsIn(mounts, ref) : NOT_ASKED;
+    const areDeadHeld = isTerminating && pidsHeld.known && pidsHeld.value > 0;
     let isEmpty = false;
     const workingSetBytes = cgroups.read(ref, (cgroup) => {
-      const populated = processes.known ? known(processes.value > 0) : cgroup.isPopulated();
+      const populated = processes.known ? known(processes.value > 0 || areDeadHeld) : cgroup.isPopulated();
       if (!populated.known) return populated;
       isEmpty = !populated.value;
       return cgroup.workingSetBytes();
     });
     if (isEmpty || (!workingSetBytes.known && !isSame(mounts, ref))) return 'none';
-    return { workingSetBytes, processes };
+    const swap = isAsked(want, 'memoryAndSwapBytes') ? swapBytes(mounts, ref) : NOT_ASKED;
+    return { workingSetBytes, processes, pidsHeld, swapBytes: swap };
   }
 
   function viewOf(
     pod: BoundPod,
-    workingSetBytes: Reading<number>,
-    processes: Reading<number>,
+    { workingSetBytes, processes, pidsHeld, swapBytes: swap }: Read,
     device: Reading<number> | null,
   ): PodView {
     const last = disk(pod.declared.uid);
@@ -144,16 +162,20 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
     return {
       ...pod.declared,
       ...(relief === undefined ? {} : { diskRelief: relief }),
+      ...(needs.isStalledByOwnLimit?.(pod.declared.uid) ? { isStalledByOwnLimit: true } : {}),
       usage: {
         workingSetBytes,
+        // Where the kernel does not say whose swap it is, what is left to compare is the working set.
+        ...(swap.known || swap.why !== 'absent' ? { swapBytes: swap } : {}),
         processes,
+        pidsHeld,
         disk: onDevice?.usage ?? (last.known ? known(last.value.pod) : last),
         ephemeralStorageBytes: walk.known ? known(localBytes(walk.value)) : walk,
         volumes: walk.known ? known(walk.value.volumes) : walk,
         containers: known(
           pod.containers.map(({ name, cgroup }) => {
             const walked = walk.known ? walk.value.containers.find((container) => container.name === name) : undefined;
-            const notWalked = walk.known ? unknown('absent', `disk of ${name}`, 'nothing of it was measured') : walk;
+            const notWalked = walk.known ? unknown('absent', `disk of ${name}`, 'it was not measured') : walk;
             return {
               name,
               workingSetBytes: containerBytes(pod, cgroup, workingSetBytes),
@@ -174,7 +196,7 @@ export function createPodReader({ mounts, findings, disk, diskOn }: PodReaderNee
 }
 
 const earlier = ({ declared }: BoundPod): Unknown =>
-  unknown('stale', `disk of ${declared.uid}`, 'it was measured before the pod was started again');
+  unknown('stale', `disk of ${declared.uid}`, 'it was measured before the pod restarted');
 
 /** kubelet-eviction.md 5.8, for 4.6.2. */
 function localBytes({ pod }: DiskWalk): number {

@@ -1,11 +1,12 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { PodView } from '../core/pod.ts';
+import type { PodView } from '../core/pod/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
+import { isFlag, isNumber, isObject, isText, parseJson } from '../core/shape.ts';
 import type { RecordNote } from '../ports.ts';
-import type { EvictionScenario } from './scenario-of.ts';
+import type { EvictionScenario } from './scenarios/scenario-of.ts';
 
 /**
  * One line of the record. Everything about one decision is spread over several lines, since it becomes known one after
@@ -63,37 +64,29 @@ export function sayEntry(entry: RecordEntry): string {
 export function parseEntry(line: string): RecordEntry | null {
   // What is no JSON costs JSON.parse 20 µs: a file of nothing but short lines would take minutes.
   if (!line.startsWith(LINE_START)) return null;
-  try {
-    const json: unknown = JSON.parse(line);
-    return isEntry(json) ? json : null;
-  } catch {
-    // A torn line: the caller counts it.
-    return null;
-  }
+  const json = parseJson(line);
+  return isEntry(json) ? json : null;
 }
 
 function isEntry(json: unknown): json is RecordEntry {
-  if (typeof json !== 'object' || json === null) return false;
-  const entry: { readonly [key: string]: unknown } = { ...json };
   return (
-    entry['schema'] === 1 &&
-    isInstant(entry['atWallMs']) &&
-    typeof entry['bootId'] === 'string' &&
-    typeof entry['dry'] === 'boolean' &&
-    KINDS.includes(entry['kind']) &&
-    hasBody(entry)
+    isObject(json) &&
+    json['schema'] === 1 &&
+    isInstant(json['atWallMs']) &&
+    isText(json['bootId']) &&
+    isFlag(json['dry']) &&
+    KINDS.includes(json['kind']) &&
+    hasBody(json)
   );
 }
 
 /** What a Date can hold. */
-function isInstant(wallMs: unknown): boolean {
-  return typeof wallMs === 'number' && Math.abs(wallMs) <= 8.64e15;
-}
+const isInstant = (wallMs: unknown): boolean => isNumber(wallMs) && Math.abs(wallMs) <= 8.64e15;
 
 function hasBody(entry: { readonly [key: string]: unknown }): boolean {
-  const field = { decision: 'decision', outcome: 'outcome', note: 'note' }[String(entry['kind'])];
-  if (field !== undefined) return typeof entry[field] === 'object' && entry[field] !== null;
-  return entry['kind'] === 'lost' ? Number.isFinite(entry['entries']) : Array.isArray(entry['of']);
+  const { kind } = entry;
+  if (kind === 'decision' || kind === 'outcome' || kind === 'note') return isObject(entry[kind]);
+  return kind === 'lost' ? isNumber(entry['entries']) : Array.isArray(entry['of']);
 }
 
 /** A decision with everything that became known of it: what `history` shows. */

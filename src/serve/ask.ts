@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { isObject, parseJson } from '../core/shape.ts';
 import { distrustSocket } from '../host/own-places.ts';
 import type { Clock } from '../ports.ts';
 
@@ -80,13 +81,9 @@ function connectFailure(path: string, error: Error): Asked {
 }
 
 function parseAnswer(path: string, line: string): Asked {
-  try {
-    const json: unknown = JSON.parse(line);
-    if (typeof json === 'object' && json !== null && 'answer' in json) return { kind: 'answer', answer: json.answer };
-    const error = typeof json === 'object' && json !== null && 'error' in json ? String(json.error) : 'no answer';
-    return { kind: 'failed', detail: `${path}: ${error}` };
-  } catch {
-    // Not JSON: something else listens there.
-    return { kind: 'failed', detail: `${path}: what answers is not nodewarden` };
-  }
+  const json = parseJson(line);
+  if (json === null) return { kind: 'failed', detail: `${path}: what answers is not nodewarden` };
+  if (isObject(json) && 'answer' in json) return { kind: 'answer', answer: json['answer'] };
+  const error = isObject(json) && 'error' in json ? String(json['error']) : 'no answer';
+  return { kind: 'failed', detail: `${path}: ${error}` };
 }

@@ -1,6 +1,5 @@
 import type { Observation } from '../core/observation.ts';
-import type { PodUid } from '../core/pod.ts';
-import { podName } from './say-decision.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
 
 /** Pods as namespace/name, as tenants chose them: escape before printing. `before`: of pods that the look has not got. */
 export function namesOf(

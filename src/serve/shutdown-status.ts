@@ -1,10 +1,10 @@
 import type { CoreConfig, ShutdownPhase } from '../core/core-config.ts';
 import type { Observation } from '../core/observation.ts';
-import type { PodUid } from '../core/pod.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
-import { neededDelayMs, planShutdown } from '../core/shutdown-plan.ts';
-import { totalMs, withoutReserve } from '../core/shutdown-time.ts';
-import type { State } from '../core/state.ts';
+import { totalMs, withoutReserve } from '../core/shutdown/phase-time.ts';
+import { neededDelayMs, planShutdown } from '../core/shutdown/plan.ts';
+import type { State } from '../core/state/state.ts';
 import type { InhibitorStatus } from '../ports.ts';
 
 /** The shutdown part of the status; docs/json.md describes every field. */
@@ -22,30 +22,17 @@ export type ShutdownStatus = {
   /** Whether it also acts when the machine goes down without logind's signal. */
   readonly secondTier: boolean;
 };
+type Lock = InhibitorStatus['lock'];
 export type LockStatus =
-  | { readonly kind: 'off' }
-  | {
-      readonly kind: 'armed';
-      readonly neededMs: number;
-      readonly grantedMs: number;
-      /** When the lock was last seen in logind's list, with enough granted. */
-      readonly provenAgoMs: number;
-    }
-  | {
-      readonly kind: 'not-armed';
-      readonly neededMs: number;
-      /** null: it could not be asked. */
-      readonly grantedMs: number | null;
-      /** The lock is there, but logind grants less than needed: the phases shrink (D11). */
-      readonly isHeld: boolean;
-      readonly why: string;
-    }
-  | { readonly kind: 'released' };
+  | Extract<Lock, { readonly kind: 'off' | 'released' }>
+  /** When the lock was last seen in logind's list, with enough granted. */
+  | (Omit<Extract<Lock, { readonly kind: 'armed' }>, 'provenMs'> & { readonly provenAgoMs: number })
+  | Omit<Extract<Lock, { readonly kind: 'not-armed' }>, 'isPending'>;
 export type PlannedPhase = {
   /** Counted from 1. */
   readonly phase: number;
   readonly fromPriority: number;
-  readonly graceSeconds: number;
+  readonly periodSeconds: number;
   /** How many pods it would stop now; null: the pods are not known. */
   readonly pods: number | null;
 };
@@ -92,16 +79,6 @@ export type ShutdownInput = {
   readonly nameOf: (uid: PodUid) => string;
 };
 
-/** Nobody holds a lock or watches logind. */
-export const NO_SHUTDOWN: ShutdownContext = {
-  nowMs: 0,
-  inhibitor: { lock: { kind: 'off' }, isPreparing: false, type: null, scheduled: null },
-  stopTimeoutMs: null,
-  last: null,
-  secondTier: false,
-  isCancelIgnored: false,
-};
-
 export function shutdownStatus({ observation, state, config, context, nameOf }: ShutdownInput): ShutdownStatus {
   const { nowMs, inhibitor, stopTimeoutMs, last, secondTier, isCancelIgnored } = context;
   const phases = plannedPhases(config.phases, observation);
@@ -129,18 +106,18 @@ export function shutdownStatus({ observation, state, config, context, nameOf }: 
   };
 }
 
-function lockStatus(lock: InhibitorStatus['lock'], nowMs: MonoMs): LockStatus {
+function lockStatus(lock: Lock, nowMs: MonoMs): LockStatus {
   switch (lock.kind) {
     case 'off':
     case 'released':
-      return { kind: lock.kind };
+      return lock;
     case 'armed': {
-      const { kind, neededMs, grantedMs, provenMs } = lock;
-      return { kind, neededMs, grantedMs, provenAgoMs: Math.max(0, nowMs - provenMs) };
+      const { provenMs, ...rest } = lock;
+      return { ...rest, provenAgoMs: Math.max(0, nowMs - provenMs) };
     }
     case 'not-armed': {
-      const { kind, neededMs, grantedMs, isHeld, why } = lock;
-      return { kind, neededMs, grantedMs, isHeld, why };
+      const { isPending: _, ...rest } = lock;
+      return rest;
     }
     default:
       return assertNever(lock);
@@ -148,10 +125,10 @@ function lockStatus(lock: InhibitorStatus['lock'], nowMs: MonoMs): LockStatus {
 }
 
 function plannedPhases(phases: readonly ShutdownPhase[], { pods }: Observation): readonly PlannedPhase[] {
-  return planShutdown(phases, pods.known ? pods.value : []).map(({ phase, fromPriority, graceSeconds, stops }) => ({
+  return planShutdown(phases, pods.known ? pods.value : []).map(({ phase, fromPriority, periodSeconds, stops }) => ({
     phase,
     fromPriority,
-    graceSeconds,
+    periodSeconds,
     pods: pods.known ? stops.length : null,
   }));
 }
@@ -166,8 +143,8 @@ function scheduledShutdown(
   const toCome = phases.filter(({ pods }) => pods !== 0);
   const share = shareOf(lock, phases, toCome);
   let startsWallMs = scheduled.atWallMs;
-  const timed = toCome.map(({ phase, graceSeconds }) => {
-    const endsWallMs = startsWallMs + Math.floor(Math.max(0, graceSeconds) * 1_000 * share);
+  const timed = toCome.map(({ phase, periodSeconds }) => {
+    const endsWallMs = startsWallMs + Math.floor(Math.max(0, periodSeconds) * 1_000 * share);
     const span = { phase, startsWallMs, endsWallMs };
     startsWallMs = endsWallMs;
     return span;
@@ -176,11 +153,7 @@ function scheduledShutdown(
 }
 
 /** D11: how much of its period each phase gets, 0 to 1. */
-function shareOf(
-  lock: InhibitorStatus['lock'],
-  phases: readonly ShutdownPhase[],
-  toCome: readonly ShutdownPhase[],
-): number {
+function shareOf(lock: Lock, phases: readonly ShutdownPhase[], toCome: readonly ShutdownPhase[]): number {
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
   if (grantedMs === null || grantedMs >= neededDelayMs(phases)) return 1;
   return Math.min(1, withoutReserve(grantedMs) / Math.max(1, totalMs(toCome)));

@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { isObject, parseJson } from '../core/shape.ts';
 import { bindingPath, placeSocket } from '../host/socket-file.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, type Request } from './ask.ts';
@@ -158,15 +159,11 @@ function serveClient(
 
 const REQUESTS = 'a request is one line: {"ask":"status"}, {"ask":"watch"} or {"ask":"observe"}';
 
+/** Null for garbage: the client is told what a request is. */
 function parseAsk(line: string): Request['ask'] | null {
-  try {
-    const json: unknown = JSON.parse(line);
-    const ask = typeof json === 'object' && json !== null && 'ask' in json ? json.ask : null;
-    return ask === 'status' || ask === 'watch' || ask === 'observe' ? ask : null;
-  } catch {
-    // Garbage: the client is told what a request is.
-    return null;
-  }
+  const json = parseJson(line);
+  const ask = isObject(json) ? json['ask'] : null;
+  return ask === 'status' || ask === 'watch' || ask === 'observe' ? ask : null;
 }
 
 function watch(socket: Socket, needs: SocketNeeds): void {

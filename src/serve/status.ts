@@ -1,21 +1,34 @@
-import { trueConditions } from '../core/condition.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision } from '../core/decision.ts';
+import { usageFor } from '../core/eviction/comparator.ts';
+import { trueConditions } from '../core/eviction/condition.ts';
+import { rank } from '../core/eviction/rank.ts';
+import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from '../core/eviction/threshold.ts';
 import type { Observation, Psi } from '../core/observation.ts';
-import type { OomScore } from '../core/oom-score.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { PodUid, PodView } from '../core/pod.ts';
-import { bytesUp } from '../core/quantity.ts';
-import { rank, usageFor } from '../core/rank.ts';
+import type { OomScore } from '../core/pod/oom-score.ts';
+import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { type MonoMs, type Reading, type Unknown, valueOrNull } from '../core/reading.ts';
-import { sayReason } from '../core/say.ts';
-import { type FsLayout, isDisk, type NodeCondition, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
-import type { State } from '../core/state.ts';
-import { isMet, limits, type Threshold, type ThresholdId, withContainerfs } from '../core/threshold.ts';
+import {
+  type FileSystemRole,
+  type FsLayout,
+  fileSystemOf,
+  isDisk,
+  type NodeCondition,
+  realFileSystem,
+  SIGNAL_FACTS,
+  SIGNALS,
+  type Signal,
+  signalsOf,
+  type Unit,
+} from '../core/signal.ts';
+import type { State } from '../core/state/state.ts';
+import { bytesUp } from '../core/units/quantity.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { Finding } from '../ports.ts';
+import { sayDecision, sayOutcome, victimIn } from '../words/decision.ts';
+import { sayReason } from '../words/reason.ts';
 import { namesOf } from './pod-names.ts';
-import { podName, sayDecision, sayOutcome, victimIn } from './say-decision.ts';
 import { type ShutdownContext, type ShutdownStatus, shutdownStatus } from './shutdown-status.ts';
 
 /** What `status -o json` prints; docs/json.md describes every field. Only JSON, nothing but facts of one look. */
@@ -51,7 +64,7 @@ export type NodeFacts = {
 };
 export type SignalStatus = {
   readonly signal: Signal;
-  readonly unit: 'bytes' | 'inodes' | 'pids';
+  readonly unit: Unit;
   readonly available: number | null;
   readonly capacity: number | null;
   readonly ageMs: number | null;
@@ -239,13 +252,13 @@ export function signalStatus(
 
 /** kubelet-eviction.md 1.2: which signal stands for it; null: it is one of its own. */
 function aliasOf(signal: Signal, { signals, fsLayout }: Observation): Signal | null {
-  if (signal !== 'containerfs.available' && signal !== 'containerfs.inodesFree') return null;
-  const [of, imagefs] =
-    signal === 'containerfs.available'
-      ? (['nodefs.available', 'imagefs.available'] as const)
-      : (['nodefs.inodesFree', 'imagefs.inodesFree'] as const);
-  if (fsLayout.known)
-    return fsLayout.value === 'containerfs-separate' ? null : fsLayout.value === 'nodefs-only' ? of : imagefs;
+  if (fileSystemOf(signal) !== 'containerfs') return null;
+  const { unit } = SIGNAL_FACTS[signal];
+  const aliased = (role: FileSystemRole): Signal => signalsOf(role, unit)[0] ?? signal;
+  if (fsLayout.known) {
+    return fsLayout.value === 'containerfs-separate' ? null : aliased(realFileSystem('containerfs', fsLayout.value));
+  }
+  const of = aliased('nodefs');
   const [own, other] = [signals[signal], signals[of]];
   return !own.known && !other.known && own.where === other.where ? of : null;
 }

@@ -1,6 +1,6 @@
-import { sayDuration } from '../core/duration.ts';
 import { known, type MonoMs, type Reading, valueOrNull } from '../core/reading.ts';
-import { RESERVE_MS } from '../core/shutdown-time.ts';
+import { RESERVE_MS } from '../core/shutdown/phase-time.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import { sleep } from '../host/clock.ts';
 import { LOCK_WHO } from '../host/inhibit-child.ts';
 import type { InhibitorLock, Logind } from '../host/logind.ts';
@@ -42,7 +42,7 @@ export function createGrants(needs: GrantNeeds): Grants {
       const now = await logind.inhibitDelayMaxMs();
       if (now.known && now.value >= wantedMs) return known({ grantedMs: now.value, hindrance: null });
       if (!isWanted() || clock.monoMs() >= endsMs) {
-        const hindrance = `it did not take up ${path} within ${sayDuration(RELOAD_MS)}. ${sayHolder(dropIn, wantedMs)}`;
+        const hindrance = `logind did not apply ${path} within ${sayDuration(RELOAD_MS)}. ${sayHolder(dropIn, wantedMs)}`;
         return now.known ? known({ grantedMs: now.value, hindrance }) : now;
       }
       await sleep(clock, RELOAD_LOOK_MS);
@@ -67,7 +67,7 @@ export function createGrants(needs: GrantNeeds): Grants {
       if (isNew || clock.monoMs() - reloadedMs >= RELOAD_AGAIN_MS) {
         const reloaded = await logind.reload();
         if (!reloaded.known) {
-          const hindrance = `${path} asks for more, but logind could not be told to read it (${reloaded.detail}): run systemctl kill -s HUP systemd-logind`;
+          const hindrance = `${path} sets more, but logind could not be reloaded (${reloaded.detail}): run systemctl kill -s HUP systemd-logind`;
           return known({ grantedMs, hindrance });
         }
         reloadedMs = clock.monoMs();
@@ -101,6 +101,6 @@ function isOurs({ who, mode, what, pid }: InhibitorLock, ourPid: number): boolea
 
 export function sayShort(grantedMs: number, neededMs: number, hindrance: string | null): string {
   const wantedMs = wantedDelayMs(neededMs);
-  const asked = `the phases need ${sayDuration(neededMs)}, with the reserve ${sayDuration(wantedMs)}`;
-  return `logind grants ${sayDuration(grantedMs)}, ${asked}: ${hindrance ?? 'it is asked again'}`;
+  const asked = `but the phases need ${sayDuration(neededMs)}, and ${sayDuration(wantedMs)} with the reserve`;
+  return `logind grants ${sayDuration(grantedMs)}, ${asked}: ${hindrance ?? 'asking again'}`;
 }

@@ -1,6 +1,6 @@
-import { sayDuration } from '../core/duration.ts';
 import type { ShutdownEvent } from '../core/observation.ts';
 import type { MonoMs, Unknown } from '../core/reading.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import type { TakeLock } from '../host/inhibit-child.ts';
 import type { Logind } from '../host/logind.ts';
 import type { LogindDropIn } from '../host/logind-drop-in.ts';
@@ -9,7 +9,6 @@ import { createGrants, proveListed, sayShort, wantedDelayMs } from './arming.ts'
 import { createBackOff, LEAST_MS } from './back-off.ts';
 import { createLockHolder } from './lock-holder.ts';
 import { type HowPreparing, type Preparing, watchPreparing } from './preparing.ts';
-import { createProofs, NEVER } from './proofs.ts';
 
 export type InhibitorNeeds = {
   readonly clock: Clock;
@@ -33,7 +32,7 @@ type Lock = InhibitorStatus['lock'];
 const PROOF_MS = 60_000;
 /** Locks of others come and go: it is asked no more often than this whether ours is still there. */
 const CHANGE_MS = 1_000;
-const UNDER_WAY = 'a shutdown is under way, and logind gives no lock until it is cancelled';
+const UNDER_WAY = 'a shutdown is in progress, and logind grants no lock unless it is cancelled';
 
 /**
  * Keeps the lock from the first `want` on: arms, proves it each minute and whenever something happened to it, and says
@@ -101,7 +100,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     if (!grant.known) return unproven(grant);
     if (!listed.known) return unproven(listed);
     if (!listed.value) {
-      holder.giveUp(`process ${pid} holds it no more, says logind`);
+      holder.giveUp(`logind reports that process ${pid} no longer holds it`);
       return NEVER;
     }
     grantedMs = finite(grant.value.grantedMs);
@@ -172,7 +171,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
 
   /** Until the proof that follows nothing is claimed. */
   function pending(): void {
-    const why = 'logind is being asked';
+    const why = 'waiting for logind to answer';
     const isHeld = holder.pid() !== null;
     lock = { kind: 'not-armed', neededMs: neededMs ?? 0, grantedMs: null, isHeld, why, isPending: true };
   }
@@ -181,7 +180,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     watch?.close();
     watch = null;
     await holder.release();
-    if (toldMs !== null) onEvent({ kind: 'lock-lost', detail: 'it is wanted no more' });
+    if (toldMs !== null) onEvent({ kind: 'lock-lost', detail: 'it is no longer wanted' });
     toldMs = null;
     const removed = needs.dropIn.remove();
     if (!removed.known) log.warn({ event: 'finding' }, `${removed.where} cannot be removed: ${removed.detail}`);
@@ -189,7 +188,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     // Where the bus is not up yet: when it is.
     if (isReloadDue) isReloadDue = !(await logind.reload()).known;
     if (neededMs !== null) return NEVER; // Wanted again meanwhile.
-    if (lock.kind !== 'off') log.info({ event: 'released' }, 'shutdown off: no lock is held any more');
+    if (lock.kind !== 'off') log.info({ event: 'released' }, 'shutdown off: the lock was released');
     lock = { kind: 'off' };
     isIdle = !isReloadDue;
     onChange();
@@ -268,9 +267,50 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
 const finite = (ms: number): number => Math.min(ms, Number.MAX_SAFE_INTEGER);
 
 const sayUnproven = ({ where, detail }: Pick<Unknown, 'where' | 'detail'>): string =>
-  `logind cannot be asked whether the lock is held (${where}: ${detail}); it is asked again as soon as it answers`;
+  `logind cannot be asked whether the lock is held (${where}: ${detail}); retrying when it answers`;
 
 function doubted({ neededMs }: Extract<Lock, { kind: 'armed' }>): Lock {
   const why = sayUnproven({ where: 'the system bus', detail: 'no connection' });
   return { kind: 'not-armed', neededMs, grantedMs: null, isHeld: true, why };
+}
+
+/** One proof at a time, as early as anybody asks for one. */
+type Proofs = { readonly askIn: (ms: number) => void; readonly close: () => void };
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** `prove` resolves with the time until the next one; it never rejects. */
+function createProofs(clock: Clock, prove: () => Promise<number>): Proofs {
+  let isRunning = false;
+  let isClosed = false;
+  let dueMs: MonoMs = NEVER;
+  let cancelTimer: () => void = () => undefined;
+
+  function askIn(ms: number): void {
+    const atMs = clock.monoMs() + ms;
+    if (isClosed || atMs >= dueMs) return;
+    dueMs = atMs;
+    if (isRunning) return;
+    cancelTimer();
+    cancelTimer = clock.after(ms, () => void run());
+  }
+
+  async function run(): Promise<void> {
+    isRunning = true;
+    dueMs = NEVER;
+    const nextMs = await prove();
+    isRunning = false;
+    // What was asked for meanwhile comes when it was asked for.
+    const inMs = Math.min(nextMs, dueMs - clock.monoMs());
+    dueMs = NEVER;
+    askIn(Math.max(0, inMs));
+  }
+
+  return {
+    askIn,
+    close: () => {
+      isClosed = true;
+      cancelTimer();
+    },
+  };
 }

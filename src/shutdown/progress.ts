@@ -1,11 +1,11 @@
-import { sayDuration } from '../core/duration.ts';
 import type { Observation } from '../core/observation.ts';
-import type { PodUid } from '../core/pod.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
-import type { State, Stopping } from '../core/state.ts';
+import type { State, Stopping } from '../core/state/state.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { InhibitorStatus, Log, LogEvent, RecordNote, ShutdownFact } from '../ports.ts';
-import { type Names, sayFact } from './say-fact.ts';
+import { type Names, sayFact } from '../words/shutdown-fact.ts';
 
 export type ProgressNeeds = {
   readonly log: Log;
@@ -73,7 +73,7 @@ export function createProgress(needs: ProgressNeeds): Progress {
         if (reason.code !== 'shutdown-not-armed') continue;
         needs.log.warn(
           { event: 'not-armed' },
-          `the machine goes down, and the shutdown lock is not held: ${reason.why}`,
+          `the machine is going down, but the shutdown lock is not held: ${reason.why}`,
         );
       }
       if (
@@ -179,9 +179,6 @@ function overFact({ observation, names }: Look, { phase, startedMs, by, running 
     running: running.map(names),
   };
 }
-
-const podName = ({ namespace, name }: { readonly namespace: string; readonly name: string }): string =>
-  `${namespace}/${name}`;
 
 /** STATUS= while nothing goes down. */
 export function sayLock({ lock, scheduled }: InhibitorStatus): string {

@@ -1,5 +1,5 @@
 import type { MonoMs } from '../core/reading.ts';
-import { AGENT_END_MS } from '../core/shutdown-time.ts';
+import { AGENT_END_MS } from '../core/shutdown/phase-time.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';

@@ -1,5 +1,5 @@
-import type { EvictionResult } from './eviction-result.ts';
-import type { ShutdownResult } from './shutdown-result.ts';
+import type { EvictionResult } from './eviction/result.ts';
+import type { ShutdownResult } from './shutdown/result.ts';
 
 /** `at` in milliseconds; `signal` as in `evicted[].signal`, or SIGKILL for a pod that a shutdown did not let end. */
 export type Loss = { readonly pod: string; readonly at: number; readonly signal: string };

@@ -1,4 +1,5 @@
-import { parseDuration } from '../core/duration.ts';
+import { KUBELET_API_VERSION, KUBELET_DURATION_FIELDS } from '../config/schema.ts';
+import { parseDuration } from '../core/units/duration.ts';
 import { sayUnknownName } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
 import { nearestName } from '../document/nearest.ts';
@@ -96,4 +97,22 @@ export function readMs(value: unknown): number | null {
 /** What an `expect` says; one without a key expects nothing. null = nothing. */
 export function expectOf(value: unknown): Json | null {
   return isObject(value) && Object.keys(value).length > 0 ? value : null;
+}
+
+/** The part of a scenario that stands below `config`, as the KubeletConfiguration that it is, with these of its fields. */
+export function kubeletDocument(yaml: YamlDocument, given: Json, fields: readonly string[]): YamlDocument {
+  const value: { [key: string]: unknown } = { apiVersion: KUBELET_API_VERSION, kind: 'KubeletConfiguration' };
+  for (const name of fields) {
+    const field = given[name];
+    // null is as absent, but a duration of null is decoded as the empty text and refused, as in the kubelet's own file.
+    const isKept = field !== undefined && (field !== null || KUBELET_DURATION_FIELDS.includes(name));
+    if (isKept) value[name] = field;
+  }
+  const below = /^config(?=[.[])\.?/;
+  return {
+    file: yaml.file,
+    value,
+    problemAt: (path: Path, text, of) => yaml.problemAt(['config', ...path], text, of),
+    told: new Set([...yaml.told].flatMap((path) => (below.test(path) ? [path.replace(below, '')] : []))),
+  };
 }

@@ -4,8 +4,8 @@ import { withMargin } from '../config/margin.ts';
 import { originOf } from '../config/setting.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Signal } from '../core/signal.ts';
+import { createStatsReader } from './eviction/stats.ts';
 import type { EvictionScenario, Json } from './scenario.ts';
-import { createStatsReader } from './stats.ts';
 
 /**
  * What a configuration file, loaded without the sizes of a host, decides on the node of a scenario: a
@@ -32,6 +32,8 @@ function withMargins(effective: Effective, { startWallMs, steps }: EvictionScena
   const sizes: HostSizes = {
     memoryBytes: capacityOf('memory.available'),
     pids: capacityOf('pid.available'),
+    swapBytes: capacityOf('swap.available'),
+    hasMemoryPressure: null,
     nodefs: diskOf('nodefs'),
     imagefs: diskOf('imagefs'),
   };

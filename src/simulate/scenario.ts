@@ -1,6 +1,6 @@
-import type { MemoryGrowth } from '../core/attribution.ts';
 import type { CoreConfig } from '../core/core-config.ts';
-import type { PodView } from '../core/pod.ts';
+import type { MemoryGrowth } from '../core/eviction/attribution.ts';
+import type { PodView } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { FsLayout } from '../core/signal.ts';
 

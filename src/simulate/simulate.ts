@@ -1,24 +1,24 @@
 import type { Effective } from '../config/effective.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
-import type { PodUid } from '../core/pod.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
-import { sayReason } from '../core/say.ts';
 import { inOrder } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
+import { sayReason } from '../words/reason.ts';
 import { type Comparison, compareLosses, type LookResult, lossesOfLooks, lossesOfShutdowns } from './compare.ts';
 import { readHead } from './envelope.ts';
-import type { EvictionResult } from './eviction-result.ts';
-import { type EvictionLook, runEviction } from './eviction-run.ts';
-import { readEvictionScenario } from './eviction-scenario.ts';
-import { compareLook } from './expect.ts';
-import { isCapture } from './freed.ts';
+import { compareLook } from './eviction/expect.ts';
+import { isCapture } from './eviction/freed.ts';
+import type { EvictionResult } from './eviction/result.ts';
+import { type EvictionLook, runEviction } from './eviction/run.ts';
+import { readEvictionScenario } from './eviction/scenario.ts';
 import { coreConfigOf } from './other-config.ts';
 import type { EvictionScenario, Mismatch, ScenarioHead } from './scenario.ts';
-import { compareShutdown } from './shutdown-expect.ts';
-import type { ShutdownReason, ShutdownResult } from './shutdown-result.ts';
-import { runShutdown } from './shutdown-run.ts';
-import { readShutdownScenario, type ShutdownScenario } from './shutdown-scenario.ts';
+import { compareShutdown } from './shutdown/expect.ts';
+import type { ShutdownReason, ShutdownResult } from './shutdown/result.ts';
+import { runShutdown } from './shutdown/run.ts';
+import { readShutdownScenario, type ShutdownScenario } from './shutdown/scenario.ts';
 import type { SourceItem } from './source.ts';
 
 type Document = Extract<SourceItem, { kind: 'document' }>;
@@ -236,7 +236,7 @@ function namesOf(observation: Observation | null): (uid: PodUid) => string {
   let names: ReadonlyMap<PodUid, string> | null = null;
   return (uid) => {
     const pods = observation?.pods.known ? observation.pods.value : [];
-    names ??= new Map(pods.map((pod) => [pod.uid, `${pod.namespace}/${pod.name}`]));
+    names ??= new Map(pods.map((pod) => [pod.uid, podName(pod)]));
     return names.get(uid) ?? uid;
   };
 }

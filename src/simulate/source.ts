@@ -48,7 +48,7 @@ export async function* readScenarioFiles(
       documents += 1;
       yield item;
     }
-    if (documents === 0) yield unreadable(file, 1, 'holds no document');
+    if (documents === 0) yield unreadable(file, 1, 'is empty');
   }
 }
 

@@ -1,3 +1,4 @@
+import { podName } from '../core/pod/pod.ts';
 import { check, sayValue, valueAt } from '../document/check.ts';
 import { declaredPodOf } from '../document/declared-pod.ts';
 import type { YamlDocument } from '../document/document.ts';
@@ -103,7 +104,7 @@ function scenarioPodOf(pod: V1RunningPod): ScenarioPod {
       isStaticCritical: declared.isStaticCritical || isStatic,
       isProtected: annotations?.['nodewarden.dev/protect'] === 'true',
     },
-    ref: `${declared.namespace}/${declared.name}`,
+    ref: podName(declared),
     localVolumes: volumes.flatMap(({ name, isLocal }) => (isLocal ? [name] : [])),
   };
 }

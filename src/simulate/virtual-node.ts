@@ -2,12 +2,12 @@ import type { CoreConfig } from '../core/core-config.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
 import { type Heard, isEnd, type Outcome } from '../core/outcome.ts';
-import type { PodUid, PodView, Victim } from '../core/pod.ts';
+import type { PodUid, PodView, Victim } from '../core/pod/pod.ts';
 import { assertNever, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { Signal, SignalSample } from '../core/signal.ts';
-import { initialState } from '../core/state.ts';
+import { forEachSignal, type Signal, type SignalSample } from '../core/signal.ts';
+import { initialState } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
-import { createInbox, runLoop } from '../loop.ts';
+import { createInbox, runLoop } from '../daemon/loop.ts';
 import type { Arrived, Clock, Observer, Recorder } from '../ports.ts';
 
 /** A clock whose time passes only in `run`: no machine, no waiting. */
@@ -225,17 +225,13 @@ function signalsOf(
   const sample = (available: number, capacity: number): Reading<SignalSample> =>
     known({ available, capacity, sampledAtMs });
   const none = unknown('not-applicable', 'virtual node', 'a virtual node has one file system and no kubepods cgroup');
-  return {
+  const measured: { readonly [S in Signal]?: Reading<SignalSample> } = {
     'memory.available': sample(node.memoryBytes - usedBytes, node.memoryBytes),
-    'allocatableMemory.available': none,
     'nodefs.available': sample(node.disk.bytesAvailable, node.disk.bytesCapacity),
     'nodefs.inodesFree': sample(node.inodes.free, node.inodes.total),
-    'imagefs.available': none,
-    'imagefs.inodesFree': none,
-    'containerfs.available': none,
-    'containerfs.inodesFree': none,
     'pid.available': sample(node.maxPids - pids, node.maxPids),
   };
+  return forEachSignal((signal) => measured[signal] ?? none);
 }
 
 function viewOf(pod: VirtualPod, clock: Clock, isTerminating: (uid: PodUid) => boolean): PodView {

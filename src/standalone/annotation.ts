@@ -22,7 +22,7 @@ export type AnnotationMistake = { readonly name: string; readonly text: string; 
 const PREFIX = 'nodewarden.dev/';
 export const BINDINGS = [`${PREFIX}systemd-unit`, `${PREFIX}cgroup`, `${PREFIX}podman`] as const;
 const DISK = `${PREFIX}disk`;
-const SCRATCH = `${PREFIX}scratch`;
+export const SCRATCH = `${PREFIX}scratch`;
 const PROTECT = `${PREFIX}protect`;
 const AFTER_EVICTION = `${PREFIX}after-eviction`;
 const KNOWN = [...BINDINGS, DISK, SCRATCH, PROTECT, AFTER_EVICTION];
@@ -48,7 +48,7 @@ export function readAnnotations(given: { readonly [name: string]: string }): {
     wrong(AFTER_EVICTION, `must be restart or stay, not ${JSON.stringify(afterEviction)}`);
   }
   if (given[AFTER_EVICTION] !== undefined && given[BINDINGS[0]] === undefined) {
-    wrong(AFTER_EVICTION, `only a pod with ${BINDINGS[0]} is started again`, 'key');
+    wrong(AFTER_EVICTION, `only a pod with ${BINDINGS[0]} is restarted`, 'key');
   }
   const isProtected = given[PROTECT] ?? 'false';
   if (isProtected !== 'true' && isProtected !== 'false') {
@@ -68,7 +68,7 @@ function readTarget(given: { readonly [name: string]: string }, wrong: Wrong): T
   const named = BINDINGS.filter((name) => given[name] !== undefined);
   const [first, second] = named;
   if (first === undefined) return wrong('', `names nothing real: add exactly one of ${BINDINGS.join(', ')}`);
-  if (second !== undefined) return wrong(second, `exactly one binding is allowed, and ${first} is there too`, 'key');
+  if (second !== undefined) return wrong(second, `exactly one binding is allowed, and ${first} is set too`, 'key');
   const value = given[first] ?? '';
   switch (first) {
     case 'nodewarden.dev/systemd-unit': {

@@ -1,4 +1,6 @@
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { parseJson } from '../core/shape.ts';
+import { valueAt } from '../document/check.ts';
 import { type CgroupMounts, cgroupPathOf } from '../host/cgroupfs.ts';
 import { type ExecResult, run } from '../host/exec.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -71,7 +73,7 @@ async function inspect(kind: 'container' | 'pod', name: string): Promise<Reading
   const first: unknown = Array.isArray(parsed) ? parsed[0] : parsed;
   return typeof first === 'object' && first !== null
     ? known(first)
-    : unknown('malformed', where, 'not what podman prints');
+    : unknown('malformed', where, 'not the output of podman');
 }
 
 function sayFailure(result: Exclude<ExecResult, { kind: 'exited' }>): string {
@@ -83,7 +85,7 @@ function sayFailure(result: Exclude<ExecResult, { kind: 'exited' }>): string {
 function containerPlace(name: string, container: object): Reading<Place> {
   const id = textAt(container, 'Id');
   const path = textAt(container, 'State', 'CgroupPath');
-  if (!/^[0-9a-f]{64}$/.test(id)) return unknown('malformed', name, 'podman names no container id');
+  if (!/^[0-9a-f]{64}$/.test(id)) return unknown('malformed', name, 'podman reported no container id');
   const unit = `libpod-${id}.scope`;
   if (textAt(container, 'State', 'Status') !== 'running' || path === '') {
     const parent = textAt(container, 'HostConfig', 'CgroupParent');
@@ -113,20 +115,8 @@ const notSystemd = (name: string, path: string): Unknown =>
 const rooted = (parts: readonly string[]): string => `/${parts.filter((part) => part !== '').join('/')}`;
 
 function textAt(value: unknown, ...path: readonly string[]): string {
-  let at = value;
-  for (const step of path) {
-    at = typeof at === 'object' && at !== null && Object.hasOwn(at, step) ? Reflect.get(at, step) : null;
-  }
+  const at = valueAt(value, path);
   return typeof at === 'string' ? at : '';
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // What is no JSON is not what podman prints; the caller says so.
-    return null;
-  }
 }
 
 export type Guarded = { readonly what: string; readonly path: string };

@@ -1,3 +1,4 @@
+import { valueAt } from '../document/check.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
 import { distrust, listDirectory, readText } from '../host/files.ts';
@@ -12,8 +13,7 @@ const KINDS: readonly unknown[] = ['Pod', 'List', 'PodList'];
 export function isManifestFile(path: string): boolean {
   const text = readText(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return false;
-  const value: unknown = parseDocuments(text.value, path, 'kubelet').documents[0]?.value;
-  return typeof value === 'object' && value !== null && 'kind' in value && KINDS.includes(value.kind);
+  return KINDS.includes(valueAt(parseDocuments(text.value, path, 'kubelet').documents[0]?.value, ['kind']));
 }
 
 /** Every mistake of one manifest. Whether its binding exists is known to the running agent only. */
@@ -33,6 +33,8 @@ function refusedAt(file: string, text: string): CheckedManifests {
 
 /** The same of a whole directory; one that is not there has none. */
 export function checkManifests(directory: string): CheckedManifests {
+  const distrusted = distrust(directory);
+  if (distrusted !== null) return refusedAt(directory, distrusted);
   const names = listDirectory(directory, MAX_FILES);
   if (!names.known) return { pods: 0, problems: [] };
   const checked = names.value

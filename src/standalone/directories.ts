@@ -17,7 +17,7 @@ function directoryMistake(path: string): string | null {
   if (!path.startsWith('/')) return `must be absolute paths, separated by commas, not ${JSON.stringify(path)}`;
   if (path.split('/').includes('..')) return `must not contain ..: ${JSON.stringify(path)}`;
   if (path.includes('\0') || path.length > MAX_PATH) return 'not a path';
-  return namesOf(path).length === 0 ? 'the whole file system is not the directory of one pod' : null;
+  return namesOf(path).length === 0 ? 'the whole file system cannot be the directory of one pod' : null;
 }
 
 /** What the system lives in: nothing below is emptied. */

@@ -93,7 +93,7 @@ export function whyNowhere({ place, unanswered, isTold }: Entry, isEarly: boolea
 }
 
 const UNSEEN =
-  'runs, but systemd gives it no cgroup of the memory controller, as on cgroup v1 where its file was masked or removed or the controller is read-only: it is not measured and not evicted, only a shutdown stops it';
+  'runs, but systemd gives it no cgroup of the memory controller (on cgroup v1: its file was masked or removed, or the controller is read-only): it is not measured and not evicted, only a shutdown stops it';
 
 /** By systemd's last word it runs in a cgroup, and there was none when it was said. */
 export function isUnseen({ cgroup, unanswered, inode, factsInode, place: { facts } }: Entry): boolean {

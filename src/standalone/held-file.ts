@@ -1,8 +1,9 @@
-import type { PodView, Toleration } from '../core/pod.ts';
+import type { PodView, Toleration } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
-import type { NodeCondition } from '../core/signal.ts';
+import { isFlag, isNumber, isOneOf, isText, optional, orNull, shape } from '../core/shape.ts';
+import { type NodeCondition, SIGNAL_FACTS } from '../core/signal.ts';
 import type { Clock } from '../ports.ts';
-import { isListOf, isNumber, isObject, loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
+import { loadRuntimeFile, remembered, saveRuntimeFile } from './runtime-file.ts';
 
 /** A unit that an eviction stopped. */
 export type HeldUnit = {
@@ -21,7 +22,6 @@ export type HeldUnit = {
   readonly level: number;
   /** When it is started; null: it may not come back yet. */
   readonly dueMs: MonoMs | null;
-  readonly stoppedAgainMs: readonly MonoMs[];
 };
 /** Started again by us; forgotten after ten minutes of health. */
 export type RestartedUnit = { readonly unit: string; readonly level: number; readonly startedMs: MonoMs };
@@ -32,6 +32,8 @@ export type Held = {
   readonly conditions: readonly NodeCondition[];
   readonly units: readonly HeldUnit[];
   readonly restarted: readonly RestartedUnit[];
+  /** Each stop of what something else had started while it was held. */
+  readonly stoppedAgain: readonly { readonly unit: string; readonly atMs: MonoMs }[];
 };
 
 export const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
@@ -41,6 +43,7 @@ export const nothingHeld = (bootId: string): Held => ({
   conditions: [],
   units: [],
   restarted: [],
+  stoppedAgain: [],
 });
 
 /** What the last run of this boot held down. `complaint`: the file could not be used and was kept aside. */
@@ -52,7 +55,7 @@ export function loadHeld(
   const { value, complaint } = loadRuntimeFile(heldPath(runtimeDirectory), readHeld, clock);
   return {
     held: value !== null && value.bootId === bootId ? value : nothingHeld(bootId),
-    complaint: complaint === null ? null : `${complaint}: units that an eviction stopped stay down`,
+    complaint,
   };
 }
 
@@ -61,43 +64,30 @@ export function saveHeld(runtimeDirectory: string, held: Held): string | null {
   return saveRuntimeFile(heldPath(runtimeDirectory), held);
 }
 
-const CONDITIONS: readonly unknown[] = ['MemoryPressure', 'DiskPressure', 'PIDPressure'];
-const QOS: readonly unknown[] = ['Guaranteed', 'Burstable', 'BestEffort'];
+const conditions = remembered(isOneOf(...Object.values(SIGNAL_FACTS).map(({ condition }) => condition)));
+const isHeldUnit = shape<HeldUnit>({
+  unit: isText,
+  pod: isText,
+  qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
+  tolerations: remembered(shape<Toleration>({ key: isText, operator: isText, value: isText, effect: isText })),
+  isStaticCritical: isFlag,
+  after: isOneOf('restart', 'stay'),
+  conditions,
+  invocationId: isText,
+  level: isNumber,
+  dueMs: orNull(isNumber),
+});
+const isHeld = shape<Held>({
+  schema: isOneOf(1),
+  bootId: isText,
+  conditions,
+  units: remembered(isHeldUnit),
+  restarted: remembered(shape<RestartedUnit>({ unit: isText, level: isNumber, startedMs: isNumber })),
+  // Missing in files of earlier versions.
+  stoppedAgain: optional(remembered(shape({ unit: isText, atMs: isNumber }))),
+});
 
 /** Null where it is not what `saveHeld` writes. */
 export function readHeld(value: unknown): Held | null {
-  if (!isObject(value)) return null;
-  const { schema, bootId, conditions, units, restarted } = value;
-  if (schema !== 1 || typeof bootId !== 'string') return null;
-  if (!isListOf(conditions, isCondition) || !isListOf(units, isHeldUnit) || !isListOf(restarted, isRestarted))
-    return null;
-  return { schema, bootId, conditions, units, restarted };
+  return isHeld(value) ? { ...nothingHeld(value.bootId), ...value } : null;
 }
-
-function isHeldUnit(value: unknown): value is HeldUnit {
-  if (!isObject(value)) return false;
-  const texts = [value['unit'], value['pod'], value['invocationId']];
-  return (
-    texts.every((text) => typeof text === 'string') &&
-    QOS.includes(value['qos']) &&
-    typeof value['isStaticCritical'] === 'boolean' &&
-    (value['after'] === 'restart' || value['after'] === 'stay') &&
-    isNumber(value['level']) &&
-    (value['dueMs'] === null || isNumber(value['dueMs'])) &&
-    isListOf(value['conditions'], isCondition) &&
-    isListOf(value['tolerations'], isToleration) &&
-    isListOf(value['stoppedAgainMs'], isNumber)
-  );
-}
-
-function isRestarted(value: unknown): value is RestartedUnit {
-  return (
-    isObject(value) && typeof value['unit'] === 'string' && isNumber(value['level']) && isNumber(value['startedMs'])
-  );
-}
-
-function isToleration(value: unknown): value is Toleration {
-  return isObject(value) && ['key', 'operator', 'value', 'effect'].every((name) => typeof value[name] === 'string');
-}
-
-const isCondition = (value: unknown): value is NodeCondition => CONDITIONS.includes(value);

@@ -1,15 +1,15 @@
-import { known, unknown } from '../core/reading.ts';
+import { CLEAN_UP } from '../act/successors.ts';
+import { known, type MonoMs, unknown } from '../core/reading.ts';
+import type { Problem } from '../document/problem.ts';
 import { cgroupInode } from '../host/cgroup-inode.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
-import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
-import { findUnit, hasRun } from '../host/unit-path.ts';
-import type { BoundPod, Clock } from '../ports.ts';
+import { anonBytes, type CgroupMounts, countProcesses, isPopulated, refOf } from '../host/cgroupfs.ts';
+import { currentRun, findUnit, hasRun } from '../host/unit-path.ts';
+import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 import { oldestStartMs } from './age.ts';
 import type { Guarded } from './bind.ts';
-import { type CleanUp, cleanUpOf, isCleaningUp } from './clean-up.ts';
 import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } from './entry.ts';
 import type { ManifestPod } from './manifest.ts';
-import { refusals } from './refusals.ts';
 import { ASK_NOW } from './resolver.ts';
 
 export type LivePodsNeeds = {
@@ -239,4 +239,64 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
       collect();
     },
   };
+}
+
+/** A binding, as far as it may be refused. */
+type Claim = { readonly path: string | null; readonly problem: (text: string) => Problem };
+
+/**
+ * Why each of these cgroups must not be a pod; null: it may. Of two that are equal or nested the first one stays. Looked
+ * up by the parts of the paths, so that a thousand bindings cost no more than ten times a hundred.
+ */
+function refusals(claims: readonly Claim[], node: string, guarded: readonly Guarded[]): readonly (string | null)[] {
+  const holdsGuarded = new Map(guarded.flatMap(({ what, path }) => withParents(path).map((part) => [part, what])));
+  const taken = new Map<string, Claim>();
+  const holdsTaken = new Map<string, Claim>();
+  return claims.map((claim) => {
+    const { path } = claim;
+    if (path === null) return null;
+    const what = holdsGuarded.get(path);
+    if (what !== undefined) return `${path} contains ${what}, which must never be stopped`;
+    if (node !== '/' && !path.startsWith(`${node}/`)) {
+      return `${path} is not below ${node}, the node that cgroupRoot names: stopping it would free nothing on that node`;
+    }
+    const parts = withParents(path);
+    const holder = parts.find((part) => taken.has(part));
+    const other = holder === undefined ? holdsTaken.get(path) : taken.get(holder);
+    if (other !== undefined) {
+      const { file, line, column } = other.problem('');
+      return `${path} overlaps with ${other.path}, which is bound at ${file}:${line}:${column}`;
+    }
+    taken.set(path, claim);
+    for (const part of parts) holdsTaken.set(part, claim);
+    return null;
+  });
+}
+
+/** `/a/b` lies in `/`, `/a` and itself. */
+function withParents(path: string): readonly string[] {
+  const parts = ['/'];
+  for (let at = path.indexOf('/', 1); at > 0; at = path.indexOf('/', at + 1)) parts.push(path.slice(0, at));
+  return path === '/' ? parts : [...parts, path];
+}
+
+/** A run of a unit that was stopped, and may still clean up (ExecStopPost=) in the cgroup that was seen empty. */
+type CleanUp = { readonly unit: string; readonly run: string; readonly untilMs: MonoMs };
+
+/** As long as a proof is waited for (D3). */
+const CLEAN_UP_MS = 10_000;
+
+/** Null: systemd has no such run any more, so there is nothing that it could still do. */
+function cleanUpOf(unit: string | null, nowMs: MonoMs): CleanUp | null {
+  const run = unit === null ? null : currentRun(unit);
+  return unit === null || !run?.known ? null : { unit, run: run.value, untilMs: nowMs + CLEAN_UP_MS };
+}
+
+/** Whether what is in the cgroup is the rest of that run, and small: it is no pod of its own that anybody should choose. */
+function isCleaningUp(mounts: CgroupMounts, ref: CgroupRef, cleanUp: CleanUp, nowMs: MonoMs): boolean {
+  const run = currentRun(cleanUp.unit);
+  if (nowMs >= cleanUp.untilMs || !run.known || run.value !== cleanUp.run) return false;
+  const processes = countProcesses(mounts, ref);
+  const anon = anonBytes(mounts, ref);
+  return processes.known && processes.value <= CLEAN_UP.processes && anon.known && anon.value <= CLEAN_UP.bytes;
 }

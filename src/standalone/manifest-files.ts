@@ -1,13 +1,35 @@
-import { escapeUnsafe } from '../core/escape.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
-import { distrust, listDirectory, readText } from '../host/files.ts';
-import type { Findings } from '../ports.ts';
+import { directoryStamp, distrust, listDirectory, readText } from '../host/files.ts';
+import type { Clock, Finding, Findings } from '../ports.ts';
+import {
+  MANIFESTS,
+  manifestId,
+  manifestRefused,
+  manifestsUnreadable,
+  samePod,
+  samePodId,
+} from '../words/finding-standalone.ts';
+import type { KeptManifests } from './kept-manifests.ts';
 import { type ManifestPod, parseManifest } from './manifest.ts';
 
+export type ManifestFilesNeeds = {
+  readonly podManifests: string;
+  readonly findings: Findings;
+  readonly clock: Pick<Clock, 'wallMs'>;
+  /** Absent: a manifest that turned bad before the start is not in force. */
+  readonly kept?: KeptManifests;
+};
 export type ManifestFiles = {
   /** Reads the directory again; true when the pods changed. */
   readonly read: () => boolean;
+  /**
+   * D13: on the decision path. Takes what is new in the directory and good, and says nothing of the rest, which may be half
+   * written: `read` follows when the directory has been quiet for a moment. One call where nothing has changed. True when
+   * the pods changed.
+   */
+  readonly readNew: () => boolean;
   /** In the order in which they came, so that a new manifest cannot push out one that is in force. */
   readonly pods: () => readonly ManifestPod[];
 };
@@ -16,91 +38,153 @@ export type ManifestFiles = {
 export const MAX_FILES = 10_000;
 export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
 
+/** So many at most stand between a look and its choice. */
+const MOST_NEW = 100;
+
 /** Why a file of this name is not read: what is said of it could not be told from what is not; null: it is. */
 export function refusedName(directory: string, name: string): string | null {
   const shown = escapeUnsafe(name);
   return shown === name.trimEnd()
     ? null
-    : `${directory}/${shown}: the name of a manifest must not hold line ends, other characters that nobody sees, or spaces at its end: rename it`;
+    : `${directory}/${shown}: the name of a manifest must not contain line ends or other invisible characters, or end in a space: rename it`;
 }
 const PROBLEMS_SHOWN = 3;
 
-/** `text` null: it could not be read, so the next readable one is news. */
-type File = { readonly text: string | null; readonly pods: readonly ManifestPod[] };
+type File = {
+  /** Null: it could not be read, so the next readable one is news. */
+  readonly text: string | null;
+  /** In force: the last good text, and what it declares. Null: nothing of it is. */
+  readonly good: string | null;
+  readonly pods: readonly ManifestPod[];
+};
+const NOTHING: Pick<File, 'good' | 'pods'> = { good: null, pods: [] };
+/** Blank lines, comments and document marks: also what a file holds for a moment while an editor writes it. */
+const holdsNothing = (text: string): boolean =>
+  text.split('\n').every((line) => /^(?:#.*|---|\.\.\.)?$/.test(line.trim()));
 
 /** The manifests of a directory: each file's last good version, and a finding for each that is bad. */
-export function createManifestFiles(directory: string, findings: Findings): ManifestFiles {
+export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
+  const { podManifests: directory, findings, clock, kept } = needs;
   const files = new Map<string, File>();
   let pods: readonly ManifestPod[] = [];
+  /** Of the directory as it was read; null: it may have changed since. */
+  let stamp: string | null = null;
+  /** Findings for what `readNew` took are still to come. */
+  let isUnsaid = false;
 
+  /** `text` null: it may not or cannot be read, and `why`. */
+  const textOf = (name: string): { readonly text: string | null; readonly why: string } => {
+    const path = `${directory}/${name}`;
+    const distrusted = refusedName(directory, name) ?? distrust(path);
+    if (distrusted !== null) return { text: null, why: distrusted };
+    const text = readText(path, MAX_DOCUMENT_BYTES);
+    return text.known ? { text: text.value, why: '' } : { text: null, why: `${text.where}: ${text.detail}` };
+  };
   const readFile = (name: string): boolean => {
     const path = `${directory}/${name}`;
     const before = files.get(name);
-    const inForce = before?.pods ?? [];
-    const refuse = (why: string): boolean => {
-      const what = inForce.length === 0 ? 'nothing of it is used' : 'its last good version stays in force';
-      findings.raise({ id: findingOf(name), text: `${why}; ${what}` });
-      files.set(name, { text: null, pods: inForce });
-      return false;
-    };
-    const distrusted = refusedName(directory, name) ?? distrust(path);
-    if (distrusted !== null) return refuse(distrusted);
-    const text = readText(path, MAX_DOCUMENT_BYTES);
-    if (!text.known) return refuse(`${text.where}: ${text.detail}`);
-    if (text.value === before?.text) return false;
-    const manifest = parseManifest(text.value, path);
-    if (manifest.problems.length > 0) {
-      refuse(sayProblems(manifest.problems));
+    const inForce = before ?? keptBefore(name, path);
+    /** True where what an earlier run kept comes into force. */
+    const refuse = (why: string, bad: string | null = null): boolean => {
+      findings.raise(manifestRefused(name, why, inForce.pods.length > 0));
       // The same bad text is not parsed again each time.
-      files.set(name, { text: text.value, pods: inForce });
-      return false;
+      files.set(name, { text: bad, good: inForce.good, pods: inForce.pods });
+      return before === undefined && inForce.pods.length > 0;
+    };
+    const { text, why } = textOf(name);
+    if (text === null) return refuse(why);
+    if (text === before?.text) return false;
+    const manifest = parseManifest(text, path);
+    if (manifest.problems.length > 0) return refuse(sayProblems(manifest.problems), text);
+    if (inForce.pods.length > 0 && holdsNothing(text)) {
+      return refuse(`${path} is empty now; to stop using its pods, remove the file`, text);
     }
-    findings.clear(findingOf(name));
-    files.set(name, { text: text.value, pods: manifest.pods });
+    findings.clear(manifestId(name));
+    files.set(name, { text, good: text, pods: manifest.pods });
     return true;
+  };
+  /** It may have turned bad before this run. */
+  const keptBefore = (name: string, path: string): Pick<File, 'good' | 'pods'> => {
+    const good = kept?.of(name) ?? null;
+    const manifest = good === null ? null : parseManifest(good, path);
+    return manifest === null || manifest.problems.length > 0 ? NOTHING : { good, pods: manifest.pods };
+  };
+  const readIfGood = (name: string): File | null => {
+    const { text } = textOf(name);
+    if (text === null || holdsNothing(text)) return null;
+    const { problems, pods: found } = parseManifest(text, `${directory}/${name}`);
+    return problems.length > 0 ? null : { text, good: text, pods: found };
+  };
+  const keepGood = (): void => {
+    const bad = [...files].flatMap(([name, { text, good }]) =>
+      good !== null && text !== good ? [[name, good] as const] : [],
+    );
+    kept?.keep(new Map(bad));
   };
 
   return {
     pods: () => pods,
     read: () => {
+      stamp = directoryStamp(directory, clock);
       const distrusted = distrust(directory);
       const listed = listDirectory(directory, MAX_FILES);
       if (distrusted !== null || !listed.known) {
         const why = distrusted ?? (listed.known ? '' : `${listed.where}: ${listed.detail}`);
-        findings.raise({ id: DIRECTORY, text: `no manifests can be read: ${why}` });
+        findings.raise(manifestsUnreadable(why));
         return false;
       }
-      findings.clear(DIRECTORY);
-      const names = listed.value.filter((name) => IS_MANIFEST.test(name)).toSorted();
+      findings.clear(MANIFESTS);
+      const names = manifestsAmong(listed.value);
       const present = new Set(names);
-      let isChanged = false;
+      let isChanged = isUnsaid;
+      isUnsaid = false;
       for (const name of [...files.keys()]) {
         if (present.has(name)) continue;
         files.delete(name);
-        findings.clear(findingOf(name));
+        for (const idOf of [manifestId, samePodId]) findings.clear(idOf(name));
         isChanged = true;
       }
       for (const name of names) isChanged = readFile(name) || isChanged;
+      keepGood();
       if (isChanged) pods = unique([...files], directory, findings);
       return isChanged;
+    },
+    readNew: () => {
+      const now = directoryStamp(directory, clock);
+      if (now !== null && now === stamp) return false;
+      const listed = distrust(directory) === null ? listDirectory(directory, MAX_FILES) : null;
+      if (listed?.known !== true) return false;
+      const names = new Set(manifestsAmong(listed.value));
+      const fresh = [...names].filter((name) => !files.has(name));
+      const found = fresh.slice(0, MOST_NEW).flatMap((name) => {
+        const file = readIfGood(name);
+        return file === null ? [] : [[name, file] as const];
+      });
+      stamp = found.length === fresh.length ? now : null;
+      if (found.length === 0) return false;
+      for (const [name, file] of found) files.set(name, file);
+      isUnsaid = true;
+      // A file that was renamed is the new one, and what an editor has moved away is still in force.
+      const presentFirst = [...files].toSorted(([a], [b]) => Number(names.has(b)) - Number(names.has(a)));
+      pods = unique(presentFirst, directory, null);
+      return true;
     },
   };
 }
 
-const DIRECTORY = 'manifests';
-const findingOf = (name: string): string => `manifest/${escapeUnsafe(name)}`;
-const sameOf = (name: string): string => `manifest-twice/${name}`;
+const manifestsAmong = (names: readonly string[]): readonly string[] =>
+  names.filter((name) => IS_MANIFEST.test(name)).toSorted();
 
-/** A pod whose name or uid another file has taken before is left out. */
+/** A pod whose name or uid another file has taken before is left out. `findings` null: without a word. */
 function unique(
   files: readonly (readonly [string, File])[],
   directory: string,
-  findings: Findings,
+  findings: Findings | null,
 ): readonly ManifestPod[] {
   const owners = new Map<string, string>();
   const kept: ManifestPod[] = [];
   for (const [name, file] of files) {
-    let first: string | null = null;
+    let first: Finding | null = null;
     for (const pod of file.pods) {
       const { namespace, name: podName, uid } = pod.declared;
       const keys = [`name ${namespace}/${podName}`, `uid ${uid}`];
@@ -111,10 +195,10 @@ function unique(
         continue;
       }
       const other = `${directory}/${owners.get(taken)}`;
-      first ??= sayProblem(pod.problem(`${other} has a pod of the ${taken} already; this one is left out`));
+      first ??= samePod(name, (what) => sayProblem(pod.problem(what)), other, taken);
     }
-    if (first === null) findings.clear(sameOf(name));
-    else findings.raise({ id: sameOf(name), text: first });
+    if (first === null) findings?.clear(samePodId(name));
+    else findings?.raise(first);
   }
   return kept;
 }

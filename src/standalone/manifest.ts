@@ -1,7 +1,7 @@
-import type { PodView } from '../core/pod.ts';
-import { PRIORITY_CLASSES } from '../core/pod-spec.ts';
-import { compareQuantity } from '../core/quantity.ts';
-import { check } from '../document/check.ts';
+import type { PodView } from '../core/pod/pod.ts';
+import { PRIORITY_CLASSES } from '../core/pod/spec.ts';
+import { compareQuantity } from '../core/units/quantity.ts';
+import { check, valueAt } from '../document/check.ts';
 import { declaredPodOf, resourcesOf } from '../document/declared-pod.ts';
 import { inOrder, parseDocuments, type YamlDocument } from '../document/document.ts';
 import { podSchema, type V1Pod, type V1Resources } from '../document/pod.ts';
@@ -16,8 +16,8 @@ export type ManifestPod = {
   readonly disk: readonly string[];
   readonly scratch: readonly string[];
   readonly afterEviction: Annotations['afterEviction'];
-  /** A problem at the binding, found later. */
-  readonly problem: (text: string) => Problem;
+  /** A problem at an annotation, found later; absent: at the binding. */
+  readonly problem: (text: string, annotation?: string) => Problem;
 };
 export type Manifest = { readonly pods: readonly ManifestPod[]; readonly problems: readonly Problem[] };
 
@@ -48,15 +48,15 @@ function podPaths(document: YamlDocument, problems: Problem[]): readonly Path[] 
   const root = document.value;
   // An empty document between two separators.
   if (root === null) return [];
-  const kind = fieldOf(root, 'kind');
-  const version = fieldOf(root, 'apiVersion');
+  const kind = valueAt(root, ['kind']);
+  const version = valueAt(root, ['apiVersion']);
   if (version !== 'v1') problems.push(document.problemAt(['apiVersion'], 'must be v1'));
   if (kind === 'Pod') return [[]];
-  const items = fieldOf(root, 'items');
+  const items = valueAt(root, ['items']);
   if ((kind === 'List' || kind === 'PodList') && Array.isArray(items)) {
     const paths = items.map((_, i): Path => ['items', i]);
     return paths.filter((path, i) => {
-      const item = fieldOf(items[i], 'kind');
+      const item = valueAt(items[i], ['kind']);
       // The items of a PodList need not say what they are.
       if (item === 'Pod' || (kind === 'PodList' && item === undefined)) return true;
       problems.push(document.problemAt([...path, 'kind'], 'must be Pod'));
@@ -65,12 +65,6 @@ function podPaths(document: YamlDocument, problems: Problem[]): readonly Path[] 
   }
   problems.push(document.problemAt(['kind'], 'must be Pod, or List with items'));
   return [];
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? Reflect.get(value, name)
-    : undefined;
 }
 
 function readPod(document: YamlDocument, at: Path, problems: Problem[]): ManifestPod | null {
@@ -94,7 +88,7 @@ function readPod(document: YamlDocument, at: Path, problems: Problem[]): Manifes
     disk: annotations.disk,
     scratch: annotations.scratch,
     afterEviction: annotations.afterEviction,
-    problem: (text) => document.problemAt([...annotationsAt, binding], text),
+    problem: (text, annotation = binding) => document.problemAt([...annotationsAt, annotation], text),
   };
 }
 
@@ -104,8 +98,7 @@ function sayTarget(target: Target): string {
 
 /** Annotations are looked at even where the rest of the pod is wrong: all mistakes in one pass. */
 function textsOf(document: YamlDocument, path: Path): { readonly [name: string]: string } {
-  let value: unknown = document.value;
-  for (const step of path) value = fieldOf(value, String(step));
+  const value = valueAt(document.value, path);
   if (typeof value !== 'object' || value === null) return {};
   const texts: { [name: string]: string } = Object.create(null);
   for (const [name, entry] of Object.entries(value)) if (typeof entry === 'string') texts[name] = entry;
@@ -134,7 +127,7 @@ function overLimits(document: YamlDocument, at: Path, { spec }: V1Pod): readonly
 function classProblems(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {
   const name = spec.priorityClassName ?? '';
   if (name === '' || PRIORITY_CLASSES.has(name) || typeof spec.priority === 'number') return [];
-  const text = `not known here, only ${[...PRIORITY_CLASSES.keys()].join(' and ')} are: write its number as spec.priority`;
+  const text = `not known here (only ${[...PRIORITY_CLASSES.keys()].join(' and ')} are): write its number as spec.priority`;
   return [document.problemAt([...at, 'spec', 'priorityClassName'], text)];
 }
 
@@ -145,7 +138,7 @@ function sameNames(document: YamlDocument, at: Path, { spec }: V1Pod): readonly 
     ...(spec.initContainers ?? []).map(({ name }, i) => ({ name, path: ['spec', 'initContainers', i, 'name'] })),
   ];
   return named.flatMap(({ name, path }) => {
-    if (seen.has(name)) return [document.problemAt([...at, ...path], `another container is called ${name} too`)];
+    if (seen.has(name)) return [document.problemAt([...at, ...path], `another container is also called ${name}`)];
     seen.add(name);
     return [];
   });
@@ -158,6 +151,6 @@ function repeated(pods: readonly ManifestPod[]): readonly Problem[] {
     const keys = [`name ${namespace}/${name}`, `uid ${uid}`];
     const again = keys.find((key) => seen.has(key));
     for (const key of keys) seen.add(key);
-    return again === undefined ? [] : [problem(`another pod of this file has the ${again} too`)];
+    return again === undefined ? [] : [problem(`another pod of this file also has the ${again}`)];
   });
 }

@@ -1,5 +1,7 @@
-import { type OomScore, oomScoreAdj } from '../core/oom-score.ts';
+import { type OomScore, oomScoreAdj } from '../core/pod/oom-score.ts';
+import { podName } from '../core/pod/pod.ts';
 import { known, type Reading } from '../core/reading.ts';
+import { isNumber, isOneOf, isText, shape } from '../core/shape.ts';
 import { type CgroupMounts, openMemory, processesOf, refOf } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import { readOomScoreAdj, writeOomScoreAdj } from '../host/oom-score.ts';
@@ -8,7 +10,8 @@ import type { Systemd } from '../host/systemd.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import { startTicks } from '../host/workload.ts';
 import type { BoundPod, CgroupRef, Clock, Findings } from '../ports.ts';
-import { isListOf, isNumber, isObject, loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
+import { OOM_SCORES, oomScoresKept } from '../words/finding-eviction.ts';
+import { loadRuntimeFile, remembered, saveRuntimeFile } from './runtime-file.ts';
 
 export type OomScores = {
   /** The pods are others than before. */
@@ -37,7 +40,6 @@ const SOON_MS = 300;
 const MOST_CHANGED = 2_000;
 const SLICE_PODS = 8;
 const CHOOM_MS = 10_000;
-const FINDING = 'oom-score-adj';
 
 /** What is put back when the agent is taken away: who was in this cgroup had `before`, and has `set`. */
 type Changed = { readonly path: string; readonly inode: number; readonly before: number; readonly set: number };
@@ -45,21 +47,14 @@ type Note = { readonly schema: 1; readonly bootId: string; readonly changed: rea
 
 const notePath = (runtimeDirectory: string): string => `${runtimeDirectory}/oom-scores.json`;
 
-function isChanged(value: unknown): value is Changed {
-  if (!isObject(value)) return false;
-  const { path, inode, before, set } = value;
-  return typeof path === 'string' && [inode, before, set].every(isNumber);
-}
-
-function readNote(value: unknown): Note | null {
-  if (!isObject(value)) return null;
-  const { schema, bootId, changed } = value;
-  if (schema !== 1 || typeof bootId !== 'string' || !isListOf(changed, isChanged)) return null;
-  return { schema, bootId, changed };
-}
+const isNote = shape<Note>({
+  schema: isOneOf(1),
+  bootId: isText,
+  changed: remembered(shape<Changed>({ path: isText, inode: isNumber, before: isNumber, set: isNumber })),
+});
 
 function loadNote(runtimeDirectory: string, bootId: string, clock: Clock): readonly Changed[] {
-  const { value } = loadRuntimeFile(notePath(runtimeDirectory), readNote, clock);
+  const { value } = loadRuntimeFile(notePath(runtimeDirectory), (json) => (isNote(json) ? json : null), clock);
   return value?.bootId === bootId ? value.changed : [];
 }
 
@@ -125,7 +120,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
       if (i > 0 && i % SLICE_PODS === 0) await sleep(clock, 1);
       if (isClosed) return;
       if (!cgroup.known || isTerminating) continue;
-      const pod = `${declared.namespace}/${declared.name}`;
+      const pod = podName(declared);
       const own = await ownValue(needs.unitOf(declared.uid), usual);
       // What its unit says is not known: it may have one of its own.
       if (!own.known) continue;
@@ -142,7 +137,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     }
     scores = found;
     if (wanted.length === 0) {
-      findings.clear(FINDING);
+      findings.clear(OOM_SCORES);
       return;
     }
     remember(wanted, usual);
@@ -232,10 +227,10 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
       if (end.kind === 'exited' && end.code === 0) continue;
       const said =
         end.kind === 'exited'
-          ? `choom ended with ${end.code}`
+          ? `choom: exit status ${end.code}`
           : end.kind === 'failed'
             ? end.detail
-            : 'choom took too long';
+            : 'choom timed out';
       for (const { ref } of these) why.set(ref.inode, `${value} was refused: ${said}`);
     }
     return why;
@@ -244,13 +239,11 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
   function tell(failed: ReadonlyMap<string, { readonly count: number; readonly why: string }>): void {
     const [first] = failed;
     if (first === undefined) {
-      findings.clear(FINDING);
+      findings.clear(OOM_SCORES);
       return;
     }
-    const [pod, { count, why }] = first;
-    const more = failed.size === 1 ? '' : ` and ${failed.size - 1} more pods`;
-    const text = `should the kernel have to choose, it does not know the class of ${pod}${more}: ${count} of its processes keep another oom_score_adj (${why})`;
-    findings.raise({ id: FINDING, text });
+    const [pod, processes] = first;
+    findings.raise(oomScoresKept(pod, failed.size - 1, processes));
   }
 
   return {

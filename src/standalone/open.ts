@@ -1,4 +1,4 @@
-import type { OomScore } from '../core/oom-score.ts';
+import type { OomScore } from '../core/pod/oom-score.ts';
 import { known, valueOrNull } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
@@ -9,6 +9,7 @@ import type { Systemd } from '../host/systemd.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote, Scratch } from '../ports.ts';
 import type { PlaceMemory } from './entry.ts';
+import { openKeptManifests } from './kept-manifests.ts';
 import { createOomScores } from './oom-scores.ts';
 import { createRestart } from './restart.ts';
 import { createScratch } from './scratch.ts';
@@ -78,7 +79,8 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     podsChanged();
     needs.wake();
   };
-  const source = createStandaloneSource({ ...needs, wake });
+  const kept = openKeptManifests(runtimeDirectory, needs.podManifests, clock);
+  const source = createStandaloneSource({ ...needs, wake, kept });
   const boot = readBootId();
   // Without a boot id nothing that was held before can be told from another boot's.
   const bootId = boot.known ? boot.value : '';
@@ -151,6 +153,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     killer: createStandaloneKiller({
       clock,
       mounts,
+      cgroupRoot: needs.cgroupRoot,
       systemd,
       source,
       restart,

@@ -1,11 +1,22 @@
-import { admits } from '../core/admit.ts';
-import type { Reading } from '../core/reading.ts';
+import { admits } from '../core/pod/admit.ts';
+import { podName } from '../core/pod/pod.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
 import type { JobEnd, Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
 import { currentRun } from '../host/unit-path.ts';
 import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
-import { type Held, type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
+import {
+  keptStartingId,
+  leftRunning,
+  notRestarted,
+  restartId,
+  STOPS_NOT_SAVED,
+  stopsNotSaved,
+  stopsUnusable,
+} from '../words/finding-standalone.ts';
+import { sayNames } from '../words/parts.ts';
+import { type Held, type HeldUnit, loadHeld, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
 import { MAX_REMEMBERED } from './runtime-file.ts';
 import { stopsWith } from './tie-graph.ts';
@@ -57,7 +68,7 @@ const ADOPTED_MS = 600_000;
 export function createRestart(needs: RestartNeeds): Restart {
   const { clock, systemd, findings, log, runtimeDirectory, bootId } = needs;
   const loaded = loadHeld(runtimeDirectory, bootId, clock);
-  if (loaded.complaint !== null) findings.raise({ id: 'held-corrupt', text: loaded.complaint });
+  if (loaded.complaint !== null) findings.raise(stopsUnusable('eviction', loaded.complaint));
   let held: Held = {
     ...loaded.held,
     conditions: [...new Set([...loaded.held.conditions, ...(needs.conditions ?? [])])],
@@ -78,15 +89,17 @@ export function createRestart(needs: RestartNeeds): Restart {
     held = next;
     for (const unit of seenDown) if (!next.units.some((other) => other.unit === unit)) seenDown.delete(unit);
     const complaint = saveHeld(runtimeDirectory, next);
-    if (complaint === null) findings.clear(NOT_SAVED);
-    else
-      findings.raise({ id: NOT_SAVED, text: `a restart would forget which units an eviction stopped: ${complaint}` });
+    if (complaint === null) findings.clear(STOPS_NOT_SAVED.eviction);
+    else findings.raise(stopsNotSaved('eviction', complaint));
   }
   const put = (unit: HeldUnit): void =>
     keep({ ...held, units: [...held.units.filter((other) => other.unit !== unit.unit), unit].slice(-MAX_REMEMBERED) });
   const drop = (unit: HeldUnit, why: string): void => {
     keep({ ...held, units: held.units.filter((other) => other.unit !== unit.unit) });
-    log.info({ event: 'restarted', unit: unit.unit, pod: unit.pod, started: false }, `${unit.unit} is let go: ${why}`);
+    log.info(
+      { event: 'restarted', unit: unit.unit, pod: unit.pod, started: false },
+      `${unit.unit} is no longer held: ${why}`,
+    );
   };
 
   function conditions(): readonly NodeCondition[] {
@@ -115,6 +128,8 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function stepAll(): Promise<void> {
     const jobs = foreignJobs;
     foreignJobs = [];
+    // One instant for all: who was held first is started first, however long systemd takes to answer in between.
+    const nowMs = clock.monoMs();
     for (const { unit } of held.units) {
       if (isClosed) return;
       const facts = await systemd.unit(unit);
@@ -122,11 +137,11 @@ export function createRestart(needs: RestartNeeds): Restart {
       const now = held.units.find((other) => other.unit === unit);
       if (isClosed || isPaused || now === undefined || !facts.known) continue;
       const isForeign = jobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs());
-      await step(now, facts.value, isForeign);
+      await step(now, facts.value, isForeign, nowMs);
     }
   }
 
-  async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean): Promise<void> {
+  async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean, nowMs: MonoMs): Promise<void> {
     const hasRun = facts.invocationId !== '' && unit.invocationId !== '';
     const isAnotherRun = hasRun && facts.invocationId !== unit.invocationId;
     /** Nobody knew which run it was when it was stopped. */
@@ -137,43 +152,60 @@ export function createRestart(needs: RestartNeeds): Restart {
       // The very run that is being stopped: systemd may not have come to it yet.
       const isStopping = hasRun && !isAnotherRun;
       if (!mayRunNow) return isStopping ? undefined : stopAgain(unit, facts);
-      if (!isStopping && !isUnnamed) return drop(unit, 'somebody else started it');
-      if (unit.dueMs !== null && clock.monoMs() >= unit.dueMs) return drop(unit, 'it never stopped');
+      if (!isStopping && !isUnnamed) {
+        const puller = pulledInBy(facts);
+        return puller === null ? drop(unit, 'something else started it') : cameBack(unit, ` with ${puller}`);
+      }
+      if (unit.dueMs !== null && clock.monoMs() >= unit.dueMs) return drop(unit, 'it did not stop');
       return unit.dueMs === null ? setDue(unit) : undefined;
     }
     seenDown.add(unit.unit);
     if (facts.loadState !== 'loaded') return drop(unit, `its unit is ${facts.loadState}`);
-    if (isAnotherRun || isForeign) return drop(unit, 'somebody else started or stopped it since');
+    if (isAnotherRun || isForeign) return drop(unit, 'something else has started or stopped it since');
     if (isUnnamed && facts.invocationId !== '') return put({ ...unit, invocationId: facts.invocationId });
     if (!mayRunNow) {
       if (unit.dueMs !== null) put({ ...unit, dueMs: null });
       return;
     }
-    if (unit.after === 'stay') return drop(unit, 'it is to stay stopped after an eviction');
+    if (unit.after === 'stay') return drop(unit, 'its manifest keeps it stopped after an eviction');
     if (unit.dueMs === null) return setDue(unit);
-    if (clock.monoMs() >= unit.dueMs) await startAgain(unit);
+    if (nowMs < unit.dueMs) return;
+    const rival = await whoForbids(systemd, facts);
+    if (isClosed || isPaused) return;
+    if (rival !== null) return drop(unit, `${rival} runs, and systemd would stop it to start this unit`);
+    await startAgain(unit);
   }
 
   const setDue = (unit: HeldUnit): void => put({ ...unit, dueMs: clock.monoMs() + backOffMs(unit.level) });
 
   async function startAgain(unit: HeldUnit): Promise<void> {
-    const id = `restart/${unit.unit}`;
     const started = await systemd.start(unit.unit);
     if (isAbandoned) return;
     if (!started.known) {
-      findings.raise({ id, text: `${unit.unit} could not be started again: ${started.detail}; it is tried again` });
+      findings.raise(notRestarted(unit.unit, started.detail));
       const level = unit.level + 1;
       return put({ ...unit, level, dueMs: clock.monoMs() + backOffMs(level) });
     }
-    findings.clear(id);
+    findings.clear(restartId(unit.unit));
+    cameBack(unit, '');
+  }
+
+  function cameBack(unit: HeldUnit, how: string): void {
     const startedMs = clock.monoMs();
     const restarted = [
       ...held.restarted.filter((other) => other.unit !== unit.unit && startedMs - other.startedMs < HEALTHY_MS),
       { unit: unit.unit, level: unit.level, startedMs },
     ].slice(-MAX_REMEMBERED);
     keep({ ...held, restarted, units: held.units.filter((other) => other.unit !== unit.unit) });
-    log.info({ event: 'restarted', unit: unit.unit, pod: unit.pod, started: true }, `${unit.unit} is started again`);
+    log.info({ event: 'restarted', unit: unit.unit, pod: unit.pod, started: true }, `${unit.unit} was restarted${how}`);
     needs.note({ kind: 'restarted', atMs: startedMs, pod: unit.pod, unit: unit.unit });
+  }
+
+  /** What we started a moment ago and needs it: systemd starts that along. */
+  function pulledInBy(facts: UnitFacts): string | null {
+    const needers = NEEDED_BY.flatMap((list) => facts.relations[list] ?? []);
+    const sinceMs = clock.monoMs() - PULLED_MS;
+    return held.restarted.find(({ unit, startedMs }) => startedMs >= sinceMs && needers.includes(unit))?.unit ?? null;
   }
 
   async function stopAgain(unit: HeldUnit, facts: UnitFacts): Promise<void> {
@@ -181,28 +213,25 @@ export function createRestart(needs: RestartNeeds): Restart {
     // The start itself had a job too.
     foreignJobs = foreignJobs.filter((job) => job.unit !== unit.unit);
     const atMs = clock.monoMs();
-    const id = `kept-starting/${unit.unit}`;
-    const recent = unit.stoppedAgainMs.filter((pastMs) => atMs - pastMs < STOPPED_AGAIN.withinMs);
-    if (recent.length >= STOPPED_AGAIN.times) {
-      const text = `${unit.unit} (${unit.pod}) was evicted and is started by something else again and again (a socket, a timer, a dependency): it is left running`;
-      findings.raise({ id, text });
+    const recent = held.stoppedAgain.filter((past) => atMs - past.atMs < STOPPED_AGAIN.withinMs);
+    const times = recent.filter((past) => past.unit === unit.unit).length;
+    if (times >= STOPPED_AGAIN.times) {
+      findings.raise(leftRunning(unit.unit, unit.pod, null));
       return drop(unit, 'it was stopped again 3 times within 10 minutes');
     }
     const needer = await whoNeeds(facts);
     if (isClosed || isPaused) return;
     if (needer !== null) {
-      findings.raise({
-        id,
-        text: `${unit.unit} (${unit.pod}) was evicted, and ${needer} needs it: it is left running`,
-      });
+      findings.raise(leftRunning(unit.unit, unit.pod, needer));
       return drop(unit, `${needer} needs it`);
     }
     const stopped = await systemd.stop(unit.unit);
     if (!stopped.known || isAbandoned) return;
-    put({ ...unit, invocationId: facts.invocationId, stoppedAgainMs: [...recent, atMs] });
+    put({ ...unit, invocationId: facts.invocationId });
+    keep({ ...held, stoppedAgain: [...recent, { unit: unit.unit, atMs }].slice(-MAX_REMEMBERED) });
     log.info(
-      { event: 'evict', unit: unit.unit, pod: unit.pod, again: recent.length + 1 },
-      `${unit.unit} was started while the condition that evicted it lasts: stopped again`,
+      { event: 'evict', unit: unit.unit, pod: unit.pod, again: times + 1 },
+      `${unit.unit} was started while the condition that evicted it is still true: it is stopped again`,
     );
     needs.note({ kind: 'stopped-again', atMs, pod: unit.pod, unit: unit.unit });
   }
@@ -239,7 +268,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     const { qos, tolerations, isStaticCritical } = manifest.declared;
     return {
       unit,
-      pod: podName(manifest),
+      pod: podName(manifest.declared),
       qos,
       tolerations,
       isStaticCritical,
@@ -248,7 +277,6 @@ export function createRestart(needs: RestartNeeds): Restart {
       invocationId: invocationId ?? '',
       level: levelOf(unit),
       dueMs: null,
-      stoppedAgainMs: [],
     };
   }
 
@@ -267,10 +295,10 @@ export function createRestart(needs: RestartNeeds): Restart {
       const holding = isSlice ? own : [...own, ...alongWith(manifest, unit)];
       const others = held.units.filter((other) => !holding.some((now) => now.unit === other.unit));
       if (holding.length > 0) keep({ ...held, units: [...others, ...holding].slice(-MAX_REMEMBERED) });
-      for (const name of services) findings.clear(`kept-starting/${name}`);
+      for (const name of services) findings.clear(keptStartingId(name));
       schedule(TICK_MS);
       if (services.length === units.length && units.length > 0) return;
-      const pod = podName(manifest);
+      const pod = podName(manifest.declared);
       log.info({ event: 'evict', unit, pod, started: false }, `${unit}: ${sayLost(units, services)}`);
     },
     setCondition: (condition, status) => {
@@ -304,15 +332,26 @@ export function createRestart(needs: RestartNeeds): Restart {
   };
 }
 
-const NOT_SAVED = 'held-not-saved';
+/** Lists of a unit in which those stand that systemd starts it for. */
+const NEEDED_BY = ['RequiredBy', 'BoundBy', 'WantedBy', 'UpheldBy'];
+const PULLED_MS = 60_000;
+/** What cannot run beside it, by systemd's lists: whoever is started ends the others. */
+const CONFLICTS = ['Conflicts', 'ConflictedBy'];
 
-const podName = ({ declared: { namespace, name } }: ManifestPod): string => `${namespace}/${name}`;
+/** Somebody put it in the place of an evicted unit; null: nobody. */
+export async function whoForbids(systemd: Systemd, facts: UnitFacts): Promise<string | null> {
+  for (const name of CONFLICTS.flatMap((list) => facts.relations[list] ?? [])) {
+    const other = await systemd.unit(name);
+    if (other.known && isRunning(other.value)) return other.value.id;
+  }
+  return null;
+}
 
 /** A scope, and what else no service of a slice is, belongs to who made it. */
 function sayLost(units: readonly string[], services: readonly string[]): string {
   const scopes = units.filter((unit) => !services.includes(unit));
-  if (scopes.length === 0) return 'no unit runs in it, so nothing of it can be started again';
-  return `only who made it can start ${scopes.slice(0, 5).join(', ')}${scopes.length > 5 ? ' and others' : ''} again`;
+  if (scopes.length === 0) return 'no unit runs in it, so nothing can be restarted';
+  return `only what created ${sayNames(scopes, 5)} can restart it`;
 }
 
 /** Doubling from 10 s to 5 min. */
@@ -323,37 +362,4 @@ function backOffMs(level: number): number {
 /** Not one that is just stopping. */
 export function isRunning(facts: Pick<UnitFacts, 'activeState'> | null): boolean {
   return facts !== null && ['active', 'reloading', 'activating'].includes(facts.activeState);
-}
-
-/** For uninstall: starts what an eviction still holds down, whatever the conditions are. `problems` are sentences. */
-export async function releaseHeld(needs: {
-  readonly clock: Clock;
-  readonly systemd: Systemd;
-  readonly runtimeDirectory: string;
-  readonly bootId: string;
-}): Promise<{ readonly started: readonly string[]; readonly problems: readonly string[] }> {
-  const { held, complaint } = loadHeld(needs.runtimeDirectory, needs.bootId, needs.clock);
-  const started: string[] = [];
-  const problems: string[] = complaint === null ? [] : [complaint];
-  let left: readonly HeldUnit[] = [];
-  for (const unit of held.units.filter(({ after }) => after === 'restart')) {
-    const facts = await needs.systemd.unit(unit.unit);
-    if (isRunning(facts.known ? facts.value : null)) continue;
-    const start = await needs.systemd.start(unit.unit);
-    if (start.known) started.push(unit.unit);
-    else {
-      problems.push(`${unit.unit} could not be started: ${start.detail}`);
-      left = [...left, unit];
-    }
-  }
-  if (held.units.length > 0) {
-    const complaintOfSave = saveHeld(needs.runtimeDirectory, { ...nothingHeld(held.bootId), units: left });
-    if (complaintOfSave !== null) problems.push(complaintOfSave);
-  }
-  return { started, problems };
-}
-
-/** What is held down now, for doctor; times are of this boot. */
-export function heldUnits(runtimeDirectory: string, bootId: string, clock: Clock): readonly HeldUnit[] {
-  return loadHeld(runtimeDirectory, bootId, clock).held.units;
 }

@@ -1,10 +1,12 @@
 import type { Reading } from '../core/reading.ts';
+import { type Check, listOf, parseJson } from '../core/shape.ts';
 import { readText, renameFile, writeAtomic } from '../host/files.ts';
 import { sayStamp } from '../host/record-disk.ts';
 import type { Clock } from '../ports.ts';
 
 /** As many manifests as there may be. */
 export const MAX_REMEMBERED = 1_000;
+export const remembered = (check: Check): Check => listOf(check, MAX_REMEMBERED);
 const MAX_BYTES = 1024 * 1024;
 const MODE = 0o640;
 
@@ -20,8 +22,8 @@ export function loadRuntimeFile<T>(
   if (value !== null) return { value, complaint: null };
   const aside = `${path}.corrupt-${sayStamp(clock.wallMs())}`;
   const moved = renameFile(path, aside);
-  const kept = moved.known ? `kept as ${aside}` : `it could not be kept aside (${moved.detail})`;
-  return { value: null, complaint: `${path} cannot be used, ${kept}` };
+  const kept = moved.known ? `was kept as ${aside}` : `could not be renamed (${moved.detail})`;
+  return { value: null, complaint: `${path} cannot be used and ${kept}` };
 }
 
 /** Null, or why it could not be written. */
@@ -29,23 +31,4 @@ export function saveRuntimeFile(path: string, value: object): string | null {
   // Nothing in it means anything after the boot, and a kill may wait for it.
   const written: Reading<true> = writeAtomic(path, `${JSON.stringify(value)}\n`, MODE, 'boot');
   return written.known ? null : `${written.where}: ${written.detail}`;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // Not JSON is nothing of ours; the caller keeps it aside.
-    return null;
-  }
-}
-
-export const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
-
-export function isListOf<T>(value: unknown, is: (entry: unknown) => entry is T): value is T[] {
-  return Array.isArray(value) && value.length <= MAX_REMEMBERED && value.every(is);
-}
-
-export function isObject(value: unknown): value is { readonly [name: string]: unknown } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

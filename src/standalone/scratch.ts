@@ -1,12 +1,22 @@
 import type { Emptied } from '../core/outcome.ts';
+import { podName } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import { within } from '../host/clock.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import { emptyDirectory } from '../host/empty-directory.ts';
-import { unsafePlace } from '../host/safe-place.ts';
+import { unsafePlace } from '../host/mounts.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { CgroupRef, Clock, Finding, Findings, Scratch } from '../ports.ts';
+import {
+  refusedScratch,
+  scratchId,
+  scratchNotEmptied,
+  unsafeScratch,
+  unsafeScratchId,
+} from '../words/finding-standalone.ts';
+import { SCRATCH } from './annotation.ts';
 import { overlap } from './directories.ts';
 import type { ManifestPod } from './manifest.ts';
 
@@ -23,37 +33,33 @@ export type ScratchNeeds = {
 const EMPTY_MS = 60_000;
 /** So long the end of an eviction waits for it; what takes longer goes on, and is a finding if it fails. */
 const WAIT_MS = 8_000;
-/** What is there is counted before, so that what was freed is known; with many files only a part of it. */
-const COUNT_MS = 300;
+/** What is there is counted before, so that what was freed is known; with many files only a part of it. Relief waits for it. */
+const COUNT_BEFORE_MS = 800;
+/** Nobody waits for that. */
+const COUNT_AFTER_MS = 3_000;
 
 export function createScratch({ clock, mounts, run, walker, findings, find }: ScratchNeeds): Scratch {
-  const inTime = <T>(ms: number, promise: Promise<T>, late: () => T): Promise<T> =>
-    new Promise((resolve, reject) => {
-      const cancel = clock.after(ms, () => resolve(late()));
-      promise.finally(cancel).then(resolve, reject);
-    });
-  const count = (paths: readonly string[]): Promise<Reading<WalkedDisk>> => {
-    let soFar: Reading<WalkedDisk> = unknown('timed-out', 'scratch', 'it was not counted in time');
+  const count = (paths: readonly string[], withinMs: number): Promise<Reading<WalkedDisk>> => {
+    let soFar: Reading<WalkedDisk> = unknown('timed-out', 'scratch', 'counting timed out');
     const walked = walker.walk(paths, (least) => {
       soFar = known(least);
     });
-    return inTime(COUNT_MS, walked, () => soFar);
+    return within(clock, withinMs, walked, () => soFar);
   };
 
   async function emptyAll(manifest: ManifestPod): Promise<Emptied> {
     const { declared, scratch } = manifest;
-    const before = await count(scratch);
+    const before = await count(scratch, COUNT_BEFORE_MS);
     const endsMs = clock.monoMs() + EMPTY_MS;
     const problems: string[] = [];
     for (const path of scratch) {
       const problem = await emptyDirectory(run, path, Math.max(1_000, Math.round(endsMs - clock.monoMs())));
       if (problem !== null) problems.push(`${path} is not empty: ${problem}`);
     }
-    const after = await count(scratch);
-    const id = `scratch/${declared.uid}`;
-    const text = `${nameOf(manifest)} was evicted, and ${problems.join('; ')}`;
-    if (problems.length > 0) findings.raise({ id, text });
-    else findings.clear(id);
+    const after = await count(scratch, COUNT_AFTER_MS);
+    const { uid } = declared;
+    if (problems.length > 0) findings.raise(scratchNotEmptied(uid, nameOf(manifest), problems));
+    else findings.clear(scratchId(uid));
     return { freedBytes: freedOf(before, after), problem: problems.length > 0 ? problems.join('; ') : null };
   }
 
@@ -65,10 +71,10 @@ export function createScratch({ clock, mounts, run, walker, findings, find }: Sc
       const populated = live.cgroup.known ? isPopulated(mounts, live.cgroup.value) : live.cgroup;
       // Whoever runs it may have started it again already: a pod that lives needs what is there.
       if (populated.known && populated.value)
-        return { freedBytes: notKnown, problem: 'it runs again: nothing was emptied' };
+        return { freedBytes: notKnown, problem: 'the pod runs again: nothing was emptied' };
       const emptied = emptyAll(live.manifest);
-      const late = { freedBytes: notKnown, problem: `it takes longer than ${WAIT_MS / 1_000} s, and goes on` };
-      return inTime(WAIT_MS, emptied, () => late);
+      const late = { freedBytes: notKnown, problem: `it takes longer than ${WAIT_MS / 1_000} s and continues` };
+      return within(clock, WAIT_MS, emptied, () => late);
     },
   };
 }
@@ -80,9 +86,6 @@ function freedOf(before: Reading<WalkedDisk>, after: Reading<WalkedDisk>): Readi
     directories.reduce((sum, { bytes, linkedBytes }) => sum + bytes - linkedBytes, 0);
   return known(Math.max(0, goes(before.value) - goes(after.value)));
 }
-
-export const unsafeScratch = (pod: ManifestPod): string => `scratch-unsafe/${nameOf(pod)}`;
-export const refusedScratch = (pod: ManifestPod): string => `scratch-refused/${nameOf(pod)}`;
 
 /**
  * The scratch directories of each pod that may be emptied, as far as names tell: none that overlaps with a directory of
@@ -100,8 +103,7 @@ export function withSafeScratch(
     const scratch = pod.scratch.filter((path) => {
       const other = taken.find((one) => one.pod !== pod && overlap(path, one.path));
       if (other === undefined) return true;
-      const text = `the scratch directory ${path} is never emptied: it is, holds or lies in ${other.path} of ${other.by}`;
-      refused.push({ id: refusedScratch(pod), text: sayProblem(pod.problem(text)) });
+      refused.push(refusedScratch(nameOf(pod), at(pod), path, other));
       return false;
     });
     return { ...pod, scratch };
@@ -119,15 +121,14 @@ export function createScratchPlaces(findings: Findings): (pods: readonly Manifes
   let last = Promise.resolve();
   const look = async (pods: readonly ManifestPod[]): Promise<void> => {
     for (const pod of pods) {
-      const told: string[] = [];
+      const unsafe: { readonly path: string; readonly why: string }[] = [];
       for (const path of pod.scratch) {
         const why = await unsafePlace(path);
-        if (why !== null) told.push(`the scratch directory ${path} would not be emptied: ${why}`);
+        if (why !== null) unsafe.push({ path, why });
       }
       if (pods !== latest) return;
-      const id = unsafeScratch(pod);
-      if (told.length === 0) findings.clear(id);
-      else findings.raise({ id, text: sayProblem(pod.problem(told.join('; '))) });
+      if (unsafe.length === 0) findings.clear(unsafeScratchId(nameOf(pod)));
+      else findings.raise(unsafeScratch(nameOf(pod), at(pod), unsafe));
     }
   };
   return (pods) => {
@@ -136,4 +137,8 @@ export function createScratchPlaces(findings: Findings): (pods: readonly Manifes
   };
 }
 
-const nameOf = ({ declared: { namespace, name } }: ManifestPod): string => `${namespace}/${name}`;
+const at =
+  (pod: ManifestPod) =>
+  (what: string): string =>
+    sayProblem(pod.problem(what, SCRATCH));
+const nameOf = ({ declared }: ManifestPod): string => podName(declared);

@@ -1,6 +1,6 @@
 import type { Asked } from '../act/kill.ts';
-import type { PodUid } from '../core/pod.ts';
-import { turnOf } from '../core/stop-chain.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
+import { turnOf } from '../core/shutdown/chain.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, Findings, StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
@@ -46,7 +46,8 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   /** Null: not told yet, as after a start in the middle of one. */
   let wasShuttingDown: boolean | null = null;
   const isCancelled = (): boolean => wasShuttingDown === false;
-  const tell = createTellUnits({ ...needs, memory, isCancelled });
+  const behind = new Map<PodUid, number>();
+  const tell = createTellUnits({ ...needs, memory, isCancelled, behind });
 
   function undo(): Promise<UndoneStops> {
     // Who undoes has heard of the cancel.
@@ -77,7 +78,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   const forget = (): void => memory.forget(memory.all().map(({ decision }) => decision));
 
   return {
-    request: (live, order) => request({ ...needs, memory, tell, isCancelled }, live, order),
+    request: (live, order) => request({ ...needs, memory, tell, isCancelled, behind }, live, order),
     ended: (order, how) => {
       const noted = memory.of(order.decision);
       if (noted === null) return;
@@ -107,6 +108,7 @@ function request(
     readonly memory: StopsMemory;
     readonly tell: TellUnit;
     readonly isCancelled: () => boolean;
+    readonly behind: Map<PodUid, number>;
   },
   live: LivePod,
   order: StopOrder,
@@ -120,11 +122,12 @@ function request(
   const turn = order.turn ?? turnOf(graceMs / 1_000, undefined, { atMs: nowMs, endsMs: nowMs + graceMs });
   // An earlier run of the agent has asked for it.
   if (noted !== null && noted.stage !== 'noted')
-    return async () => (unit === null || noted.isSignalled === true ? 'told' : untilTold(needs, unit, turn));
+    return async () =>
+      unit === null || noted.isSignalled === true ? 'told' : untilTold(needs, { uid: victim.uid, unit }, turn);
   const pod: StoppedPod = {
     decision,
     uid: victim.uid,
-    pod: `${victim.namespace}/${victim.name}`,
+    pod: podName(victim),
     unit,
     cannot: whyNot(live),
     invocationId: facts?.invocationId ?? '',
@@ -141,8 +144,8 @@ function request(
 function whyNot({ manifest: { target }, unit }: LivePod): string | null {
   if (target.kind === 'podman') {
     const what = unit?.endsWith('.slice') ? 'pod start' : 'start';
-    return `Podman's own part of it is not brought back by systemd: podman ${what} ${target.name}`;
+    return `systemd does not restart Podman's part of it: run podman ${what} ${target.name}`;
   }
-  if (unit === null) return 'its processes were ended by signals, and only who started them can start them again';
+  if (unit === null) return 'its processes were ended by signals, and only what started them can restart them';
   return whyNotUnit(unit);
 }

@@ -1,12 +1,13 @@
+import { podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { cgroupInode } from '../host/cgroup-inode.ts';
-import { directoryOf } from '../host/cgroup-walk.ts';
-import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import { type CgroupMounts, directoryOf, isPopulated } from '../host/cgroupfs.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
-import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
+import type { BoundPod, CgroupRef, Clock, PodSource } from '../ports.ts';
+import { bindingId, bindingProblem, refusedScratchId, unsafeScratchId } from '../words/finding-standalone.ts';
 import { type Guarded, guardedNow, guardedUnits, type Place } from './bind.ts';
 import {
   complaintOf,
@@ -20,18 +21,16 @@ import {
 } from './entry.ts';
 import { createLivePods } from './live-pods.ts';
 import type { ManifestPod } from './manifest.ts';
-import { createManifestFiles } from './manifest-files.ts';
-import { measuring } from './measuring.ts';
+import { createManifestFiles, type ManifestFilesNeeds } from './manifest-files.ts';
+import { measuring } from './pod-files.ts';
 import { ASK_NOW, createResolver } from './resolver.ts';
-import { createScratchPlaces, refusedScratch, unsafeScratch, withSafeScratch } from './scratch.ts';
+import { createScratchPlaces, withSafeScratch } from './scratch.ts';
 
-export type SourceNeeds = {
+export type SourceNeeds = ManifestFilesNeeds & {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;
-  readonly podManifests: string;
   readonly systemd: Systemd;
-  readonly findings: Findings;
   readonly wake: () => void;
   /** What an earlier configuration of this run knew; absent: nothing is handed on. */
   readonly places?: PlaceMemory;
@@ -89,7 +88,7 @@ const BUS_PATIENCE_MS = 5_000;
 /** The pods of the manifests directory with what they are bound to, kept current beside the loop. */
 export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const { clock, mounts, systemd, findings } = needs;
-  const files = createManifestFiles(needs.podManifests, findings);
+  const files = createManifestFiles(needs);
   const walker = createDiskWalker(clock);
   const places = needs.places ?? createPlaceMemory();
   const startMs = clock.monoMs();
@@ -127,10 +126,23 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   const tellUnsafe = createScratchPlaces(findings);
   function readManifests(): void {
     readMs = clock.monoMs();
-    if (!files.read()) return;
+    if (files.read()) adopt();
+  }
+
+  /** The pods at this moment, also those whose manifest has just appeared. */
+  function podsNow(): readonly BoundPod[] {
+    if (files.readNew()) {
+      adopt();
+      soon();
+    }
+    return live.now();
+  }
+
+  function adopt(): void {
     const { pods, refused } = withSafeScratch(files.pods(), needs.own ?? []);
     for (const { manifest } of live.replace(pods)) {
-      for (const id of [findingOf(manifest), refusedScratch(manifest), unsafeScratch(manifest)]) findings.clear(id);
+      const pod = podName(manifest.declared);
+      for (const idOf of [bindingId, refusedScratchId, unsafeScratchId]) findings.clear(idOf(pod));
     }
     for (const finding of refused) findings.raise(finding);
     tellUnsafe(pods);
@@ -168,9 +180,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     const text = complaintOf(entry, isEarly());
     if (text === entry.said) return;
     entry.said = text;
-    const id = findingOf(entry.manifest);
-    if (text === null) findings.clear(id);
-    else findings.raise({ id, text });
+    const pod = podName(entry.manifest.declared);
+    if (text === null) findings.clear(bindingId(pod));
+    else findings.raise(bindingProblem(pod, text));
   }
 
   /** What was known stays in force where this answer failed: its path is looked at all the same. */
@@ -237,7 +249,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       cancelWatch = null;
       const nowMs = clock.monoMs();
       if (isClosed || nowMs - chosenFromMs > WATCH_MS) return;
-      live.now();
+      podsNow();
       if (nowMs - renewedMs <= BEGIN_MS) needs.wake();
       cancelWatch = clock.after(paceMs(), again);
     };
@@ -294,7 +306,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   tick();
 
   return {
-    pods: () => known(live.now()),
+    pods: () => known(podsNow()),
     unsettled: (forWhat) => {
       watch();
       const patienceMs = forWhat === 'all' ? SETTLE_SHUTDOWN_MS : SETTLE_MS;
@@ -336,11 +348,9 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   };
 }
 
-const findingOf = ({ declared: { namespace, name } }: ManifestPod): string => `binding/${namespace}/${name}`;
-
 function notYet({ manifest: { declared } }: Entry, others: number): Unknown {
-  const who = `${declared.namespace}/${declared.name}${others === 0 ? '' : ` and ${others} more`}`;
-  return unknown('stale', 'bindings', `nobody has said yet where ${who} runs`);
+  const who = `${podName(declared)}${others === 0 ? '' : ` and ${others} more`}`;
+  return unknown('stale', 'bindings', `systemd or Podman has not yet said where ${who} runs`);
 }
 
 /** What of a pod makes a look worth while when it changes. */

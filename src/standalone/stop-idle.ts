@@ -1,6 +1,6 @@
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { known } from '../core/reading.ts';
-import { graceFrom } from '../core/stop-chain.ts';
+import { graceFrom } from '../core/shutdown/chain.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, StopOrder } from '../ports.ts';
@@ -51,6 +51,6 @@ export async function stopIdle(
   signalled?.('sigkill');
   await systemd.kill(unit);
   if (await hasEnded(clock.monoMs() + KILL_MS)) return { ...ended, atMs: clock.monoMs(), via: 'sigkill' };
-  const detail = `systemd has not stopped ${unit} although what it ran was killed`;
+  const detail = `systemd has not stopped ${unit}, although its processes were killed`;
   return { of: order.decision, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
 }

@@ -1,23 +1,28 @@
 import { type Asked, type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
+import { podName } from '../core/pod/pod.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
-import { graceFrom as graceOf } from '../core/stop-chain.ts';
+import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
 import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
+import { resists, resistsId, survivedId, unreapedId, unreapedProcesses } from '../words/finding-eviction.ts';
 import { oldestStartMs } from './age.ts';
 import type { Restart } from './restart.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
+import { unitsIn } from './slice-units.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
 import { stopIdle } from './stop-idle.ts';
-import { isUnitDown, stopUnit } from './tell-units.ts';
+import { findUnlisted, stopUnlisted } from './stop-unlisted.ts';
+import { askUnit, isStopping, isUnitDown } from './tell-units.ts';
 
 export type StandaloneKillerNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
+  readonly cgroupRoot: string;
   readonly systemd: Systemd;
   readonly source: Pick<StandaloneSource, 'find' | 'stopBegan' | 'stopEnded'>;
   /** Null: nothing of ours comes back by itself (dry run). */
@@ -37,7 +42,9 @@ type SignalHeard = (how: Signalled['with']) => void;
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
 const SIGKILL = 9;
-const UNREAPED_MS = 500;
+/** Most are reaped by then. */
+const UNREAPED_MS = 1_000;
+const SURVIVOR_MS = 1_000;
 /** Most have ended by then, and nobody asks about them. */
 const KILL_MODE_MS = 1_000;
 
@@ -70,12 +77,18 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     if (live !== null && order.why === 'shutdown' && needs.isIdle?.(order.victim.uid) === true && isEmpty(live)) {
       return stopIdle(needs, live, order, signalled);
     }
+    const { boundTo } = order.victim;
+    const isUnlisted = live === null || (boundTo !== undefined && boundTo !== live.manifest.declared.boundTo);
+    const unlisted = isUnlisted ? await findUnlisted(needs, order) : null;
+    if (unlisted !== null) {
+      const end = await stopUnlisted(needs, unlisted, order, { hasten, signalled });
+      return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, order, unlisted.unit) };
+    }
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
       return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, live?.unit ?? null) };
     }
     // The manifest was edited while no agent ran.
-    const { boundTo } = live.manifest.declared;
-    if (order.resumedFromMs !== null && order.victim.boundTo !== undefined && order.victim.boundTo !== boundTo) {
+    if (order.resumedFromMs !== null && isUnlisted) {
       return { ...outcome, atMs: clock.monoMs(), kind: 'dropped', because: 'rebound' };
     }
     if (!live.cgroup.known) {
@@ -131,17 +144,19 @@ async function stopLive(
   const { first, graceMs, givesBack, turn } = order;
   const graceFrom = turn === undefined ? undefined : (toldMs: number): number => graceOf(turn, toldMs);
   const { help, findings } = needs;
-  const id = `resists/${uid}`;
-  const pod = `${manifest.declared.namespace}/${manifest.declared.name}`;
-  const resists = (who: string | null): void => {
+  const pod = podName(manifest.declared);
+  const tellLeft = (who: string | null): void => {
     if (who === null) {
-      findings.clear(id);
+      findings.clear(resistsId(uid));
       tellUnreaped(needs, ref, pod);
-    } else findings.raise({ id, text: `${pod} resists its end: ${who}` });
+    } else findings.raise(resists(uid, pod, who));
   };
   // The phase that gave it less is over: nobody waits for it.
   const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
   const leastGraceMs = (): number => (isCalledOff() ? manifest.declared.terminationGraceSeconds * 1_000 : 0);
+  const isCleaningUp =
+    order.why === 'shutdown' && unit !== null ? (): Promise<boolean> => isStopping(needs, unit) : undefined;
+  const lastWord = unit?.endsWith('.slice') === true ? lastWordIn(needs, unit) : null;
   const how = {
     graceMs,
     first,
@@ -149,21 +164,55 @@ async function stopLive(
     hasten,
     ask,
     whenLeftBehind,
+    isCleaningUp,
     graceFrom,
     leastGraceMs,
-    signalled,
+    signalled:
+      lastWord === null
+        ? signalled
+        : (sent: Signalled['with']): void => {
+            lastWord.begin(graceFrom?.(clock.monoMs()) ?? graceMs);
+            signalled?.(sent);
+          },
     help,
-    resists,
+    resists: tellLeft,
   };
   const end = await killCgroup({ mounts, ref, clock, ...how });
-  findings.clear(id);
-  if (end.kind === 'ended' && end.unreaped > 0) tellUnreaped(needs, ref, pod);
+  lastWord?.cancel();
+  findings.clear(resistsId(uid));
+  if (end.kind === 'ended' && end.unreaped > 0) clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
   source.stopEnded(uid, end.kind === 'survived' ? 'survived' : 'ended');
+  if (end.kind === 'survived') clearWhenEmpty(needs, ref, order.victim);
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
     return { ...end, via: 'stop-timeout' };
   }
   // Told by an earlier run.
   return end.kind === 'ended' && end.via === 'stop-unit' && unit === null ? { ...end, via: 'sigterm' } : end;
+}
+
+/**
+ * systemd asks the services of a slice in their order, and waits for each: those whose turn has not come shortly before
+ * the end are sent their signal out of it.
+ */
+function lastWordIn(
+  { systemd, clock, mounts }: Pick<StandaloneKillerNeeds, 'systemd' | 'clock' | 'mounts'>,
+  slice: string,
+): { readonly begin: (graceMs: number) => void; readonly cancel: () => void } {
+  let cancel: (() => void) | null = null;
+  const tell = (): void => {
+    for (const unit of unitsIn(mounts, slice)) {
+      void systemd.unit(unit).then((facts) => {
+        const isWaiting = facts.known && facts.value.activeState === 'active' && facts.value.hasJob;
+        if (isWaiting) void systemd.signalStop(unit);
+      });
+    }
+  };
+  return {
+    begin: (graceMs) => {
+      cancel ??= clock.after(graceMs - Math.min(LAST_WORD_MS, graceMs / 2), tell);
+    },
+    cancel: () => cancel?.(),
+  };
 }
 
 /**
@@ -216,18 +265,26 @@ async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | n
   return commands.known && commands.value === 0;
 }
 
+/** Whoever survived its eviction may end later: a device that answers again, a debugger that lets go. */
+function clearWhenEmpty(needs: StandaloneKillerNeeds, ref: CgroupRef, victim: StopOrder['victim']): void {
+  const { mounts, clock, findings } = needs;
+  clock.after(SURVIVOR_MS, () => {
+    const populated = isPopulated(mounts, ref);
+    const isOver = populated.known ? !populated.value : populated.why === 'absent';
+    if (isOver) findings.clear(survivedId(victim.uid));
+    else clearWhenEmpty(needs, ref, victim);
+  });
+}
+
 /** Said as long as it is so: nobody but their parent can give these process ids back. */
 function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string): void {
   const { mounts, clock, findings } = needs;
-  const id = `unreaped/${pod}`;
-  const populated = isPopulated(mounts, ref);
-  const count = populated.known && !populated.value ? unreaped(mounts, ref) : 0;
+  const count = unreaped(mounts, ref);
   if (count === 0) {
-    findings.clear(id);
+    findings.clear(unreapedId(pod));
     return;
   }
-  const text = `${pod} has ended, but ${count} of its dead processes hold their process ids until their parent reaps them (often process 1)`;
-  findings.raise({ id, text });
+  findings.raise(unreapedProcesses(pod, count));
   clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
 }
 
@@ -235,7 +292,7 @@ function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string)
 function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<Asked>) | null {
   const { unit } = live;
   if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
-  return unit === null ? null : async () => ((await stopUnit(needs, unit)) ? 'told' : 'not-told');
+  return unit === null ? null : () => askUnit(needs, unit);
 }
 
 type Ending =
@@ -262,6 +319,6 @@ function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending 
 function goneAs({ sentBefore }: StopOrder, unit: string | null): Ending {
   if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
   const via = sentBefore === 'sigkill' ? 'sigkill' : unit === null ? 'sigterm' : 'stop-unit';
-  const detail = 'the agent was killed before it could measure what came back';
+  const detail = 'the agent was killed before it could measure that';
   return { kind: 'ended', via, releasedBytes: unknown('not-asked', 'memory of the cgroup', detail) };
 }

@@ -1,8 +1,9 @@
 import type { DecisionId } from '../core/decision.ts';
-import type { PodUid } from '../core/pod.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
+import { isFlag, isNumber, isOneOf, isText, optional, orNull, shape } from '../core/shape.ts';
 import type { Clock } from '../ports.ts';
-import { isListOf, isNumber, isObject, loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
+import { loadRuntimeFile, remembered, saveRuntimeFile } from './runtime-file.ts';
 
 /** A pod that a shutdown stopped. */
 export type StoppedPod = {
@@ -46,7 +47,7 @@ export function loadStops(
   const isOfThisBoot = value !== null && bootId !== '' && value.bootId === bootId;
   return {
     pods: isOfThisBoot ? value.pods : [],
-    complaint: complaint === null ? null : `${complaint}: units that a cancelled shutdown stopped stay down`,
+    complaint,
   };
 }
 
@@ -56,26 +57,21 @@ export function saveStops(runtimeDirectory: string, bootId: string, pods: readon
   return saveRuntimeFile(stopsPath(runtimeDirectory), file);
 }
 
+const isStoppedPod = shape<StoppedPod>({
+  decision: isText,
+  uid: isText,
+  pod: isText,
+  unit: orNull(isText),
+  cannot: orNull(isText),
+  invocationId: isText,
+  activeState: isText,
+  stage: isOneOf('noted', 'told', 'ended'),
+  isSignalled: optional(isFlag),
+  graceEndsMs: isNumber,
+});
+const isStops = shape<StopsFile>({ schema: isOneOf(1), bootId: isText, pods: remembered(isStoppedPod) });
+
 /** Null where it is not what `saveStops` writes. */
 export function readStops(value: unknown): StopsFile | null {
-  if (!isObject(value)) return null;
-  const { schema, bootId, pods } = value;
-  if (schema !== 1 || typeof bootId !== 'string' || !isListOf(pods, isStoppedPod)) return null;
-  return { schema, bootId, pods };
+  return isStops(value) ? value : null;
 }
-
-const TEXTS = ['decision', 'uid', 'pod', 'invocationId', 'activeState'] as const;
-const STAGES: readonly unknown[] = ['noted', 'told', 'ended'];
-
-function isStoppedPod(value: unknown): value is StoppedPod {
-  return (
-    isObject(value) &&
-    TEXTS.every((name) => typeof value[name] === 'string') &&
-    isTextOrNull(value['unit']) &&
-    isTextOrNull(value['cannot']) &&
-    STAGES.includes(value['stage']) &&
-    isNumber(value['graceEndsMs'])
-  );
-}
-
-const isTextOrNull = (value: unknown): boolean => value === null || typeof value === 'string';

@@ -1,6 +1,7 @@
 import type { DecisionId } from '../core/decision.ts';
 import type { JobEnd, Systemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
+import { STOPS_NOT_SAVED, stopsNotSaved, stopsUnusable } from '../words/finding-standalone.ts';
 import { MAX_REMEMBERED } from './runtime-file.ts';
 import { loadStops, type StoppedPod, saveStops } from './stops-file.ts';
 
@@ -33,12 +34,11 @@ export type StopsMemory = {
 
 /** Between the decision about a pod and the name of a unit that was stopped along with it. */
 export const ALONG = '+';
-const NOT_SAVED = 'shutdown-stops-not-saved';
 
 export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   const { clock, systemd, findings, runtimeDirectory, bootId } = needs;
   const loaded = loadStops(runtimeDirectory, bootId, clock);
-  if (loaded.complaint !== null) findings.raise({ id: 'shutdown-stops-corrupt', text: loaded.complaint });
+  if (loaded.complaint !== null) findings.raise(stopsUnusable('shutdown', loaded.complaint));
   let pods = loaded.pods;
   /** Units seen inactive since they were told: before that a job that ends is the stop itself, also of an earlier run. */
   const seenDown = new Set<string>();
@@ -50,8 +50,8 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
     for (const unit of seenDown) if (!units.has(unit)) seenDown.delete(unit);
     foreignJobs = foreignJobs.filter(({ unit }) => units.has(unit));
     const complaint = saveStops(runtimeDirectory, bootId, pods);
-    if (complaint === null) findings.clear(NOT_SAVED);
-    else findings.raise({ id: NOT_SAVED, text: `a restart would forget which units a shutdown stopped: ${complaint}` });
+    if (complaint === null) findings.clear(STOPS_NOT_SAVED.shutdown);
+    else findings.raise(stopsNotSaved('shutdown', complaint));
   }
 
   /** `noted` only goes on to `told`, and `told` to `ended`. */

@@ -1,10 +1,11 @@
 import type { Asked } from '../act/kill.ts';
-import type { PodUid } from '../core/pod.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import { type Reading, unknown } from '../core/reading.ts';
-import { type Turn, tellByMs } from '../core/stop-chain.ts';
-import { sleep } from '../host/clock.ts';
+import { type Turn, tellByMs } from '../core/shutdown/chain.ts';
+import { sleep, within } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
+import { stopUnitId, unitNotStopped } from '../words/finding-standalone.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { ALONG, type StopsMemory } from './stops-memory.ts';
 
@@ -21,6 +22,8 @@ export type TellNeeds = {
   readonly others: (unit: string) => readonly string[];
   /** The shutdown was cancelled: who has not been told yet is not told any more. */
   readonly isCancelled: () => boolean;
+  /** How many wait for the turn of a pod to be over, as systemd's jobs do. */
+  readonly behind: Map<PodUid, number>;
 };
 /** A pod whose stop is asked of systemd; what is written of it is what was known last. */
 type UnitPod = StoppedPod & { readonly unit: string };
@@ -37,6 +40,8 @@ const NOT_TOLD: readonly string[] = ['active', 'reloading', 'activating', 'refre
 const DOWN: readonly string[] = ['inactive', 'failed'];
 const FIRST_POLL_MS = 10;
 const MAX_POLL_MS = 100;
+/** Of those that wait for one another in a circle none would come first. */
+const AWAITED_MS = 1_000;
 const LEAST_ASK_MS = 500;
 /** Two hundred take half of it. */
 const MAX_QUEUE_MS = 500;
@@ -95,7 +100,7 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
 
 /** Why systemd cannot start it again; null: it can. */
 export const whyNotUnit = (unit: string): string | null =>
-  unit.endsWith('.scope') ? `systemd cannot start ${unit} again: a scope belongs to who made it` : null;
+  unit.endsWith('.scope') ? `systemd cannot restart the scope ${unit}: only what created it can` : null;
 
 /** A service or scope that is no pod and that systemd stops along with it, or in it if it is a slice; null: not now. */
 async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<StoppedPod | null> {
@@ -116,15 +121,16 @@ async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<
 /** All jobs at once: systemd knows their order. */
 async function stopTogether(needs: TellNeeds, group: readonly Telling[]): Promise<void> {
   const { clock, memory, systemd } = needs;
-  const stops = group.map(({ pod, turn }) =>
-    stopUnit(needs, pod.unit, Math.max(LEAST_ASK_MS, tellByMs(turn) - clock.monoMs())),
-  );
+  // An answer that comes too late is a job all the same, and its pod is told twice: half of what is left is waited for.
+  const patienceMs = (turn: Turn, nowMs = clock.monoMs()): number =>
+    Math.max(LEAST_ASK_MS, tellByMs(turn) - nowMs, (turn.endsMs - nowMs) / 2);
+  const stops = group.map(({ pod, turn }) => stopUnit(needs, pod.unit, patienceMs(turn)));
   // systemd begins when it has nothing else to answer: whoever is queued is not asked about before all are.
   const isQueued = Promise.race([Promise.all(stops), sleep(clock, MAX_QUEUE_MS)]);
   const tellings = group.map(async ({ pod, turn, answer }, i) => {
     if ((await stops[i]) !== true) return answer('not-told');
     await isQueued;
-    const asked = await untilTold(needs, pod.unit, turn);
+    const asked = await untilTold(needs, pod, turn);
     answer(asked);
     if (asked !== 'told') return;
     // It may have been started anew since its run was read; there was no time to ask for each before they were told.
@@ -151,15 +157,36 @@ async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, 
 
 /** Until its job runs. `not-told`: there is no more time to wait for that. */
 export async function untilTold(
-  { clock, systemd, isCancelled }: Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled'>,
-  unit: string,
+  needs: Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'behind'>,
+  pod: { readonly uid: PodUid; readonly unit: string },
   turn: Turn,
 ): Promise<Asked> {
   // A slice has nobody to tell, and stays active until all in it have ended.
-  if (unit.endsWith('.slice')) return 'told';
+  if (pod.unit.endsWith('.slice')) return 'told';
+  const { behind } = needs;
+  const count = (by: number): void => {
+    for (const uid of turn.after) behind.set(uid, (behind.get(uid) ?? 0) + by);
+  };
+  count(1);
+  try {
+    return await whenItsJobRuns(needs, pod, turn);
+  } finally {
+    count(-1);
+  }
+}
+
+async function whenItsJobRuns(
+  { clock, systemd, isCancelled, behind }: Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'behind'>,
+  { uid, unit }: { readonly uid: PodUid; readonly unit: string },
+  turn: Turn,
+): Promise<Asked> {
   const byMs = tellByMs(turn);
+  let awaitedUntilMs = Number.POSITIVE_INFINITY;
   for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_POLL_MS)) {
-    const isTaken = isCancelled() && (await systemd.cancelStop(unit)).known;
+    // Those behind it come first: without its job nothing would hold back theirs.
+    if (isCancelled()) awaitedUntilMs = Math.min(awaitedUntilMs, clock.monoMs() + AWAITED_MS);
+    const isAwaited = (behind.get(uid) ?? 0) > 0 && clock.monoMs() < awaitedUntilMs;
+    const isTaken = isCancelled() && !isAwaited && (await systemd.cancelStop(unit)).known;
     const state = await systemd.activeState(unit);
     if (state.known && !NOT_TOLD.includes(state.value)) return 'told';
     if (isTaken && state.known) return 'spared';
@@ -179,15 +206,13 @@ function asFirstNoted(memory: StopsMemory, pod: UnitPod): UnitPod {
   return { ...pod, invocationId, activeState };
 }
 
-function inTime<T>({ clock }: TellNeeds, asked: Promise<Reading<T>>): Promise<Reading<T>> {
-  return new Promise((resolve) => {
-    const late = unknown('timed-out', 'systemd', `no answer within ${FACTS_MS} ms`);
-    const cancel = clock.after(FACTS_MS, () => resolve(late));
-    void asked.then((reading) => {
-      cancel();
-      resolve(reading);
-    });
-  });
+const inTime = <T>({ clock }: Pick<TellNeeds, 'clock'>, asked: Promise<Reading<T>>): Promise<Reading<T>> =>
+  within(clock, FACTS_MS, asked, () => unknown('timed-out', 'systemd', `no answer within ${FACTS_MS} ms`));
+
+/** Its stop has begun and is not over. False where systemd does not say so in time. */
+export async function isStopping(needs: Pick<TellNeeds, 'clock' | 'systemd'>, unit: string): Promise<boolean> {
+  const state = await inTime(needs, needs.systemd.activeState(unit));
+  return state.known && state.value === IS_STOPPING;
 }
 
 /** False where systemd does not say so. */
@@ -196,6 +221,10 @@ export async function isUnitDown(systemd: Pick<Systemd, 'activeState'>, unit: st
   return state.known && DOWN.includes(state.value);
 }
 
+/** Its eviction: `told` when the job is queued. */
+export const askUnit = async (needs: Pick<TellNeeds, 'systemd' | 'findings'>, unit: string): Promise<Asked> =>
+  (await stopUnit(needs, unit)) ? 'told' : 'not-told';
+
 /** Resolves when the job is queued. A unit that systemd cannot be asked to stop is a finding. */
 export async function stopUnit(
   { systemd, findings }: Pick<TellNeeds, 'systemd' | 'findings'>,
@@ -203,9 +232,7 @@ export async function stopUnit(
   deadlineMs?: number,
 ): Promise<boolean> {
   const stopped = await systemd.stop(unit, deadlineMs);
-  const id = `stop-unit/${unit}`;
-  const text = `systemd could not be asked to stop ${unit} (${stopped.known ? '' : stopped.detail}): its processes were signalled; Restart= may bring it back`;
-  if (stopped.known) findings.clear(id);
-  else findings.raise({ id, text });
+  if (stopped.known) findings.clear(stopUnitId(unit));
+  else findings.raise(unitNotStopped(unit, stopped.detail));
   return stopped.known;
 }

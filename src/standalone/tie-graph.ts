@@ -1,4 +1,4 @@
-import type { PodUid } from '../core/pod.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import type { UnitTies } from '../host/unit-facts.ts';
 
 export type PodTies = {

@@ -1,4 +1,4 @@
-import type { Inherited, PodUid } from '../core/pod.ts';
+import { type Inherited, type PodUid, podName } from '../core/pod/pod.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitTies } from '../host/unit-facts.ts';
 import type { BoundPod, Clock } from '../ports.ts';
@@ -40,6 +40,10 @@ const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedF
 /** D16 and the order of stops: how the units of the pods hang together, asked of systemd beside the loop when something changes. */
 export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   const asked = new Map<string, UnitTies>();
+  /** Asked about at this moment, without a job of them since. */
+  const inFlight = new Set<string>();
+  /** A job came while they were asked about: the answer may be of before it, and is asked for again. */
+  const outdated = new Set<string>();
   let graph: TieGraph = createTieGraph(new Map(), new Map());
   /** By unit, as long as it is known. */
   const stopCommands = new Map<string, boolean>();
@@ -65,6 +69,8 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   async function read(): Promise<void> {
     isReading = true;
     isDirty = false;
+    for (const name of outdated) asked.delete(name);
+    outdated.clear();
     const isWhole = await askAll();
     const found = await idlePods();
     isReading = false;
@@ -85,7 +91,9 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
       await Promise.all(
         next.map(async (name) => {
           if (asked.has(name)) return;
+          inFlight.add(name);
           const ties = await systemd.ties(name);
+          if (!inFlight.delete(name)) outdated.add(name);
           if (ties.known) asked.set(name, ties.value);
           else isWhole = false;
         }),
@@ -114,9 +122,13 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   }
 
   function jobOf(unit: string): void {
-    if (!asked.has(unit)) return void lookAtStranger(unit);
-    asked.delete(unit);
-    readIn(SETTLE_MS);
+    if (forget(unit)) readIn(SETTLE_MS);
+    else void lookAtStranger(unit);
+  }
+
+  /** False: nothing is known of it, nor about to be. */
+  function forget(unit: string): boolean {
+    return asked.delete(unit) || inFlight.delete(unit) || outdated.has(unit);
   }
 
   /** A unit that was not loaded before may hang on a pod's all the same. */
@@ -130,13 +142,13 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
     if (strangers > MAX_STRANGERS) return;
     const ties = await systemd.ties(unit);
     if (!ties.known) return;
-    const on = HANGS_ON.flatMap((list) => ties.value.relations[list] ?? []).filter((name) => asked.has(name));
-    for (const name of on) asked.delete(name);
+    const on = HANGS_ON.flatMap((list) => ties.value.relations[list] ?? []).filter(forget);
     if (on.length > 0) readIn(SETTLE_MS);
   }
 
   function forgetAll(): void {
     asked.clear();
+    inFlight.clear();
     stopCommands.clear();
     readIn(SETTLE_MS);
   }
@@ -149,16 +161,11 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   ];
   return {
     tied: (pods) => {
-      const units = pods.map(({ declared: { uid } }) => unitOf(uid));
-      const now = units.join(' ');
+      const units = unitsOf(pods, unitOf);
+      const now = [...units].join(' ');
       if (now !== key) {
         key = now;
-        podUnits = new Map(
-          pods.flatMap(({ declared: { uid } }, i) => {
-            const unit = units[i] ?? null;
-            return unit === null ? [] : [[unit, uid] as const];
-          }),
-        );
+        podUnits = units;
         readIn(0);
       }
       const tied = graph.isEmpty ? pods : withTies(pods, graph, idle);
@@ -175,6 +182,19 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   };
 }
 
+/** Of two pods that claim one unit the second is refused: it takes nothing from the first. */
+function unitsOf(pods: readonly BoundPod[], unitOf: TiesNeeds['unitOf']): ReadonlyMap<string, PodUid> {
+  const units = new Map<string, PodUid>();
+  const placed = new Set<string>();
+  for (const { declared, cgroup } of pods) {
+    const unit = unitOf(declared.uid);
+    if (unit === null || placed.has(unit) || (units.has(unit) && !cgroup.known)) continue;
+    units.set(unit, declared.uid);
+    if (cgroup.known) placed.add(unit);
+  }
+  return units;
+}
+
 function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<PodUid>): readonly BoundPod[] {
   const byUid = new Map(pods.map((pod) => [pod.declared.uid, pod]));
   return pods.map((pod) => {
@@ -187,7 +207,7 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<
         ? [found.declared]
         : [];
     });
-    const takesAlong = [...along.map(({ namespace, name }) => `${namespace}/${name}`), ...ties.units];
+    const takesAlong = [...along.map(podName), ...ties.units];
     const stopsAfter = ties.after.filter((other) => byUid.has(other));
     const inherited = highest(along, priority);
     return {

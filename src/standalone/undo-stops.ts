@@ -1,4 +1,4 @@
-import type { PodUid } from '../core/pod.ts';
+import type { PodUid } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -85,7 +85,7 @@ function fateOfUnit(
   // It was down, or somebody else was stopping it.
   if (activeState !== '' && !isRunning(pod)) return NOTHING;
   if (!facts.known)
-    return isLate ? { kind: 'cannot', why: `systemd does not say how ${unit} is: ${facts.detail}` } : WAIT;
+    return isLate ? { kind: 'cannot', why: `systemd does not report the state of ${unit}: ${facts.detail}` } : WAIT;
   const now = facts.value;
   if (isAnotherRun(pod, now)) return NOTHING;
   // Starting it beside what is left of it would let the kill at the end of the grace meet the new run.
@@ -93,8 +93,8 @@ function fateOfUnit(
   if (!isEnded) return WAIT;
   if (now.activeState === 'deactivating') return isLate ? { kind: 'cannot', why: `${unit} has not stopped yet` } : WAIT;
   if (cannot !== null) return { kind: 'cannot', why: cannot };
-  if (activeState === '') return { kind: 'cannot', why: `systemd had not said whether ${unit} ran` };
-  if (now.loadState !== 'loaded') return { kind: 'cannot', why: `systemd says that ${unit} is ${now.loadState}` };
+  if (activeState === '') return { kind: 'cannot', why: `systemd had not reported whether ${unit} ran` };
+  if (now.loadState !== 'loaded') return { kind: 'cannot', why: `systemd reports ${unit} as ${now.loadState}` };
   return { kind: 'start' };
 }
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
 import { largestProcesses } from '../../src/act/largest-processes.ts';
@@ -18,6 +18,16 @@ const OBEYS = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
 async function signalOf(workload: Workload): Promise<string | null | undefined> {
   await until(clock, () => workload.ended() !== null, 10_000);
   return workload.ended()?.signal;
+}
+
+function openFiles(): readonly string[] {
+  return readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ''; // That of the listing itself.
+    }
+  });
 }
 
 /** Gone, a zombie, or in do_exit (PF_EXITING): a process leaves cgroup.procs there, and runs no code of its own any more. */
@@ -92,6 +102,15 @@ describe.skipIf(needsCgroups !== '')(`ending the processes of a cgroup ${needsCg
     expect(end).toMatchObject({ kind: 'ended', via: byForce });
     expect(tookMs).toBeLessThan(5_000);
     expect(cgroup.pids()).toEqual([]);
+  });
+
+  it('leaves no directory open that it searched, which Node would say on standard error', async () => {
+    const stubborn = await cgroup.run(IGNORES);
+    const inner = `${mounts?.memory}${cgroup.path}/inner`;
+    mkdirSync(inner);
+    writeFileSync(`${inner}/cgroup.procs`, String(stubborn.pid));
+    await timed({ graceMs: 100 });
+    expect(openFiles()).not.toContain('/proc');
   });
 
   it('ends a fork bomb that its cgroup bounds', async () => {

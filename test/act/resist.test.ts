@@ -4,6 +4,7 @@ import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { type KillOrder, killCgroup } from '../../src/act/kill.ts';
 import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
+import { countUnreaped } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { createDyingHelp } from '../../src/host/dying.ts';
 import type { Workload } from '../../src/host/workload.ts';
@@ -106,6 +107,18 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
   });
 
   const freezer = findHierarchy('freezer');
+  /** In a cgroup of its own of that hierarchy, which goes with the test. */
+  const freeze = ({ pid }: Workload, directory: string): (() => void) => {
+    const thaw = (): void => writeFileSync(`${directory}/freezer.state`, 'THAWED');
+    mkdirSync(directory);
+    onTestFinished(() => {
+      thaw();
+      rmdirSync(directory);
+    });
+    writeFileSync(`${directory}/cgroup.procs`, String(pid));
+    writeFileSync(`${directory}/freezer.state`, 'FROZEN');
+    return thaw;
+  };
   it.skipIf(freezer === null)(
     'ends what is frozen, in a cgroup of its own and in one with others [needs the freezer of version 1]',
     async () => {
@@ -115,18 +128,35 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
       for (const path of [cgroup.path, `${cgroup.path}-others`]) {
         const frozen = await cgroup.run('echo up; exec sleep 1000');
         const innocent = path === cgroup.path ? null : await cgroup.run('echo up; exec sleep 1000');
-        const directory = `${freezer}${path}`;
-        mkdirSync(directory);
-        onTestFinished(() => {
-          writeFileSync(`${directory}/freezer.state`, 'THAWED');
-          rmdirSync(directory);
-        });
-        writeFileSync(`${directory}/cgroup.procs`, String(frozen.pid));
-        writeFileSync(`${directory}/freezer.state`, 'FROZEN');
+        freeze(frozen, `${freezer}${path}`);
         expect((await kill({ help })).end).toMatchObject({ kind: 'ended' });
         await gone(frozen);
         if (innocent !== null) await gone(innocent);
       }
+    },
+  );
+
+  it.skipIf(freezer === null)(
+    'spares who is started in the place of the dying, before anybody saw it empty [needs the freezer of version 1]',
+    async () => {
+      // Frozen it has its SIGKILL and cannot end, for as long as the test wants.
+      const frozen = await cgroup.run('echo up; exec sleep 1000');
+      const thaw = freeze(frozen, `${freezer}/nodewarden-test-${process.pid}`);
+      let isSignalled = false;
+      const killing = kill({
+        signalled: () => {
+          isSignalled = true;
+        },
+      });
+      while (!isSignalled) await sleep(clock, 5);
+      await sleep(clock, 50);
+      const next = await cgroup.run('echo up; exec sleep 1000');
+      await sleep(clock, 200);
+      expect(next.isAlive()).toBe(true);
+      thaw();
+      expect((await killing).end).toMatchObject({ kind: 'ended' });
+      expect(next.isAlive()).toBe(true);
+      await gone(frozen);
     },
   );
 
@@ -148,12 +178,13 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
 
   it('leaves alone what comes into the cgroup once it was empty', async () => {
     const orphan = await unreapedFor('2.5');
+    const reaped = once(orphan, 'exit');
     const killing = kill({ givesBack: 'pids' });
     while (cgroup.pids().length > 0) await sleep(clock, 5);
     await sleep(clock, 50);
     const next = await cgroup.run('echo up; exec sleep 1000');
     expect((await killing).end).toMatchObject({ kind: 'ended' });
-    await once(orphan, 'exit');
+    await reaped;
     expect(next.isAlive()).toBe(true);
   });
 
@@ -163,6 +194,14 @@ describe.skipIf(needsCgroups !== '')(`victims that hide or resist ${needsCgroups
     expect(end).toMatchObject({ kind: 'ended', unreaped: 1 });
     // 10 s would be those in which a victim may hold back others.
     expect(tookMs).toBeLessThan(8_000);
+  });
+
+  it('counts the dead, and not who lives beside them', async () => {
+    await unreapedFor('15');
+    expect((await kill({ givesBack: 'memory' })).end).toMatchObject({ kind: 'ended', unreaped: 1 });
+    await cgroup.run('echo up; exec sleep 1000');
+    if (mounts === null) throw new Error('no cgroups');
+    expect(countUnreaped(mounts, cgroup.ref)).toEqual({ known: true, value: 1 });
   });
 
   /** A process in the cgroup whose parent is not, and reaps it by its own end. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createWhatFills } from '../../src/act/what-fills.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
-import { initialState } from '../../src/core/state.ts';
+import { initialState } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import type { DiskSurvey } from '../../src/host/disk-walk.ts';
 import type { SharedMemory } from '../../src/host/shared-memory.ts';
@@ -33,9 +33,13 @@ function open(shared: SharedMemory, survey: DiskSurvey) {
     userName: (uid) => (uid === 33 ? 'www-data' : null),
     ...{ nodefsPath: '/', imagefsPath: null, containerfsPath: null },
   });
-  const look = async (signal: Signal, reasons: readonly unknown[]): Promise<readonly string[]> => {
+  const look = async (
+    signal: Signal,
+    reasons: readonly unknown[],
+    decisions: readonly unknown[] = [],
+  ): Promise<readonly string[]> => {
     const sample = { available: 10 * MI, capacity: GI };
-    const verdict = { state: initialState('boot'), decisions: [], reasons } as unknown as Verdict;
+    const verdict = { state: initialState('boot'), decisions, reasons } as unknown as Verdict;
     whatFills(anObservation(nowMs, { [signal]: sample }), verdict);
     await settled();
     return [...present.values()];
@@ -62,15 +66,23 @@ describe('what no eviction helps', () => {
   it('is told with directory, bytes and owner, until the threshold is no longer met', async () => {
     const { look } = open(NOTHING, survey);
     const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
-    expect(text).toContain('500 MiB in /srv/web (user www-data), 1 MiB in other places');
+    expect(text).toContain(
+      '500 MiB in /srv/web (user www-data), 1 MiB elsewhere, and 513 MiB under no name (deleted files that',
+    );
     expect(await look('nodefs.available', [met('nodefs.available')])).toHaveLength(1);
     expect(await look('nodefs.available', [])).toEqual([]);
+  });
+
+  it('is told without a rest where names lead to nearly all of it', async () => {
+    const { look } = open(NOTHING, { ...survey, directories: [{ ...directory, bytes: 960 * MI }] });
+    const [text] = await look('nodefs.available', [nobody('nodefs.available')]);
+    expect(text).toContain('1 MiB elsewhere. Delete');
   });
 
   it('counts inodes where they are short, and looks again after a minute and not before', async () => {
     const { look, asked, at } = open(NOTHING, { ...survey, isComplete: false });
     const [text] = await look('nodefs.inodesFree', [nobody('nodefs.inodesFree')]);
-    expect(text).toContain('7 inodes in /srv/web (user www-data), 7 inodes in other places, as far as it was counted');
+    expect(text).toContain('7 inodes in /srv/web (user www-data), 7 inodes elsewhere, as far as counted');
     at(59_000);
     await look('nodefs.inodesFree', [nobody('nodefs.inodesFree')]);
     expect(asked).toHaveLength(1);
@@ -88,6 +100,17 @@ describe('what no eviction helps', () => {
       'the tmpfs at /dev/shm with 400 MiB (300 MiB in "/dev/shm/x, 5 GiB in /etc", user www-data)',
     );
     expect(text).toContain('the SysV segment 5 with 90 MiB (uid 7; ipcrm -m 5 removes it)');
+  });
+
+  it('names whom it cost, and for which signal that was where it was another one of the same file system', async () => {
+    const { look } = open(NOTHING, survey);
+    const victim = { namespace: 'default', name: 'web' };
+    const stopped = { kind: 'evict', id: 'a-1', victim, threshold: { signal: 'nodefs.inodesFree' } };
+    const wait = (signal: Signal) => ({ code: 'clean-up-wait', signal, eviction: 'a-1' });
+    const ofInodes = await look('nodefs.inodesFree', [wait('nodefs.inodesFree')], [stopped]);
+    expect(ofInodes.at(-1)).toContain('default/web was stopped, but that did not free enough');
+    const ofBytes = await look('nodefs.available', [wait('nodefs.available')]);
+    expect(ofBytes.at(-1)).toContain('default/web was stopped for nodefs.inodesFree, but that did not free enough');
   });
 
   it('is not said of memory that nobody finds', async () => {

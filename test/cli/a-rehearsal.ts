@@ -4,8 +4,8 @@ import { aConfig, aPod } from '../a.ts';
 
 export const CRITICAL = 2_000_000_000;
 const phases = [
-  { fromPriority: 0, graceSeconds: 20 },
-  { fromPriority: CRITICAL, graceSeconds: 10 },
+  { fromPriority: 0, periodSeconds: 20 },
+  { fromPriority: CRITICAL, periodSeconds: 10 },
 ];
 export const config = aConfig([], { phases });
 export const web = aPod({ name: 'web', namespace: 'shop' });

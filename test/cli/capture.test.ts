@@ -3,9 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { known } from '../../src/core/reading.ts';
-import { initialState } from '../../src/core/state.ts';
+import { initialState } from '../../src/core/state/state.ts';
+import type { ObservedLook } from '../../src/daemon/answers.ts';
 import { parseDocuments } from '../../src/document/document.ts';
-import type { ObservedLook } from '../../src/serve/look-desk.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';
 import { aCommand } from './a-command.ts';
@@ -50,7 +50,7 @@ describe('nodewarden capture', () => {
       await daemon({ observe: async () => `{"schema":1,"node":{},"observation":{"pods":${given}}}` });
       const { code, out, err } = await run();
       expect({ code, out }).toEqual({ code: 1, out: '' });
-      expect(err).toMatch(/^nodewarden cannot be asked: what it answered cannot be read .*\n$/);
+      expect(err).toMatch(/^cannot query nodewarden: its answer cannot be read .*\n$/);
     },
   );
 
@@ -58,8 +58,8 @@ describe('nodewarden capture', () => {
     await serve();
     const { code, out, err } = await run();
     expect({ code, err }).toEqual({ code: 0, err: '' });
-    expect(out).toMatch(/^# What nodewarden \S+ saw on one node from 2023-11-14T22:13:25\.000Z on: 1 look\.\n/);
-    expect(out).toContain('# What is decided at them:    nodewarden simulate FILE\n');
+    expect(out).toMatch(/^# What nodewarden \S+ saw on one node, starting at 2023-11-14T22:13:25\.000Z: 1 sample\.\n/);
+    expect(out).toContain('# What is decided:        nodewarden simulate FILE\n');
     expect(out).not.toContain('node-1');
     const [document] = parseDocuments(out, 'x', 'ours').documents;
     expect(document?.value).toMatchObject({ kind: 'EvictionScenario', steps: [{ at: 0 }] });
@@ -72,7 +72,7 @@ describe('nodewarden capture', () => {
     expect({ code, out, err }).toEqual({
       code: 0,
       out: '',
-      err: 'recording for 300ms, Ctrl-C ends it with what there is\n',
+      err: 'recording for 300ms; Ctrl-C ends it and keeps what was recorded\n',
     });
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(readFileSync(file, 'utf8')).not.toMatch(/shop|web|uid-db|node-1/);
@@ -107,7 +107,7 @@ describe('nodewarden capture', () => {
     await away();
     const { code, out, err } = await ended;
     expect([1, 3]).toContain(code);
-    expect(err).toMatch(/nodewarden (is not running|cannot be asked)/);
+    expect(err).toMatch(/nodewarden is not running|cannot query nodewarden/);
     expect(JSON.parse(out).steps.length).toBeGreaterThanOrEqual(1);
   });
 
@@ -141,7 +141,7 @@ describe('nodewarden capture', () => {
     const { code, out, err } = await run('--output', link);
     expect({ code, out }).toEqual({ code: 1, out: '' });
     expect(err).toBe(
-      `${link} is no regular file, and would be replaced by one; write there with: --output yaml > ${link}\n`,
+      `${link} is not a regular file and would be replaced by one; use instead: --output yaml > ${link}\n`,
     );
     expect(readlinkSync(link)).toBe('/dev/null');
   });
@@ -150,14 +150,14 @@ describe('nodewarden capture', () => {
     await serve();
     const { code, err } = await run('--duration', '1h', '--output', path('none/node.yaml'));
     expect(code).toBe(1);
-    expect(err).toMatch(/cannot be written: .*\n$/);
+    expect(err).toMatch(/^cannot write .*: .*\n$/m);
     expect(looks).toBe(1);
   });
 
   it.each([
-    ['--duration', 'long', 'a duration; for example 90s or 10m'],
+    ['--duration', 'long', 'Use a duration, for example 90s or 10m.'],
     ['--interval', '1ms', 'at least 100ms'],
-    ['--output', 'a.jsonl', 'write .yaml or .json'],
+    ['--output', 'a.jsonl', 'Use .yaml or .json.'],
   ])('does not take %s %s', async (option, value, said) => {
     const { code, err } = await run(option, value);
     expect(code).toBe(2);

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -40,7 +40,7 @@ describe('config check', () => {
       err: [
         'config.yaml:3:1: evictionHrad: unknown field; did you mean evictionHard?',
         'config.yaml:4:7: mode: must be one of standalone, kubelet, not "standalon"; did you mean standalone?',
-        '2 mistakes',
+        '2 errors',
         '',
       ].join('\n'),
     });
@@ -63,6 +63,9 @@ describe('config check', () => {
     writeFileSync(pod, text('cgroup'), { mode: 0o644 });
     expect(await nodewarden('check', pod)).toEqual({ code: 0, out: 'pods.d/web.yaml: valid, 1 pod\n', err: '' });
     expect((await nodewarden('check', config)).out).toContain('pods.d: valid, 1 pod\n');
+    chmodSync(manifests, 0o777);
+    const open = await nodewarden('check', config);
+    expect([open.code, open.err]).toEqual([2, expect.stringContaining('can be written by its group or by others')]);
   });
 
   it('says that a good one is valid, after its warnings', async () => {
@@ -84,7 +87,7 @@ describe('config check', () => {
       'warning config.yaml:4: nodefs.path: gone does not exist on this machine: its signals cannot be read until it does\n',
     );
     expect(out).toMatch(
-      /^warning config\.yaml:5: evictionHard: pid\.available is below \d+ pids already: \d+ pids of \d+ pids is available now, so the agent would evict at once$/m,
+      /^warning config\.yaml:5: evictionHard: pid\.available is already below \d+ pids: \d+ pids of \d+ pids is available now, so the agent would evict at once$/m,
     );
     expect(out).not.toContain('memory.available is below');
   });
@@ -102,7 +105,7 @@ describe('config check', () => {
 
   it('ends with 2 for a file that does not exist', async () => {
     const { code, err } = await nodewarden('check', join(directory, 'none.yaml'));
-    expect([code, err]).toEqual([2, expect.stringMatching(/^none\.yaml:1:1: does not exist; .*\n1 mistake\n$/)]);
+    expect([code, err]).toEqual([2, expect.stringMatching(/^none\.yaml:1:1: does not exist; .*\n1 error\n$/)]);
   });
 });
 
@@ -133,7 +136,7 @@ describe('config show', () => {
 
   it('tells mistakes as check does', async () => {
     const { code, out, err } = await nodewarden('show', file('dryRun: 1\n'));
-    expect([code, out, err.trimEnd().split('\n').at(-1)]).toEqual([2, '', '1 mistake']);
+    expect([code, out, err.trimEnd().split('\n').at(-1)]).toEqual([2, '', '1 error']);
   });
 });
 
@@ -145,6 +148,6 @@ describe('config', () => {
 
   it.each([['check'], ['show'], ['schema']])('%s has help with an example', async (name) => {
     const { code, out } = await nodewarden(name, '--help');
-    expect([code, out]).toEqual([0, expect.stringContaining(`Example:\n  nodewarden config ${name}`)]);
+    expect([code, out]).toEqual([0, expect.stringMatching(new RegExp(`Examples?:\n  nodewarden config ${name}`))]);
   });
 });

@@ -5,12 +5,12 @@ import { explainText } from '../../src/cli/explain-text.ts';
 import { painter } from '../../src/cli/print.ts';
 import { decide } from '../../src/core/decide.ts';
 import type { ExplainedLook } from '../../src/core/explain.ts';
-import type { PodView } from '../../src/core/pod.ts';
-import { quantityOfBytes } from '../../src/core/quantity.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
-import { initialState } from '../../src/core/state.ts';
-import type { ObservedLook } from '../../src/serve/look-desk.ts';
+import { initialState } from '../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
+import type { ObservedLook } from '../../src/daemon/answers.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';
 import { aCommand } from './a-command.ts';
@@ -56,18 +56,18 @@ pods in eviction order for memory.available
 2  shop/job              yes             0 *         199.5 MiB
 3  default/dns           yes *  2000000000               1 GiB    passed over: static-critical
 4  shop/db                no          1000            -124 MiB
-order: over-request (yes first), then priority (lowest first), then usage-over-request (highest first); equals: the younger, then by name. * put it before the next one
+order: over-request (yes first), then priority (lowest first), then usage-over-request (highest first); ties: newest first, then by name. * put it before the next one
 
 shop/web is chosen first; without it shop/job would be.
 It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or if protected (nodewarden.dev/protect).
 `);
   });
 
-  it('ranks for a signal that nothing is short of too, and says that nobody has to go', () => {
+  it('ranks for a signal that nothing is short of too, and says that no eviction is needed', () => {
     const text = said(aLook(GI), 'pid.available', 'uid-db');
-    expect(text).toContain('now         nobody has to go: no threshold is met\n');
+    expect(text).toContain('now         no eviction is needed: no threshold is met\n');
     expect(text).toContain('observed    pid.available 900 pids of 1000 pids; no threshold\n');
-    expect(text).toContain('if pid.available had to act, pods would go in this order\n');
+    expect(text).toContain('if pid.available ran short, pods would be evicted in this order\n');
     expect(text).toContain('shop/db is safe: shop/job goes first.\nIt would go first with a priority below 1.\n');
     expect(text).toContain("even with all of the node's shop/job comes first by its lower priority.\n");
   });
@@ -85,7 +85,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(said(aLook(GI), null, 'uid-dns')).toContain(
       '\n\ndefault/dns is passed over: static or critical pods are never evicted.\n',
     );
-    expect(said(aLook(50 * MI, [dns]))).toContain('nobody may be evicted\n');
+    expect(said(aLook(50 * MI, [dns]))).toContain('no pod may be evicted\n');
     expect(said(aLook(50 * MI, []))).toContain('there is no pod: nobody can be evicted\n');
   });
 
@@ -204,7 +204,7 @@ describe('nodewarden explain', () => {
     expect(await live('shop/wbe')).toEqual({
       code: 2,
       out: '',
-      err: 'no pod shop/wbe at this look, did you mean shop/web?\n',
+      err: 'no pod shop/wbe in this sample, which has only pods with running processes; did you mean shop/web?\n',
     });
   });
 
@@ -236,7 +236,7 @@ describe('nodewarden explain', () => {
   it('wants to know which scenario where a file holds several', async () => {
     const { code, err } = await run('--scenario', 'config/scenarios/flapping.yaml');
     expect(code).toBe(2);
-    expect(err).toContain('name one with --only: flapping, flapping-with-min-reclaim\n');
+    expect(err).toContain('pick one with --only: flapping, flapping-with-min-reclaim\n');
     expect((await run('--scenario', 'config/scenarios/flapping.yaml', '--only', 'flapping')).code).toBe(0);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { historyText } from '../../src/cli/history-text.ts';
 import { painter } from '../../src/cli/print.ts';
 import { joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
-import { shutdownsOf } from '../../src/record/shutdowns.ts';
+import { shutdownsOf } from '../../src/record/reading/shutdowns.ts';
 import { aBoot, aWholeShutdown, BEGAN, over, phase } from '../record/a-shutdown.ts';
 
 const boot = aBoot('b');
@@ -44,12 +44,12 @@ describe('the history of shutdowns as text', () => {
       ...whole.slice(5),
     ]);
     for (const line of [
-      '  1      shop/web (again)  0         10s    9s     survived, 1 processes left: in uninterruptible sleep',
+      '  1      shop/web (again)  0         10s    9s     survived: in uninterruptible sleep',
       '  again      shop/web was started meanwhile, seen after 10s: stopped',
       '  again      shop/web was started meanwhile, seen after 11s: left running after 3 stops for that',
       '  lock       lost after 1s, in phase 1: the child ended',
       '  resumed    by a new run of the agent after 2s, in phase 1',
-      '  cancel     after 3s, in phase 1: it was cancelled in the delay; not honoured by logind, which went down all the same',
+      '  cancel     after 3s, in phase 1: it was cancelled during the delay; not honoured by logind, which went down all the same',
     ])
       expect(text.split('\n')).toContain(line);
   });
@@ -174,7 +174,7 @@ describe('the history of shutdowns as text', () => {
     const last = dry.ended(100_001, 'b-1');
     const text = textOf([...aWholeShutdown(dry).slice(0, 4), { ...last, kind: 'outcome', outcome: dropped }]);
     expect(text).toContain('UTC  [dry run]  shutdown (reboot)');
-    expect(text).toContain('not stopped: dry run');
+    expect(text).toContain('not stopped: this is a dry run');
   });
 
   it('keeps the columns below each other in colour, and colours who was late', () => {

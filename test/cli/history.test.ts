@@ -9,7 +9,7 @@ import { jsonText, painter } from '../../src/cli/print.ts';
 import { known } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { type EntryBody, entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
-import { scenarioOf } from '../../src/record/scenario-of.ts';
+import { scenarioOf } from '../../src/record/scenarios/scenario-of.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
 import { aBoot, aWholeShutdown } from '../record/a-shutdown.ts';
 import { anEviction, ended } from '../serve/a-report.ts';
@@ -96,7 +96,7 @@ describe('the history as text', () => {
   observed  92 MiB
   threshold 100 MiB
   why       of 2 pods it comes first by the most usage above its request
-            shop/db is passed over: protected, chosen only when nobody else is left
+            shop/db is passed over: it is protected, and chosen only when no other pod is left
   ranking   POD       OVER-REQUEST  PRIORITY  USAGE-OVER-REQUEST
             shop/web  yes           0         300 MiB
             shop/db   yes           0         10 MiB
@@ -104,7 +104,7 @@ describe('the history as text', () => {
   processes leak\u001b[31m (pid 77) 280 MiB
   grace     1s
   reacted   within 2ms
-  outcome   empty after 36ms by sigkill, gave back 290 MiB
+  outcome   ended by sigkill after 36ms, gave back 290 MiB
 
 2026-01-31 12:00:00 UTC  b-2  MemoryPressure is true
 2026-01-31 12:00:00 UTC  the kernel's OOM killer killed 2 processes: shop/web
@@ -194,7 +194,7 @@ describe('nodewarden history', () => {
     expect(decisions[0]).toMatchObject({ isDeferred: true, evidence: { of: 'b-1' }, outcomes: [{ kind: 'ended' }] });
     expect(decisions[2]).toMatchObject({ dry: true, outcomes: [] });
     expect(kernelOomKills).toEqual([{ atWallMs: BEGAN_WALL_MS, count: 2, pods: ['shop/web'] }]);
-    expect(err).toBe('left out of the record, because they are incomplete or no JSON: 1 of its lines\n');
+    expect(err).toBe('skipped lines of the record that are incomplete or not JSON: 1\n');
   });
 
   it('can be narrowed to evictions, to shutdowns and to a time', async () => {
@@ -241,7 +241,7 @@ describe('nodewarden history', () => {
     const told = [...aWholeShutdown(earlier).map(sayEntry), damaged].join('');
     writeFileSync(join(directory, 'state', 'record.jsonl'), told);
     const { out, err } = await run('--shutdowns');
-    expect(err).toBe('1 damaged entries were left out of the shutdowns\n');
+    expect(err).toBe('damaged entries omitted from the shutdowns: 1\n');
     expect(out).toContain('shutdown (reboot): lock released after 22.5s');
   });
 
@@ -251,6 +251,9 @@ describe('nodewarden history', () => {
     expect(all).toEqual({ code: 0, out: `No decisions in the record under ${directory}/state.\n`, err: '' });
     const shutdowns = await run('--shutdowns');
     expect(shutdowns).toEqual({ code: 0, out: `No shutdowns in the record under ${directory}/state.\n`, err: '' });
+    const late = await run('--evictions', '--since', '2026-01-31T12:00:00Z');
+    const since = '2026-01-31T12:00:00.000Z';
+    expect(late.out).toBe(`No evictions in the record under ${directory}/state since ${since}.\n`);
   });
 
   it('does not say that there is nothing when it could not read, with status 1', async () => {
@@ -272,6 +275,6 @@ describe('nodewarden history', () => {
   it('says what a time looks like when it is given nonsense, with status 2', async () => {
     const { code, err } = await run('--since', 'yesterday-ish');
     expect(code).toBe(2);
-    expect(err).toContain('a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z');
+    expect(err).toContain('Use a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z');
   });
 });

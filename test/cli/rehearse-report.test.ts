@@ -162,22 +162,22 @@ describe('the rehearsal', () => {
     });
   });
 
-  it.each([1, 5, 8, 20])('tells each of a chain within its phase of %d s, however many they are', (graceSeconds) => {
-    const phases = [{ fromPriority: 0, graceSeconds }];
+  it.each([1, 5, 8, 20])('tells each of a chain within its phase of %d s, however many they are', (periodSeconds) => {
+    const phases = [{ fromPriority: 0, periodSeconds }];
     const pods = Array.from({ length: 10 }, (_, i) =>
       aPod({ name: `l${i}`, terminationGraceSeconds: 30, ...(i === 0 ? {} : { stopsAfter: [`uid-l${i - 1}`] }) }),
     );
     const report = rehearsed({ pods, config: { ...config, phases } });
     const rows = report.phases[0]?.pods ?? [];
-    expect(report.worstMs).toBe(graceSeconds * 1_000);
-    const share = graceSeconds * 100;
+    expect(report.worstMs).toBe(periodSeconds * 1_000);
+    const share = periodSeconds * 100;
     expect(rows.map(({ getsMs }) => getsMs)).toEqual(rows.map(() => share));
     expect(rows.map(({ toldAfterMs }) => toldAfterMs)).toEqual(rows.map((_, i) => i * share));
     // What is to be set is enough for all of them.
-    expect(report.changes).toEqual([{ what: 'phase', phase: 1, fromPriority: 0, now: graceSeconds, seconds: 300 }]);
+    expect(report.changes).toEqual([{ what: 'phase', phase: 1, fromPriority: 0, now: periodSeconds, seconds: 300 }]);
     const enough = rehearsed({
       pods,
-      config: { ...config, phases: [{ fromPriority: 0, graceSeconds: 300 }] },
+      config: { ...config, phases: [{ fromPriority: 0, periodSeconds: 300 }] },
       status: { lock: { ...ARMED, grantedMs: 302_000 } },
     });
     expect(enough.phases[0]?.pods.map(({ verdict: { kind } }) => kind)).toEqual(pods.map(() => 'finishes'));
@@ -185,7 +185,8 @@ describe('the rehearsal', () => {
 
   it('gives a pod no more than its phase lasts, and 2 s where that has no time', () => {
     const getsIn = (graceSeconds: number) =>
-      rehearsed({ config: { ...config, phases: [{ fromPriority: 0, graceSeconds }] } }).phases[0]?.pods[0]?.getsMs;
+      rehearsed({ config: { ...config, phases: [{ fromPriority: 0, periodSeconds: graceSeconds }] } }).phases[0]
+        ?.pods[0]?.getsMs;
     expect([getsIn(1), getsIn(0)]).toEqual([1_000, 2_000]);
   });
 
@@ -196,7 +197,7 @@ describe('the rehearsal', () => {
       takesAlong: ['nph.service'],
       stopsAfterUnits: ['nph.service', 'other.service'],
     });
-    const given = { pods: [ha], config: { ...config, phases: [{ fromPriority: 0, graceSeconds: 10 }] } };
+    const given = { pods: [ha], config: { ...config, phases: [{ fromPriority: 0, periodSeconds: 10 }] } };
     const report = rehearsed(given);
     expect(report.phases[0]?.pods[0]).toMatchObject({
       toldAfterMs: 8_500,
@@ -205,7 +206,7 @@ describe('the rehearsal', () => {
     });
     expect(report.worstMs).toBe(10_000);
     // Its phase does not go on without it.
-    const long = rehearsed({ pods: [ha], config: { ...config, phases: [{ fromPriority: 0, graceSeconds: 30 }] } });
+    const long = rehearsed({ pods: [ha], config: { ...config, phases: [{ fromPriority: 0, periodSeconds: 30 }] } });
     expect([long.worstMs, long.phases[0]?.pods[0]?.toldAfterMs]).toEqual([30_000, 28_500]);
     expect(report.notes).toContain(
       'default/ha is told after nph.service (systemd orders them), 8.5s after its phase began at the latest, and gets at least 1.5s then',
@@ -281,8 +282,8 @@ describe('the rehearsal', () => {
   it('warns of phases that last no time, and of pods below the first', () => {
     const odd = aConfig([], {
       phases: [
-        { fromPriority: 1_000, graceSeconds: 30 },
-        { fromPriority: CRITICAL, graceSeconds: 0 },
+        { fromPriority: 1_000, periodSeconds: 30 },
+        { fromPriority: CRITICAL, periodSeconds: 0 },
       ],
     });
     expect(rehearsed({ pods: [dns], config: odd }).warnings).toHaveLength(1);

@@ -63,7 +63,7 @@ to set      shutdownGracePeriod: 50s (now 30s)
   });
 
   it('says what nobody needs to fear', () => {
-    expect(text({ pods: [job] })).toMatch(/\n\nnobody is known to need more time than it gets, of 1 pod\n$/);
+    expect(text({ pods: [job] })).toMatch(/\n\nno pod is known to need more time than it gets \(1 pod\)\n$/);
     expect(text({ pods: [] })).toContain(
       'phase 1     priorities below 2000000000: 20s; no pods, so it takes no time\n',
     );

@@ -1,17 +1,16 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Decision } from '../../src/core/decision.ts';
-import type { PodView } from '../../src/core/pod.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
 import { known } from '../../src/core/reading.ts';
-import { initialState } from '../../src/core/state.ts';
+import { initialState } from '../../src/core/state/state.ts';
+import type { ObservedLook } from '../../src/daemon/answers.ts';
 import { entryOf, sayEntry } from '../../src/record/entry.ts';
-import type { ObservedLook } from '../../src/serve/look-desk.ts';
-import { NO_SHUTDOWN } from '../../src/serve/shutdown-status.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { anObservation } from '../a.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
 import { hasDbusDaemon } from '../host/private-bus.ts';
-import { aContext, aVerdict } from '../serve/a-report.ts';
+import { aContext, aVerdict, NO_SHUTDOWN } from '../serve/a-report.ts';
 import { aCommand } from './a-command.ts';
 import { ARMED, config, web } from './a-rehearsal.ts';
 
@@ -54,14 +53,14 @@ describe('nodewarden rehearse shutdown', () => {
     await command.serve({ answer: () => ({ schema: 0 }) });
     const { code, out, err } = await run();
     expect([code, out]).toEqual([3, '']);
-    expect(err).toBe('nodewarden cannot be asked: the daemon is of another version; restart it\n');
+    expect(err).toBe('cannot query nodewarden: the daemon runs another version; restart it\n');
   });
 
   it('says that a look which is not whole cannot be read, with status 3 and without a stack', async () => {
     await serve([], '{"schema":1,"node":{},"observation":{"pods":{"known":true,"value":7}}}');
     const { code, err } = await run();
     expect(code).toBe(3);
-    expect(err).toMatch(/^nodewarden cannot be asked: what it answered cannot be read .*\n$/);
+    expect(err).toMatch(/^cannot query nodewarden: its answer cannot be read .*\n$/);
   });
 
   it('ends with 0 when nobody is known not to finish, whatever is declared', async () => {
@@ -72,7 +71,7 @@ describe('nodewarden rehearse shutdown', () => {
     await serve([{ ...web, terminationGraceSeconds: 20 }]);
     const well = await run();
     expect([well.code, well.err]).toEqual([0, '']);
-    expect(well.out).toMatch(/nobody is known to need more time than it gets, of 1 pod\n$/);
+    expect(well.out).toMatch(/no pod is known to need more time than it gets \(1 pod\)\n$/);
   });
 
   it.skipIf(!hasDbusDaemon)(

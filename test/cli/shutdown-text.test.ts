@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { painter } from '../../src/cli/print.ts';
 import { shutdownText } from '../../src/cli/shutdown-text.ts';
-import { initialState } from '../../src/core/state.ts';
+import { initialState } from '../../src/core/state/state.ts';
 import type { LockStatus, ShutdownStatus } from '../../src/serve/shutdown-status.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation } from '../a.ts';
@@ -11,8 +11,8 @@ const ARMED: LockStatus = { kind: 'armed', neededMs: 30_000, grantedMs: 35_000, 
 const STATUS: ShutdownStatus = {
   lock: ARMED,
   phases: [
-    { phase: 1, fromPriority: 0, graceSeconds: 20, pods: 3 },
-    { phase: 2, fromPriority: 2_000_000_000, graceSeconds: 10, pods: 0 },
+    { phase: 1, fromPriority: 0, periodSeconds: 20, pods: 3 },
+    { phase: 2, fromPriority: 2_000_000_000, periodSeconds: 10, pods: 0 },
   ],
   scheduled: null,
   running: null,

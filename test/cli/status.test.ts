@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { painter } from '../../src/cli/print.ts';
 import { hostText, statusText } from '../../src/cli/status-text.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import { initialState } from '../../src/core/state.ts';
+import { initialState } from '../../src/core/state/state.ts';
 import { type StatusReport, statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext, anEviction, aVerdict, ended } from '../serve/a-report.ts';
@@ -69,7 +69,7 @@ memory.available  [===!..~.......................] 150 MiB of 1 GiB
                   ! hard below 100 MiB
                   ~ soft below 200 MiB, grace 30s: met for 8s, 22s of its grace left
 pid.available     unknown: /proc/loadavg: EACCES (unreadable)
-not applicable here: allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree
+not applicable here: allocatableMemory.available, swap.available, memory.stallFree, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree
 
 conditions  MemoryPressure yes, DiskPressure no, PIDPressure no
 memory      available by working set 92 MiB, by what could be freed 120 MiB; thresholds use workingSet
@@ -89,7 +89,7 @@ warning     no pid.available threshold
 
 last decisions
   2023-11-14 22:13:21 UTC  evict shop/web\u001b[2J\u000aroot\u202e: memory.available 92 MiB is below 100 MiB; under way
-  2023-11-14 22:13:20 UTC  evict shop/web: memory.available 92 MiB is below 100 MiB; empty after 36ms by sigkill, gave back 290 MiB
+  2023-11-14 22:13:20 UTC  evict shop/web: memory.available 92 MiB is below 100 MiB; ended by sigkill after 36ms, gave back 290 MiB
 
 config      /etc/nodewarden/config.yaml, loaded 2023-11-14 22:13:20 UTC
 `);
@@ -140,7 +140,7 @@ describe('nodewarden status', () => {
     const { code, err } = await start(['status', '--config', path('none.yaml')]).ended;
     expect(code).toBe(2);
     expect(err).toContain(`${path('none.yaml')}:1:1: does not exist`);
-    expect(err).toContain('so it is not known where the agent of this configuration listens');
+    expect(err).toContain('without it, the socket and the record of the agent are unknown');
     // A name may hold a line end.
     const odd = await start(['status', '--config', path('a\nb.yaml')]).ended;
     expect(odd.err).toContain('a\\u000ab.yaml:1:1: does not exist');
@@ -151,7 +151,7 @@ describe('nodewarden status', () => {
     for (const ended of [run().ended, start(['explain', ...config()]).ended]) {
       const { code, err } = await ended;
       expect(code).toBe(1);
-      expect(err).toMatch(/^nodewarden cannot be asked: .*\n$/);
+      expect(err).toMatch(/^cannot query nodewarden: .*\n$/);
     }
   });
 
@@ -177,6 +177,6 @@ describe('nodewarden status', () => {
     await serve({ answer: () => ({ schema: 99 }) });
     const { code, err } = await run().ended;
     expect(code).toBe(1);
-    expect(err).toContain('the daemon is of another version');
+    expect(err).toContain('the daemon runs another version');
   });
 });

@@ -84,14 +84,14 @@ describe('toCoreConfig', () => {
 
   it('makes shutdown phases of the two durations, floored each on its own, and of the list, sorted', () => {
     expect(core('shutdownGracePeriod: 30.9s\nshutdownGracePeriodCriticalPods: 10.5s').phases).toEqual([
-      { fromPriority: 0, graceSeconds: 20 },
-      { fromPriority: 2_000_000_000, graceSeconds: 10 },
+      { fromPriority: 0, periodSeconds: 20 },
+      { fromPriority: 2_000_000_000, periodSeconds: 10 },
     ]);
     const list =
       'shutdownGracePeriodByPodPriority: [{priority: 9, shutdownGracePeriodSeconds: 1}, {priority: -1, shutdownGracePeriodSeconds: 2}]';
     expect(core(list).phases).toEqual([
-      { fromPriority: -1, graceSeconds: 2 },
-      { fromPriority: 9, graceSeconds: 1 },
+      { fromPriority: -1, periodSeconds: 2 },
+      { fromPriority: 9, periodSeconds: 1 },
     ]);
   });
 });

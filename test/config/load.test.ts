@@ -58,11 +58,11 @@ describe('mistakes', () => {
       'c.yaml:11:28: evictionMaxPodGracePeriod: expected a number, not "60"; for example 60',
       'c.yaml:12:1: evictionhard: unknown field; did you mean evictionHard?',
       'c.yaml:13:7: mode: mode kubelet needs kubernetes.kubeconfig; for example "/etc/nodewarden/kubeconfig"',
-      'c.yaml:14:9: dryRun: yes is text here but a boolean to other readers: write true, or quote it ("yes")',
+      'c.yaml:14:9: dryRun: yes is text here but a boolean to other parsers: write true, or quote it ("yes")',
       'c.yaml:15:17: guard.window: time: unknown unit " m" in duration "5 m"; for example "10m"',
       'c.yaml:16:28: reclaimCommands[0].signal: must be one of nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, containerfs.available, containerfs.inodesFree, not "pid.available"',
       'c.yaml:16:52: reclaimCommands[0].command: the program must be an absolute path; for example ["/usr/local/bin/clean","--all"]',
-      'c.yaml:17:16: http.listen: 0.0.0.0 can be reached from other machines; write allowRemote: true if that is meant, or listen on 127.0.0.1',
+      'c.yaml:17:16: http.listen: 0.0.0.0 can be reached from other machines; set allowRemote: true if that is intended, or listen on 127.0.0.1',
       'c.yaml:18:21: monitoringInterval: min must not be more than max',
       'c.yaml:18:37: monitoringInterval.cpu: must be a percentage above 0% and up to 100%, not "200%"; for example "1%"',
       'c.yaml:19:9: socket: must be an absolute path; for example "/run/nodewarden/nodewarden.sock"',
@@ -118,7 +118,7 @@ describe('http', () => {
 describe('files', () => {
   it('that were named must exist', () => {
     const path = join(directory, 'none.yaml');
-    expect(said(path)).toEqual([`${path}:1:1: does not exist; name another file, or none to go by the defaults`]);
+    expect(said(path)).toEqual([`${path}:1:1: does not exist; name another file, or none to use the defaults`]);
   });
 
   it('that others may write are refused, and so are links', () => {
@@ -220,6 +220,7 @@ describe('an imported KubeletConfiguration', () => {
     const path = file('kubelet.yaml', KUBELET_HEAD + kubelet);
     const loaded = loadConfig(file('c.yaml', own(path, 'evictionMaxPodGracePeriod: 30')), SIZES);
     expect(shown(loaded, 'eviction')).toEqual([
+      'evictionStall = null (default)',
       'evictionHard["memory.available"] = "405Mi" (kubelet + margin (kubelet.yaml, 205Mi more))',
       'evictionHard["pid.available"] = "2150" (kubelet + margin (kubelet.yaml, 512 more))',
       'evictionSoft["memory.available"] = "1Gi" (kubelet.yaml:4)',

@@ -9,7 +9,7 @@ function warnings(text: string, sizes = SIZES): readonly string[] {
 describe('warnings', () => {
   it('tell that naming one signal drops the other defaults, with what to add', () => {
     const said =
-      'c.yaml:4: evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or to evictionHard what is missing: nodefs.available: "10%", nodefs.inodesFree: "5%"';
+      'c.yaml:4: evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or add the missing ones to evictionHard: nodefs.available: "10%", nodefs.inodesFree: "5%"';
     expect(warnings('evictionHard:\n  memory.available: 200Mi')).toEqual([said]);
     expect(warnings('mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 200Mi}')).toEqual([]);
     const off = 'evictionHard: {memory.available: 200Mi, nodefs.available: 0%, nodefs.inodesFree: 100%}';
@@ -20,7 +20,7 @@ describe('warnings', () => {
 
   it('tell that nothing is left that could evict', () => {
     expect(warnings('evictionHard: {}')).toEqual([
-      'c.yaml:3: evictionHard: no threshold is left, so nothing is ever evicted for pressure',
+      'c.yaml:3: evictionHard: no threshold is left, so nothing is ever evicted under pressure',
     ]);
   });
 
@@ -28,7 +28,7 @@ describe('warnings', () => {
     const soft = (amount: string) =>
       `evictionSoft: {memory.available: ${amount}}\nevictionSoftGracePeriod: {memory.available: 1m}\nevictionMaxPodGracePeriod: 60`;
     const said = (amount: string) => [
-      `c.yaml:3: evictionSoft: memory.available ${amount} is without effect: it is not above the hard threshold 100Mi, which always acts first`,
+      `c.yaml:3: evictionSoft: memory.available ${amount} has no effect: it is not above the hard threshold 100Mi, which always acts first`,
     ];
     expect(warnings(soft('50Mi'))).toEqual(said('50Mi'));
     expect(warnings(soft('100Mi'))).toEqual(said('100Mi'));
@@ -41,7 +41,7 @@ describe('warnings', () => {
   it('tell that soft evictions give no grace at all', () => {
     const text = 'evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}';
     expect(warnings(text)).toEqual([
-      'c.yaml:3: evictionSoft: evictionMaxPodGracePeriod is 0, so pods evicted by a soft threshold get no grace at all (SIGKILL 2 s after SIGTERM); set it, for example to 60',
+      'c.yaml:3: evictionSoft: evictionMaxPodGracePeriod is 0, so pods evicted by a soft threshold get no grace period (SIGKILL 2 s after SIGTERM); set it, for example to 60',
     ]);
   });
 
@@ -64,7 +64,7 @@ describe('warnings', () => {
     const said = warnings(text);
     expect(said).toHaveLength(2);
     expect(said[0]).toBe(
-      'c.yaml:3: evictionMinimumReclaim: memory.available 8Gi above its evictionHard threshold is more than this host has (8 GiB): once met it stays met and pod after pod goes',
+      'c.yaml:3: evictionMinimumReclaim: memory.available 8Gi above its evictionHard threshold is more than the capacity of this host (8 GiB): once met, it stays met and pod after pod is evicted',
     );
     expect(warnings(text, NO_SIZES)).toEqual([]);
     expect(warnings('evictionMinimumReclaim: {memory.available: 1Gi}')).toEqual([]);
@@ -73,30 +73,30 @@ describe('warnings', () => {
   it('tell thresholds that are never met, or always', () => {
     const all = 'mergeDefaultEvictionSettings: true\nevictionHard: ';
     expect(warnings(`${all}{memory.available: 0.0%}`)).toEqual([
-      'c.yaml:4: evictionHard: memory.available 0% is never met; to switch it off write "0%"',
+      'c.yaml:4: evictionHard: memory.available 0% is never met; to switch it off, write "0%"',
     ]);
     expect(warnings(`${all}{memory.available: 100.0%}`)).toEqual([
-      'c.yaml:4: evictionHard: memory.available 100% is all that this host has (8 GiB): it is met as soon as anything is used',
+      'c.yaml:4: evictionHard: memory.available 100% is the whole capacity of this host (8 GiB): it is met as soon as anything is used',
     ]);
-    expect(warnings(`${all}{memory.available: 9Gi}`).join()).toContain('9Gi is all that this host has');
+    expect(warnings(`${all}{memory.available: 9Gi}`).join()).toContain('9Gi is the whole capacity of this host');
   });
 
   it.each([
-    ['evictionSoftGracePeriod: {memory.available: 1m}', 'evictionSoftGracePeriod: memory.available is without effect'],
-    ['evictionMinimumReclaim: {pid.available: "5"}', 'evictionMinimumReclaim: pid.available is without effect'],
+    ['evictionSoftGracePeriod: {memory.available: 1m}', 'evictionSoftGracePeriod: memory.available has no effect'],
+    ['evictionMinimumReclaim: {pid.available: "5"}', 'evictionMinimumReclaim: pid.available has no effect'],
     [
       'mergeDefaultEvictionSettings: true\nevictionHard: {containerfs.available: 5%}',
-      'containerfs.available is without effect: thresholds of containerfs are always copied',
+      'containerfs.available has no effect: containerfs thresholds are always copied',
     ],
     [
       'mergeDefaultEvictionSettings: true\nevictionHard: {imagefs.available: 5%}',
-      'imagefs.available is without effect: imagefs.path is not set',
+      'imagefs.available has no effect: imagefs.path is not set',
     ],
     [
       'mergeDefaultEvictionSettings: true\nevictionHard: {allocatableMemory.available: 5%}',
-      'allocatableMemory.available is without effect in mode standalone',
+      'allocatableMemory.available has no effect in mode standalone',
     ],
-    ['kubernetes: {kubeconfig: /k}', 'kubernetes: without effect in mode standalone'],
+    ['kubernetes: {kubeconfig: /k}', 'kubernetes: has no effect in mode standalone'],
     [
       'reclaimCommands: [{signal: containerfs.available, command: [/bin/true]}]',
       'reclaimCommands: containerfs.available has no threshold',
@@ -104,7 +104,7 @@ describe('warnings', () => {
     ['evictionPressureTransitionPeriod: -5s', 'with -5s no condition is ever reported'],
     [
       'systemReserved: {memory: 5Gi}\nkubeReserved: {memory: 3Gi}',
-      'together (8 GiB) exceed what this host has (8 GiB)',
+      'together (8 GiB) exceed the capacity of this host (8 GiB)',
     ],
   ])('tell what has no effect, or stops a kubelet: %s', (text, part) => {
     const said = warnings(text);
@@ -126,23 +126,26 @@ describe('warnings about shutdown', () => {
     [
       `${list}: [${entry(0, 5)}, ${entry(0, 9)}]`,
       [
-        `c.yaml:3: ${list}: priority 0 is written twice; pods of exactly that priority fall into the first, higher ones into the last`,
+        `c.yaml:3: ${list}: priority 0 is listed twice; pods of exactly that priority belong to the first phase, higher ones to the last`,
       ],
     ],
-    [`${list}: [${entry(0, 0)}]`, [`c.yaml:3: ${list}: pods from priority 0 get 0 s: they are not waited for`]],
+    [
+      `${list}: [${entry(0, 0)}]`,
+      [`c.yaml:3: ${list}: pods of priority 0 and above get 0 s: the shutdown does not wait for them`],
+    ],
     [
       `${list}: [${entry(5, 1)}]`,
-      [`c.yaml:3: ${list}: the lowest priority is 5; pods below it stop in that phase too`],
+      [`c.yaml:3: ${list}: the lowest priority is 5; pods below it are stopped in that phase too`],
     ],
     [
       'shutdownGracePeriod: 30s',
       [
-        'c.yaml:3: shutdownGracePeriod: critical pods get 0 s of it and are not waited for; add shutdownGracePeriodCriticalPods: 10s',
+        'c.yaml:3: shutdownGracePeriod: critical pods get 0 s of it, and the shutdown does not wait for them; add shutdownGracePeriodCriticalPods: 10s',
       ],
     ],
     [
       'shutdownGracePeriod: 9s\nshutdownGracePeriodCriticalPods: 9s',
-      ['c.yaml:4: shutdownGracePeriodCriticalPods: it is all of shutdownGracePeriod, so ordinary pods get 0 s'],
+      ['c.yaml:4: shutdownGracePeriodCriticalPods: takes all of shutdownGracePeriod, so ordinary pods get 0 s'],
     ],
     [
       'shutdownGracePeriod: 30.9s\nshutdownGracePeriodCriticalPods: 10.5s',
@@ -153,20 +156,20 @@ describe('warnings about shutdown', () => {
     ],
     [
       `shutdownGracePeriod: 9s\nshutdownGracePeriodCriticalPods: 3s\n${list}: []`,
-      [`c.yaml:5: ${list}: the empty list is without effect; shutdownGracePeriod counts`],
+      [`c.yaml:5: ${list}: the empty list has no effect; shutdownGracePeriod applies`],
     ],
     ['shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s', []],
     ['shutdownGracePeriod: 1h\nshutdownGracePeriodCriticalPods: 10s', []],
     [
       'shutdownGracePeriod: 48h\nshutdownGracePeriodCriticalPods: 10s',
       [
-        'c.yaml:3: shutdownGracePeriod: all phases together last 48h0m0s: logind lets every program with a delay lock hold up shutdown and suspend for so long',
+        'c.yaml:3: shutdownGracePeriod: all phases together last 48h0m0s: logind lets every program with a delay lock hold up shutdown and suspend for that long',
       ],
     ],
     [
       `${list}: [${entry(0, 60_000)}, ${entry(9, 1)}]`,
       [
-        `c.yaml:3: ${list}: all phases together last 16h40m1s: logind lets every program with a delay lock hold up shutdown and suspend for so long`,
+        `c.yaml:3: ${list}: all phases together last 16h40m1s: logind lets every program with a delay lock hold up shutdown and suspend for that long`,
       ],
     ],
   ])('of %s', (text, said) => {

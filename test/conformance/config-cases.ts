@@ -2,10 +2,10 @@
 import { toCoreConfig } from '../../src/config/core-config.ts';
 import { configOf, type LoadedConfig } from '../../src/config/load.ts';
 import { UNKNOWN_SIZES } from '../../src/config/warnings.ts';
-import { parseDuration, sayDuration, sayNanoseconds } from '../../src/core/duration.ts';
-import { decimalOf, parseQuantity, sayQuantity } from '../../src/core/quantity.ts';
+import { resolve, type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/eviction/threshold.ts';
 import type { FsLayout } from '../../src/core/signal.ts';
-import { resolve, type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/threshold.ts';
+import { parseDuration, sayDuration, sayNanoseconds } from '../../src/core/units/duration.ts';
+import { decimalOf, parseQuantity, sayQuantity } from '../../src/core/units/quantity.ts';
 import { isObject } from '../../src/simulate/envelope.ts';
 import type { Json } from '../../src/simulate/scenario.ts';
 
@@ -86,7 +86,7 @@ function shutdownAnswer({ config }: Json): unknown {
   const { totalMs, criticalMs, byPodPriority } = effective.shutdown;
   return {
     shutdownGracePeriod: sayDuration(totalMs),
-    shutdownGracePeriodByPodPriority: byPodPriority.map(({ priority, graceSeconds }) => ({
+    shutdownGracePeriodByPodPriority: byPodPriority.map(({ priority, periodSeconds: graceSeconds }) => ({
       priority,
       shutdownGracePeriodSeconds: graceSeconds,
     })),

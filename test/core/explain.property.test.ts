@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { usageFor } from '../../src/core/eviction/comparator.ts';
 import { counterfactuals, type ExplainedLook, explain } from '../../src/core/explain.ts';
-import type { PodView } from '../../src/core/pod.ts';
-import { usageFor } from '../../src/core/rank.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { FsLayout, Signal } from '../../src/core/signal.ts';
-import { initialState } from '../../src/core/state.ts';
+import { initialState } from '../../src/core/state/state.ts';
 import { aConfig, anObservation, aPod, aThreshold } from '../a.ts';
 
 const absent = unknown('absent', 'stats', 'not there');

@@ -2,9 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { counterfactuals, type ExplainedLook, explain, signalOf } from '../../src/core/explain.ts';
 import type { Observation } from '../../src/core/observation.ts';
-import type { PodView } from '../../src/core/pod.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import { initialState, type State } from '../../src/core/state.ts';
+import type { Signal } from '../../src/core/signal.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 
 const absent = unknown('absent', 'stats', 'not there');
@@ -50,9 +52,103 @@ describe('the signal that a look is about', () => {
     const { state } = decide(first.state, first.observation, first.config);
     expect(signalOf(aLook([web], { signals: {}, state }))).toBe('memory.available');
   });
+
+  const disk = aThreshold('nodefs.available', 10 * GI);
+  const softDisk = aThreshold('nodefs.available', 10 * GI, { graceMs: 60_000 });
+  const full = { 'nodefs.available': { available: GI, capacity: 100 * GI } };
+  // For memory it is none that may go.
+  const writer = aPod({ name: 'writer', isDaemonSet: true, diskBytes: 50 * GI });
+
+  it('is the one acted on although another, for which nobody may go, comes before it', () => {
+    const config = { ...aConfig([hard, disk]), isLive: true } as const;
+    const both = { ...short, ...full };
+    expect(signalOf(aLook([dns, writer], { signals: both, config }))).toBe('nodefs.available');
+    const reclaiming = { ...config, reclaimSignals: ['nodefs.available'] } as const;
+    expect(signalOf(aLook([dns, writer], { signals: both, config: reclaiming }))).toBe('nodefs.available');
+    // Hastened: chosen by a soft threshold before.
+    const soft = { ...config, thresholds: [hard, softDisk, disk], maxPodGraceSeconds: 30 };
+    const state: Partial<State> = { firstMetMs: { [softDisk.id]: -60_000 }, lastLookMs: 9_900 };
+    const chosen = aLook([dns, writer], { signals: full, config: { ...soft, thresholds: [softDisk] }, state });
+    const after = decide(chosen.state, chosen.observation, chosen.config).state;
+    const later = { ...short, 'nodefs.available': known({ ...full['nodefs.available'], sampledAtMs: 11_000 }) };
+    const hastened = aLook([dns, writer], { signals: later, config: soft, state: after });
+    expect(hastened.decisions.map(({ kind }) => kind)).toContain('hasten');
+    expect(signalOf(hastened)).toBe('nodefs.available');
+  });
+
+  it('is one for which nobody may go rather than one whose victim is waited for', () => {
+    const config = { ...aConfig([hard, disk]), isLive: true } as const;
+    const first = aLook([dns, writer], { signals: full, config });
+    const { state } = decide(first.state, first.observation, config);
+    expect(signalOf(aLook([dns, writer], { signals: { ...short, ...full }, config, state }))).toBe('memory.available');
+  });
+
+  it('is that of a reclaim or a victim that is waited for rather than one whose grace runs', () => {
+    const soft = aThreshold('memory.available', 100 * MI, { graceMs: 60_000 });
+    const config = aConfig([soft, disk], { reclaimSignals: ['nodefs.available'] });
+    const first = aLook([writer], { signals: full, config });
+    const { state } = decide(first.state, first.observation, config);
+    expect(state.reclaims).toHaveLength(1);
+    expect(signalOf(aLook([writer], { signals: short, config, state }))).toBe('nodefs.available');
+    // One that is over a limit of its own waits for no signal.
+    const over = { ...writer, name: 'over', uid: 'uid-over', ephemeralStorageLimit: quantityOfBytes(GI, 'binary') };
+    const limited = aLook([over], { signals: {}, config: aConfig([soft]) });
+    const ending = decide(limited.state, limited.observation, limited.config).state;
+    expect(signalOf(aLook([over], { signals: short, config: aConfig([soft]), state: ending }))).toBe(
+      'memory.available',
+    );
+    expect(signalOf(aLook([over], { signals: {}, config: aConfig([soft]), state: ending }))).toBeNull();
+  });
+
+  it('is the one that is ripe rather than one whose grace runs', () => {
+    const soft = aThreshold('memory.available', 100 * MI, { graceMs: 60_000 });
+    const look = aLook([], { signals: { ...short, ...full }, config: aConfig([soft, disk]) });
+    expect(signalOf({ ...look, decisions: [], reasons: [] })).toBe('nodefs.available');
+    const grace = aLook([], { signals: { ...short, ...full }, config: aConfig([softDisk, soft]) });
+    expect(signalOf(grace)).toBe('memory.available');
+  });
 });
 
 describe('the ranking explained', () => {
+  it('names the comparators in their order, and what comes first in each', () => {
+    expect(explain(aLook([web]), 'memory.available')).toMatchObject({
+      signal: 'memory.available',
+      comparators: [
+        { by: 'over-request', first: 'true' },
+        { by: 'priority', first: 'lowest' },
+        { by: 'usage-over-request', first: 'highest' },
+        { by: 'younger', first: 'highest' },
+        { by: 'name', first: 'lowest' },
+        { by: 'uid', first: 'lowest' },
+      ],
+    });
+  });
+
+  it('shows what the signal counts: memory, processes, or what lies on the file system', () => {
+    const pod = aPod({ name: 'a', workingSetBytes: 3, processes: 5, diskBytes: 7 });
+    const usage = (signal: Signal, of = pod) => explain(aLook([of]), signal)?.pods[0]?.usage;
+    expect(usage('memory.available')).toEqual(known(3));
+    expect(usage('pid.available')).toEqual(known(5));
+    expect(usage('nodefs.available')).toEqual(known(7));
+    expect(usage('nodefs.available', { ...pod, usage: { ...pod.usage, disk: absent } })).toEqual(absent);
+    // Without statistics there are no numbers.
+    expect(usage('pid.available', { ...pod, usage: { ...pod.usage, containers: absent } })).toEqual(absent);
+  });
+
+  it('counts what the end of a pod gives back by what the signal lacks (D14)', () => {
+    const none = { bytes: known(0), inodes: known(0) };
+    const relief = { scratch: none, deletedOpen: { ...none, bytes: known(MI) }, grownLastMinute: none };
+    const diskRelief = known({ ...relief, writtenBytes: known(0) });
+    const little = aPod({ name: 'little', diskBytes: 9 * GI, diskRelief });
+    const look = (available: number) =>
+      aLook([little], {
+        signals: { 'nodefs.available': { available, capacity: 100 * GI } },
+        config: aConfig([aThreshold('nodefs.available', 10 * GI)]),
+      });
+    const chosen = (available: number) => explain(look(available), 'nodefs.available')?.victim?.name ?? null;
+    expect([10 * GI - 100 * MI, 10 * GI - 101 * MI, 50 * GI].map(chosen)).toEqual(['little', null, 'little']);
+  });
+
   it('says of every pod whether it goes, comes later or is passed over, and why', () => {
     const stopping = aPod({ name: 'stopping', isTerminating: true, workingSetBytes: 2 * GI });
     const kept = aPod({ name: 'kept', isProtected: true, workingSetBytes: GI });
@@ -194,6 +290,40 @@ describe('what would have to change', () => {
       { what: 'usage', now: 50, bound: 'at-most', value: 19 },
       { what: 'priority', bound: 'at-least', value: 1 },
       { what: 'protection' },
+    ]);
+  });
+
+  it('offers the request of the resource that the signal is of', () => {
+    const on = (signal: Signal, nodefsInodes = 0) => {
+      const usage = (volumesBytes: number, volumesInodes: number): Partial<PodView['usage']> => ({
+        disk: known({ logsBytes: 0, rootfsBytes: 0, volumesBytes, logsInodes: 0, rootfsInodes: 0, volumesInodes }),
+      });
+      const big = aPod({ name: 'big', usage: usage(9 * MI, 900) });
+      const small = aPod({ name: 'small', usage: usage(5 * MI, 500) });
+      const available = signal === 'nodefs.inodesFree' ? nodefsInodes : MI;
+      const look = aLook([big, small], {
+        signals: { [signal]: { available, capacity: 1_000 * MI } },
+        config: aConfig([aThreshold(signal, 100 * MI)]),
+      });
+      return counterfactuals(look, signal, 'uid-big')?.changes;
+    };
+    expect(on('nodefs.available')).toContainEqual({ what: 'usage', now: 9 * MI, bound: 'at-most', value: 5 * MI - 1 });
+    expect(on('nodefs.available')).toContainEqual({ what: 'request', now: 0, bound: 'at-least', value: 4 * MI + 1 });
+    expect(on('nodefs.inodesFree')).toContainEqual({ what: 'usage', now: 900, bound: 'at-most', value: 499 });
+  });
+
+  it('has an answer for no pod that is not there', () => {
+    expect(counterfactuals(aLook([web]), 'memory.available', 'uid-job')).toBeNull();
+  });
+
+  it('offers no usage above the capacity of the node, nor a priority that no user may give', () => {
+    const wide = aPod({ name: 'wide', workingSetBytes: 5 * GI, priority: -(2 ** 31) });
+    const slim = aPod({ name: 'slim', workingSetBytes: MI, priority: -(2 ** 31) });
+    expect(ask(slim, [wide, slim])?.changes.map(({ what }) => what)).toEqual([]);
+    const top = aPod({ name: 'top', workingSetBytes: 5 * GI, priority: 1_000_000_000 });
+    expect(ask(top, [top, aPod({ name: 'low', priority: 1_000_000_000, workingSetBytes: MI })])?.changes).toEqual([
+      { what: 'usage', now: 5 * GI, bound: 'at-most', value: MI },
+      { what: 'protection', now: false },
     ]);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { afterGlance } from '../../src/core/pace.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import { initialState, type State } from '../../src/core/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
 import { aConfig, anObservation, aThreshold, GI, MI } from '../a.ts';
 
 const CPUS = 2;

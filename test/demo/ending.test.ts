@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { known, unknown } from '../../src/core/reading.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { endingOf, type Witness } from '../../src/demo/ending.ts';
 import type { Measured } from '../../src/demo/story.ts';
 
@@ -63,11 +63,11 @@ describe('the ending', () => {
       'victim      demo/web (Burstable, priority 0, pid 99; 800 requests served, 1 MiB kept of each)',
       'signal      memory.available, hard threshold',
       'observed    59 MiB available of 512 MiB, threshold 60 MiB',
-      'reaction    2.3 ms from the look that saw it to SIGKILL',
-      'crossed at most 3.0 ms before the look that saw it',
-      '18.0 ms until its parent heard that it died of SIGKILL',
+      'reaction    2.3 ms from the sample that detected it to SIGKILL',
+      'crossed at most 3.0 ms before the sample that detected it',
+      '18.0 ms until its parent saw it die of SIGKILL',
       '20.0 ms until its cgroup was proven empty',
-      '21.0 ms to the first look that saw memory back above the threshold',
+      '21.0 ms to the first sample with memory above the threshold again',
       'recovered   241 MiB: 59 MiB -> 300 MiB available',
       'OOM killer  0 kills by the kernel',
       'innocents   demo/critical (pid 100) alive, demo/database (pid 101) alive, demo/batch (pid 102) alive',
@@ -78,14 +78,14 @@ describe('the ending', () => {
 
   const gone = WITNESS.innocents.map((innocent) => ({ ...innocent, isAlive: innocent.name !== 'demo/database' }));
   const cases: readonly (readonly [string, Measured, Witness, string])[] = [
-    ['nobody was evicted', measuredOf({ evictions: [] }), WITNESS, 'evicted: nobody'],
+    ['nobody was evicted', measuredOf({ evictions: [] }), WITNESS, 'evicted: none'],
     ['the wrong pod was evicted', measuredOf({}, 'database'), WITNESS, 'evicted: demo/database'],
-    ['the victim survived', measuredOf({ outcome: null }), WITNESS, 'the victim has not ended (no outcome)'],
-    ['memory did not come back', measuredOf({ backMs: null }), WITNESS, 'memory has not come back'],
-    ['memory went away again', measuredOf({ availableNow: 59 * MIB }), WITNESS, 'memory has not come back'],
-    ['an innocent died', measuredOf(), { ...WITNESS, innocents: gone }, 'demo/database does not answer any more'],
-    ['an innocent was never there', measuredOf(), { ...WITNESS, innocents: [] }, 'not every innocent was there'],
-    ['the kernel killed', measuredOf(), { ...WITNESS, kernelOomKills: known(1) }, "the kernel's OOM killer killed 1"],
+    ['the victim survived', measuredOf({ outcome: null }), WITNESS, 'the victim did not end (no outcome)'],
+    ['memory did not come back', measuredOf({ backMs: null }), WITNESS, 'memory did not recover'],
+    ['memory went away again', measuredOf({ availableNow: 59 * MIB }), WITNESS, 'memory did not recover'],
+    ['an innocent died', measuredOf(), { ...WITNESS, innocents: gone }, 'demo/database no longer responds'],
+    ['an innocent was never there', measuredOf(), { ...WITNESS, innocents: [] }, 'not every innocent was running'],
+    ['the kernel killed', measuredOf(), { ...WITNESS, kernelOomKills: known(1) }, 'the kernel OOM killer killed 1'],
     [
       'nobody knows whether the kernel killed',
       measuredOf(),

@@ -18,7 +18,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../src/demo/cast.ts';
 import { clearLeftovers, openDemoNode } from '../../src/demo/node.ts';
 import { findCgroupMounts } from '../../src/host/cgroupfs.ts';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import { isBoundedCgroupPossible } from './possible.ts';
 
 /** The built command, as `npm start` runs it. */
@@ -77,6 +77,22 @@ function cgroupsOf(pid: string): string {
   }
 }
 
+/** Longer than a server of Node.js keeps an idle connection. */
+const HELD_MS = 7_000;
+/** The process that sends requests to the web server of the demo with this pid. */
+function visitorsOf(demoPid: number | undefined): number | null {
+  const isIt = (pid: string): boolean => {
+    try {
+      const parent = /^\d+ \(.*\) \S (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'latin1'))?.[1];
+      return parent === String(demoPid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('\0visit\0');
+    } catch {
+      return false;
+    }
+  };
+  const pid = namesIn('/proc').find((name) => /^[0-9]+$/.test(name) && isIt(name));
+  return pid === undefined ? null : Number(pid);
+}
+
 describe('demo --simulated', () => {
   it('tells the same story twice, ends with 0 and names itself simulated', async () => {
     const [one, two] = [demo(['--simulated']), demo(['--simulated'])];
@@ -98,9 +114,7 @@ describe('demo --simulated', () => {
     expect(await ended(run)).toBe(0);
     rmSync(place, { recursive: true });
     const [first] = run.text().split('\n');
-    expect(first).toBe(
-      'Simulated, in virtual time, because: this is not root (uid 65534), and only root can make cgroups.',
-    );
+    expect(first).toBe('Simulated, in virtual time: not root (uid 65534), and only root can create cgroups.');
     expect(lastLine(run)).toMatch(/\(simulated\)$/);
   });
 });
@@ -116,13 +130,29 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
     expect(traces(run.child.pid)).toEqual([]);
   });
 
+  it('goes on when its visitors come late, after the server may have given them up', async () => {
+    const run = demo([]);
+    let visitors: number | null = null;
+    const haveCome = (): boolean => {
+      visitors = visitorsOf(run.child.pid);
+      return visitors !== null;
+    };
+    expect(await until(clock, haveCome, 30_000)).toBe(true);
+    await sleep(clock, 1_000);
+    process.kill(visitors ?? Number.NaN, 'SIGSTOP');
+    await sleep(clock, HELD_MS);
+    process.kill(visitors ?? Number.NaN, 'SIGCONT');
+    expect(await ended(run), run.text()).toBe(0);
+    expect(lastLine(run)).toMatch(/^ok: demo\/web evicted/);
+  });
+
   it('leaves nothing behind when it is interrupted, and does not call that proven', async () => {
     const run = demo([]);
     await until(clock, () => /memory\.available \d/.test(run.text()), 30_000);
     expect(traces(run.child.pid)).not.toEqual([]);
     run.child.kill('SIGINT');
     expect(await ended(run, 20_000)).toBe(1);
-    expect(lastLine(run)).toBe('not proven: stopped before the story was over (real)');
+    expect(lastLine(run)).toBe('not proven: stopped before the demo was over (real)');
     expect(traces(run.child.pid)).toEqual([]);
   });
 
@@ -166,7 +196,7 @@ describe.skipIf(!isBoundedCgroupPossible)('the real demo [needs root and memory 
       living.value.configFile,
     ].every(existsSync);
     expect(await living.value.close()).toEqual([]);
-    expect(said).toContain(`removed the cgroup ${name} that a killed demo left`);
+    expect(said).toContain(`removed the cgroup ${name} that a killed demo left behind`);
     expect(sleeper.signalCode).toBe('SIGKILL');
     expect(isLivingThere).toBe(true);
     expect(traces(process.pid)).toEqual([]);

@@ -27,10 +27,10 @@ describe('the story in virtual time', () => {
   it('evicts the leaker, says why not the batch job, and names itself simulated at the end', async () => {
     const { text, lines, isProven } = await told();
     expect(isProven).toBe(true);
-    expect(text).toMatch(/1 {2}demo\/web .*above request .*<- goes\n +2 {2}demo\/batch .*above request/);
-    expect(text).toContain('demo/web and not demo/batch: both exceed their requests at equal priority, it by more');
-    expect(text).toContain('memory is back');
-    expect(text).toContain('MemoryPressure is gone');
+    expect(text).toMatch(/1 {2}demo\/web .*above request .*<- evicted\n +2 {2}demo\/batch .*above request/);
+    expect(text).toContain('demo/web, not demo/batch: both exceed their requests at equal priority, this one by more');
+    expect(text).toContain('memory recovered');
+    expect(text).toContain('MemoryPressure is cleared');
     expect(lines.at(-1)).toMatch(/^ok: demo\/web evicted, memory\.available 59 MiB < 60 MiB, .* \(simulated\)$/);
   });
 

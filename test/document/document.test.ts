@@ -65,8 +65,8 @@ describe('parseDocuments', () => {
 
   it('flags plain words and numbers that other readers take for something else', () => {
     expect(read('a: yes\nb: 010\nc: "yes"\nd: 0.5\ne: 0\nf: 99999999999999999999\n').problems).toEqual([
-      'f.yaml:1:4: a: yes is text here but a boolean to other readers: write true, or quote it ("yes")',
-      'f.yaml:2:4: b: 010 is decimal here but octal to other readers: write it without the leading zero, or quote it ("010")',
+      'f.yaml:1:4: a: yes is text here but a boolean to other parsers: write true, or quote it ("yes")',
+      'f.yaml:2:4: b: 010 is decimal here but octal to other parsers: write it without the leading zero, or quote it ("010")',
       'f.yaml:6:4: f: 99999999999999999999 is beyond 2^53 - 1 and would lose digits',
     ]);
   });
@@ -119,12 +119,12 @@ describe('parseDocuments', () => {
     ['{"a":', 'nested deeper than 64 levels'],
     ['- ', 'nested deeper than 64 levels'],
     ['? ', 'nested deeper than 64 levels'],
-    [']', 'too many mistakes to go on from here'],
-    ['&a ', 'too many mistakes to go on from here'],
-    ['! ', 'too many mistakes to go on from here'],
-    ['"', 'too many mistakes to go on from here'],
-    ['\n', 'too much for one file: more than 50000 words and signs'],
-    ['- a\n', 'too much for one file: more than 50000 words and signs'],
+    [']', 'too many errors to continue from here'],
+    ['&a ', 'too many errors to continue from here'],
+    ['! ', 'too many errors to continue from here'],
+    ['"', 'too many errors to continue from here'],
+    ['\n', 'too large for one file: more than 50000 tokens'],
+    ['- a\n', 'too large for one file: more than 50000 tokens'],
   ])('reads no further than it can: 64 KiB of %j', (unit, said) => {
     const { problems } = read(unit.repeat((64 * 1024) / unit.length));
     expect(problems.at(-1)).toContain(said);
@@ -132,7 +132,7 @@ describe('parseDocuments', () => {
   });
 
   it('leaves a list of nothing but commas, where each costs an error', () => {
-    expect(read(`[${','.repeat(1_000_000)}`).problems).toEqual(['f.yaml:1:105: too many mistakes to go on from here']);
+    expect(read(`[${','.repeat(1_000_000)}`).problems).toEqual(['f.yaml:1:105: too many errors to continue from here']);
   });
 
   it('gives the documents before the one that goes too far', () => {
@@ -144,7 +144,7 @@ describe('parseDocuments', () => {
   it('takes for an alias the last node before it with that anchor', () => {
     const { values, problems } = read('- &a x\n- &b [*a]\n- &a z\n- *b\n- *a\n- *c\n');
     expect(values).toEqual([['x', ['x'], 'z', ['x'], 'z', null]]);
-    expect(problems).toEqual(['f.yaml:6:3: [5]: no anchor &c stands before this alias']);
+    expect(problems).toEqual(['f.yaml:6:3: [5]: no anchor &c before this alias']);
   });
 
   it('ends soon where a list holds itself thousands of times', () => {

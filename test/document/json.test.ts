@@ -47,17 +47,17 @@ describe('JSON as a document', () => {
 
   it.each([
     ['', '1:1: not valid JSON: the text ends where a value is expected'],
-    ['{"a": 1,}', '1:9: not valid JSON: a comma must not stand before }'],
+    ['{"a": 1,}', '1:9: not valid JSON: no comma is allowed before }'],
     ['{"a": 1\n "b": 2}', '2:2: not valid JSON: expected a comma or }'],
-    ['{"a" 1}', '1:6: not valid JSON: expected a colon behind the key'],
+    ['{"a" 1}', '1:6: not valid JSON: expected a colon after the key'],
     ['{a: 1}', '1:2: not valid JSON: expected a key in double quotes'],
     ['{"a": 01}', '1:7: not valid JSON: expected a value: text in double quotes, a number, true, false, null, { or ['],
     ['{"a": yes}', '1:7: not valid JSON: expected a value: text in double quotes, a number, true, false, null, { or ['],
-    ['{"a": "b', '1:7: not valid JSON: text that begins here does not end'],
-    ['{"a": "\t"}', '1:8: not valid JSON: a control character inside text; write it with a backslash'],
-    ['{"a": "\\x"}', '1:8: not valid JSON: no escape that JSON knows'],
+    ['{"a": "b', '1:7: not valid JSON: the string that begins here does not end'],
+    ['{"a": "\t"}', '1:8: not valid JSON: a control character in a string; escape it with a backslash'],
+    ['{"a": "\\x"}', '1:8: not valid JSON: not a valid JSON escape'],
     ['{"a": [1, 2', '1:12: not valid JSON: the text ends where a comma or ] is expected'],
-    ['{"a": 1} {', '1:10: not valid JSON: nothing may follow the document'],
+    ['{"a": 1} {', '1:10: not valid JSON: unexpected text after the document'],
     ['{"a": NaN}', '1:7: not valid JSON: expected a value: text in double quotes, a number, true, false, null, { or ['],
   ])('tells where %j is no JSON', (text, sentence) => {
     expect(said(text)).toEqual([`a.json:${sentence}`]);

@@ -1,15 +1,17 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Reading } from '../../src/core/reading.ts';
-import { openCgroupSwap } from '../../src/host/cgroup-swap.ts';
+import { openCgroupStall, podStall } from '../../src/host/cgroup-stall.ts';
+import { openCgroupSwap, swapBytes } from '../../src/host/cgroup-swap.ts';
 import {
   anonBytes,
   type CgroupMounts,
+  directoryOf,
   findCgroupMounts,
   isPopulated,
-  oomKillsOf,
   openMemory,
   openPids,
+  ownOomKills,
   processesOf,
   refOf,
 } from '../../src/host/cgroupfs.ts';
@@ -95,6 +97,7 @@ const machine: Target = {
         procfs.oomKills(),
         procfs.lowWatermarkBytes(),
         procfs.psi('memory'),
+        procfs.memoryStallMs(),
         procfs.psi('io'),
         procfs.psi('cpu'),
         procfs.onlineCpus(),
@@ -144,7 +147,9 @@ const cgroups: Target = {
     const cgroup = cgroupOf(path, root, mounts.value);
     const all = [...controllersOf(mounts.value, cgroup), ...identityOf(mounts.value, cgroup)];
     const node = nodeOf(mounts.value, cgroup, root);
-    for (const one of all) read(one, 'a cgroup');
+    // Not every kernel accounts them.
+    const some = swapAndStallOf(mounts.value, cgroup);
+    for (const one of [...all, ...some]) read(one, 'a cgroup');
     // More in use than there is, is a negative amount (kubelet-eviction.md 1.1.6).
     for (const one of node) read(one, 'a node', 'negative too');
     return [...all, ...node].filter((one) => !one.known).length <= 3;
@@ -164,11 +169,23 @@ function controllersOf(mounts: CgroupMounts, cgroup: string): readonly Reading<u
   }
 }
 
+function swapAndStallOf(mounts: CgroupMounts, cgroup: string): readonly Reading<unknown>[] {
+  const stall = openCgroupStall(mounts, cgroup);
+  const swap = openCgroupSwap(mounts, cgroup);
+  const ref = refOf(mounts, cgroup);
+  try {
+    const ofPod = ref.known ? [podStall(mounts, ref.value), swapBytes(mounts, ref.value)] : [ref];
+    return [stall.stalledMs(), swap.use(), ...ofPod];
+  } finally {
+    for (const open of [stall, swap]) open.close();
+  }
+}
+
 function identityOf(mounts: CgroupMounts, cgroup: string): readonly Reading<unknown>[] {
   const ref = refOf(mounts, cgroup);
   if (!ref.known) return [ref];
-  const inside = [isPopulated, processesOf, anonBytes, oomKillsOf] as const;
-  return [ref, ...inside.map((ask) => ask(mounts, ref.value))];
+  const inside = [isPopulated, processesOf, anonBytes] as const;
+  return [ref, ...inside.map((ask) => ask(mounts, ref.value)), ownOomKills(mounts, directoryOf(mounts, cgroup))];
 }
 
 function nodeOf(mounts: CgroupMounts, cgroupRoot: string, root: string): readonly Reading<unknown>[] {

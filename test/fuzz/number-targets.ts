@@ -1,8 +1,15 @@
 import { join } from 'node:path';
-import { parseDuration, sayDuration, sayNanoseconds } from '../../src/core/duration.ts';
-import { parseFloat32 } from '../../src/core/float32.ts';
-import { bytesUp, decimalOf, isLess, parseQuantity, type Quantity, sayQuantity } from '../../src/core/quantity.ts';
-import { quantityText } from '../../src/record/scenario-pod.ts';
+import { parseDuration, sayDuration, sayNanoseconds } from '../../src/core/units/duration.ts';
+import { parseFloat32 } from '../../src/core/units/float32.ts';
+import {
+  bytesUp,
+  decimalOf,
+  isLess,
+  parseQuantity,
+  type Quantity,
+  sayQuantity,
+} from '../../src/core/units/quantity.ts';
+import { quantityText } from '../../src/record/scenarios/scenario-pod.ts';
 import type { Chance } from './chance.ts';
 import { linesOf } from './corpus.ts';
 import { must, same, sentence } from './oracle.ts';

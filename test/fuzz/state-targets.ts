@@ -4,19 +4,19 @@ import { join } from 'node:path';
 import { historyText } from '../../src/cli/history-text.ts';
 import { painter } from '../../src/cli/print.ts';
 import { decide } from '../../src/core/decide.ts';
-import { escapeUnsafe } from '../../src/core/escape.ts';
 import { known } from '../../src/core/reading.ts';
-import { initialState, type State } from '../../src/core/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
+import { escapeUnsafe } from '../../src/core/units/escape.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import { decodeValue, isObjectPath, splitSignature } from '../../src/host/bus-value.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { groupIdOf } from '../../src/host/socket-file.ts';
 import { unitNameMistake, unitPath } from '../../src/host/unit-name.ts';
-import { lastBoot } from '../../src/record/boot-report.ts';
 import { entryOf, joinDecisions, sayEntry } from '../../src/record/entry.ts';
-import { readRecord } from '../../src/record/record-file.ts';
-import { shutdownsOf } from '../../src/record/shutdowns.ts';
-import { loadState } from '../../src/record/state-file.ts';
+import { lastBoot } from '../../src/record/reading/boot-report.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
+import { shutdownsOf } from '../../src/record/reading/shutdowns.ts';
+import { loadState } from '../../src/record/writing/state-file.ts';
 import { type SocketNeeds, serveSocket } from '../../src/serve/socket.ts';
 import { loadHeld } from '../../src/standalone/held-file.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
@@ -92,10 +92,10 @@ const HELD = {
       invocationId: '',
       level: 1,
       dueMs: null,
-      stoppedAgainMs: [1],
     },
   ],
   restarted: [{ unit: 'batch.service', level: 0, startedMs: 1 }],
+  stoppedAgain: [{ unit: 'web.service', atMs: 1 }],
 };
 
 const held: Target = {

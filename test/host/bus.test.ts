@@ -176,6 +176,18 @@ describe.skipIf(!hasDbusDaemon)('the system bus [needs dbus-daemon]', () => {
     expect(heard).toEqual(['one', 'two', 'three']);
   });
 
+  it('hears what a call brings about that is made right after the subscription', async () => {
+    const heard: unknown[] = [];
+    const service: Service = await serve(NAME, () => {
+      service.signal(said('at once'));
+      return { signature: '', body: [] };
+    });
+    await open();
+    bus.subscribe({ sender: NAME, interface: NAME, member: 'Said' }, (body) => heard.push(...body));
+    expect(await bus.call({ ...TO, member: 'Get' })).toMatchObject({ known: true });
+    expect(heard).toEqual(['at once']);
+  });
+
   it('sends one match rule for one rule, however often it is subscribed', async () => {
     await daemon.remove();
     daemon = await openPrivateBus('<limit name="max_match_rules_per_connection">20</limit>');

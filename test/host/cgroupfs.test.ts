@@ -170,16 +170,16 @@ describe('processes of a tree of files', () => {
 });
 
 describe('OOM kills of a tree of files', () => {
-  it('version 1 counts in each cgroup for itself, so they are summed', () => {
+  it('version 1 counts in each cgroup for itself, so they are summed', async () => {
     const own = (kills: number): string => `oom_kill_disable 0\nunder_oom 0\noom_kill ${kills}\n`;
     const mounts = v1(aTree({ 'a/memory.oom_control': own(1), 'a/b/memory.oom_control': own(2), 'a/c': null }));
-    expect(oomKillsOf(mounts, refTo(mounts, '/a'))).toEqual(known(3));
+    expect(await oomKillsOf(mounts, refTo(mounts, '/a'))).toEqual(known(3));
   });
 
-  it('version 2 counts descendants itself', () => {
+  it('version 2 counts descendants itself', async () => {
     const events = 'low 0\nhigh 0\nmax 9\noom 5\noom_kill 4\noom_group_kill 0\n';
     const mounts = v2(aTree({ 'a/memory.events': events, 'a/b/memory.events': events }));
-    expect(oomKillsOf(mounts, refTo(mounts, '/a'))).toEqual(known(4));
+    expect(await oomKillsOf(mounts, refTo(mounts, '/a'))).toEqual(known(4));
   });
 });
 
@@ -223,6 +223,20 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     expect(isPopulated(mounts, ref)).toEqual(known(false));
   });
 
+  it('a process that joins below is seen although somebody was found there just before', async () => {
+    const path = aCgroup(mounts.memory);
+    const below = `${mounts.memory}${path}/below`;
+    mkdirSync(below);
+    const first = await aProcess('', below);
+    const second = await aProcess('');
+    const ref = refTo(mounts, path);
+    expect(processesOf(mounts, ref)).toEqual(known([first.pid]));
+    enter(below, second.pid);
+    await Promise.resolve();
+    const seen = processesOf(mounts, ref);
+    expect(seen.known && [...seen.value].sort()).toEqual([first.pid, second.pid].sort());
+  });
+
   it('anonymous memory is what the process touched, and falls below 1 MiB when it ended', async () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);
@@ -240,7 +254,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
   it('a process that the kernel kills for want of memory is counted where it was', async () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);
-    expect(oomKillsOf(mounts, ref)).toEqual(known(0));
+    expect(await oomKillsOf(mounts, ref)).toEqual(known(0));
     const child = await aProcess(
       "process.stdin.once('data', () => { globalThis.kept = Buffer.alloc(2 ** 28, 1) })",
       mounts.memory + path,
@@ -249,7 +263,7 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     child.write('go');
     await until(() => child.ended() !== null);
     expect(child.ended()).toMatchObject({ signal: 'SIGKILL' });
-    expect(oomKillsOf(mounts, ref)).toEqual(known(1));
+    expect(await oomKillsOf(mounts, ref)).toEqual(known(1));
   });
 
   it.skipIf(machine?.unified === null)(

@@ -1,8 +1,8 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { createClock, readBootId, sleep } from '../../src/host/clock.ts';
+import { createClock, readBootId, sleep, within } from '../../src/host/clock.ts';
 
 describe('createClock', () => {
   const clock = createClock();
@@ -40,6 +40,25 @@ describe('createClock', () => {
     const startMs = clock.monoMs();
     await sleep(clock, 30);
     expect(clock.monoMs() - startMs).toBeGreaterThan(28);
+  });
+});
+
+describe('within', () => {
+  const clock = createClock();
+  const never = new Promise<string>(() => undefined);
+
+  it('gives what came in time, what failed in time, and else what is late', async () => {
+    expect(await within(clock, 1_000, Promise.resolve('answer'), () => 'late')).toBe('answer');
+    await expect(within(clock, 1_000, Promise.reject(new Error('failed')), () => 'late')).rejects.toThrow('failed');
+    expect(await within(clock, 5, never, () => 'late')).toBe('late');
+  });
+
+  it('an answer that arrived while this process stood still is not late', async () => {
+    const child = spawn('echo', ['answer'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const answer = new Promise<string>((resolve) => child.stdout.once('data', (data) => resolve(String(data))));
+    const raced = within(clock, 20, answer, () => 'late');
+    clock.after(1, () => void spawnSync('sleep', ['0.5']));
+    expect(await raced).toBe('answer\n');
   });
 });
 

@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { takeLock } from '../../src/host/lock-file.ts';
 const PROGRAM = `
 import { takeLock } from '${join(import.meta.dirname, '../../src/host/lock-file.ts')}';
 const lock = takeLock(process.argv[1], 'boot');
-process.stdout.write(typeof lock === 'string' ? lock : 'taken');
+process.stdout.write('why' in lock ? lock.why : 'taken');
 process.stdin.resume();
 `;
 let directory: string;
@@ -41,41 +41,71 @@ async function end(child: ChildProcess): Promise<void> {
   await gone;
 }
 
+const whyNot = (lock: ReturnType<typeof takeLock>): string | null => ('why' in lock ? lock.why : null);
+
 describe('a lock', () => {
+  it('that an earlier version made as a file counts as long as its process lives', async () => {
+    const { child } = await another();
+    const text = readlinkSync(path);
+    rmSync(path);
+    writeFileSync(path, `${text}\n`);
+    expect(whyNot(takeLock(path, 'boot'))).toBe(`another nodewarden (process ${child.pid}) has ${path}`);
+    await end(child);
+    expect(whyNot(takeLock(path, 'boot'))).toBeNull();
+  });
+
   it('is had by one process, also while that is stopped, until it ends', async () => {
     const first = await another();
     expect(first.said).toBe('taken');
     const { pid } = first.child;
-    expect(takeLock(path, 'boot')).toBe(`another nodewarden (process ${pid}) has ${path}`);
+    expect(takeLock(path, 'boot')).toEqual({ why: `another nodewarden (process ${pid}) has ${path}`, isHeld: true });
     first.child.kill('SIGSTOP');
     const stopped = `another nodewarden (process ${pid}, which is stopped: kill -CONT ${pid}) has ${path}`;
-    for (let said: unknown = null; said !== stopped; said = takeLock(path, 'boot'));
+    for (let said: unknown = null; said !== stopped; ) said = whyNot(takeLock(path, 'boot'));
     await end(first.child);
-    expect(takeLock(path, 'boot')).toBeTypeOf('object');
+    expect(whyNot(takeLock(path, 'boot'))).toBeNull();
     expect((await another()).said).toBe(`another nodewarden (process ${process.pid}) has ${path}`);
     expect(readdirSync(directory)).toEqual(['lock']);
+  });
+
+  it.skipIf(process.getuid?.() !== 0)('is taken and given back where the disk is full [needs root]', () => {
+    const full = join(directory, 'full');
+    mkdirSync(full);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'nodewarden-test', full]);
+    try {
+      expect(() => writeFileSync(join(full, 'filler'), Buffer.alloc(1_000_000))).toThrow('ENOSPC');
+      expect(() => writeFileSync(join(full, 'one'), 'more')).toThrow('ENOSPC');
+      const lock = takeLock(join(full, 'lock'), 'boot');
+      if ('why' in lock) throw new Error(lock.why);
+      expect(lock.keep()).toBeNull();
+      lock.release();
+      expect(readdirSync(full)).not.toContain('lock');
+    } finally {
+      execFileSync('umount', [full]);
+    }
   });
 
   it('of another boot, of a process that has that id by now, or of nobody is no lock', () => {
     for (const text of [`other ${process.pid} 1\n`, `boot ${process.ppid} 1\n`, 'boot 0 1\n', 'x', '']) {
       writeFileSync(path, text);
       const lock = takeLock(path, 'boot');
-      expect(lock, text).toBeTypeOf('object');
-      expect(readFileSync(path, 'utf8')).toMatch(new RegExp(`^boot ${process.pid} \\d+\\n$`));
+      expect(whyNot(lock), text).toBeNull();
+      expect(readlinkSync(path)).toMatch(new RegExp(`^boot ${process.pid} \\d+$`));
+      rmSync(path);
     }
   });
 
   it('that is removed is made again; given back it removes no other', async () => {
     const lock = takeLock(path, 'boot');
-    if (typeof lock === 'string') throw new Error(lock);
+    if ('why' in lock) throw new Error(lock.why);
     expect(lock.keep()).toBeNull();
     rmSync(path);
     expect(lock.keep()).toBeNull();
-    expect(existsSync(path)).toBe(true);
+    expect(readdirSync(directory)).toEqual(['lock']);
     rmSync(path);
     const { child } = await another();
-    expect(lock.keep()).toBe(`another nodewarden (process ${child.pid}) has ${path}`);
+    expect(lock.keep()).toEqual({ why: `another nodewarden (process ${child.pid}) has ${path}`, isHeld: true });
     lock.release();
-    expect(existsSync(path)).toBe(true);
+    expect(readdirSync(directory)).toEqual(['lock']);
   });
 });

@@ -133,7 +133,7 @@ export async function openService(
   };
 }
 
-export async function until(what: () => boolean, ms = 10_000): Promise<void> {
+export async function until(what: () => boolean, ms = 60_000): Promise<void> {
   const endsMs = clock.monoMs() + ms;
   while (!what()) {
     if (clock.monoMs() > endsMs) throw new Error('it did not happen in time');

@@ -55,6 +55,7 @@ describe('what the kernel says of the machine', () => {
 
   it('tasks, OOM kills and CPUs', () => {
     const procfs = createProcfs(aTree(FILES));
+    expect(procfs.memoryStallMs()).toEqual(known(0.001));
     expect(procfs.tasks()).toEqual(known(199));
     expect(procfs.oomKills()).toEqual(known(3));
     expect(procfs.onlineCpus()).toEqual(known(7));

@@ -1,5 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, rmdirSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { type CgroupMounts, cgroupPathOf, refOf } from '../../src/host/cgroupfs.ts';
 import { isKernelThread } from '../../src/host/procfs.ts';
 import { signalInCgroup } from '../../src/host/signal-process.ts';
@@ -40,6 +42,20 @@ describe.skipIf(machine === null)('signalInCgroup [needs root and a writable mem
     for (const { kill } of [alike, left]) kill('SIGKILL');
     await until(() => alike.ended() !== null && left.ended() !== null);
     await until(() => removed(`${mounts.memory}${path}x`));
+  });
+
+  it('takes one that is ending for gone: the kernel no longer shows where it is', async () => {
+    const path = aCgroup(mounts.memory);
+    const ref = refTo(mounts, path);
+    // Dead, and not reaped before its parent ends.
+    const unreaped = `if (!fork) { open F, '>', $ARGV[0]; print F 0; close F; exit } else { $| = 1; print wait_pid(), "\n"; sleep 1000 }
+      sub wait_pid { for (;;) { for (glob '/proc/[0-9]*') { if (open S, '<', "$_/stat") { my $s = <S>; return $1 if $s =~ /^(\\d+) .*\\) Z $$ / } } } }`;
+    const parent = spawn('perl', ['-e', unreaped, `${mounts.memory}${path}/cgroup.procs`], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    onTestFinished(() => void parent.kill('SIGKILL'));
+    const [said] = await once(parent.stdout, 'data');
+    expect(signalInCgroup(mounts, ref, Number(said), 'SIGKILL')).toBe('gone');
   });
 
   it('refuses when another cgroup has the path now', async () => {

@@ -31,7 +31,8 @@ export type Agent = {
   readonly close: () => Promise<void>;
 };
 
-const READY_DEADLINE_MS = 30_000;
+/** Ends only a run that hangs: an emulated guest on a busy machine takes a minute for what takes a second. */
+const READY_DEADLINE_MS = 120_000;
 const clock = createClock();
 
 /**

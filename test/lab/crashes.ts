@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
-import { readState } from '../../src/core/read-state.ts';
+import { readState } from '../../src/core/state/read.ts';
 import { sleep } from '../../src/host/clock.ts';
-import { readRecord } from '../../src/record/record-file.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
 import type { Check } from './evictions.ts';
 import { availableMiB, clock, type Scene, until } from './scene.ts';
 

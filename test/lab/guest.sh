@@ -41,7 +41,7 @@ check() {
 
 # in_guest NAME SCRIPT  a check that is a script in the guest, any failing command of which fails it. `fails CMD` in it
 # wants CMD to fail (`! CMD` would not end a script under set -e).
-in_guest() { check "$1" vm run -t 300 "set -eu; fails() { if \"\$@\"; then return 1; fi; }; set -x; $2"; }
+in_guest() { check "$1" vm run -t 900 "set -eu; fails() { if \"\$@\"; then return 1; fi; }; set -x; $2"; }
 
 # add_counts LINE  adds "N passed, N failed, N skipped"; a line without counts is a failure
 add_counts() {

@@ -7,7 +7,7 @@
 #   grow MIB RATE       hold so much more, RATE MiB a second ("max": as fast as one core takes it)
 #   herd COUNT MIB RATE so many children, each of which grows like that
 #   crowd COUNT         so many children that do nothing and end with it
-#   strays COUNT DIR,DIR  the same in other cgroups than its own; once they have ended nobody reaps them
+#   strays COUNT DIR,DIR MS  the same in other cgroups than its own, one every MS; once they have ended nobody reaps them
 #   spin COUNT          so many children that do nothing else than use a processor
 #   touch HIGH LOW      hold HIGH, and once a second LOW for 50 ms, for ever
 #   fill DIR MIB        a file of that size in DIR
@@ -22,6 +22,7 @@
 #   headless            end its main thread; another goes on
 #   hide DIR,DIR        join cgroups below these: 70 deep, with names that are no text
 #   litter DIR COUNT    so many empty cgroups in DIR, and join the last
+#   churn DIR,DIR MIB   children that make cgroups there for ever, where the kernel kills because they want more than that
 #   stay                go on when standard input ends
 # On SIGTERM it removes the files it made, and ends: what a service does in ExecStopPost.
 use strict;
@@ -61,9 +62,9 @@ sub enter {
 # They end with their parent (PR_SET_PDEATHSIG), each in a session of its own (setsid), so that the kernel's autogroups
 # share the processors among them all. The numbers are those of x86-64, which the labs are.
 sub children {
-  my ($count, $work) = @_;
+  my ($count, $work, $seconds) = @_;
   for (1 .. $count) {
-    next if fork;
+    if (fork) { nap($seconds) if $seconds; next }
     syscall(157, 1, 9, 0, 0, 0);
     syscall(112);
     $work->();
@@ -82,6 +83,27 @@ sub hide {
     syswrite($procs, "0\n") or die "cgroup.procs: $!";
   }
   chdir '/';
+}
+# In a small cgroup of its own, in which the kernel has to kill: whoever makes one below it meanwhile waits for memory,
+# and keeps the directory locked.
+sub churn {
+  my ($directories, $mib) = @_;
+  my @own = map { "$_/own" } split ',', $directories;
+  mkdir $_ for @own;
+  for my $limit (map { ("$_/memory.limit_in_bytes", "$_/memory.max") } @own) {
+    open(my $file, '>', $limit) or next;
+    syswrite($file, $mib * 1048576);
+  }
+  children(24, sub {
+    for (my $i = 0; ; $i++) {
+      my @new = map { "$_/$$-$i" } @own;
+      mkdir $_ for @new;
+      next if fork;
+      enter(join ',', @new);
+      hold(4);
+      nap(60) while 1;
+    }
+  });
 }
 sub headless {
   require threads;
@@ -129,7 +151,7 @@ sub obey {
   elsif ($verb eq 'grow') { grow(@args) }
   elsif ($verb eq 'herd') { my $count = shift @args; children($count, sub { grow(@args); nap(60) while 1 }) }
   elsif ($verb eq 'crowd') { children($args[0], sub { nap(60) while 1 }) }
-  elsif ($verb eq 'strays') { my ($count, $directories) = @args; children($count, sub { enter($directories); nap(60) while 1 }) }
+  elsif ($verb eq 'strays') { my ($count, $directories, $ms) = @args; children($count, sub { enter($directories); nap(60) while 1 }, $ms / 1000) }
   elsif ($verb eq 'spin') { children($args[0], sub { while (1) { } }) }
   elsif ($verb eq 'touch') {
     print "done\n";
@@ -153,6 +175,7 @@ sub obey {
     mkdir "$args[0]/$_" for 1 .. $args[1];
     enter("$args[0]/$args[1]");
   }
+  elsif ($verb eq 'churn') { churn(@args) }
   elsif ($verb eq 'stubborn') { $SIG{TERM} = 'IGNORE' }
   elsif ($verb eq 'stay') { $stays = 1 }
   else { die "unknown command $verb" }

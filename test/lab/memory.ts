@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import type { Attribution } from '../../src/core/attribution.ts';
+import type { Attribution } from '../../src/core/eviction/attribution.ts';
 import { sleep } from '../../src/host/clock.ts';
 import type { DecisionRecord } from '../../src/record/entry.ts';
 import type { StatusReport } from '../../src/serve/status.ts';

@@ -68,7 +68,7 @@ export type Scene = {
 export const NODE_MIB = 384;
 export const NODE_PIDS = 256;
 const LOAD = path.join(import.meta.dirname, 'load.pl');
-const STEP_DEADLINE_MS = 60_000;
+const STEP_DEADLINE_MS = 180_000;
 const LOG_SHOWN = 6_000;
 
 export const clock = createClock();

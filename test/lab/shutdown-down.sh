@@ -83,13 +83,13 @@ check_cancel_ignored() { # `shutdown -c` in the delay, which 252 ignores: the ph
 }
 check_schedule_fires() { # a scheduled shutdown: nothing is stopped before its time, then all phases in order and in time
   up_and_armed
-  local in_s=13 at_us
+  local in_s=30 at_us # what is asked before that takes seconds on a slow machine
   at_us=$((($(date +%s) + in_s) * 1000000))
   ns sh "busctl -q call $MANAGER ScheduleShutdown st poweroff $at_us"
   is_shown() { [ "$(status 'shutdown.scheduled?.atWallMs')" = $((at_us / 1000)) ]; }
   until_true 15 'the schedule is in the status' is_shown
   nobody_told
-  gone
+  gone 60
   plan_holds "$TIMELINE" 1000 100
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].plan.type === "poweroff"'
@@ -137,31 +137,32 @@ agent released 5000'
   plan_holds "$TIMELINE" 1000 100
   [ -z "$(at "$TIMELINE" db killed)" ] || fail 'db was killed'
 }
-# 5 s for phases of 3, 3 and 2 s: each gets its part, the last ones what is left. db ends only when it is killed.
+# 10 s for phases of 6, 6 and 4 s: each gets its part, the last ones what is left. db ends only when it is killed.
 SHRUNK='web told 0
 stuck told 0
-stuck killed 1875
-db told 1875
-db killed 3750
-dns told 3750
-agent released 4250'
+stuck killed 3750
+db told 3750
+db killed 7500
+dns told 7500
+agent released 8000'
+LONGER=$(config 'shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 6}, {priority: 1000, shutdownGracePeriodSeconds: 6}, {priority: 2000000000, shutdownGracePeriodSeconds: 4}]')
 DB_NEVER_ENDS='sed -i "s/shutdown-pod.pl db .*/shutdown-pod.pl db never/" /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db'
-check_shrunk() { # not armed, with 7 s granted: all phases in order, in proportion, within what is granted
-  local ASKED_MS=7000 PLAN=$SHRUNK
-  not_armed "$DB_NEVER_ENDS"
+check_shrunk() { # not armed, with 12 s granted: all phases in order, in proportion, within what is granted
+  local ASKED_MS=12000 PLAN=$SHRUNK
+  not_armed "sed -i s/=7/=12/ /etc/systemd/logind.conf.d/$LAST; $LONGER; $DB_NEVER_ENDS"
   go 'systemctl poweroff'; gone
   plan_holds "$TIMELINE" 1000 100
   ns up --again
-  history_is 'shutdowns[0].plan.grantedMs === 7000 && shutdowns[0].plan.limitMs === 5000 && shutdowns[0].end.kind === "released"'
+  history_is 'shutdowns[0].plan.grantedMs === 12000 && shutdowns[0].plan.limitMs === 10000 && shutdowns[0].end.kind === "released"'
 }
-check_second_tier_shrunk() { # past logind, with TimeoutStopSec=10s: all phases in order, in proportion, within 5 s less
-  local PLAN=$SHRUNK
-  up_with 'printf "[Service]\nTimeoutStopSec=10s\n" > /etc/systemd/system/nodewarden.service.d/timeout.conf
-    '"$DB_NEVER_ENDS"
+check_second_tier_shrunk() { # past logind, with TimeoutStopSec=15s: all phases in order, in proportion, within 5 s less
+  local ASKED_MS=15000 PLAN=$SHRUNK
+  up_with 'printf "[Service]\nTimeoutStopSec=15s\n" > /etc/systemd/system/nodewarden.service.d/timeout.conf
+    '"$LONGER"$'\n'"$DB_NEVER_ENDS"
   go 'systemctl start --no-block poweroff.target'; gone
   plan_holds "$TIMELINE" 1000 1000
   ns up --again
-  history_is 'shutdowns[0].plan.tier === "stop" && Math.abs(shutdowns[0].plan.limitMs - 5000) < 500 + '"$waited_ms"' && shutdowns[0].end.kind === "released"'
+  history_is 'shutdowns[0].plan.tier === "stop" && Math.abs(shutdowns[0].plan.limitMs - 10000) < 500 + '"$waited_ms"' && shutdowns[0].end.kind === "released"'
   history_is 'boots[0].end === "graceful"'
 }
 check_second_tier_off() { # shutdownSecondTier: false: past logind the agent ends at once, and systemd stops the pods
@@ -187,14 +188,16 @@ check_goes_on() { # killed in phases 1 and 2 while the lock of somebody else del
   gone
   nobody_told_twice "$TIMELINE"; waited_no_longer "$TIMELINE"
   [ "$(awk '$2 == "nodewarden" && $3 == "killed"' "$TIMELINE" | grep -c .)" = 2 ] || fail 'it was not killed twice: this proves nothing'
-  local told PLAN='web told 0
+  local told started PLAN='web told 0
 stuck told 0
 stuck killed 3000
 db told 3000'
   in_time "$TIMELINE" 1500
-  # db ends while the agent is away, however long a busy machine takes to start it: at the latest phase 2 is over.
+  # db ends while the agent is away: phase 2 is over at the latest when it should be, or when a busy machine has started it.
   told=$(at "$TIMELINE" dns told)
-  [ "${told:-0}" -ge "$(at "$TIMELINE" db ends)" ] && [ "$told" -le $((7000 + waited_ms)) ] || fail "dns told after $told ms, phase 2 ends after 6000 ms"
+  started=$(awk '$2 == "nodewarden" && $3 == "killed" { killed++ } killed == 2 && $2 == "agent" { print $1; exit }' "$TIMELINE")
+  [ "${told:-0}" -ge "$(at "$TIMELINE" db ends)" ] || fail 'dns was told before db had ended'
+  [ "$told" -le $((7000 + waited_ms)) ] || [ "$told" -le $((started + 2000 + waited_ms)) ] || fail "dns told after $told ms, phase 2 ends after 6000 ms, the agent was back after $started ms"
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 2 && shutdowns[0].end.kind === "released" && boots[0].end === "graceful"'
 }

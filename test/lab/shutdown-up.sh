@@ -80,7 +80,7 @@ check_rounds() { # 300 rounds of taking and releasing the lock, with signals in 
     printf "[Unit]\nRefuseManualStart=yes\n" > /run/systemd/system/poweroff.target.d/refuse.conf
     printf "[Unit]\nStartLimitIntervalSec=0\n" > /run/systemd/system/systemd-logind.service.d/often.conf
     systemctl daemon-reload'
-  ns sh 'timeout -k 5 400 node /opt/lab/rounds/nodewarden.js'
+  LAB_TIMEOUT=920 ns sh 'timeout -k 5 900 node /opt/lab/rounds/nodewarden.js'
   has_holders 0 || fail "locks of nodewarden at logind: $(holders)"
 }
 check_logind_restart() { # logind restarted or killed outside of a shutdown: armed

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { parseJsonDocument } from '../../src/document/json.ts';
-import { runEviction } from '../../src/simulate/eviction-run.ts';
-import { readEvictionScenario } from '../../src/simulate/eviction-scenario.ts';
-import { compareLook } from '../../src/simulate/expect.ts';
-import { compareShutdown } from '../../src/simulate/shutdown-expect.ts';
-import { runShutdown } from '../../src/simulate/shutdown-run.ts';
-import { readShutdownScenario } from '../../src/simulate/shutdown-scenario.ts';
+import { compareLook } from '../../src/simulate/eviction/expect.ts';
+import { runEviction } from '../../src/simulate/eviction/run.ts';
+import { readEvictionScenario } from '../../src/simulate/eviction/scenario.ts';
+import { compareShutdown } from '../../src/simulate/shutdown/expect.ts';
+import { runShutdown } from '../../src/simulate/shutdown/run.ts';
+import { readShutdownScenario } from '../../src/simulate/shutdown/scenario.ts';
 import { configOutcome } from '../conformance/conformance.ts';
 
 /** Each nth recorded scenario: all of them would take seconds for each of some thousand mutants. */

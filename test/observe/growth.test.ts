@@ -1,6 +1,6 @@
 import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { attribute, sayCulprit } from '../../src/core/attribution.ts';
+import { attribute, sayCulprit } from '../../src/core/eviction/attribution.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 import { createGrowth, type Growth } from '../../src/observe/growth.ts';

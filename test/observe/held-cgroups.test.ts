@@ -21,6 +21,8 @@ afterEach(() => {
 function make(name: string, bytes: number, populated = 1): CgroupRef {
   mkdirSync(join(root, name), { recursive: true });
   writeFileSync(join(root, name, 'cgroup.events'), `populated ${populated}\nfrozen 0\n`);
+  writeFileSync(join(root, name, 'cgroup.procs'), '');
+  writeFileSync(join(root, name, 'cgroup.kill'), '');
   writeFileSync(join(root, name, 'memory.current'), `${bytes}\n`);
   writeFileSync(join(root, name, 'memory.stat'), 'anon 1\ninactive_file 0\n');
   const ref = refOf(mounts, `/${name}`);

@@ -37,6 +37,7 @@ function open(overrides: Partial<ObserverNeeds>): OpenObserver {
     imagefsPath: null,
     containerfsPath: null,
     memoryAvailable: 'workingSet',
+    evictionStall: null,
     pods: () => known([]),
     followPods: () => undefined,
     findings: someFindings(),
@@ -143,6 +144,10 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     const { pods } = observer.look(quiet, nothing);
     expect(pods.known && pods.value.map(({ usage }) => usage.ephemeralStorageBytes)).toEqual([known(4_096)]);
     expect(observer.look(quiet, nothing).pods).toMatchObject({ why: 'not-asked' });
+    // D14: who explains or captures is told what their end frees, as the choice is.
+    await until(() => observer.look(quiet, nothing).signals['nodefs.available'].known, 'a sample of the disk');
+    const { pods: all } = observer.look(askFor('all'), nothing);
+    expect(all.known && all.value.map(({ diskRelief }) => diskRelief?.known)).toEqual([true]);
   });
 
   it('keeps no descriptor when it is closed', async () => {

@@ -1,7 +1,8 @@
 import { mkdirSync, rmdirSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { initialState, type State } from '../../src/core/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
+import { createClock } from '../../src/host/clock.ts';
 import { createOomWatch, type OomWatch } from '../../src/observe/oom-kills.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { aBoundPod } from './a-bound-pod.ts';
@@ -20,7 +21,7 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     await node.remove();
   });
   function open(pods: readonly BoundPod[]) {
-    const opened = createOomWatch(node.mounts);
+    const opened = createOomWatch(node.mounts, createClock());
     watch = opened;
     const podsNow = () => known(pods);
     return {
@@ -30,77 +31,91 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
   }
   const bound = (name: string, pod: TestPod): BoundPod => aBoundPod({ name, cgroup: known(pod.ref()) });
 
-  it('are counted once and named by their pod, also in a container below it', () => {
+  it('are counted once and named by their pod, also in a container below it', async () => {
     const [web, db, inner] = [node.addPod('web'), node.addPod('db'), node.addPod('web/main')];
     const of = open([bound('web', web), bound('db', db)]);
-    expect(of.now()).toBeNull();
+    expect(await of.now()).toBeNull();
     inner.run(BURST);
-    const seen = of.now();
+    const seen = await of.now();
     expect(seen?.pods).toEqual(['default/web']);
     expect(seen?.count).toBeGreaterThanOrEqual(1);
     db.run(BURST);
-    expect(of.now()?.pods).toEqual(['default/db']);
+    expect((await of.now())?.pods).toEqual(['default/db']);
   });
 
-  it('are looked for once a second, and at each look while memory is short or an eviction is under way, and once more', () => {
+  it('are looked for once a second, and at each look while memory is short or an eviction is under way, and once more', async () => {
     const web = node.addPod('web');
     const of = open([bound('web', web)]);
     const calm = initialState('boot');
     const isShort = { ...calm, firstMetMs: { 'memory.available/evictionHard': 0 } };
     const isEvicting = { ...calm, act: { kind: 'evicting', evictions: [] } } as const;
-    expect(of.look(0, calm)).toBeNull();
-    const lookAfterKill = (atMs: number, state: typeof calm) => {
+    expect(await of.look(0, calm)).toBeNull();
+    const lookAfterKill = async (atMs: number, state: typeof calm) => {
       web.run(BURST);
-      return of.look(atMs, state)?.pods ?? null;
+      return (await of.look(atMs, state))?.pods ?? null;
     };
     const seen = ['default/web'];
-    expect(lookAfterKill(999, calm)).toBeNull();
-    expect(lookAfterKill(1_000, calm)).toEqual(seen);
-    expect(lookAfterKill(1_002, isShort)).toEqual(seen);
-    expect(lookAfterKill(1_004, calm)).toEqual(seen);
-    expect(lookAfterKill(1_006, calm)).toBeNull();
-    expect(lookAfterKill(1_008, isEvicting)).toEqual(seen);
-    expect(lookAfterKill(1_010, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toEqual(seen);
-    expect(lookAfterKill(2_009, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toBeNull();
-    expect(lookAfterKill(2_010, calm)).toEqual(seen);
+    expect(await lookAfterKill(999, calm)).toBeNull();
+    expect(await lookAfterKill(1_000, calm)).toEqual(seen);
+    expect(await lookAfterKill(1_002, isShort)).toEqual(seen);
+    expect(await lookAfterKill(1_004, calm)).toEqual(seen);
+    expect(await lookAfterKill(1_006, calm)).toBeNull();
+    expect(await lookAfterKill(1_008, isEvicting)).toEqual(seen);
+    expect(await lookAfterKill(1_010, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toEqual(seen);
+    expect(await lookAfterKill(2_009, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toBeNull();
+    expect(await lookAfterKill(2_010, calm)).toEqual(seen);
   });
 
-  it('of processes outside any pod are unattributed, also when a pod was hit before the watch began', () => {
+  it('of processes outside any pod are unattributed, also when a pod was hit before the watch began', async () => {
     const [web, other] = [node.addPod('web'), node.addPod('other')];
     web.run(BURST);
     const of = open([bound('web', web)]);
-    expect(of.now()).toBeNull();
+    expect(await of.now()).toBeNull();
     other.run(BURST);
-    expect(of.now()).toMatchObject({ pods: [] });
+    expect(await of.now()).toMatchObject({ pods: [] });
   });
 
-  it('are counted from 0 in a cgroup that was made anew', () => {
+  it('are counted from 0 in a cgroup that was made anew', async () => {
     const web = node.addPod('web');
     const pods = [bound('web', web)];
     const of = open(pods);
-    of.now();
+    await of.now();
     web.run(BURST);
-    expect(of.now()?.pods).toEqual(['default/web']);
+    expect((await of.now())?.pods).toEqual(['default/web']);
     rmdirSync(web.directory);
     mkdirSync(web.directory);
     pods[0] = bound('web', web);
     web.run(BURST);
-    expect(of.now()?.pods).toEqual(['default/web']);
+    expect((await of.now())?.pods).toEqual(['default/web']);
   });
 
-  it('are those of a pod that was bound meanwhile only where its counter fits', () => {
+  it('of a pod whose cgroup is gone by then are unattributed, and not those of another', async () => {
+    const [web, gone] = [node.addPod('web'), node.addPod('gone')];
+    const of = open([bound('web', web), bound('gone', gone)]);
+    await of.now();
+    gone.run(BURST);
+    gone.run(BURST);
+    web.run(BURST);
+    rmdirSync(gone.directory);
+    const seen = await of.now();
+    expect(seen?.pods).toEqual(['default/web']);
+    expect(seen?.unattributed).toBeGreaterThanOrEqual(2);
+    expect((seen?.count ?? 0) - (seen?.unattributed ?? 0)).toBeGreaterThanOrEqual(1);
+  });
+
+  it('are those of a pod that was bound meanwhile only where its counter fits', async () => {
     const [old, fresh] = [node.addPod('old'), node.addPod('fresh')];
     // Often, so that a kill elsewhere on the machine meanwhile does not make it fit.
     for (let i = 0; i < 4; i++) old.run(BURST);
     const pods: BoundPod[] = [];
     const of = open(pods);
-    of.now();
+    await of.now();
     pods.push(bound('old', old));
     fresh.run(BURST);
-    expect(of.now()).toMatchObject({ pods: [] });
+    expect(await of.now()).toMatchObject({ pods: [] });
     pods.push(bound('fresh', fresh));
     old.run(BURST);
     fresh.run(BURST);
-    expect(of.now()?.pods).toEqual(['default/old']);
+    expect((await of.now())?.pods).toEqual(['default/old']);
   });
 });

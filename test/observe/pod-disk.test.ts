@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { known, unknown } from '../../src/core/reading.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import type { CgroupMounts } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
 import { lifeOf } from '../../src/observe/pod-disk.ts';
 import { createPodReader, type PodReader } from '../../src/observe/usage.ts';
 import type { BoundPod, Findings } from '../../src/ports.ts';
-import { aBoundPod, aDiskWalk, someFindings } from './a-bound-pod.ts';
+import { aBoundPod, aDiskWalk, someFindings, until } from './a-bound-pod.ts';
 import { MIB, noCgroups, openTestNode, type TestNode } from './a-node.ts';
 
 const notWalked = unknown('not-asked', 'disk', 'nobody needed it yet');
@@ -47,6 +48,24 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     expect(byMemory?.usage.processes).toMatchObject({ known: false, why: 'not-asked' });
     expect(of.read([web], 'pid.available')[0]?.usage.processes).toEqual(known(2));
     expect(of.read([web], 'all')[0]?.usage.processes).toEqual(known(2));
+  });
+
+  it('are presented with their dead that nobody has reaped only while they are stopped', async () => {
+    const pod = node.addPod('web');
+    const directories = [node.mounts.memory, node.mounts.pids ?? ''].map((mount) => join(mount, node.path, 'web'));
+    const joins = 'for directory in "$@"; do echo $$ >"$directory/cgroup.procs"; done';
+    // Who joins ends at once, and its parent, which is outside, never reaps.
+    const parent = spawn('sh', ['-c', `sh -c '${joins}' sh "$@" & exec sleep 60`, 'sh', ...directories]);
+    const of = open(node.mounts);
+    const read = (isTerminating: boolean) =>
+      of.read([aBoundPod({ name: 'web', cgroup: known(pod.ref()), isTerminating })], 'pid.available');
+    try {
+      await until(() => read(true)[0]?.usage.processes.known === true && read(false).length === 0, 'it is dead');
+      expect(read(true)[0]?.usage).toMatchObject({ pidsHeld: known(1), processes: known(0) });
+    } finally {
+      parent.kill('SIGKILL');
+    }
+    await until(() => read(true).length === 0, 'it is reaped');
   });
 
   it('are no candidates when they are empty, gone, replaced or bound to nothing', async () => {
@@ -150,7 +169,7 @@ describe('pods in a tree of files', () => {
     expect(findings.all()).toEqual([
       {
         id: 'pods-unreadable',
-        text: `default/web and 1 more cannot be read and is left out of every choice: ${where}: empty`,
+        text: `default/web and 1 more cannot be read and are no candidates: ${where}: empty`,
       },
     ]);
     for (const name of ['web', 'api']) write(name, 1_000, 300);
@@ -196,7 +215,7 @@ describe('pods in a tree of files', () => {
     });
   });
 
-  it('cost two descriptors each while they are looked at, and none when they are gone', () => {
+  it('cost three descriptors each while they are looked at, and none when they are gone', () => {
     const pods: BoundPod[] = [];
     for (let i = 0; i < 400; i++) {
       write(`pod-${i}`, 1_000 + i, 0);
@@ -206,7 +225,7 @@ describe('pods in a tree of files', () => {
     const of = open(mounts);
     const used = of.read(pods, 'memory.available').map(({ usage }) => usage.workingSetBytes);
     expect(used).toEqual(pods.map((_, i) => known(1_000 + i)));
-    expect(descriptors() - before).toBe(800);
+    expect(descriptors() - before).toBe(1_200);
     of.read([], 'memory.available');
     of.read([], 'memory.available');
     expect(descriptors()).toBe(before);

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
 import type { Decision } from '../../src/core/decision.ts';
-import { initialState, type State } from '../../src/core/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import { createClock } from '../../src/host/clock.ts';
 import type { Findings } from '../../src/ports.ts';
-import { createFindings } from '../../src/record/findings.ts';
-import { createRecorder, type OpenRecorder } from '../../src/record/recorder.ts';
+import { createFindings } from '../../src/record/writing/findings.ts';
+import { createRecorder, type OpenRecorder } from '../../src/record/writing/recorder.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 
 const clock = createClock();
@@ -88,7 +88,7 @@ export function aStep(id: string, state: Partial<State> = {}) {
 }
 
 export async function until(isSo: () => boolean): Promise<void> {
-  const giveUpMs = clock.monoMs() + 20_000;
+  const giveUpMs = clock.monoMs() + 60_000;
   while (!isSo()) {
     if (clock.monoMs() > giveUpMs) throw new Error('it never became so');
     await new Promise<void>((resolve) => {

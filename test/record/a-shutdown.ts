@@ -60,8 +60,8 @@ export const BEGAN: Extract<ShutdownFact, { what: 'began' }> = {
   tier: 'logind',
   type: 'reboot',
   phases: [
-    { fromPriority: 0, graceSeconds: 20 },
-    { fromPriority: 2_000_000_000, graceSeconds: 10 },
+    { fromPriority: 0, periodSeconds: 20 },
+    { fromPriority: 2_000_000_000, periodSeconds: 10 },
   ],
   grantedMs: 32_000,
   limitMs: null,

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Decision } from '../../src/core/decision.ts';
-import { readBootEntries } from '../../src/record/boot-entries.ts';
 import { type EntryBody, entryOf, sayEntry } from '../../src/record/entry.ts';
+import { readBootEntries } from '../../src/record/reading/boot-entries.ts';
 
 let directory: string;
 beforeEach(() => {

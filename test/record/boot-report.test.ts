@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lastBoot } from '../../src/record/boot-report.ts';
+import { lastBoot } from '../../src/record/reading/boot-report.ts';
 import { aBoot, aWholeShutdown, BEGAN, phase } from './a-shutdown.ts';
 
 const boot = aBoot('b');
@@ -32,8 +32,8 @@ describe('the report of the last boot', () => {
     const report = lastBoot([boot.started(1), boot.running(2, 'shop/db', 'shop/web')], 'now');
     expect(report).toMatchObject({ isUngraceful: true, shutdown: null, finding: { id: 'last-boot' } });
     expect(report?.finding?.text).toBe(
-      'the last boot did not end with a shutdown: power cut, crash, reboot -f, or nodewarden was killed before; ' +
-        'running were shop/db, shop/web; look at: nodewarden history --shutdowns',
+      'the last boot ended without a shutdown (power cut, crash, reboot -f, or nodewarden was killed before it): ' +
+        'these pods were running: shop/db, shop/web; see: nodewarden history --shutdowns',
     );
   });
 
@@ -41,15 +41,15 @@ describe('the report of the last boot', () => {
     const report = lastBoot([boot.started(1), ...aWholeShutdown(boot).slice(0, 8)], 'now');
     expect(report).toMatchObject({ isUngraceful: false, finding: { id: 'last-boot' } });
     expect(report?.sentence).toBe(
-      'the last boot ended with a shutdown (reboot), and the record ends in phase 2 of 2: nodewarden or the machine ' +
-        'ended before it was done; not in time: shop/db; how it ended is not known of shop/dns',
+      'the last boot ended with a shutdown (reboot) whose record ends in phase 2 of 2: nodewarden or the machine ' +
+        'ended before it was done; not in time: shop/db; end not known: shop/dns',
     );
     expect(sentenceOf([boot.fact(5, { ...BEGAN, type: null })])).toBe(
-      'the last boot ended with a shutdown, and the record ends before the first phase of 2: nodewarden or the machine ' +
+      'the last boot ended with a shutdown whose record ends before the first phase of 2: nodewarden or the machine ' +
         'ended before it was done',
     );
     expect(sentenceOf([boot.fact(5, BEGAN), boot.fact(5, phase(1)), boot.stopped(6, 'goes-down')])).toBe(
-      'the last boot ended with a shutdown (reboot) that was cut in phase 1 of 2: nodewarden ended before it was done',
+      'the last boot ended with a shutdown (reboot) that was cut short in phase 1 of 2: nodewarden ended before it was done',
     );
   });
 
@@ -60,11 +60,11 @@ describe('the report of the last boot', () => {
   });
 
   it.each([
-    ['in order, without phases of ours', [boot.started(1), boot.stopped(9, 'goes-down')]],
+    ['in order, without shutdown phases of nodewarden', [boot.started(1), boot.stopped(9, 'goes-down')]],
     ['nodewarden had been stopped before', [boot.started(1), boot.stopped(9, 'stays')]],
     ['the record does not say that nodewarden ran', [boot.lock(1, 'b-1', 'take-lock')]],
     ['no pod was running', [boot.started(1), boot.running(2)]],
-    ['what ran then is not recorded', [boot.started(1)]],
+    ['which pods ran is not recorded', [boot.started(1)]],
     ['its time was used up', [boot.fact(5, BEGAN), boot.fact(9, { what: 'released', why: 'out-of-time' })]],
   ])('says: %s', (words, entries) => {
     expect(sentenceOf(entries)).toContain(words);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RecordNote } from '../../src/ports.ts';
-import { createFindings } from '../../src/record/findings.ts';
+import { createFindings } from '../../src/record/writing/findings.ts';
 
 /** Findings whose time is turned by hand. */
 function stage() {
@@ -41,7 +41,7 @@ describe('findings', () => {
     findings.clear(nobody.id);
     findings.clear('another');
     pass(60_000);
-    expect(lines).toEqual(['nobody may go', 'no longer so: nobody may go yet']);
+    expect(lines).toEqual(['nobody may go', 'resolved: nobody may go yet']);
     expect(notes).toHaveLength(1);
     expect(timers).toEqual([]);
   });
@@ -59,9 +59,9 @@ describe('findings', () => {
     pass(60_000);
     expect(lines).toEqual([
       'nobody may go',
-      'no longer so: nobody may go',
-      'again: nobody may go',
-      expect.stringMatching(/^no longer so \(it came 50 times in 1m\d*s\): nobody may go$/),
+      'resolved: nobody may go',
+      'recurred: nobody may go',
+      expect.stringMatching(/^resolved \(raised 50 times in 1m\d*s\): nobody may go$/),
     ]);
     expect(notes).toHaveLength(1);
     pass(60_000);
@@ -77,7 +77,7 @@ describe('findings', () => {
       findings.raise(nobody);
     }
     findings.close();
-    expect(lines.at(-1)).toBe('still so (it came 3 times in 0s): nobody may go');
+    expect(lines.at(-1)).toBe('still present (raised 3 times in 0s): nobody may go');
     expect(timers).toEqual([]);
   });
 });

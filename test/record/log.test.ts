@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLog, type LogLevel } from '../../src/record/log.ts';
+import { createLog, type LogLevel } from '../../src/record/writing/log.ts';
 
 function collect(level: LogLevel, env: NodeJS.ProcessEnv = { JOURNAL_STREAM: '8:1' }) {
   const lines: string[] = [];

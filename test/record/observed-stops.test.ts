@@ -3,7 +3,7 @@ import type { Decision } from '../../src/core/decision.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { unknown } from '../../src/core/reading.ts';
 import { type EntryBody, entryOf, joinDecisions, parseEntry } from '../../src/record/entry.ts';
-import { observedStops } from '../../src/record/observed-stops.ts';
+import { observedStops } from '../../src/record/reading/observed-stops.ts';
 import { anEviction } from '../serve/a-report.ts';
 
 type Via = Extract<Outcome, { kind: 'ended' }>['via'];

@@ -2,7 +2,9 @@ import { execFileSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -13,7 +15,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
 import { joinDecisions } from '../../src/record/entry.ts';
-import { readRecord } from '../../src/record/record-file.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
 import { MI } from '../a.ts';
 import { aRecorder, aStep, until } from './a-recorder.ts';
 
@@ -151,6 +153,35 @@ describe('a record that somebody removes while it is written', () => {
     expect(statSync(at('record')).mode & 0o777).toBe(0o700);
   });
 
+  it.each(['with its directory', 'alone'])('or moves it away, %s, is made again with all that it held', async (how) => {
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('b-1'), 2_000);
+    const file = at('record', 'record.jsonl');
+    if (how === 'alone') renameSync(file, `${file}.aside`);
+    else {
+      renameSync(at('record'), at('aside'));
+      mkdirSync(at('record'));
+    }
+    recorder.checkRecord();
+    await until(() => recorded().length > 0);
+    await recorder.intent(aStep('b-2'), 2_000);
+    await until(() => recorded().includes('b-2'));
+    expect(recorded()).toEqual(['b-1', 'b-2']);
+  });
+
+  it('or rotates it as the agent does, goes on in a new one, and nothing is there twice', async () => {
+    const { recorder } = openRecorder();
+    await recorder.intent(aStep('b-1'), 2_000);
+    const file = at('record', 'record.jsonl');
+    renameSync(file, `${file}.1`);
+    recorder.checkRecord();
+    await recorder.intent(aStep('b-2'), 2_000);
+    await until(() => recorded().includes('b-2'));
+    // What it was decided from follows the decision, and may come after the rotation.
+    expect(readFileSync(file, 'utf8')).not.toContain('"id":"b-1"');
+    expect(recorded()).toEqual(['b-1', 'b-2']);
+  });
+
   it('or puts another in its place, goes on in that, without what that may hold already', async () => {
     const { recorder } = openRecorder();
     await recorder.intent(aStep('b-1'), 2_000);
@@ -163,6 +194,26 @@ describe('a record that somebody removes while it is written', () => {
     recorder.checkRecord();
     await until(() => recorded().length > 1);
     expect(recorded()).toEqual(['b-1', 'b-2']);
+  });
+
+  it('and puts a pipe in its place says so, and opens it no more often than it closes it', async () => {
+    const file = at('record', 'record.jsonl');
+    mkdirSync(at('record'), { recursive: true });
+    execFileSync('mkfifo', [file]);
+    const { recorder, findings } = openRecorder();
+    const open = (): number => readdirSync('/proc/self/fd').filter((fd) => isPipe(fd)).length;
+    const isPipe = (fd: string): boolean => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`) === file;
+      } catch {
+        return false;
+      }
+    };
+    expect(await recorder.intent(aStep('b-1'), 2_000)).toBe('deferred');
+    await until(() => findings.all().some(({ text }) => text.includes('not a regular file')));
+    await until(() => open() === 0);
+    rmSync(file);
+    await until(() => recorded().length === 1);
   });
 
   it('and cannot be made again keeps what comes, and says so', async () => {

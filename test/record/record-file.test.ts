@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { joinDecisions } from '../../src/record/entry.ts';
-import { readRecord } from '../../src/record/record-file.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
 import { MI } from '../a.ts';
 import { aRecorder, aStep } from './a-recorder.ts';
 

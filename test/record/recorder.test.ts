@@ -1,10 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { initialState, type State } from '../../src/core/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
-import { readRecord } from '../../src/record/record-file.ts';
-import { createRecorders, type OpenRecorder } from '../../src/record/recorder.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
+import { createRecorders, type OpenRecorder } from '../../src/record/writing/recorder.ts';
 import { aRecorder, aStep, until } from './a-recorder.ts';
 
 const clock = createClock();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Clock, RecordNote } from '../../src/ports.ts';
-import { createRunningNote } from '../../src/record/running.ts';
+import { createRunningNote } from '../../src/record/writing/boot-notes.ts';
 
 function setUp() {
   let nowMs = 0;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { PodView } from '../../src/core/pod.ts';
-import { quantityOfBytes } from '../../src/core/quantity.ts';
+import type { MetThreshold, Threshold } from '../../src/core/eviction/threshold.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import type { MetThreshold, Threshold } from '../../src/core/threshold.ts';
-import { scenarioOf } from '../../src/record/scenario-of.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
+import { scenarioOf } from '../../src/record/scenarios/scenario-of.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 
 const bytes = (amount: number) => quantityOfBytes(amount, 'binary');

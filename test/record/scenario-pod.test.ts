@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { addQuantity, parseQuantity } from '../../src/core/quantity.ts';
-import { quantityText } from '../../src/record/scenario-pod.ts';
+import { addQuantity, parseQuantity } from '../../src/core/units/quantity.ts';
+import { quantityText } from '../../src/record/scenarios/scenario-pod.ts';
 
 function amount(text: string) {
   const parsed = parseQuantity(text);

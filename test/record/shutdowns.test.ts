@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RecordEntry } from '../../src/record/entry.ts';
-import type { ShutdownRecord } from '../../src/record/shutdown-record.ts';
-import { shutdownsOf } from '../../src/record/shutdowns.ts';
+import type { ShutdownRecord } from '../../src/record/reading/shutdown-record.ts';
+import { shutdownsOf } from '../../src/record/reading/shutdowns.ts';
 import { aBoot, aWholeShutdown, BEGAN, BEGAN_WALL_MS, over, phase } from './a-shutdown.ts';
 
 const boot = aBoot('b');
@@ -193,7 +193,6 @@ describe('a shutdown in the record', () => {
     expect(phases[0]?.pods[2]?.end).toEqual({
       kind: 'survived',
       afterMs: 9_000,
-      processesLeft: 1,
       detail: 'in uninterruptible sleep',
     });
   });

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { initialState } from '../../src/core/state.ts';
+import { initialState } from '../../src/core/state/state.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { entryOf, sayEntry } from '../../src/record/entry.ts';
-import { loadState, stateFilePath } from '../../src/record/state-file.ts';
-import { unsettledPath } from '../../src/record/unsettled.ts';
+import { loadState, stateFilePath } from '../../src/record/writing/state-file.ts';
+import { unsettledPath } from '../../src/record/writing/unsettled.ts';
 
 const clock = createClock();
 let directory: string;
@@ -90,8 +90,8 @@ describe('the state file', () => {
   it('is whole whenever its writer is killed', async () => {
     const writer = `
       import { createClock } from '${new URL('../../src/host/clock.ts', import.meta.url).href}';
-      import { initialState } from '${new URL('../../src/core/state.ts', import.meta.url).href}';
-      import { createRecorder } from '${new URL('../../src/record/recorder.ts', import.meta.url).href}';
+      import { initialState } from '${new URL('../../src/core/state/state.ts', import.meta.url).href}';
+      import { createRecorder } from '${new URL('../../src/record/writing/recorder.ts', import.meta.url).href}';
       const [stateFile, recordDirectory] = process.argv.slice(1);
       const findings = { raise: () => {}, clear: () => {}, all: () => [] };
       const recorder = createRecorder({ clock: createClock(), stateFile, recordDirectory, dry: false, bootId: 'boot', adopted: initialState('boot'), findings, config: () => null });

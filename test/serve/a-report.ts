@@ -1,11 +1,21 @@
 import type { Decision } from '../../src/core/decision.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
-import type { State } from '../../src/core/state.ts';
+import type { State } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
-import { NO_SHUTDOWN } from '../../src/serve/shutdown-status.ts';
+import type { ShutdownContext } from '../../src/serve/shutdown-status.ts';
 import type { StatusContext } from '../../src/serve/status.ts';
 import { MI } from '../a.ts';
+
+/** Nobody holds a lock or watches logind. */
+export const NO_SHUTDOWN: ShutdownContext = {
+  nowMs: 0,
+  inhibitor: { lock: { kind: 'off' }, isPreparing: false, type: null, scheduled: null },
+  stopTimeoutMs: null,
+  last: null,
+  secondTier: false,
+  isCancelIgnored: false,
+};
 
 export function aVerdict(state: State, rest: Partial<Verdict> = {}): Verdict {
   return { state, decisions: [], reasons: [], next: { afterMs: 2, pods: null }, intentWaitMs: 5, ...rest };

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { initialState, type State } from '../../src/core/state.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
 import type { InhibitorStatus } from '../../src/ports.ts';
 import { createPodNames } from '../../src/serve/pod-names.ts';
-import { NO_SHUTDOWN, type ShutdownContext } from '../../src/serve/shutdown-status.ts';
+import type { ShutdownContext } from '../../src/serve/shutdown-status.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
-import { aContext, aVerdict } from './a-report.ts';
+import { aContext, aVerdict, NO_SHUTDOWN } from './a-report.ts';
 
 const phases = [
-  { fromPriority: 0, graceSeconds: 20 },
-  { fromPriority: 1_000, graceSeconds: 60 },
-  { fromPriority: 2_000_000_000, graceSeconds: 10 },
+  { fromPriority: 0, periodSeconds: 20 },
+  { fromPriority: 1_000, periodSeconds: 60 },
+  { fromPriority: 2_000_000_000, periodSeconds: 10 },
 ];
 const pods = [
   aPod({ name: 'web', namespace: 'shop' }),
@@ -77,7 +77,7 @@ describe('the shutdown in the status', () => {
       [2, null],
       [3, null],
     ]);
-    expect(shutdownOf({}).phases[1]).toEqual({ phase: 2, fromPriority: 1_000, graceSeconds: 60, pods: 0 });
+    expect(shutdownOf({}).phases[1]).toEqual({ phase: 2, fromPriority: 1_000, periodSeconds: 60, pods: 0 });
   });
 
   /** Seconds after the time that is scheduled. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { known, unknown } from '../../src/core/reading.ts';
-import { initialState, type State } from '../../src/core/state.ts';
-import type { MetThreshold } from '../../src/core/threshold.ts';
+import { initialState, type State } from '../../src/core/state/state.ts';
 import { type PodsStatus, statusReport } from '../../src/serve/status.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext, aVerdict } from './a-report.ts';

@@ -106,7 +106,7 @@ describe('arming', () => {
     now.doesReload = false;
     inhibitor.want(30_000);
     await pass(9_900);
-    expect(lock()).toMatchObject({ kind: 'not-armed', why: 'logind is being asked' });
+    expect(lock()).toMatchObject({ kind: 'not-armed', why: 'waiting for logind to answer' });
     await pass(5_000);
     expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining(`${root}/${DROP_IN}`) });
     const written = statSync(`${root}/${DROP_IN}`).ino;
@@ -129,7 +129,7 @@ describe('arming', () => {
     now.doesList = false;
     inhibitor.want(30_000);
     await pass(60_000);
-    expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining('says logind') });
+    expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining('no longer holds it') });
     // At once, then after 1, 2, 4, 8, 16 and 30 s.
     expect(times('take')).toBe(7);
     expect([locks().length, events]).toEqual([0, []]);

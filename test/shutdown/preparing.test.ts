@@ -56,7 +56,7 @@ describe('a shutdown', () => {
     inhibitor.want(30_000);
     await pass(20_000);
     expect(kinds()).toEqual(['preparing']);
-    expect(lock()).toMatchObject({ kind: 'not-armed', isHeld: false, why: expect.stringContaining('under way') });
+    expect(lock()).toMatchObject({ kind: 'not-armed', isHeld: false, why: expect.stringContaining('in progress') });
     expect(times('take')).toBe(0);
   });
 
@@ -82,7 +82,7 @@ describe('a shutdown', () => {
     letTake();
     await pass(0);
     expect(kinds()).toEqual(['preparing']);
-    expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining('under way') });
+    expect(lock()).toMatchObject({ kind: 'not-armed', why: expect.stringContaining('in progress') });
   });
 
   it('is told again to who only now begins to listen: what is granted, and what is left of it', async () => {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Observation } from '../../src/core/observation.ts';
-import type { PodView } from '../../src/core/pod.ts';
+import type { PodView } from '../../src/core/pod/pod.ts';
 import { known } from '../../src/core/reading.ts';
-import type { State } from '../../src/core/state.ts';
+import type { State } from '../../src/core/state/state.ts';
 import type { InhibitorStatus, RecordNote, ShutdownFact } from '../../src/ports.ts';
 import { createProgress, sayLock } from '../../src/shutdown/progress.ts';
 import { aPod } from '../a.ts';
-import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, web } from '../core/a-shutdown.ts';
+import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, web } from '../core/shutdown/a-shutdown.ts';
 
 const STATUS: InhibitorStatus = { lock: { kind: 'off' }, isPreparing: true, type: 'reboot', scheduled: null };
 const START = { shutdownEvents: [LOCK, PREPARING] };
@@ -87,8 +87,8 @@ describe('a shutdown that is followed', () => {
 
   it('with a phase without time tells its end after its beginning', () => {
     const phases = [
-      { fromPriority: 0, graceSeconds: 0 },
-      { fromPriority: 1_000, graceSeconds: 10 },
+      { fromPriority: 0, periodSeconds: 0 },
+      { fromPriority: 1_000, periodSeconds: 10 },
     ];
     const { look, facts } = followed([web, db], aShutdownConfig({ phases }));
     look(0, START);

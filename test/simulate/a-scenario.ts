@@ -1,7 +1,7 @@
 import { parseDocuments } from '../../src/document/document.ts';
 import { sayProblem } from '../../src/document/problem.ts';
-import { type EvictionLook, runEviction } from '../../src/simulate/eviction-run.ts';
-import { readEvictionScenario } from '../../src/simulate/eviction-scenario.ts';
+import { type EvictionLook, runEviction } from '../../src/simulate/eviction/run.ts';
+import { readEvictionScenario } from '../../src/simulate/eviction/scenario.ts';
 import type { EvictionScenario } from '../../src/simulate/scenario.ts';
 
 /** An eviction scenario of YAML text without its head; `steps` is in it. */

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
 import { parseJsonDocument } from '../../src/document/json.ts';
-import type { ShutdownResult } from '../../src/simulate/shutdown-result.ts';
-import { runShutdown } from '../../src/simulate/shutdown-run.ts';
-import { readShutdownScenario } from '../../src/simulate/shutdown-scenario.ts';
+import type { ShutdownResult } from '../../src/simulate/shutdown/result.ts';
+import { runShutdown } from '../../src/simulate/shutdown/run.ts';
+import { readShutdownScenario } from '../../src/simulate/shutdown/scenario.ts';
 
 type Json = { readonly [key: string]: unknown };
 type APod = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { PodResult } from '../../src/simulate/shutdown-result.ts';
+import type { PodResult } from '../../src/simulate/shutdown/result.ts';
 import { type AShutdown, aShutdown, byPriority, phasesOf, run } from './a-shutdown.ts';
 
 const CRITICAL = 2_000_000_000;

@@ -85,7 +85,7 @@ describe('the documents of a file', () => {
       ['missing.yaml:1:1: does not exist'],
       [expect.stringMatching(/:1:1: cannot be read: EISDIR/)],
       [expect.stringMatching(/^broken\.jsonl\.gz:1:1: cannot be read: unexpected end of file$/)],
-      ['empty.jsonl:1:1: holds no document'],
+      ['empty.jsonl:1:1: is empty'],
       [1, 1, { a: 1 }],
     ]);
   });
@@ -135,7 +135,7 @@ describe('standard input', () => {
     expect(await read(['-'], ['{a: 1,\na: 2}\n'])).toEqual([
       [1, 1, { a: 1 }, '<stdin>:2:1: a: written twice in this mapping'],
     ]);
-    expect(await read(['-'], [])).toEqual([['<stdin>:1:1: holds no document']]);
+    expect(await read(['-'], [])).toEqual([['<stdin>:1:1: is empty']]);
   });
 
   it('holds one line at a time: 200 MB of lines pass in a heap of 64 MB more', async () => {

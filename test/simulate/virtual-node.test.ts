@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { CoreConfig } from '../../src/core/core-config.ts';
 import type { Decision } from '../../src/core/decision.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
-import { quantityOfBytes } from '../../src/core/quantity.ts';
 import { known } from '../../src/core/reading.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { createVirtualClock, runVirtually, type VirtualPod, type VirtualRun } from '../../src/simulate/virtual-node.ts';
 
 const MIB = 1024 * 1024;

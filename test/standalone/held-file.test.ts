@@ -12,18 +12,24 @@ const unit = {
   invocationId: '',
   level: 0,
   dueMs: null,
-  stoppedAgainMs: [],
 };
 
 describe('what an eviction holds down', () => {
   it('is read back as it was written', () => {
-    const held = { ...nothingHeld('boot'), conditions: ['MemoryPressure'], units: [unit] };
+    const stoppedAgain = [{ unit: 'web.service', atMs: 7 }];
+    const held = { ...nothingHeld('boot'), conditions: ['MemoryPressure'], units: [unit], stoppedAgain };
     expect(readHeld(JSON.parse(JSON.stringify(held)))).toEqual(held);
+  });
+
+  it('may come from a version that did not count stops apart', () => {
+    const { stoppedAgain: _, ...earlier } = nothingHeld('boot');
+    expect(readHeld({ ...earlier, units: [{ ...unit, stoppedAgainMs: [1] }] })?.units).toHaveLength(1);
   });
 
   it.each([
     ['a list in place of a QoS class', { units: [{ ...unit, qos: ['Burstable'] }] }],
     ['a list in place of a condition', { conditions: [['MemoryPressure']] }],
+    ['a stop without a time', { stoppedAgain: [{ unit: 'web.service' }] }],
     ['a condition that does not exist', { units: [{ ...unit, conditions: ['CPUPressure'] }] }],
   ])('is damaged with %s', (_, damage) => {
     expect(readHeld({ ...nothingHeld('boot'), ...damage })).toBeNull();

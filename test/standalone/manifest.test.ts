@@ -107,7 +107,7 @@ kind: Deployment
     ['must be absolute paths', '{ nodewarden.dev/cgroup: a, nodewarden.dev/disk: "/srv,var/log" }'],
     ['must not contain ..', '{ nodewarden.dev/cgroup: a, nodewarden.dev/disk: /srv/../etc }'],
     ['must be "true" or "false"', '{ nodewarden.dev/cgroup: a, nodewarden.dev/protect: "1" }'],
-    ['is started again', '{ nodewarden.dev/cgroup: a, nodewarden.dev/after-eviction: stay }'],
+    ['is restarted', '{ nodewarden.dev/cgroup: a, nodewarden.dev/after-eviction: stay }'],
     ['must be restart or stay', '{ nodewarden.dev/systemd-unit: a.service, nodewarden.dev/after-eviction: no-more }'],
   ])('is refused, for it %s', (expected, annotations) => {
     expect(problemsOf(pod(annotations))).toEqual([expect.stringContaining(expected)]);
@@ -119,7 +119,7 @@ kind: Deployment
       'containers: [{ name: a, resources: { requests: { memory: 2 }, limits: { memory: 1 } } }]',
     ],
     ['must not be negative', 'containers: [{ name: a, resources: { requests: { memory: -1 } } }]'],
-    ['another container is called a too', 'containers: [{ name: a }, { name: a }]'],
+    ['another container is also called a', 'containers: [{ name: a }, { name: a }]'],
     ['must have at least 1 entry', 'containers: []'],
     ['must be at least 0', 'containers: [{ name: a }], terminationGracePeriodSeconds: -1'],
   ])('is refused where the API server would refuse it: %s', (expected, spec) => {
@@ -128,7 +128,7 @@ kind: Deployment
 
   it('has each name once', () => {
     expect(problemsOf(`${pod(CGROUP)}---\n${pod('{ nodewarden.dev/cgroup: c }')}`)).toEqual([
-      expect.stringMatching(/^m\.yaml:8:62: .*another pod of this file has the name default\/web too$/),
+      expect.stringMatching(/^m\.yaml:8:62: .*another pod of this file also has the name default\/web$/),
     ]);
   });
 

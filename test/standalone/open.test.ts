@@ -162,12 +162,29 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     expect(cgroup(0).pids()).not.toEqual([]);
   });
 
+  it('are ended where they were bound when their manifest was removed or edited after they had been signalled', async () => {
+    for (const edited of ['', 'cgroup: /elsewhere']) {
+      await cgroup(0).run(IGNORES);
+      write('one', `cgroup: ${cgroup(0).path}`);
+      open();
+      const resumed = order('one', { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' });
+      if (edited === '') rmSync(join(directory, 'pods.d', 'one.yaml'));
+      else write('one', edited);
+      await until(() => pods()[0]?.declared.boundTo === (edited === '' ? undefined : `cgroup ${edited.slice(8)}`));
+      const end = await standalone.killer.stop(resumed, new AbortController().signal);
+      expect(end).toMatchObject({ kind: 'ended', via: expect.stringMatching(/kill/), releasedBytes: { known: true } });
+      expect(cgroup(0).pids()).toEqual([]);
+      await standalone.close();
+    }
+  });
+
   it('keep their last good version when their manifest turns bad, and the others go on', async () => {
     write('one', `cgroup: ${cgroup(0).path}`);
     open();
     write('one', 'cgroup: ../x');
     write('two', `cgroup: ${cgroup(1).path}`);
     await until(() => pods().length === 2);
+    await until(() => heard.present.has('manifest/one.yaml'));
     expect(podOf('one').cgroup).toMatchObject({ known: true });
     expect(heard.present.get('manifest/one.yaml')).toContain('one.yaml:6:28');
     expect(heard.present.get('manifest/one.yaml')).toContain('last good version stays in force');
@@ -175,6 +192,30 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
     await until(() => !heard.present.has('manifest/one.yaml'));
     rmSync(join(directory, 'pods.d', 'two.yaml'));
     await until(() => pods().length === 1);
+  });
+
+  it('keep their last good version over a restart of the agent, and where their file holds nothing any more', async () => {
+    write('one', `cgroup: ${cgroup(0).path}`);
+    open();
+    expect(pods()).toHaveLength(1);
+    for (const bad of ['', '# soon\n---\n', '{']) {
+      writeFileSync(join(directory, 'pods.d', 'one.yaml'), bad);
+      await until(() => heard.findings.all().some(({ id }) => id === 'manifest/one.yaml'));
+      await standalone.close();
+      open();
+      expect(pods().map(({ declared }) => declared.boundTo)).toEqual([`cgroup ${cgroup(0).path}`]);
+      expect(heard.findings.all()).toMatchObject([
+        { text: expect.stringContaining('its last good version stays in force') },
+      ]);
+    }
+    write('one', `cgroup: ${cgroup(1).path}`);
+    await until(() => pods()[0]?.declared.boundTo === `cgroup ${cgroup(1).path}`);
+    rmSync(join(directory, 'pods.d', 'one.yaml'));
+    await until(() => pods().length === 0);
+    await standalone.close();
+    writeFileSync(join(directory, 'pods.d', 'one.yaml'), '{');
+    open();
+    expect(pods()).toEqual([]);
   });
 
   it('whose manifest has a name that nobody can read are refused, and the name is said escaped', () => {

@@ -5,8 +5,8 @@ import { Variant } from 'dbus-next';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createClock, readBootId, sleep } from '../../src/host/clock.ts';
 import type { StopOrder } from '../../src/ports.ts';
+import { loadHeld } from '../../src/standalone/held-file.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
-import { heldUnits } from '../../src/standalone/restart.ts';
 import { loadStops, type StoppedPod, saveStops, stopsPath } from '../../src/standalone/stops-file.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
@@ -128,7 +128,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(remembered().map(({ stage, invocationId }) => [stage, invocationId])).toEqual(
       Array(3).fill(['ended', '01']),
     );
-    expect(heldUnits(directory, bootId, clock)).toEqual([]);
+    expect(loadHeld(directory, bootId, clock).held.units).toEqual([]);
   });
 
   /** Its stop job waits for those of other units until `runs` is called. */
@@ -342,6 +342,8 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
   it.each([
     ['control-group', 'all'],
     ['mixed', 'main'],
+    ['process', 'all'],
+    ['none', 'all'],
   ])(
     'gets its own signal while systemd stops the machine, when its jobs wait for us: KillMode=%s',
     async (mode, whom) => {
@@ -410,7 +412,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     await stopping;
     expect(undone.started).toEqual(['web.service']);
     expect(aliveAtStart).toEqual([0]);
-    expect(undone.notUndone).toEqual([expect.stringMatching(/^default\/batch: .*only who started them/)]);
+    expect(undone.notUndone).toEqual([expect.stringMatching(/^default\/batch: .*only what started them/)]);
     expect(standalone.hasStops()).toBe(false);
     expect(fake.asked()).toEqual(['StopUnit web.service', 'StartUnit web.service']);
     expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });

@@ -28,6 +28,7 @@ describe('what a shutdown stopped', () => {
     ['a stage that does not exist', { pods: [{ ...pod, stage: 'asked' }] }],
     ['a time that is none', { pods: [{ ...pod, graceEndsMs: null }] }],
     ['a reason that is none', { pods: [{ ...pod, cannot: false }] }],
+    ['a way of telling that is none', { pods: [{ ...pod, isSignalled: 'yes' }] }],
   ])('is damaged with %s', (_, damage) => {
     expect(readStops({ ...file, ...damage })).toBeNull();
   });

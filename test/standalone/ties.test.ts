@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
-import { createClock } from '../../src/host/clock.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
 import type { UnitTies } from '../../src/host/unit-facts.ts';
 import type { BoundPod } from '../../src/ports.ts';
 import { createTies, type Ties } from '../../src/standalone/ties.ts';
@@ -66,11 +66,64 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
     expect(of('db', stopped)?.inherited).toBeUndefined();
   });
 
+  it('keep their priority where a second manifest claims the same unit, and is refused', async () => {
+    ties.close();
+    const unitOf = (uid: string): string => (uid === 'copy' ? 'db.service' : `${uid}.service`);
+    ties = createTies({ clock, systemd: fake.systemd, unitOf, wake: () => undefined });
+    addUnit('db', { RequiredBy: ['front.service'] });
+    addUnit('front');
+    const pods = [bound('db', 0), bound('front', 2_000)];
+    await until(() => of('db', pods)?.inherited !== undefined);
+    const refused = bound('copy', 0, false);
+    for (const all of [
+      [...pods, refused],
+      [refused, ...pods],
+    ]) {
+      await until(() => of('db', all)?.inherited !== undefined);
+      ties.tied(all);
+      await sleep(clock, 300);
+      expect(of('db', all)).toMatchObject({ inherited: { priority: 2_000 }, takesAlong: ['default/front'] });
+    }
+  });
+
   it('are as protected as those that go with them', async () => {
     addUnit('db', { RequiredBy: ['front.service'] });
     addUnit('front');
     const pods = [bound('db', 0), bound('front', 0, true, true)];
     await until(() => of('db', pods)?.isProtected === true);
+  });
+
+  it('are seen to hang on each other when a start ends before the answer of how the unit was has been read', async () => {
+    ties.close();
+    let isAnswered = false;
+    let release = (): void => undefined;
+    const isReleased = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const slow = async (name: string) => {
+      const answer = await fake.systemd.ties(name);
+      if (name !== 'late.service' || isAnswered) return answer;
+      isAnswered = true;
+      await isReleased;
+      return answer;
+    };
+    const unitOf = (uid: string): string => `${uid}.service`;
+    ties = createTies({ clock, systemd: { ...fake.systemd, ties: slow }, unitOf, wake: () => undefined });
+    addUnit('late', { Requires: ['db.service'] }, 'inactive');
+    addUnit('db', { RequiredBy: ['late.service'] });
+    const pods = [bound('db', 0)];
+    ties.tied(pods);
+    await until(() => isAnswered);
+    let isEnded = false;
+    const end = fake.systemd.whenJobEnds(() => {
+      isEnded = true;
+    });
+    fake.byOthers('start', 'late.service');
+    await until(() => isEnded);
+    end();
+    release();
+    await until(() => of('db', pods)?.takesAlong !== undefined, 5_000);
+    expect(of('db', pods)?.takesAlong).toEqual(['late.service']);
   });
 
   it('are seen to hang on each other when a unit begins that was not there before', async () => {

@@ -250,7 +250,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     expect(started).toEqual([]);
     expect([...notUndone].sort()).toEqual([
       'default/bad: bad.service could not be started: refused',
-      'default/mute: systemd does not say how mute.service is: no answer',
+      'default/mute: systemd does not report the state of mute.service: no answer',
       'default/slow: slow.service has not stopped yet',
     ]);
   });
@@ -267,7 +267,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     stops.ended(order(pod), 'ended');
     const { started, notUndone } = await stops.undo();
     expect(started).toContain('till.service');
-    expect(notUndone).toEqual([expect.stringMatching(/^guest\.scope: .*belongs to who made it/)]);
+    expect(notUndone).toEqual([expect.stringMatching(/^guest\.scope: .*only what created it can/)]);
   });
 
   it('leaves what still runs, and names what nobody but its maker can start, where that does not run', async () => {
@@ -298,7 +298,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
       expect.stringMatching(/^default\/job: .*by signals/),
       expect.stringMatching(/^default\/box: .*podman start box$/),
       expect.stringMatching(/^default\/pod: .*podman pod start pod$/),
-      expect.stringMatching(/^default\/scope: .*belongs to who made it/),
+      expect.stringMatching(/^default\/scope: .*only what created it can/),
     ]);
   });
 

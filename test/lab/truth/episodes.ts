@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { availableMiB, clock, type PodSpec, until } from '../scene.ts';
-import { DATABASE, DATABASE_MIB, evictionsOf, HOG, type TruthScene, untilGone, victimOf } from './truth.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, HOG, SMALL, type TruthScene, untilGone, victimOf } from './truth.ts';
 
 const NODE_MIB = 512;
 const HARD_MIB = 100;
@@ -80,7 +80,6 @@ const graceOverRestart: TruthScene = {
 };
 
 /** Edited while no agent ran: who is in the other cgroup was not what it had chosen. */
-const SMALL: PodSpec = { name: 'small', requestMiB: 16 };
 const rebound: TruthScene = {
   name: 'a manifest names another cgroup after a restart of the agent in the grace of its pod',
   spec: {

@@ -34,14 +34,14 @@ const playables: readonly Playable[] = values.units
       ...truth,
       play: (run, onVerdict) =>
         withUnits(truth.spec, async (scene) =>
-          onVerdict(await judge(truth, scene, () => truth.body(scene, run)), scene.agent.log),
+          onVerdict(await judge(truth, scene, () => truth.body(scene, run), scene.agent.log), scene.agent.log),
         ),
     }))
   : SCENES.map((truth) => ({
       ...truth,
       play: (run, onVerdict) =>
         withScene(truth.spec, false, async (scene) =>
-          onVerdict(await judge(truth, scene, () => truth.body(scene, run)), scene.log),
+          onVerdict(await judge(truth, scene, () => truth.body(scene, run), scene.log), scene.log),
         ),
     }));
 

@@ -1,6 +1,6 @@
 // What the agent keeps for itself, against those who remove, plant or fake it, and against its own sudden end.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -119,6 +119,17 @@ const faked: TruthScene = {
   },
 };
 
+/** Another `run` with the same configuration ends at once, and says what this process does. */
+function secondIsRefused({ command, places }: Scene['agent'], does: RegExp): void {
+  const [program = '', ...args] = command;
+  const second = spawnSync(program, [...args, 'run', '--config', places.configFile], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
+  assert.equal(second.status, 1, `the second one ended with ${second.status ?? second.signal}`);
+  assert.match(second.stderr, does);
+}
+
 const twoAgents: TruthScene = {
   name: 'beside an agent that is stopped (SIGSTOP) no second one acts',
   spec,
@@ -126,18 +137,40 @@ const twoAgents: TruthScene = {
   mostRuns: 5,
   body: async (scene) => {
     await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
-    const { agent } = scene;
-    agent.signal('SIGSTOP');
-    const [program = '', ...args] = agent.command;
-    const second = spawnSync(program, [...args, 'run', '--config', agent.places.configFile], {
-      encoding: 'utf8',
-      timeout: 20_000,
-    });
-    agent.signal('SIGCONT');
-    assert.equal(second.status, 1, `the second one ended with ${second.status ?? second.signal}`);
-    assert.match(second.stderr, /another nodewarden \(process \d+, which is stopped: kill -CONT \d+\) has/);
+    scene.agent.signal('SIGSTOP');
+    secondIsRefused(scene.agent, /another nodewarden \(process \d+, which is stopped: kill -CONT \d+\) has/);
+    scene.agent.signal('SIGCONT');
     await breach(scene);
     return 'refused';
+  },
+};
+
+/** No block is left for a file of its own. */
+const full: TruthScene = {
+  name: 'an agent that starts while its runtime directory is full guards the node, and no second one acts',
+  spec: { ...spec, isAgentLate: true },
+  culprits: [HOG.name],
+  mostRuns: 5,
+  body: async (scene) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const { runtimeDirectory } = scene.agent.places;
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=750', 'nodewarden-lab', runtimeDirectory]);
+    try {
+      const fill = (): void => fs.writeFileSync(path.join(runtimeDirectory, 'filled'), Buffer.alloc(128 * 1024));
+      assert.throws(fill, /ENOSPC/);
+      await scene.agent.start();
+      secondIsRefused(scene.agent, /another nodewarden/);
+      await breach(scene);
+      const { findings } = await scene.status();
+      const said = findings.map(({ text }) => text);
+      assert(
+        said.some((text) => text.includes(runtimeDirectory) && text.includes('ENOSPC')),
+        said.join('; '),
+      );
+      return 'guarded';
+    } finally {
+      execFileSync('umount', ['--lazy', runtimeDirectory]);
+    }
   },
 };
 
@@ -148,4 +181,5 @@ export const ownFileScenes: readonly TruthScene[] = [
   planted,
   faked,
   twoAgents,
+  full,
 ];

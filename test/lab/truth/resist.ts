@@ -6,7 +6,7 @@ import { findHierarchy } from '../../../src/host/cgroup-mounts.ts';
 import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
 import { clock, type PodSpec, type Scene, until } from '../scene.ts';
-import { DATABASE, DATABASE_MIB, evictionsOf, HOG, type TruthScene, untilGone } from './truth.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, goneAfterDecisionMs, HOG, type TruthScene, untilGone } from './truth.ts';
 
 const NODE_MIB = 768;
 const RATE = '200';
@@ -15,7 +15,7 @@ const SOON_MS = 2_000;
 const CGROUPS = 5_000;
 
 /** What a tenant made below his cgroup: names of any bytes, deeper than a path. */
-function clear(scene: Scene, pod: string): void {
+export function clear(scene: Scene, pod: string): void {
   for (const directory of scene.cgroups(pod)) {
     spawnSync('find', [directory, '-mindepth', '1', '-depth', '-type', 'd', '-delete'], { stdio: 'ignore' });
   }
@@ -39,8 +39,7 @@ const resisting = (
       hog.write(`grow ${NODE_MIB} ${RATE}`);
       await until('the hog is chosen', () => evictionsOf(scene).at(0) ?? null);
       await untilGone(scene, 'the hog', hog);
-      const atMs = evictionsOf(scene)[0]?.decision.atMs ?? Number.NaN;
-      const ms = (hog.ended()?.atMs ?? Number.NaN) - atMs;
+      const ms = await goneAfterDecisionMs(scene, hog);
       assert(ms <= SOON_MS, `the hog was gone ${Math.round(ms)} ms after the decision`);
       return `gone ${Math.round(ms)} ms after the decision`;
     } finally {

@@ -1,6 +1,7 @@
 import { diskScenes } from './disk.ts';
 import { episodeScenes } from './episodes.ts';
 import { freshScenes } from './fresh.ts';
+import { manifestScenes } from './manifests.ts';
 import { ownFileScenes } from './own-files.ts';
 import { pidScenes } from './pids.ts';
 import { randomScenes } from './random.ts';
@@ -8,6 +9,7 @@ import { resistScenes } from './resist.ts';
 import { scratchScenes, scratchUnitScenes } from './scratch.ts';
 import { starvedScenes } from './starved.ts';
 import { stuckScenes } from './stuck.ts';
+import { tenantScenes } from './tenant.ts';
 import type { TruthScene, UnitTruth } from './truth.ts';
 import { unansweredScenes } from './unanswered.ts';
 import { unitScenes } from './units.ts';
@@ -18,9 +20,11 @@ export const SCENES: readonly TruthScene[] = [
   ...starvedScenes,
   ...stuckScenes,
   ...resistScenes,
+  ...tenantScenes,
   ...pidScenes,
   ...episodeScenes,
   ...ownFileScenes,
+  ...manifestScenes,
   ...diskScenes,
   ...scratchScenes,
   ...randomScenes,

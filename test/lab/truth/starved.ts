@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { sleep } from '../../../src/host/clock.ts';
 import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
-import { DATABASE, DATABASE_MIB, evictionsOf, HOG, type TruthScene, untilGone } from './truth.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, goneAfterDecisionMs, HOG, type TruthScene, untilGone } from './truth.ts';
 
 const NODE_MIB = 2_048;
 const HARD_MIB = 100;
@@ -54,8 +54,7 @@ export const starvedScenes: readonly TruthScene[] = [
         await until('the hog is chosen', () => evictionsOf(scene).at(0) ?? null);
         database.write(`grow ${GROWTH.mib} ${GROWTH.rate}`);
         await untilGone(scene, 'the hog', hog);
-        const atMs = evictionsOf(scene)[0]?.decision.atMs ?? Number.NaN;
-        const ms = (hog.ended()?.atMs ?? Number.NaN) - atMs;
+        const ms = await goneAfterDecisionMs(scene, hog);
         // Watched on while nobody has a processor to spare.
         await sleep(clock, MOST_MS);
         assert(ms <= MOST_MS, `the hog was gone ${Math.round(ms)} ms after the decision`);

@@ -2,7 +2,7 @@ import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
 import type { DecisionRecord } from '../../../src/record/entry.ts';
 import { joinDecisions } from '../../../src/record/entry.ts';
-import { readRecord } from '../../../src/record/record-file.ts';
+import { readRecord } from '../../../src/record/reading/record-file.ts';
 import { clock, type Played, type PodSpec, type Scene, type SceneSpec, until } from '../scene.ts';
 import type { UnitScene, UnitSceneSpec } from './unit-scene.ts';
 
@@ -15,6 +15,8 @@ type Episode = {
   readonly evictions?: { readonly least: number; readonly most: number };
   /** The agent is held back in it, so the kernel may come first: only of those that it should take. */
   readonly isAgentHeld?: true;
+  /** The kernel kills in a limit of the culprit's own all the while, which is no shortage of the node. */
+  readonly isLimitHit?: true;
   /** Some take longer to end than the record waits for, and it says so. */
   readonly mayOutlast?: true;
   /** Why it cannot be played on this machine; null: it can. */
@@ -59,6 +61,7 @@ const OUTCOME_DEADLINE_MS = 20_000;
 export const DATABASE: PodSpec = { name: 'db', priority: 1000, requestMiB: 128 };
 export const DATABASE_MIB = 64;
 export const HOG: PodSpec = { name: 'hog', requestMiB: 16 };
+export const SMALL: PodSpec = { name: 'small', requestMiB: 16 };
 
 export const evictionsOf = (scene: Pick<Scene, 'agent'>): readonly DecisionRecord[] =>
   joinDecisions(readRecord(scene.agent.places.stateDirectory).entries).filter(
@@ -82,11 +85,23 @@ export async function untilGone(
   return (await until(`${what} ends`, () => workload.ended() ?? isLost())).atMs - startMs;
 }
 
+/**
+ * From the decision to the end of the workload: when the agent had proven it, or when its parent heard of it, which on a
+ * busy machine is seconds later. Whether it really ended is judged apart.
+ */
+export async function goneAfterDecisionMs(scene: Pick<Scene, 'agent'>, workload: Workload): Promise<number> {
+  const { decision, outcomes } = await until('the eviction has an end', () => evictionsOf(scene).find(isOver) ?? null);
+  const proven = outcomes.find(({ kind }) => kind === 'ended');
+  const never = Number.POSITIVE_INFINITY;
+  return Math.min(workload.ended()?.atMs ?? never, proven?.atMs ?? never) - decision.atMs;
+}
+
 /** Plays the scene once and tells what became of everybody. */
 export async function judge(
   truth: Episode,
   scene: Pick<Scene, 'agent' | 'played' | 'kernelOomKills'>,
   play: () => Promise<string>,
+  log: () => string,
 ): Promise<Verdict> {
   const wrong: string[] = [];
   let figures = '';
@@ -103,12 +118,14 @@ export async function judge(
   const isInnocent = (pod: string | null): boolean => pod !== null && !truth.culprits.includes(pod);
   const dead = scene.played().filter(({ workload }) => !workload.isAlive());
   const innocentsDead = dead.flatMap(({ pod }) => (isInnocent(pod) ? [pod ?? ''] : []));
-  const kernelOomKills = scene.kernelOomKills();
+  const kernelOomKills = truth.isLimitHit === true ? 0 : scene.kernelOomKills();
   const evictions = evictionsOf(scene);
   for (const record of evictions) {
     if (truth.mayOutlast === true && has('survived', record)) continue;
     wrong.push(...saysUntrue(record, scene.played(), kernelOomKills));
   }
+  // Nobody in these scenes is out of reach of a signal.
+  if (log().includes('may not be signalled')) wrong.push('the agent says that a victim may not be signalled');
   for (const record of evictions) {
     const spared = has('dropped', record) ? ', and spared it at the last look' : '';
     if (isInnocent(victimOf(record))) wrong.push(`the innocent ${victimOf(record)} was chosen${spared}`);

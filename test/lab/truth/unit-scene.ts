@@ -14,6 +14,10 @@ export type UnitPod = {
   readonly commands: readonly string[] | string;
   /** Further lines of its [Service]. */
   readonly service?: readonly string[];
+  /** Further lines of its [Unit]. */
+  readonly unit?: readonly string[];
+  /** Started again after an eviction; else it stays down. */
+  readonly isRestarted?: true;
   /** Further annotations of its manifest. */
   readonly annotations?: { readonly [name: string]: string };
   /** Without a file: `start` makes it by systemd-run, as a Type=simple. */
@@ -22,6 +26,8 @@ export type UnitPod = {
   readonly isLate?: true;
   /** The manifest names an alias of its unit. */
   readonly hasAlias?: true;
+  /** No unit of its own: its manifest claims that of this pod. */
+  readonly claims?: string;
   /** Bound to a container of Podman instead, and never there. */
   readonly isPodman?: true;
 };
@@ -57,11 +63,19 @@ const quoted = (words: readonly string[]): string => words.map((word) => `"${wor
 const execOf = ({ commands }: UnitPod): readonly string[] =>
   typeof commands === 'string' ? ['/bin/sh', '-c', commands] : ['/usr/bin/perl', LOAD, ...commands, 'stay'];
 
+const hasUnitFile = ({ isTransient, isPodman, claims }: UnitPod): boolean =>
+  isTransient !== true && isPodman !== true && claims === undefined;
+
+const UNIT_LINES = ['StartLimitIntervalSec=0'];
+
 function writeUnits({ pods, memoryMiB }: UnitSceneSpec): readonly string[] {
   const files = new Map([[SLICE, `[Slice]\nMemoryMax=${memoryMiB}M\n`]]);
-  for (const pod of pods.filter(({ isTransient, isPodman }) => isTransient !== true && isPodman !== true)) {
+  for (const pod of pods.filter(hasUnitFile)) {
     const lines = [`Slice=${SLICE}`, `ExecStart=${quoted(execOf(pod))}`, ...(pod.service ?? [])];
-    files.set(unitOf(pod.name), `[Unit]\nStartLimitIntervalSec=0\n[Service]\n${lines.join('\n')}\n`);
+    files.set(
+      unitOf(pod.name),
+      `[Unit]\n${[...UNIT_LINES, ...(pod.unit ?? [])].join('\n')}\n[Service]\n${lines.join('\n')}\n`,
+    );
   }
   for (const [name, text] of files) fs.writeFileSync(path.join(UNITS, name), text);
   const aliases = pods.filter(({ hasAlias }) => hasAlias === true);
@@ -70,17 +84,19 @@ function writeUnits({ pods, memoryMiB }: UnitSceneSpec): readonly string[] {
   return [...files.keys(), ...aliases.map(({ name }) => aliasOf(name))].map((name) => path.join(UNITS, name));
 }
 
-function manifestOf({ name, priority = 0, requestMiB, hasAlias, isPodman, annotations = {} }: UnitPod): string {
-  const unit = hasAlias === true ? aliasOf(name) : unitOf(name);
+function manifestOf(pod: UnitPod): string {
+  const { name, priority = 0, requestMiB, hasAlias, isPodman, isRestarted, claims, annotations = {} } = pod;
+  const unit = hasAlias === true ? aliasOf(name) : unitOf(claims ?? name);
   const further = Object.entries(annotations).map(([key, value]) => `, ${key}: ${value}`);
-  const stay = `nodewarden.dev/systemd-unit: ${unit}, nodewarden.dev/after-eviction: stay${further.join('')}`;
+  const after = isRestarted === true ? 'restart' : 'stay';
+  const bound = `nodewarden.dev/systemd-unit: ${unit}, nodewarden.dev/after-eviction: ${after}${further.join('')}`;
   const requests = requestMiB === undefined ? '{}' : `{ memory: ${requestMiB}Mi }`;
   return `apiVersion: v1
 kind: Pod
 metadata:
   name: ${name}
   namespace: lab
-  annotations: { ${isPodman === true ? `nodewarden.dev/podman: ${name}` : stay} }
+  annotations: { ${isPodman === true ? `nodewarden.dev/podman: ${name}` : bound} }
 spec:
   priority: ${priority}
   containers: [{ name: main, resources: { requests: ${requests} } }]
@@ -146,7 +162,7 @@ export async function withUnits(spec: UnitSceneSpec, body: (scene: UnitScene) =>
     for (const pod of spec.pods) {
       fs.writeFileSync(path.join(agent.places.manifests, `${pod.name}.yaml`), manifestOf(pod));
     }
-    const early = spec.pods.filter(({ isLate }) => isLate !== true);
+    const early = spec.pods.filter(({ isLate, claims }) => isLate !== true && claims === undefined);
     if (early.length > 0) systemctl('start', ...early.map(({ name }) => unitOf(name)));
     for (const { name } of early) played.push({ pod: name, workload: watched(unitOf(name)) });
     if (spec.isAgentLate !== true) await agent.start();

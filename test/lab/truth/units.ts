@@ -27,7 +27,7 @@ export const others = (count: number): readonly UnitPod[] =>
 export async function untilOver(scene: UnitScene): Promise<void> {
   const isOver = (): boolean =>
     scene.kernelOomKills() > 0 || evictionsOf(scene).some(({ outcomes }) => outcomes.length > 0);
-  await until('the hog ends', () => isOver() || null, 20_000);
+  await until('the hog ends', () => isOver() || null);
 }
 
 const KINDS: readonly { readonly said: string; readonly pod: Omit<UnitPod, 'name' | 'isLate'> }[] = [
@@ -130,6 +130,18 @@ const cleaningUp: UnitTruth = {
   },
 };
 
+/** The hog comes when a finding tells of the other one. */
+async function freshOnceFound(scene: UnitScene, what: RegExp): Promise<string> {
+  const isFound = async (): Promise<true | null> => {
+    const { findings } = await askStatus(scene.agent.places.socket);
+    return findings.some(({ text }) => what.test(text)) || null;
+  };
+  await until(`a finding says ${what.source}`, isFound);
+  scene.start('fresh');
+  await untilOver(scene);
+  return '';
+}
+
 /** It would be the first in every order, and its end would give the node nothing. */
 const outside: UnitTruth = {
   name: 'a unit outside of the node that cgroupRoot names, beside a pod of higher priority that fills it',
@@ -143,16 +155,53 @@ const outside: UnitTruth = {
     config: [HARD],
   },
   culprits: ['fresh'],
+  body: (scene) => freshOnceFound(scene, /lab-outside.*is not below/),
+};
+
+const LONG_BACK_MS = 16_000;
+/** Started in the place of the one that was evicted, which systemd cannot run beside it. */
+const replaced: UnitTruth = {
+  name: 'an evicted unit does not come back where that would end the one in its place',
+  mostRuns: 2,
+  spec: {
+    pods: [
+      DATABASE,
+      { name: 'fresh', requestMiB: 16, commands: FILL, isLate: true, isRestarted: true },
+      { name: 'rival', priority: 1000, commands: ['memory 8'], unit: ['Conflicts=lab-fresh.service'], isLate: true },
+    ],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: ['fresh'],
   body: async (scene) => {
-    const isSaid = async (): Promise<true | null> => {
-      const { findings } = await askStatus(scene.agent.places.socket);
-      return findings.some(({ text }) => /lab-outside.*is not below/.test(text)) || null;
-    };
-    await until('a finding says where it is', isSaid);
     scene.start('fresh');
     await untilOver(scene);
+    scene.start('rival');
+    // The transition period, and the first back-off of 10 s.
+    await sleep(clock, LONG_BACK_MS);
+    await until(
+      'it is said why',
+      () => /lab-fresh.*is no longer held: lab-rival\.service runs/.test(scene.agent.log()) || null,
+    );
     return '';
   },
+};
+
+/** Without its tie to the database `base` would be the first in every order, and the database would go with it. */
+const tied: UnitTruth = {
+  name: 'a second manifest claims the unit that the database requires, and is refused: the unit keeps its priority',
+  spec: {
+    pods: [
+      { ...DATABASE, unit: ['Requires=lab-base.service', 'After=lab-base.service'] },
+      { name: 'base', commands: ['memory 80'] },
+      { name: 'claimant', claims: 'base', commands: [] },
+      { name: 'fresh', priority: 500, requestMiB: 16, commands: FILL, isLate: true },
+    ],
+    memoryMiB: NODE_MIB,
+    config: [HARD],
+  },
+  culprits: ['fresh'],
+  body: (scene) => freshOnceFound(scene, /claimant.*lab-base\.service/),
 };
 
 const [ALONE, BESIDE, CROWDED_BY] = COMPANIES;
@@ -165,4 +214,6 @@ export const unitScenes: readonly UnitTruth[] = [
   reloadUnderPressure,
   cleaningUp,
   outside,
+  tied,
+  replaced,
 ];

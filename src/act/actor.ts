@@ -1,0 +1,315 @@
+import type { Decision, DecisionId } from '../core/decision.ts';
+import { sayCulprit } from '../core/eviction/attribution.ts';
+import { evictedStatus } from '../core/eviction/pod-status.ts';
+import { firstSignal, type MetThreshold } from '../core/eviction/threshold.ts';
+import { thresholdsOf } from '../core/eviction/under-way.ts';
+import type { Outcome, Signalled } from '../core/outcome.ts';
+import { givenSeconds } from '../core/pod/grace.ts';
+import { type PodUid, type ProcessView, podName, type Victim } from '../core/pod/pod.ts';
+import { assertNever, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { SIGNAL_FACTS, type SignalSample } from '../core/signal.ts';
+import type { Eviction, ShutdownStop } from '../core/state/state.ts';
+import { isLess } from '../core/units/quantity.ts';
+import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOrder } from '../ports.ts';
+import { sayTies } from '../words/decision.ts';
+import { and, sayAmount, sayLimit, sayThreshold } from '../words/parts.ts';
+import { type EndNeeds, ended } from './ended.ts';
+import type { PreKill } from './pre-kill.ts';
+import type { Reclaim } from './reclaim.ts';
+import { resumeShutdownStop, stopForShutdown, type UnderWay } from './shutdown-stop.ts';
+
+export type ActorNeeds = EndNeeds & {
+  readonly clock: Clock;
+  readonly killer: Killer;
+  readonly reclaim: Reclaim;
+  readonly preKill: PreKill;
+  readonly recorder: Recorder;
+  readonly inbox: Pick<Inbox, 'put'>;
+  readonly marks: NodeMarks;
+  readonly lock: Pick<Inhibitor, 'take' | 'release'>;
+  /** After a cancelled shutdown. */
+  readonly undoStops: () => void;
+  /** Only for the words: what dry run leaves out is left out by the parts it is given. */
+  readonly isDry: () => boolean;
+};
+export type Actor = {
+  /** Looks at what will be gone when it is over, while the decision is still on its way to the disk. */
+  readonly prepare: (decision: Decision) => void;
+  readonly begin: (decision: Decision) => void;
+  /**
+   * Goes on with an eviction that an earlier run of the agent had decided. One whose stop had not begun begins now, with
+   * its last look (D9).
+   */
+  readonly resume: (eviction: Eviction, left: Left) => void;
+  /** The same with a stop for a shutdown; `victim` null: the pod is not declared any more. */
+  readonly resumeStop: (stop: ShutdownStop, victim: Victim | null) => void;
+  /** How many effects are under way. */
+  readonly underWay: () => number;
+};
+type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
+type Begun = {
+  readonly decision: Evict;
+  readonly largest: Largest;
+  readonly signalled: (how: Signalled['with']) => void;
+  /** As in StopOrder. */
+  readonly resumedFromMs: StopOrder['resumedFromMs'];
+};
+type Largest = Reading<readonly ProcessView[]>;
+
+/** The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace. */
+const PRE_KILL_MS = 6_000;
+/** D9: a reading that takes longer does not stop the kill. */
+const LAST_LOOK_MS = 10;
+const LARGEST_SHOWN = 5;
+/** Product.md section 6: how long the largest processes may be looked for under D12, and otherwise. */
+const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
+
+/** Turns decisions into effects. Never throws: what goes wrong comes back as an outcome. */
+export function createActor(needs: ActorNeeds): Actor {
+  const { clock, recorder, inbox } = needs;
+  const hastenOf = new Map<DecisionId, AbortController>();
+  /** Evictions under way. */
+  const evicting = new Map<PodUid, UnderWay>();
+  /** Of decisions that have not begun. */
+  const prepared = new Map<DecisionId, Largest>();
+  let underWay = 0;
+
+  function largestOf(decision: Evict): Largest {
+    const before = prepared.get(decision.id);
+    prepared.delete(decision.id);
+    return (
+      before ?? needs.killer.largestProcesses(decision.victim, LARGEST_SHOWN, LARGEST_BUDGET_MS[firstOf(decision)])
+    );
+  }
+
+  function carry(of: DecisionId, effect: () => Promise<Outcome>): Promise<Outcome> {
+    underWay++;
+    const ended = effect().catch((error: unknown): Outcome => {
+      const detail = sayCause(error);
+      return { of, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
+    });
+    void ended
+      .then((outcome) => {
+        recorder.outcome(outcome);
+        inbox.put(outcome);
+      })
+      .finally(() => {
+        hastenOf.delete(of);
+        underWay--;
+      });
+    return ended;
+  }
+
+  /** What its grace and its deadline count from. */
+  function tellSignals(of: DecisionId): (how: Signalled['with']) => void {
+    const told = new Set<Signalled['with']>();
+    return (how) => {
+      if (told.has(how)) return;
+      told.add(how);
+      inbox.put({ of, atMs: clock.monoMs(), kind: 'signalled', with: how });
+    };
+  }
+
+  function carryEviction(id: DecisionId, victim: Victim, effect: (hasten: AbortSignal) => Promise<Outcome>): void {
+    const hasten = new AbortController();
+    hastenOf.set(id, hasten);
+    const ended = carry(id, () => effect(hasten.signal));
+    const mine: UnderWay = { hasten, ended };
+    evicting.set(victim.uid, mine);
+    void ended.then(() => {
+      if (evicting.get(victim.uid) === mine) evicting.delete(victim.uid);
+    });
+  }
+
+  return {
+    prepare: (decision) => {
+      if (isEvict(decision)) prepared.set(decision.id, largestOf(decision));
+    },
+    begin: (decision) => {
+      switch (decision.kind) {
+        case 'evict':
+        case 'evict-over-limit': {
+          const largest = largestOf(decision);
+          return carryEviction(decision.id, decision.victim, (hasten) =>
+            evict(needs, { decision, largest, signalled: tellSignals(decision.id), resumedFromMs: null }, hasten),
+          );
+        }
+        case 'reclaim':
+          return void carry(decision.id, () => needs.reclaim(decision));
+        case 'hasten': {
+          const graceMs = firstSignal(decision.threshold) === 'sigkill' ? 0 : decision.graceSeconds * 1_000;
+          return hastenOf.get(decision.eviction)?.abort({ first: firstSignal(decision.threshold), graceMs });
+        }
+        case 'set-condition':
+          return needs.marks.setCondition(decision.condition, decision.status, conditionMessage(decision));
+        case 'stop-for-shutdown': {
+          const already = evicting.get(decision.victim.uid) ?? null;
+          return void carry(decision.id, () => stopForShutdown(needs, decision, already));
+        }
+        case 'take-lock':
+          return needs.lock.take();
+        case 'release-lock':
+          return needs.lock.release();
+        case 'undo-stops':
+          return needs.undoStops();
+        default:
+          return assertNever(decision);
+      }
+    },
+    resume: (eviction, left) => {
+      const { decision, victim, decidedMs } = eviction;
+      // It ended before, and only the state had not heard.
+      if (left.outcome !== null) return inbox.put(left.outcome);
+      const signalled = tellSignals(decision);
+      const begunMs = eviction.signalledMs ?? left.begunMs;
+      const whole = left.decision !== null && isEvict(left.decision) ? left.decision : null;
+      const thresholds = thresholdsOf(eviction);
+      const first = thresholds.some((met) => firstSignal(met) === 'sigkill') ? 'sigkill' : 'sigterm';
+      if (begunMs === null && whole !== null) {
+        const largest = largestOf(whole);
+        const begun: Begun = { decision: whole, largest, signalled, resumedFromMs: decidedMs };
+        carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
+        // It was hastened before it began (D4).
+        if (first !== firstOf(whole)) hastenOf.get(decision)?.abort({ first, graceMs: 0 });
+        return;
+      }
+      const threshold = eviction.cause.kind === 'threshold' ? eviction.cause.threshold : null;
+      const sent = eviction.killedMs === undefined ? first : 'sigkill';
+      const order: StopOrder = {
+        decision,
+        victim,
+        graceMs: Math.max(0, eviction.graceEndsMs - clock.monoMs()),
+        why: 'eviction',
+        resumedFromMs: decidedMs,
+        sentBefore: begunMs === null ? undefined : sent,
+        first,
+        givesBack: givesBackOf(threshold),
+      };
+      // The state had not heard of it: its time counts from then on, and not from now.
+      if (begunMs !== null && eviction.signalledMs === undefined)
+        inbox.put({ of: decision, atMs: begunMs, kind: 'signalled', with: first });
+      carryEviction(decision, victim, async (hasten) => {
+        const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
+        if (last !== null) return notEvicting(needs, decision, victim, last);
+        return ended(needs, victim, threshold, await needs.killer.stop(order, hasten, signalled));
+      });
+    },
+    resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
+    underWay: () => underWay,
+  };
+}
+
+/**
+ * Order of product.md section 7 after the intent: last look, tell, stop, prove. Nothing else before the first signal but
+ * the evidence for a soft one, which the last look follows.
+ */
+async function evict(
+  needs: ActorNeeds,
+  { decision, largest, signalled, resumedFromMs }: Begun,
+  hasten: AbortSignal,
+): Promise<Outcome> {
+  const { clock, killer, recorder, marks, log } = needs;
+  const { id, victim } = decision;
+  if (decision.kind === 'evict') {
+    if (!decision.threshold.isHard) await collectEvidence(needs, decision, hasten);
+    const last = await lastLook(needs, decision.threshold);
+    if (last !== null) return notEvicting(needs, id, victim, last);
+  }
+  const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
+  marks.event('Evicted', decision.message);
+  const stopBeganAtMs = clock.monoMs();
+  const graceMs = givenSeconds(decision.graceSeconds) * 1_000;
+  const threshold = decision.kind === 'evict' ? decision.threshold : null;
+  const givesBack = givesBackOf(threshold);
+  const first = firstOf(decision);
+  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs, first, givesBack };
+  recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
+  const stopped = killer.stop(order, hasten, signalled);
+  // The first signals are out: what takes time may do so now.
+  log[needs.isDry() ? 'info' : 'warn'](
+    { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },
+    `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
+  );
+  return ended(needs, victim, threshold, await stopped);
+}
+
+function notEvicting({ log, clock }: ActorNeeds, of: DecisionId, victim: Victim, why: string): Outcome {
+  log.info({ event: 'dropped', decision: of, pod: podName(victim) }, `not evicting ${podName(victim)}: ${why}`);
+  return { of, atMs: clock.monoMs(), kind: 'dropped', because: 'no-longer-met' };
+}
+
+const isEvict = (decision: Decision): decision is Evict =>
+  decision.kind === 'evict' || decision.kind === 'evict-over-limit';
+
+const firstOf = (decision: Evict): StopOrder['first'] =>
+  decision.kind === 'evict' ? firstSignal(decision.threshold) : 'sigterm';
+
+/** A hard threshold that is met meanwhile (D4) does not wait for it. */
+function collectEvidence(
+  { clock, preKill }: ActorNeeds,
+  decision: Extract<Decision, { kind: 'evict' }>,
+  hasten: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(PRE_KILL_MS, resolve);
+    hasten.addEventListener('abort', () => resolve(), { once: true });
+    preKill(decision).finally(cancel).then(resolve, reject);
+  });
+}
+
+/** D9: the sentence why the kill is dropped, or null when it goes on: also when the reading is unknown or too slow. */
+async function lastLook(needs: ActorNeeds, threshold: MetThreshold): Promise<string | null> {
+  const { signal, target } = threshold;
+  const sample = await inTime(needs.clock, needs.observer.reread(signal));
+  if (!sample.known || isLess(sample.value.available, target)) return null;
+  return `${signal} ${sayAmount(signal, sample.value.available)} has recovered to ${sayLimit(signal, target)} or more`;
+}
+
+function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<Reading<SignalSample>> {
+  return new Promise((resolve) => {
+    const late = unknown('timed-out', 'last look', `no reading within ${LAST_LOOK_MS} ms`);
+    const cancel = clock.after(LAST_LOOK_MS, () => resolve(late));
+    reading
+      .catch((error: unknown) => unknown('unreadable', 'last look', String(error)))
+      .then((value) => {
+        cancel();
+        resolve(value);
+      });
+  });
+}
+
+function givesBackOf(threshold: MetThreshold | null): StopOrder['givesBack'] {
+  return threshold !== null && SIGNAL_FACTS[threshold.signal].unit === 'pids' ? 'pids' : 'memory';
+}
+
+function evictFields(decision: Evict): { readonly [field: string]: unknown } {
+  const { id, victim, graceSeconds } = decision;
+  const common = { decision: id, pod: podName(victim), qos: victim.qos, priority: victim.priority, graceSeconds };
+  if (decision.kind === 'evict-over-limit') return { ...common, signal: `${decision.limit}.limit` };
+  const { threshold, differences } = decision;
+  const decidedBy = decision.ranking.find(({ uid }) => uid === victim.uid)?.decidedBy ?? null;
+  return {
+    ...common,
+    signal: threshold.signal,
+    kind: threshold.isHard ? 'hard' : 'soft',
+    observed: threshold.available,
+    threshold: sayLimit(threshold.signal, threshold.limit),
+    decidedBy,
+    candidates: decision.ranking.length,
+    differences,
+    ...(decision.growth?.known ? { growth: decision.growth.value } : {}),
+  };
+}
+
+function evictSentence(decision: Evict): string {
+  const pod = podName(decision.victim);
+  if (decision.kind === 'evict-over-limit') return `${pod}: ${decision.message.trim()}`;
+  const sentence = and(`${pod}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth));
+  return and(sentence, sayTies(decision));
+}
+
+/** kubelet-eviction.md 7.4, in the agent's own name. */
+function conditionMessage({ condition, status }: Extract<Decision, { kind: 'set-condition' }>): string {
+  const words = { MemoryPressure: 'memory', DiskPressure: 'disk', PIDPressure: 'PID' } as const;
+  return status ? `the node is under ${words[condition]} pressure` : `the node has no ${words[condition]} pressure`;
+}

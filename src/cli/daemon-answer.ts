@@ -1,0 +1,85 @@
+import { sayCause } from '../core/reading.ts';
+import { isObject } from '../core/shape.ts';
+import type { ObservedLook } from '../daemon/answers.ts';
+import { sleep } from '../host/clock.ts';
+import type { Clock } from '../ports.ts';
+import { type Asked, askDaemon } from '../serve/ask.ts';
+import { clean } from './print.ts';
+
+export type Failure = Exclude<Asked, { kind: 'answer' }>;
+
+export const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon runs another version; restart it' };
+
+/** Says why the daemon gave no answer, and gives the exit status for it. */
+export function fail(asked: Failure, socket: string): 1 | 3 {
+  if (asked.kind === 'not-running') {
+    process.stderr.write(
+      `nodewarden is not running: nothing listens on ${socket}; start it with: systemctl start nodewarden\n`,
+    );
+    return 3;
+  }
+  process.stderr.write(`cannot query nodewarden: ${asked.detail}\n`);
+  return 1;
+}
+
+/** What is made of an answer; null, with the failure said: it is no whole answer, as that of another version may be. */
+export function ofAnswer<T>(socket: string, make: () => T): T | null {
+  try {
+    return make();
+  } catch (error) {
+    const detail = `its answer cannot be read (${clean(sayCause(error))}); if it runs another version, restart it`;
+    fail({ kind: 'failed', detail }, socket);
+    return null;
+  }
+}
+
+/** The same where it is asked more than once. */
+export async function ofAnswers<T>(socket: string, make: () => Promise<T>): Promise<T | null> {
+  try {
+    return await make();
+  } catch (error) {
+    return ofAnswer(socket, () => {
+      throw error;
+    });
+  }
+}
+
+/** The daemon's next look, with every pod. */
+export async function askLook(socket: string, clock: Clock): Promise<ObservedLook | Failure> {
+  const asked = await askDaemon(socket, { ask: 'observe' }, clock);
+  if (asked.kind !== 'answer') return asked;
+  return isLook(asked.answer) ? asked.answer : OTHER_VERSION;
+}
+
+/** As `isReport`, with what every command looks at before it prints. */
+function isLook(answer: unknown): answer is ObservedLook {
+  if (!isObject(answer) || !isObject(answer['node'])) return false;
+  return answer['schema'] === 1 && isObject(answer['observation']) && 'pods' in answer['observation'];
+}
+
+/** Walking the directories of the pods takes that long with many files; then what is known has to do. */
+const MEASURED_MS = 10_000;
+const AGAIN_MS = 250;
+
+/**
+ * A look at which what the pods keep on disk has been measured, if `isWanted`: far from thresholds nobody walks their
+ * directories before somebody asks. After 10 s it is given as it is.
+ */
+export async function askMeasuredLook(
+  socket: string,
+  clock: Clock,
+  isWanted: (look: ObservedLook) => boolean,
+): Promise<ObservedLook | Failure> {
+  const untilMs = clock.monoMs() + MEASURED_MS;
+  for (;;) {
+    const look = await askLook(socket, clock);
+    if ('kind' in look || !isWanted(look) || unmeasured(look) === 0 || clock.monoMs() > untilMs) return look;
+    await sleep(clock, AGAIN_MS);
+  }
+}
+
+/** How many pods' directories nobody has walked yet. */
+function unmeasured({ observation: { pods } }: Pick<ObservedLook, 'observation'>): number {
+  if (!pods.known) return 0;
+  return pods.value.filter(({ usage }) => !usage.disk.known && usage.disk.why === 'not-asked').length;
+}

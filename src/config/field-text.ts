@@ -1,0 +1,64 @@
+import * as z from 'zod/mini';
+import { parseDuration } from '../core/units/duration.ts';
+
+/** The kinds of text that fields have: each finds what is wrong with a value, and shows an example. */
+
+type Facts = { readonly description: string; readonly examples?: readonly unknown[]; readonly [key: string]: unknown };
+
+/** Text that `wrong` finds nothing against: it gives the sentence that says what is wrong, or null. */
+export function text(wrong: (value: string) => string | null, facts: Facts) {
+  return z.string().check((context) => {
+    const message = wrong(context.value);
+    if (message !== null) {
+      context.issues.push({ code: 'custom', message, input: context.value, continue: true });
+    }
+  }, z.meta(facts));
+}
+
+export const DURATION_PATTERN = '^[+-]?(0|(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$';
+export const AMOUNT_PATTERN = '^([+-]?[0-9.]+([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|[^\\s%]+%+)$';
+
+/** A Go duration of at least `minMs` and at most `maxMs` (any, if absent). */
+export function duration(
+  description: string,
+  example: string,
+  minMs = Number.NEGATIVE_INFINITY,
+  maxMs = Number.POSITIVE_INFINITY,
+) {
+  const wrong = (value: string): string | null => {
+    const parsed = parseDuration(value);
+    if (!parsed.ok) return parsed.text;
+    if (parsed.duration.ms < minMs) return `must be at least ${minMs} ms, not ${value}`;
+    return parsed.duration.ms > maxMs ? `must be at most ${maxMs} ms, not ${value}` : null;
+  };
+  return text(wrong, { description, examples: [example], pattern: DURATION_PATTERN });
+}
+
+export function absolutePath(description: string, example: string) {
+  return text(sayPath, { description, examples: [example], pattern: '^/' });
+}
+function sayPath(value: string): string | null {
+  return value.startsWith('/') ? sayDots(value) : `must be an absolute path, not ${JSON.stringify(value)}`;
+}
+/** A directory that is created where it is missing: below /proc Node.js 20 would retry indefinitely. */
+export function ownDirectory(description: string, example: string) {
+  const isKernels = (value: string): boolean => /^(?:\/+\.)*\/+(?:proc|sys)(?:\/|$)/.test(value);
+  const wrong = (value: string): string | null =>
+    sayPath(value) ?? (isKernels(value) ? 'must not be in /proc or /sys, where no directory can be created' : null);
+  return text(wrong, { description, examples: [example], pattern: '^/' });
+}
+
+export function percentage(description: string, example: string, most = 100) {
+  const wrong = (value: string): string | null => {
+    const match = /^([0-9]+(?:\.[0-9]+)?)%$/.exec(value);
+    const percent = Number(match?.[1] ?? Number.NaN);
+    return percent > 0 && percent <= most
+      ? null
+      : `must be a percentage above 0% and up to ${most}%, not ${JSON.stringify(value)}`;
+  };
+  return text(wrong, { description, examples: [example], pattern: '^[0-9.]+%$' });
+}
+
+export function sayDots(value: string): string | null {
+  return value.split('/').includes('..') ? 'must not contain ..' : null;
+}

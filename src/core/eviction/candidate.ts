@@ -1,0 +1,162 @@
+import type { Difference } from '../decision.ts';
+import type { PodUid, PodView } from '../pod/pod.ts';
+import type { MonoMs } from '../reading.ts';
+import type { Reason } from '../reason.ts';
+import { hasRequest, SIGNAL_FACTS, type Signal } from '../signal.ts';
+import type { State } from '../state/state.ts';
+import { COMPARATORS } from './comparator.ts';
+import { mightPrecede, type Ranked } from './rank.ts';
+import { isHelp, reliefOf } from './relief.ts';
+
+type Why = Extract<Reason, { code: 'passed-over' }>['because'];
+type Guard = { readonly kills: number; readonly windowMs: number } | null;
+export type OwnerKills = State['ownerKills'];
+
+const OWNER_KILLS_KEPT = 200;
+
+export type Choice = {
+  readonly victim: PodView | null;
+  /** Who would be, were it proven that `against` does not come before it; null: it is proven, or nobody would be. */
+  readonly unproven: { readonly first: PodView; readonly against: PodView } | null;
+  readonly passedOver: readonly Reason[];
+  readonly differences: readonly Difference[];
+};
+
+/**
+ * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
+ * pods whose stop is under way (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8),
+ * pods whose end frees nothing of a disk, or next to nothing of what it lacks (D14), pods that stall in their own memory
+ * limit (D17). Only when nobody else is left: DaemonSet pods for signals without a
+ * request (D8), then protected ones (D7). `lacking`: what the signal lacks.
+ */
+export function firstCandidate(
+  signal: Signal,
+  ranking: readonly Ranked[],
+  underWay: readonly PodUid[],
+  guarded: (pod: PodView) => boolean,
+  lacking = 0,
+): Choice {
+  const isRequested = hasRequest(signal);
+  const barred = new Map<PodUid, Why>();
+  for (const entry of ranking) {
+    const why = neverBecause(entry, signal, underWay, lacking);
+    if (why !== null) barred.set(entry.pod.uid, why);
+  }
+  const free = ranking.filter(({ pod }) => !barred.has(pod.uid));
+  const isLate = (pod: PodView): boolean => pod.isDaemonSet && !isRequested;
+  const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
+  const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
+  const pool = free.filter(({ pod }) => turnOf(pod) === turn);
+  const first = giveWay(pool, isRequested, guarded);
+  const because = ({ pod }: Ranked): Why => barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
+  // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
+  const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
+  const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
+  const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);
+  const choice = explainChoice(ranking, first, because);
+  return first === null || against === null
+    ? { ...choice, unproven: null }
+    : { ...choice, victim: null, unproven: { first, against } };
+}
+
+/**
+ * The pod that may use more than the first, as far as is known of it. Null: nobody may, or the first has the better
+ * evidence against it (D14): its end is known to free more than that of each of them, and as much as the signal lacks
+ * where nothing is known that theirs would free.
+ */
+function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked[], lacking: number): PodView | null {
+  const relief = reliefOf(signal, first);
+  const ranked = rivals.find(({ pod }) => pod.uid === first.uid);
+  if (relief === null || ranked === undefined) return null;
+  const isOpen = (rival: Ranked): boolean => {
+    if (rival === ranked || !mightPrecede(rival, ranked)) return false;
+    const theirs = reliefOf(signal, rival.pod) ?? 0;
+    return relief <= theirs || (theirs === 0 && relief < lacking);
+  };
+  return rivals.find(isOpen)?.pod ?? null;
+}
+
+function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[], lacking: number): Why | null {
+  const { pod } = entry;
+  if (pod.isStaticCritical) return 'static-critical';
+  if (pod.isTerminating || underWay.includes(pod.uid)) return 'terminating';
+  if (pod.limitedBy !== null) return pod.limitedBy;
+  if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
+  if (pod.isDaemonSet && hasRequest(signal) && !isOverRequest(entry)) return 'daemonset-within-request';
+  return isHelp(signal, pod, lacking) ? null : 'no-relief';
+}
+
+function laterBecause(pod: PodView, victim: PodView | null, isLate: (pod: PodView) => boolean): Why {
+  if (pod.isProtected && !victim?.isProtected) return 'protected';
+  return isLate(pod) ? 'daemonset-within-request' : 'guard';
+}
+
+/** D6: a pod whose owner lost too many gives way, only to another that exceeds its request too. */
+function giveWay(pool: readonly Ranked[], isRequested: boolean, guarded: (pod: PodView) => boolean): PodView | null {
+  const first = pool[0];
+  if (first === undefined) return null;
+  if (!isRequested || !guarded(first.pod)) return first.pod;
+  const other = pool.find((entry) => !guarded(entry.pod) && isOverRequest(entry));
+  return (other ?? first).pod;
+}
+
+/**
+ * Proven, not presumed: a pod without statistics ranks as if it exceeded (kubelet-eviction.md 5.5), but it is often one
+ * whose containers do not run, and stopping a DaemonSet's again and again frees nothing (D5, D8).
+ */
+function isOverRequest(entry: Ranked): boolean {
+  const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
+  return value?.known === true && value.value === true;
+}
+
+function explainChoice(
+  ranking: readonly Ranked[],
+  victim: PodView | null,
+  because: (entry: Ranked) => Why,
+): Omit<Choice, 'unproven'> {
+  const at = victim === null ? ranking.length : ranking.findIndex(({ pod }) => pod.uid === victim.uid);
+  const before = ranking.slice(0, at).map((entry) => ({ uid: entry.pod.uid, because: because(entry) }));
+  const differences = new Set<Difference>();
+  for (const { because: why } of before) {
+    const difference = DIFFERENCE_OF[why];
+    if (difference !== null) differences.add(difference);
+  }
+  if (victim?.isProtected) differences.add('D7');
+  if (ranking.some(({ pod }) => pod.inherited !== undefined)) differences.add('D16');
+  const decidedBy = ranking[at]?.row.decidedBy ?? null;
+  if (decidedBy !== null && COMPARATORS[decidedBy].isTie) differences.add('D1');
+  return {
+    victim,
+    passedOver: before.map((skipped) => ({ code: 'passed-over', ...skipped })),
+    differences: [...differences],
+  };
+}
+
+const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
+  'static-critical': null,
+  protected: 'D7',
+  'daemonset-within-request': 'D8',
+  guard: 'D6',
+  terminating: 'D3',
+  'no-relief': 'D14',
+  'own-limit': 'D17',
+  'restart-guard': 'D13',
+  'not-stoppable': 'D13',
+  'declaration-unknown': 'D13',
+  'kubelet-evicting': 'D13',
+};
+
+/** D6: has the pod's owner lost its share within the window? A pod without an owner never has. */
+export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {
+  if (guard === null || pod.ownerKey === null) return false;
+  const lost = kills.filter((kill) => kill.ownerKey === pod.ownerKey && atMs - kill.atMs < guard.windowMs);
+  return lost.length >= guard.kills;
+}
+
+/** The owners' kills after this one: pruned to the window and to 200 entries. */
+export function guardAfter(kills: OwnerKills, victim: PodView | null, guard: Guard, atMs: MonoMs): OwnerKills {
+  if (guard === null) return [];
+  const recent = kills.filter((kill) => atMs - kill.atMs < guard.windowMs);
+  if (victim === null || victim.ownerKey === null) return recent.length === kills.length ? kills : recent;
+  return [...recent, { ownerKey: victim.ownerKey, atMs }].slice(-OWNER_KILLS_KEPT);
+}

@@ -1,0 +1,136 @@
+import { countedOf, type PodView, podName } from '../pod/pod.ts';
+import { known, type Reading, unknown } from '../reading.ts';
+import { priorityOf } from '../shutdown/chain.ts';
+import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal } from '../signal.ts';
+
+export type Compared = number | string | boolean;
+type Row = {
+  /** What is compared. Unknown: the pod has no statistics, or it does not say. */
+  readonly compare: (pod: PodView, signal: Signal, layout: FsLayout) => Reading<Compared>;
+  /** Which value is evicted first. */
+  readonly first: 'true' | 'lowest' | 'highest';
+  /** D1: settles ties, among pods that all have a value. The others are the kubelet's (kubelet-eviction.md 5.1). */
+  readonly isTie: boolean;
+  /** Follows from what was measured of the pod; a number is in the unit of what the signal counts of a pod. */
+  readonly isMeasured: boolean;
+  /** "It comes first by ...". */
+  readonly by: string;
+  /** "This one and not that one: ...". */
+  readonly because: string;
+};
+
+/** Every comparator of a ranking. Which of them rank for a signal, and in which order, is SIGNAL_FACTS; ties follow in this order. */
+const ROWS = {
+  'over-request': {
+    compare: (pod, signal, layout) => map(usageFor(signal, pod, layout), (used) => used > exceededRequest(signal, pod)),
+    first: 'true',
+    isTie: false,
+    isMeasured: true,
+    by: 'using more than its request',
+    because: 'it uses more than its request; the other does not',
+  },
+  priority: {
+    compare: (pod) => known(priorityOf(pod)),
+    first: 'lowest',
+    isTie: false,
+    isMeasured: false,
+    by: 'its lower priority',
+    because: 'its priority is lower',
+  },
+  'usage-over-request': {
+    compare: (pod, signal, layout) =>
+      map(usageFor(signal, pod, layout), (used) => used - subtractedRequest(signal, pod)),
+    first: 'highest',
+    isTie: false,
+    isMeasured: true,
+    by: 'the most usage above its request',
+    because: 'both exceed their requests at equal priority, this one by more',
+  },
+  usage: {
+    compare: (pod, signal, layout) => usageFor(signal, pod, layout),
+    first: 'highest',
+    isTie: false,
+    isMeasured: true,
+    by: 'the most usage',
+    because: 'it uses more',
+  },
+  younger: {
+    compare: ({ startedAtWallMs }) =>
+      startedAtWallMs === null
+        ? unknown('absent', 'creationTimestamp', 'the pod names no start')
+        : known(startedAtWallMs),
+    first: 'highest',
+    isTie: true,
+    isMeasured: false,
+    by: 'having started last',
+    because: 'it started later',
+  },
+  name: {
+    compare: (pod) => known(podName(pod)),
+    first: 'lowest',
+    isTie: true,
+    isMeasured: false,
+    by: 'its name (all else is equal)',
+    because: 'everything else is equal; its name sorts first',
+  },
+  uid: {
+    compare: ({ uid }) => known(uid),
+    first: 'lowest',
+    isTie: true,
+    isMeasured: false,
+    by: 'its uid (all else is equal)',
+    because: 'everything else is equal; its uid sorts first',
+  },
+} as const satisfies { readonly [comparator: string]: Row };
+
+export type Comparator = keyof typeof ROWS;
+export const COMPARATORS: { readonly [C in Comparator]: Row } = ROWS;
+/** Of a name from a record, which a sick disk may have changed; null: there is none of that name. */
+export const comparatorNamed = (name: string): Row | null =>
+  Object.hasOwn(COMPARATORS, name) ? COMPARATORS[name as Comparator] : null;
+// Object.keys loses the type of the keys; the table has no others.
+export const TIES: readonly Comparator[] = (Object.keys(ROWS) as Comparator[]).filter((by) => COMPARATORS[by].isTie);
+
+/**
+ * What the signal's ranking counts of a pod: bytes, inodes or processes. Unknown = the pod has no statistics.
+ * A pod with statistics whose number is missing counts 0: the kubelet's rule (5.5), for ranking only.
+ */
+export function usageFor(signal: Signal, pod: PodView, layout: FsLayout): Reading<number> {
+  const { containers, disk } = pod.usage;
+  if (!containers.known) return containers;
+  const { counts } = SIGNAL_FACTS[signal];
+  const used = counts === 'disk' ? map(disk, () => measuredDisk(signal, pod, layout)) : countedOf(pod.usage, counts);
+  return used.known ? used : known(0);
+}
+
+/** kubelet-eviction.md 5.9: which kinds are measured, by layout. */
+function measuredDisk(signal: Signal, { usage: { disk } }: PodView, layout: FsLayout): number {
+  if (!disk.known) return 0;
+  const isInodes = SIGNAL_FACTS[signal].unit === 'inodes';
+  const { value } = disk;
+  const root = isInodes ? value.rootfsInodes : value.rootfsBytes;
+  const logs = isInodes ? value.logsInodes : value.logsBytes;
+  const volumes = isInodes ? value.volumesInodes : value.volumesBytes;
+  const role = fileSystemOf(signal);
+  switch (layout) {
+    case 'nodefs-only':
+      return root + logs + volumes;
+    case 'imagefs-separate':
+      return role === 'nodefs' ? logs + volumes : root;
+    case 'containerfs-separate':
+      return role === 'imagefs' ? 0 : root + logs + volumes;
+  }
+}
+
+/** "inodes" cannot be requested: there the first comparator only separates zero from non-zero (5.4). */
+function exceededRequest(signal: Signal, pod: PodView): number {
+  return hasRequest(signal) ? subtractedRequest(signal, pod) : 0;
+}
+
+/** The inode ranking subtracts the ephemeral-storage request, in bytes, from a number of inodes: the kubelet's quirk (5.4). */
+function subtractedRequest(signal: Signal, pod: PodView): number {
+  return SIGNAL_FACTS[signal].resource === 'memory' ? pod.requests.memoryBytes : pod.requests.ephemeralStorageBytes;
+}
+
+const map = <A, B>(reading: Reading<A>, change: (value: A) => B): Reading<B> =>
+  reading.known ? known(change(reading.value)) : reading;

@@ -1,0 +1,32 @@
+import type { MonoMs } from '../reading.ts';
+import { type NodeCondition, SIGNAL_FACTS, type Signal } from '../signal.ts';
+import type { State } from '../state/state.ts';
+
+export const CONDITIONS: readonly NodeCondition[] = ['MemoryPressure', 'DiskPressure', 'PIDPressure'];
+
+/** When each condition that is true was last seen met; a condition without an entry is false. */
+export type ConditionTimes = State['conditionLastMetMs'];
+
+/**
+ * kubelet-eviction.md 4.5: a condition is true from the first crossing, soft thresholds included, until it has not
+ * been seen for the transition period (strictly less; a period of 0 or below reports none).
+ */
+export function conditionsNow(
+  before: ConditionTimes,
+  met: readonly Signal[],
+  atMs: MonoMs,
+  transitionMs: number,
+): ConditionTimes {
+  const now: { [C in NodeCondition]?: MonoMs } = {};
+  for (const condition of CONDITIONS) {
+    const isSeen = met.some((signal) => SIGNAL_FACTS[signal].condition === condition);
+    const lastMs = isSeen ? atMs : before[condition];
+    if (lastMs !== undefined && atMs - lastMs < transitionMs) now[condition] = lastMs;
+  }
+  return now;
+}
+
+/** The conditions that are true. */
+export function trueConditions(times: ConditionTimes): readonly NodeCondition[] {
+  return CONDITIONS.filter((condition) => times[condition] !== undefined);
+}

@@ -1,0 +1,391 @@
+import type { CoreConfig } from '../core-config.ts';
+import type { Decision, Difference } from '../decision.ts';
+import type { Observation } from '../observation.ts';
+import { isEnd } from '../outcome.ts';
+import { effectiveGraceMs, graceOf, HARD_GRACE_SECONDS } from '../pod/grace.ts';
+import { countedOf, type PodView } from '../pod/pod.ts';
+import type { Reason } from '../reason.ts';
+import { tiesOf } from '../shutdown/chain.ts';
+import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal.ts';
+import type { Eviction, Reclaim, State } from '../state/state.ts';
+import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
+import { bytesUp } from '../units/quantity.ts';
+import { attribute } from './attribution.ts';
+import { firstCandidate, guardAfter, isGuarded } from './candidate.ts';
+import { CONDITIONS, conditionsNow } from './condition.ts';
+import {
+  atChoiceOf,
+  cleanUpOf,
+  enoughComing,
+  holderOf,
+  isActedOn,
+  isFor,
+  joinedOf,
+  VICTIM_PACE_MS,
+  waitFor,
+  waitOrHasten,
+  wasHeldBack,
+  withHeldBack,
+} from './hold-back.ts';
+import { overLimits } from './over-limit.ts';
+import { evictionMessage } from './pod-status.ts';
+import { rank } from './rank.ts';
+import { type Shortage, shortageOf } from './shortage.ts';
+import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
+import { type Timers, timersNow } from './timers.ts';
+import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './under-way.ts';
+import { trailAfter } from './usage-trend.ts';
+
+export type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
+type EvictDecision = Extract<Decision, { kind: 'evict' }>;
+/** `isAsking`: it still waits for the pods. */
+type Acted = Step & { readonly isAsking: boolean };
+type Look = { readonly observation: Observation; readonly config: CoreConfig; readonly layout: FsLayout };
+
+/** A reclaim resolves within the operator's own time-outs; this ends the wait should its outcome be lost. */
+const RECLAIM_DEADLINE_MS = 600_000;
+/** While a soft timer runs looks stay under a second apart, so that one unmet look is no recovery (D2). */
+const TIMER_PACE_MS = 250;
+const SAMPLE_PACE_MS = 100;
+const NOBODY_PACE_MS = 1_000;
+
+/** kubelet-eviction.md section 4, one pass, with the differences of product.md section 6. */
+export function stepEviction(state: State, observation: Observation, config: CoreConfig, thresholds: Thresholds): Step {
+  const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
+  const look: Look = { observation, config, layout };
+  const timers = timersNow(state, observation, thresholds.now);
+  if (state.reclaims.some((reclaim) => isReclaimOver(reclaim, observation))) {
+    return judgeReclaim(state, look, timers, thresholds.all);
+  }
+  const looked = conditionStep(state, look, timers);
+  const over = overLimitStep(looked.state, look);
+  // kubelet-eviction.md 4.6: a look that evicts for a local storage limit does nothing else.
+  const isOver = over.decisions.length > 0;
+  const step = isOver ? { ...over, isAsking: false } : pressureStep(over.state, look, timers, state.lastSample);
+  return {
+    // A look that still waits for the pods has not used its samples up: they drive the look that brings the pods.
+    state: step.isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
+    decisions: [...looked.decisions, ...step.decisions],
+    reasons: [...timers.reasons, ...looked.reasons, ...step.reasons],
+    pods: step.pods,
+    heldToMs: least(step.heldToMs, looked.heldToMs),
+  };
+}
+
+/** Timers, conditions and what became of earlier victims, put into the state. */
+function conditionStep(state: State, { observation, config, layout }: Look, timers: Timers): Step {
+  const { atMs, signals } = observation;
+  const times = conditionsNow(
+    state.conditionLastMetMs,
+    timers.met.map(({ signal }) => signal),
+    atMs,
+    config.pressureTransitionMs,
+  );
+  const lastSample: { [S in Signal]?: SignalSample } = {};
+  for (const signal of SIGNALS) {
+    const sample = signals[signal];
+    if (sample.known) lastSample[signal] = sample.value;
+  }
+  const settled = settleEvictions(state, observation, timers.met, layout, config.isLive);
+  let step: Step = {
+    state: {
+      ...state,
+      ...timers.kept,
+      ...settled,
+      trail: trailAfter(state.trail, observation, (signal) => isActedOn(settled, shortageOf(signal, layout), layout)),
+      ownerKills: guardAfter(state.ownerKills, null, config.guard, atMs),
+      conditionLastMetMs: times,
+      lastLookMs: atMs,
+      lastSample,
+    },
+    decisions: [],
+    reasons: [],
+    pods: null,
+    heldToMs: Object.keys(timers.kept.firstMetMs).length > 0 ? TIMER_PACE_MS : null,
+  };
+  for (const { decision, victim, signalledMs, settledMs } of evictionsOf(settled)) {
+    if (signalledMs === undefined && settledMs !== null)
+      step = withReason(step, { code: 'not-signalled', eviction: decision, uid: victim.uid });
+  }
+  for (const condition of CONDITIONS) {
+    const lastMs = times[condition];
+    const status = lastMs !== undefined;
+    if (status !== (state.conditionLastMetMs[condition] !== undefined)) {
+      step = withDecision(step, atMs, { kind: 'set-condition', condition, status });
+    }
+    if (lastMs !== undefined && lastMs !== atMs) {
+      const remainingMs = config.pressureTransitionMs - (atMs - lastMs);
+      step = withReason(step, { code: 'transition-period', condition, remainingMs });
+      step = { ...step, heldToMs: least(step.heldToMs, remainingMs) };
+    }
+  }
+  return step;
+}
+
+/** kubelet-eviction.md 4.6: every pod over a local storage limit, at once. */
+function overLimitStep(state: State, { observation, config, layout }: Look): Step {
+  if (config.localStorageLimits !== 'enforce' || !observation.pods.known) return waiting(state, null);
+  const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
+  const all = overLimits(observation.pods.value, layout).filter(({ pod }) => !underWay.includes(pod.uid));
+  const dryOverLimit = state.dryOverLimit.filter((uid) => all.some(({ pod }) => pod.uid === uid));
+  let step = waiting({ ...state, dryOverLimit }, VICTIM_PACE_MS);
+  for (const { pod, limit, message } of all.filter(({ pod }) => !dryOverLimit.includes(pod.uid))) {
+    const eviction = newEviction(step.state, observation, pod, HARD_GRACE_SECONDS * 1_000, {
+      kind: 'over-limit',
+      limit,
+    });
+    step = withDecision(withEviction(step, eviction), observation.atMs, {
+      kind: 'evict-over-limit',
+      victim: victimOf(pod),
+      limit,
+      graceSeconds: HARD_GRACE_SECONDS,
+      message,
+    });
+  }
+  return step;
+}
+
+/** kubelet-eviction.md 4.7 to 4.12: which threshold to act on, and how. */
+function pressureStep(state: State, look: Look, timers: Timers, lastSample: State['lastSample']): Acted {
+  const { observation } = look;
+  const stale = timers.ripe.filter(({ signal }) => !isNewSample(observation, signal, lastSample));
+  const ripe = timers.ripe
+    .filter((threshold) => !stale.includes(threshold) && !state.dryDropped.includes(threshold.id))
+    .toSorted(compareRipe);
+  const reasons = stale.map(({ signal }): Reason => {
+    return { code: 'sample-not-new', signal, sampledAtMs: lastSample[signal]?.sampledAtMs ?? observation.atMs };
+  });
+  // While a sample is waited for the pods stay asked for, so that their directories are walked on.
+  const idle: Step =
+    stale[0] === undefined
+      ? waiting(state, timers.ripe.length > 0 ? NOBODY_PACE_MS : null)
+      : { ...waiting(state, SAMPLE_PACE_MS), pods: stale[0].signal };
+  const acted = ripe.length === 0 ? { ...idle, isAsking: false } : actOn(state, look, ripe);
+  return { ...acted, reasons: [...reasons, ...acted.reasons] };
+}
+
+/**
+ * At most one decision. The kubelet acts on the first threshold alone; live one shortage after the other has its turn
+ * until one of them decides, since none waits for another (D3).
+ */
+function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
+  const groups = new Map<Shortage, MetThreshold[]>();
+  for (const threshold of ripe) {
+    const shortage = shortageOf(threshold.signal, look.layout);
+    groups.set(shortage, [...(groups.get(shortage) ?? []), threshold]);
+  }
+  let acted: Acted = { ...waiting(state, null), isAsking: false };
+  for (const group of look.config.isLive ? groups.values() : [...groups.values()].slice(0, 1)) {
+    const next = actOnShortage(acted.state, look, group);
+    const isFirst = acted.heldToMs === null;
+    // Two that want different facts of the pods must not keep each other from waiting.
+    const heldToMs = next.isAsking && !isFirst ? Math.max(next.heldToMs ?? 0, VICTIM_PACE_MS) : next.heldToMs;
+    acted = {
+      state: next.state,
+      decisions: next.decisions,
+      reasons: [...acted.reasons, ...next.reasons],
+      pods: acted.isAsking ? acted.pods : (next.pods ?? acted.pods),
+      heldToMs: least(acted.heldToMs, heldToMs),
+      isAsking: acted.isAsking || next.isAsking,
+    };
+    if (next.decisions.length > 0) break;
+  }
+  return acted;
+}
+
+/** `ripe`: of one shortage, never empty. */
+function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
+  const { observation, config, layout } = look;
+  const first = ripe[0];
+  if (first === undefined) return { ...waiting(state, null), isAsking: false };
+  const shortage = shortageOf(first.signal, layout);
+  const waits = (step: Step): Acted => ({ ...step, isAsking: false });
+  const inWay = holderOf(state, observation, layout, ripe);
+  if (inWay !== null) return waits(waitOrHasten(state, observation, inWay, ripe));
+  const reclaim = state.reclaims.find(({ threshold }) => shortageOf(threshold.signal, layout) === shortage);
+  if (reclaim !== undefined) {
+    const { decision, deadlineMs, threshold } = reclaim;
+    const running = { code: 'reclaim-running', decision, remainingMs: deadlineMs - observation.atMs } as const;
+    return waits(withReason({ ...waiting(state, TIMER_PACE_MS), pods: threshold.signal }, running));
+  }
+  const cleanUp = config.isLive ? cleanUpOf(state, observation, shortage, ripe) : null;
+  if (cleanUp !== null) {
+    const pace = cleanUpPaceMs(shortage, cleanUp.remainingMs);
+    return waits(withReason(waiting(withHeldBack(state, shortage, observation), pace), cleanUp));
+  }
+  if (!config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
+  const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
+  if (underWay !== undefined) return waits(waitFor(state, observation, underWay));
+  return waits(reclaimFor(state, observation, first));
+}
+
+function reclaimFor(state: State, observation: Observation, threshold: MetThreshold): Step {
+  const reclaim = { decision: nextId(state), threshold, deadlineMs: observation.atMs + RECLAIM_DEADLINE_MS };
+  const reclaims = [...state.reclaims, reclaim];
+  const step = { ...waiting({ ...state, reclaims }, TIMER_PACE_MS), pods: threshold.signal };
+  return withDecision(step, observation.atMs, { kind: 'reclaim', threshold });
+}
+
+function isReclaimOver({ deadlineMs, decision }: Reclaim, { atMs, outcomes }: Observation): boolean {
+  return atMs >= deadlineMs || outcomes.some((heard) => isEnd(heard) && heard.of === decision);
+}
+
+/**
+ * kubelet-eviction.md 6.3: the reading after a reclaim. It is enough only if no threshold of any signal is met with its
+ * min reclaim, whatever its grace; nothing of the timers changes (6.4).
+ */
+function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly Threshold[]): Step {
+  const { observation, config, layout } = look;
+  const { signals, atMs } = observation;
+  // Their outcomes are heard once: those that are not judged by this look are by the next.
+  const isOver = (reclaim: Reclaim): boolean => isReclaimOver(reclaim, observation);
+  const reclaims = before.reclaims.map((reclaim) => (isOver(reclaim) ? { ...reclaim, deadlineMs: atMs } : reclaim));
+  const state = {
+    ...before,
+    ...settleEvictions(before, observation, timers.met, layout, config.isLive),
+    reclaims,
+  };
+  const judged = reclaims.find(isOver);
+  if (judged === undefined) return waiting(state, 0);
+  const { threshold } = judged;
+  const shortage = shortageOf(threshold.signal, layout);
+  const isShort =
+    !signals[threshold.signal].known ||
+    all.some((other) => {
+      const sample = signals[other.signal];
+      const isAsked = !config.isLive || shortageOf(other.signal, layout) === shortage;
+      return isAsked && sample.known && isMetWithMinReclaim(other, sample.value);
+    });
+  const judgedState: State = { ...state, reclaims: reclaims.filter((reclaim) => reclaim !== judged) };
+  if (!isShort)
+    return withReason(waiting(judgedState, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal: threshold.signal });
+  const step = evictFor(judgedState, look, threshold);
+  // The pods were not at hand: this judgement is repeated with them.
+  return step.isAsking ? { ...step, state } : step;
+}
+
+/** kubelet-eviction.md 4.10 to 4.12: rank, choose, decide. */
+function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
+  const { observation, config, layout } = look;
+  const { atMs, pods } = observation;
+  const asked: Acted = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal, isAsking: true };
+  // A shutdown that wants all pods goes first: asking at once would only be heard again.
+  if (pods.known && isOtherDisk(look, threshold))
+    return { ...asked, heldToMs: observation.podsFor === 'all' ? TIMER_PACE_MS : 0 };
+  if (pods.known && pods.value.some((pod) => isUnmeasured(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
+  if (!pods.known) {
+    if (pods.why === 'not-asked') return { ...asked, heldToMs: 0 };
+    return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
+  }
+  const done = (step: Step): Acted => ({ ...step, isAsking: false });
+  const ranking = rank(threshold.signal, pods.value, layout);
+  const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
+  const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
+  const lacking = bytesUp(threshold.limit) - threshold.available;
+  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking);
+  const { victim, passedOver, differences, unproven } = choice;
+  if (config.isLive) {
+    const joined = joinedOf(state, look, threshold, ranking, guarded);
+    if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
+    const coming = enoughComing(state, observation, threshold);
+    if (coming !== null) return done(waitFor(state, observation, coming));
+  }
+  if (victim === null) {
+    const growth = growthOf(observation, threshold);
+    const { signal } = threshold;
+    const isUseless = passedOver.some((reason) => reason.code === 'passed-over' && reason.because === 'no-relief');
+    const because = isUseless ? ({ because: 'no-relief' } as const) : {};
+    const nobody: Reason =
+      unproven === null
+        ? { code: 'no-candidate', signal, threshold, ...because, ...growth }
+        : { code: 'order-unproven', signal, uid: unproven.first.uid, against: unproven.against.uid };
+    return { ...asked, isAsking: false, reasons: [...passedOver, nobody] };
+  }
+  const graceSeconds = graceOf(threshold, victim, config);
+  const eviction = newEviction(state, observation, victim, effectiveGraceMs(threshold, graceSeconds), {
+    kind: 'threshold',
+    threshold,
+  });
+  const ownerKills = guardAfter(state.ownerKills, victim, config.guard, atMs);
+  const step = withEviction(waiting({ ...state, ownerKills }, VICTIM_PACE_MS), eviction);
+  return done(
+    withDecision({ ...step, reasons: passedOver }, atMs, {
+      kind: 'evict',
+      threshold,
+      victim: victimOf(victim),
+      ranking: ranking.map(({ row }) => row),
+      graceSeconds,
+      ...evictionMessage(threshold, victim),
+      differences: [...differences, ...differencesInTime(state, look, threshold)],
+      ...growthOf(observation, threshold),
+      ...tiesOf(victim),
+    }),
+  );
+}
+
+/** Those that changed not who is stopped, but when, how or for what. */
+function differencesInTime(state: State, look: Look, threshold: MetThreshold): readonly Difference[] {
+  const { observation, layout } = look;
+  const isHeldBack = wasHeldBack(state, shortageOf(threshold.signal, layout), observation);
+  return [
+    ...(firstSignal(threshold) === 'sigkill' ? (['D12'] as const) : []),
+    ...(isHeldBack ? (['D15'] as const) : []),
+    ...(SIGNAL_FACTS[threshold.signal].configuredIn === 'both-kinds' ? [] : (['D17'] as const)),
+  ];
+}
+
+/** product.md section 8; for the memory of the node alone. */
+function growthOf({ memoryGrowth }: Observation, { signal }: MetThreshold): Pick<EvictDecision, 'growth'> {
+  return signal === 'memory.available' && memoryGrowth !== undefined ? { growth: attribute(memoryGrowth) } : {};
+}
+
+/** D14's facts are of the file system that the pods were asked for. */
+function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): boolean {
+  const asked = observation.podsFor;
+  if (asked === undefined || !isDisk(signal)) return false;
+  return asked === null || asked === 'all' || shortageOf(asked, layout) !== shortageOf(signal, layout);
+}
+
+/** Pods that came for another reason than this ranking (a limit, a reader): nobody measured what it compares. */
+function isUnmeasured({ usage }: PodView, signal: Signal): boolean {
+  const { counts } = SIGNAL_FACTS[signal];
+  const compared = counts === 'disk' ? usage.disk : countedOf(usage, counts);
+  return !compared.known && compared.why === 'not-asked';
+}
+
+/** kubelet-eviction.md 1.4.4. */
+function isNewSample(observation: Observation, signal: Signal, lastSample: State['lastSample']): boolean {
+  const sample = observation.signals[signal];
+  const before = lastSample[signal];
+  if (!sample.known) return false;
+  if (before === undefined || sample.value.isUntimed || before.isUntimed) return true;
+  return sample.value.sampledAtMs > before.sampledAtMs;
+}
+
+function newEviction(
+  state: State,
+  observation: Observation,
+  pod: PodView,
+  graceMs: number,
+  cause: Eviction['cause'],
+): Eviction {
+  return {
+    decision: nextId(state),
+    decidedMs: observation.atMs,
+    victim: victimOf(pod),
+    ...(cause.kind === 'threshold' ? atChoiceOf(cause.threshold, pod) : {}),
+    graceEndsMs: observation.atMs + graceMs,
+    deadlineMs: observation.atMs + UNSENT_MS,
+    settledMs: null,
+    cause,
+  };
+}
+
+const isOverLimit = ({ cause }: Eviction): boolean => cause.kind === 'over-limit';
+
+const cleanUpPaceMs = (shortage: Shortage, remainingMs: number): number =>
+  Math.min(remainingMs, shortage === 'memory' || shortage === 'pids' ? VICTIM_PACE_MS : SAMPLE_PACE_MS);
+
+function withEviction(step: Step, eviction: Eviction): Step {
+  return { ...step, state: { ...step.state, act: actOf([...evictionsOf(step.state), eviction]) } };
+}

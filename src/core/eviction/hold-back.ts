@@ -1,0 +1,233 @@
+import type { Observation } from '../observation.ts';
+import { effectiveGraceMs, HARD_GRACE_SECONDS } from '../pod/grace.ts';
+import type { PodUid, PodView } from '../pod/pod.ts';
+import { known, type MonoMs, type Reading } from '../reading.ts';
+import type { Reason } from '../reason.ts';
+import { type FsLayout, SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
+import type { Eviction, State } from '../state/state.ts';
+import { type Step, waiting, withDecision, withReason } from '../step.ts';
+import { bytesUp } from '../units/quantity.ts';
+import { firstCandidate } from './candidate.ts';
+import type { Ranked } from './rank.ts';
+import { type Shortage, shortageOf } from './shortage.ts';
+import { firstSignal, type MetThreshold } from './threshold.ts';
+import { actOf, CLEAN_UP_MS, evictionsOf, PROOF_MS, thresholdsOf } from './under-way.ts';
+import { isSoonZero, isWorse } from './usage-trend.ts';
+
+/** While a victim is waited for. */
+export const VICTIM_PACE_MS = 20;
+
+/** Looks are less far apart than this while somebody is held back, and the pods are at hand by then. */
+const HELD_BACK_MS = 2_000;
+
+type CleanUp = Extract<Reason, { code: 'clean-up-wait' }>;
+
+/** D3: so long after its SIGKILL a victim is waited for, whatever the signal does meanwhile. */
+const DYING_MS = 1_000;
+/** And so long what it holds counts as coming back: what has not died by then is held by something else than want of CPU. */
+const COMING_MS = 3_000;
+
+/** D3: the eviction that the shortage waits for; null: the next one may be chosen. */
+export function holderOf(
+  state: State,
+  observation: Observation,
+  layout: FsLayout,
+  ripe: readonly MetThreshold[],
+): Eviction | null {
+  const under = comingOf(state, observation);
+  const isOvertaken = (eviction: Eviction): boolean =>
+    eviction.killedMs !== undefined &&
+    observation.atMs - eviction.killedMs >= DYING_MS &&
+    ripe.some(({ signal }) => {
+      const sample = observation.signals[signal];
+      const coming = comingBack(under, observation, signal);
+      const byOthers = takenByOthers(eviction, under, observation, signal);
+      return sample.known && isSoonZero(state.trail[signal] ?? [], sample.value, { coming, byOthers });
+    });
+  const shortages = new Set(ripe.map(({ signal }) => shortageOf(signal, layout)));
+  const isForThem = (eviction: Eviction): boolean =>
+    [...shortages].some((shortage) => isFor(eviction, shortage, layout));
+  return (
+    evictionsOf(state).find(
+      (eviction) => eviction.settledMs === null && isForThem(eviction) && !isOvertaken(eviction),
+    ) ?? null
+  );
+}
+
+/**
+ * Nobody else is needed for the threshold: what victims under way are about to give back is enough. The one that is
+ * waited for, or null. Not of a file system: an end frees no file at once.
+ */
+export function enoughComing(state: State, observation: Observation, threshold: MetThreshold): Eviction | null {
+  // What a soft eviction gives back within its grace is no help where it burns.
+  const coming = comingOf(state, observation).filter(({ killedMs }) => killedMs !== undefined || !threshold.isHard);
+  const amount = comingBack(coming, observation, threshold.signal);
+  if (threshold.available + amount < bytesUp(threshold.target)) return null;
+  return coming.find((eviction) => comingBack([eviction], observation, threshold.signal) > 0) ?? null;
+}
+
+function comingBack(coming: readonly Eviction[], { pods }: Observation, signal: Signal): number {
+  if (!pods.known) return 0;
+  const uids = new Set(coming.map(({ victim }) => victim.uid));
+  return pods.value.reduce((sum, pod) => (uids.has(pod.uid) ? sum + givesBack(pod, signal) : sum), 0);
+}
+
+function comingOf(state: State, { atMs }: Observation): readonly Eviction[] {
+  return evictionsOf(state).filter(
+    ({ signalledMs, killedMs, deadlineMs }) =>
+      signalledMs !== undefined && atMs < deadlineMs && (killedMs === undefined || atMs - killedMs < COMING_MS),
+  );
+}
+
+/** Of a stall nobody knows its share. */
+export function atChoiceOf({ signal, available }: MetThreshold, pod: PodView): Pick<Eviction, 'atChoice'> {
+  const held = givesBack(pod, signal);
+  return Number.isFinite(held) ? { atChoice: { signal, available, held } } : {};
+}
+
+/** What a victim takes until it has ended comes back with it: at most so much was taken by others since it was chosen. */
+function takenByOthers(
+  eviction: Eviction,
+  under: readonly Eviction[],
+  observation: Observation,
+  signal: Signal,
+): number {
+  const { atChoice } = eviction;
+  const sample = observation.signals[signal];
+  if (atChoice?.signal !== signal || !sample.known || !under.includes(eviction)) return Number.POSITIVE_INFINITY;
+  const now = sample.value.available + comingBack([eviction], observation, signal);
+  return Math.max(0, atChoice.available + atChoice.held - now);
+}
+
+type Usage = PodView['usage'];
+/**
+ * At most. Of a working set the file cache and files of a tmpfs outlive the processes: COMING_MS bounds what goes wrong by
+ * that. Of a stall nobody can say how much of it is the pod's: all of it, then.
+ */
+const GIVES_BACK: { readonly [what in SignalFacts['comesBack']]: (usage: Usage) => Reading<number> | undefined } = {
+  memory: ({ workingSetBytes }) => workingSetBytes,
+  swap: ({ swapBytes }) => swapBytes,
+  'process-ids': ({ pidsHeld, processes }) => (pidsHeld?.known ? pidsHeld : processes),
+  stall: () => known(Number.POSITIVE_INFINITY),
+  'no-file': () => known(0),
+};
+function givesBack({ usage }: PodView, signal: Signal): number {
+  const held = GIVES_BACK[SIGNAL_FACTS[signal].comesBack](usage);
+  return held?.known ? held.value : 0;
+}
+
+/** D15: how long the shortage waits for what the last kill leaves to be cleaned up; null: it waits no more. */
+export function cleanUpOf(
+  state: State,
+  { atMs, signals }: Observation,
+  shortage: Shortage,
+  ripe: readonly MetThreshold[],
+): CleanUp | null {
+  const proof = state.proofs[shortage];
+  const first = ripe[0];
+  if (proof === undefined || first === undefined) return null;
+  const remainingMs = CLEAN_UP_MS - (atMs - proof.atMs);
+  const gotWorse = ripe.some(({ signal }) => {
+    const sample = signals[signal];
+    return sample.known && isWorse(signal, sample.value, proof, state.trail[signal] ?? []);
+  });
+  if (gotWorse) return null;
+  return { code: 'clean-up-wait', signal: first.signal, eviction: proof.decision, remainingMs };
+}
+
+/** D15 keeps somebody waiting at this look: what is decided right after it says so. */
+export function withHeldBack(state: State, shortage: Shortage, { atMs }: Observation): State {
+  return { ...state, heldBackMs: { ...state.heldBackMs, [shortage]: atMs } };
+}
+
+export function wasHeldBack({ heldBackMs }: State, shortage: Shortage, { atMs }: Observation): boolean {
+  const lastMs = heldBackMs?.[shortage];
+  return lastMs !== undefined && atMs - lastMs <= HELD_BACK_MS;
+}
+
+export const isFor = (eviction: Eviction, shortage: Shortage, layout: FsLayout): boolean =>
+  thresholdsOf(eviction).some(({ signal }) => shortageOf(signal, layout) === shortage);
+
+/** Somebody is being stopped for it, or was a moment ago. */
+export function isActedOn(
+  { act, proofs }: Pick<State, 'act' | 'proofs'>,
+  shortage: Shortage,
+  layout: FsLayout,
+): boolean {
+  return proofs[shortage] !== undefined || evictionsOf({ act }).some((eviction) => isFor(eviction, shortage, layout));
+}
+
+/**
+ * The pod that would be chosen is being stopped already, for another shortage or its own limit: that is waited for, and
+ * nobody goes in its place. Null: it is not, or it was waited for in vain.
+ */
+export function joinedOf(
+  state: State,
+  { observation, layout }: { readonly observation: Observation; readonly layout: FsLayout },
+  threshold: MetThreshold,
+  ranking: readonly Ranked[],
+  guarded: (pod: PodView) => boolean,
+): { readonly state: State; readonly eviction: Eviction } | null {
+  const shortage = shortageOf(threshold.signal, layout);
+  const isFree = ({ settledMs, deadlineMs }: Eviction): boolean => settledMs === null && observation.atMs < deadlineMs;
+  const joinable = evictionsOf(state).filter((eviction) => isFree(eviction) && !isFor(eviction, shortage, layout));
+  if (joinable.length === 0) return null;
+  const others = evictionsOf(state).filter((eviction) => !joinable.includes(eviction));
+  const isJoinable = (uid: PodUid): boolean => joinable.some(({ victim }) => victim.uid === uid);
+  const asFree = ranking.map((entry) =>
+    isJoinable(entry.pod.uid) ? { ...entry, pod: { ...entry.pod, isTerminating: false } } : entry,
+  );
+  const underWay = others.map(({ victim }) => victim.uid);
+  const { victim } = firstCandidate(threshold.signal, asFree, underWay, guarded);
+  const before = joinable.find((eviction) => eviction.victim.uid === victim?.uid);
+  if (before === undefined) return null;
+  // As if it were soft where a hard threshold cuts its grace.
+  const isSooner = threshold.isHard && hardEndMs(observation, threshold) < before.graceEndsMs;
+  const also = isSooner ? { ...threshold, isHard: false } : threshold;
+  const eviction: Eviction = { ...before, alsoFor: [...(before.alsoFor ?? []), also] };
+  return { state: { ...state, act: actOf(replaced(state, before, eviction)) }, eviction };
+}
+
+/** D4: a hard threshold cuts the grace of a soft eviction that is under way. `ripe`: of one shortage. */
+export function waitOrHasten(
+  state: State,
+  observation: Observation,
+  eviction: Eviction,
+  ripe: readonly MetThreshold[],
+): Step {
+  const hard = ripe.find(({ isHard }) => isHard);
+  const soft = thresholdsOf(eviction).find(
+    ({ signal, isHard }) => !isHard && ripe.some((met) => met.signal === signal),
+  );
+  if (hard === undefined || soft === undefined) return waitFor(state, observation, eviction);
+  const graceEndsMs = Math.min(eviction.graceEndsMs, hardEndMs(observation, hard));
+  const { cause, alsoFor = [] } = eviction;
+  const hastened: Eviction = {
+    ...eviction,
+    graceEndsMs,
+    deadlineMs: eviction.signalledMs === undefined ? eviction.deadlineMs : graceEndsMs + PROOF_MS,
+    ...(cause.kind === 'threshold' && cause.threshold === soft
+      ? { cause: { kind: 'threshold', threshold: hard } }
+      : { alsoFor: alsoFor.map((met) => (met === soft ? hard : met)) }),
+  };
+  const evictions = replaced(state, eviction, hastened);
+  return withDecision(waitFor({ ...state, act: actOf(evictions) }, observation, hastened), observation.atMs, {
+    kind: 'hasten',
+    eviction: eviction.decision,
+    threshold: hard,
+    graceSeconds: HARD_GRACE_SECONDS,
+    differences: ['D4', ...(firstSignal(hard) === 'sigkill' ? (['D12'] as const) : [])],
+  });
+}
+
+const hardEndMs = ({ atMs }: Observation, hard: MetThreshold): MonoMs =>
+  atMs + effectiveGraceMs(hard, HARD_GRACE_SECONDS);
+
+const replaced = (state: State, before: Eviction, after: Eviction): readonly Eviction[] =>
+  evictionsOf(state).map((eviction) => (eviction === before ? after : eviction));
+
+export function waitFor(state: State, observation: Observation, eviction: Eviction): Step {
+  const remainingMs = Math.max(0, eviction.deadlineMs - observation.atMs);
+  const reason: Reason = { code: 'waiting-for-victim', eviction: eviction.decision, remainingMs };
+  return withReason(waiting(state, VICTIM_PACE_MS), reason);
+}

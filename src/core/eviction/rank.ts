@@ -1,0 +1,126 @@
+import type { RankRow, RankValue } from '../decision.ts';
+import type { PodView } from '../pod/pod.ts';
+import { type FsLayout, SIGNAL_FACTS, type Signal } from '../signal.ts';
+import { COMPARATORS, type Comparator, TIES } from './comparator.ts';
+import { isAtLeast } from './relief.ts';
+
+export type Ranked = { readonly pod: PodView; readonly row: RankRow };
+
+/**
+ * The eviction order of the pods: first is evicted first. Total and independent of the order given.
+ * A missing number of a pod with statistics counts as 0, a pod without any statistics comes first (5.5); the row
+ * shows the value as unknown.
+ */
+export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout): readonly Ranked[] {
+  const rules: readonly Comparator[] = SIGNAL_FACTS[signal].rankedBy;
+  const width = rules.length;
+  const ties = TIES.map((by, i): Tie => ({ at: width + i, sign: COMPARATORS[by].first === 'highest' ? -1 : 1 }));
+  // In one block: an array for each of 10,000 pods is what a ranking would cost most.
+  const keys = new Float64Array(pods.length * width);
+  const entries = pods.map((pod, place): Entry => {
+    const isBound = isAtLeast(signal, pod);
+    const values: RankValue[] = [];
+    for (const by of rules) {
+      const value = COMPARATORS[by].compare(pod, signal, layout);
+      const isOpen = isBound && COMPARATORS[by].isMeasured && !(value.known && value.value === true);
+      const entry: RankValue = isOpen ? { by, value, isAtLeast: true } : { by, value };
+      keys[place * width + values.length] = sortKey(entry);
+      values.push(entry);
+    }
+    for (const by of TIES) values.push({ by, value: COMPARATORS[by].compare(pod, signal, layout) });
+    return { pod, values, place: place * width, settledBy: NO_TIES };
+  });
+  /** The first rule by which they differ; `width`: none. */
+  const differAt = (a: Entry, b: Entry): number => {
+    let at = 0;
+    while (at < width && keys[a.place + at] === keys[b.place + at]) at++;
+    return at;
+  };
+  // Stable; equals are settled below, whatever order they come in.
+  const sorted = entries.toSorted((a, b) => {
+    const at = differAt(a, b);
+    return at === width ? 0 : compare(keys[a.place + at] ?? 0, keys[b.place + at] ?? 0);
+  });
+  const order: Entry[] = [];
+  for (let start = 0; start < sorted.length; ) {
+    const first = sorted[start];
+    let end = start + 1;
+    for (let next = sorted[end]; first && next && differAt(first, next) === width; next = sorted[end]) end++;
+    if (end - start === 1 && first) order.push(first);
+    else order.push(...settleTies(sorted.slice(start, end), ties));
+    start = end;
+  }
+  const deciding = (entry: Entry, next: Entry): Comparator | null => {
+    const at = differAt(entry, next);
+    const by = at < width ? at : (entry.settledBy.find((tie) => compareBy(tie, entry, next) !== 0)?.at ?? LAST);
+    return entry.values.at(by)?.by ?? null;
+  };
+  return order.map((entry, i) => {
+    const next = order[i + 1];
+    const decidedBy = next === undefined ? null : deciding(entry, next);
+    return { pod: entry.pod, row: { uid: entry.pod.uid, values: entry.values, decidedBy } };
+  });
+}
+type Entry = {
+  readonly pod: PodView;
+  /** Of the rules, then of TIES. */
+  readonly values: RankRow['values'];
+  /** Of its keys, one for each rule. */
+  readonly place: number;
+  /** What orders it among its equals; empty: it has none. */
+  settledBy: readonly Tie[];
+};
+/** A place among the values. */
+type Tie = { readonly at: number; readonly sign: 1 | -1 };
+const NO_TIES: readonly Tie[] = [];
+const LAST = -1;
+
+/** A tie is settled only by what every one of the equals has: else no order would be total. */
+function settleTies(equals: readonly Entry[], ties: readonly Tie[]): readonly Entry[] {
+  const settledBy = ties.filter(({ at }) => equals.every(({ values }) => values[at]?.value.known));
+  for (const entry of equals) entry.settledBy = settledBy;
+  return equals.toSorted((a, b) => {
+    for (const tie of settledBy) {
+      const way = compareBy(tie, a, b);
+      if (way !== 0) return way;
+    }
+    return 0;
+  });
+}
+
+/** Both are known. */
+function compareBy({ at, sign }: Tie, a: Entry, b: Entry): number {
+  const [one, other] = [a.values[at]?.value, b.values[at]?.value];
+  return one?.known && other?.known ? sign * compare(one.value, other.value) : 0;
+}
+
+/** Smaller comes first. Without statistics: before everything, whatever the others use. */
+function sortKey({ by, value }: RankValue): number {
+  if (!value.known || typeof value.value === 'string') return Number.NEGATIVE_INFINITY;
+  const { first } = COMPARATORS[by];
+  const amount = Number(value.value);
+  return first === 'lowest' ? amount : -amount;
+}
+
+/**
+ * Could the true amounts put the first of the two above the other, although the known ones do not? Only what is a lower
+ * bound may be more; the other is taken at what is proven of it.
+ */
+export function mightPrecede({ row }: Ranked, other: Ranked): boolean {
+  if (row.values.every((entry) => entry.isAtLeast === undefined)) return false;
+  for (const [i, entry] of row.values.entries()) {
+    const against = other.row.values[i];
+    if (against === undefined || COMPARATORS[entry.by].isTie) return true;
+    const most = entry.isAtLeast === undefined ? sortKey(entry) : mostKey(entry.by);
+    const key = sortKey(against);
+    if (most !== key) return most < key;
+  }
+  return true;
+}
+
+/** Of what may be any amount. */
+const mostKey = (by: Comparator): number =>
+  COMPARATORS[by].first === 'true' ? sortKey({ by, value: { known: true, value: true } }) : Number.NEGATIVE_INFINITY;
+
+/** Not by subtraction: two infinities are equal. */
+const compare = <V extends number | string | boolean>(a: V, b: V): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,0 +1,93 @@
+import type { PodUid } from '../pod/pod.ts';
+import type { MonoMs } from '../reading.ts';
+
+/** D17: `fullShare` of the last `forMs`, while less than `belowShare` of the capacity is available. */
+export type StallSettings = { readonly fullShare: number; readonly forMs: number; readonly belowShare: number };
+/** Of a pod with pressure of its own. Both only grow as long as it lives. */
+export type PodStall = {
+  /** Time in which all of its tasks were stalled on memory. */
+  readonly stalledMs: number;
+  /** How often it reached a memory limit of its own. */
+  readonly limitHits: number;
+};
+export type StallPoint = {
+  readonly atMs: MonoMs;
+  /** Time in which all tasks of the node were stalled on memory; only grows. */
+  readonly stalledMs: number;
+  /** Null: nobody had to ask yet, or no pod has pressure of its own here. */
+  readonly pods: ReadonlyMap<PodUid, PodStall> | null;
+};
+/** Oldest first; the last is the newest that is kept, not the present. */
+export type StallHistory = readonly StallPoint[];
+export type Stall = {
+  /** In the window, at least. */
+  readonly stalledMs: number;
+  /** Those whose stall is that of their own limit: theirs is not counted. */
+  readonly byOwnLimit: ReadonlySet<PodUid>;
+};
+type Present = Pick<StallPoint, 'atMs' | 'stalledMs'>;
+
+/** So many points in a window: it begins between two of them. */
+const POINTS = 20;
+const LEAST_STEP_MS = 50;
+
+/** Is a point due? Those closer together say no more. */
+export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number): boolean {
+  const last = history.at(-1);
+  return last === undefined || atMs - last.atMs >= Math.max(LEAST_STEP_MS, windowMs / POINTS);
+}
+
+/** With one point from before the window, if there is one. A counter that fell is another one: it begins again. */
+export function stallAfter(history: StallHistory, point: StallPoint, windowMs: number): StallHistory {
+  const last = history.at(-1);
+  // What the pods had before nobody knows.
+  const isOther =
+    last !== undefined && (last.stalledMs > point.stalledMs || (last.pods === null) !== (point.pods === null));
+  if (isOther) return [point];
+  const start = history.findLastIndex(({ atMs }) => atMs <= point.atMs - windowMs);
+  return [...history.slice(Math.max(0, start)), point];
+}
+
+/**
+ * D17: how long all tasks of the node were stalled in the last `windowMs`, without what pods stalled in limits of their
+ * own. Where the window begins between two points as much as possible of the time between them is taken to lie before it.
+ */
+export function stallIn(history: StallHistory, now: Present, windowMs: number): Stall {
+  const startMs = now.atMs - windowMs;
+  const firstInside = history.findIndex(({ atMs }) => atMs >= startMs);
+  const inside = firstInside < 0 ? undefined : history[firstInside];
+  const before = firstInside < 0 ? history.at(-1) : history[firstInside - 1];
+  const oldest = before ?? inside;
+  const byOwnLimit = new Set(oldest === undefined ? [] : stalledByOwnLimit(oldest, history));
+  const since = (from: StallPoint | undefined): number =>
+    from === undefined ? 0 : counted(from, history, now, byOwnLimit);
+  const outsideMs = before === undefined ? 0 : startMs - before.atMs;
+  return { stalledMs: Math.max(0, since(inside), since(before) - outsideMs), byOwnLimit };
+}
+
+function counted(from: StallPoint, history: StallHistory, now: Present, byOwnLimit: ReadonlySet<PodUid>): number {
+  const last = history.at(-1);
+  // What such a pod stalled since nobody has read.
+  const end = byOwnLimit.size === 0 || last === undefined ? now : last;
+  let theirsMs = 0;
+  for (const uid of byOwnLimit) theirsMs += growthOf(uid, from, history)?.stalledMs ?? 0;
+  return end.stalledMs - from.stalledMs - theirsMs;
+}
+
+function stalledByOwnLimit(from: StallPoint, history: StallHistory): readonly PodUid[] {
+  return [...(history.at(-1)?.pods?.keys() ?? [])].filter((uid) => {
+    const growth = growthOf(uid, from, history);
+    return growth !== null && growth.stalledMs > 0 && growth.limitHits > 0;
+  });
+}
+
+/** Null: it is not known at two points. One that began again has grown by nothing. */
+function growthOf(uid: PodUid, from: StallPoint, history: StallHistory): PodStall | null {
+  const first = history.find(({ atMs, pods }) => atMs >= from.atMs && pods?.has(uid))?.pods?.get(uid);
+  const last = history.at(-1)?.pods?.get(uid);
+  if (first === undefined || last === undefined) return null;
+  return {
+    stalledMs: Math.max(0, last.stalledMs - first.stalledMs),
+    limitHits: Math.max(0, last.limitHits - first.limitHits),
+  };
+}

@@ -1,0 +1,117 @@
+import type { MonoMs } from '../reading.ts';
+import { type FsLayout, realFileSystem, SIGNAL_FACTS, type Signal, type SignalSample, signalsOf } from '../signal.ts';
+import { addQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
+
+export type ThresholdValue =
+  | { readonly kind: 'quantity'; readonly amount: Quantity }
+  /** float32 as the kubelet holds it: Math.fround(Math.fround(percent) / 100). */
+  | { readonly kind: 'fraction'; readonly fraction: number };
+/** Key of every timer; survives a reload that leaves the threshold alone. An explicit allocatable threshold and its derived twin are two. */
+export type ThresholdId = `${Signal}/${'evictionHard' | 'evictionSoft'}${'' | '/twin'}`;
+export const isSoft = (id: ThresholdId): boolean => id.includes('/evictionSoft');
+export type Threshold = {
+  readonly id: ThresholdId;
+  readonly signal: Signal;
+  readonly value: ThresholdValue;
+  /** 0 makes a threshold hard, wherever it was written. */
+  readonly graceMs: number;
+  readonly minReclaim: ThresholdValue | null;
+};
+/** A threshold at the moment it was met, with its value resolved. */
+export type MetThreshold = {
+  readonly id: ThresholdId;
+  readonly signal: Signal;
+  /** A soft threshold with grace 0 is hard. */
+  readonly isHard: boolean;
+  /** Without min reclaim: what the message names. */
+  readonly limit: Quantity;
+  /** What D9 compares with: limit, plus min reclaim where that holds it. */
+  readonly target: Quantity;
+  readonly available: number;
+  /** Of a signal in ms: of so many. Absent: it is in another unit. */
+  readonly windowMs?: number;
+  readonly sinceMs: MonoMs;
+};
+
+export const ZERO_QUANTITY: Quantity = quantityOfBytes(0, 'binary');
+
+/**
+ * The amount a value stands for. A fraction is of the capacity, in the kubelet's arithmetic: float64 times float32,
+ * truncated, binary whatever the signal (kubelet-eviction.md 2.3.2).
+ */
+export function resolve(value: ThresholdValue, capacity: number): Quantity {
+  return value.kind === 'quantity' ? value.amount : quantityOfBytes(Math.trunc(capacity * value.fraction), 'binary');
+}
+
+/** Threshold and threshold plus min reclaim, for one sample's capacity. */
+export function limits(threshold: Threshold, sample: SignalSample): { limit: Quantity; target: Quantity } {
+  const limit = resolve(threshold.value, sample.capacity);
+  const target =
+    threshold.minReclaim === null ? limit : addQuantity(limit, resolve(threshold.minReclaim, sample.capacity));
+  return { limit, target };
+}
+
+/** Strictly below the threshold; equal is not met (kubelet-eviction.md 4.4). */
+export function isMet(threshold: Threshold, sample: SignalSample): boolean {
+  return isLess(sample.available, resolve(threshold.value, sample.capacity));
+}
+
+/** Below the threshold with its min reclaim added: what a node-level reclaim, a latch and the last look compare with. */
+export function isMetWithMinReclaim(threshold: Threshold, sample: SignalSample): boolean {
+  return isLess(sample.available, limits(threshold, sample).target);
+}
+
+/** D12: what the victim's processes get first. The kubelet's grace is told to the API all the same. */
+export function firstSignal({ signal, isHard }: Pick<MetThreshold, 'signal' | 'isHard'>): 'sigterm' | 'sigkill' {
+  return isHard ? SIGNAL_FACTS[signal].firstWhenHard : 'sigterm';
+}
+
+/** D1: memory first, hard before soft, then the fixed order of signals. */
+export function compareRipe(a: MetThreshold, b: MetThreshold): number {
+  const [one, other] = [SIGNAL_FACTS[a.signal].order, SIGNAL_FACTS[b.signal].order];
+  return (
+    one.class - other.class || Number(b.isHard) - Number(a.isHard) || one.place - other.place || (a.id < b.id ? -1 : 1)
+  );
+}
+
+/** Made once: each look asks for them. */
+const CONTAINERFS = signalsOf('containerfs').map((to) => {
+  const { unit } = SIGNAL_FACTS[to];
+  return { to, sources: { nodefs: signalsOf('nodefs', unit)[0], imagefs: signalsOf('imagefs', unit)[0] } };
+});
+
+/**
+ * kubelet-eviction.md 3.4: thresholds of containerfs are copies of those of the file system that it aliases.
+ * `atOnce`: what acts already in the first look, where appended copies are not yet seen (a quirk that is kept).
+ */
+export function withContainerfs(
+  configured: readonly Threshold[],
+  layout: FsLayout,
+): { readonly all: readonly Threshold[]; readonly atOnce: readonly Threshold[] } {
+  const appended: Threshold[] = [];
+  const replaced = new Map<Threshold, Threshold | null>();
+  for (const { to, sources } of CONTAINERFS) {
+    const from = sources[realFileSystem('containerfs', layout)];
+    for (const isHard of [true, false]) {
+      const ofKind = (signal: Signal) =>
+        configured.filter((threshold) => threshold.signal === signal && (threshold.graceMs === 0) === isHard);
+      // With several of a kind (a soft one with grace 0 is hard) the kubelet keeps the last.
+      const source = from === undefined ? undefined : ofKind(from).at(-1);
+      const own = ofKind(to);
+      const entry = own.at(-1);
+      if (entry !== undefined) {
+        replaced.set(entry, source === undefined ? null : { ...source, id: entry.id, signal: to });
+      }
+      if (source !== undefined && own.length === 0) {
+        const id: ThresholdId = `${to}/${isHard ? 'evictionHard' : 'evictionSoft'}`;
+        // A soft entry written by hand without grace is hard and has this name: two thresholds never share their timers.
+        appended.push({ ...source, id: configured.some((own) => own.id === id) ? `${id}/twin` : id, signal: to });
+      }
+    }
+  }
+  const atOnce = configured.flatMap((threshold) => {
+    const copy = replaced.get(threshold);
+    return copy === undefined ? [threshold] : copy === null ? [] : [copy];
+  });
+  return { all: [...atOnce, ...appended], atOnce };
+}

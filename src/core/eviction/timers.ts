@@ -1,0 +1,140 @@
+import type { Observation } from '../observation.ts';
+import type { MonoMs } from '../reading.ts';
+import type { Reason } from '../reason.ts';
+import { SIGNAL_FACTS, SIGNALS, type Signal } from '../signal.ts';
+import type { State } from '../state/state.ts';
+import { isLess } from '../units/quantity.ts';
+import { isSoft, limits, type MetThreshold, type Threshold, type ThresholdId } from './threshold.ts';
+
+/** D2: a soft threshold has recovered when it was unmet at every look for this long. */
+const RECOVERED_AFTER_MS = 1_000;
+
+/** While a timer runs looks are far closer together: more time than this between two of them was seen by nobody. */
+export const SEEN_BETWEEN_LOOKS_MS = 1_000;
+
+/**
+ * Live: a soft grace counts only time during which somebody looked, `seenMs` of the time since the last look at most.
+ * While no agent ran, or it was stopped or starved, the signal may have recovered. The kubelet counts all of it, and so
+ * does `simulate`, whose steps may be far apart. The deadline of an eviction counts no more of it.
+ */
+export function withoutUnseen(state: State, atMs: MonoMs, seenMs: number): State {
+  const unseenMs = state.lastLookMs === null ? 0 : atMs - state.lastLookMs - seenMs;
+  if (unseenMs <= 0) return state;
+  const firstMetMs: { [T in ThresholdId]?: MonoMs } = { ...state.firstMetMs };
+  for (const id of Object.keys(firstMetMs) as ThresholdId[]) {
+    const sinceMs = firstMetMs[id];
+    if (isSoft(id) && sinceMs !== undefined) firstMetMs[id] = sinceMs + unseenMs;
+  }
+  return { ...state, firstMetMs, act: withTime(state.act, unseenMs) };
+}
+
+/** D3: whoever was not sent SIGKILL yet was not ended by an agent that stood still: nobody else is chosen for that. */
+function withTime(act: State['act'], unseenMs: number): State['act'] {
+  if (act.kind !== 'evicting') return act;
+  const evictions = act.evictions.map((eviction) =>
+    eviction.settledMs === null && eviction.killedMs === undefined
+      ? { ...eviction, deadlineMs: eviction.deadlineMs + unseenMs }
+      : eviction,
+  );
+  return { ...act, evictions };
+}
+
+/** What one look makes of the thresholds: kubelet-eviction.md 4.4 and 4.5, with D2 and D5. */
+export type Timers = {
+  /** Met, or held by min reclaim; whatever the grace period. */
+  readonly met: readonly MetThreshold[];
+  /** Of these, those whose grace is over. */
+  readonly ripe: readonly MetThreshold[];
+  readonly kept: Pick<State, 'firstMetMs' | 'unmetSinceMs' | 'unresolved' | 'failedLooks'>;
+  readonly reasons: readonly Reason[];
+};
+
+export function timersNow(state: State, observation: Observation, thresholds: readonly Threshold[]): Timers {
+  const { atMs } = observation;
+  const firstMetMs: { [T in ThresholdId]?: MonoMs } = {};
+  const unmetSinceMs: { [T in ThresholdId]?: MonoMs } = {};
+  const met: MetThreshold[] = [];
+  const ripe: MetThreshold[] = [];
+  const unresolved: ThresholdId[] = [];
+  const reasons: Reason[] = [];
+  for (const threshold of thresholds) {
+    const { id } = threshold;
+    const isLatched = state.unresolved.includes(id);
+    const before = state.firstMetMs[id];
+    const now = metNow(threshold, observation, isLatched, before ?? atMs);
+    if (now === 'unmet' && !isRecovering(state, threshold, atMs)) continue;
+    if (now === 'not-applicable') continue;
+    if (now === 'unmet' || now === 'unknown') {
+      // Not yet recovered (D2) or not readable (D5): every timer stays as it was.
+      if (before !== undefined) firstMetMs[id] = before;
+      const unmetSince = state.unmetSinceMs[id] ?? (now === 'unmet' ? atMs : undefined);
+      if (unmetSince !== undefined) unmetSinceMs[id] = unmetSince;
+      if (isLatched) unresolved.push(id);
+      continue;
+    }
+    firstMetMs[id] = now.sinceMs;
+    met.push(now);
+    const remainingMs = threshold.graceMs - (atMs - now.sinceMs);
+    if (remainingMs > 0) {
+      reasons.push({ code: 'grace-running', threshold: id, remainingMs });
+      continue;
+    }
+    ripe.push(now);
+    unresolved.push(id);
+    reasons.push(
+      isLess(now.available, now.limit)
+        ? { code: 'below-threshold', threshold: now }
+        : { code: 'min-reclaim-pending', threshold: id, available: now.available, target: now.target },
+    );
+  }
+  const failed = failedNow(state, observation);
+  return {
+    met,
+    ripe,
+    kept: { firstMetMs, unmetSinceMs, unresolved, failedLooks: failed.failedLooks },
+    reasons: [...failed.reasons, ...reasons],
+  };
+}
+
+function metNow(
+  threshold: Threshold,
+  observation: Observation,
+  isLatched: boolean,
+  sinceMs: MonoMs,
+): MetThreshold | 'unmet' | 'unknown' | 'not-applicable' {
+  const sample = observation.signals[threshold.signal];
+  if (!sample.known) return sample.why === 'not-applicable' ? 'not-applicable' : 'unknown';
+  const { available, capacity } = sample.value;
+  const { limit, target } = limits(threshold, sample.value);
+  // Min reclaim only holds a threshold that was ripe before; it never starts one.
+  const bound = isLatched ? target : limit;
+  if (!isLess(available, bound)) return 'unmet';
+  const { id, signal, graceMs } = threshold;
+  const window = SIGNAL_FACTS[signal].unit === 'ms' ? { windowMs: capacity } : {};
+  return { id, signal, isHard: graceMs === 0, limit, target: bound, available, ...window, sinceMs };
+}
+
+/** D2: is an unmet soft threshold whose timer runs still to be counted as not recovered? */
+function isRecovering(state: State, threshold: Threshold, atMs: MonoMs): boolean {
+  if (threshold.graceMs === 0 || state.firstMetMs[threshold.id] === undefined || state.lastLookMs === null)
+    return false;
+  const unmetSinceMs = state.unmetSinceMs[threshold.id] ?? atMs;
+  return atMs - state.lastLookMs < RECOVERED_AFTER_MS && atMs - unmetSinceMs < RECOVERED_AFTER_MS;
+}
+
+function failedNow(
+  state: State,
+  observation: Observation,
+): { readonly failedLooks: State['failedLooks']; readonly reasons: readonly Reason[] } {
+  const failedLooks: { [S in Signal]?: { readonly count: number; readonly sinceMs: MonoMs } } = {};
+  const reasons: Reason[] = [];
+  for (const signal of SIGNALS) {
+    const sample = observation.signals[signal];
+    if (sample.known || sample.why === 'not-applicable') continue;
+    const before = state.failedLooks[signal];
+    const count = (before?.count ?? 0) + 1;
+    failedLooks[signal] = { count, sinceMs: before?.sinceMs ?? observation.atMs };
+    reasons.push({ code: 'signal-unknown', signal, unknown: sample, failedLooks: count });
+  }
+  return { failedLooks, reasons };
+}

@@ -1,0 +1,147 @@
+import type { Observation } from '../observation.ts';
+import { type Heard, isEnd, type Outcome } from '../outcome.ts';
+import type { PodUid } from '../pod/pod.ts';
+import type { MonoMs } from '../reading.ts';
+import type { FsLayout } from '../signal.ts';
+import type { Eviction, Proof, State } from '../state/state.ts';
+import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
+import type { MetThreshold } from './threshold.ts';
+import { proofOf } from './usage-trend.ts';
+
+/** D3: a victim has its grace and 10 s to give back. */
+export const PROOF_MS = 10_000;
+/** Its grace begins with its first signal. One that could not be sent for so long is waited for no more, and that is said. */
+export const UNSENT_MS = 10_000;
+/** D15, kubelet-eviction.md 4.13. */
+export const CLEAN_UP_MS = 30_000;
+
+type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit'>;
+
+/**
+ * D3: what became of the evictions under way. One with an outcome is over. One after whose grace no threshold of its
+ * shortage is met any more, or whose deadline has passed, no longer holds back the next: while a soft threshold is still
+ * met above the hard one that chose it, what it holds is coming back. Live it holds back again where one is met once more.
+ */
+export function settleEvictions(
+  state: State,
+  observation: Observation,
+  met: readonly MetThreshold[],
+  layout: FsLayout,
+  isLive?: true,
+): Settled {
+  const { atMs, signals } = observation;
+  const isShort = (threshold: MetThreshold): boolean =>
+    met.some(({ signal }) => shortageOf(signal, layout) === shortageOf(threshold.signal, layout)) ||
+    !signals[threshold.signal].known;
+  const proofs = new Map<Shortage, Proof>();
+  for (const shortage of SHORTAGES) {
+    const proof = state.proofs[shortage];
+    if (proof !== undefined && atMs - proof.atMs < CLEAN_UP_MS) proofs.set(shortage, proof);
+  }
+  const prove = (eviction: Eviction): void => {
+    for (const shortage of shortagesOf(eviction, layout)) {
+      const proof = proofOf(observation, (signal) => shortageOf(signal, layout) === shortage);
+      proofs.set(shortage, { decision: eviction.decision, ...proof });
+    }
+  };
+  const takeBack = ({ decision }: Eviction): void => {
+    for (const [shortage, proof] of proofs) if (proof.decision === decision) proofs.delete(shortage);
+  };
+  let dryDropped = state.dryDropped.filter((id) => met.some((threshold) => threshold.id === id));
+  let dryOverLimit: readonly PodUid[] = state.dryOverLimit;
+  const left: Eviction[] = [];
+  for (const eviction of state.act.kind === 'evicting' ? state.act.evictions : []) {
+    const heard = observation.outcomes.filter(({ of }) => of === eviction.decision);
+    const outcome = heard.find(isEnd);
+    if (outcome?.kind === 'ended' || isLetGo(eviction, outcome)) prove(eviction);
+    else if (outcome !== undefined && isDryDrop(outcome)) {
+      if (eviction.cause.kind === 'threshold') dryDropped = [...dryDropped, eviction.cause.threshold.id];
+      else dryOverLimit = [...dryOverLimit, eviction.victim.uid];
+    } else if (outcome === undefined) {
+      const signalled = withSignals(eviction, heard);
+      const settled = settle(signalled, atMs, isShort);
+      if (settled === 'given-back') prove(signalled);
+      if (settled === 'short-again' && isLive) {
+        takeBack(signalled);
+        left.push({ ...signalled, settledMs: null });
+      } else left.push(isSettling(settled) ? { ...signalled, settledMs: atMs } : signalled);
+    }
+  }
+  return { act: actOf(left), proofs: Object.fromEntries(proofs), dryDropped, dryOverLimit };
+}
+
+export function evictionsOf({ act }: Pick<State, 'act'>): readonly Eviction[] {
+  return act.kind === 'evicting' ? act.evictions : [];
+}
+
+export function actOf(evictions: readonly Eviction[]): State['act'] {
+  return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
+}
+
+/** The thresholds that wait for it; none where it is over a local storage limit alone. */
+export function thresholdsOf({ cause, alsoFor = [] }: Eviction): readonly MetThreshold[] {
+  return cause.kind === 'threshold' ? [cause.threshold, ...alsoFor] : alsoFor;
+}
+
+function shortagesOf(eviction: Eviction, layout: FsLayout): ReadonlySet<Shortage> {
+  return new Set(thresholdsOf(eviction).map(({ signal }) => shortageOf(signal, layout)));
+}
+
+/**
+ * Its grace and the time for the proof count from its first signal, of which the next run of the agent may hear late: it
+ * has its time from then on. SIGKILL too has its time to work.
+ */
+function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
+  let now = eviction;
+  for (const signal of heard) {
+    if (signal.kind !== 'signalled') continue;
+    const { atMs } = signal;
+    if (now.signalledMs === undefined) {
+      const graceEndsMs = atMs + Math.max(0, now.graceEndsMs - now.decidedMs);
+      now = { ...now, signalledMs: atMs, graceEndsMs, deadlineMs: Math.max(now.deadlineMs, graceEndsMs + PROOF_MS) };
+    }
+    if (signal.with === 'sigkill' && now.killedMs === undefined) {
+      now = { ...now, killedMs: atMs, deadlineMs: Math.max(now.deadlineMs, atMs + PROOF_MS) };
+    }
+  }
+  return now;
+}
+
+/** Short again: what its thresholds had back for a moment was not all of what it holds, and that is still coming. */
+type Settling = 'as-before' | 'given-back' | 'out-of-time' | 'short-again';
+const isSettling = (how: Settling): boolean => how === 'given-back' || how === 'out-of-time';
+function settle(eviction: Eviction, atMs: number, isShort: (threshold: MetThreshold) => boolean): Settling {
+  const thresholds = thresholdsOf(eviction);
+  if (thresholds.length === 0) return 'as-before';
+  if (eviction.settledMs !== null)
+    return atMs < eviction.deadlineMs && thresholds.some(isShort) ? 'short-again' : 'as-before';
+  const isOverGrace = eviction.signalledMs !== undefined && atMs >= eviction.graceEndsMs;
+  if (isOverGrace && !thresholds.some(isShort)) return 'given-back';
+  return atMs >= eviction.deadlineMs ? 'out-of-time' : 'as-before';
+}
+
+/** It was asked to end, where nobody looks any more: what it holds may be coming back, as after a proven end (D15). */
+function isLetGo({ signalledMs }: Eviction, outcome: Outcome | undefined): boolean {
+  return outcome?.kind === 'dropped' && outcome.because === 'rebound' && signalledMs !== undefined;
+}
+
+function isDryDrop(outcome: Outcome): boolean {
+  return outcome.kind === 'dropped' && outcome.because === 'dry-run';
+}
+
+/**
+ * At the moment when the next run of the agent goes on with them: while no agent lived, or while it started, nobody ended
+ * the victims. They have their time from now on, or the next one dies for it (D3).
+ */
+export function resumeEvictions(state: State, atMs: MonoMs): State {
+  const { act } = state;
+  if (act.kind !== 'evicting') return state;
+  return { ...state, act: { ...act, evictions: act.evictions.map((eviction) => resumed(eviction, atMs)) } };
+}
+
+function resumed(eviction: Eviction, atMs: MonoMs): Eviction {
+  if (eviction.settledMs !== null) return eviction;
+  const deadlineMs =
+    eviction.signalledMs === undefined ? atMs + UNSENT_MS : Math.max(eviction.graceEndsMs, atMs) + PROOF_MS;
+  return { ...eviction, deadlineMs: Math.max(eviction.deadlineMs, deadlineMs) };
+}

@@ -1,0 +1,100 @@
+import type { Observation } from '../observation.ts';
+import type { MonoMs } from '../reading.ts';
+import { SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample, type Unit } from '../signal.ts';
+import type { Point, Proof, State } from '../state/state.ts';
+import type { Shortage } from './shortage.ts';
+
+const SPACING_MS = 100;
+const KEPT_MS = 3_000;
+/** D15: lower than at the proof by more than this share of the capacity. */
+const WORSE_SHARE = 0.01;
+/**
+ * D15: what would reach zero within 30 s, seen for at most KEPT_MS: it then took a tenth of what is left. By a shorter look
+ * back the same share is asked for, so that a step of some pages between two looks is no rate.
+ */
+const WORSE_LEFT_SHARE = 0.1;
+/** D15: what is no worsening whatever the capacity. */
+const LEAST_WORSE: { readonly [U in Unit]: (capacity: number) => number } = {
+  bytes: () => 0,
+  inodes: () => 0,
+  // A node has few process ids under a bounded cgroup, and each shell script takes some of them for a moment.
+  pids: () => 10,
+  // Who is left reads its memory back from swap and disk: that stalls too.
+  ms: (capacity) => 0.3 * capacity,
+};
+/**
+ * D3: nobody is waited for while the signal would reach zero within this, at the rate of the last second; and at that of
+ * its last part, so that what the victim itself took before it was stopped is over.
+ */
+const SOON_MS = 10_000;
+const RATES_MS = [1_000, 300];
+
+/** The last seconds of the signals of these shortages; of the others nothing is kept. */
+export function trailAfter(
+  before: State['trail'],
+  { signals, atMs }: Observation,
+  isWanted: (signal: Signal) => boolean,
+): State['trail'] {
+  const trail: { [S in Signal]?: readonly Point[] } = {};
+  for (const signal of SIGNALS) {
+    if (!isWanted(signal)) continue;
+    const points = (before[signal] ?? []).filter((point) => atMs - point.atMs <= KEPT_MS && point.atMs <= atMs);
+    const sample = signals[signal];
+    const last = points.at(-1);
+    const isDue = sample.known && (last === undefined || sample.value.sampledAtMs - last.atMs >= SPACING_MS);
+    const next = isDue ? [...points, { atMs: sample.value.sampledAtMs, available: sample.value.available }] : points;
+    if (next.length > 0) trail[signal] = next;
+  }
+  return trail;
+}
+
+/**
+ * D3: would the signal reach zero soon at the rate of the last second, if `coming` more came back? Others than the victim
+ * took no more than `byOthers` since it was chosen.
+ */
+export function isSoonZero(
+  points: readonly Point[],
+  { available, sampledAtMs }: SignalSample,
+  { coming, byOthers }: { readonly coming: number; readonly byOthers: number },
+): boolean {
+  return RATES_MS.every((overMs) => {
+    const then = points.findLast((point) => sampledAtMs - point.atMs >= overMs);
+    if (then === undefined || then.available <= available) return false;
+    const fallen = Math.min(then.available - available, byOthers);
+    return (available + coming) * (sampledAtMs - then.atMs) <= fallen * SOON_MS;
+  });
+}
+
+/** D15: lower than at the proof of the last kill, and by so much that nobody may wait. */
+export function isWorse(
+  signal: Signal,
+  { available, capacity, sampledAtMs }: SignalSample,
+  proof: Proof,
+  points: readonly Point[],
+): boolean {
+  const atProof = proof.available[signal];
+  const least = LEAST_WORSE[SIGNAL_FACTS[signal].unit](capacity);
+  const isLower = (than: number, by: number): boolean =>
+    than - available > 0 && than - available >= Math.max(by, least);
+  if (atProof === undefined || !isLower(atProof, 0)) return false;
+  if (atProof - available > WORSE_SHARE * capacity) return true;
+  const since = [{ atMs: proof.atMs, available: atProof }, ...points.filter(({ atMs }) => atMs >= proof.atMs)];
+  return since.some(
+    (point) => sampledAtMs - point.atMs <= KEPT_MS && isLower(point.available, WORSE_LEFT_SHARE * available),
+  );
+}
+
+/** What the signals of the shortage had when the kill was proven. */
+export function proofOf(
+  { signals, atMs }: Observation,
+  isOf: (signal: Signal) => boolean,
+): { readonly atMs: MonoMs; readonly available: { readonly [S in Signal]?: number } } {
+  const available: { [S in Signal]?: number } = {};
+  for (const signal of SIGNALS) {
+    const sample = signals[signal];
+    if (isOf(signal) && sample.known) available[signal] = sample.value.available;
+  }
+  return { atMs, available };
+}
+
+export type Proofs = { readonly [S in Shortage]?: Proof };

@@ -1,0 +1,126 @@
+import { type MonoMs, type Reading, sumOf } from '../reading.ts';
+import type { SignalFacts } from '../signal.ts';
+import type { Quantity } from '../units/quantity.ts';
+
+export type PodUid = string;
+export type PodView = {
+  readonly uid: PodUid;
+  readonly namespace: string;
+  readonly name: string;
+  /** Whose processes are its own, where another place may come under the same uid: a manifest that is edited. */
+  readonly boundTo?: string;
+  readonly qos: 'Guaranteed' | 'Burstable' | 'BestEffort';
+  readonly priority: number;
+  /** Effective, for the ranking; rounded up to whole bytes. */
+  readonly requests: { readonly memoryBytes: number; readonly ephemeralStorageBytes: number };
+  /** As written at pod level, for the message; null = none named. */
+  readonly podLevelMemoryRequest: Quantity | null;
+  /** Effective, overhead included; null = no container has one (kubelet-eviction.md 5.7). */
+  readonly ephemeralStorageLimit: Quantity | null;
+  readonly containers: readonly ContainerView[];
+  readonly volumes: readonly VolumeView[];
+  readonly tolerations: readonly Toleration[];
+  readonly terminationGraceSeconds: number;
+  /** null: the source names no start; then age decides no tie (D1). */
+  readonly startedAtWallMs: number | null;
+  readonly ownerKey: string | null;
+  readonly isDaemonSet: boolean;
+  readonly isStaticCritical: boolean;
+  readonly isProtected: boolean;
+  readonly isTerminating: boolean;
+  /** D13: what the mode knows against choosing this pod; null = nothing. */
+  readonly limitedBy: CandidateLimit | null;
+  /** Absent: nobody of a higher priority goes with it. */
+  readonly inherited?: Inherited;
+  /** What runs and stops with it: pods as namespace/name, else units by name; absent: nothing that is known. */
+  readonly takesAlong?: readonly string[];
+  /** The pods that the service manager stops before it where it stops both; absent: none. */
+  readonly stopsAfter?: readonly PodUid[];
+  /** Units that are no pods and that the service manager stops before it where it stops both; absent: none. */
+  readonly stopsAfterUnits?: readonly string[];
+  /**
+   * D14: what its end would free or save on the file system of the signal that was asked for. Absent: the mode does not
+   * measure it, and the kubelet's rule holds.
+   */
+  readonly diskRelief?: Reading<DiskRelief>;
+  /** D17: it reached its own memory limit again and again while all its tasks stalled on memory. Absent: not, or not known. */
+  readonly isStalledByOwnLimit?: true;
+  readonly usage: {
+    readonly workingSetBytes: Reading<number>;
+    /** Absent: the kernel does not say whose swap it is. */
+    readonly swapBytes?: Reading<number>;
+    readonly processes: Reading<number>;
+    /** What its end gives back of the process ids: its threads too, and its dead that nobody has reaped. Absent: nobody looked. */
+    readonly pidsHeld?: Reading<number>;
+    readonly disk: Reading<DiskUsage>;
+    /** What the pod's ephemeral-storage limit bounds (kubelet-eviction.md 5.8). */
+    readonly ephemeralStorageBytes: Reading<number>;
+    /** In the order of the statistics, which is the order in messages. Unknown = no statistics for this pod. */
+    readonly containers: Reading<readonly ContainerUsage[]>;
+    readonly volumes: Reading<readonly VolumeUsage[]>;
+  };
+};
+/** beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; in standalone there is none. */
+export type CandidateLimit = 'restart-guard' | 'not-stoppable' | 'declaration-unknown' | 'kubelet-evicting';
+/** As written; null = none named. */
+export type Amounts = { readonly memory: Quantity | null; readonly ephemeralStorage: Quantity | null };
+export type ContainerView = {
+  readonly name: string;
+  readonly kind: 'app' | 'init' | 'sidecar';
+  readonly requests: Amounts;
+  readonly limits: Amounts;
+};
+export type ContainerUsage = {
+  readonly name: string;
+  readonly workingSetBytes: Reading<number>;
+  readonly logsBytes: Reading<number>;
+  readonly rootfsBytes: Reading<number>;
+};
+/** An emptyDir; a sizeLimit of null or 0 limits nothing. */
+export type VolumeView = { readonly name: string; readonly sizeLimit: Quantity | null };
+export type VolumeUsage = { readonly name: string; readonly usedBytes: Reading<number> };
+/** The API's spellings; an absent field is ''. For admission. */
+export type Toleration = {
+  readonly key: string;
+  readonly operator: string;
+  readonly value: string;
+  readonly effect: string;
+};
+export type DiskUsage = {
+  readonly logsBytes: number;
+  readonly rootfsBytes: number;
+  readonly volumesBytes: number;
+  readonly logsInodes: number;
+  readonly rootfsInodes: number;
+  readonly volumesInodes: number;
+  /** The walk was cut short: every number here is a lower bound. */
+  readonly isAtLeast?: true;
+  /** When this was measured; walked directories are not of the same moment as the look. */
+  readonly sampledAtMs?: MonoMs;
+};
+/** Of one file system. Inodes are unknown where nobody counts them. */
+export type Relief = { readonly bytes: Reading<number>; readonly inodes: Reading<number> };
+export type DiskRelief = {
+  /** What is emptied once the pod is proven dead. */
+  readonly scratch: Relief;
+  /** Deleted files that only its processes still hold open. */
+  readonly deletedOpen: Relief;
+  /** Of its declared directories, measured, during the last minute. */
+  readonly grownLastMinute: Relief;
+  /** To the device, during the last 10 s, as the kernel attributes them (v2 `io.stat`). */
+  readonly writtenBytes: Reading<number>;
+};
+/** D16: who depends on the pod so that its stop takes it along, and has the highest priority above the pod's own. */
+export type Inherited = { readonly priority: number; readonly from: string };
+export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo'>;
+export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };
+
+/** What a ranking counts of a pod, but of its disk, which has several figures. */
+export function countedOf(usage: PodView['usage'], counts: Exclude<SignalFacts['counts'], 'disk'>): Reading<number> {
+  if (counts !== 'memoryAndSwapBytes') return usage[counts];
+  const { workingSetBytes, swapBytes } = usage;
+  return swapBytes === undefined ? workingSetBytes : sumOf([workingSetBytes, swapBytes]);
+}
+
+/** How a pod is named to people, and in files. */
+export const podName = ({ namespace, name }: Pick<PodView, 'namespace' | 'name'>): string => `${namespace}/${name}`;

@@ -1,0 +1,135 @@
+import { givenSeconds } from '../pod/grace.ts';
+import type { PodUid, PodView } from '../pod/pod.ts';
+import type { MonoMs } from '../reading.ts';
+
+/**
+ * Where a pod stands among those of its phase that are stopped one after another, because the service manager orders them.
+ * Seconds of grace, as each of them asks for; along a chain they share the time of the phase.
+ */
+export type StopChain = {
+  /** Those right before it: it is told when they have ended. */
+  readonly after: readonly PodUid[];
+  /** The longest way to it, without it. */
+  readonly beforeSeconds: number;
+  /** The longest way from it to the last that waits for it, itself included. */
+  readonly restSeconds: number;
+};
+type Link = {
+  readonly uid: PodUid;
+  readonly graceSeconds: number;
+  readonly stopsAfter?: readonly PodUid[] | undefined;
+};
+
+/** Told at the latest so long before its end, whoever it waits for. */
+export const LAST_WORD_MS = 2_000;
+
+/** D16: whoever depends on it lends it its priority. */
+export function priorityOf({ priority, inherited }: Pick<PodView, 'priority' | 'inherited'>): number {
+  return Math.max(priority, inherited?.priority ?? priority);
+}
+
+/** What a decision about the pod carries of D16. */
+export type Ties = Pick<PodView, 'inherited' | 'takesAlong'>;
+export function tiesOf({ inherited, takesAlong }: Ties): Ties {
+  return {
+    ...(inherited === undefined ? {} : { inherited }),
+    ...(takesAlong === undefined ? {} : { takesAlong }),
+  };
+}
+
+/** Those of a phase that wait for others of it, or are waited for; whoever is not among them is told at once. */
+export function chainsOf(links: readonly Link[]): ReadonlyMap<PodUid, StopChain> {
+  const graceOf = new Map(links.map(({ uid, graceSeconds }) => [uid, givenSeconds(graceSeconds)]));
+  const before = new Map<PodUid, readonly PodUid[]>();
+  const behind = new Map<PodUid, PodUid[]>();
+  for (const { uid, stopsAfter = [] } of links) {
+    const after = stopsAfter.filter((other) => other !== uid && graceOf.has(other));
+    if (after.length === 0) continue;
+    before.set(uid, after);
+    for (const other of after) behind.set(other, [...(behind.get(other) ?? []), uid]);
+  }
+  const up = longestWays(before, graceOf);
+  const down = longestWays(behind, graceOf);
+  const chains = new Map<PodUid, StopChain>();
+  for (const uid of new Set([...before.keys(), ...behind.keys()])) {
+    const own = graceOf.get(uid) ?? 0;
+    const restSeconds = down(uid);
+    chains.set(uid, { after: before.get(uid) ?? [], beforeSeconds: up(uid) - own, restSeconds });
+  }
+  return chains;
+}
+
+/** The sum of the graces on the longest way from a pod, itself included; a circle is left where it closes, as systemd does. */
+function longestWays(
+  next: ReadonlyMap<PodUid, readonly PodUid[]>,
+  graceOf: ReadonlyMap<PodUid, number>,
+): (uid: PodUid) => number {
+  const known = new Map<PodUid, number>();
+  const onTheWay = new Set<PodUid>();
+  const wayOf = (uid: PodUid): number => {
+    const before = known.get(uid);
+    if (before !== undefined) return before;
+    onTheWay.add(uid);
+    const ways = (next.get(uid) ?? []).filter((other) => !onTheWay.has(other)).map(wayOf);
+    onTheWay.delete(uid);
+    const way = (graceOf.get(uid) ?? 0) + Math.max(0, ...ways);
+    known.set(uid, way);
+    return way;
+  };
+  return wayOf;
+}
+
+/** A stop whose grace begins when the pod is told. */
+export type Turn = {
+  readonly after: readonly PodUid[];
+  /** From the decision on. */
+  readonly periodMs: number;
+  /** When its phase is over. */
+  readonly endsMs: MonoMs;
+  readonly graceMs: number;
+  readonly beforeMs: number;
+  readonly restMs: number;
+};
+
+export function turnOf(
+  graceSeconds: number,
+  chain: StopChain | undefined,
+  { atMs, endsMs }: { readonly atMs: MonoMs; readonly endsMs: MonoMs },
+): Turn {
+  const graceMs = givenSeconds(graceSeconds) * 1_000;
+  return {
+    after: chain?.after ?? [],
+    periodMs: endsMs - atMs,
+    endsMs,
+    graceMs,
+    beforeMs: (chain?.beforeSeconds ?? 0) * 1_000,
+    restMs: chain === undefined ? graceMs : chain.restSeconds * 1_000,
+  };
+}
+
+/** As the agent itself stops a pod: one without a grace has the least, in a phase without time as well. */
+export function turnOfStop({
+  graceSeconds,
+  chain,
+  atMs,
+  endsMs = atMs,
+}: {
+  readonly graceSeconds: number;
+  readonly chain?: StopChain;
+  readonly atMs: MonoMs;
+  readonly endsMs?: MonoMs;
+}): Turn {
+  return turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs, atMs + givenSeconds(graceSeconds) * 1_000) });
+}
+
+/** What a pod gets that is told now: all it asks for, or its part of what those behind it need too. */
+export function graceFrom({ graceMs, restMs, endsMs }: Turn, toldMs: MonoMs): number {
+  const leftMs = Math.max(0, endsMs - toldMs);
+  return Math.min(graceMs, (leftMs * graceMs) / restMs);
+}
+
+/** By when it must be told, whoever is still before it, so that it is not killed untold. */
+export function tellByMs({ periodMs, endsMs, beforeMs, restMs }: Turn): MonoMs {
+  const shareMs = restMs * Math.min(1, periodMs / Math.max(1, beforeMs + restMs));
+  return endsMs - Math.max(Math.min(shareMs / 2, LAST_WORD_MS), shareMs / 4);
+}

@@ -1,0 +1,103 @@
+import type { ShutdownPhase } from '../core-config.ts';
+import type { PodUid, PodView, Victim } from '../pod/pod.ts';
+import { chainsOf, priorityOf, type StopChain } from './chain.ts';
+
+/** What the plan needs of a pod. Who must not be stopped (mirror pods, finished ones) is not among them. */
+export type ShutdownPod = Pick<
+  PodView,
+  | keyof Victim
+  | 'terminationGraceSeconds'
+  | 'isTerminating'
+  | 'inherited'
+  | 'takesAlong'
+  | 'stopsAfter'
+  | 'stopsAfterUnits'
+>;
+export type PlannedStop = {
+  readonly pod: ShutdownPod;
+  /** Asked: the pod's own or the phase's, whichever is less (kubelet-shutdown.md 4.5). */
+  readonly graceSeconds: number;
+  /** What its containers get (4.6); null: it is terminating already and keeps what it has (4.9). */
+  readonly effectiveGraceSeconds: number | null;
+  /** How long the phase waits for it at most (5.2). */
+  readonly waitMs: number;
+  /** Absent: it waits for nobody, and nobody waits for it. */
+  readonly chain?: StopChain;
+};
+/** A phase with its pods; `phase` counts from 1. */
+export type ShutdownGroup = ShutdownPhase & { readonly phase: number; readonly stops: readonly PlannedStop[] };
+
+/** The least a phase waits for a stop that takes longer than its grace (kubelet-shutdown.md 5.2). */
+const LEAST_WAIT_SECONDS = 10;
+const LEAST_GRACE_SECONDS = 1;
+/** How often a pod that is started again during the shutdown is stopped again. */
+export const STOPS_AGAIN = 3;
+
+/** Pods that wait for a phase after the first one, with its number. */
+export type Assigned = { readonly [uid: PodUid]: number };
+
+/** Where each pod belongs, by the priorities of this moment. */
+export function assign(phases: readonly ShutdownPhase[], pods: readonly ShutdownPod[]): Assigned {
+  const numbers = pods.map((pod) => [pod.uid, phaseIndex(phases, priorityOf(pod)) + 1] as const);
+  return Object.fromEntries(numbers.filter(([, phase]) => phase > 1));
+}
+
+/**
+ * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given; D16, and chains.
+ * `assigned`: those keep their phase, whatever became of their priority.
+ */
+export function planShutdown(
+  phases: readonly ShutdownPhase[],
+  pods: readonly ShutdownPod[],
+  assigned: Assigned = {},
+): readonly ShutdownGroup[] {
+  const stopsOf = phases.map((): PlannedStop[] => []);
+  for (const pod of pods) {
+    const index = (assigned[pod.uid] ?? phaseIndex(phases, priorityOf(pod)) + 1) - 1;
+    const phase = phases[index];
+    if (phase !== undefined) stopsOf[index]?.push(planStop(pod, phase.periodSeconds));
+  }
+  return phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: withChains(stopsOf[index] ?? []) }));
+}
+
+/** With the graces as they are planned now. */
+export function withChains(stops: readonly PlannedStop[]): readonly PlannedStop[] {
+  const links = stops.map(({ pod: { uid, stopsAfter }, graceSeconds }) => ({ uid, graceSeconds, stopsAfter }));
+  const chains = chainsOf(links);
+  if (chains.size === 0) return stops;
+  return stops.map((stop) => {
+    const chain = chains.get(stop.pod.uid);
+    return chain === undefined ? stop : { ...stop, chain };
+  });
+}
+
+/** The stop of one pod in a phase of `periodSeconds`. */
+export function planStop(pod: ShutdownPod, periodSeconds: number): PlannedStop {
+  const graceSeconds = Math.min(pod.terminationGraceSeconds, periodSeconds);
+  return {
+    pod,
+    graceSeconds,
+    effectiveGraceSeconds: pod.isTerminating ? null : Math.max(LEAST_GRACE_SECONDS, graceSeconds),
+    waitMs: Math.max(LEAST_WAIT_SECONDS, graceSeconds + Math.floor(graceSeconds / 2)) * 1_000,
+  };
+}
+
+/**
+ * kubelet-shutdown.md 4.3: the last phase that begins at the priority or below it, the first one for lower ones; of two
+ * that begin at the same priority the first has the pods of exactly that (1.4).
+ */
+function phaseIndex(phases: readonly ShutdownPhase[], priority: number): number {
+  const index = phases.findIndex(({ fromPriority }) => fromPriority >= priority);
+  if (index === -1) return phases.length - 1;
+  return phases[index]?.fromPriority === priority ? index : Math.max(0, index - 1);
+}
+
+/** kubelet-shutdown.md 2.3: what logind must grant, the sum of all periods, those of phases without pods too. */
+export function neededDelayMs(phases: readonly ShutdownPhase[]): number {
+  return phases.reduce((sum, { periodSeconds }) => sum + periodSeconds, 0) * 1_000;
+}
+
+/** kubelet-shutdown.md 2.4: what the drop-in says; null: what is granted is enough, none is written. */
+export function dropInSeconds(neededMs: number, grantedMs: number): number | null {
+  return neededMs > grantedMs ? neededMs / 1_000 : null;
+}

@@ -1,0 +1,371 @@
+import type { CoreConfig } from '../core-config.ts';
+import type { Observation, ShutdownEvent } from '../observation.ts';
+import { isEnd } from '../outcome.ts';
+import type { PodUid, PodView } from '../pod/pod.ts';
+import { assertNever, type MonoMs } from '../reading.ts';
+import type { PhaseEnd } from '../reason.ts';
+import type { ShutdownStop, State, Stopping } from '../state/state.ts';
+import { nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
+import { tiesOf } from './chain.ts';
+import { lastMs, timeOf, totalMs, withoutReserve } from './phase-time.ts';
+import { assign, neededDelayMs, type PlannedStop, planShutdown, planStop, STOPS_AGAIN, withChains } from './plan.ts';
+
+/** kubelet-shutdown.md 5.3. */
+const VOLUME_LOOK_MS = 300;
+const VOLUME_WAIT_MS = 123_000;
+/** How soon pods that could not be read are asked for again. */
+const RETRY_MS = 250;
+/** What logind or the bus said, kept in the state. */
+const MAX_WHY = 200;
+
+/**
+ * kubelet-shutdown.md sections 5 and 8, one look of it. At one instant, in this order (shutdown-scenarios.md 3.1): what
+ * ended, volumes, the deadline of the phase, events, the next phase.
+ */
+export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
+  let step = endPhase(stopAgain(settleStops(state, observation), observation), observation);
+  for (const event of observation.shutdownEvents) step = hear(step, event, observation, config);
+  return holdUntil(beginPhases(step, observation, config), observation.atMs);
+}
+
+/** Pods of which a stop is under way are being stopped for whoever else looks at them. */
+export function withStopsTerminating(observation: Observation, stops: readonly ShutdownStop[]): Observation {
+  const { pods } = observation;
+  if (stops.length === 0 || !pods.known) return observation;
+  const stopping = new Set(stops.map(({ uid }) => uid));
+  const value = pods.value.map((pod) => (stopping.has(pod.uid) ? { ...pod, isTerminating: true } : pod));
+  return { ...observation, pods: { known: true, value } };
+}
+
+/** Takes out what ended, and waits no longer for what exceeded its wait. */
+function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step {
+  const step = waiting(state, null);
+  if (state.stops.length === 0) return step;
+  const { shutdown } = state;
+  const pending = new Set(shutdown.kind === 'stopping' ? shutdown.pending : []);
+  // With the phase's own end at the same instant it is that which ends the wait, as recorded of the kubelet.
+  const phaseEndsMs = shutdown.kind === 'stopping' ? shutdown.phaseEndsMs : atMs;
+  const ended = new Set(outcomes.filter(isEnd).map(({ of }) => of));
+  const alive = pods.known ? new Set(pods.value.map(({ uid }) => uid)) : null;
+  const exceeded: PodUid[] = [];
+  const stops: ShutdownStop[] = [];
+  for (const stop of state.stops) {
+    const isPending = pending.has(stop.uid);
+    if (ended.has(stop.decision)) pending.delete(stop.uid);
+    // The outcome of one that is gone, or of a cancelled shutdown, may have been lost with an earlier run of the agent.
+    else if (isPending || ((alive === null || alive.has(stop.uid)) && !isStaying(shutdown, stop, atMs)))
+      stops.push(stop);
+    if (isPending && pending.has(stop.uid) && atMs >= stop.waitEndsMs && stop.waitEndsMs < phaseEndsMs) {
+      pending.delete(stop.uid);
+      exceeded.push(stop.uid);
+    }
+  }
+  const settled: Step = { ...step, state: { ...state, stops } };
+  if (shutdown.kind !== 'stopping') return settled;
+  const { phase } = shutdown;
+  const reasons = exceeded.map((uid) => ({ code: 'shutdown-wait-exceeded', phase, uid }) as const);
+  return { ...withShutdown(settled, { ...shutdown, pending: [...pending] }), reasons };
+}
+
+/** Of a machine that stays up: a pod that outlived its stop is again one that pressure may choose. */
+function isStaying({ kind }: State['shutdown'], stop: ShutdownStop, atMs: number): boolean {
+  return (kind === 'armed' || kind === 'unarmed') && atMs >= stop.waitEndsMs;
+}
+
+/** kubelet-shutdown.md 5.1 to 5.4: is the phase that runs over? */
+function endPhase(step: Step, observation: Observation): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
+  const { atMs } = observation;
+  let { wait } = shutdown;
+  if (wait.kind === 'stops' && shutdown.pending.length === 0) wait = { kind: 'volumes', sinceMs: atMs, lookMs: atMs };
+  if (wait.kind === 'volumes' && atMs >= wait.lookMs) {
+    const isUnmounted = mountedOf(shutdown.group, observation).length === 0;
+    if (isUnmounted) return phaseOver(step, shutdown, 'done', observation);
+    const looks = Math.floor((atMs - wait.sinceMs) / VOLUME_LOOK_MS) + 1;
+    wait = { ...wait, lookMs: wait.sinceMs + looks * VOLUME_LOOK_MS };
+  }
+  if (atMs >= shutdown.phaseEndsMs) return phaseOver(step, shutdown, 'period', observation);
+  const isTooLong = wait.kind === 'volumes' && atMs >= wait.sinceMs + VOLUME_WAIT_MS;
+  if (isTooLong) return phaseOver(step, shutdown, 'volume-timeout', observation);
+  return withShutdown(step, { ...shutdown, wait });
+}
+
+/** Unknown is not unmounted; where no volumes are mounted for pods there are none to wait for. */
+function mountedOf(group: readonly PodUid[], { volumesMounted }: Observation): readonly PodUid[] {
+  if (!volumesMounted.known) return volumesMounted.why === 'not-applicable' ? [] : group;
+  const mounted = new Set(volumesMounted.value);
+  return group.filter((uid) => mounted.has(uid));
+}
+
+function phaseOver(step: Step, shutdown: Stopping, by: PhaseEnd, observation: Observation): Step {
+  const { phase, phaseStartedMs, group, wait } = shutdown;
+  const underWay = new Set(step.state.stops.map(({ uid }) => uid));
+  const over = withReason(step, {
+    code: 'shutdown-phase-over',
+    phase,
+    startedMs: phaseStartedMs,
+    by,
+    volumesMs: wait.kind === 'volumes' ? observation.atMs - wait.sinceMs : 0,
+    running: group.filter((uid) => underWay.has(uid)),
+    mounted: mountedOf(group, observation).filter((uid) => !underWay.has(uid)),
+  });
+  return withShutdown(over, { ...shutdown, pending: [], group: [], wait: { kind: 'next' } });
+}
+
+function hear(step: Step, event: ShutdownEvent, observation: Observation, config: CoreConfig): Step {
+  const { shutdown } = step.state;
+  switch (event.kind) {
+    case 'lock-granted':
+      if (shutdown.kind === 'stopping') return withShutdown(step, { ...shutdown, delayMaxMs: event.delayMaxMs });
+      // While the machine goes down logind grants none (kubelet-shutdown.md 2.1): a shutdown that released is over.
+      return setShutdown(step, { kind: 'armed', delayMaxMs: event.delayMaxMs });
+    case 'lock-lost':
+      if (shutdown.kind === 'stopping') return withShutdown(step, { ...shutdown, delayMaxMs: null });
+      if (shutdown.kind === 'released') return step;
+      return setShutdown(step, { kind: 'unarmed', why: event.detail.slice(0, MAX_WHY) });
+    case 'preparing':
+      return prepare(step, event.leftMs ?? null, observation.atMs, config);
+    case 'cancelled':
+      return cancel(step, event.machineStays ?? false, observation, config);
+    case 'came-back':
+      return comeBack(step);
+    case 'stopped-without-signal':
+      return prepareLate(step, event.leftMs, observation.atMs, config);
+    default:
+      return assertNever(event);
+  }
+}
+
+/** `leftMs`: it was heard late, so it counts without a lock too; null: all that was granted is left. */
+function prepare(step: Step, leftMs: number | null, atMs: number, { phases }: CoreConfig): Step {
+  const { shutdown } = step.state;
+  if (phases.length === 0) return step;
+  if (shutdown.kind === 'unarmed' && leftMs === null) {
+    return withReason(step, { code: 'shutdown-not-armed', why: shutdown.why });
+  }
+  if (shutdown.kind !== 'armed' && shutdown.kind !== 'unarmed') return step;
+  const delayMaxMs = shutdown.kind === 'armed' ? shutdown.delayMaxMs : null;
+  const timeMs = Math.min(leftMs ?? Number.POSITIVE_INFINITY, delayMaxMs ?? Number.POSITIVE_INFINITY);
+  const mustEndMs = timeMs < neededDelayMs(phases) ? atMs + withoutReserve(timeMs) : null;
+  return begin(step, { tier: 'logind', atMs, phases, delayMaxMs, mustEndMs });
+}
+
+/** Product.md section 9, second tier: the same phases in the time that the stop of the agent itself may take. */
+function prepareLate(step: Step, leftMs: number, atMs: number, { phases }: CoreConfig): Step {
+  const { shutdown } = step.state;
+  const endMs = atMs + leftMs;
+  if (shutdown.kind === 'stopping') {
+    const mustEndMs = Math.min(shutdown.mustEndMs ?? endMs, endMs);
+    const phaseEndsMs = Math.min(shutdown.phaseEndsMs, mustEndMs);
+    return withShutdown(step, { ...shutdown, tier: 'stop', mustEndMs, phaseEndsMs });
+  }
+  if (shutdown.kind === 'released' || phases.length === 0) return step;
+  const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
+  return begin(step, { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs });
+}
+
+type Begin = Pick<Stopping, 'tier' | 'phases' | 'delayMaxMs' | 'mustEndMs'> & { readonly atMs: number };
+
+function begin(step: Step, { atMs, ...given }: Begin): Step {
+  return withShutdown(step, {
+    ...given,
+    startedMs: atMs,
+    again: {},
+    cancelledMs: null,
+    phase: 0,
+    phaseStartedMs: atMs,
+    phaseEndsMs: atMs,
+    pending: [],
+    group: [],
+    wait: { kind: 'next' },
+  });
+}
+
+/** D10, or the kubelet's way (kubelet-shutdown.md 8.2). */
+function cancel(
+  step: Step,
+  machineStays: boolean,
+  observation: Observation,
+  { shutdownCancel: policy, phases }: CoreConfig,
+): Step {
+  const { atMs } = observation;
+  const { shutdown } = step.state;
+  if (shutdown.kind === 'released') {
+    const late = withReason(step, { code: 'shutdown-cancelled', phase: phases.length, policy });
+    return undoStops(retakeLock(late, atMs), atMs);
+  }
+  if (shutdown.kind !== 'stopping' || shutdown.cancelledMs !== null) return step;
+  // Without logind's signal its word about a shutdown says nothing of this one.
+  if (shutdown.tier === 'stop' && !machineStays) return step;
+  const { phase, wait, delayMaxMs } = shutdown;
+  const heard = withReason(step, { code: 'shutdown-cancelled', phase, policy });
+  if (policy === 'afterPhases') return withShutdown(heard, { ...shutdown, cancelledMs: atMs });
+  const ended = wait.kind === 'next' ? heard : phaseOver(heard, shutdown, 'cancelled', observation);
+  const kept = delayMaxMs === null ? retakeLock(ended, atMs) : setShutdown(ended, { kind: 'armed', delayMaxMs });
+  return undoStops(kept, atMs);
+}
+
+/** Nothing is undone, and nobody waited for: who runs now was started since. */
+function comeBack({ state, ...step }: Step): Step {
+  const shutdown = { kind: 'unarmed', why: 'the system has just come back, the lock is being taken' } as const;
+  return { ...step, state: { ...state, shutdown, stops: [] } };
+}
+
+const undoStops = (step: Step, atMs: number): Step => withDecision(step, atMs, { kind: 'undo-stops' });
+
+function retakeLock(step: Step, atMs: number): Step {
+  const why = 'a shutdown was cancelled, the lock is being taken again';
+  return withDecision(setShutdown(step, { kind: 'unarmed', why }), atMs, { kind: 'take-lock' });
+}
+
+/** The next phase that has pods, and all those before it that last no time. */
+function beginPhases(step: Step, observation: Observation, config: CoreConfig): Step {
+  let now = step;
+  for (;;) {
+    const { shutdown } = now.state;
+    if (shutdown.kind !== 'stopping' || shutdown.wait.kind !== 'next') return now;
+    if (shutdown.phase >= shutdown.phases.length) return release(now, shutdown, 'all-phases-done', observation.atMs);
+    const { pods, atMs } = observation;
+    if (!pods.known) {
+      if (atMs >= lastMs(shutdown)) return release(now, shutdown, 'out-of-time', atMs);
+      if (pods.why === 'not-asked') return { ...now, pods: 'all', heldToMs: 0 };
+      return { ...withReason(now, { code: 'pods-unknown', unknown: pods }), pods: 'all', heldToMs: RETRY_MS };
+    }
+    now = beginPhase(now, shutdown, observation, config);
+  }
+}
+
+/** kubelet-shutdown.md 5.1: all at once. Who is alive now counts, not who was when the signal came (12.3). */
+function beginPhase(step: Step, shutdown: Stopping, observation: Observation, config: CoreConfig): Step {
+  const { atMs } = observation;
+  const pods = alive(step, observation, shutdown.startedMs);
+  const assigned = shutdown.assigned ?? assign(shutdown.phases, pods);
+  const groups = planShutdown(shutdown.phases, pods, assigned);
+  const group = groups[shutdown.phase];
+  const phase = shutdown.phase + 1;
+  if (group === undefined || group.stops.length === 0) return withShutdown(step, { ...shutdown, assigned, phase });
+  const { endsMs, periodSeconds, wantedMs } = timeOf(shutdown, groups, atMs, config);
+  const uids = group.stops.map(({ pod }) => pod.uid);
+  const begun = withShutdown(step, {
+    ...shutdown,
+    assigned,
+    phase,
+    phaseStartedMs: atMs,
+    phaseEndsMs: endsMs,
+    pending: uids,
+    group: uids,
+    wait: { kind: 'stops' },
+  });
+  const periodMs = endsMs - atMs;
+  const short = { code: 'shutdown-shortened', phase, periodMs, wantedMs } as const;
+  const said = periodMs < wantedMs ? withReason(begun, short) : begun;
+  const stops = withChains(group.stops.map(({ pod }) => planStop(pod, periodSeconds)));
+  const told = tell(said, stops, { phase, atMs, endsMs });
+  // A phase without time waits for nobody (kubelet-shutdown.md 5.9).
+  const running = told.state.shutdown;
+  return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
+}
+
+/** Who is alive and was not told to stop since then. A stop of a shutdown that was cancelled before is one to wait for. */
+function alive({ state }: Step, { pods }: Observation, sinceMs: number): readonly PodView[] {
+  const told = new Set(state.stops.filter(({ decidedMs }) => decidedMs >= sinceMs).map(({ uid }) => uid));
+  return pods.known ? pods.value.filter(({ uid }) => !told.has(uid)) : [];
+}
+
+type Now = { readonly phase: number; readonly atMs: MonoMs; readonly endsMs: MonoMs };
+
+function tell(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs }: Now): Step {
+  let told = step;
+  const stops: ShutdownStop[] = [];
+  const isTold = new Set(step.state.stops.map(({ uid }) => uid));
+  for (const { pod, graceSeconds, waitMs, chain } of planned) {
+    const { uid } = pod;
+    if (isTold.has(uid)) continue;
+    const own = { graceSeconds, endsMs, ...(chain === undefined ? {} : { chain }) };
+    // How long those take that are no pods nobody knows.
+    const isWaiting = (chain?.after.length ?? 0) > 0 || pod.stopsAfterUnits !== undefined;
+    const times = !isWaiting
+      ? { graceEndsMs: atMs + graceSeconds * 1_000, waitEndsMs: atMs + waitMs }
+      : { graceEndsMs: endsMs, waitEndsMs: Math.max(endsMs, atMs + waitMs) };
+    const stop = { decision: nextId(told.state), decidedMs: atMs, uid, ...times };
+    stops.push(chain === undefined ? stop : { ...stop, ...own });
+    told = withDecision(told, atMs, {
+      kind: 'stop-for-shutdown',
+      victim: victimOf(pod),
+      phase,
+      ...own,
+      ...tiesOf(pod),
+    });
+  }
+  return { ...told, state: { ...told.state, stops: [...told.state.stops, ...stops] } };
+}
+
+/**
+ * Within a phase: pods of it or of one before it that started since the shutdown began. They are pods of this phase and
+ * are stopped too, three times at most. Who only outlived its stop is not among them.
+ */
+function stopAgain(step: Step, observation: Observation): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
+  const { atMs, wallMs } = observation;
+  const { phase, again, phaseEndsMs } = shutdown;
+  const beganWallMs = wallMs - (atMs - shutdown.startedMs);
+  const isBack = ({ isTerminating, startedAtWallMs, uid }: PodView): boolean =>
+    !isTerminating && (startedAtWallMs ?? 0) > beganWallMs && (again[uid] ?? 0) <= STOPS_AGAIN;
+  const groups = planShutdown(shutdown.phases, alive(step, observation, 0).filter(isBack), shutdown.assigned);
+  const back = groups.slice(0, phase).flatMap(({ stops }) => stops.map(({ pod }) => pod));
+  const leftSeconds = Math.max(0, phaseEndsMs - atMs) / 1_000;
+  const wanted = back.filter(({ uid }) => (again[uid] ?? 0) < STOPS_AGAIN).map((pod) => planStop(pod, leftSeconds));
+  const stopped = withChains(wanted);
+  const seen = back.reduce((now, { uid }) => comesBack(now, uid), step);
+  return stopped.length === 0 ? seen : tell(seen, stopped, { phase, atMs, endsMs: phaseEndsMs });
+}
+
+/** One more time; the phase waits for it unless it was stopped often enough. */
+function comesBack(step: Step, uid: PodUid): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping') return step;
+  const times = shutdown.again[uid] ?? 0;
+  const again = { ...shutdown.again, [uid]: times + 1 };
+  const said = withReason(step, { code: 'shutdown-started-again', uid, times });
+  if (times >= STOPS_AGAIN) return withShutdown(said, { ...shutdown, again });
+  const { group, pending } = shutdown;
+  const others = group.filter((other) => other !== uid);
+  return withShutdown(said, {
+    ...shutdown,
+    again,
+    group: [...others, uid],
+    pending: [...pending, uid],
+    wait: { kind: 'stops' },
+  });
+}
+
+function release(step: Step, { cancelledMs }: Stopping, why: 'all-phases-done' | 'out-of-time', atMs: number): Step {
+  const released = withDecision(setShutdown(step, { kind: 'released', atMs }), atMs, { kind: 'release-lock', why });
+  return cancelledMs === null ? released : undoStops(retakeLock(released, atMs), atMs);
+}
+
+/** Looks again at the next instant at which the running phase may end or look at volumes; exact, for virtual time. */
+function holdUntil(step: Step, atMs: number): Step {
+  const { shutdown, stops } = step.state;
+  if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
+  const { wait, phase, phaseEndsMs } = shutdown;
+  const pending = new Set(shutdown.pending);
+  const nextMs =
+    wait.kind === 'volumes'
+      ? Math.min(wait.lookMs, wait.sinceMs + VOLUME_WAIT_MS)
+      : Math.min(...stops.filter(({ uid }) => pending.has(uid)).map(({ waitEndsMs }) => waitEndsMs));
+  const remainingMs = phaseEndsMs - atMs;
+  const running = withReason(step, { code: 'shutdown-phase', phase, remainingMs, pods: pending.size });
+  // With the pods, for those that are started again: whoever knows of one wakes the loop.
+  return { ...running, pods: 'all', heldToMs: Math.max(0, Math.min(phaseEndsMs, nextMs) - atMs) };
+}
+
+function withShutdown(step: Step, stopping: Stopping): Step {
+  return setShutdown(step, { kind: 'stopping', ...stopping });
+}
+
+function setShutdown(step: Step, shutdown: State['shutdown']): Step {
+  return { ...step, state: { ...step.state, shutdown } };
+}

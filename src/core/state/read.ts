@@ -1,0 +1,149 @@
+import { SHORTAGES } from '../eviction/shortage.ts';
+import type { MetThreshold } from '../eviction/threshold.ts';
+import type { Victim } from '../pod/pod.ts';
+import {
+  listOf as anyListOf,
+  type Check,
+  isFlag,
+  isNumber,
+  isOneOf,
+  optional,
+  orNull,
+  recordOf,
+  shape,
+  union,
+} from '../shape.ts';
+import { SIGNAL_FACTS, SIGNALS, type SignalSample } from '../signal.ts';
+import type { Quantity } from '../units/quantity.ts';
+import type { Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping } from './state.ts';
+
+/** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
+export function readState(json: unknown): State | null {
+  // What an older version did not keep yet has not happened.
+  return isState(json) ? { ...NOTHING_KEPT, ...json } : null;
+}
+
+const NOTHING_KEPT: Pick<State, 'reclaims' | 'proofs' | 'trail'> = { reclaims: [], proofs: {}, trail: {} };
+const LIST_MAX = 10_000;
+
+const isText: Check = (value) => typeof value === 'string' && value.length <= 4_096;
+const listOf = (check: Check): Check => anyListOf(check, LIST_MAX);
+const isNumberOrNull = orNull(isNumber);
+
+const isSignalName = isOneOf(...SIGNALS);
+const isThresholdName = isOneOf(
+  ...SIGNALS.flatMap((signal) =>
+    ['evictionHard', 'evictionSoft'].flatMap((field) => [`${signal}/${field}`, `${signal}/${field}/twin`]),
+  ),
+);
+const isConditionName = isOneOf(...SIGNALS.map((signal) => SIGNAL_FACTS[signal].condition));
+const isQuantity = shape<Quantity>({
+  nanos: (value) => typeof value === 'string' && /^-?\d{1,60}$/.test(value),
+  format: isOneOf('binary', 'decimal', 'exponent'),
+  text: orNull(isText),
+});
+const isMetThreshold = shape<MetThreshold>({
+  id: isThresholdName,
+  signal: isSignalName,
+  isHard: isFlag,
+  limit: isQuantity,
+  target: isQuantity,
+  available: isNumber,
+  windowMs: optional(isNumber),
+  sinceMs: isNumber,
+});
+const isEviction = shape<Eviction>({
+  decision: isText,
+  decidedMs: isNumber,
+  victim: shape<Victim>({
+    uid: isText,
+    namespace: isText,
+    name: isText,
+    qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
+    priority: isNumber,
+    boundTo: optional(isText),
+  }),
+  atChoice: optional(
+    shape<NonNullable<Eviction['atChoice']>>({ signal: isSignalName, available: isNumber, held: isNumber }),
+  ),
+  signalledMs: optional(isNumber),
+  killedMs: optional(isNumber),
+  graceEndsMs: isNumber,
+  deadlineMs: isNumber,
+  settledMs: isNumberOrNull,
+  cause: union<Eviction['cause']>({
+    threshold: { threshold: isMetThreshold },
+    'over-limit': { limit: isOneOf('emptydirfs', 'ephemeralpodfs', 'ephemeralcontainerfs') },
+  }),
+  alsoFor: optional(listOf(isMetThreshold)),
+});
+const isState = shape<State>({
+  schema: isOneOf(1),
+  bootId: isText,
+  nextDecision: (value) => Number.isSafeInteger(value),
+  firstMetMs: recordOf(isThresholdName, isNumber),
+  unmetSinceMs: recordOf(isThresholdName, isNumber),
+  lastLookMs: isNumberOrNull,
+  unresolved: listOf(isThresholdName),
+  conditionLastMetMs: recordOf(isConditionName, isNumber),
+  lastSample: recordOf(
+    isSignalName,
+    shape<SignalSample>({
+      available: isNumber,
+      capacity: isNumber,
+      sampledAtMs: isNumber,
+      isUntimed: optional(isOneOf(true)),
+    }),
+  ),
+  failedLooks: recordOf(isSignalName, shape({ count: isNumber, sinceMs: isNumber })),
+  spent: listOf(shape({ atMs: isNumber, cpuMs: isNumber })),
+  dryDropped: listOf(isThresholdName),
+  dryOverLimit: listOf(isText),
+  act: union<State['act']>({
+    idle: {},
+    evicting: { evictions: listOf(isEviction) },
+  }),
+  reclaims: optional(listOf(shape<Reclaim>({ decision: isText, threshold: isMetThreshold, deadlineMs: isNumber }))),
+  proofs: optional(
+    recordOf(
+      isOneOf(...SHORTAGES),
+      shape<Proof>({ decision: isText, atMs: isNumber, available: recordOf(isSignalName, isNumber) }),
+    ),
+  ),
+  heldBackMs: optional(recordOf(isOneOf(...SHORTAGES), isNumber)),
+  trail: optional(recordOf(isSignalName, listOf(shape<Point>({ atMs: isNumber, available: isNumber })))),
+  ownerKills: listOf(shape({ ownerKey: isText, atMs: isNumber })),
+  stops: listOf(
+    shape<ShutdownStop>({
+      decision: isText,
+      decidedMs: isNumber,
+      uid: isText,
+      graceEndsMs: isNumber,
+      waitEndsMs: isNumber,
+      graceSeconds: optional(isNumber),
+      endsMs: optional(isNumber),
+      chain: optional(shape({ after: listOf(isText), beforeSeconds: isNumber, restSeconds: isNumber })),
+    }),
+  ),
+  shutdown: union<State['shutdown']>({
+    unarmed: { why: isText },
+    armed: { delayMaxMs: isNumber },
+    stopping: {
+      startedMs: isNumber,
+      phases: listOf(shape({ fromPriority: isNumber, periodSeconds: isNumber })),
+      delayMaxMs: isNumberOrNull,
+      tier: isOneOf('logind', 'stop'),
+      mustEndMs: isNumberOrNull,
+      again: recordOf(isText, isNumber),
+      assigned: optional(recordOf(isText, isNumber)),
+      cancelledMs: isNumberOrNull,
+      phase: isNumber,
+      phaseStartedMs: isNumber,
+      phaseEndsMs: isNumber,
+      pending: listOf(isText),
+      group: listOf(isText),
+      wait: union<Stopping['wait']>({ next: {}, stops: {}, volumes: { sinceMs: isNumber, lookMs: isNumber } }),
+    },
+    released: { atMs: isNumber },
+  }),
+});

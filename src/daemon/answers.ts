@@ -1,0 +1,88 @@
+import type { ExplainedLook } from '../core/explain.ts';
+import type { Observation } from '../core/observation.ts';
+import type { PodView } from '../core/pod/pod.ts';
+import type { Reading } from '../core/reading.ts';
+import type { State } from '../core/state/state.ts';
+import type { NextLook, Verdict } from '../core/verdict.ts';
+import type { Clock } from '../ports.ts';
+import type { NodeFacts } from '../serve/status.ts';
+
+/** What `{"ask":"observe"}` answers: one look of the daemon with every pod, and what was decided at it. Plain JSON. */
+export type ObservedLook = ExplainedLook & { readonly schema: 1; readonly node: NodeFacts };
+export type LookDeskNeeds = {
+  readonly clock: Clock;
+  /** A look is wanted now. */
+  readonly wake: () => void;
+  readonly node: () => NodeFacts;
+  readonly config: () => ExplainedLook['config'];
+  readonly podsNow: () => Reading<readonly PodView[]>;
+  /** Before the first look. */
+  readonly adopted: State;
+};
+export type LookDesk = {
+  /** The next look as JSON text. */
+  readonly ask: () => Promise<string>;
+  /** What the loop looks for, with every pod when somebody asked for them and the core did not. */
+  readonly wanted: (next: NextLook) => NextLook;
+  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  /** What it reads pods with is about to go: who still waits hears nothing more. */
+  readonly close: () => void;
+};
+
+/** 1,000 pods take 10 to 20 ms to write down, which no kill of this look waits for. */
+const WRITE_AFTER_MS = 20;
+/** Who asks without end is answered no faster: a look at every pod is paid from the budget of the pace (D2). */
+const LEAST_APART_MS = 100;
+
+/** Gives the next look to who asks. Its readers share one look and one text, however many they are. */
+export function createLookDesk(needs: LookDeskNeeds): LookDesk {
+  let before = needs.adopted;
+  let waiting: ((text: string) => void)[] = [];
+  let givenMs = Number.NEGATIVE_INFINITY;
+  let isGiven = false;
+  let isWhole = false;
+  let isClosed = false;
+  const waitMs = (): number => Math.max(0, givenMs + LEAST_APART_MS - needs.clock.monoMs());
+  return {
+    ask: () =>
+      new Promise((resolve) => {
+        waiting.push(resolve);
+        needs.clock.after(waitMs(), needs.wake);
+      }),
+    wanted: (next) => {
+      isGiven = waiting.length > 0 && waitMs() === 0;
+      isWhole = isGiven && next.pods === null;
+      return isWhole ? { ...next, pods: 'all' } : next;
+    },
+    seen: (observation, verdict) => {
+      const state = before;
+      before = verdict.state;
+      if (!isGiven) return;
+      givenMs = needs.clock.monoMs();
+      const readers = waiting;
+      waiting = [];
+      const { decisions, reasons } = verdict;
+      const config = needs.config();
+      const hasPods = isWhole && observation.pods.known;
+      needs.clock.after(WRITE_AFTER_MS, () => {
+        if (isClosed) return;
+        // The core's own question about pods is for one signal: the rest of their usage is read now.
+        const pods = hasPods ? observation.pods : needs.podsNow();
+        const look: ObservedLook = {
+          schema: 1,
+          node: needs.node(),
+          observation: { ...observation, pods },
+          config,
+          state,
+          decisions,
+          reasons,
+        };
+        const text = JSON.stringify(look);
+        for (const read of readers) read(text);
+      });
+    },
+    close: () => {
+      isClosed = true;
+    },
+  };
+}

@@ -1,0 +1,287 @@
+import { type Actor, createActor } from '../act/actor.ts';
+import { dryParts } from '../act/dry.ts';
+import { createPreKill } from '../act/pre-kill.ts';
+import { createReclaim } from '../act/reclaim.ts';
+import { warmUp } from '../act/warm-up.ts';
+import { createWhatFills } from '../act/what-fills.ts';
+import { observedOf, toCoreConfig } from '../config/core-config.ts';
+import type { Effective } from '../config/effective.ts';
+import type { CoreConfig } from '../core/core-config.ts';
+import type { Decision } from '../core/decision.ts';
+import { trueConditions } from '../core/eviction/condition.ts';
+import type { Observation } from '../core/observation.ts';
+import type { OomScore } from '../core/pod/oom-score.ts';
+import type { MonoMs } from '../core/reading.ts';
+import type { State } from '../core/state/state.ts';
+import type { Verdict } from '../core/verdict.ts';
+import type { CgroupMounts } from '../host/cgroupfs.ts';
+import { createDiskWalker } from '../host/disk-walk.ts';
+import { createProcfs } from '../host/procfs.ts';
+import { readSharedMemory } from '../host/shared-memory.ts';
+import { createStdout } from '../host/stdout.ts';
+import { createCommandRunner } from '../host/transient.ts';
+import { userName } from '../host/user-name.ts';
+import { watchWakeups } from '../host/wake.ts';
+import { createObserver, type OpenObserver } from '../observe/look.ts';
+import type { OomKills, OomWatch } from '../observe/oom-kills.ts';
+import type { Clock, Findings, Inbox, Log } from '../ports.ts';
+import type { RecordEntry } from '../record/entry.ts';
+import { createFindings, type OpenFindings } from '../record/writing/findings.ts';
+import { createLog } from '../record/writing/log.ts';
+import type { OpenRecorder, RecorderNeeds } from '../record/writing/recorder.ts';
+import { loadState, stateFilePath } from '../record/writing/state-file.ts';
+import type { ShutdownSide } from '../shutdown/open.ts';
+import { createProgress, type Progress } from '../shutdown/progress.ts';
+import type { PlaceMemory } from '../standalone/entry.ts';
+import { openStandalone, type Standalone } from '../standalone/open.ts';
+import { sayKilled } from '../words/parts.ts';
+import { createInbox } from './loop.ts';
+import { type OwnFiles, openOwnFiles } from './own-files.ts';
+
+export type PartsHost = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly bootId: string;
+  readonly log: 'stdout' | 'none';
+  readonly onEntry: ((entry: RecordEntry) => void) | undefined;
+  readonly shutdown: ShutdownSide;
+  /** These outlive the parts: nothing is written twice, and no kill falls between two configurations. */
+  readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
+  readonly oomWatch: OomWatch;
+  readonly places: PlaceMemory;
+  /** A sentence about a shutdown that runs, for people who watch. */
+  readonly show: (line: string) => void;
+};
+/** Everything that one configuration is made into. */
+export type OpenParts = {
+  readonly log: Log;
+  readonly findings: Findings;
+  readonly inbox: Inbox;
+  readonly recorder: OpenRecorder;
+  readonly observer: OpenObserver;
+  readonly actor: Actor;
+  /** Follows a shutdown and says what it comes to. */
+  readonly progress: Progress;
+  /** What the kernel would go by, should it have to choose. */
+  readonly oomScores: () => readonly OomScore[];
+  /** Its pods, and what becomes of them when the machine goes down. */
+  readonly mode: Pick<Standalone, 'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown'>;
+  readonly undoStops: () => void;
+  /** As the last run of this boot left it. */
+  readonly state: State;
+  readonly core: () => CoreConfig;
+  /** Once, after READY: the first eviction is then as fast as every later one. */
+  readonly warmUp: (stop: AbortSignal) => Promise<void>;
+  /** After each look: what no eviction helps is looked for, and told. */
+  readonly whatFills: (observation: Observation, verdict: Verdict) => void;
+  /** After each look: kills by the kernel are logged and recorded. */
+  readonly oomKills: (atMs: MonoMs, state: State) => void;
+  /** State, record and runtime directory, should somebody remove them. */
+  readonly ownFiles: Pick<OwnFiles, 'alsoCheck' | 'alsoRestore' | 'seen' | 'isTaken'>;
+  readonly close: () => Promise<void>;
+};
+
+const GOES_DOWN: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock'];
+const SILENT = { writeLine: () => {} };
+
+/** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
+export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
+  const { clock, mounts, bootId, oomWatch } = host;
+  const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
+  const procfs = createProcfs();
+  const cpus = procfs.onlineCpus();
+  procfs.close();
+  const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
+  const findings: OpenFindings = createFindings({ clock, log, note: (note) => recorder.note(note) });
+  const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
+  const ownFiles = openOwnFiles({ ...made, clock, bootId, findings, stateFile });
+  const saved = loadState(stateFile, bootId, clock, { recordDirectory: made.stateDirectory, dry: made.dryRun });
+  const recorder = host.openRecorder({
+    clock,
+    stateFile,
+    recordDirectory: made.stateDirectory,
+    adopted: saved.state,
+    dry: made.dryRun,
+    bootId,
+    findings,
+    config: core,
+    onRecordLost: ownFiles.recordLost,
+    ...(host.onEntry === undefined ? {} : { onEntry: host.onEntry }),
+  });
+  for (const finding of saved.findings) findings.raise(finding);
+  const inbox = createInbox(clock);
+  const { inhibitor, systemd } = host.shutdown;
+  const run = createCommandRunner({ systemd, clock });
+  const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
+  const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
+  const own = [podManifests, runtimeDirectory, made.stateDirectory, made.socket, process.execPath];
+  const standalone = openStandalone({
+    ...common,
+    systemd,
+    podManifests,
+    runtimeDirectory,
+    cgroupRoot,
+    conditions: trueConditions(saved.state.conditionLastMetMs),
+    places: host.places,
+    dry: dryRun,
+    setOomScores: made.oomScoreAdj === 'off' ? undefined : run,
+    run,
+    own,
+  });
+  const progress = createProgress({
+    log,
+    note: recorder.note,
+    show: host.show,
+    inhibitor: inhibitor.status,
+    adopted: saved.state.shutdown,
+  });
+  ownFiles.watch({
+    rewrite: () => {
+      recorder.rewrite();
+      standalone.rewrite();
+    },
+    checkRecord: recorder.checkRecord,
+  });
+  const undoStops = undoing({ clock, standalone, progress });
+  const { pods, follow: followPods, unsettled: podsUnsettled } = standalone.pods;
+  const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
+  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods });
+  // Of its own: a long look for what fills a disk holds up no walk of the pods.
+  const surveyor = createDiskWalker(clock);
+  const whatFills = createWhatFills({
+    ...common,
+    ...observedOf(made),
+    walker: surveyor,
+    sharedMemory: readSharedMemory,
+    pods,
+    userName,
+  });
+  const live = {
+    killer: standalone.killer,
+    marks: standalone.marks,
+    reclaim: createReclaim({
+      ...common,
+      observer,
+      commands: () => effective().reclaimCommands,
+      run,
+    }),
+    scratch: standalone.scratch,
+    preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
+  };
+  const dry = dryParts(clock, standalone.killer);
+  // Dry run is the kill switch: it holds for the next decision, before the parts are made anew.
+  const acting = (): typeof live => (effective().dryRun ? dry : live);
+  const actor = createActor({
+    ...common,
+    observer,
+    recorder,
+    inbox,
+    isDry: () => effective().dryRun,
+    killer: {
+      stop: (order, hasten, signalled) => acting().killer.stop(order, hasten, signalled),
+      largestProcesses: standalone.killer.largestProcesses,
+    },
+    marks: {
+      setCondition: (condition, status, message) => acting().marks.setCondition(condition, status, message),
+      event: (reason, message) => acting().marks.event(reason, message),
+    },
+    lock: inhibitor,
+    undoStops,
+    reclaim: (decision) => acting().reclaim(decision),
+    scratch: { empty: (uid) => acting().scratch.empty(uid) },
+    preKill: (decision) => acting().preKill(decision),
+  });
+  const tellKills = tellingKills(log, recorder);
+  // The kernel's news of the node may shorten a wait (D2); where there is none, the pace alone serves.
+  const unwatch =
+    mounts.version === 2
+      ? watchWakeups(`${mounts.memory}${made.cgroupRoot}/memory.events`, clock, inbox.wake)
+      : () => {};
+  return {
+    log,
+    findings,
+    inbox,
+    recorder,
+    observer,
+    actor: {
+      ...actor,
+      begin: (decision) => {
+        // Before the first stop, or with nothing to stop: what an eviction holds is not started meanwhile.
+        if (GOES_DOWN.includes(decision.kind)) standalone.setShuttingDown(true);
+        actor.begin(decision);
+      },
+    },
+    progress,
+    ownFiles,
+    oomScores: standalone.oomScores,
+    mode: standalone,
+    undoStops,
+    state: saved.state,
+    core,
+    warmUp: (stop) =>
+      warmUp(
+        {
+          clock,
+          mounts,
+          config: core,
+          podsNow: observer.podsNow,
+          largestProcesses: standalone.killer.largestProcesses,
+          rehearse: recorder.rehearse,
+          log: createLog(made.logLevel, SILENT),
+        },
+        stop,
+      ),
+    whatFills,
+    oomKills: (atMs, then) => void tellKills(atMs, oomWatch.look(atMs, then, standalone.pods.pods)),
+    close: async () => {
+      unwatch();
+      observer.close();
+      surveyor.close();
+      await standalone.close();
+      // Last: nobody looks any more, unless parts are made anew, which then tell what is killed from here on.
+      await tellKills(clock.monoMs(), oomWatch.now(standalone.pods.pods));
+      findings.close();
+      await recorder.close();
+      ownFiles.close();
+    },
+  };
+}
+
+/** A cancelled shutdown: what was stopped is started again, and the record says what could not be. */
+function undoing(needs: {
+  readonly clock: Clock;
+  readonly standalone: Pick<Standalone, 'undoStops' | 'setShuttingDown'>;
+  readonly progress: Progress;
+}): () => void {
+  const { clock, standalone, progress } = needs;
+  return () => {
+    standalone.setShuttingDown(false);
+    void standalone.undoStops().then(({ started, notUndone }) => {
+      if (started.length + notUndone.length === 0) return;
+      progress.tell({ what: 'undone', started, notUndone }, clock.monoMs());
+    });
+  };
+}
+
+/** Product.md section 6: a kill by the kernel is never silent, and ours is never mistaken for one. */
+function tellingKills(log: Log, recorder: OpenRecorder) {
+  return async (atMs: MonoMs, counted: Promise<OomKills | null> | null): Promise<void> => {
+    const kills = await counted;
+    if (kills === null) return;
+    log.warn(
+      { event: 'kernel-oom-kill', ...kills },
+      `the kernel's OOM killer killed ${kills.count} ${kills.count === 1 ? 'process' : 'processes'}: ${sayKilled(kills)}`,
+    );
+    recorder.note({ kind: 'kernel-oom-kill', atMs, ...kills });
+  };
+}
+
+/** The last answer again while the question is the same. */
+function memoized<A, B>(ask: () => A, answer: (asked: A) => B): () => B {
+  let last: { readonly asked: A; readonly answered: B } | null = null;
+  return () => {
+    const asked = ask();
+    if (last === null || last.asked !== asked) last = { asked, answered: answer(asked) };
+    return last.answered;
+  };
+}

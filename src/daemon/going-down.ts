@@ -1,0 +1,237 @@
+import type { Effective } from '../config/effective.ts';
+import type { Observation, ShutdownEvent } from '../core/observation.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
+import { neededDelayMs } from '../core/shutdown/plan.ts';
+import type { State } from '../core/state/state.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import type { Verdict } from '../core/verdict.ts';
+import { sleep } from '../host/clock.ts';
+import type { Notify } from '../host/notify.ts';
+import type { Clock } from '../ports.ts';
+import type { ShutdownContext } from '../serve/shutdown-status.ts';
+import type { ShutdownSide } from '../shutdown/open.ts';
+import { sayLock } from '../shutdown/progress.ts';
+import { NOT_ARMED, notArmed } from '../words/finding-own.ts';
+import type { OpenParts } from './compose.ts';
+
+export type GoingDownNeeds = {
+  readonly clock: Clock;
+  readonly side: Omit<ShutdownSide, 'systemd'>;
+  readonly parts: Pick<
+    OpenParts,
+    'inbox' | 'findings' | 'progress' | 'mode' | 'log' | 'state' | 'core' | 'actor' | 'undoStops'
+  >;
+  readonly notify: Pick<Notify, 'status' | 'extendMs'>;
+  readonly effective: () => Effective;
+};
+/** What the daemon has to do with the end of the machine, beside the loop. */
+export type GoingDown = {
+  /** Before the first look: goes on with what an earlier run had begun. */
+  readonly resume: () => Promise<void>;
+  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  /** The agent is told to stop. True: it may, at once; false: the machine goes down, and the phases come first. */
+  readonly stopAsked: () => Promise<boolean>;
+  /** The phases that came first are through. */
+  readonly isOver: () => boolean;
+  /** A phase runs, or the machine is about to go: no part may be made anew. */
+  readonly isBusy: () => boolean;
+  /** Whether the machine was known to go down when the agent was told to stop. */
+  readonly machine: () => 'stays' | 'goes-down';
+  readonly context: (last: string | null) => ShutdownContext;
+  readonly close: () => void;
+};
+
+const SETTLE_POLL_MS = 20;
+/** A bus that is just coming back answers within this. */
+const ASK_MS = 10_000;
+const CANCEL_LOOK_MS = 500;
+/** For so long systemd is asked to wait for the end of the agent, again and again: one ask may get lost. */
+const EXTEND_MS = 30_000;
+const EXTEND_EVERY_MS = 5_000;
+
+export function createGoingDown(needs: GoingDownNeeds): GoingDown {
+  const { clock, side, parts, notify, effective } = needs;
+  const { inbox, findings, progress, mode } = parts;
+  let shutdown: State['shutdown'] = parts.state.shutdown;
+  let machine: 'stays' | 'goes-down' = 'stays';
+  /** A look has seen that the agent is told to stop while the machine goes down. */
+  let isStopSeen = false;
+  /** It is told so in the phases of a shutdown that goes on all the same. */
+  let isHeldOver = false;
+  /** `shutdown -c` came in the delay, and logind goes down all the same. */
+  let isCancelIgnored = false;
+  let isClosed = false;
+  let cancelWatch: () => void = () => undefined;
+  let cancelExtend: () => void = () => undefined;
+  mode.setShuttingDown(shutdown.kind === 'stopping' || shutdown.kind === 'released');
+  const endListening = side.listen({
+    log: parts.log,
+    heard: inbox.put,
+    changed: () => tellLock(),
+    cancelNotHonoured: () => {
+      isCancelIgnored = true;
+      progress.tell({ what: 'cancel-not-honoured' }, clock.monoMs());
+    },
+  });
+
+  function isDown(): boolean {
+    return shutdown.kind === 'stopping' || shutdown.kind === 'released';
+  }
+
+  function tellLock(): void {
+    const status = side.inhibitor.status();
+    const { lock } = status;
+    if (!isDown()) notify.status(sayLock(status));
+    // While the machine goes down none can be had, and what is configured then counts for the next time.
+    if (lock.kind === 'not-armed' && !isDown() && !lock.isPending) findings.raise(notArmed(lock.why));
+    else findings.clear(NOT_ARMED);
+    inbox.wake();
+  }
+
+  /** Only once the pods are known: a signal that came before would find nobody to stop. */
+  function want(): void {
+    if (!mode.isSettled()) return;
+    const { dryRun } = effective();
+    const isFirst = side.inhibitor.status().lock.kind === 'off';
+    // A dry run beside the agent that acts takes nothing away from it. And a shutdown goes on as it began; one that an
+    // earlier run began has to be watched.
+    if (isFirst ? dryRun : isDown()) return;
+    const neededMs = neededDelayMs(parts.core().phases);
+    side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
+  }
+
+  /** Of logind and systemd, which may only be coming up; `inDoubt`: nobody can say. */
+  async function ask(question: () => Promise<Reading<boolean>>, inDoubt: boolean): Promise<boolean> {
+    const endsMs = clock.monoMs() + ASK_MS;
+    for (;;) {
+      const answer = await question();
+      if (answer.known) return answer.value;
+      if (clock.monoMs() >= endsMs) return inDoubt;
+      await sleep(clock, SETTLE_POLL_MS);
+    }
+  }
+
+  /** Whether the system went down and came back since the earlier run looked last, with that run's state still there. */
+  async function isBack(): Promise<boolean> {
+    const { lastLookMs, stops } = parts.state;
+    if (lastLookMs === null || !(isDown() || stops.length > 0 || mode.hasStops())) return false;
+    return ask(() => side.cameBackSince(lastLookMs), false);
+  }
+
+  /** In the middle of a shutdown that an earlier run had begun. */
+  async function goOn(): Promise<void> {
+    // beside-a-kubelet.md E9: what was saved says nothing of the machine, and in doubt nobody is stopped.
+    if (!(await ask(side.goesDown, false))) {
+      inbox.put({ kind: 'cancelled', machineStays: true });
+      return;
+    }
+    if (shutdown.kind !== 'stopping') return;
+    const { phase, tier } = shutdown;
+    const nowMs = clock.monoMs();
+    const { lastLookMs } = parts.state;
+    const within =
+      lastLookMs === null ? '' : ` within the last ${sayDuration(Math.ceil((nowMs - lastLookMs) / 100) * 100)}`;
+    if (tier === 'logind') {
+      progress.tell({ what: 'lock-lost', detail: `nodewarden, which held it, ended${within}` }, nowMs);
+    }
+    progress.tell({ what: 'resumed', phase }, nowMs);
+  }
+
+  /** systemd waits for the end of this run, beyond its TimeoutStopSec, as long as the phases run. */
+  function askToWait(): void {
+    notify.extendMs(EXTEND_MS);
+    cancelExtend = clock.after(EXTEND_EVERY_MS, () => {
+      if (!isClosed && shutdown.kind === 'stopping') askToWait();
+    });
+  }
+
+  /** Nobody tells a service whose stop is taken back (systemctl cancel). What it stopped its next run starts again. */
+  function watchForCancel(): void {
+    cancelWatch = clock.after(CANCEL_LOOK_MS, async () => {
+      const goesDown = await side.goesDown();
+      // A timer more would keep the process, and systemd waiting for it.
+      if (isClosed) return;
+      if (!goesDown.known || goesDown.value) return watchForCancel();
+      machine = 'stays';
+      await side.secondTier.comeBack();
+      inbox.put({ kind: 'cancelled', machineStays: true });
+    });
+  }
+
+  return {
+    resume: async () => {
+      if (await isBack()) {
+        parts.log.info(
+          { event: 'shutdown' },
+          'the system went down and came back without a reboot of the machine (soft-reboot)',
+        );
+        mode.forgetStops();
+        mode.setShuttingDown(false);
+        shutdown = { kind: 'unarmed', why: 'came back' };
+        inbox.put({ kind: 'came-back' });
+        return;
+      }
+      const wasDown = isDown();
+      if (parts.state.stops.length > 0 || shutdown.kind === 'stopping') {
+        while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);
+        const pods = mode.running();
+        for (const stop of parts.state.stops) {
+          parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null);
+        }
+      }
+      if (wasDown) await goOn();
+      // An earlier run died between a cancel and its end.
+      else if (mode.hasStops()) parts.undoStops();
+    },
+    seen: (observation, verdict) => {
+      shutdown = verdict.state.shutdown;
+      isCancelIgnored &&= isDown();
+      if (isHeldOver && !isDown()) machine = 'stays';
+      isStopSeen ||= observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
+      progress.seen(observation, verdict);
+      want();
+    },
+    stopAsked: async () => {
+      const { dryRun, shutdown: configured } = effective();
+      const isAnnounced = shutdown.kind === 'stopping' && side.inhibitor.status().isPreparing;
+      // Restarted or stopped in the middle of it: logind waits for the lock that this run holds to the end.
+      if (isAnnounced && !(await side.secondTier.isMachineStopping()) && shutdown.kind === 'stopping') {
+        machine = 'goes-down';
+        isStopSeen = true;
+        isHeldOver = true;
+        askToWait();
+        return false;
+      }
+      const leftMs = await side.secondTier.leftMs(isAnnounced);
+      if (leftMs === null) return true;
+      machine = 'goes-down';
+      if (dryRun || !configured.secondTier || configured.phases.length === 0) return true;
+      const event: ShutdownEvent = { kind: 'stopped-without-signal', leftMs: finite(leftMs) };
+      if (shutdown.kind === 'released') return true;
+      inbox.put(event);
+      watchForCancel();
+      return false;
+    },
+    isOver: () => isStopSeen && shutdown.kind !== 'stopping',
+    isBusy: isDown,
+    machine: () => machine,
+    context: (last) => ({
+      nowMs: clock.monoMs(),
+      inhibitor: side.inhibitor.status(),
+      stopTimeoutMs: side.secondTier.stopTimeoutMs(),
+      last,
+      secondTier: effective().shutdown.secondTier && !effective().dryRun,
+      isCancelIgnored,
+    }),
+    close: () => {
+      isClosed = true;
+      cancelWatch();
+      cancelExtend();
+      endListening();
+    },
+  };
+}
+
+/** No time-out at all: longer than any phases. */
+const NO_LIMIT_MS: MonoMs = 30 * 24 * 3_600_000;
+const finite = (ms: number): number => Math.min(ms, NO_LIMIT_MS);

@@ -1,0 +1,140 @@
+import { decide } from '../core/decide.ts';
+import type { Decision } from '../core/decision.ts';
+import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from '../core/eviction/timers.ts';
+import type { Observation, ShutdownEvent } from '../core/observation.ts';
+import type { Heard } from '../core/outcome.ts';
+import { afterGlance } from '../core/pace.ts';
+import type { State } from '../core/state/state.ts';
+import type { NextLook, Verdict } from '../core/verdict.ts';
+import type { Clock, Inbox, Parts } from '../ports.ts';
+
+/** At most one wait at a time: one resolver and one timer, so that years of waiting leave nothing behind. */
+export function createInbox(clock: Clock): Inbox {
+  let outcomes: Heard[] = [];
+  let events: ShutdownEvent[] = [];
+  let isAwake = false;
+  let end: (() => void) | null = null;
+  const wake = (): void => {
+    isAwake = true;
+    end?.();
+  };
+  return {
+    put: (item) => {
+      if ('of' in item) outcomes.push(item);
+      else events.push(item);
+      wake();
+    },
+    drain: () => {
+      const arrived = { outcomes, events };
+      outcomes = [];
+      events = [];
+      return arrived;
+    },
+    wake,
+    wait: (ms, again = () => null) =>
+      new Promise((resolve) => {
+        const over = (): void => {
+          const nextMs = isAwake ? null : again();
+          if (nextMs === null) end?.();
+          // Not by a new promise: that would be a sixth of what such a wait costs.
+          else cancel = clock.after(nextMs, over);
+        };
+        // Even when awake the event loop must turn: effects and samples run beside the loop.
+        let cancel = clock.after(isAwake ? 0 : ms, over);
+        end = () => {
+          cancel();
+          end = null;
+          const how = isAwake ? 'called' : 'over';
+          isAwake = false;
+          resolve(how);
+        };
+      }),
+  };
+}
+
+type Step = { readonly observation: Observation; readonly verdict: Verdict };
+
+/** Live, dry, simulated or rehearsed: the only writer of the state. */
+export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Promise<State> {
+  let state = saved;
+  let next: NextLook = { afterMs: 0, pods: null };
+  // Between the last look of an earlier run and the first one of this there was no agent.
+  let seenMs = 0;
+  while (!stop.aborted) {
+    const steps = stepsOf(state, next, parts, seenMs);
+    seenMs = SEEN_BETWEEN_LOOKS_MS;
+    const { observation, verdict } = asOne(steps);
+    state = verdict.state;
+    if (verdict.decisions.length > 0) {
+      const recorded = parts.recorder.intent({ observation, verdict }, verdict.intentWaitMs);
+      if (parts.prepare !== undefined) for (const decision of verdict.decisions) parts.prepare(decision);
+      // A condition alone sends no signal, and the look that chooses the victim must not wait for it.
+      if (verdict.decisions.some(({ kind }) => kind !== 'set-condition')) await recorded;
+    } else parts.recorder.keep(state);
+    for (const decision of verdict.decisions) parts.begin(decision);
+    for (const step of steps) if (step !== undefined) parts.publish(step.observation, step.verdict);
+    next = await untilNextLook(verdict.next, parts);
+  }
+  return state;
+}
+
+/**
+ * Between whole looks the memory alone is looked at where that is enough: so it may be near a threshold for long (D2).
+ * What the whole look is to bring.
+ */
+async function untilNextLook(next: NextLook, { inbox, observer }: Parts): Promise<NextLook> {
+  let { glance, pods } = next;
+  const how = await inbox.wait(next.afterMs, () => {
+    if (glance === undefined || observer.glance === undefined) return null;
+    const after = afterGlance(glance, observer.glance());
+    ({ glance } = after);
+    if (after.afterMs === null) ({ pods } = after);
+    return after.afterMs;
+  });
+  return how === 'called' ? next : { ...next, pods };
+}
+
+type Steps = readonly [Step, Step?];
+
+/**
+ * A look, and a second one at once where the first wants the pods to choose a victim from: that a condition began is
+ * told and recorded with the choice, which 3 ms of telling would hold up otherwise.
+ */
+function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: number): Steps {
+  const first = stepOf(state, next, parts, seenMs);
+  const { decisions, next: wanted, state: then } = first.verdict;
+  const isAsking = wanted.afterMs === 0 && wanted.pods !== null;
+  return isAsking && decisions.every(({ kind }) => kind === 'set-condition')
+    ? [first, stepOf(then, wanted, parts, SEEN_BETWEEN_LOOKS_MS)]
+    : [first];
+}
+
+function stepOf(state: State, next: NextLook, parts: Parts, seenMs: number): Step {
+  const observation = parts.observer.look(next, parts.inbox.drain());
+  return { observation, verdict: decide(withoutUnseen(state, observation.atMs, seenMs), observation, parts.config()) };
+}
+
+/**
+ * What is recorded of them: all that was decided and heard, with the second look, which has what the first had and the
+ * pods; but with the first where what began there is over by then.
+ */
+function asOne([first, second]: Steps): Step {
+  if (second === undefined) return first;
+  const { conditionLastMetMs } = second.verdict.state;
+  const isStill = (decision: Decision): boolean =>
+    decision.kind === 'set-condition' && conditionLastMetMs[decision.condition] === second.observation.atMs;
+  const isOver = second.verdict.decisions.length === 0 && !first.verdict.decisions.every(isStill);
+  const { observation, verdict } = isOver ? first : second;
+  return {
+    observation: {
+      ...observation,
+      outcomes: [...first.observation.outcomes, ...second.observation.outcomes],
+      shutdownEvents: [...first.observation.shutdownEvents, ...second.observation.shutdownEvents],
+    },
+    verdict: {
+      ...second.verdict,
+      decisions: [...first.verdict.decisions, ...second.verdict.decisions],
+      reasons: verdict.reasons,
+    },
+  };
+}

@@ -1,0 +1,154 @@
+import type { Effective } from '../config/effective.ts';
+import type { MonoMs } from '../core/reading.ts';
+import { ensureDirectory, watchPath } from '../host/files.ts';
+import { type Lock, takeLock } from '../host/lock-file.ts';
+import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own-places.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { DIRECTORY_NOT_MADE, directoryNotMade, directoryRemoved, lockNotMade } from '../words/finding-own.ts';
+
+type Directories = Pick<Effective, 'runtimeDirectory' | 'stateDirectory' | 'dryRun'>;
+export type OwnFilesNeeds = Directories & {
+  readonly clock: Clock;
+  readonly bootId: string;
+  readonly findings: Findings;
+  /** Of the runtime directory, as long as the agent runs. */
+  readonly stateFile: string;
+};
+/** What is lost when somebody removes the directories of our own while we run. */
+export type Losses = {
+  /** What memory holds of the runtime directory is written there anew. */
+  readonly rewrite: () => void;
+  readonly checkRecord: () => void;
+};
+export type OwnFiles = {
+  readonly recordLost: () => void;
+  /** From now on, with each look, and at once when the kernel tells of a change. */
+  readonly watch: (losses: Losses) => void;
+  /** What else is kept beside the record. */
+  readonly alsoRestore: (restore: () => void) => void;
+  /** The socket too. */
+  readonly alsoCheck: (check: () => void) => void;
+  /** With each look. */
+  readonly seen: (atMs: MonoMs) => void;
+  /** A sentence: another agent has taken the directory; this one must act no more. */
+  readonly isTaken: () => string | null;
+  readonly close: () => void;
+};
+
+/** What is read from them decides who is stopped. */
+const RUNTIME_FILES = /^(state|held|shutdown-stops|manifests-last-good)[^/]*\.json/;
+const STATE_FILES = /^record[^/]*\.jsonl|^config-/;
+const DIRECTORY_MODE = 0o750;
+/** Looks may be 2 ms apart. */
+const CHECK_MS = 1_000;
+
+/** Why the directories of our own must not be used, as a sentence; null: they may. */
+export function distrustOwn({ runtimeDirectory, stateDirectory }: Omit<Directories, 'dryRun'>): string | null {
+  return distrustRuntime(runtimeDirectory) ?? distrustDirectory(stateDirectory, (name) => STATE_FILES.test(name));
+}
+
+const distrustRuntime = (directory: string): string | null =>
+  distrustDirectory(directory, (name) => RUNTIME_FILES.test(name));
+
+/**
+ * Takes the directories of our own, and sees to it that they stay. Throws where they cannot be used, or where another
+ * agent acts, or writes a dry run's record, in them.
+ */
+export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
+  const { clock, findings, runtimeDirectory, stateDirectory, stateFile } = needs;
+  const distrusted = distrustOwn(needs);
+  if (distrusted !== null) throw new Error(distrusted);
+  // The state lives there, so nothing goes without it; a record that cannot be written is a finding of the recorder.
+  const there = ensureDirectory(runtimeDirectory, DIRECTORY_MODE);
+  if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
+  const lock = lockOwn(needs);
+  const directory = openOwnDirectory(runtimeDirectory);
+  const lost = createTeller(clock, findings);
+  let checks: readonly (() => void)[] = [];
+  let restores: readonly (() => void)[] = [];
+  let unwatch: readonly (() => void)[] = [];
+  let checkedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let taken: string | null = null;
+  let isLockLost = false;
+
+  const check = (rewrite: () => void): void => {
+    checkedMs = clock.monoMs();
+    const is = checkDirectory(directory, stateFile);
+    if (is.kind === 'there' && !isLockLost) return;
+    if (is.kind === 'not-ours') {
+      findings.raise(directoryNotMade(runtimeDirectory, is.why));
+      return;
+    }
+    const failed = lock.keep();
+    isLockLost = failed !== null;
+    if (failed?.isHeld === true) taken = failed.why;
+    else if (failed !== null) findings.raise(lockNotMade(failed.why));
+    else findings.clear(DIRECTORY_NOT_MADE);
+    if (taken !== null || is.kind === 'there') return;
+    rewrite();
+    lost.tell(runtimeDirectory, 'from-memory');
+  };
+  return {
+    recordLost: () => {
+      lost.tell(stateDirectory, 'from-open-files');
+      for (const restore of restores) restore();
+    },
+    alsoRestore: (restore) => {
+      restores = [...restores, restore];
+    },
+    watch: ({ rewrite, checkRecord }) => {
+      checks = [...checks, () => check(rewrite), checkRecord];
+      const all = (): void => {
+        for (const one of checks) one();
+      };
+      unwatch = [runtimeDirectory, stateDirectory].map((path) => watchPath(path, all, clock));
+    },
+    alsoCheck: (more) => {
+      checks = [...checks, more];
+    },
+    seen: (atMs) => {
+      if (atMs - checkedMs < CHECK_MS) return;
+      for (const one of checks) one();
+    },
+    isTaken: () => taken,
+    close: () => {
+      for (const end of unwatch) end();
+      lock.release();
+    },
+  };
+}
+
+type Checked =
+  | { readonly kind: 'there' }
+  | { readonly kind: 'made-again' }
+  | { readonly kind: 'not-ours'; readonly why: string };
+
+function checkDirectory(directory: OwnDirectory, stateFile: string): Checked {
+  if (directory.isThere()) return directory.has(stateFile) ? { kind: 'there' } : { kind: 'made-again' };
+  const why = distrustRuntime(directory.path) ?? directory.remake();
+  return why === null ? { kind: 'made-again' } : { kind: 'not-ours', why };
+}
+
+/** That nobody else acts, or writes a dry run's record, on the same directory. Throws where somebody does. */
+function lockOwn({ runtimeDirectory, dryRun, bootId }: OwnFilesNeeds): Lock {
+  const lock = takeLock(`${runtimeDirectory}/${dryRun ? 'lock-dry' : 'lock'}`, bootId);
+  if ('keep' in lock) return lock;
+  if (!lock.isHeld) throw new Error(lock.why);
+  const then = dryRun
+    ? 'a second dry run needs a configuration with its own stateDirectory and runtimeDirectory'
+    : 'only a dry run (--dry-run) can run beside it';
+  throw new Error(`${lock.why}; ${then}`);
+}
+
+/** One finding for each directory, which stays: whoever did it should know. */
+function createTeller(clock: Clock, findings: Findings) {
+  const times = new Map<string, number>();
+  return {
+    tell: (directory: string, recreated: 'from-memory' | 'from-open-files'): void => {
+      const count = (times.get(directory) ?? 0) + 1;
+      times.set(directory, count);
+      const last = `${new Date(clock.wallMs()).toISOString().slice(0, 19)}Z`;
+      findings.raise(directoryRemoved(directory, { times: count, last, recreated }));
+    },
+  };
+}

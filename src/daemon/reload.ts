@@ -1,0 +1,155 @@
+import type { Effective } from '../config/effective.ts';
+import { lastGoodPath, loadLastGood, sayLastGood } from '../config/last-good.ts';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { type Problem, sayProblem } from '../document/problem.ts';
+import { watchPath, writeBeside } from '../host/files.ts';
+import type { Clock, Finding, Findings, Log } from '../ports.ts';
+import { CONFIG, lastGoodInForce, modeNotReloaded, notReloaded } from '../words/finding-own.ts';
+
+/** The last attempt to load the configuration anew; null = none yet. */
+export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
+export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
+  readonly effective: Effective;
+  /** Why another than the file's is in force; null: it is the file's. */
+  readonly refused: Finding | null;
+};
+export type Reload = {
+  readonly last: () => LastReload;
+  readonly now: () => void;
+  /** Once more what is kept for a start with a broken file: it was lost. */
+  readonly keep: () => void;
+  readonly close: () => void;
+};
+
+/** Whether what lies on the disk is what was loaded, as text. */
+function isAsLoaded({ texts }: Loaded, configFile: string | null): boolean {
+  return JSON.stringify(loadConfig(configFile).texts) === JSON.stringify(texts);
+}
+
+/**
+ * The configuration to start with: that of the file, or, where that is broken, the last one that was in force. Null:
+ * there is none, and `complain` has heard why.
+ */
+export function loadToRun(configFile: string | null, complain: (line: string) => void): Loaded | null {
+  const { effective, problems, ...rest } = loadConfig(configFile);
+  for (const problem of problems) complain(sayProblem(problem));
+  if (effective !== null && problems.length === 0) return { ...rest, effective, refused: null };
+  const last = loadLastGood(configFile);
+  if (last === null || last.loaded.effective === null) return null;
+  const savedAt = `${new Date(last.savedWallMs).toISOString().slice(0, 19)}Z`;
+  const refused = lastGoodInForce(savedAt, last.keptIn, sayFirst(problems));
+  complain(refused.text);
+  return { ...last.loaded, effective: last.loaded.effective, refused };
+}
+
+function sayFirst(problems: readonly Problem[]): string {
+  const [first] = problems;
+  const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : '';
+  return first === undefined ? 'no reason was given' : `${sayProblem(first)}${more}`;
+}
+
+/** Where the directory is being made at this moment. */
+const KEEP_AGAIN_MS = 2_000;
+
+/** Keeps what is in force for a start with a broken file, whatever the disk does meanwhile. */
+async function keepGood({ effective, texts, refused }: Loaded, clock: Clock): Promise<void> {
+  const text = sayLastGood({ effective, texts, warnings: [], problems: [] }, clock.wallMs());
+  if (text === null || refused !== null) return;
+  const keep = () => writeBeside(lastGoodPath(effective.stateDirectory), text, 0o600);
+  const kept = await keep();
+  if (!kept.known && kept.why === 'absent') clock.after(KEEP_AGAIN_MS, () => void keep());
+}
+
+/**
+ * Loads the configuration anew on SIGHUP and when its file or the imported one changes. A bad file changes nothing:
+ * the running configuration stays in force, and log, finding and status say so (product.md section 3).
+ */
+export function createReload(needs: {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly findings: Findings;
+  readonly configFile: string | null;
+  readonly loaded: Loaded;
+  readonly apply: (loaded: Loaded) => void;
+}): Reload {
+  const { clock, log, findings, configFile } = needs;
+  let last: LastReload = null;
+  let inForce = needs.loaded;
+
+  const refuse = (why: Finding): void => {
+    const { text } = why;
+    findings.raise(why);
+    last = { atWallMs: clock.wallMs(), ok: false, text };
+    log.error({ event: 'config' }, text);
+  };
+  const accept = (loaded: Loaded): void => {
+    const text = `the configuration ${loaded.effective.file ?? '(all defaults)'} is in force`;
+    findings.clear(CONFIG);
+    last = { atWallMs: clock.wallMs(), ok: true, text };
+    log.info({ event: 'config' }, text);
+    inForce = loaded;
+    void keepGood(inForce, clock);
+    needs.apply(loaded);
+  };
+  const reload = (): void => {
+    const { effective, problems, ...rest } = loadConfig(configFile);
+    if (effective === null || problems.length > 0) {
+      refuse(notReloaded(sayFirst(problems)));
+    } else if (effective.mode !== needs.loaded.effective.mode) {
+      refuse(modeNotReloaded(effective.mode));
+    } else accept({ ...rest, effective, refused: null });
+  };
+
+  if (needs.loaded.refused === null) void keepGood(needs.loaded, clock);
+  else refuse(needs.loaded.refused);
+  process.on('SIGHUP', reload);
+  const watched = [needs.loaded.effective.file, needs.loaded.effective.kubeletConfig].filter((path) => path !== null);
+  const unwatch = watched.map((path) => watchPath(path, reload, clock));
+  // What was written while the parts were made anew was watched by nobody.
+  if (needs.loaded.refused === null && !isAsLoaded(needs.loaded, configFile)) reload();
+  return {
+    last: () => last,
+    now: reload,
+    keep: () => void keepGood(inForce, clock),
+    close: () => {
+      process.off('SIGHUP', reload);
+      for (const end of unwatch) end();
+    },
+  };
+}
+
+/** Take effect at the next look, or not yet. A change of any other field, also of one that is new, makes the parts anew. */
+const AT_NEXT_LOOK: readonly string[] = [
+  'file',
+  'kind',
+  'mode',
+  'settings',
+  'ignoredFields',
+  'thresholds',
+  'minReclaims',
+  'mergeDefaultEvictionSettings',
+  'pressureTransitionMs',
+  'maxPodGraceSeconds',
+  'localStorageCapacityIsolation',
+  'enforceNodeAllocatable',
+  'imageMinimumGCAgeMs',
+  'imageGCHighThresholdPercent',
+  'systemReserved',
+  'kubeReserved',
+  'cgroupDriver',
+  'cgroupsPerQOS',
+  'podLogsDir',
+  'containerRuntimeEndpoint',
+  'monitoringInterval',
+  'reclaimCommands',
+  'preKill',
+  'guard',
+  'shutdown',
+  'http',
+  'kubernetes',
+] satisfies readonly (keyof Effective)[];
+
+export function hasSameParts(a: Effective, b: Effective): boolean {
+  const partsOf = (effective: Effective) => Object.entries(effective).filter(([name]) => !AT_NEXT_LOOK.includes(name));
+  return JSON.stringify(partsOf(a)) === JSON.stringify(partsOf(b));
+}

@@ -1,0 +1,399 @@
+import pkg from '../../package.json' with { type: 'json' };
+import type { Actor } from '../act/actor.ts';
+import { createTeller } from '../act/announce.ts';
+import type { Effective } from '../config/effective.ts';
+import { evictionsOf, resumeEvictions } from '../core/eviction/under-way.ts';
+import type { Observation } from '../core/observation.ts';
+import { sayCause } from '../core/reading.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import type { NextLook, Verdict } from '../core/verdict.ts';
+import { findCgroupMounts } from '../host/cgroupfs.ts';
+import { createClock, readBootId, sleep } from '../host/clock.ts';
+import { hostName } from '../host/host-name.ts';
+import { type Notify, openNotify } from '../host/notify.ts';
+import { groupIdOf } from '../host/socket-file.ts';
+import { createStdout } from '../host/stdout.ts';
+import { createOomWatch } from '../observe/oom-kills.ts';
+import type { Clock } from '../ports.ts';
+import type { RecordEntry } from '../record/entry.ts';
+import { createBootNotes } from '../record/writing/boot-notes.ts';
+import { createRecorders } from '../record/writing/recorder.ts';
+import { stateFilePath, wasPreparing } from '../record/writing/state-file.ts';
+import { askDaemon } from '../serve/ask.ts';
+import { createPodNames } from '../serve/pod-names.ts';
+import type { ShutdownContext } from '../serve/shutdown-status.ts';
+import { serveSocket } from '../serve/socket.ts';
+import { isReport, type NodeFacts, rankedFor, type StatusReport, statusReport } from '../serve/status.ts';
+import { openShutdown } from '../shutdown/open.ts';
+import { createPlaceMemory } from '../standalone/entry.ts';
+import { SOCKET, socketNotServed } from '../words/finding-own.ts';
+import { createLookDesk } from './answers.ts';
+import { type OpenParts, openParts, type PartsHost } from './compose.ts';
+import { createGoingDown } from './going-down.ts';
+import { runLoop } from './loop.ts';
+import { distrustOwn } from './own-files.ts';
+import { createReload, hasSameParts, type LastReload, type Loaded, loadToRun } from './reload.ts';
+
+export type DaemonOptions = {
+  /** null = the default path, or all defaults where no file stands there. */
+  readonly configFile: string | null;
+  readonly dryRun: boolean;
+  readonly log: 'stdout' | 'none';
+  /** Sentences for whoever started it: why it did not start. */
+  readonly complain?: (line: string) => void;
+  readonly onReport?: (report: StatusReport) => void;
+  readonly onEntry?: (entry: RecordEntry) => void;
+  /** It observes. */
+  readonly onReady?: () => void;
+};
+type Host = PartsHost & {
+  readonly notify: Notify;
+  readonly options: DaemonOptions;
+  isFirst: boolean;
+  /** SIGHUP came, perhaps while the parts were made anew and nobody else heard it. */
+  isHungUp: boolean;
+};
+
+/** What an effect under way still may do after the stop; the next run goes on with the rest. */
+const LAST_EFFECTS_MS = 1_000;
+/** One that does not answer within this is found by its lock, if it is one. */
+const BESIDE_MS = 1_000;
+const GROUP = 'nodewarden';
+
+/** The daemon, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
+export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Promise<0 | 1 | 2> {
+  const complain = options.complain ?? (() => {});
+  const clock = createClock();
+  const loaded = loadToRun(options.configFile, complain);
+  if (loaded === null) return 2;
+  if (loaded.effective.mode === 'kubelet') {
+    complain('kubelet mode is not implemented: this version runs in standalone mode only (docs/status.md)');
+    return 1;
+  }
+  const mounts = findCgroupMounts();
+  const bootId = readBootId();
+  for (const fact of [mounts, bootId]) if (!fact.known) complain(`${fact.where}: ${fact.detail}`);
+  if (!mounts.known || !bootId.known) return 1;
+  const dryRun = loaded.effective.dryRun || options.dryRun;
+  const inTheWay = distrustOwn(loaded.effective) ?? (await refuseBeside(loaded.effective.socket, dryRun, clock));
+  if (inTheWay !== null) {
+    complain(inTheWay);
+    return 1;
+  }
+  const { log, onEntry } = options;
+  const sayOnConsole = log === 'none' ? () => {} : consoleOf(clock);
+  const notify = openNotify(process.env, clock, sayOnConsole);
+  const { effective } = loaded;
+  const { runtimeDirectory } = effective;
+  const wasGoingDown = wasPreparing(stateFilePath(runtimeDirectory, dryRun), bootId.value);
+  const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
+  const show = (line: string): void => {
+    notify.status(line);
+    // On a terminal the log says the same.
+    if (process.stdout.isTTY !== true) sayOnConsole(line);
+  };
+  const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
+  const ofRun = {
+    openRecorder: createRecorders(),
+    oomWatch: createOomWatch(mounts.value, clock),
+    places: createPlaceMemory(),
+    notify,
+    options,
+  };
+  const host: Host = { ...common, ...ofRun, isFirst: true, isHungUp: false };
+  const hungUp = (): void => {
+    host.isHungUp = true;
+  };
+  process.on('SIGHUP', hungUp);
+  try {
+    let next: Loaded | null = loaded;
+    while (next !== null) next = await runParts(host, next, stop);
+    return 0;
+  } catch (error) {
+    complain(sayCause(error));
+    return 1;
+  } finally {
+    process.off('SIGHUP', hungUp);
+    host.oomWatch.close();
+    await shutdown.close();
+    notify.close();
+  }
+}
+
+/**
+ * Why it may not start; null: it may. Two that act would choose, and stop, each for itself; two dry runs would write one
+ * record. One of each is fine: a dry run has files of its own.
+ */
+async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Promise<string | null> {
+  const asked = await askDaemon(socket, { ask: 'status' }, clock, BESIDE_MS);
+  if (asked.kind !== 'answer') return null;
+  if (!dryRun) return `another nodewarden is running (it answers on ${socket}); only --dry-run can run beside it`;
+  return isReport(asked.answer) && asked.answer.node.dryRun
+    ? `another dry run is running (it answers on ${socket}); a second one needs a configuration with its own socket, stateDirectory and runtimeDirectory`
+    : null;
+}
+
+/** On standard error, which the unit has on the console. */
+function consoleOf(clock: Clock): (line: string) => void {
+  const console = createStdout(clock, 2);
+  return (line) => console.writeLine(`nodewarden: ${escapeUnsafe(line)}`);
+}
+
+/**
+ * Makes the parts, runs the loop, ends the parts. Null: stopped; otherwise the configuration to go on with, whose
+ * parts differ. What must outlive this is in the state file, or belongs to the host.
+ */
+async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<Loaded | null> {
+  const { clock, notify, options } = host;
+  let now = withOptions(given, options);
+  let next: Loaded | null = null;
+  const parts = openParts(host, now.effective, () => now.effective);
+  const { actor, inbox, observer, recorder, findings, log } = parts;
+  const reload = createReload({
+    clock,
+    log,
+    findings,
+    configFile: options.configFile,
+    loaded: now,
+    apply: (loaded) => {
+      const before = now.effective;
+      now = withOptions(loaded, options);
+      next = hasSameParts(before, now.effective) ? next : loaded;
+      inbox.wake();
+    },
+  });
+  parts.ownFiles.alsoRestore(reload.keep);
+  if (host.isHungUp) reload.now();
+  const goingDown = createGoingDown({ clock, side: host.shutdown, parts, notify, effective: () => now.effective });
+  const ended = new AbortController();
+  const end = (): void => {
+    ended.abort();
+    inbox.wake();
+  };
+  const stopAsked = (): void => {
+    void goingDown.stopAsked().then((isAtOnce) => (isAtOnce ? end() : undefined));
+  };
+  if (stop.aborted) stopAsked();
+  stop.addEventListener('abort', stopAsked);
+  const lastBoot = createBootNotes({ ...host, parts, directory: now.effective.stateDirectory, isFirst: host.isFirst });
+  const shutdownContext = (): ShutdownContext => goingDown.context(lastBoot.sentence());
+  const answers = await openAnswers(host, parts, { loaded: () => now, lastReload: reload.last, shutdownContext });
+  const tell = createTeller({ log, findings });
+  for (const warning of now.warnings) log.warn({ event: 'config' }, warning);
+  const pulse = createPulse(clock, notify, () => {
+    options.onReady?.();
+    log.info({ event: 'config', ...startFacts(host, now.effective) }, startSentence(now.effective));
+    void lastBoot.tell(now.effective.dryRun);
+    void parts.warmUp(ended.signal); // Now that there is time.
+  });
+  await goingDown.resume();
+  const resumed = resumeEvictions(parts.state, clock.monoMs());
+  for (const eviction of evictionsOf(resumed)) actor.resume(eviction, recorder.left(eviction.decision));
+  await runLoop(
+    resumed,
+    {
+      observer: { ...observer, look: (want, arrived) => observer.look(answers.wanted(want), arrived) },
+      recorder,
+      inbox,
+      config: () => parts.core(),
+      prepare: actor.prepare,
+      begin: actor.begin,
+      publish: (observation, verdict) => {
+        tell(observation, verdict);
+        parts.whatFills(observation, verdict);
+        goingDown.seen(observation, verdict);
+        lastBoot.seen(observation.atMs);
+        parts.oomKills(observation.atMs, verdict.state);
+        parts.ownFiles.seen(observation.atMs);
+        if (parts.ownFiles.isTaken() !== null) end();
+        answers.seen(observation, verdict);
+        pulse(observation);
+        if (goingDown.isOver()) end();
+        if (next !== null && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy()) end();
+      },
+    },
+    ended.signal,
+  );
+  stop.removeEventListener('abort', stopAsked);
+  host.isHungUp = false;
+  reload.close();
+  goingDown.close();
+  host.isFirst = false;
+  if (stop.aborted) lastBoot.stopped(goingDown.machine());
+  lastBoot.close();
+  if (next === null) notify.stopping();
+  else notify.reloading();
+  await settled(clock, actor);
+  await answers.close();
+  await parts.close();
+  const taken = parts.ownFiles.isTaken();
+  if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
+  return stop.aborted ? null : next;
+}
+
+function withOptions(loaded: Loaded, options: DaemonOptions): Loaded {
+  return options.dryRun ? { ...loaded, effective: { ...loaded.effective, dryRun: true } } : loaded;
+}
+
+async function settled(clock: Clock, actor: Actor): Promise<void> {
+  const untilMs = clock.monoMs() + LAST_EFFECTS_MS;
+  while (actor.underWay() > 0 && clock.monoMs() < untilMs) await sleep(clock, 10);
+}
+
+/** READY at the first look that really observes; then the watchdog, as long as looks come. */
+function createPulse(clock: Clock, notify: Notify, onReady: () => void): (observation: Observation) => void {
+  let isReady = false;
+  let pingedMs = clock.monoMs();
+  return ({ atMs, signals }) => {
+    if (!isReady && signals['memory.available'].known) {
+      isReady = true;
+      notify.ready();
+      onReady();
+    }
+    if (notify.watchdogMs !== null && atMs - pingedMs >= notify.watchdogMs) {
+      pingedMs = atMs;
+      notify.watchdog();
+    }
+  };
+}
+
+type Daemon = {
+  readonly loaded: () => Loaded;
+  readonly lastReload: () => LastReload;
+  readonly shutdownContext: () => ShutdownContext;
+};
+/** Who asks the running daemon, on its socket. */
+type Answers = {
+  readonly wanted: (next: NextLook) => NextLook;
+  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  readonly close: () => Promise<void>;
+};
+
+async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promise<Answers> {
+  const { clock } = host;
+  const { inbox, observer, findings } = parts;
+  const { effective } = daemon.loaded();
+  const sinceWallMs = clock.wallMs();
+  const node = (): NodeFacts => nodeFacts(host, daemon.loaded().effective, sinceWallMs);
+  const reporter = createReporter(host, parts, { ...daemon, sinceWallMs, node });
+  const { podsNow } = observer;
+  const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
+  const serve = (): ReturnType<typeof serveSocket> =>
+    serveSocket({
+      clock,
+      path: effective.socket,
+      groupId: groupIdOf(GROUP),
+      answer: () => reporter.now(),
+      observe: desk.ask,
+    });
+  let socket = await serve();
+  /** Where it was removed, or another lies in its place. */
+  let servingAgain: Promise<void> | null = null;
+  let isLost = false;
+  let isClosing = false;
+  const tellSocket = (): void => {
+    if (socket.known) findings.clear(SOCKET);
+    else findings.raise(socketNotServed(socket.where, socket.detail));
+  };
+  tellSocket();
+  const serveAgain = async (): Promise<void> => {
+    const before = socket;
+    socket = await serve();
+    tellSocket();
+    if (before.known) await before.value.close();
+  };
+  parts.ownFiles.alsoCheck(() => {
+    // Who is asked for its last checks while it closes must not listen again: it would answer for those that follow.
+    if (isClosing || servingAgain !== null) return;
+    isLost = socket.known ? !socket.value.isThere() : isLost;
+    if (!isLost) return;
+    servingAgain = serveAgain().then(() => {
+      servingAgain = null;
+    });
+  });
+  return {
+    wanted: desk.wanted,
+    seen: (observation, verdict) => {
+      reporter.seen(observation, verdict);
+      desk.seen(observation, verdict);
+    },
+    close: async () => {
+      isClosing = true;
+      desk.close();
+      await servingAgain;
+      if (socket.known) await socket.value.close();
+    },
+  };
+}
+
+/** The report of the last look, for the socket and for who watches from within. */
+function createReporter(
+  host: Host,
+  parts: OpenParts,
+  daemon: Daemon & { readonly sinceWallMs: number; readonly node: () => NodeFacts },
+): { readonly seen: (observation: Observation, verdict: Verdict) => void; readonly now: () => StatusReport | null } {
+  const { observer, findings, recorder } = parts;
+  const names = createPodNames();
+  let last: { readonly observation: Observation; readonly verdict: Verdict } | null = null;
+  const report = (observation: Observation, verdict: Verdict): StatusReport => {
+    const { effective, warnings } = daemon.loaded();
+    const { workingSetAvailableBytes, reclaimableAvailableBytes } = observer.memoryFacts();
+    return statusReport({
+      observation,
+      verdict,
+      config: parts.core(),
+      context: {
+        node: daemon.node(),
+        memory: {
+          counted: effective.memoryAvailable,
+          workingSet: workingSetAvailableBytes,
+          reclaimable: reclaimableAvailableBytes,
+        },
+        findings: findings.all(),
+        recent: recorder.recent(),
+        configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
+        warnings,
+        shutdown: daemon.shutdownContext(),
+        oomScores: parts.oomScores(),
+        nameOf: names.nameOf,
+      },
+    });
+  };
+  return {
+    seen: (observation, verdict) => {
+      last = { observation, verdict };
+      names.learn(observation);
+      host.options.onReport?.(report(observation, verdict));
+    },
+    // A reader needs the pods although no decision does.
+    now: () => {
+      if (last === null) return null;
+      const pods = observer.podsNow(rankedFor(last.verdict.state));
+      return report({ ...last.observation, pods }, last.verdict);
+    },
+  };
+}
+
+function nodeFacts(host: Host, { mode, dryRun, cgroupRoot }: Effective, sinceWallMs: number): NodeFacts {
+  return {
+    name: hostName(),
+    version: pkg.version,
+    pid: process.pid,
+    mode,
+    dryRun,
+    cgroupLayout: host.mounts.layout,
+    cgroupRoot,
+    sinceWallMs,
+  };
+}
+
+function startFacts(host: Host, effective: Effective) {
+  const { mode, dryRun, cgroupRoot, file } = effective;
+  return { version: pkg.version, mode, dryRun, cgroupRoot, cgroupLayout: host.mounts.layout, file };
+}
+
+function startSentence({ file, cgroupRoot, dryRun, thresholds }: Effective): string {
+  const from = file ?? 'all defaults: there is no configuration file';
+  const how = dryRun ? 'in dry run, without stopping anything' : 'and evicts';
+  return `nodewarden observes the cgroup ${cgroupRoot} against ${thresholds.length} thresholds ${how} (${from})`;
+}

@@ -1,0 +1,144 @@
+import { opendirSync } from 'node:fs';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { CgroupRef } from '../ports.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
+import { isLeaf, listIn, type ProcessWalk } from './cgroup-walk.ts';
+import { cgroupPathsOf, processState, type Thread, threadsOf } from './procfs.ts';
+
+/** Looked at of one process whose main thread is elsewhere. */
+const MOST_THREADS = 4_096;
+/** Of one look: some 10 ms. */
+const LOOK_PROCESSES = 1_000;
+const BUFFERED_NAMES = 256;
+
+/** Where the main thread of a process is, in the hierarchy whose paths a CgroupRef has. */
+export function cgroupPathOf(mounts: CgroupMounts, pid: number): Reading<string> {
+  const path = pathIn(mounts, cgroupPathsOf(pid), pid);
+  return path.known ? known(Buffer.from(path.value, 'latin1').toString()) : path;
+}
+
+function pathIn(mounts: CgroupMounts, paths: ReturnType<typeof cgroupPathsOf>, pid: number): Reading<string> {
+  if (!paths.known) return paths;
+  const path = paths.value.get(mounts.version === 1 ? 'memory' : '');
+  return path === undefined ? unknown('absent', `/proc/${pid}/cgroup`, 'the hierarchy is not listed') : known(path);
+}
+
+/**
+ * Whether any live thread of the process is in the cgroup or below it. On version 1 the file of a process whose main
+ * thread has ended says `/`, though the others live on.
+ */
+export function isMember(mounts: CgroupMounts, ref: CgroupRef, pid: number): Reading<boolean> {
+  const top = Buffer.from(ref.path).toString('latin1');
+  const isInside = (thread: number | Thread): Reading<boolean> => {
+    const path = pathIn(mounts, cgroupPathsOf(thread), pid);
+    return path.known ? known(path.value === top || path.value.startsWith(`${top}/`)) : path;
+  };
+  const main = isInside(pid);
+  if (!main.known || main.value) return main;
+  for (const tid of threadsOf(pid, MOST_THREADS)) {
+    const thread = tid === pid ? main : isInside(`${pid}/task/${tid}`);
+    if (thread.known && thread.value) return thread;
+  }
+  return main;
+}
+
+type Placed = { readonly pid: number; readonly path: string };
+
+/** Each process and where it is; null: it has ended, or that cannot be told. In the end: was it told of all that live? */
+function* placesInProc(mounts: CgroupMounts): Generator<Placed | null, boolean, void> {
+  let isWhole = true;
+  const directory = opendirSync('/proc', { bufferSize: BUFFERED_NAMES });
+  try {
+    for (let entry = directory.readSync(); entry !== null; entry = directory.readSync()) {
+      const pid = /^[1-9]\d*$/.test(entry.name) ? Number(entry.name) : null;
+      if (pid === null) continue;
+      const path = placeOf(mounts, pid);
+      if (!path.known) isWhole &&= path.why === 'absent';
+      yield path.known ? { pid, path: path.value } : null;
+    }
+    return isWhole;
+  } finally {
+    directory.closeSync();
+  }
+}
+
+/** Of its main thread; of one whose main thread has ended, of the next. */
+function placeOf(mounts: CgroupMounts, pid: number): Reading<string> {
+  const path = pathIn(mounts, cgroupPathsOf(pid), pid);
+  // Version 1 shows the root for who has ended, version 2 where he was.
+  if (!path.known || (mounts.version === 1 && path.value !== '/')) return path;
+  const state = processState(pid);
+  if (!state.known || state.value !== 'Z') return state.known ? path : state;
+  const other = threadsOf(pid, 2).find((tid) => tid !== pid);
+  if (other === undefined) return unknown('absent', `/proc/${pid}`, 'it has ended');
+  return pathIn(mounts, cgroupPathsOf(`${pid}/task/${other}`), pid);
+}
+
+/** Whom the cgroup lists itself, and whom /proc shows below it: as walkProcesses, without a walk. */
+export function* shownProcesses(mounts: CgroupMounts, ref: CgroupRef, directory: string): ProcessWalk {
+  const again = (): Reading<readonly number[]> => listIn(directory, '');
+  const own = again();
+  if (!own.known) return own;
+  if (own.value.length > 0) yield { pids: own.value, again, path: '' };
+  if (isLeaf(directory)) return known(true);
+  const top = Buffer.from(ref.path).toString('latin1');
+  const search = placesInProc(mounts);
+  try {
+    for (let next = search.next(); ; next = search.next()) {
+      if (next.done === true) return known(next.value);
+      const place = next.value;
+      const isHere = place !== null && (place.path === top || place.path.startsWith(`${top}/`));
+      yield isHere ? { pids: [place.pid], again: () => known([]), path: null } : null;
+    }
+  } finally {
+    // Whoever has found enough ends it early; the directory would stay open.
+    search.return(false);
+  }
+}
+
+type Found = {
+  readonly mounts: CgroupMounts;
+  readonly pids: ReadonlyMap<string, readonly number[]>;
+  readonly isWhole: boolean;
+};
+/** A look reads many pods without a pause. What it found is dropped before anything else runs, so no answer outlives its look. */
+let ofThisLook: Found | null = null;
+
+/** The same within what one look may cost; never empty and whole where somebody is. */
+export function lookInProc(
+  mounts: CgroupMounts,
+  ref: CgroupRef,
+): { readonly pids: ReadonlySet<number>; readonly isWhole: boolean } {
+  if (ofThisLook?.mounts !== mounts) {
+    ofThisLook = searchProc(mounts);
+    queueMicrotask(() => {
+      ofThisLook = null;
+    });
+  }
+  const { pids, isWhole } = ofThisLook;
+  return { pids: new Set(pids.get(Buffer.from(ref.path).toString('latin1'))), isWhole };
+}
+
+/** By cgroup, those below it included. */
+function searchProc(mounts: CgroupMounts): Found {
+  const pids = new Map<string, number[]>();
+  let steps = 0;
+  const search = placesInProc(mounts);
+  for (let next = search.next(); ; next = search.next()) {
+    if (next.done === true) return { mounts, pids, isWhole: next.value };
+    if (next.value !== null) note(pids, next.value);
+    if (++steps >= LOOK_PROCESSES) {
+      search.return(false);
+      return { mounts, pids, isWhole: false };
+    }
+  }
+}
+
+function note(pids: Map<string, number[]>, { pid, path }: Placed): void {
+  for (let end = path.length; end > 0; end = path.lastIndexOf('/', end - 1)) {
+    const at = path.slice(0, end);
+    const there = pids.get(at);
+    if (there === undefined) pids.set(at, [pid]);
+    else there.push(pid);
+  }
+}

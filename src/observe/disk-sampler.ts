@@ -1,0 +1,220 @@
+import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import { type FsLayout, fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample } from '../core/signal.ts';
+import { type FileSystem, type FileSystemSample, openFileSystem } from '../host/statfs.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { blockSizesDiffer } from '../words/finding-eviction.ts';
+
+export type DiskPaths = {
+  readonly nodefsPath: string;
+  readonly imagefsPath: string | null;
+  readonly containerfsPath: string | null;
+};
+export type DiskSamplerNeeds = DiskPaths & {
+  readonly clock: Clock;
+  readonly findings: Findings;
+  /** A look is wanted now. */
+  readonly wake: () => void;
+};
+/** Of a signal that no file system has, everything is not applicable. */
+export type DiskSampler = {
+  /** The latest sample of the signal. Waits for nothing. */
+  readonly latest: (signal: Signal) => Reading<SignalSample>;
+  readonly layout: () => Reading<FsLayout>;
+  /** st_dev of the signal's file system. */
+  readonly device: (signal: Signal) => Reading<number>;
+  /** Samples as often as the loop looks, within bounds. */
+  readonly follow: (paceMs: number) => void;
+  /** A sample from after this was asked, which becomes the latest one. At most two deadlines of host/statfs.ts. */
+  readonly refresh: (signal: Signal) => Promise<Reading<SignalSample>>;
+  readonly close: () => void;
+};
+
+const LEAST_CADENCE_MS = 50;
+const MOST_CADENCE_MS = 10_000;
+/** A sample that has so much less than the one before calls for a look: the pace was worked out from the old one. */
+const FALLEN_SHARE = 0.02;
+/** Looks that are so far apart take the samples along: one wake-up for both. */
+const FAR_MS = 2_000;
+/** A sample that is so much of a cadence old is taken with the look; without a look it waits half a cadence more. */
+const DUE_CADENCES = 0.75;
+const LATEST_CADENCES = 1.5;
+const STALE_CADENCES = 3;
+const STALE_MARGIN_MS = 2_000;
+const OTHER_DEVICE =
+  'another file system is there than at the start (unmounted, or mounted over): mount it again, or reload nodewarden if this is intended';
+
+type Sample = FileSystemSample & { readonly staleAtMs: MonoMs };
+type Source = {
+  readonly path: string;
+  readonly fileSystem: FileSystem;
+  latest: Reading<Sample>;
+  /** st_dev of what was there at the start; null: not seen yet. */
+  device: number | null;
+};
+type Sources = { readonly nodefs: Source; readonly imagefs: Source | null; readonly containerfs: Source | null };
+
+/** Samples the file systems beside the loop, each for itself: one that hangs does not hide the others. */
+export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
+  const { clock, findings, wake } = needs;
+  const sources = openSources(needs, clock);
+  const all = new Set(Object.values(sources).filter((source) => source !== null));
+  const timers = new Map<Source, { readonly startedMs: MonoMs; readonly cancel: () => void }>();
+  let layout: Reading<FsLayout> = layoutOf(sources);
+  let paceMs = MOST_CADENCE_MS;
+  let isClosed = false;
+  const cadenceMs = (): number => Math.min(Math.max(paceMs, LEAST_CADENCE_MS), MOST_CADENCE_MS);
+  const isWithLooks = (): boolean => paceMs >= FAR_MS && paceMs <= MOST_CADENCE_MS;
+  const timerMs = (): number => (isWithLooks() ? LATEST_CADENCES : 1) * cadenceMs();
+  const freshForMs = (): number => STALE_CADENCES * cadenceMs() + STALE_MARGIN_MS;
+
+  const take = async (source: Source): Promise<void> => {
+    const sampled = await source.fileSystem.sample();
+    if (isClosed) return;
+    const reading = sampled.known ? onSameDevice(source, sampled.value) : sampled;
+    const before = source.latest;
+    source.latest = reading.known
+      ? known({ ...reading.value, staleAtMs: reading.value.sampledAtMs + freshForMs() })
+      : reading;
+    if (!layout.known) layout = layoutOf(sources);
+    noteBlockSize(source, findings);
+    // A look that comes by itself takes the sample along; one that is far away is called for.
+    const isNews =
+      before.known && reading.known ? hasFallen(before.value, reading.value) : before.known !== reading.known;
+    if (isNews || paceMs > cadenceMs()) wake();
+  };
+  const schedule = (source: Source, startedMs: MonoMs): void => {
+    if (isClosed) return;
+    timers.get(source)?.cancel();
+    const afterMs = Math.max(0, startedMs + timerMs() - clock.monoMs());
+    const cancel = clock.after(afterMs, () => run(source));
+    timers.set(source, { startedMs, cancel });
+  };
+  const run = (source: Source): void => {
+    const startedMs = clock.monoMs();
+    timers.delete(source);
+    void take(source).then(() => schedule(source, startedMs));
+  };
+  for (const source of all) run(source);
+
+  return {
+    latest: (signal) => sampleOf(signal, sources, layout, clock.monoMs(), freshForMs()),
+    layout: () => layout,
+    device: (signal) => {
+      const source = sourceOf(signal, sources, layout);
+      if ('why' in source) return source;
+      return source.latest.known ? known(source.latest.value.device) : source.latest;
+    },
+    follow: (nextMs) => {
+      const before = timerMs();
+      paceMs = nextMs;
+      for (const [source, { startedMs, cancel }] of timers) {
+        if (isWithLooks() && clock.monoMs() - startedMs >= DUE_CADENCES * cadenceMs()) {
+          cancel();
+          run(source);
+        } else if (timerMs() < before) schedule(source, startedMs);
+      }
+    },
+    refresh: async (signal) => {
+      const source = sourceOf(signal, sources, layout);
+      if ('why' in source) return source;
+      const askedMs = clock.monoMs();
+      await take(source);
+      // That may have joined one that was under way.
+      if (source.latest.known && source.latest.value.sampledAtMs < askedMs) await take(source);
+      return sampleOf(signal, sources, layout, clock.monoMs(), freshForMs());
+    },
+    close: () => {
+      isClosed = true;
+      for (const { cancel } of timers.values()) cancel();
+    },
+  };
+}
+
+function hasFallen(before: FileSystemSample, now: FileSystemSample): boolean {
+  const isLess = (was: number, is: number): boolean => is < was * (1 - FALLEN_SHARE);
+  return isLess(before.bytesAvailable, now.bytesAvailable) || isLess(before.inodesFree, now.inodesFree);
+}
+
+/** Equal paths are one source. */
+function openSources({ nodefsPath, imagefsPath, containerfsPath }: DiskPaths, clock: Clock): Sources {
+  const byPath = new Map<string, Source>();
+  const open = (path: string): Source => {
+    const latest = unknown('absent', `statfs ${path}`, 'the first sample is in progress');
+    const source = byPath.get(path) ?? { path, fileSystem: openFileSystem(path, clock), latest, device: null };
+    byPath.set(path, source);
+    return source;
+  };
+  return {
+    nodefs: open(nodefsPath),
+    imagefs: imagefsPath === null ? null : open(imagefsPath),
+    containerfs: containerfsPath === null ? null : open(containerfsPath),
+  };
+}
+
+/**
+ * What is measured is what was there at the start: the file system below an unmounted one has other figures, and nobody's
+ * end would help it.
+ */
+function onSameDevice(source: Source, sample: FileSystemSample): Reading<FileSystemSample> {
+  source.device ??= sample.device;
+  return sample.device === source.device ? known(sample) : unknown('unreadable', source.path, OTHER_DEVICE);
+}
+
+function noteBlockSize(source: Source, findings: Findings): void {
+  const sizes = source.fileSystem.differingBlockSizes();
+  if (sizes !== null) findings.raise(blockSizesDiffer(source.path, sizes));
+}
+
+/** By st_dev, once the devices are known (kubelet-eviction.md 1.2.7, 1.2.8). */
+function layoutOf(sources: Sources): Reading<FsLayout> {
+  const { nodefs, imagefs, containerfs } = sources;
+  if (imagefs === null || imagefs === nodefs) return known('nodefs-only');
+  for (const source of [nodefs, imagefs, containerfs]) if (source?.latest.known === false) return source.latest;
+  const node = deviceOf(nodefs);
+  if (deviceOf(imagefs) === node) return known('nodefs-only');
+  return known(containerfs !== null && deviceOf(containerfs) === node ? 'containerfs-separate' : 'imagefs-separate');
+}
+
+const deviceOf = (source: Source): number | null => (source.latest.known ? source.latest.value.device : null);
+
+/** Which file system a signal is read from; containerfs without a path of its own is another one's alias. */
+function sourceOf(signal: Signal, sources: Sources, layout: Reading<FsLayout>): Source | Unknown {
+  const role = fileSystemOf(signal);
+  if (role === null) return unknown('not-applicable', signal, 'it belongs to no file system');
+  const where = `${role}.path`;
+  const noPath = unknown('not-applicable', where, 'no path is configured');
+  switch (role) {
+    case 'nodefs':
+      return sources.nodefs;
+    case 'imagefs':
+      if (sources.imagefs === null) return noPath;
+      if (!layout.known || layout.value !== 'nodefs-only') return sources.imagefs;
+      return unknown('not-applicable', where, 'the same file system as nodefs');
+    case 'containerfs':
+      if (sources.containerfs !== null) return sources.containerfs;
+      if (!layout.known) return layout;
+      return (layout.value === 'imagefs-separate' ? sources.imagefs : sources.nodefs) ?? noPath;
+  }
+}
+
+function sampleOf(
+  signal: Signal,
+  sources: Sources,
+  layout: Reading<FsLayout>,
+  nowMs: MonoMs,
+  freshForMs: number,
+): Reading<SignalSample> {
+  const source = sourceOf(signal, sources, layout);
+  if ('why' in source) return source;
+  if (!source.latest.known) return source.latest;
+  const sample = source.latest.value;
+  // A pace that got slower since makes no sample stale before the next one is due.
+  if (nowMs > Math.max(sample.staleAtMs, sample.sampledAtMs + freshForMs)) {
+    const seconds = Math.round((nowMs - sample.sampledAtMs) / 1_000);
+    return unknown('stale', `statfs ${source.path}`, `the last sample is ${seconds} s old`);
+  }
+  const { sampledAtMs } = sample;
+  return SIGNAL_FACTS[signal].unit === 'inodes'
+    ? known({ available: sample.inodesFree, capacity: sample.inodes, sampledAtMs })
+    : known({ available: sample.bytesAvailable, capacity: sample.bytesCapacity, sampledAtMs });
+}

@@ -1,0 +1,117 @@
+import {
+  isStepOver,
+  type PodStall,
+  type StallHistory,
+  type StallSettings,
+  stallAfter,
+  stallIn,
+} from '../core/eviction/stall.ts';
+import type { PodUid } from '../core/pod/pod.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { SignalSample } from '../core/signal.ts';
+import { openCgroupStall, podStall } from '../host/cgroup-stall.ts';
+import type { CgroupMounts } from '../host/cgroupfs.ts';
+import type { Procfs } from '../host/procfs.ts';
+import type { PodSource } from '../ports.ts';
+
+export type NodeStallNeeds = {
+  readonly mounts: CgroupMounts;
+  readonly procfs: Procfs;
+  readonly cgroupRoot: string;
+  /** Null: off. */
+  readonly evictionStall: StallSettings | null;
+  readonly pods: PodSource['pods'];
+  /** The cgroup whose memory is the node's. */
+  readonly nodePath: (atMs: MonoMs) => Reading<string>;
+  /** What could be freed, whatever memory.available counts. */
+  readonly reclaimable: (atMs: MonoMs) => Reading<SignalSample>;
+};
+export type NodeStall = {
+  /** In ms: those of the last `forMs` that were free of a stall. */
+  readonly available: (atMs: MonoMs) => Reading<SignalSample>;
+  /** The same, with what is known of the pods read now. */
+  readonly again: (atMs: MonoMs) => Reading<SignalSample>;
+  /** The pod stalls in its own memory limit. */
+  readonly isByOwnLimit: (uid: PodUid) => boolean;
+  readonly close: () => void;
+};
+
+const OFF = unknown('not-applicable', 'memory stall', 'evictionStall is not configured');
+/** Of a stall that is acted on. With less nobody asks which pods stall in limits of their own. */
+const MATTERS_SHARE = 0.1;
+/** Two files each at each step: beyond it a pod counts as one without a limit of its own. */
+const MAX_PODS = 512;
+const NOBODY: ReadonlySet<PodUid> = new Set();
+
+/**
+ * memory.stallFree: what the kernel counts as `full` pressure of memory, as differences of its counter. While enough
+ * memory is available no stall counts: it is not for want of memory, or it is over.
+ */
+export function createNodeStall(needs: NodeStallNeeds): NodeStall {
+  const { mounts, procfs, cgroupRoot, evictionStall } = needs;
+  if (evictionStall === null)
+    return { available: () => OFF, again: () => OFF, isByOwnLimit: () => false, close: () => undefined };
+  const { fullShare, forMs, belowShare } = evictionStall;
+  const own = cgroupRoot === '/' ? null : openCgroupStall(mounts, cgroupRoot);
+  let followed: { readonly node: string; readonly history: StallHistory } | null = null;
+  let byOwnLimit = NOBODY;
+
+  const stalledMs = (node: string): Reading<number> => {
+    const read = node === '/' || own === null ? procfs.memoryStallMs() : own.stalledMs();
+    return read.known || read.why !== 'absent' ? read : { ...read, why: 'not-applicable' };
+  };
+  const podsNow = (): ReadonlyMap<PodUid, PodStall> | null => {
+    const bound = mounts.version === 2 ? needs.pods() : null;
+    if (bound?.known !== true) return null;
+    const stalls = new Map<PodUid, PodStall>();
+    for (const { declared, cgroup } of bound.value.slice(0, MAX_PODS)) {
+      const stall = cgroup.known ? podStall(mounts, cgroup.value) : cgroup;
+      if (stall.known) stalls.set(declared.uid, stall.value);
+    }
+    return stalls;
+  };
+  const sample = (atMs: MonoMs, when: 'at-steps' | 'now'): Reading<SignalSample> => {
+    const node = needs.nodePath(atMs);
+    if (!node.known) return node;
+    const stalled = stalledMs(node.value);
+    const memory = stalled.known ? needs.reclaimable(atMs) : stalled;
+    if (!stalled.known || !memory.known) {
+      followed = null;
+      return stalled.known ? memory : stalled;
+    }
+    const sampleOf = (lostMs: number): Reading<SignalSample> =>
+      known({ available: forMs - lostMs, capacity: forMs, sampledAtMs: atMs });
+    const { available, capacity } = memory.value;
+    if (available >= belowShare * capacity) {
+      followed = null;
+      byOwnLimit = NOBODY;
+      return sampleOf(0);
+    }
+    const before = followed?.node === node.value ? followed.history : [];
+    const present = { atMs, stalledMs: stalled.value };
+    let history = before;
+    if (when === 'now' || isStepOver(before, atMs, forMs)) {
+      const isAsked = before.at(-1)?.pods != null;
+      // All of it, whoever's it is.
+      const allMs = stallIn(
+        before.map((point) => ({ ...point, pods: null })),
+        present,
+        forMs,
+      ).stalledMs;
+      const matters = allMs >= MATTERS_SHARE * fullShare * forMs;
+      const isCalm = !matters && atMs - (before[0]?.atMs ?? atMs) >= forMs;
+      const pods = matters || (isAsked && !isCalm) ? podsNow() : null;
+      history = stallAfter(before, { ...present, pods }, forMs);
+    }
+    followed = { node: node.value, history };
+    const stall = stallIn(history, present, forMs);
+    byOwnLimit = stall.byOwnLimit;
+    return sampleOf(Math.min(forMs, stall.stalledMs));
+  };
+  return {
+    available: (atMs) => sample(atMs, 'at-steps'),
+    again: (atMs) => sample(atMs, 'now'),
+    isByOwnLimit: (uid) => byOwnLimit.has(uid),
+    close: () => own?.close(),
+  };
+}

@@ -1,0 +1,33 @@
+import { known, type Reading } from '../../core/reading.ts';
+import { RECORD_MAX_BYTES } from '../../host/record-disk.ts';
+import { linesOf, openText } from '../../host/text-stream.ts';
+import { parseEntry, type RecordEntry } from '../entry.ts';
+import { recordName } from './record-file.ts';
+
+/** Boots and shutdowns leave few lines; more than this is not looked at for a report. */
+const ENTRIES_MAX = 20_000;
+/** What a line of interest has in its head; what a decision was made from is most of the record, and is passed over unread. */
+const WANTED =
+  /"kind":"(?:note|outcome)"|"kind":"decision".{0,120}"kind":"(?:stop-for-shutdown|release-lock|take-lock|undo-stops)"/;
+const HEAD_CHARS = 400;
+
+/**
+ * The entries that say how boots ended, of the two newest files, oldest first: line by line, so that neither memory nor
+ * the looks notice it. Unknown: a file that is there and cannot be read.
+ */
+export async function readBootEntries(directory: string, dry: boolean): Promise<Reading<readonly RecordEntry[]>> {
+  const entries: RecordEntry[] = [];
+  for (const name of [`${recordName(dry)}.1`, recordName(dry)]) {
+    for await (const line of linesOf(openText(`${directory}/${name}`), 2 * RECORD_MAX_BYTES)) {
+      if (!line.known) {
+        if (line.why === 'absent') break;
+        return line;
+      }
+      const { text } = line.value;
+      const entry = WANTED.test(text.slice(0, HEAD_CHARS)) ? parseEntry(text) : null;
+      if (entry !== null) entries.push(entry);
+      if (entries.length > 2 * ENTRIES_MAX) entries.splice(0, ENTRIES_MAX);
+    }
+  }
+  return known(entries.slice(-ENTRIES_MAX));
+}

@@ -1,0 +1,66 @@
+import type { Finding } from '../../ports.ts';
+import { lastBootUnclean } from '../../words/finding-own.ts';
+import { type LastShutdown, sayLastBoot } from '../../words/last-boot.ts';
+import type { RecordEntry } from '../entry.ts';
+import type { BootRecord } from './boots.ts';
+import type { ShutdownRecord } from './shutdown-record.ts';
+import { shutdownsOf } from './shutdowns.ts';
+
+/** What the first run of the agent in a boot has to say of the boot before. */
+export type BootReport = {
+  readonly boot: BootRecord;
+  /** Its last one; null: none is in the record. */
+  readonly shutdown: ShutdownRecord | null;
+  /** No trace of an end: power cut, panic, `reboot -f`. */
+  readonly isUngraceful: boolean;
+  /** For the log. Names of pods in it are as tenants chose them. */
+  readonly sentence: string;
+  /** null: nothing that a person has to look at. */
+  readonly finding: Finding | null;
+};
+
+/**
+ * null: a run of this boot has said it already (it is in the record that it started), or there is no earlier boot in the
+ * record. `entries` are read before this run notes that it started.
+ */
+export function lastBoot(entries: readonly RecordEntry[], bootId: string): BootReport | null {
+  const isSaid = entries.some(
+    (entry) => entry.bootId === bootId && entry.kind === 'note' && entry.note.kind === 'started',
+  );
+  if (isSaid) return null;
+  const { boots, shutdowns } = shutdownsOf(entries, bootId);
+  const boot = boots.at(-1);
+  if (boot === undefined) return null;
+  const shutdown = shutdowns.findLast((one) => one.bootId === boot.bootId) ?? null;
+  const sentence = sayLastBoot({
+    end: boot.end,
+    running: boot.running?.pods ?? null,
+    shutdown: shutdown === null ? null : summaryOf(shutdown),
+  });
+  const isFinding = boot.end === 'ungraceful' || boot.end === 'cut';
+  return {
+    boot,
+    shutdown,
+    isUngraceful: boot.end === 'ungraceful',
+    sentence,
+    finding: isFinding ? lastBootUnclean(sentence) : null,
+  };
+}
+
+function summaryOf({ plan, phases, end, released, beganMs }: ShutdownRecord): LastShutdown {
+  const pods = phases.flatMap((phase) => phase.pods);
+  const namesOf = (stops: typeof pods): readonly string[] => [...new Set(stops.map(({ pod }) => pod))];
+  return {
+    type: plan?.type ?? null,
+    phases: phases.length,
+    // A pod that was started meanwhile has more than one stop.
+    pods: pods.filter(({ isAgain }) => !isAgain).length,
+    late: namesOf(pods.filter(({ isLate }) => isLate)),
+    lost: namesOf(pods.filter((stop) => stop.end.kind === 'cut-off' && !stop.isLate)),
+    released:
+      end.kind === 'released' && released !== null
+        ? { tookMs: released.atMs - beganMs, isOutOfTime: released.why === 'out-of-time' }
+        : null,
+    cut: end.kind === 'cut' ? { phase: end.phase, byAgent: end.by === 'agent-ended' } : { phase: 0, byAgent: false },
+  };
+}

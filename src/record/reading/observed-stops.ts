@@ -1,0 +1,68 @@
+import { firstSignal } from '../../core/eviction/threshold.ts';
+import { givenSeconds } from '../../core/pod/grace.ts';
+import type { PodUid } from '../../core/pod/pod.ts';
+import type { DecisionRecord } from '../entry.ts';
+
+/** How the last stops of a pod went. */
+export type ObservedStops = {
+  /** How many are counted, at least 1. */
+  readonly stops: number;
+  /** The longest that ended by itself; null: none did. */
+  readonly endedMs: number | null;
+  /** The longest time that one of them was given and did not end in; null: none. */
+  readonly unfinishedMs: number | null;
+};
+type Stop = { readonly tookMs: number; readonly isEnded: boolean };
+
+/** Older ones say little about the program of today. */
+const STOPS_COUNTED = 5;
+
+/** Of every pod that an eviction or a shutdown asked to end, from records in their order. A kill without a question says nothing. */
+export function observedStops(records: readonly DecisionRecord[]): ReadonlyMap<PodUid, ObservedStops> {
+  const stopsOf = new Map<PodUid, Stop[]>();
+  for (const record of records) {
+    const { decision } = record;
+    if (!('victim' in decision) || record.dry) continue;
+    const stop = believed(() => stopOf(record));
+    if (stop === null) continue;
+    const { uid } = decision.victim;
+    stopsOf.set(uid, [...(stopsOf.get(uid) ?? []), stop]);
+  }
+  return new Map([...stopsOf].map(([uid, stops]) => [uid, sumUp(stops.slice(-STOPS_COUNTED))]));
+}
+
+/** An entry's body is believed when it is read; one that a sick disk changed says nothing, and hides no other. */
+function believed(stop: () => Stop | null): Stop | null {
+  try {
+    const found = stop();
+    return found !== null && Number.isFinite(found.tookMs) ? found : null;
+  } catch {
+    // The stop is not counted; `history` tells that its entry is damaged.
+    return null;
+  }
+}
+
+function stopOf({ decision, outcomes, evidence }: DecisionRecord): Stop | null {
+  if (!('graceSeconds' in decision) || decision.kind === 'hasten') return null;
+  if (decision.kind === 'evict' && firstSignal(decision.threshold) === 'sigkill') return null;
+  const outcome = outcomes.find(({ kind }) => kind === 'ended' || kind === 'survived');
+  if (outcome === undefined) return null;
+  const toldMs = 'toldMs' in outcome ? outcome.toldMs : undefined;
+  // Who was not told was not asked.
+  if (toldMs === null) return null;
+  const tookMs = outcome.atMs - (toldMs ?? evidence?.stopBeganAtMs ?? decision.atMs);
+  // Neither holds of an entry that a sick disk changed.
+  if (!(tookMs >= 0) || !Number.isFinite(decision.graceSeconds)) return null;
+  const isEnded = outcome.kind === 'ended' && (outcome.via === 'sigterm' || outcome.via === 'stop-unit');
+  // The grace of an eviction may have been cut meanwhile; what came after the grace was the kill.
+  const givenMs = givenSeconds(decision.graceSeconds) * 1_000;
+  return { tookMs: isEnded ? tookMs : Math.min(tookMs, givenMs), isEnded };
+}
+
+function sumUp(stops: readonly Stop[]): ObservedStops {
+  const longest = (isEnded: boolean): number | null => {
+    const times = stops.filter((stop) => stop.isEnded === isEnded).map(({ tookMs }) => tookMs);
+    return times.length === 0 ? null : Math.max(...times);
+  };
+  return { stops: stops.length, endedMs: longest(true), unfinishedMs: longest(false) };
+}

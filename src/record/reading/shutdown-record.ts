@@ -1,0 +1,377 @@
+import type { ShutdownPhase } from '../../core/core-config.ts';
+import type { Decision, DecisionId } from '../../core/decision.ts';
+import type { Outcome } from '../../core/outcome.ts';
+import { type PodUid, podName } from '../../core/pod/pod.ts';
+import type { MonoMs } from '../../core/reading.ts';
+import type { PhaseEnd } from '../../core/reason.ts';
+import type { RecordNote, ShutdownFact } from '../../ports.ts';
+import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
+import { groupBy } from './group.ts';
+
+/** One shutdown, plan against fact. Every `atMs` belongs to `bootId`. */
+export type ShutdownRecord = {
+  readonly bootId: string;
+  /** A dry run only thought of it: nothing was stopped. */
+  readonly dry: boolean;
+  readonly beganWallMs: number;
+  readonly beganMs: MonoMs;
+  /** null: the record does not hold its beginning. */
+  readonly plan: ShutdownPlan | null;
+  /** By number: all that were configured, those without pods too. */
+  readonly phases: readonly PhaseRecord[];
+  /** Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left running. */
+  readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
+  readonly lockLost: readonly { readonly atMs: MonoMs; readonly phase: number; readonly detail: string }[];
+  /** An agent that was started in the middle went on with it. */
+  readonly resumed: readonly { readonly atMs: MonoMs; readonly phase: number }[];
+  readonly cancelled: CancelRecord | null;
+  readonly undone: { readonly started: readonly string[]; readonly notUndone: readonly string[] } | null;
+  readonly released: { readonly atMs: MonoMs; readonly why: 'all-phases-done' | 'out-of-time' } | null;
+  readonly end: ShutdownEnd;
+  /** All that were decided for it, in the order of the record. */
+  readonly decisions: readonly DecisionId[];
+};
+export type ShutdownPlan = {
+  /** `stop`: without a signal of logind, the agent was told to stop while the machine went down. */
+  readonly tier: 'logind' | 'stop';
+  /** poweroff, reboot, …; null = not known. */
+  readonly type: string | null;
+  /** What logind granted; null = no lock was held. */
+  readonly grantedMs: number | null;
+  /** The phases were shrunk into this (D11); null = they were not. */
+  readonly limitMs: number | null;
+};
+export type CancelRecord = {
+  readonly atMs: MonoMs;
+  readonly phase: number;
+  readonly why: string;
+  /** false: logind went down all the same. */
+  readonly isHonoured: boolean;
+};
+/** `phase`: the one that ran, or ran last; 0 = none had begun. */
+export type ShutdownEnd =
+  | { readonly kind: 'released' }
+  | { readonly kind: 'cancelled' }
+  /** Not to its end: the boot was over, or the agent had ended and did not go on. */
+  | { readonly kind: 'cut'; readonly phase: number; readonly by: 'boot-ended' | 'agent-ended' }
+  | { readonly kind: 'running'; readonly phase: number };
+export type PhaseRecord = {
+  /** Counted from 1. */
+  readonly phase: number;
+  /** null: the record does not hold the plan. */
+  readonly fromPriority: number | null;
+  /** Its own period; null: the record does not hold it. */
+  readonly wantedMs: number | null;
+  /** `waiting`: a shutdown that runs has not come to it; `not-reached`: it ended before. */
+  readonly state: 'over' | 'running' | 'cut' | 'no-pods' | 'waiting' | 'not-reached';
+  readonly began: { readonly atMs: MonoMs; readonly wallMs: number; readonly periodMs: number } | null;
+  readonly over: { readonly atMs: MonoMs; readonly tookMs: number; readonly by: PhaseEnd } | null;
+  readonly pods: readonly PodStop[];
+};
+export type PodStop = {
+  /** namespace/name. */
+  readonly pod: string;
+  /** `uid`, `priority`, `graceSeconds` and `decision` are null where only the phase names it: its decision is lost. */
+  readonly uid: PodUid | null;
+  readonly priority: number | null;
+  readonly graceSeconds: number | null;
+  readonly decision: DecisionId | null;
+  /** When its turn was planned, with its phase. */
+  readonly atMs: MonoMs;
+  /** How long after that it was told to stop; null: it was not; absent: not known. */
+  readonly toldAfterMs?: number | null;
+  /** It had been stopped before in this shutdown, and was started. */
+  readonly isAgain: boolean;
+  readonly end: PodEnd;
+  /** Its phase was over before it had ended. */
+  readonly isLate: boolean;
+};
+export type PodEnd =
+  | {
+      readonly kind: 'ended';
+      readonly afterMs: number;
+      readonly via: Extract<Outcome, { kind: 'ended' }>['via'];
+    }
+  | { readonly kind: 'survived'; readonly afterMs: number; readonly detail: string }
+  | { readonly kind: 'dropped'; readonly because: Extract<Outcome, { kind: 'dropped' }>['because'] }
+  | { readonly kind: 'under-way' }
+  /** How it ended is not in the record: the agent or the machine was gone before. */
+  | { readonly kind: 'cut-off' };
+
+type Fact = Extract<RecordNote, { kind: 'shutdown' }> & { readonly wallMs: number };
+type Stop = DecisionRecord & { readonly decision: Extract<Decision, { kind: 'stop-for-shutdown' }> };
+type FactAt<W extends ShutdownFact['what']> = {
+  readonly atMs: MonoMs;
+  readonly wallMs: number;
+  readonly fact: Extract<ShutdownFact, { what: W }>;
+};
+/** The part of a boot's entries that one shutdown is told from. */
+type Part = {
+  readonly facts: readonly Fact[];
+  readonly decisions: readonly DecisionRecord[];
+  readonly stops: readonly Stop[];
+  /** Of runs of the agent that began or ended meanwhile. */
+  readonly runs: readonly { readonly kind: 'started' | 'stopped'; readonly atMs: MonoMs }[];
+  readonly isLast: boolean;
+  readonly isBootOver: boolean;
+};
+const KINDS: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock', 'take-lock', 'undo-stops'];
+
+/** Those of one boot and one kind of run, dry or not, oldest first. Entries that are not sound must be left out before. */
+export function shutdownsOfBoot(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly ShutdownRecord[] {
+  const [first] = entries;
+  if (first === undefined) return [];
+  const { bootId, dry } = first;
+  return partsOf(entries, boot).flatMap((part) => recordOf(part, { bootId, dry }) ?? []);
+}
+
+/** A shutdown begins with its fact; what is older than the first one belongs to one whose beginning is lost. */
+function partsOf(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly Part[] {
+  const notes = entries.flatMap((entry) => (entry.kind === 'note' ? [{ ...entry.note, wallMs: entry.atWallMs }] : []));
+  const facts = notes.filter((note) => note.kind === 'shutdown');
+  const runs = notes.filter((note) => note.kind === 'started' || note.kind === 'stopped');
+  const decisions = joinDecisions(entries).filter(({ decision }) => KINDS.includes(decision.kind));
+  const beginsMs = factsOf(facts, 'began').map(({ atMs }) => atMs);
+  // By time, not by place: the decisions of a look stand in the record before what is noted of it.
+  const factsIn = splitAt(beginsMs, facts, ({ atMs }) => atMs);
+  const runsIn = splitAt(beginsMs, runs, ({ atMs }) => atMs);
+  const decisionsIn = splitAt(beginsMs, decisions, ({ decision }) => decision.atMs);
+  return factsIn.map((own, i) => ({
+    facts: own,
+    decisions: decisionsIn[i] ?? [],
+    stops: (decisionsIn[i] ?? []).filter(isStop),
+    runs: runsIn[i] ?? [],
+    isLast: i === beginsMs.length,
+    isBootOver: boot === 'over',
+  }));
+}
+
+/** One list for what is older than the first bound, and one for each bound with what follows until the next. */
+function splitAt<T>(boundsMs: readonly MonoMs[], list: readonly T[], atMs: (item: T) => MonoMs): readonly T[][] {
+  const sortedMs = boundsMs.toSorted((a, b) => a - b);
+  const parts: T[][] = [[], ...sortedMs.map(() => [])];
+  let place = 0;
+  for (const item of list.toSorted((a, b) => atMs(a) - atMs(b))) {
+    while ((sortedMs[place] ?? Number.POSITIVE_INFINITY) <= atMs(item)) place++;
+    parts[place]?.push(item);
+  }
+  return parts;
+}
+
+function recordOf(part: Part, of: { readonly bootId: string; readonly dry: boolean }): ShutdownRecord | null {
+  const { facts, decisions } = part;
+  const [fact] = facts;
+  const stop = part.stops[0];
+  const first = [
+    ...(fact === undefined ? [] : [fact]),
+    ...(stop === undefined ? [] : [{ atMs: stop.decision.atMs, wallMs: stop.atWallMs }]),
+  ].toSorted((a, b) => a.atMs - b.atMs)[0];
+  // A lock that is taken again is no shutdown.
+  if (first === undefined) return null;
+  const plan = factsOf(facts, 'began')[0]?.fact;
+  const undone = factsOf(facts, 'undone').at(-1)?.fact;
+  const end = endOf(part);
+  return {
+    ...of,
+    beganWallMs: first.wallMs,
+    beganMs: first.atMs,
+    plan: plan === undefined ? null : planOf(plan),
+    phases: phasesOf(part, end),
+    startedAgain: factsOf(facts, 'stopped-again').map(({ atMs, fact: { pod, times } }) => ({ atMs, pod, times })),
+    lockLost: factsOf(facts, 'lock-lost').map((lost) => {
+      return { atMs: lost.atMs, phase: phaseAt(part, lost.atMs), detail: lost.fact.detail };
+    }),
+    resumed: factsOf(facts, 'resumed').map(({ atMs, fact: { phase } }) => ({ atMs, phase })),
+    cancelled: cancelOf(part),
+    undone: undone === undefined ? null : { started: undone.started, notUndone: undone.notUndone },
+    released: releaseOf(part),
+    end,
+    decisions: decisions.map(({ decision }) => decision.id),
+  };
+}
+
+function planOf({ tier, type, grantedMs, limitMs }: ShutdownPlan): ShutdownPlan {
+  return { tier, type: type === '' ? null : type, grantedMs, limitMs };
+}
+
+function endOf(part: Part): ShutdownEnd {
+  if (cancelOf(part)?.isHonoured === true) return { kind: 'cancelled' };
+  if (releaseOf(part) !== null) return { kind: 'released' };
+  const phase = phaseAt(part, Number.POSITIVE_INFINITY);
+  const run = part.runs.at(-1);
+  const lastMs = Math.max(part.facts.at(-1)?.atMs ?? 0, part.stops.at(-1)?.decision.atMs ?? 0);
+  // An agent that ended, or began anew and did not go on with it, does not bring it to its end any more.
+  const hasAgentEnded = !part.isLast || (run !== undefined && run.atMs > lastMs);
+  if (hasAgentEnded) return { kind: 'cut', phase, by: 'agent-ended' };
+  return part.isBootOver ? { kind: 'cut', phase, by: 'boot-ended' } : { kind: 'running', phase };
+}
+
+function cancelOf(part: Part): CancelRecord | null {
+  const heard = factsOf(part.facts, 'cancelled').at(-1);
+  const refused = factsOf(part.facts, 'cancel-not-honoured').at(-1);
+  if (heard !== undefined) {
+    const { atMs, fact } = heard;
+    return { atMs, phase: fact.phase, why: fact.why, isHonoured: refused === undefined || refused.atMs < atMs };
+  }
+  const taken = part.decisions.findLast(({ decision }) => decision.kind === 'take-lock')?.decision;
+  // A cancel after the release has no fact of its own; the lock is only taken again because the machine stays up.
+  if (taken !== undefined) {
+    const { atMs } = taken;
+    return { atMs, phase: phaseAt(part, atMs), why: 'after the lock was released', isHonoured: true };
+  }
+  if (refused === undefined) return null;
+  const { atMs } = refused;
+  return { atMs, phase: phaseAt(part, atMs), why: 'it was cancelled during the delay', isHonoured: false };
+}
+
+/** The decision counts where the agent was gone before it could note that it was done. */
+function releaseOf({ facts, decisions }: Part): ShutdownRecord['released'] {
+  const noted = factsOf(facts, 'released').at(-1);
+  if (noted !== undefined) return { atMs: noted.atMs, why: noted.fact.why };
+  const decided = decisions.map(({ decision }) => decision).findLast(({ kind }) => kind === 'release-lock');
+  return decided?.kind === 'release-lock' ? { atMs: decided.atMs, why: decided.why } : null;
+}
+
+/** The phase that had begun last at this instant; 0 = none. */
+function phaseAt({ facts, stops }: Part, untilMs: MonoMs): number {
+  const begun = [
+    ...[...factsOf(facts, 'phase'), ...factsOf(facts, 'resumed')].map(({ atMs, fact }) => ({ atMs, of: fact.phase })),
+    ...stops.map(({ decision }) => ({ atMs: decision.atMs, of: decision.phase })),
+  ];
+  return begun.reduce((last, { atMs, of }) => (atMs <= untilMs ? Math.max(last, of) : last), 0);
+}
+
+/** Of one phase. */
+type PhaseParts = {
+  readonly own: ShutdownPhase | undefined;
+  readonly ran: FactAt<'phase'> | undefined;
+  readonly ended: FactAt<'phase-over'> | undefined;
+  readonly pods: readonly PodStop[];
+};
+
+function phasesOf(part: Part, end: ShutdownEnd): readonly PhaseRecord[] {
+  const planned = factsOf(part.facts, 'began')[0]?.fact.phases ?? [];
+  const lastPhase = phaseAt(part, Number.POSITIVE_INFINITY);
+  const isAllDone = releaseOf(part)?.why === 'all-phases-done';
+  // A phase is begun once: a second fact of it is that of an agent that went on.
+  const ran = new Map(
+    factsOf(part.facts, 'phase')
+      .map((begun) => [begun.fact.phase, begun] as const)
+      .toReversed(),
+  );
+  const ended = new Map(factsOf(part.facts, 'phase-over').map((over) => [over.fact.phase, over] as const));
+  const rows = groupBy(stopsOf(part, ended, end), ({ phase }) => phase);
+  const numbers = new Set([...planned.map((_, i) => i + 1), ...ran.keys(), ...ended.keys(), ...rows.keys()]);
+  return [...numbers]
+    .toSorted((a, b) => a - b)
+    .map((phase) => {
+      const begun = ran.get(phase);
+      const told = (rows.get(phase) ?? []).map(({ stop }) => stop);
+      const pods = [...told, ...lostStops(told, begun, ended.get(phase), otherEnd(part, end))];
+      const parts = { own: planned[phase - 1], ran: begun, ended: ended.get(phase), pods };
+      return phaseRecord(phase, parts, stateOf(parts, end, phase < lastPhase || isAllDone));
+    });
+}
+
+function phaseRecord(phase: number, { own, ran, ended, pods }: PhaseParts, state: PhaseRecord['state']): PhaseRecord {
+  return {
+    phase,
+    fromPriority: own?.fromPriority ?? null,
+    wantedMs: own === undefined ? (ran?.fact.wantedMs ?? null) : Math.max(0, own.periodSeconds) * 1_000,
+    state,
+    began: ran === undefined ? null : { atMs: ran.atMs, wallMs: ran.wallMs, periodMs: ran.fact.periodMs },
+    over: ended === undefined ? null : { atMs: ended.atMs, tookMs: ended.fact.tookMs, by: ended.fact.by },
+    pods,
+  };
+}
+
+/** `isPassed`: a later one has begun, or all are done. */
+function stateOf({ ran, ended, pods }: PhaseParts, end: ShutdownEnd, isPassed: boolean): PhaseRecord['state'] {
+  if (ended !== undefined) return 'over';
+  if (ran !== undefined || pods.length > 0) return end.kind === 'running' ? 'running' : 'cut';
+  if (isPassed) return 'no-pods';
+  return end.kind === 'running' ? 'waiting' : 'not-reached';
+}
+
+/** What is said of a stop without an outcome. */
+function otherEnd({ isBootOver }: Part, end: ShutdownEnd): 'under-way' | 'cut-off' {
+  return isBootOver || end.kind === 'cut' ? 'cut-off' : 'under-way';
+}
+
+function stopsOf(
+  part: Part,
+  endedPhases: ReadonlyMap<number, FactAt<'phase-over'>>,
+  end: ShutdownEnd,
+): readonly { readonly phase: number; readonly stop: PodStop }[] {
+  const stopped = new Set<PodUid>();
+  return part.stops.map(({ decision, outcomes }) => {
+    const { id, atMs, victim, phase, graceSeconds } = decision;
+    const { uid, priority } = victim;
+    const pod = podName(victim);
+    const isAgain = stopped.has(uid);
+    stopped.add(uid);
+    const outcome = outcomes.at(-1);
+    const over = endedPhases.get(phase);
+    const isOutlasted = over !== undefined && (outcome === undefined || outcome.atMs > over.atMs);
+    const isLate = isOutlasted || over?.fact.running.includes(pod) === true;
+    const toldMs = outcome === undefined || !('toldMs' in outcome) ? undefined : outcome.toldMs;
+    const podEnd = outcome === undefined ? null : podEndOf(outcome, toldMs ?? atMs);
+    const told = toldMs === undefined ? {} : { toldAfterMs: toldMs === null ? null : Math.max(0, toldMs - atMs) };
+    const said = { ...told, end: podEnd ?? { kind: otherEnd(part, end) }, isLate };
+    return { phase, stop: { pod, uid, priority, graceSeconds, decision: id, atMs, isAgain, ...said } };
+  });
+}
+
+/** Pods that the phase names and whose decision is lost. */
+function lostStops(
+  told: readonly PodStop[],
+  ran: FactAt<'phase'> | undefined,
+  ended: FactAt<'phase-over'> | undefined,
+  kind: 'under-way' | 'cut-off',
+): readonly PodStop[] {
+  if (ran === undefined) return [];
+  const names = new Set(told.map(({ pod }) => pod));
+  return ran.fact.pods
+    .filter((pod) => !names.has(pod))
+    .map((pod) => ({
+      pod,
+      uid: null,
+      priority: null,
+      graceSeconds: null,
+      decision: null,
+      atMs: ran.atMs,
+      isAgain: false,
+      end: { kind },
+      isLate: ended?.fact.running.includes(pod) === true,
+    }));
+}
+
+/** null: of a reclaim, or of a kind that a later version writes; it says nothing of a pod. */
+function podEndOf(outcome: Outcome, toldMs: MonoMs): PodEnd | null {
+  const afterMs = Math.max(0, outcome.atMs - toldMs);
+  switch (outcome.kind) {
+    case 'ended':
+      return { kind: 'ended', afterMs, via: outcome.via };
+    case 'survived':
+      return { kind: 'survived', afterMs, detail: outcome.detail };
+    case 'dropped':
+      return { kind: 'dropped', because: outcome.because };
+    default:
+      return null;
+  }
+}
+
+function factsOf<W extends ShutdownFact['what']>(facts: readonly Fact[], what: W): readonly FactAt<W>[] {
+  return facts.flatMap(({ atMs, wallMs, fact }) => (isFact(fact, what) ? [{ atMs, wallMs, fact }] : []));
+}
+
+function isFact<W extends ShutdownFact['what']>(
+  fact: ShutdownFact,
+  what: W,
+): fact is Extract<ShutdownFact, { what: W }> {
+  return fact.what === what;
+}
+
+function isStop(record: DecisionRecord): record is Stop {
+  return record.decision.kind === 'stop-for-shutdown';
+}

@@ -1,0 +1,110 @@
+import { type Check, isNumber, isObject, isOneOf, isText, listOf, orNull, shape } from '../../core/shape.ts';
+import type { RecordEntry } from '../entry.ts';
+import { type BootRecord, bootOf } from './boots.ts';
+import { groupBy } from './group.ts';
+import { type ShutdownRecord, shutdownsOfBoot } from './shutdown-record.ts';
+
+export type Shutdowns = {
+  /** In the order of the record; also those of the boot that runs. */
+  readonly shutdowns: readonly ShutdownRecord[];
+  /** Every earlier boot, in the order of the record: the wall clock of one may have been wrong. */
+  readonly boots: readonly BootRecord[];
+  /** Entries whose body is damaged: left out. */
+  readonly damaged: number;
+};
+
+/**
+ * What the record tells of shutdowns, and of how boots ended. `entries`: of one record, or of the real and the dry one
+ * behind each other. `bootId`: of the boot that runs, which has not ended; null = not known, then nothing is said of
+ * how the last boot in the record ended.
+ */
+export function shutdownsOf(entries: readonly RecordEntry[], bootId: string | null): Shutdowns {
+  const sound = entries.filter(isSound);
+  const boots = groupBy(sound, (entry) => entry.bootId);
+  const runningId = bootId ?? newest(sound)?.bootId ?? null;
+  const told = [...boots.values()].map((ofBoot) => {
+    const boot = ofBoot[0]?.bootId === runningId ? 'running' : 'over';
+    const shutdowns = [...groupBy(ofBoot, ({ dry }) => String(dry)).values()].flatMap((entriesOfRun) =>
+      shutdownsOfBoot(entriesOfRun, boot),
+    );
+    return { shutdowns, boot: boot === 'running' ? null : bootOf(ofBoot, shutdowns) };
+  });
+  return {
+    shutdowns: told.flatMap(({ shutdowns }) => shutdowns),
+    boots: told.flatMap(({ boot }) => boot ?? []),
+    damaged: entries.length - sound.length,
+  };
+}
+
+function newest(entries: readonly RecordEntry[]): RecordEntry | null {
+  return entries.reduce<RecordEntry | null>((a, b) => (a === null || b.atWallMs >= a.atWallMs ? b : a), null);
+}
+
+/**
+ * Whether a reader of shutdowns may go on with this entry. An entry's body is believed when it is read; whoever joins
+ * several of them must not lose all for one that a sick disk changed. Kinds that no shutdown is told from are not looked at.
+ */
+function isSound(entry: RecordEntry): boolean {
+  switch (entry.kind) {
+    case 'note':
+      return hasBody(NOTES, 'kind', entry.note);
+    case 'decision':
+      return isNumber(entry.decision.atMs) && isText(entry.decision.id) && hasBody(DECISIONS, 'kind', entry.decision);
+    case 'outcome':
+      return isNumber(entry.outcome.atMs) && isText(entry.outcome.of) && hasBody(OUTCOMES, 'kind', entry.outcome);
+    default:
+      return true;
+  }
+}
+
+type Demands = { readonly [kind: string]: { readonly [name: string]: Check } };
+
+/** The fields that its kind demands; a kind that is not listed has none. */
+function hasBody(kinds: Demands, name: string, value: unknown): boolean {
+  if (!isObject(value) || !isText(value[name])) return false;
+  const kind = String(value[name]);
+  return shape(Object.hasOwn(kinds, kind) ? (kinds[kind] ?? {}) : {})(value);
+}
+
+const isTexts = listOf(isText);
+const FACTS: Demands = {
+  began: {
+    tier: isOneOf('logind', 'stop'),
+    type: orNull(isText),
+    phases: listOf(shape({ fromPriority: isNumber, periodSeconds: isNumber })),
+    grantedMs: orNull(isNumber),
+    limitMs: orNull(isNumber),
+  },
+  phase: { phase: isNumber, periodMs: isNumber, wantedMs: isNumber, pods: isTexts },
+  'phase-over': {
+    phase: isNumber,
+    tookMs: isNumber,
+    by: isOneOf('done', 'period', 'volume-timeout', 'cancelled'),
+    running: isTexts,
+  },
+  'stopped-again': { pod: isText, times: isNumber },
+  'lock-lost': { detail: isText },
+  cancelled: { phase: isNumber, why: isText },
+  undone: { started: isTexts, notUndone: isTexts },
+  released: { why: isOneOf('all-phases-done', 'out-of-time') },
+  resumed: { phase: isNumber },
+};
+const NOTES: Demands = {
+  started: { atMs: isNumber },
+  stopped: { atMs: isNumber, machine: isOneOf('stays', 'goes-down') },
+  running: { atMs: isNumber, pods: isTexts },
+  shutdown: { atMs: isNumber, fact: (fact) => hasBody(FACTS, 'what', fact) },
+};
+const DECISIONS: Demands = {
+  'stop-for-shutdown': {
+    victim: shape({ uid: isText, namespace: isText, name: isText, priority: isNumber }),
+    phase: isNumber,
+    graceSeconds: isNumber,
+  },
+  'release-lock': { why: isOneOf('all-phases-done', 'out-of-time') },
+};
+const OUTCOMES: Demands = {
+  ended: { via: isText },
+  survived: { left: Array.isArray, detail: isText },
+  dropped: { because: isText },
+};

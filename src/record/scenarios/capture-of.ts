@@ -1,0 +1,66 @@
+import type { CoreConfig } from '../../core/core-config.ts';
+import type { Decision } from '../../core/decision.ts';
+import type { Observation } from '../../core/observation.ts';
+import type { PodView } from '../../core/pod/pod.ts';
+import { sayDuration } from '../../core/units/duration.ts';
+import type { EvictionScenario } from './scenario-of.ts';
+import { configOf, isInScenario, layoutOf, summaryOf } from './scenario-of.ts';
+import { type Json, podOf } from './scenario-pod.ts';
+
+export type CapturedLook = { readonly observation: Observation; readonly decisions: readonly Decision[] };
+type CaptureStep = { readonly at: number; readonly pods?: readonly Json[]; readonly summary: Json };
+export type Capture = Omit<EvictionScenario, 'steps'> & {
+  readonly start: string;
+  readonly steps: readonly CaptureStep[];
+};
+
+/**
+ * Looks of one configuration as a scenario, oldest first: what the agent saw, one step a look. What it remembered before
+ * the first one (grace periods that run, evictions under way) no scenario can say; pods that could not be chosen
+ * (terminating, or limited by what the mode knows) are left out, and so are looks whose pods were not known.
+ * null: no look is left.
+ */
+export function captureOf(name: string, looks: readonly CapturedLook[], config: CoreConfig): Capture | null {
+  const seen = looks.filter(({ observation }) => observation.pods.known);
+  const first = seen[0]?.observation;
+  if (first === undefined) return null;
+  const zeroMs = first.atMs;
+  const steps: CaptureStep[] = [];
+  const firstPods = podsOf(first).map(podOf);
+  let before = JSON.stringify(firstPods);
+  let hasEvicted = false;
+  for (const { observation, decisions } of seen) {
+    const at = Math.floor(observation.atMs - zeroMs);
+    if (at <= (steps.at(-1)?.at ?? -1)) continue;
+    const views = podsOf(observation);
+    const pods = views.map(podOf);
+    const text = JSON.stringify(pods);
+    // Who was evicted counts as gone until a list names it again: dry run, or a kill that failed.
+    const isNew = text !== before || hasEvicted;
+    steps.push({ at, ...(isNew ? { pods } : {}), summary: summaryOf(observation, views, zeroMs) });
+    before = text;
+    hasEvicted = decisions.some(({ kind }) => kind === 'evict' || kind === 'evict-over-limit');
+  }
+  return {
+    apiVersion: 'nodewarden.dev/v1alpha1',
+    kind: 'EvictionScenario',
+    metadata: { name, labels: CAPTURED },
+    start: new Date(first.wallMs).toISOString(),
+    config: { ...configOf(config, null), ...guardOf(config) },
+    node: layoutOf(first),
+    pods: firstPods,
+    steps,
+  };
+}
+
+/** `simulate` lets the usage of captures react to its kills (simulate/eviction/freed.ts). */
+const CAPTURED = { recorded: 'capture' };
+
+function podsOf({ pods }: Observation): readonly PodView[] {
+  return pods.known ? pods.value.filter(isInScenario) : [];
+}
+
+/** Off where a scenario does not name it. */
+function guardOf({ guard }: CoreConfig): Json {
+  return guard === null ? {} : { guard: { sameOwnerKills: guard.kills, window: sayDuration(guard.windowMs) } };
+}

@@ -1,0 +1,76 @@
+import { type PodView, podName } from '../../core/pod/pod.ts';
+import type { CapturedLook } from './capture-of.ts';
+
+/**
+ * The looks with every name that somebody chose replaced: pods, namespaces, uids, containers, volumes, owners. The same
+ * one is replaced by the same one throughout. Pseudonyms sort as what they stand for, so that equals are settled the
+ * same way (D1); priorities, requests, usage and times stay. Names are those of the API, without a slash.
+ */
+export function redactLooks(looks: readonly CapturedLook[]): readonly CapturedLook[] {
+  const pods = looks.flatMap(({ observation }) => (observation.pods.known ? observation.pods.value : []));
+  const names: Names = {
+    // The slash counts: `a-b/x` comes before `a/x`.
+    namespaces: pseudonyms(
+      'ns',
+      pods.map(({ namespace }) => `${namespace}/`),
+    ),
+    pods: pseudonyms('pod', pods.map(podName)),
+    uids: pseudonyms(
+      'uid',
+      pods.map(({ uid }) => uid),
+    ),
+    owners: pseudonyms(
+      'owner',
+      pods.flatMap(({ ownerKey }) => ownerKey ?? []),
+    ),
+  };
+  return looks.map(({ observation, decisions }) => {
+    const { pods: given } = observation;
+    const redacted = given.known ? { ...given, value: given.value.map((pod) => redactPod(pod, names)) } : given;
+    return { observation: { ...observation, pods: redacted }, decisions };
+  });
+}
+
+type Pseudonyms = ReadonlyMap<string, string>;
+type Names = { readonly [N in 'namespaces' | 'pods' | 'uids' | 'owners']: Pseudonyms };
+
+/** Numbered in the order of the originals, all with the same number of digits. */
+function pseudonyms(prefix: string, originals: readonly string[]): Pseudonyms {
+  // Code units, as the core compares them.
+  const sorted = [...new Set(originals)].toSorted();
+  const digits = String(sorted.length).length;
+  return new Map(sorted.map((original, i) => [original, `${prefix}-${String(i + 1).padStart(digits, '0')}`]));
+}
+
+function redactPod(pod: PodView, names: Names): PodView {
+  const { usage } = pod;
+  const usedContainers = usage.containers.known ? usage.containers.value : [];
+  const usedVolumes = usage.volumes.known ? usage.volumes.value : [];
+  const containers = numbered('container', [...pod.containers, ...usedContainers]);
+  const volumes = numbered('volume', [...pod.volumes, ...usedVolumes]);
+  const of = (map: Pseudonyms, original: string): string => map.get(original) ?? 'unknown';
+  const renamed = <T extends { readonly name: string }>(list: readonly T[], map: Pseudonyms): readonly T[] =>
+    list.map((entry) => ({ ...entry, name: of(map, entry.name) }));
+  return {
+    ...pod,
+    uid: of(names.uids, pod.uid),
+    namespace: of(names.namespaces, `${pod.namespace}/`),
+    name: of(names.pods, podName(pod)),
+    ownerKey: pod.ownerKey === null ? null : of(names.owners, pod.ownerKey),
+    containers: renamed(pod.containers, containers),
+    volumes: renamed(pod.volumes, volumes),
+    usage: {
+      ...usage,
+      containers: usage.containers.known
+        ? { known: true, value: renamed(usedContainers, containers) }
+        : usage.containers,
+      volumes: usage.volumes.known ? { known: true, value: renamed(usedVolumes, volumes) } : usage.volumes,
+    },
+  };
+}
+
+/** In the order in which they are declared. */
+function numbered(prefix: string, named: readonly { readonly name: string }[]): Pseudonyms {
+  const names = [...new Set(named.map(({ name }) => name))];
+  return new Map(names.map((name, i) => [name, `${prefix}-${i + 1}`]));
+}

@@ -1,0 +1,209 @@
+import type { CoreConfig } from '../../core/core-config.ts';
+import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
+import { shortageOf } from '../../core/eviction/shortage.ts';
+import {
+  isMetWithMinReclaim,
+  type MetThreshold,
+  type Threshold,
+  type ThresholdValue,
+} from '../../core/eviction/threshold.ts';
+import type { Observation } from '../../core/observation.ts';
+import type { PodView } from '../../core/pod/pod.ts';
+import type { MonoMs, Reading } from '../../core/reading.ts';
+import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample } from '../../core/signal.ts';
+import { sayDuration } from '../../core/units/duration.ts';
+import { isLess } from '../../core/units/quantity.ts';
+import { type Json, podOf, quantityText, statsOf } from './scenario-pod.ts';
+
+/** scenarios.md: a document with one step that `simulate` takes. */
+export type EvictionScenario = {
+  readonly apiVersion: 'nodewarden.dev/v1alpha1';
+  readonly kind: 'EvictionScenario';
+  readonly metadata: { readonly name: string; readonly labels: { readonly [key: string]: string } };
+  readonly config: Json;
+  readonly node: Json;
+  readonly pods: readonly Json[];
+  readonly steps: readonly [{ readonly at: 0; readonly summary: Json; readonly memoryGrowth?: MemoryGrowth }];
+};
+export type ScenarioInput = {
+  readonly name: string;
+  readonly observation: Observation;
+  readonly config: CoreConfig;
+  /** What was acted on; null where no threshold was (local storage limits). */
+  readonly acted: MetThreshold | null;
+};
+
+/** A scenario says nothing of what somebody was told before it begins. */
+export const isInScenario = ({ isTerminating, limitedBy }: PodView): boolean => !isTerminating && limitedBy === null;
+
+/**
+ * One look as a scenario from which ranking and victim can be derived again; null when the pods were not known.
+ * A scenario begins without a history. The threshold that was acted on is therefore written as it stood at this look:
+ * a grace period that was over as 0s, a threshold held by its min reclaim with that added. Thresholds of another
+ * resource that were met too, and had their turn or waited (D3), are left out, and so are pods that could not be chosen
+ * (terminating, or limited by what the mode knows).
+ */
+export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
+  const { observation, config, acted } = input;
+  if (!observation.pods.known) return null;
+  const { memoryGrowth } = observation;
+  const growth = memoryGrowth?.known ? { memoryGrowth: memoryGrowth.value } : {};
+  const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
+  const isInTurn = (threshold: Threshold): boolean => {
+    const sample = observation.signals[threshold.signal];
+    const isOther = acted !== null && shortageOf(threshold.signal, layout) !== shortageOf(acted.signal, layout);
+    return !isOther || !sample.known || !isMetWithMinReclaim(threshold, sample.value);
+  };
+  const pods = observation.pods.value.filter(isInScenario);
+  return {
+    apiVersion: 'nodewarden.dev/v1alpha1',
+    kind: 'EvictionScenario',
+    metadata: { name: input.name, labels: acted === null ? {} : { acted: acted.id } },
+    config: configOf({ ...config, thresholds: config.thresholds.filter(isInTurn) }, acted),
+    node: layoutOf(observation),
+    pods: pods.map(podOf),
+    steps: [{ at: 0, summary: summaryOf(observation, pods, observation.atMs), ...growth }],
+  };
+}
+
+/** scenarios.md 2.1. `acted`: the one threshold that is written as it stood, not as it is configured. */
+export function configOf(config: CoreConfig, acted: MetThreshold | null): Json {
+  const hard: Record<string, string> = {};
+  const soft: Record<string, string> = {};
+  const grace: Record<string, string> = {};
+  const minReclaim: Record<string, string> = {};
+  let stall: Json = {};
+  const isTwin = ({ id }: Threshold): boolean => id.endsWith('/twin');
+  for (const threshold of config.thresholds) {
+    // Twins and containerfs are derived from the others, in the scenario too.
+    if (isTwin(threshold) || fileSystemOf(threshold.signal) === 'containerfs') continue;
+    const isActed = acted !== null && acted.id === threshold.id;
+    const { signal } = threshold;
+    if (SIGNAL_FACTS[signal].configuredIn === 'own-section') {
+      stall = { evictionStall: { memory: { full: stallPercent(threshold.value) } } };
+      continue;
+    }
+    const value = isActed && isHeld(acted) ? quantityText(acted.target) : valueText(threshold.value);
+    if (threshold.id.includes('/evictionSoft')) {
+      soft[signal] = value;
+      grace[signal] = isActed ? '0s' : sayDuration(threshold.graceMs);
+    } else {
+      hard[signal] = value;
+    }
+    if (threshold.minReclaim !== null) minReclaim[signal] = valueText(threshold.minReclaim);
+  }
+  return {
+    evictionHard: hard,
+    evictionSoft: soft,
+    evictionSoftGracePeriod: grace,
+    evictionMinimumReclaim: minReclaim,
+    ...stall,
+    evictionMaxPodGracePeriod: config.maxPodGraceSeconds,
+    evictionPressureTransitionPeriod: sayDuration(config.pressureTransitionMs),
+    enforceNodeAllocatable: config.thresholds.some(isTwin) ? ['pods'] : [],
+    localStorageCapacityIsolation: config.localStorageLimits === 'enforce',
+  };
+}
+
+/** Above its limit, and only its min reclaim still holds it. */
+function isHeld(acted: MetThreshold): boolean {
+  return !isLess(acted.available, acted.limit);
+}
+
+function valueText(value: ThresholdValue): string {
+  return value.kind === 'quantity' ? quantityText(value.amount) : percentText(value.fraction);
+}
+
+/** The threshold is what of the time must be free of a stall. */
+function stallPercent(value: ThresholdValue): string {
+  const percent = 100 - Number.parseFloat(valueText(value));
+  return `${Number(percent.toPrecision(9))}%`;
+}
+
+/** The shortest percentage that the kubelet's float32 arithmetic reads as this fraction. */
+function percentText(fraction: number): string {
+  const isSame = (text: string): boolean => Math.fround(Math.fround(Number(text)) / 100) === fraction;
+  for (let digits = 1; digits < 9; digits++) {
+    const text = String(Number((fraction * 100).toPrecision(digits)));
+    if (isSame(text)) return `${text}%`;
+  }
+  return `${fraction * 100}%`;
+}
+
+/** scenarios.md 2.2. */
+export function layoutOf({ fsLayout }: Observation): Json {
+  if (!fsLayout.known) return {};
+  switch (fsLayout.value) {
+    case 'nodefs-only':
+      return {};
+    case 'imagefs-separate':
+      return { dedicatedImageFs: true };
+    case 'containerfs-separate':
+      return { dedicatedImageFs: true, splitImageFs: true };
+  }
+}
+
+/** scenarios.md 2.5. `zeroMs`: the instant of `at: 0`. */
+export function summaryOf(observation: Observation, pods: readonly PodView[], zeroMs: MonoMs): Json {
+  const { signals } = observation;
+  const memory = (signal: Signal): Json | null =>
+    map(signals[signal], (sample) => {
+      // Counted as `reclaimable` it may be negative, which the format has no number for.
+      const availableBytes = Math.max(0, sample.available);
+      const workingSetBytes = Math.max(0, sample.capacity - availableBytes);
+      return { time: since(zeroMs, sample), availableBytes, workingSetBytes };
+    });
+  const pid = map(signals['pid.available'], (sample) => ({
+    time: since(zeroMs, sample),
+    maxpid: sample.capacity,
+    curproc: Math.max(0, sample.capacity - sample.available),
+  }));
+  const swap = map(signals['swap.available'], (sample) => ({
+    time: since(zeroMs, sample),
+    swapAvailableBytes: sample.available,
+    swapUsageBytes: sample.capacity - sample.available,
+  }));
+  const memoryStall = map(signals['memory.stallFree'], (sample) => ({
+    time: since(zeroMs, sample),
+    stalledMs: Math.ceil(sample.capacity - sample.available),
+    windowMs: sample.capacity,
+  }));
+  const allocatable = memory('allocatableMemory.available');
+  return {
+    node: withoutNull({
+      memory: memory('memory.available'),
+      systemContainers: allocatable === null ? null : [{ name: 'pods', memory: allocatable }],
+      swap,
+      memoryStall,
+      fs: fileSystem(observation, 'nodefs', zeroMs),
+      runtime: withoutNull({
+        imageFs: fileSystem(observation, 'imagefs', zeroMs),
+        containerFs: fileSystem(observation, 'containerfs', zeroMs),
+      }),
+      rlimit: pid,
+    }),
+    pods: pods.flatMap((pod) => statsOf(pod) ?? []),
+  };
+}
+
+function fileSystem({ signals }: Observation, name: 'nodefs' | 'imagefs' | 'containerfs', zeroMs: MonoMs): Json | null {
+  const bytes = signals[`${name}.available`];
+  const inodes = signals[`${name}.inodesFree`];
+  const sampled = bytes.known ? bytes.value : inodes.known ? inodes.value : null;
+  if (sampled === null) return null;
+  return {
+    time: since(zeroMs, sampled),
+    ...map(bytes, ({ available, capacity }) => ({ availableBytes: available, capacityBytes: capacity })),
+    ...map(inodes, ({ available, capacity }) => ({ inodesFree: available, inodes: capacity })),
+  };
+}
+
+const since = (zeroMs: MonoMs, { sampledAtMs }: SignalSample): number => Math.floor(sampledAtMs - zeroMs);
+
+function map(reading: Reading<SignalSample>, change: (sample: SignalSample) => Json): Json | null {
+  return reading.known ? change(reading.value) : null;
+}
+
+function withoutNull(object: Json): Json {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
+}

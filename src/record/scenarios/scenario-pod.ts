@@ -1,0 +1,204 @@
+import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../../core/pod/pod.ts';
+import type { Reading } from '../../core/reading.ts';
+import { priorityOf } from '../../core/shutdown/chain.ts';
+import { bytesUp, decimalOf, parseQuantity, type Quantity, sayQuantity } from '../../core/units/quantity.ts';
+
+/** A JSON object whose names are those of the scenario format, the kubelet or Kubernetes. */
+export type Json = { readonly [key: string]: unknown };
+
+type Resource = keyof Amounts;
+const NAME_OF: { readonly [R in Resource]: string } = { memory: 'memory', ephemeralStorage: 'ephemeral-storage' };
+
+/** The v1 Pod whose effective requests, ranking and messages are those of the view. */
+export function podOf(pod: PodView): Json {
+  const init = pod.containers.filter(({ kind }) => kind !== 'app');
+  const overhead = overheadOf(pod);
+  return {
+    metadata: {
+      name: pod.name,
+      namespace: pod.namespace,
+      uid: pod.uid,
+      ...(pod.startedAtWallMs === null ? {} : { creationTimestamp: new Date(pod.startedAtWallMs).toISOString() }),
+      ...annotationsOf(pod),
+      ...ownersOf(pod),
+    },
+    spec: {
+      // D16: what it was ranked with.
+      priority: priorityOf(pod),
+      terminationGracePeriodSeconds: pod.terminationGraceSeconds,
+      containers: pod.containers.filter(({ kind }) => kind === 'app').map(containerOf),
+      ...(init.length > 0 ? { initContainers: init.map(containerOf) } : {}),
+      ...(Object.keys(overhead).length > 0 ? { overhead } : {}),
+      ...(pod.podLevelMemoryRequest === null
+        ? {}
+        : { resources: { requests: { memory: quantityText(pod.podLevelMemoryRequest) } } }),
+      volumes: volumesOf(pod),
+    },
+  };
+}
+
+/** Of a controller that is no DaemonSet only the key is known. */
+function ownersOf({ isDaemonSet, ownerKey }: PodView): Json {
+  if (!isDaemonSet && ownerKey === null) return {};
+  const kind = isDaemonSet ? { apiVersion: 'apps/v1', kind: 'DaemonSet' } : {};
+  return { ownerReferences: [{ ...kind, ...(ownerKey === null ? {} : { uid: ownerKey }), controller: true }] };
+}
+
+function annotationsOf(pod: PodView): Json {
+  const annotations = {
+    ...(pod.isProtected ? { 'nodewarden.dev/protect': 'true' } : {}),
+    // Critical by priority shows in the priority; what is left is a mirror pod.
+    ...(pod.isStaticCritical && priorityOf(pod) < 2_000_000_000 ? { 'kubernetes.io/config.mirror': pod.uid } : {}),
+  };
+  return Object.keys(annotations).length > 0 ? { annotations } : {};
+}
+
+function containerOf(container: ContainerView): Json {
+  return {
+    name: container.name,
+    ...(container.kind === 'sidecar' ? { restartPolicy: 'Always' } : {}),
+    resources: { requests: amountsOf(container.requests), limits: amountsOf(container.limits) },
+  };
+}
+
+function amountsOf(amounts: Amounts): Json {
+  return {
+    ...(amounts.memory === null ? {} : { memory: quantityText(amounts.memory) }),
+    ...(amounts.ephemeralStorage === null ? {} : { 'ephemeral-storage': quantityText(amounts.ephemeralStorage) }),
+  };
+}
+
+/** What the effective requests have beyond those of the containers: the view keeps no overhead of its own. */
+function overheadOf(pod: PodView): Json {
+  const memory =
+    pod.podLevelMemoryRequest === null ? requestOfContainers(pod, 'memory') : bytesUp(pod.podLevelMemoryRequest);
+  const beyond = [
+    [NAME_OF.memory, pod.requests.memoryBytes - memory],
+    [NAME_OF.ephemeralStorage, pod.requests.ephemeralStorageBytes - requestOfContainers(pod, 'ephemeralStorage')],
+  ] as const;
+  return Object.fromEntries(beyond.filter(([, bytes]) => bytes > 0).map(([name, bytes]) => [name, String(bytes)]));
+}
+
+/** Kubernetes' rule: the larger of all app containers together and the neediest init container, sidecars always running. */
+function requestOfContainers(pod: PodView, resource: Resource): number {
+  let running = 0;
+  let starting = 0;
+  for (const container of pod.containers) {
+    const bytes = bytesOf(container.requests[resource] ?? container.limits[resource]);
+    if (container.kind === 'init') starting = Math.max(starting, sidecarsBefore(pod, container, resource) + bytes);
+    else running += bytes;
+  }
+  return Math.max(running, starting);
+}
+
+function sidecarsBefore(pod: PodView, init: ContainerView, resource: Resource): number {
+  return pod.containers
+    .slice(0, pod.containers.indexOf(init))
+    .filter(({ kind }) => kind === 'sidecar')
+    .reduce((sum, sidecar) => sum + bytesOf(sidecar.requests[resource] ?? sidecar.limits[resource]), 0);
+}
+
+const bytesOf = (amount: Quantity | null): number => (amount === null ? 0 : bytesUp(amount));
+
+/** A mode may count directories that are no declared volume; they stand as one more. */
+const OTHER_VOLUME = 'other-local-volumes';
+
+function volumesOf(pod: PodView): readonly Json[] {
+  const declared = pod.volumes.map(({ name, sizeLimit }) => ({
+    name,
+    emptyDir: sizeLimit === null ? {} : { sizeLimit: quantityText(sizeLimit) },
+  }));
+  return hasVolumes(pod.usage.disk) ? [...declared, { name: OTHER_VOLUME, emptyDir: {} }] : declared;
+}
+
+/** The pod's entry in the summary; null: it has no statistics, and ranks as such. */
+export function statsOf(pod: PodView): Json | null {
+  const { usage } = pod;
+  if (!usage.containers.known) return null;
+  return {
+    podRef: { name: pod.name, namespace: pod.namespace, uid: pod.uid },
+    ...field('memory', 'workingSetBytes', usage.workingSetBytes),
+    ...(usage.swapBytes === undefined ? {} : field('swap', 'swapUsageBytes', usage.swapBytes)),
+    ...(pod.isStalledByOwnLimit ? { isStalledByOwnLimit: true } : {}),
+    ...field('process_stats', 'process_count', usage.processes),
+    ...field('ephemeral-storage', 'usedBytes', usage.ephemeralStorageBytes),
+    containers: containerStats(pod, usage.containers.value),
+    volume: volumeStats(pod),
+    ...reliefStats(pod),
+  };
+}
+
+/** D14, of the file system that was asked about; our own keys, and what is unknown has none. */
+function reliefStats({ diskRelief, usage }: PodView): Json {
+  const isPart = usage.disk.known ? usage.disk.value.isAtLeast === true : diskRelief !== undefined;
+  const atLeast = isPart ? { diskIsAtLeast: true } : {};
+  if (diskRelief === undefined) return atLeast;
+  if (!diskRelief.known) return { diskRelief: {}, ...atLeast };
+  const { scratch, deletedOpen, grownLastMinute, writtenBytes } = diskRelief.value;
+  const amounts: { readonly [key: string]: Reading<number> } = {
+    scratchBytes: scratch.bytes,
+    scratchInodes: scratch.inodes,
+    deletedOpenBytes: deletedOpen.bytes,
+    deletedOpenInodes: deletedOpen.inodes,
+    grownBytes: grownLastMinute.bytes,
+    grownInodes: grownLastMinute.inodes,
+    writtenBytes,
+  };
+  const known = Object.entries(amounts).flatMap(([key, amount]) =>
+    amount.known ? [[key, amount.value] as const] : [],
+  );
+  return { diskRelief: Object.fromEntries(known), ...atLeast };
+}
+
+/** Per container only bytes are known: the inodes, and bytes that no container names, stand with the first one. */
+function containerStats(pod: PodView, containers: readonly ContainerUsage[]): readonly Json[] {
+  const disk = pod.usage.disk.known ? pod.usage.disk.value : null;
+  const sum = (part: 'logsBytes' | 'rootfsBytes'): number =>
+    containers.reduce((bytes, container) => bytes + orZero(container[part]), 0);
+  return containers.map((container, i) => {
+    const own = (part: 'logsBytes' | 'rootfsBytes', inodes: 'logsInodes' | 'rootfsInodes'): Json => {
+      const first = i === 0 && disk !== null ? { bytes: rest(disk[part], sum(part)), inodes: disk[inodes] } : null;
+      const hasBytes = container[part].known || (first !== null && first.bytes > 0);
+      return {
+        ...(hasBytes ? { usedBytes: orZero(container[part]) + (first?.bytes ?? 0) } : {}),
+        ...(first === null ? {} : { inodesUsed: first.inodes }),
+      };
+    };
+    return {
+      name: container.name,
+      ...field('memory', 'workingSetBytes', container.workingSetBytes),
+      rootfs: own('rootfsBytes', 'rootfsInodes'),
+      logs: own('logsBytes', 'logsInodes'),
+    };
+  });
+}
+
+function volumeStats({ usage }: PodView): readonly Json[] {
+  const volumes = usage.volumes.known ? usage.volumes.value : [];
+  const named = volumes.map(({ name, usedBytes }) => ({
+    name,
+    ...(usedBytes.known ? { usedBytes: usedBytes.value } : {}),
+  }));
+  if (!hasVolumes(usage.disk)) return named;
+  const { volumesBytes, volumesInodes } = usage.disk.value;
+  const sum = volumes.reduce((bytes, volume) => bytes + orZero(volume.usedBytes), 0);
+  return [...named, { name: OTHER_VOLUME, usedBytes: rest(volumesBytes, sum), inodesUsed: volumesInodes }];
+}
+
+function hasVolumes(disk: Reading<DiskUsage>): disk is { readonly known: true; readonly value: DiskUsage } {
+  return disk.known && disk.value.volumesBytes + disk.value.volumesInodes > 0;
+}
+
+const orZero = (reading: Reading<number>): number => (reading.known ? reading.value : 0);
+const rest = (total: number, parts: number): number => Math.max(0, total - parts);
+
+function field(section: string, name: string, reading: Reading<number>): Json {
+  return reading.known ? { [section]: { [name]: reading.value } } : {};
+}
+
+/** Read again it is the same amount: what the kubelet prints without its suffix, above 999E, is written out. */
+export function quantityText(quantity: Quantity): string {
+  const said = quantity.text ?? sayQuantity(quantity);
+  const parsed = parseQuantity(said);
+  return parsed.ok && parsed.quantity.nanos === quantity.nanos ? said : decimalOf(quantity);
+}

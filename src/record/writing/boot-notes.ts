@@ -1,0 +1,111 @@
+import { podName } from '../../core/pod/pod.ts';
+import type { MonoMs } from '../../core/reading.ts';
+import type { Clock, Findings, Log, RecordNote } from '../../ports.ts';
+import { lastBootUnreadable } from '../../words/finding-own.ts';
+import { readBootEntries } from '../reading/boot-entries.ts';
+import { lastBoot } from '../reading/boot-report.ts';
+
+export type BootNotesNeeds = {
+  readonly clock: Clock;
+  readonly bootId: string;
+  /** Of the record. */
+  readonly directory: string;
+  /** False where parts were made anew within one run of the agent. */
+  readonly isFirst: boolean;
+  readonly parts: {
+    readonly log: Log;
+    readonly findings: Findings;
+    readonly recorder: { readonly note: (note: RecordNote) => void };
+    readonly mode: {
+      readonly isSettled: () => boolean;
+      readonly running: () => readonly { readonly namespace: string; readonly name: string }[];
+    };
+  };
+};
+/** What the next boot has to know of this one, and what this one says of the last. */
+export type BootNotes = {
+  /** Reads the record, says once in a boot how the last one ended, and notes that this run began. */
+  readonly tell: (dry: boolean) => Promise<void>;
+  readonly seen: (atMs: MonoMs) => void;
+  readonly stopped: (machine: 'stays' | 'goes-down') => void;
+  /** About the end of the last boot; null: not known (yet). */
+  readonly sentence: () => string | null;
+  readonly close: () => void;
+};
+
+/** Which pods have processes is asked this often. */
+const RUNNING_MS = 10_000;
+
+export function createBootNotes({ clock, bootId, directory, isFirst, parts }: BootNotesNeeds): BootNotes {
+  const { log, findings, recorder, mode } = parts;
+  const running = createRunningNote({ note: recorder.note, clock });
+  // Before anything that is noted of a shutdown that this run goes on with.
+  const startedMs = clock.monoMs();
+  let sentence: string | null = null;
+  let askedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  return {
+    tell: async (dry) => {
+      const entries = await readBootEntries(directory, dry);
+      if (entries.known) {
+        const earlier = entries.value.filter((entry) => entry.bootId !== bootId);
+        sentence = lastBoot(earlier, bootId)?.sentence ?? null;
+        const report = lastBoot(entries.value, bootId);
+        if (report !== null) log[report.finding === null ? 'info' : 'warn']({ event: 'shutdown' }, report.sentence);
+        if (report?.finding) findings.raise(report.finding);
+      } else findings.raise(lastBootUnreadable(entries.where, entries.detail));
+      if (isFirst) recorder.note({ kind: 'started', atMs: startedMs });
+    },
+    seen: (atMs) => {
+      if (atMs - askedMs < RUNNING_MS || !mode.isSettled()) return;
+      askedMs = atMs;
+      running.seen(mode.running().map(podName), atMs);
+    },
+    stopped: (machine) => recorder.note({ kind: 'stopped', atMs: clock.monoMs(), machine }),
+    sentence: () => sentence,
+    close: running.close,
+  };
+}
+
+/** Writes down which pods run, so that an end that nobody saw coming can be told with them. */
+type RunningNote = {
+  /** `pods`: as namespace/name. */
+  readonly seen: (pods: readonly string[], atMs: MonoMs) => void;
+  /** What is not yet written is dropped: an agent that ends in order leaves a better trace. */
+  readonly close: () => void;
+};
+type RunningNoteNeeds = { readonly note: (note: RecordNote) => void; readonly clock: Clock };
+
+/** Pods that come and go must not fill the record. */
+const PACE_MS = 60_000;
+/** The first by name; a node has at most a few hundred. */
+const NAMES_MAX = 1_000;
+
+/** The first set at once, every other one when it differs, at most once a minute. */
+export function createRunningNote({ note, clock }: RunningNoteNeeds): RunningNote {
+  let written: { readonly key: string; readonly atMs: MonoMs } | null = null;
+  let latest: { readonly pods: readonly string[]; readonly key: string; readonly atMs: MonoMs } | null = null;
+  let cancelTimer: (() => void) | null = null;
+  const write = (): void => {
+    cancelTimer?.();
+    cancelTimer = null;
+    if (latest === null || latest.key === written?.key) return;
+    const { pods, key, atMs } = latest;
+    written = { key, atMs };
+    note({ kind: 'running', atMs, pods });
+  };
+  return {
+    seen: (given, atMs) => {
+      const pods = [...new Set(given)].toSorted().slice(0, NAMES_MAX);
+      latest = { pods, key: JSON.stringify(pods), atMs };
+      if (latest.key === written?.key) return;
+      const waitMs = written === null ? 0 : written.atMs + PACE_MS - atMs;
+      if (waitMs <= 0) write();
+      else cancelTimer ??= clock.after(waitMs, write);
+    },
+    close: () => {
+      cancelTimer?.();
+      cancelTimer = null;
+      latest = null;
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import type { MonoMs } from '../../core/reading.ts';
+import { sayDuration } from '../../core/units/duration.ts';
+import type { Clock, Finding, Findings, Log, RecordNote } from '../../ports.ts';
+import { tooManyFindings } from '../../words/finding-own.ts';
+
+export type FindingsNeeds = {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly note: (note: RecordNote) => void;
+};
+export type OpenFindings = Findings & { readonly close: () => void };
+
+/** Ids may name pods, which tenants make. Beyond the bound one finding says that there are more. */
+const FINDINGS_MAX = 500;
+const TOO_MANY = tooManyFindings(FINDINGS_MAX);
+/** What comes again so soon after it went comes and goes: from then on one line in this time says how often. */
+const PACE_MS = 60_000;
+
+/** A finding that went a moment ago, and since then perhaps came and went. */
+type Episode = {
+  finding: Finding;
+  readonly sinceMs: MonoMs;
+  /** How often it came, with the first. */
+  times: number;
+  /** It came back for the first time, and that was told. */
+  isToldAgain: boolean;
+  /** Changes that no line has told. */
+  untold: number;
+  cancel: () => void;
+};
+
+/**
+ * A finding is logged and recorded once when it is raised and logged once when it is cleared; a new text replaces the old
+ * in silence. One that comes and goes fills no journal: `all` follows each change, the log sums them up.
+ */
+export function createFindings({ clock, log, note }: FindingsNeeds): OpenFindings {
+  const present = new Map<string, Finding>();
+  const episodes = new Map<string, Episode>();
+
+  const sumUp = (episode: Episode): void => {
+    if (episode.untold === 0) return;
+    episode.untold = 0;
+    const { finding, times, sinceMs } = episode;
+    const span = sayDuration(Math.round((clock.monoMs() - sinceMs) / 1_000) * 1_000);
+    const how = `raised ${times} times in ${span}`;
+    if (present.has(finding.id)) {
+      log.warn({ event: 'finding', finding: finding.id, times }, `still present (${how}): ${finding.text}`);
+    } else {
+      log.info({ event: 'finding', finding: finding.id, cleared: true, times }, `resolved (${how}): ${finding.text}`);
+    }
+  };
+  const watch = (episode: Episode): void => {
+    episode.cancel = clock.after(PACE_MS, () => {
+      const isQuiet = episode.untold === 0;
+      sumUp(episode);
+      if (isQuiet) episodes.delete(episode.finding.id);
+      else watch(episode);
+    });
+  };
+  const came = (finding: Finding): void => {
+    const episode = episodes.get(finding.id);
+    if (episode === undefined) {
+      log.warn({ event: 'finding', finding: finding.id }, finding.text);
+      note({ kind: 'finding', atMs: clock.monoMs(), finding });
+      return;
+    }
+    episode.finding = finding;
+    episode.times++;
+    if (episode.isToldAgain) episode.untold++;
+    else log.warn({ event: 'finding', finding: finding.id }, `recurred: ${finding.text}`);
+    episode.isToldAgain = true;
+  };
+  const went = (finding: Finding): void => {
+    const known = episodes.get(finding.id);
+    if (known !== undefined) {
+      known.untold++;
+      return;
+    }
+    log.info({ event: 'finding', finding: finding.id, cleared: true }, `resolved: ${finding.text}`);
+    if (episodes.size >= FINDINGS_MAX) return;
+    const cancel = (): void => {};
+    const episode: Episode = { finding, sinceMs: clock.monoMs(), times: 1, isToldAgain: false, untold: 0, cancel };
+    episodes.set(finding.id, episode);
+    watch(episode);
+  };
+  const raise = (finding: Finding): void => {
+    const isNew = !present.has(finding.id);
+    if (isNew && present.size >= FINDINGS_MAX && finding.id !== TOO_MANY.id) {
+      raise(TOO_MANY);
+      return;
+    }
+    present.set(finding.id, finding);
+    if (isNew) came(finding);
+  };
+  return {
+    raise,
+    clear: (id) => {
+      const finding = present.get(id);
+      if (finding === undefined) return;
+      present.delete(id);
+      if (present.size <= FINDINGS_MAX / 2) present.delete(TOO_MANY.id);
+      went(finding);
+    },
+    all: () => [...present.values()],
+    close: () => {
+      for (const episode of episodes.values()) {
+        episode.cancel();
+        sumUp(episode);
+      }
+      episodes.clear();
+    },
+  };
+}

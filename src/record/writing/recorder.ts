@@ -1,0 +1,316 @@
+import type { CoreConfig } from '../../core/core-config.ts';
+import type { Decision, DecisionId } from '../../core/decision.ts';
+import type { MetThreshold } from '../../core/eviction/threshold.ts';
+import type { Observation } from '../../core/observation.ts';
+import type { Outcome } from '../../core/outcome.ts';
+import type { MonoMs } from '../../core/reading.ts';
+import type { State } from '../../core/state/state.ts';
+import type { Verdict } from '../../core/verdict.ts';
+import { within } from '../../host/clock.ts';
+import { writeAtomic } from '../../host/files.ts';
+import { openRecordDisk } from '../../host/record-disk.ts';
+import type { Clock, Findings, Left, Recorder } from '../../ports.ts';
+import { recordDamaged, STATE_FILE, stateNotSaved } from '../../words/finding-own.ts';
+import { type EntryBody, type Evidence, entryOf, LINE_START, type RecordEntry, sayEntry } from '../entry.ts';
+import { recordName } from '../reading/record-file.ts';
+import { isInScenario, scenarioOf } from '../scenarios/scenario-of.ts';
+import { createSpool } from './spool.ts';
+import { openUnsettled, unsettledPath } from './unsettled.ts';
+
+export type RecorderNeeds = {
+  readonly clock: Clock;
+  /** stateFilePath(): on tmpfs, since it is written within the look. */
+  readonly stateFile: string;
+  readonly recordDirectory: string;
+  /** As loaded: what an earlier run decided and did not get onto the disk is recorded now. */
+  readonly adopted: State;
+  readonly dry: boolean;
+  readonly bootId: string;
+  readonly findings: Findings;
+  readonly config: () => CoreConfig;
+  /** Hears that the record's file had been removed or replaced, and was made again. */
+  readonly onRecordLost?: () => void;
+  /** Hears every entry, whether or not the disk takes it. */
+  readonly onEntry?: (entry: RecordEntry) => void;
+};
+export type RecentDecision = {
+  readonly atWallMs: number;
+  readonly decision: Decision;
+  /** null: not known yet. */
+  readonly outcome: Outcome | null;
+  /** Of an eviction: right before its first signal; null: not known yet. */
+  readonly stopBeganAtMs: MonoMs | null;
+};
+type PartsNeeds = Pick<RecorderNeeds, 'findings' | 'config' | 'onRecordLost'>;
+type Lines = { readonly lines: string; readonly ids: readonly DecisionId[]; readonly recorded: () => void };
+type Observed = (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
+export type OpenRecorder = Recorder & {
+  /** The last decisions of this run, newest first; at most 10. */
+  readonly recent: () => readonly RecentDecision[];
+  /** How far a decision of an earlier run, or of parts before, had come that the adopted state still waits for. */
+  readonly left: (of: DecisionId) => Left;
+  /** Makes of a step what `intent` would write, and writes nothing. */
+  readonly rehearse: Observed;
+  /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
+  readonly close: () => Promise<void>;
+  /** After close: goes on for parts that were made anew, with what the disk has not taken yet. */
+  readonly reopen: (parts: PartsNeeds) => void;
+  /** The files beside the state were lost: they are written anew. */
+  readonly rewrite: () => void;
+  /** Whether the record's file is where it was, beside what is written to it. */
+  readonly checkRecord: () => void;
+};
+
+const RECENT_MAX = 10;
+const KEEP_MS = 1_000;
+/** While nothing is going on a restart misses nothing of so long. */
+const CALM_KEEP_MS = 10_000;
+const CLOSE_MS = 2_000;
+/** An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this loses it. */
+const EVIDENCE_MS = 20;
+
+/**
+ * The recorders of one process: one for each file, whatever is made anew. A second one would write once more what a full
+ * disk still holds up in the first, and cut off what that one appends.
+ */
+export function createRecorders(): (needs: RecorderNeeds) => OpenRecorder {
+  const opened = new Map<string, OpenRecorder>();
+  return (needs) => {
+    const key = JSON.stringify([needs.stateFile, needs.recordDirectory, needs.dry]);
+    const earlier = opened.get(key);
+    earlier?.reopen(needs);
+    const recorder = earlier ?? createRecorder(needs);
+    opened.set(key, recorder);
+    return recorder;
+  };
+}
+
+export function createRecorder(needs: RecorderNeeds): OpenRecorder {
+  const { clock, bootId, dry } = needs;
+  let parts: PartsNeeds = needs;
+  let isOpen = true;
+  const findings: Findings = {
+    raise: (finding) => parts.findings.raise(finding),
+    clear: (id) => parts.findings.clear(id),
+    all: () => parts.findings.all(),
+  };
+  const say = (body: EntryBody): string => {
+    const entry = entryOf({ atWallMs: clock.wallMs(), bootId, dry }, body);
+    needs.onEntry?.(entry);
+    return sayEntry(entry);
+  };
+  const disk = openRecordDisk({
+    clock,
+    directory: needs.recordDirectory,
+    name: recordName(dry),
+    lineStart: LINE_START,
+    onRestored: () => parts.onRecordLost?.(),
+    onCorrupt: (keptAs, line) => findings.raise(recordDamaged(line, keptAs)),
+  });
+  const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
+  const { unsettled, lost } = openUnsettled({ ...needs, path: unsettledPath(needs.stateFile), findings });
+  for (const { line, recorded } of lost) spool.put(line, (how) => how !== 'waiting' && recorded());
+  const stateFile = keepState({ ...needs, findings }, unsettled.follow);
+  let recent: readonly RecentDecision[] = [];
+  /** What the last decisions were made from: written once the first signals are out. */
+  const evidence: (() => void)[] = [];
+  const putEvidenceSoon = (put: () => void): void => {
+    evidence.push(put);
+    clock.after(EVIDENCE_MS, putEvidence);
+  };
+  /** Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk. */
+  const keepLine = (of: DecisionId, line: string): (() => void) => {
+    const recorded = unsettled.add([of], line);
+    return () => spool.put(line, (how) => how !== 'waiting' && recorded());
+  };
+
+  return {
+    intent: ({ observation, verdict }, deadlineMs) => {
+      const { decisions, reasons } = verdict;
+      const ids = decisions.map(({ id }) => id);
+      const lines = decisions.map((decision) => say({ kind: 'decision', decision, reasons })).join('');
+      const recorded = unsettled.add(ids, lines);
+      stateFile.write(verdict.state);
+      const atWallMs = clock.wallMs();
+      recent = [
+        ...decisions
+          .filter(isShown)
+          .map((decision) => ({ atWallMs, decision, outcome: null, stopBeganAtMs: null }))
+          .reverse(),
+        ...recent,
+      ].slice(0, RECENT_MAX);
+      const config = parts.config();
+      putEvidenceSoon(() => spool.put(say(evidenceOf(observation, decisions, config))));
+      return putWithin({ lines, ids, recorded }, deadlineMs);
+    },
+    keep: stateFile.keep,
+    began: (note) => {
+      const { of, stopBeganAtMs } = note;
+      recent = recent.map((entry) => (entry.decision.id === of ? { ...entry, stopBeganAtMs } : entry));
+      putEvidenceSoon(keepLine(note.of, say({ kind: 'note', note })));
+    },
+    outcome: (outcome) => {
+      recent = recent.map((entry) => (entry.decision.id === outcome.of ? { ...entry, outcome } : entry));
+      keepLine(outcome.of, say({ kind: 'outcome', outcome }))();
+    },
+    left: unsettled.left,
+    note: (note) => spool.put(say({ kind: 'note', note })),
+    recent: () => recent,
+    rehearse: ({ observation, verdict }) => {
+      const { decisions, reasons, state } = verdict;
+      const moment = { atWallMs: clock.wallMs(), bootId, dry };
+      for (const decision of decisions) sayEntry(entryOf(moment, { kind: 'decision', decision, reasons }));
+      sayEntry(entryOf(moment, evidenceOf(observation, decisions, parts.config())));
+      JSON.stringify(state);
+    },
+    close: async () => {
+      isOpen = false;
+      stateFile.close();
+      putEvidence();
+      await within(clock, CLOSE_MS, closeDisk(), () => undefined);
+    },
+    rewrite: () => {
+      stateFile.rewrite();
+      unsettled.rewrite();
+    },
+    checkRecord: spool.check,
+    reopen: (next) => {
+      parts = next;
+      isOpen = true;
+      disk.reopen();
+      // The file is then open before the first decision, and a disk that refuses is told to the new findings.
+      void spool.drained();
+    },
+  };
+
+  async function closeDisk(): Promise<void> {
+    await spool.drained();
+    // A disk that hangs may outlast the deadline, and by then it has been opened again.
+    if (!isOpen) await disk.close();
+  }
+
+  function putEvidence(): void {
+    for (const put of evidence.splice(0)) put();
+  }
+
+  function putWithin({ lines, ids, recorded }: Lines, deadlineMs: number): Promise<'durable' | 'deferred'> {
+    return new Promise((resolve) => {
+      const startedMs = clock.monoMs();
+      let isOver = false;
+      const defer = (): void => {
+        if (isOver) return;
+        isOver = true;
+        spool.put(say({ kind: 'deferred', of: ids, waitedMs: Math.round(clock.monoMs() - startedMs) }));
+        resolve('deferred');
+      };
+      const cancel = clock.after(deadlineMs, defer);
+      spool.put(lines, (how) => {
+        cancel();
+        if (how === 'waiting') defer();
+        else recorded();
+        isOver = true;
+        resolve('durable');
+      });
+    });
+  }
+}
+
+/** Those a person asks about; conditions and the lock have places of their own. */
+function isShown({ kind }: Decision): boolean {
+  return kind !== 'set-condition' && kind !== 'take-lock' && kind !== 'release-lock';
+}
+
+function evidenceOf(observation: Observation, decisions: readonly Decision[], config: CoreConfig): EntryBody {
+  const { atMs, signals, psi } = observation;
+  const of = decisions.map(({ id }) => id);
+  const scenario = scenarioOf({ name: of[0] ?? 'look', observation, config, acted: actedOn(decisions) });
+  const others = othersOf(observation);
+  return { kind: 'observation', of, atMs, signals, psi, scenario, ...(others.length === 0 ? {} : { others }) };
+}
+
+function othersOf({ pods }: Observation): NonNullable<Evidence['others']> {
+  if (!pods.known) return [];
+  const outside = pods.value.filter((pod) => !isInScenario(pod));
+  return outside.map(({ uid, namespace, name }) => ({ uid, namespace, name }));
+}
+
+function actedOn(decisions: readonly Decision[]): MetThreshold | null {
+  for (const decision of decisions) {
+    if (decision.kind === 'evict' || decision.kind === 'reclaim') return decision.threshold;
+  }
+  return null;
+}
+
+type StateFile = {
+  readonly write: (state: State) => void;
+  /** Once more what it is now. */
+  readonly rewrite: () => void;
+  readonly keep: (state: State) => void;
+  readonly close: () => void;
+};
+
+/** Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is calm. */
+function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (state: State) => void): StateFile {
+  let writtenMs = Number.NEGATIVE_INFINITY;
+  let writtenKey = '';
+  let latest: State | null = null;
+  let now: State | null = null;
+  let cancelTimer: (() => void) | null = null;
+  const write = (state: State): void => {
+    cancelTimer?.();
+    cancelTimer = null;
+    latest = null;
+    now = state;
+    writtenMs = clock.monoMs();
+    writtenKey = urgentPart(state);
+    // Nothing in it means anything after the boot: an fsync would only hold up the look.
+    const done = writeAtomic(stateFile, JSON.stringify(state), 0o640, 'boot');
+    if (done.known) {
+      findings.clear(STATE_FILE);
+      written(state);
+      return;
+    }
+    findings.raise(stateNotSaved(stateFile, done.detail));
+  };
+  return {
+    write,
+    rewrite: () => {
+      if (now !== null) write(now);
+    },
+    keep: (state) => {
+      now = state;
+      const isAtRest = isCalm(state);
+      const waitMs = writtenMs + (isAtRest ? CALM_KEEP_MS : KEEP_MS) - clock.monoMs();
+      if (waitMs <= 0 || urgentPart(state) !== writtenKey) {
+        write(state);
+        return;
+      }
+      latest = state;
+      // While all is calm the next one brings it along: a timer would wake the process for it.
+      if (isAtRest) return;
+      cancelTimer ??= clock.after(waitMs, () => {
+        cancelTimer = null;
+        if (latest !== null) write(latest);
+      });
+    },
+    close: () => {
+      cancelTimer?.();
+      cancelTimer = null;
+      if (latest !== null) write(latest);
+    },
+  };
+}
+
+/** Nothing is met, unknown, remembered or under way. */
+function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, reclaims, shutdown }: State): boolean {
+  const isWorking = act.kind !== 'idle' || reclaims.length > 0 || shutdown.kind === 'stopping';
+  return (
+    !isWorking && [firstMetMs, conditionLastMetMs, failedLooks].every((moving) => Object.keys(moving).length === 0)
+  );
+}
+
+/** All but samples, paces and the conditions' last instants, which may be older. What is new to the state counts. */
+function urgentPart(state: State): string {
+  const { lastLookMs, lastSample, spent, heldBackMs, trail, conditionLastMetMs, failedLooks, ...urgent } = state;
+  return JSON.stringify([urgent, Object.keys(conditionLastMetMs), Object.keys(failedLooks)]);
+}

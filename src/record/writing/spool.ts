@@ -1,0 +1,126 @@
+import type { Reading } from '../../core/reading.ts';
+import type { RecordDisk } from '../../host/record-disk.ts';
+import type { Clock, Findings } from '../../ports.ts';
+import { RECORD, recordHangs, recordRefused } from '../../words/finding-own.ts';
+
+/** Lines on their way to the disk. What the disk does not take stays in memory until there is room. */
+export type Spool = {
+  /** `ended` hears `waiting` whenever the disk refused the line, which is kept, and in the end whether it is durable or lost. */
+  readonly put: (line: string, ended?: Ended) => void;
+  /** Looks whether the file is still in its place, as soon as nothing is being written. */
+  readonly check: () => void;
+  /** Resolves when everything is on the disk, or when the disk refuses. */
+  readonly drained: () => Promise<void>;
+};
+export type SpoolNeeds = {
+  readonly clock: Clock;
+  readonly disk: RecordDisk;
+  readonly findings: Findings;
+  /** The line that says how many were dropped. */
+  readonly sayLost: (entries: number) => string;
+};
+
+/** product.md section 7: up to 10,000 entries in memory, then the oldest are counted and dropped. */
+const ENTRIES_MAX = 10_000;
+/** An entry with 1,000 pods has about 1 MB: the count alone does not bound the memory. */
+const CHARS_MAX = 8 * 1024 * 1024;
+/** One write; the next one takes what came meanwhile. */
+const BATCH_CHARS = 1024 * 1024;
+const RETRY_MS = 1_000;
+/** A write that takes longer is told: the disk hangs, and nothing can be done about it but to go on. */
+const HUNG_MS = 10_000;
+
+type Ended = (how: 'durable' | 'waiting' | 'lost') => void;
+type Waiting = { readonly line: string; readonly ended: Ended };
+
+export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spool {
+  let queue: Waiting[] = [];
+  let chars = 0;
+  let lost = 0;
+  let writing: Promise<void> | null = null;
+  let cancelRetry: (() => void) | null = null;
+  let isCheckWanted = false;
+
+  const bound = (): void => {
+    while (queue.length > ENTRIES_MAX || (chars > CHARS_MAX && queue.length > 1)) {
+      const dropped = queue.splice(0, 1);
+      chars -= charsOf(dropped);
+      lost++;
+      tell(dropped, 'lost');
+    }
+  };
+  const refused = (batch: readonly Waiting[], why: Extract<Reading<true>, { known: false }>): void => {
+    queue = [...batch, ...queue];
+    chars += charsOf(batch);
+    bound();
+    tell(queue, 'waiting');
+    findings.raise(recordRefused(why.where, why.detail, ENTRIES_MAX));
+    cancelRetry ??= clock.after(RETRY_MS, () => {
+      cancelRetry = null;
+      start();
+    });
+  };
+  const pump = async (): Promise<void> => {
+    // Also with nothing to write: the file is then open before the first decision, and a disk that refuses is told early.
+    do {
+      if (isCheckWanted) {
+        isCheckWanted = false;
+        await disk.check();
+      }
+      const batch = takeBatch(queue);
+      chars -= charsOf(batch);
+      const toSay = lost;
+      const cancelHung = clock.after(HUNG_MS, () => findings.raise(recordHangs(HUNG_MS)));
+      const text = (toSay > 0 ? sayLost(toSay) : '') + batch.map(({ line }) => line).join('');
+      const written = await disk.append(text);
+      cancelHung();
+      if (!written.known) {
+        writing = null;
+        refused(batch, written);
+        return;
+      }
+      cancelRetry?.();
+      cancelRetry = null;
+      lost -= toSay;
+      tell(batch, 'durable');
+      findings.clear(RECORD);
+    } while (queue.length > 0 || isCheckWanted);
+    // Not in a later turn: whoever was just told may put the next line before that.
+    writing = null;
+  };
+  const start = (): void => {
+    writing ??= pump();
+  };
+  start();
+  return {
+    put: (line, ended = () => undefined) => {
+      queue.push({ line, ended });
+      chars += line.length;
+      bound();
+      start();
+    },
+    check: () => {
+      isCheckWanted = true;
+      start();
+    },
+    drained: async () => {
+      start();
+      await writing;
+    },
+  };
+}
+
+function takeBatch(queue: Waiting[]): readonly Waiting[] {
+  let chars = 0;
+  const end = queue.findIndex(({ line }) => {
+    chars += line.length;
+    return chars > BATCH_CHARS;
+  });
+  return queue.splice(0, end < 0 ? queue.length : Math.max(1, end));
+}
+
+const charsOf = (entries: readonly Waiting[]): number => entries.reduce((sum, { line }) => sum + line.length, 0);
+
+function tell(entries: readonly Waiting[], how: Parameters<Ended>[0]): void {
+  for (const { ended } of entries) ended(how);
+}

@@ -1,0 +1,87 @@
+import { readEviction, stallThreshold, withTwins } from '../../config/eviction.ts';
+import { createFields } from '../../config/field.ts';
+import { evictionSchema, nodewardenSchema } from '../../config/schema.ts';
+import type { CoreConfig } from '../../core/core-config.ts';
+import { parseDuration } from '../../core/units/duration.ts';
+import { check, sayValue } from '../../document/check.ts';
+import type { YamlDocument } from '../../document/document.ts';
+import type { Problem } from '../../document/problem.ts';
+import { isObject, kubeletDocument } from '../envelope.ts';
+
+import type { Json } from '../scenario.ts';
+
+/** scenarios.md 2.1. What else a KubeletConfiguration has is ignored, as every unknown key here. */
+const FIELDS = [
+  'evictionHard',
+  'evictionSoft',
+  'evictionSoftGracePeriod',
+  'evictionMinimumReclaim',
+  // Ours, as swap.available in the four above: D17.
+  'evictionStall',
+  'evictionPressureTransitionPeriod',
+  'evictionMaxPodGracePeriod',
+  'mergeDefaultEvictionSettings',
+  'enforceNodeAllocatable',
+  'localStorageCapacityIsolation',
+] as const;
+const DEFAULT_TRANSITION_MS = 300_000;
+const guardSchema = nodewardenSchema.shape.guard;
+
+type ReadConfig = { readonly config: CoreConfig | null; readonly problems: readonly Problem[] };
+
+/** The `config` of an eviction scenario, by the kubelet's rules; null where there are problems. */
+export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
+  const given = isObject(yaml.value) ? yaml.value['config'] : undefined;
+  if (given !== undefined && !isObject(given)) {
+    const said = `expected a mapping, not ${sayValue(given)}; for example {"evictionHard": {"memory.available": "100Mi"}}`;
+    return { config: null, problems: [yaml.problemAt(['config'], said)] };
+  }
+  const document = kubeletDocument(yaml, given ?? {}, FIELDS);
+  const fields = check(evictionSchema, document);
+  // Nobody asks here which line a value is from, and in JSON an answer is a walk through the whole text.
+  const unasked = {
+    ...createFields({ document, kind: 'kubelet' }, null),
+    originOf: () => ({ kind: 'default' }) as const,
+  };
+  const eviction = readEviction(unasked);
+  const guard = readGuard(yaml, given ?? {});
+  const problems = [...fields.problems, ...eviction.problems, ...guard.problems];
+  const { value } = fields;
+  if (problems.length > 0 || value === null) return { config: null, problems };
+  const full = value.evictionStall?.memory.full;
+  const stall = full === undefined ? [] : [stallThreshold(full, { kind: 'default' })];
+  const configured = [...eviction.thresholds, ...stall].map(({ field: _, origin: __, ...threshold }) => threshold);
+  const config: CoreConfig = {
+    thresholds: withTwins(configured, value.enforceNodeAllocatable),
+    // 0 stands for the default (kubelet-eviction.md 2.1).
+    pressureTransitionMs: msOf(value.evictionPressureTransitionPeriod) || DEFAULT_TRANSITION_MS,
+    maxPodGraceSeconds: value.evictionMaxPodGracePeriod,
+    // The steps are the pace.
+    pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 1 },
+    guard: guard.guard,
+    localStorageLimits: value.localStorageCapacityIsolation ? 'enforce' : 'off',
+    // By the node's layout: the run fills them in.
+    reclaimSignals: [],
+    phases: [],
+    shutdownCancel: 'afterPhases',
+    shutdownCarryOver: false,
+  };
+  return { config, problems: [] };
+}
+
+/** Our own key; absent = off, whatever the default of the agent's configuration is. */
+function readGuard(
+  yaml: YamlDocument,
+  given: Json,
+): { readonly guard: CoreConfig['guard']; readonly problems: readonly Problem[] } {
+  if (given['guard'] === undefined || given['guard'] === null) return { guard: null, problems: [] };
+  const { value, problems } = check(guardSchema, yaml, ['config', 'guard']);
+  const isOff = value === null || value.sameOwnerKills === 0;
+  return { guard: isOff ? null : { kills: value.sameOwnerKills, windowMs: msOf(value.window) }, problems };
+}
+
+function msOf(text: string): number {
+  const parsed = parseDuration(text);
+  if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);
+  return parsed.duration.ms;
+}

@@ -1,0 +1,35 @@
+import { usageFor } from '../../core/eviction/comparator.ts';
+import type { Observation } from '../../core/observation.ts';
+import type { PodView } from '../../core/pod/pod.ts';
+import { known } from '../../core/reading.ts';
+import { type FsLayout, SIGNAL_FACTS, SIGNALS, type Signal } from '../../core/signal.ts';
+import type { EvictionScenario } from '../scenario.ts';
+
+/** Written by `capture`: usage that was recorded on a node cannot react to kills that are simulated. */
+export const isCapture = ({ labels }: Pick<EvictionScenario, 'labels'>): boolean => labels['recorded'] === 'capture';
+
+/** The signals as they would be without what `killed` still use in the recording. */
+export function withFreed(
+  signals: Observation['signals'],
+  killed: readonly PodView[],
+  layout: FsLayout,
+): Observation['signals'] {
+  if (killed.length === 0) return signals;
+  const freed = { ...signals };
+  for (const signal of SIGNALS) {
+    const reading = signals[signal];
+    if (!reading.known) continue;
+    const { available, capacity } = reading.value;
+    const amount = killed.reduce((sum, pod) => sum + freedBy(signal, pod, layout), 0);
+    freed[signal] = known({ ...reading.value, available: Math.min(capacity, available + amount) });
+  }
+  return freed;
+}
+
+/** Of swap what a pod had there; the stall of a recording is taken to have been that of whoever was killed for it. */
+function freedBy(signal: Signal, pod: PodView, layout: FsLayout): number {
+  const { comesBack } = SIGNAL_FACTS[signal];
+  if (comesBack === 'stall') return Number.POSITIVE_INFINITY;
+  const used = comesBack === 'swap' ? pod.usage.swapBytes : usageFor(signal, pod, layout);
+  return used?.known ? used.value : 0;
+}

@@ -1,0 +1,217 @@
+import type { CoreConfig } from '../../core/core-config.ts';
+import { decide } from '../../core/decide.ts';
+import type { Decision } from '../../core/decision.ts';
+import { type ThresholdId, withContainerfs } from '../../core/eviction/threshold.ts';
+import type { Observation } from '../../core/observation.ts';
+import type { Outcome } from '../../core/outcome.ts';
+import { podName } from '../../core/pod/pod.ts';
+import { known, type MonoMs, unknown } from '../../core/reading.ts';
+import type { Reason } from '../../core/reason.ts';
+import { initialState, type State } from '../../core/state/state.ts';
+import type { Verdict } from '../../core/verdict.ts';
+import { isObject } from '../envelope.ts';
+import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from '../scenario.ts';
+import { isCapture, withFreed } from './freed.ts';
+import { doneOf, type EvictionResult, NOTHING_DONE, NOTHING_OBSERVED, observedOf, reclaimSignals } from './result.ts';
+import { createStatsReader, mergePatch, NO_SIGNALS, type StatsReader } from './stats.ts';
+
+/** One look, with everything that it was decided from. */
+export type EvictionLook = {
+  /** Counted from 1. */
+  readonly step: number;
+  readonly atMs: MonoMs;
+  readonly result: EvictionResult;
+  /** Of both readings, where a node-level reclaim made it two. */
+  readonly reasons: readonly Reason[];
+  readonly decisions: readonly Decision[];
+  /** The first reading; null: the stats could not be read, and nothing was decided. */
+  readonly observation: Observation | null;
+  /** Before the look. */
+  readonly state: State;
+  /** As given, with the node-level reclaim of the layout. */
+  readonly config: CoreConfig;
+};
+
+/** What one look leaves to the next. */
+type World = {
+  readonly state: State;
+  readonly summary: Json;
+  readonly active: readonly ScenarioPod[];
+  /** Whose recorded usage counts as freed, where it does. */
+  readonly killed: readonly ScenarioPod[];
+  /** Of the look before, seen by the next one that has stats. */
+  readonly outcomes: readonly Outcome[];
+  readonly observed: typeof NOTHING_OBSERVED;
+};
+type Run = {
+  readonly scenario: EvictionScenario;
+  readonly config: CoreConfig;
+  readonly stats: StatsReader;
+  readonly isHard: ReadonlyMap<ThresholdId, boolean>;
+  readonly isReacting: boolean;
+};
+
+/**
+ * scenarios.md 2 and 3: one look for each step, in virtual time, by the same decide that runs live. `isReacting`: what a
+ * victim uses in later steps counts as freed, and it stays away.
+ */
+export function* runEviction(
+  scenario: EvictionScenario,
+  given: CoreConfig = scenario.config,
+  isReacting: boolean = isCapture(scenario),
+): Generator<EvictionLook, void, undefined> {
+  const { layout } = scenario;
+  const config: CoreConfig = { ...given, reclaimSignals: reclaimSignals(layout) };
+  const { all } = withContainerfs(config.thresholds, layout);
+  const isHard = new Map(all.map(({ id, graceMs }) => [id, graceMs === 0]));
+  const run: Run = { scenario, config, stats: createStatsReader(scenario.startWallMs), isHard, isReacting };
+  let world: World = {
+    state: initialState('simulate'),
+    summary: {},
+    active: scenario.pods,
+    killed: [],
+    outcomes: [],
+    observed: NOTHING_OBSERVED,
+  };
+  for (const [i, step] of scenario.steps.entries()) {
+    const before = { ...world, summary: summaryNow(world.summary, step), active: activeNow(world, step) };
+    const looked = step.stats.kind === 'failed' ? failedLook(before, step.atMs) : look(run, step, before);
+    yield { step: i + 1, atMs: step.atMs, ...looked.seen, state: world.state, config };
+    world = looked.world;
+  }
+}
+
+type Looked = { readonly world: World; readonly seen: Omit<EvictionLook, 'step' | 'atMs' | 'state' | 'config'> };
+
+/**
+ * scenarios.md 2.4, statsFail: nothing changes, but that it was a look: the kubelet derives the containerfs thresholds
+ * before it reads any stats (kubelet-eviction.md 4.1, 4.3), so that they act from the next look on.
+ */
+function failedLook(before: World, atMs: MonoMs): Looked {
+  const result = { ...before.observed, ...NOTHING_DONE };
+  const { state } = before;
+  const world = state.lastLookMs === null ? { ...before, state: { ...state, lastLookMs: atMs } } : before;
+  return { world, seen: { result, reasons: [], decisions: [], observation: null } };
+}
+
+function look(run: Run, step: EvictionStep, before: World): Looked {
+  const { scenario, config, stats } = run;
+  const { layout } = scenario;
+  const pods = stats.viewsOf(before.summary, before.active);
+  const times = step.stats.kind === 'same' ? 'fresh' : 'named';
+  const killed = before.killed.length === 0 ? [] : stats.viewsOf(before.summary, before.killed);
+  const signals = withFreed(stats.signalsOf(before.summary, step.atMs, times), killed, layout);
+  const growth = step.memoryGrowth === null ? {} : { memoryGrowth: known(step.memoryGrowth) };
+  const given = { signals, pods: known(pods), outcomes: before.outcomes, ...growth };
+  const observation = observationOf(scenario, step.atMs, given);
+  const first = decide(before.state, observation, config);
+  const second = secondLook(run, step, before.summary, observation, first);
+  const decisions = [...first.decisions, ...(second?.decisions ?? [])];
+  const reasons = [...first.reasons, ...(second?.reasons ?? [])];
+  const fails = (name: string): boolean => step.killFails === 'all' || step.killFails.includes(name);
+  const observed = observedOf(first.reasons, first.state, run.isHard);
+  const outcomes = decisions.flatMap((decision) => outcomeOf(decision, step.atMs, fails));
+  const gone = new Set(decisions.flatMap((decision) => goneBy(decision, fails)));
+  const isGone = ({ declared }: ScenarioPod): boolean => gone.has(declared.uid);
+  const active = gone.size === 0 ? before.active : before.active.filter((pod) => !isGone(pod));
+  const nowKilled = run.isReacting && gone.size > 0 ? before.active.filter(isGone) : [];
+  return {
+    world: {
+      ...before,
+      state: (second ?? first).state,
+      active,
+      killed: [...before.killed, ...nowKilled],
+      outcomes,
+      observed,
+    },
+    seen: {
+      result: { ...observed, ...doneOf({ decisions, reasons, pods, layout, fails }) },
+      reasons,
+      decisions,
+      observation,
+    },
+  };
+}
+
+/** scenarios.md 3, step 8: the reading after a node-level reclaim; pods are ranked by the first one. null = none was made. */
+function secondLook(
+  run: Run,
+  step: EvictionStep,
+  summary: Json,
+  observation: Observation,
+  first: Verdict,
+): Verdict | null {
+  const reclaim = first.decisions.find(({ kind }) => kind === 'reclaim');
+  if (reclaim === undefined) return null;
+  const { afterReclaim } = step;
+  const freed = unknown('not-applicable', 'reclaim', 'a scenario says what the next reading is, not what was freed');
+  const times = step.stats.kind === 'same' ? 'fresh' : 'named';
+  const signals =
+    afterReclaim?.kind === 'fails'
+      ? NO_SIGNALS
+      : run.stats.signalsOf(merged(summary, afterReclaim?.patch ?? {}), step.atMs, times);
+  const outcomes: readonly Outcome[] = [{ of: reclaim.id, atMs: step.atMs, kind: 'reclaimed', freed }];
+  return decide(first.state, { ...observation, signals, outcomes }, run.config);
+}
+
+function observationOf(
+  { layout, startWallMs }: EvictionScenario,
+  atMs: MonoMs,
+  rest: Pick<Observation, 'signals' | 'pods' | 'outcomes' | 'memoryGrowth'>,
+): Observation {
+  const none = unknown('not-applicable', 'scenario', 'a scenario has no such source');
+  return {
+    atMs,
+    cpuMs: 0,
+    wallMs: (startWallMs ?? 0) + atMs,
+    fsLayout: known(layout),
+    psi: { memory: none, io: none, cpu: none },
+    shutdownEvents: [],
+    volumesMounted: none,
+    ...rest,
+  };
+}
+
+/** A list of pods was recorded with those that are killed here. */
+function activeNow({ active, killed }: World, { pods }: EvictionStep): readonly ScenarioPod[] {
+  if (pods === null || killed.length === 0) return pods ?? active;
+  const gone = new Set(killed.map(({ declared }) => declared.uid));
+  return pods.filter(({ declared }) => !gone.has(declared.uid));
+}
+
+function summaryNow(before: Json, { stats }: EvictionStep): Json {
+  const given: GivenStats = stats.kind === 'failed' ? stats.kept : stats;
+  switch (given.kind) {
+    case 'same':
+      return before;
+    case 'whole':
+      return given.summary;
+    case 'patch':
+      return merged(before, given.patch);
+  }
+}
+
+function merged(summary: Json, patch: Json): Json {
+  const result = mergePatch(summary, patch);
+  return isObject(result) ? result : {};
+}
+
+/** A kill takes no virtual time; the next look that has stats hears of it. */
+function outcomeOf(decision: Decision, atMs: MonoMs, fails: (name: string) => boolean): readonly Outcome[] {
+  const name = victimName(decision);
+  if (name === null) return [];
+  const of = decision.id;
+  if (fails(name)) return [{ of, atMs, kind: 'survived', left: [], detail: 'the scenario says that the kill fails' }];
+  return [{ of, atMs, kind: 'ended', via: 'sigkill', releasedBytes: known(0) }];
+}
+
+function goneBy(decision: Decision, fails: (name: string) => boolean): readonly string[] {
+  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return [];
+  const name = victimName(decision);
+  return name === null || fails(name) ? [] : [decision.victim.uid];
+}
+
+function victimName(decision: Decision): string | null {
+  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return null;
+  return podName(decision.victim);
+}

@@ -1,0 +1,201 @@
+import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
+import type { FsLayout } from '../../core/signal.ts';
+import { sayValue } from '../../document/check.ts';
+import type { YamlDocument } from '../../document/document.ts';
+import { parseInstant } from '../../document/instant.ts';
+import type { Problem } from '../../document/problem.ts';
+import { expectOf, isObject, readHead, readMs } from '../envelope.ts';
+import type { EvictionScenario, EvictionStep, Json, ScenarioPod } from '../scenario.ts';
+import {
+  among,
+  createMistakes,
+  flag,
+  instant,
+  listOf,
+  type Mistakes,
+  ours,
+  type Place,
+  POD_NAME,
+  type Shape,
+  text,
+  whole,
+} from '../shape.ts';
+import { activeOf, podsOf } from '../v1-pod.ts';
+import { readScenarioConfig } from './config.ts';
+import { EXPECT } from './expect.ts';
+import { checkSummary } from './stats.ts';
+
+type ReadScenario = { readonly scenario: EvictionScenario | null; readonly problems: readonly Problem[] };
+
+/** A key with a reader of its own. */
+const elsewhere: Shape = () => undefined;
+
+const MEMORY_GROWTH = ours(
+  {
+    overMs: whole,
+    podsBytes: whole,
+    outsideBytes: whole,
+    others: listOf(ours({ where: text, bytes: whole }, ['where', 'bytes'])),
+  },
+  ['overMs', 'podsBytes', 'outsideBytes', 'others'],
+);
+const ROOT = ours(
+  {
+    apiVersion: elsewhere,
+    kind: elsewhere,
+    metadata: elsewhere,
+    start: (value, at) => {
+      if (typeof value === 'string' && parseInstant(value) !== null) return;
+      at.mistakes.at(
+        at.path,
+        `expected a time as RFC 3339 writes it, not ${sayValue(value)}; for example "2026-01-31T10:00:00Z"`,
+      );
+    },
+    config: elsewhere,
+    node: ours({ name: text, dedicatedImageFs: flag, splitImageFs: flag }),
+    pods: elsewhere,
+    steps: listOf(
+      ours(
+        {
+          at: (value, at) => {
+            instant(value, at);
+            if ((readMs(value) ?? 0) < 0) at.mistakes.at(at.path, 'must not be before the start');
+          },
+          summary: checkSummary,
+          summaryPatch: checkSummary,
+          statsFail: flag,
+          pods: elsewhere,
+          afterReclaim: checkSummary,
+          afterReclaimFails: flag,
+          reclaimFails: listOf(among(['containers', 'images'])),
+          killFails: (value, at) => {
+            if (typeof value !== 'boolean') listOf(POD_NAME)(value, at);
+          },
+          memoryGrowth: MEMORY_GROWTH,
+          expect: EXPECT,
+        },
+        ['at'],
+      ),
+      1,
+    ),
+  },
+  ['steps'],
+);
+
+/** scenarios.md 1 to 4 and 7: a scenario, or everything that is wrong with it, at most MAX_MISTAKES. */
+export function readEvictionScenario(yaml: YamlDocument): ReadScenario {
+  const { head, problems } = readHead(yaml);
+  const root = yaml.value;
+  if (!isObject(root)) return { scenario: null, problems };
+  const mistakes = createMistakes(yaml);
+  mistakes.add(problems);
+  const startWallMs = typeof root['start'] === 'string' ? parseInstant(root['start']) : null;
+  // A start that is wrong is told once, not at every time that needs it.
+  const isStartWrong = root['start'] !== undefined && startWallMs === null;
+  const place: Place = { path: [], mistakes, startWallMs: isStartWrong ? 0 : startWallMs };
+  ROOT(root, place);
+  const config = readScenarioConfig(yaml);
+  mistakes.add(config.problems);
+  const layout = readLayout(root['node'], mistakes);
+  const pods = root['pods'] === undefined ? [] : readPods(yaml, ['pods'], mistakes);
+  const steps = Array.isArray(root['steps']) ? readSteps(yaml, root['steps'], mistakes) : [];
+  const all = mistakes.all();
+  if (all.length > 0 || head === null || config.config === null) return { scenario: null, problems: all };
+  const { name, labels } = head;
+  const scenario = {
+    kind: 'EvictionScenario',
+    name,
+    labels,
+    config: config.config,
+    layout,
+    startWallMs,
+    pods,
+    steps,
+  } as const;
+  return { scenario, problems: [] };
+}
+
+/** scenarios.md 2.2. */
+function readLayout(node: unknown, mistakes: Mistakes): FsLayout {
+  if (!isObject(node)) return 'nodefs-only';
+  const isSplit = node['splitImageFs'] === true;
+  if (node['dedicatedImageFs'] === true) return isSplit ? 'containerfs-separate' : 'imagefs-separate';
+  if (isSplit) mistakes.at(['node', 'splitImageFs'], 'true needs dedicatedImageFs: true');
+  return 'nodefs-only';
+}
+
+function readPods(yaml: YamlDocument, path: readonly (string | number)[], mistakes: Mistakes): readonly ScenarioPod[] {
+  const { pods, problems } = podsOf(yaml, path);
+  mistakes.add(problems);
+  return activeOf(pods);
+}
+
+function readSteps(yaml: YamlDocument, list: readonly unknown[], mistakes: Mistakes): readonly EvictionStep[] {
+  let lastMs = Number.NEGATIVE_INFINITY;
+  const steps: EvictionStep[] = [];
+  for (const [i, step] of list.entries()) {
+    if (mistakes.isFull()) break;
+    const path = ['steps', i];
+    const atMs = isObject(step) ? readMs(step['at']) : null;
+    if (!isObject(step) || atMs === null) continue;
+    if (atMs <= lastMs) mistakes.at([...path, 'at'], 'must be later than that of the step before');
+    lastMs = atMs;
+    if (step['summary'] !== undefined && step['summaryPatch'] !== undefined) {
+      mistakes.at([...path, 'summaryPatch'], 'there is a summary too: one of the two', 'key');
+    }
+    steps.push({
+      atMs,
+      // Places are looked for only when they are wanted: in JSON that is a walk through the text.
+      get line() {
+        return yaml.problemAt(path, '').line;
+      },
+      stats: statsOf(step),
+      pods: step['pods'] === undefined ? null : readPods(yaml, [...path, 'pods'], mistakes),
+      afterReclaim: afterReclaimOf(step),
+      killFails: step['killFails'] === true ? 'all' : textsOf(step['killFails']),
+      reclaimFails: textsOf(step['reclaimFails']).filter((call) => call === 'containers' || call === 'images'),
+      memoryGrowth: growthOf(step['memoryGrowth']),
+      expect: expectOf(step['expect']),
+    });
+  }
+  return steps;
+}
+
+function statsOf(step: Json): EvictionStep['stats'] {
+  const summary = objectOf(step['summary']);
+  const patch = objectOf(step['summaryPatch']);
+  const given =
+    summary !== null
+      ? ({ kind: 'whole', summary } as const)
+      : patch !== null
+        ? ({ kind: 'patch', patch } as const)
+        : ({ kind: 'same' } as const);
+  return step['statsFail'] === true ? { kind: 'failed', kept: given } : given;
+}
+
+function afterReclaimOf(step: Json): EvictionStep['afterReclaim'] {
+  if (step['afterReclaimFails'] === true) return { kind: 'fails' };
+  const patch = objectOf(step['afterReclaim']);
+  return patch === null ? null : { kind: 'patch', patch };
+}
+
+/** Its shape has been checked. */
+function growthOf(value: unknown): MemoryGrowth | null {
+  if (!isObject(value)) return null;
+  const { overMs, podsBytes, outsideBytes, others } = value;
+  const grown = Array.isArray(others) ? others.filter(isObject) : [];
+  return {
+    overMs: Number(overMs),
+    podsBytes: Number(podsBytes),
+    outsideBytes: Number(outsideBytes),
+    others: grown.map(({ where, bytes }) => ({ where: String(where), bytes: Number(bytes) })),
+  };
+}
+
+function objectOf(value: unknown): Json | null {
+  return isObject(value) ? value : null;
+}
+
+function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((entry) => typeof entry === 'string') : [];
+}

@@ -1,0 +1,80 @@
+import type { CoreConfig } from '../../core/core-config.ts';
+import type { ShutdownEvent } from '../../core/observation.ts';
+import { type PodUid, type PodView, podName } from '../../core/pod/pod.ts';
+import { playFrom } from './play.ts';
+import type { ShutdownScenarioPod } from './scenario.ts';
+
+export type RehearsedPod = {
+  readonly declared: Omit<PodView, 'usage'>;
+  /** How long it takes to stop; null: until its grace is over. */
+  readonly stopMs: number | null;
+  /** It waits for units that are no pods, as long as it can. */
+  readonly isHeldUp?: boolean;
+};
+/** What begins it: logind's signal with what it grants, or the stop of the agent with what systemd leaves it. */
+export type RehearsedStart =
+  | { readonly kind: 'logind'; readonly grantedMs: number }
+  | { readonly kind: 'stop'; readonly leftMs: number };
+/** Times in milliseconds since its beginning. */
+export type Rehearsal = {
+  /** Those that have pods. */
+  readonly phases: readonly { readonly phase: number; readonly startMs: number; readonly endMs: number }[];
+  /** What each pod is asked to end within, in the phase that stops it. */
+  readonly graceSeconds: ReadonlyMap<PodUid, number>;
+  /** When it is told, and what it gets from then on. */
+  readonly turns: ReadonlyMap<PodUid, { readonly toldMs: number; readonly getsMs: number }>;
+  /** When the last phase is over. */
+  readonly totalMs: number;
+};
+export type RehearsedConfig = Pick<CoreConfig, 'phases' | 'shutdownCarryOver' | 'shutdownCancel'>;
+
+/** A shutdown of these pods in virtual time, decided by the core as a real one. */
+export function rehearse(
+  { phases, shutdownCarryOver, shutdownCancel }: RehearsedConfig,
+  pods: readonly RehearsedPod[],
+  start: RehearsedStart,
+): Rehearsal {
+  const played = playFrom(
+    {
+      phases,
+      pods: pods.map(scenarioPod),
+      cancelAtMs: null,
+      cancelPolicy: shutdownCancel,
+      carryOver: shutdownCarryOver,
+      stopper: 'agent',
+    },
+    heardAt(start),
+  );
+  return {
+    phases: played.phases.map(({ phase, startedMs, endMs }) => ({ phase, startMs: startedMs, endMs })),
+    graceSeconds: new Map([...played.told].map(([uid, { graceSeconds }]) => [uid, graceSeconds])),
+    turns: new Map(
+      [...played.told].map(([uid, { times, effectiveGraceSeconds }]) => [
+        uid,
+        { toldMs: Math.round(times.startMs), getsMs: Math.round(effectiveGraceSeconds * 1_000) },
+      ]),
+    ),
+    totalMs: played.releasedMs ?? 0,
+  };
+}
+
+function heardAt(start: RehearsedStart): readonly ShutdownEvent[] {
+  if (start.kind === 'stop') return [{ kind: 'stopped-without-signal', leftMs: start.leftMs }];
+  return [{ kind: 'lock-granted', delayMaxMs: start.grantedMs }, { kind: 'preparing' }];
+}
+
+function scenarioPod({ declared, stopMs, isHeldUp = false }: RehearsedPod): ShutdownScenarioPod {
+  return {
+    name: podName(declared),
+    declared,
+    isStopped: true,
+    isHeldUp,
+    behaviour: {
+      containers: [{ stopAfterMs: stopMs, preStopMs: null }],
+      sidecars: [],
+      killDelayMs: 0,
+      unmountAfterMs: 0,
+      deletion: null,
+    },
+  };
+}

@@ -1,0 +1,159 @@
+import { SHUTDOWN_REFUSALS } from '../../config/shutdown.ts';
+import { sayValue } from '../../document/check.ts';
+import { isObject, readMs } from '../envelope.ts';
+import {
+  among,
+  flag,
+  instant,
+  listOf,
+  mapOf,
+  orNull,
+  ours,
+  type Place,
+  type Shape,
+  text,
+  theirs,
+  whole,
+} from '../shape.ts';
+
+/** Keys of an `expect` whose value is an instant or a duration; they are compared in milliseconds. */
+export const MS_KEYS = [
+  'inhibitDelay',
+  'start',
+  'end',
+  'sigtermAt',
+  'killedAt',
+  'stoppedAt',
+  'lockReleasedAt',
+  'shutdownProceedsAt',
+  'from',
+  'until',
+  'lockRetakenAt',
+];
+/** Those in seconds. */
+export const SECONDS_KEYS = ['dropInSeconds', 'periodSeconds', 'gracePeriodSeconds', 'effectiveGracePeriodSeconds'];
+
+/** shutdown-scenarios.md 1.2: a key that ends in `Seconds`, whole seconds or a duration of them; null = neither. */
+export function readSeconds(value: unknown): number | null {
+  const seconds = typeof value === 'string' ? (readMs(value) ?? Number.NaN) / 1_000 : value;
+  return typeof seconds === 'number' && Number.isSafeInteger(seconds) ? seconds : null;
+}
+
+const delay: Shape = (value, at) => {
+  instant(value, at);
+  if ((readMs(value) ?? 0) < 0) at.mistakes.at(at.path, `must not be negative, it is ${sayValue(value)}`);
+};
+const seconds: Shape = (value, at) => {
+  if (readSeconds(value) === null) at.mistakes.at(at.path, 'expected whole seconds; for example 30 or "30s"');
+};
+
+const names = orNull(listOf(text));
+const group = ours({ priority: orNull(whole), periodSeconds: orNull(seconds), pods: names });
+const phase = ours({
+  priority: orNull(whole),
+  periodSeconds: orNull(seconds),
+  start: orNull(instant),
+  end: orNull(instant),
+  endedBy: orNull(among(['done', 'period', 'volumeTimeout', 'cancelled'])),
+  stillRunning: names,
+  volumesPending: names,
+});
+const status = ours({
+  phase: orNull(text),
+  reason: orNull(text),
+  message: orNull(text),
+  disruptionTarget: orNull(flag),
+});
+const pod = ours({
+  group: orNull(whole),
+  gracePeriodSeconds: orNull(seconds),
+  effectiveGracePeriodSeconds: orNull(seconds),
+  start: orNull(instant),
+  sigtermAt: orNull(instant),
+  killedAt: orNull(instant),
+  stoppedAt: orNull(instant),
+  status: orNull(status),
+});
+const expectKeys = ours({
+  configErrors: orNull(listOf(among(SHUTDOWN_REFUSALS))),
+  enabled: orNull(flag),
+  inhibitDelay: orNull(instant),
+  dropInSeconds: orNull(seconds),
+  readBacks: orNull(whole),
+  armed: orNull(flag),
+  groups: orNull(listOf(group)),
+  phases: orNull(listOf(phase)),
+  pods: orNull(mapOf(orNull(pod))),
+  lockReleasedAt: orNull(instant),
+  shutdownProceedsAt: orNull(instant),
+  refusesPods: orNull(ours({ from: orNull(instant), until: orNull(instant) })),
+  lockRetakenAt: orNull(instant),
+});
+
+/** shutdown-scenarios.md section 4. */
+const expectShape: Shape = (value, at) => {
+  expectKeys(value, at);
+  if (!isObject(value)) return;
+  const { configErrors, ...others } = value;
+  const isRefused = Array.isArray(configErrors) && configErrors.length > 0;
+  if (isRefused && Object.values(others).some((other) => other !== null)) {
+    at.mistakes.at([...at.path, 'configErrors'], 'excludes all other keys of expect', 'key');
+  }
+};
+
+const stopping = { stopAfter: delay, preStop: delay };
+const behaviour = ours({
+  ...stopping,
+  never: flag,
+  killDelay: delay,
+  unmountAfter: delay,
+  terminatingFor: delay,
+  containers: mapOf(ours(stopping)),
+});
+
+/** Of every pod, or of one by its name. */
+const behaviours: Shape = (value, at) => {
+  mapOf(behaviour)(value, at);
+  for (const name of Object.keys(isObject(value) ? value : {})) {
+    if (name === 'default' || /^[^/]+\/[^/]+$/.test(name)) continue;
+    at.mistakes.at([...at.path, name], 'must be default, or a pod as namespace/name; for example "default/web"', 'key');
+  }
+};
+
+/** A key with a reader of its own. */
+const elsewhere: Shape = () => undefined;
+
+const root = ours({
+  apiVersion: elsewhere,
+  kind: elsewhere,
+  metadata: elsewhere,
+  config: elsewhere,
+  pods: elsewhere,
+  logind: orNull(ours({ inhibitDelayMax: delay, overrideGives: delay, overrideTakes: delay })),
+  behaviour: orNull(behaviours),
+  cancelAt: orNull(delay),
+  cancelPolicy: orNull(among(['afterPhases', 'promptly'])),
+  expect: orNull(expectShape),
+});
+
+/** shutdown-scenarios.md 1 to 4, but for the envelope, the configuration and the pods. */
+export function checkDocument(value: unknown, at: Place): void {
+  root(value, at);
+}
+
+const hooked = theirs({ lifecycle: theirs({}) });
+const shutdownPod = theirs({
+  metadata: theirs({
+    deletionGracePeriodSeconds: (value, at) => {
+      if (!Number.isSafeInteger(value) || Number(value) < 0) {
+        at.mistakes.at(at.path, `expected whole seconds from 0 on, not ${sayValue(value)}; for example 30`);
+      }
+    },
+  }),
+  spec: theirs({ containers: listOf(hooked), initContainers: listOf(hooked) }),
+});
+
+/** What only a shutdown reads of a v1 Pod. */
+export function checkShutdownPod(value: unknown, at: Place): void {
+  shutdownPod(value, at);
+}

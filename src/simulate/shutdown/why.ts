@@ -1,0 +1,119 @@
+import type { PodUid } from '../../core/pod/pod.ts';
+import { sayDuration } from '../../core/units/duration.ts';
+import { aliveAtSignal, type Played, type Told } from './play.ts';
+import type { ShutdownReason } from './result.ts';
+import type { ShutdownScenario } from './scenario.ts';
+
+/** kubelet-shutdown.md 1.6. */
+export function configReasons({ warnings }: ShutdownScenario): readonly ShutdownReason[] {
+  return warnings.map((text) => ({ code: 'warning', text }));
+}
+
+export function notArmed(neededMs: number, grantedMs: number): ShutdownReason {
+  const text =
+    `logind grants ${sayDuration(grantedMs)} of the ${sayDuration(neededMs)} needed: not armed, and no part of the time is used, ` +
+    'as in the kubelet; live the phases are shrunk into what is granted (D11)';
+  return { code: 'not-armed', neededMs, grantedMs, text };
+}
+
+/** shutdown-scenarios.md 6.2: who used up a phase, who was cut, who is killed late, and what was waited for. */
+export function runReasons(scenario: ShutdownScenario, played: Played): readonly ShutdownReason[] {
+  const nameOf = new Map(scenario.pods.map(({ name, declared }) => [declared.uid, name]));
+  const say = (uid: PodUid): string => nameOf.get(uid) ?? uid;
+  const reasons: ShutdownReason[] = [];
+  for (const [i, over] of played.phases.entries()) {
+    const told = [...played.told.values()].filter(({ phase }) => phase === over.phase);
+    reasons.push(...told.flatMap(cutReasons), ...phaseReasons(scenario, played, i, say));
+    reasons.push(...told.flatMap((of) => lateReasons(of, over.endMs, played.releasedMs)));
+  }
+  return [...reasons, ...goneReasons(scenario, played), ...cancelReasons(scenario, played)];
+}
+
+type Over = Played['phases'][number];
+
+function phaseReasons(scenario: ShutdownScenario, played: Played, i: number, say: (uid: PodUid) => string) {
+  const over = played.phases[i];
+  if (over === undefined) return [];
+  const reasons: ShutdownReason[] = [];
+  for (const { uid, phase, atMs } of played.exceeded) {
+    if (phase !== over.phase) continue;
+    const ms = atMs - over.startedMs;
+    const text = `the phase waited ${sayDuration(ms)} for ${say(uid)}, which is all that it waits for a pod of its grace`;
+    reasons.push({ code: 'wait-exceeded', pod: say(uid), ms, text });
+  }
+  const slowest = slowestVolumes(played, over);
+  if (over.volumesMs > 0 && slowest !== null) {
+    const text = `the phase waited ${sayDuration(over.volumesMs)} for volumes of ${slowest}`;
+    reasons.push({ code: 'volumes', pod: slowest, ms: over.volumesMs, text });
+  }
+  const { fromPriority = 0, periodSeconds = 0 } = scenario.phases[over.phase - 1] ?? {};
+  const left = [...over.running, ...over.mounted].map(say);
+  if (over.by === 'period' && left.length > 0) {
+    const text = `the phase of priority ${fromPriority} used up its ${periodSeconds} s; left: ${left.join(', ')}`;
+    reasons.push({ code: 'period-used-up', priority: fromPriority, pods: left, text });
+  } else if (over.by === 'volume-timeout') {
+    const text = `the phase of priority ${fromPriority} gave up on volumes of ${left.join(', ')}`;
+    reasons.push({ code: 'volume-timeout', priority: fromPriority, pods: left, text });
+  }
+  return reasons;
+}
+
+/** The pod of the phase whose volumes are unmounted last. */
+function slowestVolumes({ told }: Played, { phase }: Over): string | null {
+  let slowest: { readonly name: string; readonly ms: number } | null = null;
+  for (const { pod, times, phase: of } of told.values()) {
+    const { unmountAfterMs } = pod.behaviour;
+    const ms = times.stoppedMs + unmountAfterMs;
+    if (of === phase && unmountAfterMs > 0 && (slowest === null || ms > slowest.ms)) slowest = { name: pod.name, ms };
+  }
+  return slowest?.name ?? null;
+}
+
+function cutReasons({ pod, graceSeconds }: Told): readonly ShutdownReason[] {
+  const ownSeconds = pod.declared.terminationGraceSeconds;
+  // One that is being deleted keeps what it has (kubelet-shutdown.md 4.9).
+  if (graceSeconds >= ownSeconds || pod.behaviour.deletion !== null) return [];
+  const text = `${pod.name} gets ${graceSeconds} s of its own ${ownSeconds} s, the period of its phase`;
+  return [{ code: 'cut', pod: pod.name, gracePeriodSeconds: graceSeconds, ownSeconds, text }];
+}
+
+function lateReasons({ pod, times }: Told, endMs: number, releasedMs: number | null): readonly ShutdownReason[] {
+  const { killedMs, stoppedMs } = times;
+  const { name } = pod;
+  const reasons: ShutdownReason[] = [];
+  if (killedMs !== null && stoppedMs > endMs) {
+    const text = `${name} is killed at ${sayDuration(killedMs)}, its phase ended at ${sayDuration(endMs)}`;
+    reasons.push({ code: 'killed-late', pod: name, killedAt: killedMs, phaseEnd: endMs, text });
+  }
+  if (releasedMs !== null && stoppedMs > releasedMs) {
+    const text = `${name} still runs when the lock is released at ${sayDuration(releasedMs)}; it needs until ${sayDuration(stoppedMs)}`;
+    reasons.push({ code: 'alive-at-release', pod: name, stoppedAt: stoppedMs, text });
+  }
+  return reasons;
+}
+
+/** kubelet-shutdown.md 12.3: the kubelet would wait for them. */
+function goneReasons(scenario: ShutdownScenario, played: Played): readonly ShutdownReason[] {
+  if (played.releasedMs === null) return [];
+  return aliveAtSignal(scenario)
+    .filter(({ declared }) => !played.told.has(declared.uid))
+    .map(({ name }) => ({
+      code: 'gone-before-phase',
+      pod: name,
+      text: `${name} had ended before its phase began: nobody waits for it`,
+    }));
+}
+
+function cancelReasons({ cancelAtMs, cancelPolicy }: ShutdownScenario, played: Played): readonly ShutdownReason[] {
+  if (cancelAtMs === null) return [];
+  const stopped = played.told.size;
+  const when = `cancelled at ${sayDuration(cancelAtMs)}`;
+  const what =
+    played.releasedMs === null
+      ? 'no further phase begins, the lock is kept (D10)'
+      : cancelPolicy === 'afterPhases'
+        ? 'handled after the last phase, as in the kubelet'
+        : 'the lock is taken again';
+  const text = `${when}: ${what}; ${stopped} ${stopped === 1 ? 'pod was' : 'pods were'} told to stop`;
+  return [{ code: 'cancelled', at: cancelAtMs, stopped, text }];
+}

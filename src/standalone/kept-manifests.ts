@@ -1,0 +1,37 @@
+import { isNumber, isText, recordOf, shape } from '../core/shape.ts';
+import type { Clock } from '../ports.ts';
+import { loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
+
+/** The last good text of each manifest that has turned bad since, kept over a restart of the agent. */
+export type KeptManifests = {
+  readonly of: (file: string) => string | null;
+  /** Those of all files that are bad now. */
+  readonly keep: (texts: ReadonlyMap<string, string>) => void;
+};
+
+/** The file holds 1 MiB; more is not kept, which costs only the restart while so much is bad. */
+const MOST_BYTES = 512 * 1024;
+type Kept = {
+  readonly schema: number;
+  readonly directory: string;
+  readonly files: { readonly [file: string]: string };
+};
+const isKept = shape<Kept>({ schema: isNumber, directory: isText, files: recordOf(isText, isText) });
+
+/** `directory`: of the manifests; what is kept of another one is not used. */
+export function openKeptManifests(runtimeDirectory: string, directory: string, clock: Clock): KeptManifests {
+  const path = `${runtimeDirectory}/manifests-last-good.json`;
+  const { value } = loadRuntimeFile(path, (found) => (isKept(found) ? found : null), clock);
+  let kept: ReadonlyMap<string, string> = new Map(value?.directory === directory ? Object.entries(value.files) : []);
+  return {
+    of: (file) => kept.get(file) ?? null,
+    keep: (texts) => {
+      const isSame = texts.size === kept.size && [...texts].every(([file, text]) => kept.get(file) === text);
+      const bytes = [...texts].reduce((sum, [file, text]) => sum + file.length + text.length, 0);
+      if (isSame || bytes > MOST_BYTES) return;
+      kept = texts;
+      // Where the disk is full it is in force as long as this agent runs.
+      saveRuntimeFile(path, { schema: 1, directory, files: Object.fromEntries(texts) });
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import type { Systemd } from '../host/systemd.ts';
+import type { Clock } from '../ports.ts';
+import { stopsUnusable } from '../words/finding-standalone.ts';
+import { type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
+import { isRunning, whoForbids } from './restart.ts';
+
+/** For uninstall: starts what an eviction still holds down, whatever the conditions are. `problems` are sentences. */
+export async function releaseHeld(needs: {
+  readonly clock: Clock;
+  readonly systemd: Systemd;
+  readonly runtimeDirectory: string;
+  readonly bootId: string;
+}): Promise<{
+  readonly started: readonly string[];
+  /** Sentences: what is not started, and why that is right. */
+  readonly left: readonly string[];
+  readonly problems: readonly string[];
+}> {
+  const { held, complaint } = loadHeld(needs.runtimeDirectory, needs.bootId, needs.clock);
+  const started: string[] = [];
+  const problems: string[] = complaint === null ? [] : [stopsUnusable('eviction', complaint).text];
+  const left: string[] = [];
+  let failed: readonly HeldUnit[] = [];
+  for (const unit of held.units.filter(({ after }) => after === 'restart')) {
+    const facts = await needs.systemd.unit(unit.unit);
+    if (isRunning(facts.known ? facts.value : null)) continue;
+    const rival = facts.known ? await whoForbids(needs.systemd, facts.value) : null;
+    if (rival !== null) {
+      left.push(`${unit.unit} is not started: ${rival} runs, and systemd would stop it to start this unit`);
+      continue;
+    }
+    const start = await needs.systemd.start(unit.unit);
+    if (start.known) started.push(unit.unit);
+    else {
+      problems.push(`${unit.unit} could not be started: ${start.detail}`);
+      failed = [...failed, unit];
+    }
+  }
+  if (held.units.length > 0) {
+    const complaintOfSave = saveHeld(needs.runtimeDirectory, { ...nothingHeld(held.bootId), units: failed });
+    if (complaintOfSave !== null) problems.push(complaintOfSave);
+  }
+  return { started, left, problems };
+}

@@ -1,0 +1,60 @@
+import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
+import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
+import type { DyingHelp } from '../host/dying.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
+import { oldestStartMs } from './age.ts';
+import { cgroupPlace } from './bind.ts';
+import { askUnit } from './tell-units.ts';
+
+export type StopUnlistedNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly cgroupRoot: string;
+  readonly systemd: Systemd;
+  readonly findings: Findings;
+  readonly help?: DyingHelp | undefined;
+};
+/** Where a victim was bound that no manifest names there any more. */
+export type Unlisted = { readonly ref: CgroupRef; readonly unit: string | null };
+
+/**
+ * A victim that an earlier run of the agent had signalled, and whose manifest was removed, broken or edited while no agent
+ * ran. Until it has ended nobody else may go for it (D3), so its stop goes on where it was bound. Null: nobody is left there
+ * who ran when it was decided.
+ */
+export async function findUnlisted(needs: StopUnlistedNeeds, order: StopOrder): Promise<Unlisted | null> {
+  const { mounts, cgroupRoot, systemd } = needs;
+  const { victim, resumedFromMs, sentBefore, why } = order;
+  if (why !== 'eviction' || resumedFromMs === null || sentBefore === undefined) return null;
+  const [, kind, name] = /^(cgroup|unit) (.+)$/s.exec(victim.boundTo ?? '') ?? [];
+  if (name === undefined) return null;
+  const facts = kind === 'unit' ? await systemd.unit(name) : null;
+  const path =
+    facts === null
+      ? cgroupPlace(cgroupRoot, { kind: 'cgroup', path: name }).path
+      : facts.known
+        ? facts.value.controlGroup
+        : null;
+  const ref = path === null ? null : refOf(mounts, path);
+  if (ref === null || !ref.known) return null;
+  const populated = isPopulated(mounts, ref.value);
+  const oldestMs = oldestStartMs(mounts, ref.value);
+  const isLeft = populated.known && populated.value && oldestMs !== null && oldestMs <= resumedFromMs;
+  return isLeft ? { ref: ref.value, unit: kind === 'unit' ? name : null } : null;
+}
+
+export function stopUnlisted(
+  needs: StopUnlistedNeeds,
+  { ref, unit }: Unlisted,
+  order: StopOrder,
+  how: Pick<Parameters<typeof killCgroup>[0], 'hasten' | 'signalled'>,
+): Promise<KillEnd> {
+  const { clock, mounts, help } = needs;
+  const { first, graceMs, givesBack } = order;
+  const request = unit === null ? null : (): Promise<Asked> => askUnit(needs, unit);
+  const isAtOnce = first === 'sigkill';
+  if (isAtOnce) void request?.();
+  const ask = isAtOnce ? null : request;
+  return killCgroup({ clock, mounts, ref, first, graceMs, givesBack, ask, help, ...how });
+}

@@ -1,0 +1,121 @@
+import type { Decision, DecisionId } from '../core/decision.ts';
+import { sayCulprit } from '../core/eviction/attribution.ts';
+import type { Outcome } from '../core/outcome.ts';
+import { podName } from '../core/pod/pod.ts';
+import { assertNever } from '../core/reading.ts';
+import type { Ties } from '../core/shutdown/chain.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { sayBytes } from '../core/units/quantity.ts';
+import { and, sayAmount, sayNames, sayThreshold } from './parts.ts';
+
+/** A decision in one line, without the time. Names of pods are as tenants chose them: escape before printing. */
+export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => string = String): string {
+  switch (decision.kind) {
+    case 'reclaim':
+      return `reclaim on the node: ${sayThreshold(decision.threshold)}`;
+    case 'evict':
+      return and(
+        and(`evict ${podName(decision.victim)}: ${sayThreshold(decision.threshold)}`, sayCulprit(decision.growth)),
+        sayTies(decision),
+      );
+    case 'evict-over-limit':
+      return `evict ${podName(decision.victim)}: ${decision.message.trim()}`;
+    case 'hasten':
+      return `cut the grace of ${victimOf(decision.eviction)}: ${sayThreshold(decision.threshold)}`;
+    case 'set-condition':
+      return `${decision.condition} is ${decision.status ? 'true' : 'false'}`;
+    case 'stop-for-shutdown':
+      return and(`stop ${podName(decision.victim)} in phase ${decision.phase} of the shutdown`, sayTies(decision));
+    case 'take-lock':
+      return 'take the shutdown lock';
+    case 'undo-stops':
+      return 'start again what the cancelled shutdown stopped';
+    case 'release-lock':
+      return `release the shutdown lock: ${decision.why === 'out-of-time' ? 'out of time' : 'all phases are done'}`;
+    default:
+      return assertNever(decision);
+  }
+}
+
+/** Whom one of these decisions is about; its own id where that is not told. */
+export function victimIn(decisions: readonly { readonly decision: Decision }[]): (id: DecisionId) => string {
+  return (id) => {
+    const found = decisions.find(({ decision }) => decision.id === id)?.decision;
+    return found !== undefined && 'victim' in found ? podName(found.victim) : id;
+  };
+}
+
+/** What became of it. `afterMs`: since the stop began; null where that is not known. */
+export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
+  const after = afterMs === null ? '' : ` after ${sayMs(afterMs)}`;
+  switch (outcome.kind) {
+    case 'reclaimed':
+      return outcome.freed.known
+        ? `freed ${sayBytes(outcome.freed.value)}`
+        : `freed an unknown amount (${outcome.freed.detail})`;
+    case 'ended':
+      return `ended by ${outcome.via}${after}, ${sayGivenBack(outcome)}`;
+    case 'survived':
+      return `survived${after}: ${outcome.detail}`;
+    case 'dropped':
+      return `dropped: ${sayDropped(outcome.because)}`;
+    default:
+      return assertNever(outcome);
+  }
+}
+
+type Dropped = Extract<Outcome, { kind: 'dropped' }>['because'];
+/** Why a decision was not carried out. */
+export const sayDropped = (because: Dropped): string => DROPPED[because];
+const DROPPED: { readonly [B in Dropped]: string } = {
+  'no-longer-met': 'the threshold is no longer met',
+  gone: 'the pod had already ended',
+  'dry-run': 'this is a dry run',
+  cancelled: 'the shutdown was cancelled before its turn',
+  'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
+  rebound: 'its manifest now names another cgroup, unit or container',
+};
+
+type Ended = Extract<Outcome, { kind: 'ended' }>;
+
+/**
+ * What an eviction brought, in the unit of the signal that it was for: "gave back 300 MiB" of memory, "nodefs.available
+ * went from 1.2 GiB to 1.5 GiB". Whose doing that is, is not known of a disk or of pids: others use and free them too.
+ */
+export function sayGivenBack(outcome: Ended): string {
+  const { emptied } = outcome;
+  if (emptied === undefined) return sayReturned(outcome);
+  const { freedBytes, problem } = emptied;
+  const freed = freedBytes.known ? `${sayBytes(freedBytes.value)} freed` : `freed amount unknown: ${freedBytes.detail}`;
+  const how = problem === null ? `was emptied, ${freed}` : `was not fully emptied, ${freed}: ${problem}`;
+  return `${sayReturned(outcome)}; its scratch ${how}`;
+}
+
+function sayReturned({ releasedBytes, signal }: Ended): string {
+  if (signal === undefined) {
+    return releasedBytes.known
+      ? `gave back ${sayBytes(releasedBytes.value)}`
+      : `gave back an unknown amount (${releasedBytes.detail})`;
+  }
+  const { name, before, after } = signal;
+  if (!after.known) return `${name} afterwards is unknown (${after.detail})`;
+  const now = sayAmount(name, after.value);
+  if (before === null) return `${name} is ${now} now`;
+  const was = sayAmount(name, before);
+  return was === now ? `${name} is still ${now}` : `${name} went from ${was} to ${now}`;
+}
+
+/** D16: who goes with it, and who counts for it; '' where nobody does. */
+export function sayTies({ inherited, takesAlong = [] }: Ties): string {
+  const along = takesAlong.length === 0 ? '' : `takes along ${sayNames(takesAlong, TIES_SAID)}`;
+  if (inherited === undefined) return along;
+  const counts = `counts with priority ${inherited.priority} of ${inherited.from}`;
+  return along === '' ? counts : and(along, counts);
+}
+const TIES_SAID = 5;
+
+/** "4.2ms", "12.5s": as exact as a person wants it. */
+export function sayMs(ms: number): string {
+  const step = ms < 100 ? 0.1 : ms < 10_000 ? 1 : 1_000;
+  return sayDuration(Math.round(ms / step) * step);
+}

@@ -1,0 +1,106 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import type { Reason } from '../core/reason.ts';
+import type { Signal } from '../core/signal.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import type { Finding } from '../ports.ts';
+import { sayReason } from './reason.ts';
+
+/** `signals`: those with this cause; at least one. */
+export function signalsUnreadable(signals: readonly Signal[], cause: string): Finding {
+  const all = signals.length < 2 ? signals.join('') : `${signals.slice(0, -1).join(', ')} and ${signals.at(-1)}`;
+  return {
+    id: `signal-unknown/${signals[0]}`,
+    text: `${all} cannot be read (${cause}): no decision is based on ${signals.length < 2 ? 'it' : 'them'}`,
+  };
+}
+
+/** Null: it is none that a person has to know of. */
+export function findingOfReason(reason: Reason, nameOf: (uid: PodUid) => string): Finding | null {
+  const id = idOfReason(reason);
+  return id === null ? null : { id, text: sayReason(reason, nameOf) };
+}
+
+function idOfReason(reason: Reason): string | null {
+  switch (reason.code) {
+    case 'not-signalled':
+      return `${reason.code}/${reason.uid}`;
+    case 'order-unproven':
+    case 'no-candidate':
+      return `${reason.code}/${reason.signal}`;
+    case 'pods-unknown':
+      return reason.code;
+    default:
+      return null;
+  }
+}
+
+export const PODS_UNREADABLE = 'pods-unreadable';
+export function podsUnreadable(first: string, others: number, cause: string): Finding {
+  const who =
+    others === 0
+      ? `${first} cannot be read and is no candidate`
+      : `${first} and ${others} more cannot be read and are no candidates`;
+  return { id: PODS_UNREADABLE, text: `${who}: ${cause}` };
+}
+
+type BlockSizes = { readonly bsize: bigint; readonly frsize: bigint };
+/** Node counts in another unit than the file system. */
+export function blockSizesDiffer(path: string, { bsize, frsize }: BlockSizes): Finding {
+  return {
+    id: `statfs-block-size:${path}`,
+    text: `${path} counts in blocks of ${frsize} bytes, but statfs reports ${bsize}: nodewarden counts in ${frsize}`,
+  };
+}
+
+export const PRE_KILL = 'pre-kill';
+export function preKillFailed(how: string): Finding {
+  return { id: PRE_KILL, text: `the preKill command failed (${how}); the eviction continued without it` };
+}
+
+export const reclaimId = (signal: Signal, program: string): string => `reclaim/${signal}/${program}`;
+export function reclaimFailed(signal: Signal, program: string, failure: string): Finding {
+  return { id: reclaimId(signal, program), text: `the reclaim command ${program} for ${signal} failed: ${failure}` };
+}
+
+/** Raised where a victim could not be ended; whoever can see it clears it when it has ended after all. */
+export const survivedId = (uid: PodUid): string => `survived/${uid}`;
+export function survived(uid: PodUid, pod: string, from: 'eviction' | 'stop', detail: string): Finding {
+  return { id: survivedId(uid), text: `${pod} survived its ${from}: ${detail}` };
+}
+
+export const resistsId = (uid: PodUid): string => `resists/${uid}`;
+/** `who`: its processes, and why they live. */
+export function resists(uid: PodUid, pod: string, who: string): Finding {
+  return { id: resistsId(uid), text: `${pod} does not die: ${who}` };
+}
+
+export const unreapedId = (pod: string): string => `unreaped/${pod}`;
+export function unreapedProcesses(pod: string, count: number): Finding {
+  const text =
+    count === 1
+      ? `1 dead process of ${pod} holds its process id until its parent reaps it (often process 1)`
+      : `${count} dead processes of ${pod} hold their process ids until their parent reaps them (often process 1)`;
+  return { id: unreapedId(pod), text };
+}
+
+export const OOM_SCORES = 'oom-score-adj';
+/** `others`: pods besides this one. */
+export function oomScoresKept(
+  pod: string,
+  others: number,
+  { count, why }: { readonly count: number; readonly why: string },
+): Finding {
+  const more = others === 0 ? '' : `, as do some of ${others} more ${others === 1 ? 'pod' : 'pods'}`;
+  const what = count === 1 ? '1 process of' : `${count} processes of`;
+  const keep = count === 1 ? 'keeps' : 'keep';
+  return {
+    id: OOM_SCORES,
+    text: `${what} ${pod} ${keep} another oom_score_adj (${why})${more}: the kernel's OOM killer may choose the wrong pod`,
+  };
+}
+
+export const whatFillsId = (signal: Signal): string => `what-fills/${signal}`;
+/** `why`: no eviction helps; `found`: what fills it, as sentences. */
+export function whatFills(signal: Signal, why: string, found: string): Finding {
+  return { id: whatFillsId(signal), text: escapeUnsafe(`${signal}: ${why}. ${found}`) };
+}

@@ -1,0 +1,102 @@
+import { sayDuration } from '../core/units/duration.ts';
+import type { Finding } from '../ports.ts';
+
+/** About the agent itself: its configuration, files and locks. */
+
+export const CONFIG = 'config';
+/** `problem`: the first one in the file. */
+export function notReloaded(problem: string): Finding {
+  return { id: CONFIG, text: `the configuration was not reloaded, and the running one stays in force: ${problem}` };
+}
+export function modeNotReloaded(mode: string): Finding {
+  return { id: CONFIG, text: `mode ${mode} needs a restart; the running configuration stays in force` };
+}
+/** At a start. `savedAt`: when the last good one was kept, in `keptIn`. */
+export function lastGoodInForce(savedAt: string, keptIn: string, problem: string): Finding {
+  const text = `the configuration is refused, and the last good one (of ${savedAt}, kept in ${keptIn}) is in force: ${problem}`;
+  return { id: CONFIG, text };
+}
+
+export const SOCKET = 'socket';
+export function socketNotServed(where: string, detail: string): Finding {
+  return { id: SOCKET, text: `the status socket cannot be served: ${where}: ${detail}` };
+}
+
+export const NOT_ARMED = 'shutdown-not-armed';
+export const notArmed = (why: string): Finding => ({ id: NOT_ARMED, text: `the shutdown is not armed: ${why}` });
+
+export const DIRECTORY_NOT_MADE = 'own-directory-not-made';
+export function directoryNotMade(directory: string, why: string): Finding {
+  const text = `${directory} was removed while the agent ran, and cannot be recreated (${why}): run systemctl restart nodewarden`;
+  return { id: DIRECTORY_NOT_MADE, text };
+}
+export const lockNotMade = (why: string): Finding => ({ id: DIRECTORY_NOT_MADE, text: why });
+/** Stays: whoever removed it should know. */
+export function directoryRemoved(
+  directory: string,
+  {
+    times,
+    last,
+    recreated,
+  }: { readonly times: number; readonly last: string; readonly recreated: 'from-memory' | 'from-open-files' },
+): Finding {
+  const when = times === 1 ? `at ${last}` : `${times} times, last at ${last}`;
+  const then = recreated === 'from-memory' ? 'from memory' : 'from the open record';
+  return {
+    id: `own-directory/${directory}`,
+    text: `${directory}, or a file in it, was removed while the agent ran (${when}) and was recreated ${then}`,
+  };
+}
+
+export const STATE_FILE = 'state-file';
+export function stateNotSaved(path: string, detail: string): Finding {
+  const then = 'a restart would forget timers and evictions in progress';
+  return { id: STATE_FILE, text: `${path} cannot be written (${detail}): ${then}` };
+}
+export function stateUnusable(path: string, why: string, kept: string): Finding {
+  return {
+    id: 'state-corrupt',
+    text: `${path} cannot be used (${why}): ${kept}; timers and evictions in progress start over`,
+  };
+}
+/** By the state that the last boot left. */
+export const SHUTDOWN_INTERRUPTED: Finding = {
+  id: 'state/0',
+  text: 'the last boot ended during a shutdown phase, before all phases were done',
+};
+
+export const INTENT_FILE = 'intent-file';
+export function intentsNotSaved(path: string, detail: string): Finding {
+  const then = 'if the agent is killed now, the record may lack a decision or its outcome';
+  return { id: INTENT_FILE, text: `${path} cannot be written (${detail}): ${then}` };
+}
+
+export const RECORD = 'record';
+export function recordRefused(where: string, detail: string, most: number): Finding {
+  const text = `${where} takes no entries (${detail}): up to ${most} are kept in memory and written when it does`;
+  return { id: RECORD, text };
+}
+export function recordHangs(ms: number): Finding {
+  return {
+    id: RECORD,
+    text: `the disk of the record has not answered for ${sayDuration(ms)}: entries are kept in memory`,
+  };
+}
+export function recordDamaged(line: number, keptAs: string): Finding {
+  return {
+    id: 'record-corrupt',
+    text: `the record was damaged at line ${line}: it is kept as ${keptAs}, and a new one was started`,
+  };
+}
+
+const LAST_BOOT = 'last-boot';
+export function lastBootUnclean(sentence: string): Finding {
+  return { id: LAST_BOOT, text: `${sentence}; see: nodewarden history --shutdowns` };
+}
+export function lastBootUnreadable(where: string, detail: string): Finding {
+  return { id: LAST_BOOT, text: `${where} cannot be read: ${detail}; how the last boot ended is not known` };
+}
+
+export function tooManyFindings(most: number): Finding {
+  return { id: 'too-many-findings', text: `there are more than ${most} findings: the others are not shown` };
+}

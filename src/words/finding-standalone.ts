@@ -1,0 +1,90 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import type { Finding } from '../ports.ts';
+
+/** Puts the place in a manifest before what is wrong there. */
+type At = (what: string) => string;
+
+export const MANIFESTS = 'manifests';
+export function manifestsUnreadable(why: string): Finding {
+  return { id: MANIFESTS, text: `no manifests can be read: ${why}` };
+}
+
+export const manifestId = (file: string): string => `manifest/${escapeUnsafe(file)}`;
+export function manifestRefused(file: string, why: string, isInForce: boolean): Finding {
+  const then = isInForce ? 'its last good version stays in force' : 'nothing in it is used';
+  return { id: manifestId(file), text: `${why}; ${then}` };
+}
+
+export const samePodId = (file: string): string => `manifest-twice/${file}`;
+/** `taken`: which name or uid of a pod. */
+export function samePod(file: string, at: At, other: string, taken: string): Finding {
+  return { id: samePodId(file), text: at(`${other} already has a pod of the ${taken}; this one is ignored`) };
+}
+
+export const bindingId = (pod: string): string => `binding/${pod}`;
+export const bindingProblem = (pod: string, text: string): Finding => ({ id: bindingId(pod), text });
+
+export const refusedScratchId = (pod: string): string => `scratch-refused/${pod}`;
+export function refusedScratch(
+  pod: string,
+  at: At,
+  path: string,
+  other: { readonly path: string; readonly by: string },
+): Finding {
+  const text = `the scratch directory ${path} is never emptied: it overlaps with ${other.path} of ${other.by}`;
+  return { id: refusedScratchId(pod), text: at(text) };
+}
+
+export const unsafeScratchId = (pod: string): string => `scratch-unsafe/${pod}`;
+export function unsafeScratch(
+  pod: string,
+  at: At,
+  unsafe: readonly { readonly path: string; readonly why: string }[],
+): Finding {
+  const each = unsafe.map(({ path, why }) => `the scratch directory ${path} would not be emptied: ${why}`);
+  return { id: unsafeScratchId(pod), text: at(each.join('; ')) };
+}
+
+export const scratchId = (uid: PodUid): string => `scratch/${uid}`;
+export function scratchNotEmptied(uid: PodUid, pod: string, problems: readonly string[]): Finding {
+  return { id: scratchId(uid), text: `${pod} was evicted, but ${problems.join('; ')}` };
+}
+
+export const stopUnitId = (unit: string): string => `stop-unit/${unit}`;
+export function unitNotStopped(unit: string, detail: string): Finding {
+  const text = `systemd could not be asked to stop ${unit} (${detail}): its processes were signalled; Restart= may bring it back`;
+  return { id: stopUnitId(unit), text };
+}
+
+export const restartId = (unit: string): string => `restart/${unit}`;
+export function notRestarted(unit: string, detail: string): Finding {
+  return { id: restartId(unit), text: `${unit} could not be restarted: ${detail}; retrying` };
+}
+
+export const keptStartingId = (unit: string): string => `kept-starting/${unit}`;
+/** `needer`: the unit that needs it; null: nobody knows who starts it. */
+export function leftRunning(unit: string, pod: string, needer: string | null): Finding {
+  const why =
+    needer === null
+      ? 'but something else keeps starting it (a socket, a timer, a dependency)'
+      : `but ${needer} needs it`;
+  return { id: keptStartingId(unit), text: `${unit} (${pod}) was evicted, ${why}: it is left running` };
+}
+
+type Stopper = 'eviction' | 'shutdown';
+const CORRUPT = { eviction: 'held-corrupt', shutdown: 'shutdown-stops-corrupt' } as const;
+/** The file of what was stopped; `complaint`: what became of it. */
+export function stopsUnusable(by: Stopper, complaint: string): Finding {
+  const who = by === 'eviction' ? 'an eviction' : 'a cancelled shutdown';
+  return { id: CORRUPT[by], text: `${complaint}: units that ${who} stopped stay down` };
+}
+
+export const STOPS_NOT_SAVED = { eviction: 'held-not-saved', shutdown: 'shutdown-stops-not-saved' } as const;
+export function stopsNotSaved(by: Stopper, complaint: string): Finding {
+  const who = by === 'eviction' ? 'an eviction' : 'a shutdown';
+  return {
+    id: STOPS_NOT_SAVED[by],
+    text: `a restart of the agent would forget which units ${who} stopped: ${complaint}`,
+  };
+}

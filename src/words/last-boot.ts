@@ -1,0 +1,65 @@
+import { sayTenths } from '../core/units/duration.ts';
+import { countPods, sayNames } from './parts.ts';
+
+/** What the record holds of the end of the last boot. Names of pods are as tenants chose them. */
+export type LastBoot = {
+  readonly end: 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
+  /** Pods that ran when they were last written down; null: not recorded. */
+  readonly running: readonly string[] | null;
+  /** Its last one; null: none is in the record. */
+  readonly shutdown: LastShutdown | null;
+};
+export type LastShutdown = {
+  /** poweroff, reboot, …; null = not known. */
+  readonly type: string | null;
+  readonly phases: number;
+  readonly pods: number;
+  /** Pods that did not end in time. */
+  readonly late: readonly string[];
+  /** Pods of which nobody knows how they ended. */
+  readonly lost: readonly string[];
+  /** null: the lock was not released. */
+  readonly released: { readonly tookMs: number; readonly isOutOfTime: boolean } | null;
+  /** The phase that ran last, 0: none had begun; `byAgent`: it had ended, and the boot had not. */
+  readonly cut: { readonly phase: number; readonly byAgent: boolean };
+};
+
+const NAMES_SAID = 20;
+const NOT_KNOWN = 'it is not known how the last boot ended';
+
+export function sayLastBoot({ end, running, shutdown }: LastBoot): string {
+  switch (end) {
+    case 'graceful':
+      return shutdown !== null && shutdown.released !== null
+        ? `the last boot ended with ${sayShutdown(shutdown)}`
+        : 'the last boot ended in order, without shutdown phases of nodewarden';
+    case 'cut':
+      return `the last boot ended with ${shutdown === null ? 'an incomplete shutdown' : sayShutdown(shutdown)}`;
+    case 'ungraceful':
+      return `the last boot ended without a shutdown (power cut, crash, reboot -f, or nodewarden was killed before it): ${sayRunning(running)}`;
+    case 'not-watched':
+      return `${NOT_KNOWN}: nodewarden had been stopped before`;
+    case 'unknown':
+      return `${NOT_KNOWN}: the record does not say that nodewarden ran`;
+  }
+}
+
+function sayShutdown({ type, phases, pods, late, lost, released, cut }: LastShutdown): string {
+  const name = `a shutdown${type === null ? '' : ` (${type})`}`;
+  const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames(late, NAMES_SAID)}`;
+  const unknown = lost.length === 0 ? '' : `; end not known: ${sayNames(lost, NAMES_SAID)}`;
+  if (released !== null) {
+    const why = released.isOutOfTime ? 'its time was used up' : 'all phases were done';
+    return `${name} of ${countPods(pods)}: ${why} after ${sayTenths(released.tookMs)}${notInTime}${unknown}`;
+  }
+  const where = `${cut.phase > 0 ? `in phase ${cut.phase}` : 'before the first phase'} of ${phases}`;
+  const how = cut.byAgent
+    ? `that was cut short ${where}: nodewarden ended before it was done`
+    : `whose record ends ${where}: nodewarden or the machine ended before it was done`;
+  return `${name} ${how}${notInTime}${unknown}`;
+}
+
+function sayRunning(running: LastBoot['running']): string {
+  if (running === null) return 'which pods ran is not recorded';
+  return running.length === 0 ? 'no pod was running' : `these pods were running: ${sayNames(running, NAMES_SAID)}`;
+}

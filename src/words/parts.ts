@@ -1,0 +1,52 @@
+import type { MetThreshold } from '../core/eviction/threshold.ts';
+import { SIGNAL_FACTS, type Signal, type Unit } from '../core/signal.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { bytesUp, type Quantity, sayBytes } from '../core/units/quantity.ts';
+
+/** An amount of the signal for people: "92.1 MiB", "1204 inodes", "311 pids", "5.5s". */
+export function sayAmount(signal: Signal, amount: number): string {
+  return SAID_IN[SIGNAL_FACTS[signal].unit](amount);
+}
+const SAID_IN: { readonly [U in Unit]: (amount: number) => string } = {
+  bytes: sayBytes,
+  inodes: (amount) => `${amount} inodes`,
+  pids: (amount) => `${amount} pids`,
+  ms: (amount) => sayDuration(Math.round(amount)),
+};
+
+export function sayLimit(signal: Signal, limit: Quantity): string {
+  return sayAmount(signal, bytesUp(limit));
+}
+
+/** "memory.available 92.1 MiB is below 100 MiB"; of a signal in ms also the share of the time that it lacks. */
+export function sayThreshold(threshold: MetThreshold): string {
+  const { signal, available, limit, target, windowMs } = threshold;
+  const bound =
+    bytesUp(limit) > available ? sayLimit(signal, limit) : `${sayLimit(signal, target)} with its min reclaim`;
+  const said = `${signal} ${sayAmount(signal, available)} is below ${bound}`;
+  if (windowMs === undefined) return said;
+  const percent = Math.floor(((windowMs - available) * 100) / windowMs);
+  return `${said}: all tasks stalled on memory for ${percent}% of the last ${sayAmount(signal, windowMs)}`;
+}
+
+/** Whom the kernel killed; records of earlier versions do not say how many are nobody's. */
+export function sayKilled({
+  pods,
+  unattributed = 0,
+}: {
+  readonly pods: readonly string[];
+  readonly unattributed?: number;
+}): string {
+  if (pods.length === 0) return 'unattributed';
+  return unattributed === 0 ? pods.join(', ') : `${pods.join(', ')}; ${unattributed} of them unattributed`;
+}
+
+const NAMES_SAID = 10;
+/** The first of them: "a, b and 3 more". */
+export function sayNames(names: readonly string[], most = NAMES_SAID): string {
+  const more = names.length - most;
+  return `${names.slice(0, most).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+export const countPods = (pods: number): string => `${pods} ${pods === 1 ? 'pod' : 'pods'}`;
+export const and = (first: string, second: string): string => (second === '' ? first : `${first}; ${second}`);

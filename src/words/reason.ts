@@ -1,0 +1,105 @@
+import { sayCulprit } from '../core/eviction/attribution.ts';
+import { UNSENT_MS } from '../core/eviction/under-way.ts';
+import type { PodUid } from '../core/pod/pod.ts';
+import { assertNever } from '../core/reading.ts';
+import type { PhaseEnd, Reason } from '../core/reason.ts';
+import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
+import { sayDuration } from '../core/units/duration.ts';
+import { and, countPods, sayThreshold } from './parts.ts';
+
+/** `nameOf`: how the reader knows the pod, as namespace/name. */
+export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): string {
+  switch (reason.code) {
+    case 'below-threshold':
+      return sayThreshold(reason.threshold);
+    case 'grace-running':
+      return `${reason.threshold}: its grace period has ${ms(reason.remainingMs)} left`;
+    case 'min-reclaim-pending':
+      return `${reason.threshold}: held until its min reclaim is reached`;
+    case 'signal-unknown':
+      return `${reason.signal} cannot be read (${reason.unknown.where}: ${reason.unknown.detail}), for ${reason.failedLooks} samples: no decision is based on it`;
+    case 'pods-unknown':
+      return `the pods are not known (${reason.unknown.where}: ${reason.unknown.detail}): no pod is chosen`;
+    case 'sample-not-new':
+      return `${reason.signal} has not been measured again yet: waiting for the next sample`;
+    case 'transition-period':
+      return `${reason.condition} stays for ${ms(reason.remainingMs)} of its transition period`;
+    case 'waiting-for-victim':
+      return `eviction ${reason.eviction} is in progress: no other pod is chosen until its resources are free, ${ms(reason.remainingMs)} at most`;
+    case 'not-signalled':
+      return `eviction ${reason.eviction}: ${nameOf(reason.uid)} could not be signalled for ${ms(UNSENT_MS)}: no longer waiting for it`;
+    case 'clean-up-wait':
+      return `${reason.signal}: eviction ${reason.eviction} has ended and the signal is not getting worse: no other pod is chosen until what it left is cleaned up, ${ms(reason.remainingMs)} at most`;
+    case 'reclaim-running':
+      return `reclaim ${reason.decision} is running: no pod is evicted until it finishes`;
+    case 'reclaim-sufficed':
+      return `${reason.signal}: the reclaim freed enough, no pod is evicted`;
+    case 'passed-over':
+      return `${nameOf(reason.uid)} is passed over: ${PASSED_OVER[reason.because]}`;
+    case 'no-candidate':
+      return reason.because === 'no-relief'
+        ? `${reason.signal}: no pod is evicted, since none is known to free anything there`
+        : and(`${reason.signal}: no pod may be evicted`, sayCulprit(reason.growth));
+    case 'order-unproven':
+      return `${reason.signal}: no pod is chosen: ${nameOf(reason.uid)} ranks first, but ${nameOf(reason.against)} is only partly measured and may use more`;
+    case 'shutdown-phase':
+      return `shutdown phase ${reason.phase}: ${countPods(reason.pods)}, ${ms(reason.remainingMs)} left`;
+    case 'shutdown-phase-over':
+      return `shutdown phase ${reason.phase} is over: ${sayPhaseEnd(reason.by, reason.running)}${sayLeft(reason, nameOf)}`;
+    case 'shutdown-wait-exceeded':
+      return `shutdown phase ${reason.phase} no longer waits for ${nameOf(reason.uid)}: its stop took too long`;
+    case 'shutdown-shortened':
+      return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of the ${ms(reason.wantedMs)} it wants: there is no more time`;
+    case 'shutdown-started-again':
+      return sayStartedAgain(nameOf(reason.uid), reason.times);
+    case 'shutdown-cancelled':
+      return reason.policy === 'promptly'
+        ? 'the shutdown was cancelled: no further phase begins, stops in progress continue'
+        : 'the shutdown was cancelled: the phases continue, and the lock is taken again after the last one';
+    case 'shutdown-not-armed':
+      return `the machine is going down, but the shutdown was not armed (${reason.why}): no phase begins`;
+    default:
+      return assertNever(reason);
+  }
+}
+
+const PASSED_OVER: { readonly [B in Extract<Reason, { code: 'passed-over' }>['because']]: string } = {
+  'static-critical': 'static or critical pods are never evicted',
+  protected: 'it is protected, and chosen only when no other pod is left',
+  'daemonset-within-request': 'it is a DaemonSet pod that does not exceed its request',
+  guard: 'its owner has recently lost enough pods',
+  terminating: 'it is already being stopped',
+  'no-relief': 'stopping it is not known to help',
+  'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
+  'restart-guard': 'it has just restarted after an eviction',
+  'not-stoppable': 'it cannot be stopped',
+  'declaration-unknown': 'its declaration is not known',
+  'kubelet-evicting': 'the kubelet is evicting it',
+};
+
+/** Why a phase ended; `running`: who has not stopped by then. */
+export function sayPhaseEnd(by: PhaseEnd, running: readonly unknown[]): string {
+  return by === 'done' && running.length > 0 ? 'no pod is waited for any longer' : PHASE_END[by];
+}
+const PHASE_END: { readonly [B in PhaseEnd]: string } = {
+  done: 'all its pods have ended',
+  period: 'its time is used up',
+  'volume-timeout': 'volumes took too long to unmount',
+  cancelled: 'the shutdown was cancelled',
+};
+
+/** `times`: stops during this shutdown before. */
+export function sayStartedAgain(pod: string, times: number): string {
+  const then = times < STOPS_AGAIN ? 'it is stopped again' : `it is left running after ${STOPS_AGAIN} such stops`;
+  return `${pod} was started during the shutdown: ${then}`;
+}
+
+function sayLeft(
+  { running, mounted }: Extract<Reason, { code: 'shutdown-phase-over' }>,
+  nameOf: (uid: PodUid) => string,
+): string {
+  const left = running.length === 0 ? '' : `; still running: ${running.map(nameOf).join(', ')}`;
+  return mounted.length === 0 ? left : `${left}; volumes still mounted: ${mounted.map(nameOf).join(', ')}`;
+}
+
+const ms = (amount: number): string => sayDuration(Math.ceil(amount));

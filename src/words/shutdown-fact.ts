@@ -1,0 +1,60 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import { assertNever } from '../core/reading.ts';
+import { sayTenths } from '../core/units/duration.ts';
+import type { ShutdownFact } from '../ports.ts';
+import { countPods, sayNames } from './parts.ts';
+import { sayPhaseEnd, sayStartedAgain } from './reason.ts';
+
+export type Names = (uid: PodUid) => string;
+
+/** What a shutdown came to, in one sentence. Names are as tenants chose them: escape before printing. */
+export function sayFact(fact: ShutdownFact): string {
+  switch (fact.what) {
+    case 'began':
+      return sayBegan(fact);
+    case 'resumed':
+      return `shutdown: nodewarden was restarted ${fact.phase === 0 ? 'before the first phase' : `in phase ${fact.phase}`} and continues`;
+    case 'phase': {
+      const short = fact.periodMs < fact.wantedMs ? ` of the ${sayTenths(fact.wantedMs)} it wants` : '';
+      return `shutdown phase ${fact.phase}: stopping ${countPods(fact.pods.length)} within ${sayTenths(fact.periodMs)}${short}: ${sayNames(fact.pods)}`;
+    }
+    case 'phase-over':
+      return `shutdown phase ${fact.phase} is over after ${sayTenths(fact.tookMs)}: ${sayPhaseEnd(fact.by, fact.running)}${sayRunning(fact.running)}`;
+    case 'stopped-again':
+      return sayStartedAgain(fact.pod, fact.times);
+    case 'lock-lost':
+      return `shutdown: the lock is lost, and logind no longer waits for the phases: ${fact.detail}`;
+    case 'cancelled':
+      return `shutdown cancelled${fact.phase === 0 ? '' : ` in phase ${fact.phase}`}: ${fact.why}`;
+    case 'cancel-not-honoured':
+      return 'shutdown: it was cancelled, but logind goes on with it; the phases continue';
+    case 'undone':
+      return sayUndone(fact);
+    case 'released':
+      return fact.why === 'all-phases-done'
+        ? 'shutdown: all phases are done, nodewarden no longer delays it'
+        : 'shutdown: out of time, nodewarden no longer delays it';
+    default:
+      return assertNever(fact);
+  }
+}
+
+function sayBegan({ tier, type, phases, grantedMs, limitMs }: Extract<ShutdownFact, { what: 'began' }>): string {
+  const how = tier === 'logind' ? '' : ', without a signal from logind';
+  const what = type === null || type === '' ? 'the machine is going down' : `the machine is going down (${type})`;
+  const plan = phases
+    .map(({ fromPriority, periodSeconds }) => `priority ${fromPriority}: ${periodSeconds} s`)
+    .join(', ');
+  const granted = grantedMs === null ? '' : `; logind grants ${sayTenths(grantedMs)}`;
+  const limit = limitMs === null ? '' : `; the phases have ${sayTenths(limitMs)} in total`;
+  return `shutdown: ${what}${how}${plan === '' ? ': no pod has to stop' : `; phases from ${plan}`}${granted}${limit}`;
+}
+
+function sayRunning(running: readonly string[]): string {
+  return running.length === 0 ? '' : `; still running: ${sayNames(running)}`;
+}
+
+function sayUndone({ started, notUndone }: Extract<ShutdownFact, { what: 'undone' }>): string {
+  const again = started.length === 0 ? 'nothing had to be restarted' : `restarted: ${sayNames(started)}`;
+  return `shutdown cancelled: ${again}${notUndone.length === 0 ? '' : `; not restarted: ${sayNames(notUndone)}`}`;
+}

@@ -1,0 +1,58 @@
+import { isDisk, type Signal } from '../core/signal.ts';
+import { sayBytes } from '../core/units/quantity.ts';
+
+type Size = { readonly bytes: number; readonly inodes: number };
+/** `owner`: "user www-data", "of pod shop/web, uid 1000". */
+type Owned = { readonly path: string; readonly owner: string };
+
+export const sayUser = (uid: number, name: string | null): string => (name === null ? `uid ${uid}` : `user ${name}`);
+
+export type Stopped = { readonly pod: string; readonly signal: Signal };
+/** Why no eviction helps. `inVain`: who was stopped for which signal; null: nobody. */
+export function sayNoRelief(signal: Signal, inVain: Stopped | null): string {
+  if (inVain === null) return isDisk(signal) ? 'no pod is known to free enough' : 'no pod may be evicted';
+  // Bytes and inodes of one file system wait for one another's victims.
+  const what = inVain.signal === signal ? '' : ` for ${inVain.signal}`;
+  return `${inVain.pod} was stopped${what}, but that did not free enough`;
+}
+
+const NAMELESS = 'under no name (deleted files that are still open, or what the file system uses itself)';
+export function sayFilledDisk(
+  root: string,
+  by: keyof Size,
+  survey: {
+    readonly directories: readonly (Size & Owned)[];
+    readonly elsewhere: Size;
+    readonly isComplete: boolean;
+    /** In use, but not found by any name; null: little, or not known. */
+    readonly nameless: number | null;
+  },
+): string {
+  const say = (count: number): string => (by === 'bytes' ? sayBytes(count) : `${count} inodes`);
+  const amount = (of: Size): string => say(of[by]);
+  const places = survey.directories.map((of) => `${amount(of)} in ${sayPath(of.path)} (${of.owner})`);
+  const part = survey.isComplete ? '' : ', as far as counted';
+  const hidden = survey.nameless === null ? '' : `, and ${say(survey.nameless)} ${NAMELESS}`;
+  return `The file system at ${sayPath(root)} holds ${[...places, `${amount(survey.elsewhere)} elsewhere`].join(', ')}${part}${hidden}. Delete or move what is not needed, or enlarge the file system; declare what may be deleted with a pod as nodewarden.dev/scratch`;
+}
+
+type Bytes = { readonly bytes: number; readonly owner: string };
+type Tmpfs = { readonly path: string; readonly usedBytes: number; readonly files: readonly (Bytes & Owned)[] };
+/** Null: nothing. */
+export function sayFilledMemory(
+  mounts: readonly Tmpfs[],
+  segments: readonly (Bytes & { readonly id: number })[],
+): string | null {
+  if (mounts.length + segments.length === 0) return null;
+  const files = mounts.map(({ path, usedBytes, files: largest }) => {
+    const those = largest.map(({ bytes, path: file, owner }) => `${sayBytes(bytes)} in ${sayPath(file)}, ${owner}`);
+    return `the tmpfs at ${sayPath(path)} with ${sayBytes(usedBytes)}${those.length === 0 ? '' : ` (${those.join('; ')})`}`;
+  });
+  const shared = segments.map(
+    ({ id, bytes, owner }) => `the SysV segment ${id} with ${sayBytes(bytes)} (${owner}; ipcrm -m ${id} removes it)`,
+  );
+  return `This memory outlives the processes that filled it: ${[...files, ...shared].join(', ')}. Delete the files that are not needed`;
+}
+
+/** Its owner chooses the name: what could be read as a part of the sentence is quoted. */
+const sayPath = (path: string): string => (/^[\w./@:+-]+$/.test(path) ? path : JSON.stringify(path));

@@ -1,0 +1,440 @@
+import { describe, expect, it } from 'vitest';
+import { type ActorNeeds, createActor } from '../../src/act/actor.ts';
+import { dryParts } from '../../src/act/dry.ts';
+import type { Decision } from '../../src/core/decision.ts';
+import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
+import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import type { SignalSample } from '../../src/core/signal.ts';
+import type { Eviction } from '../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
+import { createInbox } from '../../src/daemon/loop.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { Left, RecordNote, StopOrder } from '../../src/ports.ts';
+import { GI, MI } from '../a.ts';
+
+const clock = createClock();
+const limit = quantityOfBytes(100 * MI, 'binary');
+const hard: MetThreshold = {
+  id: 'memory.available/evictionHard',
+  signal: 'memory.available',
+  isHard: true,
+  limit,
+  target: quantityOfBytes(150 * MI, 'binary'),
+  available: 90 * MI,
+  sinceMs: 0,
+};
+const soft: MetThreshold = { ...hard, id: 'memory.available/evictionSoft', isHard: false };
+const victim = { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 } as const;
+
+function evict(threshold: MetThreshold, graceSeconds: number): Decision {
+  const rest = { ranking: [], message: 'The node was low on resource: memory. ', annotations: {}, differences: [] };
+  return { id: 'boot-1', atMs: 0, kind: 'evict', threshold, victim, graceSeconds, ...rest };
+}
+const sampleOf = (available: number): Reading<SignalSample> =>
+  known({ available, capacity: 1_000 * MI, sampledAtMs: 1 });
+
+/** An actor whose pod ends at once, or as `stop` says; what it did is kept in the order in which it happened. */
+function stage(rest: Partial<ActorNeeds> = {}) {
+  const did: string[] = [];
+  const orders: StopOrder[] = [];
+  const notes: RecordNote[] = [];
+  const recorded: Outcome[] = [];
+  const inbox = createInbox(clock);
+  const log = (_: unknown, msg: string) => void did.push(`log: ${msg}`);
+  const actor = createActor({
+    clock,
+    inbox,
+    observer: { reread: async () => sampleOf(90 * MI) },
+    killer: {
+      stop: async (order) => {
+        did.push('stop');
+        orders.push(order);
+        return { of: order.decision, atMs: clock.monoMs(), kind: 'ended', via: 'sigkill', releasedBytes: known(MI) };
+      },
+      largestProcesses: () => known([]),
+    },
+    reclaim: async ({ id }) => ({ of: id, atMs: 0, kind: 'reclaimed', freed: known(0) }),
+    preKill: async () => void did.push('preKill'),
+    recorder: {
+      intent: async () => 'durable',
+      keep: () => {},
+      outcome: (outcome) => recorded.push(outcome),
+      began: (note) => notes.push(note),
+      note: (note) => notes.push(note),
+    },
+    marks: {
+      setCondition: (condition, status) => did.push(`${condition} ${status}`),
+      event: (reason) => did.push(reason),
+    },
+    lock: { take: () => void did.push('take'), release: () => void did.push('release') },
+    undoStops: () => void did.push('undo'),
+    log: { debug: log, info: log, warn: log, error: log },
+    findings: { raise: ({ text }) => void did.push(`finding: ${text}`), clear: () => {}, all: () => [] },
+    isDry: () => false,
+    ...rest,
+  });
+  const settled = async (): Promise<Outcome> => {
+    for (;;) {
+      if ((await inbox.wait(10_000)) === 'over') throw new Error('nothing came back');
+      const outcome = inbox.drain().outcomes.find(isEnd);
+      if (outcome !== undefined) return outcome;
+    }
+  };
+  return { actor, inbox, did, orders, notes, recorded, settled };
+}
+
+describe('an eviction', () => {
+  it('is told, then stopped, and its outcome is recorded and comes back', async () => {
+    const { actor, did, orders, notes, recorded, settled } = stage();
+    actor.begin(evict(hard, 1));
+    const outcome = await settled();
+    expect(outcome).toMatchObject({ of: 'boot-1', kind: 'ended' });
+    expect(recorded).toEqual([outcome]);
+    expect(did).toEqual([
+      'Evicted',
+      'stop',
+      'log: evicting shop/web: memory.available 90 MiB is below 100 MiB',
+      'log: shop/web was ended by sigkill and gave back 1 MiB',
+    ]);
+    expect(orders).toMatchObject([{ first: 'sigkill', graceMs: 1_000, resumedFromMs: null }]);
+    expect(notes).toMatchObject([
+      { kind: 'evidence', podStatus: { reason: 'Evicted', conditions: [{ type: 'DisruptionTarget' }] } },
+    ]);
+    expect(actor.underWay()).toBe(0);
+  });
+
+  it('for a disk empties what the pod declared as scratch once it is dead, before the signal is read again', async () => {
+    const threshold: MetThreshold = { ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' };
+    const scratch = {
+      empty: async (uid: string) => {
+        stages[1]?.did.push(`empty ${uid}`);
+        return { freedBytes: known(7 * MI), problem: null };
+      },
+    };
+    const stages: ReturnType<typeof stage>[] = [stage({ scratch })];
+    stages[0]?.actor.begin(evict(hard, 1));
+    expect(await stages[0]?.settled()).not.toHaveProperty('emptied');
+    stages.push(stage({ scratch }));
+    stages[1]?.actor.begin(evict(threshold, 1));
+    expect(await stages[1]?.settled()).toMatchObject({ kind: 'ended', emptied: { freedBytes: known(7 * MI) } });
+    expect(stages[1]?.did.slice(-2)).toEqual([
+      'empty u',
+      expect.stringContaining('its scratch was emptied, 7 MiB freed'),
+    ]);
+  });
+
+  it('tells when its first SIGTERM and its first SIGKILL went out, and records only its end', async () => {
+    const { actor, inbox, recorded } = stage({
+      killer: {
+        stop: async ({ decision: of }, _, signalled) => {
+          for (const how of ['sigterm', 'sigterm', 'sigkill', 'sigkill'] as const) signalled?.(how);
+          return { of, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) };
+        },
+        largestProcesses: () => known([]),
+      },
+    });
+    actor.begin(evict(hard, 1));
+    const heard: Heard[] = [];
+    while (!heard.some(isEnd)) {
+      await inbox.wait(10_000);
+      heard.push(...inbox.drain().outcomes);
+    }
+    expect(heard).toMatchObject([{ with: 'sigterm' }, { with: 'sigkill' }, { kind: 'ended' }]);
+    expect(recorded).toMatchObject([{ kind: 'ended' }]);
+  });
+
+  it.each([
+    ['warn', false],
+    ['info', true],
+  ] as const)(
+    'is told as %s where dry run is %s, so that the journal shows at `-p warning` who was stopped',
+    async (level, dry) => {
+      const warned: unknown[] = [];
+      const silent = () => {};
+      const log = {
+        debug: silent,
+        info: silent,
+        error: silent,
+        warn: ({ event }: { event: unknown }) => void warned.push(event),
+      };
+      const { actor, settled } = stage({ log, isDry: () => dry });
+      actor.begin(evict(hard, 1));
+      await settled();
+      expect(warned).toEqual(level === 'warn' ? ['evict', 'evicted'] : ['evicted']);
+    },
+  );
+
+  it.each([
+    ['pid.available', 200, 150, 'pid.available went from 150 pids to 200 pids'],
+    ['nodefs.available', 2 * GI, GI, 'nodefs.available went from 1 GiB to 2 GiB'],
+    ['nodefs.inodesFree', 7, 7, 'nodefs.inodesFree is still 7 inodes'],
+  ] as const)('for %s tells what the node has of it afterwards, and no memory', async (signal, after, before, told) => {
+    const threshold: MetThreshold = {
+      ...soft,
+      signal,
+      id: `${signal}/evictionSoft`,
+      available: before,
+      target: quantityOfBytes(3 * GI, 'binary'),
+    };
+    const { actor, did, settled } = stage({ observer: { reread: async () => sampleOf(after) } });
+    actor.begin(evict(threshold, 1));
+    expect(await settled()).toMatchObject({ signal: { name: signal, before, after: known(after) } });
+    expect(did.at(-1)).toBe(`log: shop/web was ended by sigkill; ${told}`);
+  });
+
+  it('that was prepared looks at the processes of its victim then, and not again before the first signal', async () => {
+    let looks = 0;
+    const killer: ActorNeeds['killer'] = {
+      stop: async ({ decision: of }) => ({ of, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) }),
+      largestProcesses: () => known([{ pid: 7, name: `look-${++looks}`, rssBytes: MI }]),
+    };
+    const { actor, notes, settled } = stage({ killer });
+    actor.prepare(evict(hard, 1));
+    expect(looks).toBe(1);
+    actor.begin(evict(hard, 1));
+    await settled();
+    expect(notes).toMatchObject([{ largestProcesses: known([{ pid: 7, name: 'look-1' }]) }]);
+    expect(looks).toBe(1);
+  });
+
+  it('is dropped when the last look finds the threshold with its min reclaim no longer met (D9)', async () => {
+    const { actor, did, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+    expect(did).toEqual(['log: not evicting shop/web: memory.available 150 MiB has recovered to 150 MiB or more']);
+  });
+
+  it.each([
+    ['cannot read the signal', async () => unknown('unreadable', 'memory.stat', 'gone')],
+    ['gets no answer', () => new Promise<Reading<SignalSample>>(() => {})],
+    ['throws', async () => Promise.reject(new Error('no'))],
+  ])('goes on when the last look %s', async (_, reread) => {
+    const { actor, settled } = stage({ observer: { reread } });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'ended' });
+  });
+
+  it('for disk comes back with a sample of the file system from after its end: no other pod is chosen for what is back', async () => {
+    const sampledMs: number[] = [];
+    const reread = async (): Promise<Reading<SignalSample>> => {
+      sampledMs.push(clock.monoMs());
+      return known({ available: MI, capacity: GI, sampledAtMs: clock.monoMs() });
+    };
+    const { actor, settled } = stage({ observer: { reread } });
+    actor.begin(evict({ ...hard, id: 'nodefs.available/evictionHard', signal: 'nodefs.available' }, 1));
+    const { atMs, kind } = await settled();
+    expect(kind).toBe('ended');
+    // The first is the last look.
+    expect(sampledMs).toHaveLength(2);
+    expect(sampledMs[1]).toBeGreaterThanOrEqual(atMs);
+  });
+
+  it('runs preKill before a soft one and never before a hard one', async () => {
+    const gentle = stage();
+    gentle.actor.begin(evict(soft, 30));
+    await gentle.settled();
+    expect(gentle.did[0]).toBe('preKill');
+    expect(gentle.orders).toMatchObject([{ first: 'sigterm', graceMs: 30_000 }]);
+    const burning = stage();
+    burning.actor.begin(evict(hard, 1));
+    await burning.settled();
+    expect(burning.did).not.toContain('preKill');
+  });
+
+  it('looks once more after preKill: who recovered meanwhile is not killed', async () => {
+    let available = 90 * MI;
+    const preKill = async (): Promise<void> => {
+      available = 150 * MI;
+    };
+    const { actor, orders, settled } = stage({ preKill, observer: { reread: async () => sampleOf(available) } });
+    actor.begin(evict(soft, 30));
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+    expect(orders).toEqual([]);
+  });
+
+  it('does not wait for preKill when a hard threshold is met meanwhile (D4)', async () => {
+    // Nor does its own time end.
+    const after: ActorNeeds['clock']['after'] = (ms, run) => (ms > 1_000 ? () => {} : clock.after(ms, run));
+    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}), clock: { ...clock, after } });
+    actor.begin(evict(soft, 30));
+    actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
+    await settled();
+    expect(orders).toHaveLength(1);
+  });
+
+  it('waits for a preKill that never ends for less than the 10 s after which another pod is chosen (D3)', async () => {
+    const waits: number[] = [];
+    const after: ActorNeeds['clock']['after'] = (ms, run) => {
+      waits.push(ms);
+      return clock.after(ms / 1_000, run);
+    };
+    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}), clock: { ...clock, after } });
+    actor.begin(evict(soft, 30));
+    await settled();
+    expect(orders).toHaveLength(1);
+    expect(Math.max(...waits)).toBeLessThan(10_000);
+  });
+
+  it('gives a soft grace of 0 the 2 s that the runtime would give', async () => {
+    const { actor, orders, settled } = stage();
+    actor.begin(evict(soft, 0));
+    await settled();
+    expect(orders[0]?.graceMs).toBe(2_000);
+  });
+
+  it('that fails by an error of our own comes back as survived, with a finding', async () => {
+    const { actor, settled } = stage({
+      killer: { stop: () => Promise.reject(new Error('broken')), largestProcesses: () => known([]) },
+    });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'survived', detail: 'broken' });
+  });
+
+  it('is hastened by a hard threshold with what that gives (D4, D12)', async () => {
+    let reason: unknown = null;
+    const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
+      new Promise((resolve) => {
+        hasten.addEventListener('abort', () => {
+          reason = hasten.reason;
+          resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(0) });
+        });
+      });
+    const { actor, settled } = stage({ killer: { stop, largestProcesses: () => known([]) } });
+    actor.begin(evict(soft, 30));
+    await new Promise((resolve) => clock.after(20, () => resolve(null)));
+    actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
+    await settled();
+    expect(reason).toEqual({ first: 'sigkill', graceMs: 0 });
+  });
+});
+
+describe('an eviction that an earlier run of the agent had under way', () => {
+  const nothing: Left = { decision: null, begunMs: null, outcome: null };
+  const decided = evict(soft, 30);
+  const left: Eviction = {
+    decision: 'boot-1',
+    decidedMs: 0,
+    victim,
+    graceEndsMs: 1,
+    deadlineMs: 1,
+    settledMs: null,
+    cause: { kind: 'threshold', threshold: soft },
+  };
+
+  it('and had proven to its end is over: nobody is stopped again, and nothing is recorded twice', async () => {
+    const { actor, orders, recorded, settled } = stage();
+    const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
+    actor.resume(left, { decision: decided, begunMs: 1, outcome });
+    expect(await settled()).toEqual(outcome);
+    expect([orders, recorded]).toEqual([[], []]);
+  });
+
+  it('but had sent nothing begins now, with its last look (D9)', async () => {
+    const recovered = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    recovered.actor.resume(left, { ...nothing, decision: decided });
+    expect(await recovered.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+
+    const unrecorded = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    unrecorded.actor.resume(left, nothing);
+    expect(await unrecorded.settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
+
+    const { actor, orders, notes, settled } = stage();
+    actor.resume({ ...left, decidedMs: 7 }, { ...nothing, decision: decided });
+    await settled();
+    expect(orders).toMatchObject([{ resumedFromMs: 7, graceMs: 30_000 }]);
+    expect(orders[0]?.sentBefore).toBeUndefined();
+    expect(notes).toMatchObject([{ kind: 'evidence', of: 'boot-1' }]);
+  });
+
+  it('and had signalled is gone on with, and its victim is known to have been told', async () => {
+    const { actor, inbox, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
+    actor.resume(left, { decision: decided, begunMs: 3, outcome: null });
+    expect(inbox.drain().outcomes).toEqual([{ of: 'boot-1', atMs: 3, kind: 'signalled', with: 'sigterm' }]);
+    expect(await settled()).toMatchObject({ kind: 'ended' });
+    actor.resume({ ...left, signalledMs: 3, killedMs: 4 }, nothing);
+    await settled();
+    expect(orders.map(({ sentBefore }) => sentBefore)).toEqual(['sigterm', 'sigkill']);
+  });
+});
+
+function stopFor(phase: number, graceSeconds: number): Decision {
+  return { id: 'boot-2', atMs: 0, kind: 'stop-for-shutdown', victim, phase, graceSeconds };
+}
+
+describe('a stop for a shutdown', () => {
+  it('asks, waits for the grace of the phase, and its outcome comes back', async () => {
+    const { actor, did, orders, recorded, settled } = stage();
+    actor.begin(stopFor(1, 20));
+    expect(await settled()).toMatchObject({ of: 'boot-2', kind: 'ended' });
+    expect(orders).toMatchObject([{ why: 'shutdown', first: 'sigterm', graceMs: 20_000, resumedFromMs: null }]);
+    expect(recorded).toHaveLength(1);
+    expect(did).toEqual(['stop', 'log: shop/web was ended by sigkill']);
+  });
+
+  it('of a phase without time gives the 2 s that the runtime would give', async () => {
+    const { actor, orders, settled } = stage();
+    actor.begin(stopFor(1, 0));
+    await settled();
+    expect(orders[0]?.graceMs).toBe(2_000);
+  });
+
+  it('of a pod that an eviction stops already cuts the grace of that, and tells the pod nothing', async () => {
+    const orders: StopOrder[] = [];
+    const reasons: unknown[] = [];
+    const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
+      new Promise((resolve) => {
+        orders.push(order);
+        hasten.addEventListener('abort', () => {
+          reasons.push(hasten.reason);
+          resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigterm', releasedBytes: known(0) });
+        });
+      });
+    const { actor, recorded } = stage({ killer: { stop, largestProcesses: () => known([]) } });
+    actor.begin(evict(soft, 60));
+    await new Promise((resolve) => clock.after(20, () => resolve(null)));
+    actor.begin(stopFor(1, 5));
+    for (let i = 0; recorded.length < 2 && i < 200; i++)
+      await new Promise((resolve) => clock.after(5, () => resolve(null)));
+    expect(reasons).toEqual([{ first: 'sigterm', graceMs: 5_000 }]);
+    expect(orders.map(({ why }) => why)).toEqual(['eviction']);
+    expect(recorded.map(({ of }) => of).toSorted()).toEqual(['boot-1', 'boot-2']);
+  });
+
+  it('that an earlier run began is gone on with for the rest of its grace', async () => {
+    const { actor, orders, settled } = stage();
+    const nowMs = clock.monoMs();
+    const stop = { decision: 'boot-7', decidedMs: nowMs - 5_000, uid: 'u', graceEndsMs: nowMs + 15_000, waitEndsMs: 0 };
+    actor.resumeStop(stop, victim);
+    expect(await settled()).toMatchObject({ of: 'boot-7', kind: 'ended' });
+    expect(orders).toMatchObject([{ why: 'shutdown', resumedFromMs: nowMs - 5_000 }]);
+    expect(orders[0]?.graceMs).toBeLessThanOrEqual(15_000);
+  });
+
+  it('of a pod that is not declared any more is gone', async () => {
+    const { actor, did, settled } = stage();
+    actor.resumeStop({ decision: 'boot-7', decidedMs: 0, uid: 'u', graceEndsMs: 0, waitEndsMs: 0 }, null);
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'gone' });
+    expect(did).toEqual([]);
+  });
+});
+
+describe('the shutdown lock', () => {
+  it('is taken and released, and stops are undone, as decided', () => {
+    const { actor, did } = stage();
+    actor.begin({ id: 'boot-1', atMs: 0, kind: 'take-lock' });
+    actor.begin({ id: 'boot-2', atMs: 0, kind: 'undo-stops' });
+    actor.begin({ id: 'boot-3', atMs: 0, kind: 'release-lock', why: 'all-phases-done' });
+    expect(did).toEqual(['take', 'undo', 'release']);
+  });
+});
+
+describe('dry run', () => {
+  it('says what it would do, and stops nobody', async () => {
+    const live = { stop: () => Promise.reject(new Error('a kill in dry run')), largestProcesses: () => known([]) };
+    const { actor, did, settled } = stage({ ...dryParts(clock, live), isDry: () => true });
+    actor.begin(evict(hard, 1));
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'dry-run' });
+    expect(did[0]).toBe('log: would evict shop/web: memory.available 90 MiB is below 100 MiB');
+  });
+});

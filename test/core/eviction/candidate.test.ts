@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+import { type Choice, firstCandidate, guardAfter, isGuarded } from '../../../src/core/eviction/candidate.ts';
+import { rank } from '../../../src/core/eviction/rank.ts';
+import type { PodView } from '../../../src/core/pod/pod.ts';
+import { unknown } from '../../../src/core/reading.ts';
+import type { Signal } from '../../../src/core/signal.ts';
+import { aPod, MI } from '../../a.ts';
+
+const absent = unknown('absent', 'test', 'no statistics');
+const unmeasured = { containers: absent, workingSetBytes: absent };
+
+/** The choice; `guarded` names pods whose owner lost too many. */
+function choice(signal: Signal, pods: readonly PodView[], guarded: readonly string[] = []): Choice {
+  return firstCandidate(signal, rank(signal, pods, 'nodefs-only'), [], ({ name }) => guarded.includes(name));
+}
+
+/** Who goes under memory pressure. */
+function victim(pods: readonly PodView[], guarded: readonly string[] = []): string | undefined {
+  return choice('memory.available', pods, guarded).victim?.name;
+}
+
+describe('the choice among the ranked', () => {
+  it('leaves a DaemonSet pod without statistics alone, since nothing shows that it exceeds its request', () => {
+    const agent = aPod({ name: 'agent', isDaemonSet: true, usage: unmeasured });
+    const web = aPod({ name: 'web', workingSetBytes: MI });
+    expect(victim([agent, web])).toBe('web');
+    expect(victim([agent])).toBe(undefined);
+  });
+
+  it('takes any other pod without statistics first, as the kubelet does', () => {
+    const fresh = aPod({ name: 'fresh', usage: unmeasured });
+    const web = aPod({ name: 'web', workingSetBytes: MI });
+    expect(victim([web, fresh])).toBe('fresh');
+  });
+
+  it('lets a guarded pod give way to one that is seen above its request, not to one without statistics', () => {
+    const loop = aPod({ name: 'loop', priority: -1, usage: unmeasured });
+    const fresh = aPod({ name: 'fresh', usage: unmeasured });
+    const web = aPod({ name: 'web', workingSetBytes: MI });
+    expect(victim([loop, fresh, web], ['loop'])).toBe('web');
+    expect(victim([loop, fresh], ['loop'])).toBe('loop');
+  });
+
+  it('takes DaemonSet pods for a signal without requests after all others of their kind, protected or not', () => {
+    const agent = aPod({ name: 'agent', isDaemonSet: true, processes: 9 });
+    const kept = aPod({ name: 'kept', isProtected: true });
+    const keptAgent = aPod({ name: 'kept-agent', isProtected: true, isDaemonSet: true, processes: 9 });
+    const web = aPod({ name: 'web' });
+    const order = (...pods: readonly PodView[]) => choice('pid.available', pods).victim?.name;
+    expect(order(web, kept, agent, keptAgent)).toBe('web');
+    expect(order(kept, agent, keptAgent)).toBe('agent');
+    expect(order(kept, keptAgent)).toBe('kept');
+    expect(order(keptAgent)).toBe('kept-agent');
+    expect(choice('pid.available', [kept, keptAgent])).toMatchObject({
+      passedOver: [{ uid: keptAgent.uid, because: 'daemonset-within-request' }],
+      differences: ['D8', 'D7'],
+    });
+  });
+});
+
+describe('why a pod is passed over', () => {
+  const web = aPod({ name: 'web', workingSetBytes: MI });
+  const first = (rest: Parameters<typeof aPod>[0]) => aPod({ name: 'first', workingSetBytes: 9 * MI, ...rest });
+  const guarded = ['first'];
+
+  it.each<[string, Parameters<typeof aPod>[0], readonly string[], string, readonly string[]]>([
+    ['static or critical', { isStaticCritical: true }, [], 'static-critical', []],
+    ['protected', { isProtected: true }, [], 'protected', ['D7']],
+    ['of an owner that lost too many', {}, guarded, 'guard', ['D6']],
+    ['terminating', { isTerminating: true }, [], 'terminating', ['D3']],
+    ['just restarted', { limitedBy: 'restart-guard' }, [], 'restart-guard', ['D13']],
+    ['not stoppable', { limitedBy: 'not-stoppable' }, [], 'not-stoppable', ['D13']],
+    ['not declared', { limitedBy: 'declaration-unknown' }, [], 'declaration-unknown', ['D13']],
+    ['evicted by the kubelet', { limitedBy: 'kubelet-evicting' }, [], 'kubelet-evicting', ['D13']],
+  ])('%s: it is said, with the difference', (_, rest, names, because, differences) => {
+    const { victim: chosen, passedOver, differences: given } = choice('memory.available', [first(rest), web], names);
+    expect(chosen?.name).toBe('web');
+    expect(passedOver).toEqual([{ code: 'passed-over', uid: 'uid-first', because }]);
+    expect(given).toEqual(differences);
+  });
+
+  it('a DaemonSet within its request: where nobody exceeds his, it ranks first by priority and stays', () => {
+    const agent = aPod({ name: 'agent', isDaemonSet: true, priority: -1 });
+    expect(choice('memory.available', [agent, aPod({ name: 'web' })])).toMatchObject({
+      victim: { name: 'web' },
+      passedOver: [{ uid: 'uid-agent', because: 'daemonset-within-request' }],
+      differences: ['D8'],
+    });
+  });
+
+  it.each([
+    ['its age', { startedAtWallMs: 5 }],
+    ['its name', { name: 'a' }],
+  ])('that only %s put the victim first is a difference too', (_, rest) => {
+    const { differences } = choice('memory.available', [aPod({ name: 'b' }), aPod({ name: 'c', ...rest })]);
+    expect(differences).toEqual(['D1']);
+  });
+
+  it('that only its uid put the victim first is one too', () => {
+    const pods = ['1', '2'].map((uid) => aPod({ name: 'web', uid }));
+    expect(choice('memory.available', pods)).toMatchObject({ victim: { uid: '1' }, differences: ['D1'] });
+  });
+
+  it('nothing is a difference where the kubelet decides the same', () => {
+    expect(choice('memory.available', [web, aPod({ name: 'idle' })]).differences).toEqual([]);
+  });
+});
+
+describe('the loop guard (D6)', () => {
+  const guard = { kills: 2, windowMs: 1_000 };
+  const pod = aPod({ ownerKey: 'shop/web' });
+  const kill = (atMs: number, ownerKey = 'shop/web') => ({ ownerKey, atMs });
+
+  it.each<[string, readonly ReturnType<typeof kill>[], boolean]>([
+    ['it lost as many as are allowed', [kill(1), kill(2)], true],
+    ['it lost one less', [kill(1)], false],
+    ['another owner lost them', [kill(1), kill(2, 'shop/db')], false],
+    ['one of them is just within the window', [kill(1), kill(999)], true],
+    ['one of them is as long ago as the window is', [kill(0), kill(999)], false],
+  ])('holds for an owner if %s: %#', (_, kills, isHeld) => {
+    expect(isGuarded(pod, kills, guard, 1_000)).toBe(isHeld);
+  });
+
+  it('is nothing for a pod without an owner, and nothing where it is off', () => {
+    const kills = [kill(1), kill(2)];
+    expect(isGuarded(aPod({}), kills, guard, 10)).toBe(false);
+    expect(isGuarded(pod, kills, null, 10)).toBe(false);
+    expect(guardAfter(kills, pod, null, 10)).toEqual([]);
+  });
+
+  it('remembers the kills of the window, the newest 200', () => {
+    expect(guardAfter([kill(0), kill(1)], pod, guard, 1_000)).toEqual([kill(1), kill(1_000)]);
+    expect(guardAfter([kill(0), kill(1)], null, guard, 1_000)).toEqual([kill(1)]);
+    expect(guardAfter([kill(0), kill(1)], aPod({}), guard, 999)).toEqual([kill(0), kill(1)]);
+    const many = Array.from({ length: 250 }, () => kill(5));
+    expect(guardAfter(many, pod, guard, 6)).toEqual([...many.slice(0, 199), kill(6)]);
+  });
+});

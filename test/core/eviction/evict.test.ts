@@ -1,0 +1,351 @@
+import { describe, expect, it } from 'vitest';
+import type { CoreConfig } from '../../../src/core/core-config.ts';
+import { decide } from '../../../src/core/decide.ts';
+import type { Decision } from '../../../src/core/decision.ts';
+import type { Observation } from '../../../src/core/observation.ts';
+import type { Outcome } from '../../../src/core/outcome.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
+import { initialState, type State } from '../../../src/core/state/state.ts';
+import type { Verdict } from '../../../src/core/verdict.ts';
+import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
+
+const NODE = 1_000 * MI;
+const hard = aThreshold('memory.available', 100 * MI);
+const soft = aThreshold('memory.available', 200 * MI, { graceMs: 30_000 });
+const leaker = aPod({ name: 'leaker', workingSetBytes: 300 * MI });
+const database = aPod({
+  name: 'db',
+  workingSetBytes: 400 * MI,
+  requests: { memoryBytes: 500 * MI, ephemeralStorageBytes: 0 },
+});
+
+function memory(atMs: number, availableMiB: number, rest: Partial<Observation> = {}): Observation {
+  const available = availableMiB * MI;
+  return anObservation(
+    atMs,
+    { 'memory.available': { available, capacity: NODE } },
+    { pods: known([database, leaker]), ...rest },
+  );
+}
+
+/** Looks one after another through the same state. */
+function looks(config: CoreConfig, ...observations: readonly Observation[]): readonly Verdict[] {
+  let state: State = initialState('boot');
+  return observations.map((observation) => {
+    const verdict = decide(state, observation, config);
+    state = verdict.state;
+    return verdict;
+  });
+}
+const kinds = (verdict: Verdict | undefined): readonly string[] => verdict?.decisions.map(({ kind }) => kind) ?? [];
+const evictions = (verdict: Verdict | undefined): readonly Extract<Decision, { kind: 'evict' }>[] =>
+  verdict?.decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision] : [])) ?? [];
+const codes = (verdict: Verdict | undefined): readonly string[] => verdict?.reasons.map(({ code }) => code) ?? [];
+
+describe('a hard threshold', () => {
+  it('is not met at exactly its value and is met one byte below', () => {
+    const at = looks(aConfig([hard]), memory(0, 100));
+    expect(kinds(at[0])).toEqual([]);
+    const below = looks(
+      aConfig([hard]),
+      anObservation(0, { 'memory.available': { available: 100 * MI - 1, capacity: NODE } }, { pods: known([leaker]) }),
+    );
+    expect(evictions(below[0]).map(({ message }) => message)).toEqual([
+      'The node was low on resource: memory. Threshold quantity: 100Mi, available: 104857599. Container main was using 300Mi, request is 0, has larger consumption of memory. ',
+    ]);
+  });
+
+  it('sets the condition and evicts the pod that exceeds its request, with a grace of 1 s and D12 named', () => {
+    const [first] = looks(aConfig([hard]), memory(0, 50));
+    expect(kinds(first)).toEqual(['set-condition', 'evict']);
+    const [evict] = evictions(first);
+    expect(evict).toMatchObject({ victim: { name: 'leaker' }, graceSeconds: 1, differences: ['D12'] });
+    expect(first?.intentWaitMs).toBe(5);
+  });
+
+  it('counts a pod with the priority of those that it takes along, and names them (D16)', () => {
+    const cache = aPod({ name: 'cache', workingSetBytes: 300 * MI, priority: 10 });
+    const shared = { inherited: { priority: 1_000, from: 'default/db' }, takesAlong: ['default/db', 'helper.service'] };
+    const tied = { ...leaker, ...shared };
+    const [first] = looks(aConfig([hard]), memory(0, 50, { pods: known([tied, cache]) }));
+    expect(evictions(first)).toMatchObject([{ victim: { name: 'cache' }, differences: ['D16', 'D12'] }]);
+    const [alone] = looks(aConfig([hard]), memory(0, 50, { pods: known([tied]) }));
+    expect(evictions(alone)).toMatchObject([{ victim: { name: 'leaker' }, ...shared }]);
+  });
+
+  it('asks for the pods first when it has none, and looks again at once', () => {
+    const asking = memory(0, 50, { pods: unknown('not-asked', 'pods', 'not asked') });
+    const [first, second] = looks(aConfig([hard]), asking, memory(0.2, 50));
+    expect(first?.next).toEqual({ afterMs: 0, pods: 'memory.available' });
+    expect(kinds(first)).toEqual(['set-condition']);
+    expect(kinds(second)).toEqual(['evict']);
+  });
+
+  it('asks for the pods with a disk sample that is not measured anew for the second look', () => {
+    const full = { 'nodefs.available': known({ available: 1, capacity: 100 * MI, sampledAtMs: -5 }) };
+    const config = aConfig([aThreshold('nodefs.available', 10 * MI)]);
+    const notAsked = unknown('not-asked', 'pods', 'not asked');
+    const [first, second, third] = looks(
+      config,
+      anObservation(0, full, { pods: notAsked }),
+      anObservation(1, full, { pods: known([aPod({ name: 'filler', diskBytes: 5 * MI })]) }),
+      anObservation(2, full, { pods: known([aPod({ name: 'filler', diskBytes: 5 * MI })]) }),
+    );
+    expect(first?.next.afterMs).toBe(0);
+    expect(kinds(second)).toEqual(['evict']);
+    expect(codes(third)).toContain('sample-not-new');
+  });
+});
+
+describe('a soft threshold', () => {
+  const config = aConfig([soft], { maxPodGraceSeconds: 60 });
+  it('raises the condition at once and evicts when its grace is exactly over, with the smaller of the two graces', () => {
+    const verdicts = looks(config, memory(0, 150), memory(10_000, 150), memory(29_999, 150), memory(30_000, 150));
+    expect(verdicts.map(kinds)).toEqual([['set-condition'], [], [], ['evict']]);
+    expect(evictions(verdicts[3])[0]?.graceSeconds).toBe(30);
+    expect(verdicts[3]?.intentWaitMs).toBe(50);
+  });
+
+  it('starts anew after one look above it that came a second or more after the last', () => {
+    const verdicts = looks(
+      config,
+      memory(0, 150),
+      memory(25_000, 300),
+      memory(26_000, 150),
+      memory(55_999, 150),
+      memory(56_000, 150),
+    );
+    expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([0, 0, 0, 0, 1]);
+  });
+
+  it('runs out its grace although the signal rises above it for 50 ms every second (D2)', () => {
+    const observations: Observation[] = [];
+    for (let atMs = 0; atMs <= 31_000; atMs += 10)
+      observations.push(memory(atMs, atMs % 1_000 < 50 && atMs > 0 ? 300 : 150));
+    const verdicts = looks(config, ...observations);
+    const at = verdicts.findIndex((verdict) => evictions(verdict).length > 0);
+    // At 30,000 ms the signal is above for the moment: the first look that finds it below again.
+    expect(observations[at]?.atMs).toBe(30_050);
+  });
+
+  it('has recovered after a second of looks above it (D2)', () => {
+    const observations: Observation[] = [memory(0, 150)];
+    for (let atMs = 100; atMs <= 1_200; atMs += 100) observations.push(memory(atMs, 300));
+    const verdicts = looks(config, ...observations);
+    expect(verdicts.map(({ state }) => state.firstMetMs[soft.id] !== undefined).lastIndexOf(true)).toBe(10);
+  });
+
+  it('keeps its timer while the signal cannot be read, and decides nothing on it (D5)', () => {
+    const lost = (atMs: number): Observation =>
+      anObservation(
+        atMs,
+        { 'memory.available': unknown('unreadable', 'memory.stat', 'gone') },
+        { pods: known([leaker]) },
+      );
+    const verdicts = looks(config, memory(0, 150), lost(10_000), lost(40_000), memory(40_001, 150));
+    expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([0, 0, 0, 1]);
+    expect(codes(verdicts[2])).toContain('signal-unknown');
+  });
+
+  it('gives the pod 0 s where no maximum is configured, as the kubelet does', () => {
+    const verdicts = looks(aConfig([soft]), memory(0, 150), memory(30_000, 150));
+    expect(evictions(verdicts[1])[0]?.graceSeconds).toBe(0);
+  });
+});
+
+describe('one proven kill (D3)', () => {
+  const outcome = (of: string, atMs: number): Outcome => ({
+    of,
+    atMs,
+    kind: 'ended',
+    via: 'sigkill',
+    releasedBytes: known(1),
+  });
+  it('chooses nobody else before the victim has ended, and the next one then', () => {
+    const config = aConfig([hard]);
+    const first = decide(initialState('boot'), memory(0, 50), config);
+    const second = decide(first.state, memory(5_000, 40), config);
+    expect(kinds(second)).toEqual([]);
+    expect(codes(second)).toContain('waiting-for-victim');
+    const [evict] = evictions(first);
+    const third = decide(
+      second.state,
+      memory(5_010, 40, { outcomes: [outcome(evict?.id ?? '', 5_005)], pods: known([database]) }),
+      config,
+    );
+    expect(evictions(third).map(({ victim }) => victim.name)).toEqual(['db']);
+  });
+
+  it('goes on to the next pod when no signal could be sent for 10 s, and says so', () => {
+    const config = aConfig([hard]);
+    const first = decide(initialState('boot'), memory(0, 50), config);
+    expect(kinds(decide(first.state, memory(9_999, 40), config))).toEqual([]);
+    const late = decide(first.state, memory(10_000, 40), config);
+    expect(evictions(late).map(({ victim }) => victim.name)).toEqual(['db']);
+    expect(late.reasons).toContainEqual({ code: 'not-signalled', eviction: 'boot-2', uid: 'uid-leaker' });
+  });
+
+  it('chooses nobody for the soft threshold while the victim of the hard one is still giving back', () => {
+    const config = aConfig([hard, soft], { maxPodGraceSeconds: 60 });
+    const start = looks(config, memory(0, 150), memory(29_000, 150), memory(29_500, 50));
+    expect(evictions(start[2]).map(({ victim }) => victim.name)).toEqual(['leaker']);
+    // The kernel has given back a part: above the hard threshold, below the soft one, whose grace is over by now.
+    const half = decide(start[2]?.state ?? initialState('boot'), memory(30_100, 120), config);
+    expect(kinds(half)).toEqual([]);
+    expect(codes(half)).toContain('waiting-for-victim');
+  });
+
+  it('lets a victim that was signalled hold nobody back when its threshold is no longer met', () => {
+    const config = aConfig([hard]);
+    const first = decide(initialState('boot'), memory(0, 50), config);
+    const [evict] = evictions(first);
+    const sent = { of: evict?.id ?? '', atMs: 5, kind: 'signalled', with: 'sigkill' } as const;
+    const recovered = decide(first.state, memory(20, 300, { outcomes: [sent] }), config);
+    expect(evictions(decide(recovered.state, memory(40, 50), config)).map(({ victim }) => victim.name)).toEqual(['db']);
+  });
+});
+
+describe('a hard threshold during a soft eviction (D4)', () => {
+  it('cuts the grace once, and the wait ends 10 s after it', () => {
+    const config = aConfig([hard, soft], { maxPodGraceSeconds: 60 });
+    const verdicts = looks(
+      config,
+      memory(0, 150),
+      memory(30_000, 150),
+      memory(31_000, 50),
+      memory(31_100, 50),
+      memory(41_000, 50),
+    );
+    expect(verdicts.map(kinds)).toEqual([['set-condition'], ['evict'], ['hasten'], [], ['evict']]);
+    expect(verdicts[2]?.decisions[0]).toMatchObject({ graceSeconds: 1, threshold: { isHard: true } });
+  });
+});
+
+describe('min reclaim', () => {
+  const config = aConfig([aThreshold('memory.available', 100 * MI, { minReclaimBytes: 50 * MI })]);
+  it('never starts a threshold, holds one that was ripe, and lets it go at threshold plus min reclaim', () => {
+    const done = (id: string): readonly Outcome[] => [
+      { of: id, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(0) },
+    ];
+    const verdicts = looks(
+      config,
+      memory(0, 120),
+      memory(10_000, 90),
+      memory(20_000, 140, { outcomes: done('boot-2') }),
+      memory(30_000, 150, { outcomes: done('boot-3') }),
+      memory(40_000, 140),
+    );
+    expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([0, 1, 1, 0, 0]);
+    expect(evictions(verdicts[2])[0]?.message).toContain('Threshold quantity: 100Mi, available: 140Mi. ');
+    expect(codes(verdicts[2])).toContain('min-reclaim-pending');
+  });
+});
+
+describe('a reclaim before any pod', () => {
+  const disk = (atMs: number, available: number, rest: Partial<Observation> = {}): Observation =>
+    anObservation(
+      atMs,
+      { 'nodefs.available': { available: available * MI, capacity: NODE } },
+      { pods: known([aPod({ name: 'filler', diskBytes: 9 * MI })]), ...rest },
+    );
+  const config = aConfig([aThreshold('nodefs.available', 100 * MI, { minReclaimBytes: 50 * MI })], {
+    reclaimSignals: ['nodefs.available'],
+  });
+  const reclaimed: readonly Outcome[] = [{ of: 'boot-2', atMs: 0, kind: 'reclaimed', freed: known(1) }];
+
+  it('is enough when the file system is back above threshold plus min reclaim', () => {
+    const verdicts = looks(config, disk(0, 90), disk(1_000, 90), disk(2_000, 150, { outcomes: reclaimed }));
+    expect(verdicts.map(kinds)).toEqual([['set-condition', 'reclaim'], [], []]);
+    expect(codes(verdicts[2])).toEqual(['reclaim-sufficed']);
+  });
+
+  it('is followed by an eviction when it freed too little, with the reading from before it in the message', () => {
+    const verdicts = looks(config, disk(0, 90), disk(2_000, 149, { outcomes: reclaimed }));
+    expect(evictions(verdicts[1])[0]).toMatchObject({ victim: { name: 'filler' }, graceSeconds: 1 });
+    expect(evictions(verdicts[1])[0]?.message).toContain('available: 90Mi. ');
+  });
+
+  it('does not keep a memory threshold waiting', () => {
+    const both = { ...config, thresholds: [...config.thresholds, hard] };
+    const start = looks(both, disk(0, 90))[0];
+    const burning = anObservation(
+      500,
+      {
+        'nodefs.available': { available: 90 * MI, capacity: NODE },
+        'memory.available': { available: MI, capacity: NODE },
+      },
+      { pods: known([leaker]) },
+    );
+    const verdict = decide(start?.state ?? initialState('boot'), burning, both);
+    expect(evictions(verdict)[0]?.threshold.signal).toBe('memory.available');
+  });
+});
+
+describe('a disk threshold', () => {
+  const low = (atMs: number, pods: Observation['pods'], sampledAtMs = atMs): Observation =>
+    anObservation(atMs, { 'nodefs.available': known({ available: MI, capacity: NODE, sampledAtMs }) }, { pods });
+  const config = aConfig([aThreshold('nodefs.available', 100 * MI)]);
+  const notWalked = unknown('not-asked', 'disk', 'nobody needed it yet');
+  const hog = aPod({ name: 'hog', usage: { disk: notWalked } });
+  const small = aPod({ name: 'small', priority: 1_000, diskBytes: 1 });
+
+  it('ranks nobody by directories that were not measured for it: it asks', () => {
+    const measured = known([small, aPod({ name: 'hog', diskBytes: 9 * MI })]);
+    const [first, second] = looks(config, low(0, known([small, hog])), low(1, measured, 0));
+    expect(first?.next).toEqual({ afterMs: 0, pods: 'nodefs.available', isDiskNear: true });
+    expect(evictions(second).map(({ victim }) => victim.name)).toEqual(['hog']);
+  });
+
+  it('ranks nobody by processes that were not counted for it: it asks', () => {
+    const few = { 'pid.available': known({ available: 1, capacity: 1_000, sampledAtMs: 0 }) };
+    const notCounted = unknown('not-asked', 'cgroup.procs', 'not asked');
+    const innocent = aPod({ name: 'innocent', usage: { processes: notCounted } });
+    const bomb = aPod({ name: 'bomb', priority: 1_000, usage: { processes: notCounted } });
+    const [first] = looks(
+      aConfig([aThreshold('pid.available', 100)]),
+      anObservation(0, few, { pods: known([innocent, bomb]) }),
+    );
+    expect(first?.next).toMatchObject({ afterMs: 0, pods: 'pid.available' });
+    expect(evictions(first)).toEqual([]);
+  });
+
+  it('keeps asking and keeps its sample while the directories are being measured', () => {
+    const measuring = unknown('timed-out', 'directories', 'their usage is being measured');
+    const verdicts = looks(config, low(0, measuring), low(250, measuring, 0), low(500, known([small]), 0));
+    expect(verdicts.slice(0, 2).map(({ next }) => next.pods)).toEqual(['nodefs.available', 'nodefs.available']);
+    expect(codes(verdicts[1])).toContain('pods-unknown');
+    expect(evictions(verdicts[2])).toHaveLength(1);
+  });
+});
+
+describe('dry run', () => {
+  it('is told once and stays silent until the threshold is unmet', () => {
+    const config = aConfig([hard]);
+    const dropped = (of: string): readonly Outcome[] => [{ of, atMs: 0, kind: 'dropped', because: 'dry-run' }];
+    const verdicts = looks(
+      config,
+      memory(0, 50),
+      memory(1_000, 50, { outcomes: dropped('boot-2') }),
+      memory(2_000, 50),
+      memory(3_000, 500),
+      memory(4_000, 50),
+    );
+    expect(verdicts.map((verdict) => evictions(verdict).length)).toEqual([1, 0, 0, 0, 1]);
+  });
+});
+
+describe('the conditions', () => {
+  it('stay for the transition period, strictly', () => {
+    const config = aConfig([hard], { pressureTransitionMs: 30_000 });
+    const verdicts = looks(config, memory(0, 50), memory(10_000, 500), memory(29_000, 500), memory(30_000, 500));
+    expect(verdicts.map(({ state }) => state.conditionLastMetMs.MemoryPressure !== undefined)).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
+    expect(verdicts[3]?.decisions).toMatchObject([
+      { kind: 'set-condition', condition: 'MemoryPressure', status: false },
+    ]);
+  });
+});

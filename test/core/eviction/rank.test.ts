@@ -1,0 +1,116 @@
+import { describe, expect, it } from 'vitest';
+import { rank } from '../../../src/core/eviction/rank.ts';
+import type { PodView } from '../../../src/core/pod/pod.ts';
+import { unknown } from '../../../src/core/reading.ts';
+import type { FsLayout, Signal } from '../../../src/core/signal.ts';
+import { aPod, MI } from '../../a.ts';
+
+const absent = unknown('absent', 'test', 'no statistics');
+const order = (pods: readonly PodView[], signal: Signal = 'memory.available', layout: FsLayout = 'nodefs-only') =>
+  rank(signal, pods, layout).map(({ pod, row }) => [pod.uid, row.decidedBy]);
+
+describe('pods that are equal for the kubelet (D1)', () => {
+  const old = aPod({ name: 'old', uid: 'a', startedAtWallMs: 1_000 });
+  const young = aPod({ name: 'young', uid: 'b', startedAtWallMs: 2_000 });
+
+  it('go by their start, the later one first', () => {
+    expect(order([old, young])).toEqual([
+      ['b', 'younger'],
+      ['a', null],
+    ]);
+  });
+
+  it('go by name, then by uid, where they started together', () => {
+    const twin = aPod({ name: 'old', uid: '0', startedAtWallMs: 1_000 });
+    const next = aPod({ name: 'older', uid: '1', startedAtWallMs: 1_000 });
+    expect(order([next, old, twin])).toEqual([
+      ['0', 'uid'],
+      ['a', 'name'],
+      ['1', null],
+    ]);
+  });
+
+  it('go by name as soon as one of them names no start', () => {
+    const unborn = aPod({ name: 'middle', uid: 'c', startedAtWallMs: null });
+    expect(order([young, unborn, old])).toEqual([
+      ['c', 'name'],
+      ['a', 'name'],
+      ['b', null],
+    ]);
+  });
+
+  it('are compared by age only among their equals', () => {
+    const unborn = aPod({ name: 'big', uid: 'c', startedAtWallMs: null, workingSetBytes: MI });
+    expect(order([unborn, old, young])).toEqual([
+      ['c', 'over-request'],
+      ['b', 'younger'],
+      ['a', null],
+    ]);
+  });
+
+  it('of one namespace come before those of a later one', () => {
+    const there = aPod({ name: 'a', namespace: 'z', uid: '0' });
+    const here = aPod({ name: 'z', namespace: 'a', uid: '1' });
+    expect(order([there, here]).map(([uid]) => uid)).toEqual(['1', '0']);
+  });
+});
+
+describe('a row of the ranking', () => {
+  it('has every value that it was compared by, and what settles ties', () => {
+    const pod = aPod({ name: 'web', workingSetBytes: 3 * MI, priority: 7, startedAtWallMs: 5 });
+    const [first] = rank('memory.available', [pod], 'nodefs-only');
+    expect(first?.row).toEqual({
+      uid: 'uid-web',
+      values: [
+        { by: 'over-request', value: { known: true, value: true } },
+        { by: 'priority', value: { known: true, value: 7 } },
+        { by: 'usage-over-request', value: { known: true, value: 3 * MI } },
+        { by: 'younger', value: { known: true, value: 5 } },
+        { by: 'name', value: { known: true, value: 'default/web' } },
+        { by: 'uid', value: { known: true, value: 'uid-web' } },
+      ],
+      decidedBy: null,
+    });
+  });
+
+  it('says what is unknown: usage without statistics, a start that nobody named', () => {
+    const pod = aPod({ startedAtWallMs: null, usage: { containers: absent } });
+    const values = rank('pid.available', [pod], 'nodefs-only')[0]?.row.values ?? [];
+    expect(values.map(({ by, value }) => [by, value.known])).toEqual([
+      ['priority', true],
+      ['usage', false],
+      ['younger', false],
+      ['name', true],
+      ['uid', true],
+    ]);
+  });
+});
+
+describe('what counts as usage of the disk', () => {
+  const disk = {
+    known: true,
+    value: { logsBytes: 1, rootfsBytes: 20, volumesBytes: 300, logsInodes: 4, rootfsInodes: 50, volumesInodes: 600 },
+  } as const;
+  const usageOf = (signal: Signal, layout: FsLayout, usage: Partial<PodView['usage']> = { disk }) => {
+    const value = rank(signal, [aPod({ usage })], layout)[0]?.row.values.find(({ by }) => by === 'usage-over-request');
+    return value?.value.known === true ? value.value.value : null;
+  };
+
+  it.each<[Signal, FsLayout, number]>([
+    ['nodefs.available', 'nodefs-only', 321],
+    ['imagefs.inodesFree', 'nodefs-only', 654],
+    ['nodefs.available', 'imagefs-separate', 301],
+    ['nodefs.inodesFree', 'imagefs-separate', 604],
+    ['imagefs.available', 'imagefs-separate', 20],
+    ['containerfs.inodesFree', 'imagefs-separate', 50],
+    ['nodefs.available', 'containerfs-separate', 321],
+    ['containerfs.available', 'containerfs-separate', 321],
+    ['imagefs.available', 'containerfs-separate', 0],
+  ])('of %s with %s is %i', (signal, layout, expected) => {
+    expect(usageOf(signal, layout)).toBe(expected);
+  });
+
+  it('is zero for a pod with statistics but none of its disk', () => {
+    expect(usageOf('nodefs.available', 'nodefs-only', { disk: absent })).toBe(0);
+  });
+});

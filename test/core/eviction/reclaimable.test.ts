@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import {
+  type MemoryFacts,
+  type RefaultHistory,
+  reclaimableBytes,
+  refaultRate,
+  refaultsAfter,
+} from '../../../src/core/eviction/reclaimable.ts';
+
+const MIB = 2 ** 20;
+const idle: MemoryFacts = {
+  capacityBytes: 1_000 * MIB,
+  anonBytes: 0,
+  shmemBytes: 0,
+  freeSwapBytes: 0,
+  unevictableBytes: 0,
+  kernelBytes: 0,
+  slabReclaimableBytes: 0,
+  dirtyBytes: 0,
+  writebackBytes: 0,
+  hugetlbPoolBytes: 0,
+  lowWatermarkBytes: 0,
+  fileBytes: 0,
+  activeFileBytes: 0,
+  inactiveFileBytes: 0,
+  refaultBytesPerSecond: null,
+};
+const available = (facts: Partial<MemoryFacts>): number => reclaimableBytes({ ...idle, ...facts }) / MIB;
+
+describe('reclaimable memory', () => {
+  it.each([
+    ['an idle node has all of it', {}, 1_000],
+    ['anonymous and shared memory cannot be freed without swap', { anonBytes: 300 * MIB, shmemBytes: 50 * MIB }, 650],
+    ['what fits into free swap can be freed', { anonBytes: 300 * MIB, freeSwapBytes: 100 * MIB }, 800],
+    ['more free swap than there is to swap adds nothing', { anonBytes: 300 * MIB, freeSwapBytes: 900 * MIB }, 1_000],
+    ['kernel memory counts but for reclaimable slab', { kernelBytes: 100 * MIB, slabReclaimableBytes: 60 * MIB }, 960],
+    ['more reclaimable slab than kernel memory adds nothing', { slabReclaimableBytes: 60 * MIB }, 1_000],
+    ['dirty and writeback pages must be written first', { dirtyBytes: 10 * MIB, writebackBytes: 5 * MIB }, 985],
+    [
+      'the hugetlb pool and the low watermark are never free',
+      { hugetlbPoolBytes: 512 * MIB, lowWatermarkBytes: MIB },
+      487,
+    ],
+    [
+      'locked anonymous memory cannot be freed, and counts once',
+      { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB },
+      700,
+    ],
+    ['nor does swap help it', { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB, freeSwapBytes: 900 * MIB }, 800],
+    [
+      'locked files cannot be freed either, beside anonymous memory',
+      { anonBytes: 300 * MIB, unevictableBytes: 200 * MIB, ...cache(500, 100, 200) },
+      500,
+    ],
+    [
+      'pages of the cache on their way between its lists are not locked',
+      { unevictableBytes: 0, ...cache(500, 290, 200) },
+      1_000,
+    ],
+    ['page cache evicts nobody', { activeFileBytes: 900 * MIB }, 1_000],
+    ['a cache of which up to 1 % a second is read again is not in use', rate(100, 1), 1_000],
+    ['a cache of which more is read again is in use', rate(100, 1.01), 900],
+    ['it may be negative', { anonBytes: 1_100 * MIB }, -100],
+  ])('%s', (_name, facts, expected) => {
+    expect(available(facts)).toBeCloseTo(expected, 6);
+  });
+});
+
+function cache(fileMib: number, activeMib: number, inactiveMib: number): Partial<MemoryFacts> {
+  return { fileBytes: fileMib * MIB, activeFileBytes: activeMib * MIB, inactiveFileBytes: inactiveMib * MIB };
+}
+
+function rate(activeMib: number, percent: number): Partial<MemoryFacts> {
+  return { activeFileBytes: activeMib * MIB, refaultBytesPerSecond: (activeMib * MIB * percent) / 100 };
+}
+
+describe('the refault rate', () => {
+  it('is not known before 10 s have been observed', () => {
+    let history: RefaultHistory = [];
+    for (let second = 0; second < 10; second++) history = refaultsAfter(history, second * 1_000, second * MIB);
+    expect(refaultRate(history)).toBeNull();
+    expect(refaultRate(refaultsAfter(history, 10_000, 10 * MIB))).toBe(MIB);
+  });
+
+  it('forgets what was before the last 10 s, and keeps 12 entries at most', () => {
+    let history: RefaultHistory = [];
+    for (let ms = 0; ms <= 100_000; ms += 100)
+      history = refaultsAfter(history, ms, ms < 80_000 ? ms * 1_000 : 80_000_000);
+    expect(refaultRate(history)).toBe(0);
+    expect(history.length).toBeLessThanOrEqual(12);
+  });
+
+  it('is taken over the last two looks where those are 10 s apart or more', () => {
+    const history = refaultsAfter(refaultsAfter(refaultsAfter([], 0, 0), 12_000, 0), 24_000, 24 * MIB);
+    expect(refaultRate(history)).toBe(2 * MIB);
+  });
+
+  it('begins again when the counter falls', () => {
+    const history = refaultsAfter(refaultsAfter([], 0, 100), 20_000, 50);
+    expect(history).toEqual([{ atMs: 20_000, bytes: 50 }]);
+    expect(refaultRate(history)).toBeNull();
+  });
+});

@@ -1,0 +1,153 @@
+import { describe, expect, it } from 'vitest';
+import { decide } from '../../../src/core/decide.ts';
+import type { Observation } from '../../../src/core/observation.ts';
+import type { DiskRelief, PodView, Relief } from '../../../src/core/pod/pod.ts';
+import { known, type Reading, unknown } from '../../../src/core/reading.ts';
+import type { Signal } from '../../../src/core/signal.ts';
+import { initialState } from '../../../src/core/state/state.ts';
+import { sayReason } from '../../../src/words/reason.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../../a.ts';
+
+const hidden = unknown('timed-out', 'disk', 'the walk was cut short');
+const none: Relief = { bytes: known(0), inodes: known(0) };
+const nothing: DiskRelief = { scratch: none, deletedOpen: none, grownLastMinute: none, writtenBytes: known(0) };
+const bytes = (amount: number): Relief => ({ bytes: known(amount), inodes: known(0) });
+const inodes = (amount: number): Relief => ({ bytes: known(0), inodes: known(amount) });
+
+type Given = Parameters<typeof aPod>[0] & {
+  readonly relief?: Partial<DiskRelief> | null;
+  readonly atLeast?: number;
+  readonly unwalked?: true;
+};
+/** `relief` null: nothing of it is known. */
+function pod({ relief = {}, atLeast, unwalked, ...rest }: Given): PodView {
+  const view = aPod({ ...rest, diskBytes: atLeast ?? rest.diskBytes ?? 0 });
+  const diskRelief: Reading<DiskRelief> = relief === null ? hidden : known({ ...nothing, ...relief });
+  const disk =
+    view.usage.disk.known && atLeast !== undefined
+      ? known({ ...view.usage.disk.value, isAtLeast: true as const })
+      : view.usage.disk;
+  return { ...view, diskRelief, usage: { ...view.usage, disk: unwalked ? hidden : disk } };
+}
+function looked(pods: readonly PodView[], signal: Signal = 'nodefs.available', rest: Partial<Observation> = {}) {
+  const short = { [signal]: { available: 90 * MI, capacity: 10 * GI } };
+  const config = aConfig([aThreshold(signal, 100 * MI)], { isLive: true });
+  return decide(initialState('boot'), anObservation(0, short, { pods: known(pods), podsFor: signal, ...rest }), config);
+}
+const victims = (...given: Parameters<typeof looked>) =>
+  looked(...given).decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.name] : []));
+
+describe('a candidate for a disk (D14)', () => {
+  const large = pod({ name: 'large', diskBytes: 5 * GI });
+
+  it.each([
+    ['empties its scratch', { scratch: bytes(GI) }],
+    ['lets go of deleted files', { deletedOpen: bytes(GI) }],
+    ['stops growth', { grownLastMinute: bytes(GI) }],
+    ['stops writes', { writtenBytes: known(GI) }],
+    [
+      'does one of these while the rest is unknown',
+      { scratch: bytes(MI), deletedOpen: { bytes: hidden, inodes: hidden } },
+    ],
+  ])('is a pod whose end %s, and not the largest', (_, relief) => {
+    expect(victims([large, pod({ name: 'small', diskBytes: MI, relief })])).toEqual(['small']);
+  });
+
+  it('is nobody who frees next to nothing of what is lacking, and saves nothing', () => {
+    expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024) } })])).toEqual([]);
+    expect(victims([pod({ name: 'small', relief: { scratch: bytes(1024), grownLastMinute: bytes(1) } })])).toEqual([
+      'small',
+    ]);
+  });
+
+  it('is nobody where that is so of none: nobody dies, and that is said', () => {
+    const verdict = looked([
+      large,
+      pod({ name: 'unknown', relief: null }),
+      pod({ name: 'files', relief: { scratch: inodes(9) } }),
+    ]);
+    expect(verdict.decisions.filter(({ kind }) => kind !== 'set-condition')).toEqual([]);
+    expect(verdict.reasons).toContainEqual(
+      expect.objectContaining({ code: 'no-candidate', signal: 'nodefs.available', because: 'no-relief' }),
+    );
+    expect(verdict.reasons).toContainEqual({ code: 'passed-over', uid: 'uid-large', because: 'no-relief' });
+  });
+
+  it('for inodes is told by inodes; who writes bytes makes no files by that', () => {
+    const pods = [
+      pod({ name: 'writer', relief: { writtenBytes: known(GI), grownLastMinute: bytes(GI) } }),
+      pod({ name: 'files', relief: { grownLastMinute: inodes(10_000) } }),
+    ];
+    expect(victims(pods, 'nodefs.inodesFree')).toEqual(['files']);
+  });
+
+  it('is as the kubelet has it where nobody measures this, and for memory', () => {
+    expect(victims([aPod({ name: 'large', diskBytes: 5 * GI })])).toEqual(['large']);
+    expect(victims([pod({ name: 'leaker', workingSetBytes: GI })], 'memory.available')).toEqual(['leaker']);
+  });
+
+  it('that is passed over names the difference', () => {
+    const { decisions } = looked([large, pod({ name: 'small', diskBytes: MI, relief: { scratch: bytes(GI) } })]);
+    expect(decisions).toContainEqual(expect.objectContaining({ kind: 'evict', differences: ['D14'] }));
+  });
+
+  it.each([['memory.available'], ['imagefs.available']] as const)(
+    'is chosen from what was measured for its own file system, not for %s',
+    (podsFor) => {
+      const given = [pod({ name: 'small', relief: { scratch: bytes(GI) } })];
+      const layout = known('imagefs-separate' as const);
+      const verdict = looked(given, 'nodefs.available', { podsFor, fsLayout: layout });
+      expect(verdict.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
+      expect(verdict.next).toMatchObject({ afterMs: 0, pods: 'nodefs.available' });
+    },
+  );
+});
+
+describe('a usage that is known in part (at least so much)', () => {
+  const honest = (relief: number) =>
+    pod({ name: 'honest', diskBytes: 2 * GI, relief: { grownLastMinute: bytes(relief) } });
+
+  it('puts a pod above a value', () => {
+    const cut = pod({ name: 'cut', atLeast: 5 * GI, relief: { grownLastMinute: bytes(MI) } });
+    expect(victims([honest(50 * MI), cut])).toEqual(['cut']);
+  });
+
+  it.each([
+    ['cut short', { atLeast: MI }],
+    ['not walked at all', { unwalked: true as const }],
+  ])('puts none below: nobody is chosen where the pod %s may use more and grew as much', (_, cut) => {
+    const hostile = pod({ name: 'hostile', ...cut, relief: { writtenBytes: known(GI) } });
+    const verdict = looked([honest(50 * MI), hostile]);
+    expect(verdict.decisions.filter(({ kind }) => kind === 'evict')).toEqual([]);
+    expect(verdict.reasons).toContainEqual({
+      code: 'order-unproven',
+      signal: 'nodefs.available',
+      uid: 'uid-honest',
+      against: 'uid-hostile',
+    });
+    expect(verdict.reasons.map((reason) => sayReason(reason, (uid) => uid.replace('uid-', 'default/')))).toContain(
+      'nodefs.available: no pod is chosen: default/honest ranks first, but default/hostile is only partly measured and may use more',
+    );
+    expect(verdict.next.pods).toBe('nodefs.available');
+  });
+
+  it('does not save who is known to free more than that pod, and all that is lacking', () => {
+    const cut = pod({ name: 'cut', atLeast: MI, relief: { writtenBytes: known(10 * MI) } });
+    expect(victims([honest(50 * MI), cut])).toEqual(['honest']);
+    expect(victims([honest(9 * MI), pod({ name: 'cut', atLeast: MI, relief: null })])).toEqual([]);
+    // Who declares no directory, and of whom nothing else is known, is no candidate (D14).
+    expect(victims([honest(9 * MI), pod({ name: 'none', unwalked: true, relief: null })])).toEqual(['honest']);
+  });
+
+  it('says nothing against a pod that would go later whatever it used', () => {
+    const database = pod({ name: 'database', priority: 1_000, atLeast: MI, relief: { writtenBytes: known(GI) } });
+    expect(victims([honest(MI), database])).toEqual(['honest']);
+  });
+
+  it('is marked in the ranking', () => {
+    const cut = pod({ name: 'cut', atLeast: 5 * GI, relief: { grownLastMinute: bytes(MI) } });
+    const evict = looked([cut, honest(MI)]).decisions.find((decision) => decision.kind === 'evict');
+    const marked = evict?.ranking.map(({ values }) => values.flatMap(({ by, isAtLeast }) => (isAtLeast ? [by] : [])));
+    expect(marked).toEqual([['usage-over-request'], []]);
+  });
+});

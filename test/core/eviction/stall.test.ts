@@ -1,0 +1,101 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isStepOver, type PodStall, type StallHistory, stallAfter, stallIn } from '../../../src/core/eviction/stall.ts';
+
+const WINDOW_MS = 10_000;
+const at = (atMs: number, stalledMs: number, pods: { readonly [uid: string]: PodStall } | null = null) => ({
+  atMs,
+  stalledMs,
+  pods: pods === null ? null : new Map(Object.entries(pods)),
+});
+const historyOf = (...points: readonly ReturnType<typeof at>[]): StallHistory =>
+  points.reduce<StallHistory>((history, point) => stallAfter(history, point, WINDOW_MS), []);
+
+describe('the time that a node was stalled on memory', () => {
+  it.each([
+    ['nothing is known before the first point', historyOf(), at(5_000, 4_000), 0],
+    ['what was seen of a window counts before it is full', historyOf(at(0, 100)), at(4_000, 3_600), 3_500],
+    ['all of a window', historyOf(at(0, 0), at(5_000, 2_000)), at(10_000, 4_500), 4_500],
+    ['what lies before the window does not count', historyOf(at(0, 0), at(1_000, 1_000)), at(11_000, 1_500), 500],
+    ['of the time around its start as much as possible lies before it', historyOf(at(0, 0)), at(12_000, 3_000), 1_000],
+    ['but what was seen inside it counts', historyOf(at(0, 0), at(3_000, 3_000)), at(12_000, 6_000), 4_000],
+    ['a counter that fell is another one', historyOf(at(0, 9_000), at(1_000, 50)), at(2_000, 250), 200],
+  ])('%s', (_, history, now, stalledMs) => {
+    expect(stallIn(history, now, WINDOW_MS).stalledMs).toBe(stalledMs);
+  });
+
+  it('is never more than it truly was, however far apart the looks are', () => {
+    const looks = fc.array(fc.tuple(fc.integer({ min: 1, max: 4_000 }), fc.integer({ min: 0, max: 100 })), {
+      minLength: 1,
+      maxLength: 30,
+    });
+    fc.assert(
+      fc.property(looks, (steps) => {
+        // Each interval is stalled at its end, for so many percent of it.
+        const stalls: { readonly fromMs: number; readonly toMs: number }[] = [];
+        let history: StallHistory = [];
+        let [atMs, totalMs] = [0, 0];
+        for (const [ms, percent] of steps) {
+          if (isStepOver(history, atMs, WINDOW_MS)) history = stallAfter(history, at(atMs, totalMs), WINDOW_MS);
+          const stalledMs = (ms * percent) / 100;
+          atMs += ms;
+          totalMs += stalledMs;
+          stalls.push({ fromMs: atMs - stalledMs, toMs: atMs });
+          const startMs = atMs - WINDOW_MS;
+          const trulyMs = stalls.reduce(
+            (sum, { fromMs, toMs }) => sum + Math.max(0, toMs - Math.max(fromMs, startMs)),
+            0,
+          );
+          expect(stallIn(history, at(atMs, totalMs), WINDOW_MS).stalledMs).toBeLessThanOrEqual(trulyMs + 0.001);
+        }
+      }),
+    );
+  });
+
+  it('keeps few points, whatever the pace of the looks', () => {
+    let history: StallHistory = [];
+    for (let ms = 0; ms < 60_000; ms += 2) {
+      if (isStepOver(history, ms, WINDOW_MS)) history = stallAfter(history, at(ms, ms / 2), WINDOW_MS);
+    }
+    expect(history.length).toBeLessThanOrEqual(22);
+    expect(stallIn(history, at(60_000, 30_000), WINDOW_MS).stalledMs).toBeCloseTo(5_000, -3);
+  });
+});
+
+describe('a pod that stalls in its own memory limit', () => {
+  const quiet = { stalledMs: 0, limitHits: 0 };
+
+  it('is named, and its time is not counted', () => {
+    const history = historyOf(
+      at(0, 0, { own: quiet, other: quiet }),
+      at(4_000, 3_900, { own: { stalledMs: 3_800, limitHits: 90 }, other: { stalledMs: 3_000, limitHits: 0 } }),
+    );
+    const { stalledMs, byOwnLimit } = stallIn(history, at(4_000, 3_900), WINDOW_MS);
+    expect([...byOwnLimit]).toEqual(['own']);
+    expect(stalledMs).toBe(100);
+  });
+
+  it('adds nothing until it is read again', () => {
+    const history = historyOf(at(0, 0, { own: quiet }), at(500, 400, { own: { stalledMs: 400, limitHits: 9 } }));
+    expect(stallIn(history, at(990, 890), WINDOW_MS).stalledMs).toBe(0);
+  });
+
+  it('counts again once it has no longer reached its limit for a whole window', () => {
+    const pods = (stalledMs: number) => ({ own: { stalledMs, limitHits: 9 } });
+    const points = Array.from({ length: 21 }, (_, i) => at(i * 1_000, i * 500, pods(i * 500)));
+    const history = historyOf(at(0, 0, { own: quiet }), ...points.slice(1));
+    const { stalledMs, byOwnLimit } = stallIn(history, at(20_000, 10_000), WINDOW_MS);
+    expect(byOwnLimit.size).toBe(0);
+    expect(stalledMs).toBe(5_000);
+  });
+
+  it('is unknown before the pods were read: what the node stalled until then is nobody’s', () => {
+    const history = historyOf(at(0, 0), at(1_000, 900, { own: quiet }));
+    expect(stallIn(history, at(1_400, 1_300), WINDOW_MS).stalledMs).toBe(400);
+  });
+
+  it('started anew with smaller counters has grown by nothing', () => {
+    const history = historyOf(at(0, 0, { own: { stalledMs: 500, limitHits: 5 } }), at(900, 800, { own: quiet }));
+    expect(stallIn(history, at(900, 800), WINDOW_MS)).toMatchObject({ stalledMs: 800, byOwnLimit: new Set() });
+  });
+});

@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest';
+import { timersNow, withoutUnseen } from '../../../src/core/eviction/timers.ts';
+import type { Observation } from '../../../src/core/observation.ts';
+import { unknown } from '../../../src/core/reading.ts';
+import { initialState, type State } from '../../../src/core/state/state.ts';
+import { anObservation, aThreshold, MI } from '../../a.ts';
+
+const HARD = aThreshold('memory.available', 100 * MI, { minReclaimBytes: 50 * MI });
+const SOFT = aThreshold('memory.available', 200 * MI, { graceMs: 30_000 });
+const CAPACITY = 1_000 * MI;
+const look = (atMs: number, availableMi: number): Observation =>
+  anObservation(atMs, { 'memory.available': { available: availableMi * MI, capacity: CAPACITY } });
+const blind = (atMs: number, why: 'unreadable' | 'not-applicable'): Observation =>
+  anObservation(atMs, { 'memory.available': unknown(why, 'memory.stat', 'test') });
+
+/** A soft timer that runs since 0 and a hard threshold that was acted on, last looked at at `lastLookMs`. */
+const running = (lastLookMs: number, rest: Partial<State> = {}): State => ({
+  ...initialState('boot'),
+  firstMetMs: { [SOFT.id]: 0, [HARD.id]: 0 },
+  unresolved: [HARD.id],
+  lastLookMs,
+  ...rest,
+});
+
+describe('the timers of a look', () => {
+  it('stay as they are while the signal cannot be read, the latch of a min reclaim too (D5)', () => {
+    const { kept, met } = timersNow(running(100), blind(60_000, 'unreadable'), [SOFT, HARD]);
+    expect(met).toEqual([]);
+    expect(kept).toMatchObject({ firstMetMs: { [SOFT.id]: 0, [HARD.id]: 0 }, unmetSinceMs: {}, unresolved: [HARD.id] });
+  });
+
+  it('go where the node has no such source', () => {
+    const { kept } = timersNow(running(100), blind(200, 'not-applicable'), [SOFT, HARD]);
+    expect(kept).toEqual({ firstMetMs: {}, unmetSinceMs: {}, unresolved: [], failedLooks: {} });
+  });
+
+  it('of a hard threshold go with the first look that has its min reclaim, of a soft one not before a second of it (D2)', () => {
+    const { kept } = timersNow(running(100), look(110, 500), [SOFT, HARD]);
+    expect(kept).toMatchObject({ firstMetMs: { [SOFT.id]: 0 }, unmetSinceMs: { [SOFT.id]: 110 }, unresolved: [] });
+    expect(Object.keys(kept.firstMetMs)).toEqual([SOFT.id]);
+  });
+
+  it.each([
+    ['after looks without it for just under a second', { lastLookMs: 1_900, unmetSinceMs: 1_001 }, true],
+    ['after looks without it for a second', { lastLookMs: 1_900, unmetSinceMs: 1_000 }, false],
+    ['at the first look without it, just under a second after the last one', { lastLookMs: 1_001 }, true],
+    ['at the first look without it, a second after the last one', { lastLookMs: 1_000 }, false],
+  ] as const)('of a soft threshold, %s: kept is %o', (_, { lastLookMs, ...rest }, isKept) => {
+    const unmetSinceMs = 'unmetSinceMs' in rest ? { [SOFT.id]: rest.unmetSinceMs } : {};
+    const { kept } = timersNow(running(lastLookMs, { unmetSinceMs }), look(2_000, 500), [SOFT]);
+    expect(kept.firstMetMs).toEqual(isKept ? { [SOFT.id]: 0 } : {});
+  });
+
+  it('of a soft threshold are gone at the first look of all', () => {
+    const state = running(0, { lastLookMs: null });
+    expect(timersNow(state, look(10, 500), [SOFT]).kept.firstMetMs).toEqual({});
+  });
+
+  it('that never ran do not begin because the threshold is unmet', () => {
+    const state: State = { ...initialState('boot'), lastLookMs: 90 };
+    expect(timersNow(state, look(100, 500), [SOFT]).kept).toMatchObject({ firstMetMs: {}, unmetSinceMs: {} });
+  });
+
+  it('keep the latch of a soft threshold that has not yet recovered', () => {
+    const state = running(100, { unresolved: [SOFT.id] });
+    expect(timersNow(state, look(110, 500), [SOFT]).kept.unresolved).toEqual([SOFT.id]);
+  });
+
+  it('count the looks in a row that gave no number, and since when', () => {
+    const first = timersNow(initialState('boot'), blind(100, 'unreadable'), [HARD]).kept;
+    const second = timersNow({ ...initialState('boot'), ...first }, blind(200, 'unreadable'), [HARD]).kept;
+    expect(first.failedLooks).toEqual({ 'memory.available': { count: 1, sinceMs: 100 } });
+    expect(second.failedLooks).toEqual({ 'memory.available': { count: 2, sinceMs: 100 } });
+    expect(timersNow({ ...initialState('boot'), ...second }, look(300, 500), [HARD]).kept.failedLooks).toEqual({});
+  });
+
+  it('of a soft threshold do not count the time in which nobody looked; of a hard one nothing is counted', () => {
+    const { firstMetMs } = withoutUnseen(running(5_000), 10_000, 1_000);
+    expect(firstMetMs).toEqual({ [SOFT.id]: 4_000, [HARD.id]: 0 });
+    expect(withoutUnseen(running(5_000), 6_000, 1_000)).toEqual(running(5_000));
+  });
+});

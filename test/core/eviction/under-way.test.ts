@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import type { MetThreshold } from '../../../src/core/eviction/threshold.ts';
+import { settleEvictions } from '../../../src/core/eviction/under-way.ts';
+import type { Heard, Outcome } from '../../../src/core/outcome.ts';
+import type { Signal } from '../../../src/core/signal.ts';
+import { readState } from '../../../src/core/state/read.ts';
+import { type Eviction, initialState, type State } from '../../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
+import { anObservation, MI } from '../../a.ts';
+
+const met = (signal: Signal): MetThreshold => ({
+  id: `${signal}/evictionHard`,
+  signal,
+  isHard: true,
+  limit: quantityOfBytes(100 * MI, 'binary'),
+  target: quantityOfBytes(100 * MI, 'binary'),
+  available: 50 * MI,
+  sinceMs: 0,
+});
+const byThreshold = (signal: Signal = 'memory.available'): Eviction['cause'] => ({
+  kind: 'threshold',
+  threshold: met(signal),
+});
+/** Decided and told at 0, with a grace period of 1 s and 10 s for the proof. */
+const anEviction = (decision: string, rest: Partial<Eviction> = {}): Eviction => ({
+  decision,
+  decidedMs: 0,
+  victim: { uid: `uid-${decision}`, namespace: 'default', name: 'web', qos: 'Burstable', priority: 0 },
+  signalledMs: 0,
+  graceEndsMs: 1_000,
+  deadlineMs: 11_000,
+  settledMs: null,
+  cause: byThreshold(),
+  ...rest,
+});
+const withEvictions = (...evictions: readonly Eviction[]): State => ({
+  ...initialState('boot'),
+  act: { kind: 'evicting', evictions },
+});
+const enough = { available: 500 * MI, capacity: 1_000 * MI };
+const look = (atMs: number, outcomes: readonly Heard[] = []) =>
+  anObservation(atMs, { 'memory.available': enough, 'nodefs.available': enough }, { outcomes });
+const ended = (of: string): Outcome => ({ of, atMs: 10, kind: 'dropped', because: 'gone' });
+const dryDrop = (of: string): Outcome => ({ of, atMs: 10, kind: 'dropped', because: 'dry-run' });
+const settledOf = (settled: ReturnType<typeof settleEvictions>): readonly (number | null)[] =>
+  settled.act.kind === 'evicting' ? settled.act.evictions.map(({ settledMs }) => settledMs) : [];
+
+describe('an eviction under way', () => {
+  it('is over with its own outcome, and not with that of another', () => {
+    const state = withEvictions(anEviction('a-1', { cause: { kind: 'over-limit', limit: 'emptydirfs' } }));
+    expect(settleEvictions(state, look(10, [ended('a-2')]), [], 'nodefs-only').act).toEqual(state.act);
+    expect(settleEvictions(state, look(10, [ended('a-2'), ended('a-1')]), [], 'nodefs-only').act).toEqual({
+      kind: 'idle',
+    });
+  });
+
+  it('goes on after its first signal, and remembers when it and its first SIGKILL went out', () => {
+    const sent = (atMs: number, how: 'sigterm' | 'sigkill') =>
+      ({ of: 'a-1', atMs, kind: 'signalled', with: how }) as const;
+    const { signalledMs: _, ...unsent } = anEviction('a-1');
+    const state = withEvictions(unsent);
+    const asked = settleEvictions(state, look(10, [sent(5, 'sigterm')]), [], 'nodefs-only');
+    const killed = settleEvictions({ ...state, ...asked }, look(20, [sent(15, 'sigkill')]), [], 'nodefs-only');
+    expect(killed.act).toMatchObject({ evictions: [{ decision: 'a-1', signalledMs: 5, killedMs: 15 }] });
+    expect(readState({ ...state, ...killed })).not.toBeNull();
+  });
+
+  it.each([
+    ['within its grace period', 999, [], null],
+    ['from the end of its grace period on, when its resource is short no more', 1_000, [], 1_000],
+    ['not while a threshold of its resource is met', 5_000, [met('allocatableMemory.available')], null],
+    ['whatever is short elsewhere', 5_000, [met('nodefs.available')], 5_000],
+    ['when its deadline is over', 11_000, [met('memory.available')], 11_000],
+  ] as const)('has given back %s', (_, atMs, thresholds, settledMs) => {
+    expect(settledOf(settleEvictions(withEvictions(anEviction('a-1')), look(atMs), thresholds, 'nodefs-only'))).toEqual(
+      [settledMs],
+    );
+  });
+
+  it('has given back nothing that could be seen while its signal is unknown', () => {
+    const blind = anObservation(5_000, { 'nodefs.available': enough });
+    const state = withEvictions(anEviction('a-1'));
+    expect(settledOf(settleEvictions(state, blind, [], 'nodefs-only'))).toEqual([null]);
+  });
+
+  it('keeps the time at which it had given back', () => {
+    const state = withEvictions(anEviction('a-1', { settledMs: 2_000 }));
+    expect(settledOf(settleEvictions(state, look(20_000), [met('memory.available')], 'nodefs-only'))).toEqual([2_000]);
+  });
+
+  it('of a storage limit is waited for until its outcome, whatever the time', () => {
+    const state = withEvictions(anEviction('a-1', { cause: { kind: 'over-limit', limit: 'emptydirfs' } }));
+    expect(settledOf(settleEvictions(state, look(20_000), [], 'nodefs-only'))).toEqual([null]);
+  });
+});
+
+describe('what dry run dropped', () => {
+  it('is remembered by its threshold, or by its pod where a limit was the cause', () => {
+    const memory = met('memory.available');
+    const state = withEvictions(
+      anEviction('a-1'),
+      anEviction('a-2', { cause: { kind: 'over-limit', limit: 'ephemeralpodfs' } }),
+    );
+    expect(settleEvictions(state, look(10, [dryDrop('a-1'), dryDrop('a-2')]), [memory], 'nodefs-only')).toEqual({
+      act: { kind: 'idle' },
+      proofs: {},
+      dryDropped: [memory.id],
+      dryOverLimit: ['uid-a-2'],
+    });
+  });
+
+  it.each([
+    ['was asked to end', 0, ['memory']],
+    ['had heard nothing', undefined, []],
+  ])(
+    'of a victim that %s before its manifest named another place, the next one waits accordingly',
+    (_, signalledMs, waits) => {
+      const { signalledMs: __, ...unsent } = anEviction('a-1');
+      const eviction = signalledMs === undefined ? unsent : { ...unsent, signalledMs };
+      const rebound: Outcome = { of: 'a-1', atMs: 10, kind: 'dropped', because: 'rebound' };
+      const { proofs } = settleEvictions(
+        withEvictions(eviction),
+        look(10, [rebound]),
+        [met('memory.available')],
+        'nodefs-only',
+      );
+      expect(Object.keys(proofs)).toEqual(waits);
+    },
+  );
+
+  it.each(['gone', 'no-longer-met'] as const)('is not what was dropped because it was %s', (because) => {
+    const dropped: Outcome = { of: 'a-1', atMs: 10, kind: 'dropped', because };
+    const settled = settleEvictions(
+      withEvictions(anEviction('a-1')),
+      look(10, [dropped]),
+      [met('memory.available')],
+      'nodefs-only',
+    );
+    expect(settled).toEqual({ act: { kind: 'idle' }, proofs: {}, dryDropped: [], dryOverLimit: [] });
+  });
+
+  it('is forgotten as soon as its threshold is met no more', () => {
+    const state: State = {
+      ...initialState('boot'),
+      dryDropped: ['memory.available/evictionHard', 'nodefs.available/evictionHard'],
+    };
+    expect(settleEvictions(state, look(10), [met('nodefs.available')], 'nodefs-only').dryDropped).toEqual([
+      'nodefs.available/evictionHard',
+    ]);
+  });
+});

@@ -1,0 +1,124 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decide } from '../../../src/core/decide.ts';
+import { attribute, growthBetween } from '../../../src/core/eviction/attribution.ts';
+import { rank } from '../../../src/core/eviction/rank.ts';
+import type { DiskRelief, PodView, Relief } from '../../../src/core/pod/pod.ts';
+import { known } from '../../../src/core/reading.ts';
+import { initialState } from '../../../src/core/state/state.ts';
+import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../../a.ts';
+
+const RUNS = { numRuns: 2_000 };
+const LACKING = 10;
+const none: Relief = { bytes: known(0), inodes: known(0) };
+
+/** What a pod in truth has on the disk and would free there, and how much of the former a walk has seen. */
+type World = { readonly truth: PodView; readonly seen: PodView; readonly frees: number };
+const few = fc.integer({ min: 0, max: 20 });
+const podAt = (i: number): fc.Arbitrary<World> =>
+  fc
+    .record({
+      priority: fc.integer({ min: 0, max: 1 }),
+      request: few,
+      used: few,
+      unseen: few,
+      frees: few,
+      isCut: fc.boolean(),
+    })
+    .map(({ priority, request, used, unseen, frees, isCut }) => {
+      const pod = (usedMi: number): PodView => {
+        const relief: DiskRelief = {
+          scratch: none,
+          deletedOpen: none,
+          grownLastMinute: { bytes: known(frees * MI), inodes: known(0) },
+          writtenBytes: known(0),
+        };
+        const requests = { memoryBytes: 0, ephemeralStorageBytes: request * MI };
+        const view = aPod({ name: `p${i}`, uid: `u${i}`, priority, requests, diskBytes: usedMi * MI });
+        return { ...view, diskRelief: known(relief) };
+      };
+      const part = pod(Math.max(0, used - unseen));
+      const disk = part.usage.disk;
+      const seen =
+        isCut && disk.known
+          ? { ...part, usage: { ...part.usage, disk: known({ ...disk.value, isAtLeast: true as const }) } }
+          : pod(used);
+      return { truth: pod(used), seen, frees };
+    });
+const worlds = fc
+  .integer({ min: 1, max: 5 })
+  .chain((count) => fc.tuple(...Array.from({ length: count }, (_, i) => podAt(i))));
+
+function chosen(pods: readonly PodView[]): string | null {
+  const short = { 'nodefs.available': { available: (100 - LACKING) * MI, capacity: 10 * GI } };
+  const config = aConfig([aThreshold('nodefs.available', 100 * MI)], { isLive: true });
+  const observation = anObservation(0, short, { pods: known(pods), podsFor: 'nodefs.available' });
+  const { decisions } = decide(initialState('boot'), observation, config);
+  return decisions.flatMap((decision) => (decision.kind === 'evict' ? [decision.victim.uid] : []))[0] ?? null;
+}
+
+describe('in any world, for a disk', () => {
+  it('nobody is stopped whose end frees nothing (D14)', () => {
+    fc.assert(
+      fc.property(worlds, (world) => {
+        const uid = chosen(world.map(({ seen }) => seen));
+        if (uid !== null) expect(world.find(({ truth }) => truth.uid === uid)?.frees).toBeGreaterThan(0);
+      }),
+      RUNS,
+    );
+  });
+
+  it('a lower bound never puts a pod below another: who goes before a larger one has the better evidence against it (D13)', () => {
+    fc.assert(
+      fc.property(worlds, (world) => {
+        const victim = world.find(({ seen }) => seen.uid === chosen(world.map((pod) => pod.seen)));
+        if (victim === undefined) return;
+        const order = rank(
+          'nodefs.available',
+          world.map(({ truth }) => truth),
+          'nodefs-only',
+        ).map(({ pod }) => pod.uid);
+        for (const other of order.slice(0, order.indexOf(victim.truth.uid))) {
+          const frees = world.find(({ truth }) => truth.uid === other)?.frees ?? 0;
+          const isNoCandidate = frees === 0 && world.some(({ seen }) => seen.uid === other && !isCut(seen));
+          if (isNoCandidate) continue;
+          expect(victim.frees).toBeGreaterThan(frees);
+          if (frees === 0) expect(victim.frees).toBeGreaterThanOrEqual(LACKING);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  it('where all is measured the first of those whose end helps is stopped', () => {
+    fc.assert(
+      fc.property(worlds, (world) => {
+        const truth = world.map((pod) => pod.truth);
+        const helps = world.filter(({ frees }) => frees > 0).map((pod) => pod.truth.uid);
+        const order = rank('nodefs.available', truth, 'nodefs-only').map(({ pod }) => pod.uid);
+        expect(chosen(truth)).toBe(order.find((uid) => helps.includes(uid)) ?? null);
+      }),
+      RUNS,
+    );
+  });
+});
+
+const isCut = ({ usage: { disk } }: PodView): boolean => disk.known && disk.value.isAtLeast === true;
+
+describe('in any world, for memory', () => {
+  it('nobody outside pods is named where pods grew as much or more (D13)', () => {
+    const amounts = fc.array(fc.integer({ min: 0, max: 64 }), { maxLength: 6 });
+    fc.assert(
+      fc.property(amounts, few, (grown, more) => {
+        const others = (at: number) => grown.map((mi, i) => ({ where: `s${i}`, bytes: GI + at * mi * MI }));
+        const outside = grown.reduce((sum, mi) => sum + mi, 0);
+        const growth = growthBetween(
+          { atMs: 0, podsBytes: GI, others: others(0) },
+          { atMs: 100, podsBytes: GI + (outside + more) * MI, others: others(1) },
+        );
+        expect(attribute(known(growth))).toMatchObject({ value: { culprit: null } });
+      }),
+      RUNS,
+    );
+  });
+});

@@ -1,0 +1,130 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { chainsOf, graceFrom, tellByMs, tiesOf, turnOf, turnOfStop } from '../../../src/core/shutdown/chain.ts';
+import { planShutdown } from '../../../src/core/shutdown/plan.ts';
+import { aPod } from '../../a.ts';
+
+/** front is stopped first, then mid, then db. */
+const three = (graceSeconds: number) => [
+  { uid: 'db', graceSeconds, stopsAfter: ['mid'] },
+  { uid: 'mid', graceSeconds, stopsAfter: ['front'] },
+  { uid: 'front', graceSeconds },
+];
+
+describe('pods that are stopped one after another', () => {
+  it('know whom they wait for, and how much is before and behind them', () => {
+    expect(Object.fromEntries(chainsOf([...three(30), { uid: 'alone', graceSeconds: 5 }]))).toEqual({
+      front: { after: [], beforeSeconds: 0, restSeconds: 90 },
+      mid: { after: ['front'], beforeSeconds: 30, restSeconds: 60 },
+      db: { after: ['mid'], beforeSeconds: 60, restSeconds: 30 },
+    });
+  });
+
+  it('wait for nobody outside of their phase, nor for themselves, and a circle is opened', () => {
+    expect(chainsOf([{ uid: 'db', graceSeconds: 3, stopsAfter: ['front', 'db'] }]).size).toBe(0);
+    const circle = chainsOf([
+      { uid: 'a', graceSeconds: 1, stopsAfter: ['b'] },
+      { uid: 'b', graceSeconds: 1, stopsAfter: ['a'] },
+    ]);
+    for (const { restSeconds } of circle.values()) expect(restSeconds).toBeLessThanOrEqual(2);
+  });
+
+  it('share the time of the phase when each uses up its part', () => {
+    const chains = chainsOf(three(30));
+    const turn = (uid: string) => turnOf(30, chains.get(uid), { atMs: 0, endsMs: 9_000 });
+    expect(graceFrom(turn('front'), 0)).toBe(3_000);
+    expect(graceFrom(turn('mid'), 3_000)).toBe(3_000);
+    expect(graceFrom(turn('db'), 6_000)).toBe(3_000);
+    // Whoever ends early leaves its time to those behind it.
+    expect(graceFrom(turn('mid'), 1_000)).toBe(4_000);
+  });
+
+  it('have all they ask for where the phase has it, from the moment when they are told', () => {
+    const chains = chainsOf(three(3));
+    const db = turnOf(3, chains.get('db'), { atMs: 0, endsMs: 30_000 });
+    expect(graceFrom(db, 6_000)).toBe(3_000);
+    expect(graceFrom(db, 29_000)).toBe(1_000);
+    const alone = turnOf(5, undefined, { atMs: 0, endsMs: 60_000 });
+    expect(graceFrom(alone, 7_000)).toBe(5_000);
+    expect(tellByMs(alone)).toBe(58_000);
+  });
+
+  it.each([
+    ['its grace from now on, without a phase', { graceSeconds: 5, atMs: 1_000 }, 6_000, 5_000],
+    ['the time of its phase where that is longer', { graceSeconds: 5, atMs: 1_000, endsMs: 9_000 }, 9_000, 5_000],
+    ['its grace in a phase that has less', { graceSeconds: 5, atMs: 1_000, endsMs: 2_000 }, 6_000, 5_000],
+    ['the least there is where it has no grace', { graceSeconds: 0, atMs: 1_000 }, 3_000, 2_000],
+  ])('one that the agent itself stops has %s', (_, stop, endsMs, graceMs) => {
+    const alone = { after: [], beforeMs: 0, restMs: graceMs };
+    expect(turnOfStop(stop)).toEqual({ ...alone, endsMs, graceMs, periodMs: endsMs - stop.atMs });
+    const chain = { after: ['front'], beforeSeconds: 30, restSeconds: 60 };
+    expect(turnOfStop({ ...stop, chain })).toMatchObject({
+      after: ['front'],
+      beforeMs: 30_000,
+      restMs: 60_000,
+      endsMs,
+    });
+  });
+
+  it('are all told before the phase is over, though none ends by itself', () => {
+    const graph = fc
+      .array(
+        fc.record({ graceSeconds: fc.integer({ min: 0, max: 600 }), waitsFor: fc.array(fc.nat(), { maxLength: 3 }) }),
+        {
+          minLength: 1,
+          maxLength: 12,
+        },
+      )
+      .map((nodes) =>
+        nodes.map(({ graceSeconds, waitsFor }, i) => ({
+          uid: String(i),
+          graceSeconds,
+          stopsAfter: i === 0 ? [] : waitsFor.map((other) => String(other % i)),
+        })),
+      );
+    fc.assert(
+      fc.property(graph, fc.integer({ min: 1, max: 300_000 }), (links, periodMs) => {
+        const chains = chainsOf(links);
+        const endOf = new Map<string, number>();
+        for (const { uid, graceSeconds, stopsAfter } of links) {
+          const toldMs = Math.max(0, ...stopsAfter.map((other) => endOf.get(other) ?? 0));
+          const turn = turnOf(Math.min(graceSeconds, periodMs / 1_000), chains.get(uid), { atMs: 0, endsMs: periodMs });
+          const graceMs = graceFrom(turn, toldMs);
+          expect(graceMs).toBeGreaterThan(0);
+          // Its word does not come before its turn.
+          expect(tellByMs(turn)).toBeGreaterThanOrEqual(toldMs - 1e-6);
+          endOf.set(uid, toldMs + graceMs);
+        }
+        expect(Math.max(...endOf.values())).toBeLessThanOrEqual(periodMs + 1e-6);
+      }),
+    );
+  });
+});
+
+describe('a pod on which others depend (D16)', () => {
+  it('is stopped in the phase of the highest of them, after it', () => {
+    const db = aPod({
+      name: 'db',
+      priority: 0,
+      inherited: { priority: 2_000, from: 'default/front' },
+      stopsAfter: ['uid-front'],
+    });
+    const front = aPod({ name: 'front', uid: 'uid-front', priority: 2_000 });
+    const phases = [
+      { fromPriority: 0, periodSeconds: 10 },
+      { fromPriority: 2_000, periodSeconds: 10 },
+    ];
+    const [low, high] = planShutdown(phases, [db, front]);
+    expect(low?.stops).toEqual([]);
+    expect(high?.stops.map(({ pod, chain }) => [pod.name, chain?.after])).toEqual([
+      ['db', ['uid-front']],
+      ['front', []],
+    ]);
+  });
+
+  it('says who depends on it, and what it takes along, and nothing where there is none', () => {
+    const ties = { inherited: { priority: 2_000, from: 'default/front' }, takesAlong: ['default/front'] };
+    expect(tiesOf(aPod({ name: 'db', ...ties }))).toEqual(ties);
+    expect(Object.keys(tiesOf(aPod({ name: 'db' })))).toEqual([]);
+  });
+});

@@ -1,0 +1,203 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Observation } from '../../../src/core/observation.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
+import { aPod } from '../../a.ts';
+import { aCore, aShutdownConfig, CANCELLED, db, dns, PREPARING, said, web } from './a-shutdown.ts';
+
+/** Phases of 20, 10 and 5 s: 35 s in all. */
+const config = aShutdownConfig();
+const granted = (delayMaxMs: number): Partial<Observation> => ({
+  shutdownEvents: [{ kind: 'lock-granted', delayMaxMs }, PREPARING],
+});
+const late = (leftMs: number): Partial<Observation> => ({
+  shutdownEvents: [{ kind: 'stopped-without-signal', leftMs }],
+});
+
+describe('a shutdown that logind grants less than its total (D11)', () => {
+  it('shrinks its phases by their periods, so that they end 2 s before logind goes on, and says so', () => {
+    const { look, ended } = aCore(config, [web, db, dns]);
+    const first = look(0, granted(9_000));
+    expect(said(first)).toEqual(['stop web in 1 for 4 s']);
+    expect(first.reasons).toContainEqual({ code: 'shutdown-shortened', phase: 1, periodMs: 4_000, wantedMs: 20_000 });
+    expect(first.state.shutdown).toMatchObject({ phaseEndsMs: 4_000, mustEndMs: 7_000 });
+    const second = look(4_000, { outcomes: [ended(web, 4_000)], pods: known([db, dns]) });
+    expect(said(second)).toEqual(['stop db in 2 for 2 s']);
+    expect(second.reasons).toContainEqual({ code: 'shutdown-shortened', phase: 2, periodMs: 2_000, wantedMs: 10_000 });
+    expect(said(look(6_000, { outcomes: [ended(db, 6_000)], pods: known([dns]) }))).toEqual(['stop dns in 3 for 1 s']);
+    expect(said(look(7_000, { pods: known([dns]) }))).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('shrinks nothing where the phases that have pods fit', () => {
+    const { look } = aCore(config, [db, dns]);
+    const verdict = look(0, granted(20_000));
+    expect(said(verdict)).toEqual(['stop db in 2 for 10 s']);
+    expect(verdict.reasons.filter(({ code }) => code === 'shutdown-shortened')).toEqual([]);
+  });
+
+  it('gives what an earlier phase did not use to those after it, as far as they want it', () => {
+    const { look, ended } = aCore(config, [web, db]);
+    expect(said(look(0, granted(17_000)))).toEqual(['stop web in 1 for 10 s']);
+    expect(said(look(1_000, { outcomes: [ended(web, 1_000)], pods: known([db]) }))).toEqual(['stop db in 2 for 10 s']);
+  });
+
+  it('leaves a later phase its own period where that fits, and says nothing of it', () => {
+    const { look, ended } = aCore(config, [web, db]);
+    look(0, granted(17_000));
+    const second = look(4_000, { outcomes: [ended(web, 4_000)], pods: known([db]) });
+    expect(said(second)).toEqual(['stop db in 2 for 10 s']);
+    expect(second.reasons.map(({ code }) => code)).not.toContain('shutdown-shortened');
+  });
+
+  it('keeps no time for a pod that outlived its stop in an earlier phase', () => {
+    const { look, ended } = aCore(config, [web, db]);
+    look(0, granted(17_000));
+    expect(said(look(10_000, { outcomes: [ended(web, 10_000, 'survived')] }))).toEqual(['stop db in 2 for 5 s']);
+  });
+
+  it('carries over what fits before the phases to come', () => {
+    const { look, ended } = aCore(aShutdownConfig({ shutdownCarryOver: true }), [web, db, dns]);
+    look(0, granted(32_000));
+    const second = look(1_000, { outcomes: [ended(web, 1_000)], pods: known([db, dns]) });
+    expect(said(second)).toEqual(['stop db in 2 for 24 s']);
+  });
+
+  it('of very little time gives half of it to the phases', () => {
+    const { look } = aCore(config, [web]);
+    expect(said(look(0, granted(3_000)))).toEqual(['stop web in 1 for 1.5 s']);
+  });
+
+  it('ends all its phases before logind goes on, whatever is granted and whoever stops when', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 40_000 }),
+        fc.array(fc.constantFrom(0, 500, 1_000, 1_500, 2_000), { maxLength: 6 }),
+        fc.boolean(),
+        (grantedMs, priorities, shutdownCarryOver) => {
+          const pods = priorities.map((priority, i) => aPod({ name: `p${i}`, priority }));
+          const { look, state } = aCore(aShutdownConfig({ shutdownCarryOver }), pods);
+          let verdict = look(0, granted(grantedMs));
+          let atMs = 0;
+          while (state().shutdown.kind === 'stopping') {
+            atMs += verdict.next.afterMs;
+            verdict = look(atMs);
+          }
+          const isShort = grantedMs < 35_000;
+          expect(atMs).toBeLessThanOrEqual(isShort ? Math.max(grantedMs - 2_000, grantedMs / 2) : 35_000);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('a shutdown that is heard late', () => {
+  const heard = { kind: 'preparing', leftMs: 9_000 } as const;
+
+  it('begins without a lock too, with the time that is left', () => {
+    const { look } = aCore(config, [web]);
+    const verdict = look(0, { shutdownEvents: [heard] });
+    expect(said(verdict)).toEqual(['stop web in 1 for 7 s']);
+    expect(verdict.state.shutdown).toMatchObject({ kind: 'stopping', tier: 'logind', delayMaxMs: null });
+  });
+
+  it('is no second one for an agent that is in the middle of it', () => {
+    const { look } = aCore(config, [web]);
+    look(0, granted(60_000));
+    expect(said(look(1_000, { shutdownEvents: [heard] }))).toEqual([]);
+  });
+});
+
+describe('a machine that goes down without the signal', () => {
+  it('has the same phases, in the time that the stop of the agent leaves', () => {
+    const { look, ended } = aCore(config, [web, db]);
+    const verdict = look(0, late(15_000));
+    expect(said(verdict)).toEqual(['stop web in 1 for 10 s']);
+    expect(verdict.state.shutdown).toMatchObject({ tier: 'stop', delayMaxMs: null });
+    expect(said(look(10_000, { outcomes: [ended(web, 10_000)], pods: known([db]) }))).toEqual(['stop db in 2 for 5 s']);
+  });
+
+  it('has all its time where that is enough', () => {
+    const { look } = aCore(config, [web, db]);
+    expect(said(look(0, late(85_000)))).toEqual(['stop web in 1 for 20 s']);
+  });
+
+  it('cuts a shutdown under way to what is left', () => {
+    const { look } = aCore(config, [web, db]);
+    look(0, granted(60_000));
+    const { shutdown } = look(5_000, late(3_000)).state;
+    expect(shutdown).toMatchObject({ kind: 'stopping', phaseEndsMs: 8_000, mustEndMs: 8_000 });
+  });
+
+  it('stops nobody after all phases are through, nor where shutdown is off', () => {
+    const done = aCore(config, []);
+    done.look(0, granted(60_000));
+    expect(said(done.look(1, { ...late(10_000), pods: known([web]) }))).toEqual([]);
+    const off = aCore(aShutdownConfig({ phases: [] }), [web]);
+    expect(said(off.look(0, late(10_000)))).toEqual([]);
+  });
+
+  it('is not cancelled by what logind says of shutdowns', () => {
+    const { look, state } = aCore(config, [web]);
+    look(0, late(85_000));
+    expect(said(look(1_000, { shutdownEvents: [CANCELLED] }))).toEqual([]);
+    expect(state().shutdown.kind).toBe('stopping');
+  });
+});
+
+describe('a pod that is started during the shutdown', () => {
+  const START = granted(60_000);
+  const wall = (atMs: number) => ({ wallMs: 1_000_000 + atMs });
+  const since = (atMs: number, priority = 0) => aPod({ name: 'back', priority, startedAtWallMs: 1_000_000 + atMs });
+
+  it('is stopped again with what its phase has left, three times at most', () => {
+    const slow = aPod({ name: 'slow' });
+    const { look, ended } = aCore(config, [since(-60_000), slow]);
+    look(0, { ...START, ...wall(0) });
+    for (const [times, atMs] of [2_000, 4_000, 6_000].entries()) {
+      look(atMs - 1_000, { ...wall(atMs - 1_000), outcomes: [ended(since(0), atMs - 1_000)], pods: known([slow]) });
+      const verdict = look(atMs, { ...wall(atMs), pods: known([since(atMs - 500), slow]) });
+      expect(said(verdict)).toEqual([`stop back in 1 for ${20 - atMs / 1_000} s`]);
+      expect(verdict.reasons).toContainEqual({ code: 'shutdown-started-again', uid: 'uid-back', times });
+    }
+  });
+
+  it('is left running after that, and said to be', () => {
+    const { look, ended } = aCore(config, [since(-60_000), db]);
+    look(0, { ...START, ...wall(0) });
+    const said4: (readonly string[])[] = [];
+    const reasons: number[] = [];
+    let outcomes = [ended(since(0), 1_000)];
+    for (let i = 0; i < 6; i++) {
+      const atMs = 1_000 + i * 1_000;
+      const blocker = aPod({ name: 'slow' });
+      const verdict = look(atMs, { ...wall(atMs), outcomes, pods: known([since(atMs), blocker]) });
+      said4.push(said(verdict));
+      reasons.push(...verdict.reasons.flatMap((r) => (r.code === 'shutdown-started-again' ? [r.times] : [])));
+      outcomes = [ended(since(0), atMs + 500)];
+    }
+    expect(said4.flat().filter((text) => text.startsWith('stop back')).length).toBe(3);
+    expect(reasons).toEqual([0, 1, 2, 3]);
+  });
+
+  it('waits for its own phase when that is still to come', () => {
+    const { look } = aCore(config, [web]);
+    look(0, { ...START, ...wall(0) });
+    expect(said(look(1_000, { ...wall(1_000), pods: known([web, since(900, 1_000)]) }))).toEqual([]);
+  });
+
+  it('is not mistaken for one that only outlived its stop', () => {
+    const { look, ended } = aCore(config, [web]);
+    look(0, { ...START, ...wall(0) });
+    expect(said(look(1_000, { ...wall(1_000), outcomes: [ended(web, 1_000, 'survived')] }))).not.toContain(
+      'stop web in 1 for 19 s',
+    );
+  });
+
+  it('is not looked for while the pods are not known', () => {
+    const { look } = aCore(config, [web]);
+    look(0, { ...START, ...wall(0) });
+    const pods = unknown('unreadable', 'manifests', 'gone');
+    expect(said(look(1_000, { ...wall(1_000), pods }))).toEqual([]);
+  });
+});

@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import { assign, dropInSeconds, neededDelayMs, planShutdown, planStop } from '../../../src/core/shutdown/plan.ts';
+import { aPod } from '../../a.ts';
+
+const phases = (...entries: readonly (readonly [number, number])[]) =>
+  entries.map(([fromPriority, periodSeconds]) => ({ fromPriority, periodSeconds }));
+const pod = (name: string, priority: number) => aPod({ name, priority });
+
+/** The number of the phase of each priority, counted from 1. */
+function phaseOf(entries: ReturnType<typeof phases>, priorities: readonly number[]): readonly number[] {
+  return priorities.map((priority) => {
+    const groups = planShutdown(entries, [pod('web', priority)]).filter(({ stops }) => stops.length > 0);
+    expect(groups).toHaveLength(1);
+    return groups[0]?.phase ?? 0;
+  });
+}
+
+describe('the phase of a pod (kubelet-shutdown.md 4.3)', () => {
+  const three = phases([-10, 5], [0, 5], [1_000, 5]);
+  it.each([
+    ['exactly where one begins', [-10, 0, 1_000], [1, 2, 3]],
+    ['one below', [-11, -1, 999], [1, 1, 2]],
+    ['one above', [-9, 1, 1_001], [1, 2, 3]],
+    ['far outside', [-(2 ** 31), 2 ** 31 - 1], [1, 3]],
+  ])('%s', (_, priorities, expected) => {
+    expect(phaseOf(three, priorities)).toEqual(expected);
+  });
+
+  it('of a priority that two begin at is the first, of one above the last (1.4)', () => {
+    const twice = phases([0, 5], [0, 7], [100, 5]);
+    expect(phaseOf(twice, [-1, 0, 1, 99, 100])).toEqual([1, 1, 2, 2, 3]);
+  });
+});
+
+describe('the phase that a pod keeps, whatever becomes of its priority', () => {
+  const three = phases([0, 5], [1_000, 5], [2_000, 5]);
+
+  it('is remembered of those that wait for a later one than the first', () => {
+    expect(assign(three, [pod('web', 0), pod('db', 1_500), pod('dns', 2_000)])).toEqual({ 'uid-db': 2, 'uid-dns': 3 });
+  });
+
+  it('is the one remembered', () => {
+    const plan = planShutdown(three, [pod('db', 0), pod('web', 0)], { 'uid-db': 2 });
+    expect(plan.map(({ stops }) => stops.map((stop) => stop.pod.name))).toEqual([['web'], ['db'], []]);
+  });
+});
+
+describe('the plan', () => {
+  it('has every phase, also those without pods, and its pods in the order given', () => {
+    const plan = planShutdown(phases([0, 20], [1_000, 30], [2_000, 10]), [
+      pod('b', 0),
+      pod('dns', 2_000),
+      pod('a', 999),
+    ]);
+    expect(
+      plan.map(({ phase, fromPriority, stops }) => [phase, fromPriority, stops.map((stop) => stop.pod.name)]),
+    ).toEqual([
+      [1, 0, ['b', 'a']],
+      [2, 1_000, []],
+      [3, 2_000, ['dns']],
+    ]);
+  });
+
+  it('is empty without phases', () => {
+    expect(planShutdown([], [pod('web', 0)])).toEqual([]);
+  });
+});
+
+describe('the stop of a pod', () => {
+  it.each([
+    // own, period: asked, effective, wait
+    [30, 20, 20, 20, 30_000],
+    [5, 20, 5, 5, 10_000],
+    [7, 20, 7, 7, 10_000],
+    [8, 20, 8, 8, 12_000],
+    [9, 20, 9, 9, 13_000],
+    [0, 20, 0, 1, 10_000],
+    [1, 20, 1, 1, 10_000],
+    [30, 0, 0, 1, 10_000],
+    [30, -5, -5, 1, 10_000],
+  ])(
+    'with %i s of its own in a phase of %i s is asked for %i s, gets %i s, and is waited for %i ms',
+    (own, period, asked, effective, waitMs) => {
+      const planned = planStop(aPod({ name: 'web', terminationGraceSeconds: own }), period);
+      expect(planned).toMatchObject({ graceSeconds: asked, effectiveGraceSeconds: effective, waitMs });
+    },
+  );
+
+  it('that is being deleted keeps what it has, which the plan does not know (4.9)', () => {
+    expect(planStop(aPod({ name: 'web', isTerminating: true }), 20)).toMatchObject({
+      graceSeconds: 20,
+      effectiveGraceSeconds: null,
+    });
+  });
+});
+
+describe('what is asked of logind', () => {
+  it('is the sum of all periods, negative ones too', () => {
+    expect(neededDelayMs(phases([0, 20], [1_000, 0], [2_000, 10]))).toBe(30_000);
+    expect(neededDelayMs(phases([0, 20], [1_000, -5]))).toBe(15_000);
+    expect(neededDelayMs([])).toBe(0);
+  });
+
+  it('is written down only where more is needed than is granted', () => {
+    expect(dropInSeconds(30_000, 5_000)).toBe(30);
+    expect(dropInSeconds(30_000, 29_999)).toBe(30);
+    expect(dropInSeconds(30_000, 30_000)).toBeNull();
+    expect(dropInSeconds(30_000, 60_000)).toBeNull();
+  });
+});

@@ -1,0 +1,406 @@
+import { describe, expect, it } from 'vitest';
+import type { decide } from '../../../src/core/decide.ts';
+import { known, unknown } from '../../../src/core/reading.ts';
+import { initialState } from '../../../src/core/state/state.ts';
+import { sayReason } from '../../../src/words/reason.ts';
+import { anObservation, aPod, aThreshold, MI } from '../../a.ts';
+import { aCore, aShutdownConfig, CANCELLED, db, dns, LOCK, PREPARING, said, web } from './a-shutdown.ts';
+
+const START = { shutdownEvents: [LOCK, PREPARING] };
+const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
+const over = (verdict: ReturnType<typeof decide>) =>
+  verdict.reasons.flatMap((reason) => (reason.code === 'shutdown-phase-over' ? [reason] : []));
+
+describe('the lock', () => {
+  const core = () => aCore(aShutdownConfig(), []);
+  it('arms when it is granted and disarms when it is lost, with what was said', () => {
+    const { look } = core();
+    expect(look(0, { shutdownEvents: [LOCK] }).state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 600_000 });
+    const lost = look(1, { shutdownEvents: [{ kind: 'lock-lost', detail: 'x'.repeat(5_000) }] });
+    expect(lost.state.shutdown).toEqual({ kind: 'unarmed', why: 'x'.repeat(200) });
+  });
+
+  it('that was not held stops nobody when the machine goes down, and a reason says so', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    const verdict = look(0, { shutdownEvents: [PREPARING] });
+    expect(said(verdict)).toEqual([]);
+    expect(verdict.reasons).toEqual([{ code: 'shutdown-not-armed', why: 'not started' }]);
+  });
+
+  it('is of no use without phases', () => {
+    const { look } = aCore(aShutdownConfig({ phases: [] }), [web]);
+    const verdict = look(0, START);
+    expect(said(verdict)).toEqual([]);
+    expect(verdict.state.shutdown.kind).toBe('armed');
+  });
+
+  it('that is lost in a phase does not end the phases', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web]);
+    look(0, START);
+    expect(look(1_000, { shutdownEvents: [{ kind: 'lock-lost', detail: 'gone' }] }).state.shutdown.kind).toBe(
+      'stopping',
+    );
+    expect(said(look(2_000, { outcomes: [ended(web, 2_000)] }))).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('that is granted after the release shows that the shutdown is over', () => {
+    const { look } = aCore(aShutdownConfig(), []);
+    expect(look(0, START).state.shutdown).toEqual({ kind: 'released', atMs: 0 });
+    expect(look(9, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }] }).state.shutdown.kind).toBe('released');
+    expect(look(10, { shutdownEvents: [LOCK] }).state.shutdown.kind).toBe('armed');
+  });
+});
+
+describe('the phases', () => {
+  it('begin one after the other, each with all its pods at once, and the lock goes after the last', () => {
+    const cache = aPod({ name: 'cache', terminationGraceSeconds: 5 });
+    const { look, ended } = aCore(aShutdownConfig(), [dns, web, cache, db]);
+    expect(said(look(0, START))).toEqual(['stop web in 1 for 20 s', 'stop cache in 1 for 5 s']);
+    expect(said(look(3_000, { outcomes: [ended(cache, 3_000)] }))).toEqual([]);
+    expect(said(look(4_000, { outcomes: [ended(web, 4_000)] }))).toEqual(['stop db in 2 for 10 s']);
+    expect(said(look(5_000, { outcomes: [ended(db, 5_000, 'survived')] }))).toEqual(['stop dns in 3 for 5 s']);
+    const last = look(6_000, { outcomes: [ended(dns, 6_000)] });
+    expect(said(last)).toEqual(['release-lock all-phases-done']);
+    expect(last.state).toMatchObject({ shutdown: { kind: 'released', atMs: 6_000 }, stops: [] });
+  });
+
+  it('without pods take no time', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [dns]);
+    expect(said(look(0, START))).toEqual(['stop dns in 3 for 5 s']);
+    expect(said(look(1, { outcomes: [ended(dns, 1)] }))).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('end at their period, whoever still runs, and the next begins at once', () => {
+    const { look } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    expect(said(look(19_999))).toEqual([]);
+    const verdict = look(20_000);
+    expect(said(verdict)).toEqual(['stop db in 2 for 10 s']);
+    expect(over(verdict)).toEqual([
+      {
+        code: 'shutdown-phase-over',
+        phase: 1,
+        startedMs: 0,
+        by: 'period',
+        volumesMs: 0,
+        running: ['uid-web'],
+        mounted: [],
+      },
+    ]);
+    expect(verdict.state.stops.map(({ uid }) => uid)).toEqual(['uid-web', 'uid-db']);
+  });
+
+  it('of 0 s tell their pods and wait for nobody', () => {
+    const phases = [
+      { fromPriority: 0, periodSeconds: 0 },
+      { fromPriority: 1_000, periodSeconds: -5 },
+      { fromPriority: 2_000, periodSeconds: 10 },
+    ];
+    const { look } = aCore(aShutdownConfig({ phases }), [web, db, dns]);
+    const verdict = look(0, START);
+    expect(said(verdict)).toEqual(['stop web in 1 for 0 s', 'stop db in 2 for -5 s', 'stop dns in 3 for 10 s']);
+    expect(over(verdict).map(({ phase, by, running }) => [phase, by, running])).toEqual([
+      [1, 'period', ['uid-web']],
+      [2, 'period', ['uid-db']],
+    ]);
+    // Negative time is not taken from the phases that follow.
+    expect(verdict.state.shutdown).toMatchObject({ phaseEndsMs: 10_000 });
+  });
+
+  it('look at who is alive when they begin, not at who was when the signal came', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    const late = aPod({ name: 'late', priority: 1_000 });
+    expect(said(look(1, { outcomes: [ended(web, 1)], pods: known([late]) }))).toEqual(['stop late in 2 for 10 s']);
+  });
+
+  it('keep who waited for one, whatever becomes of its priority meanwhile', () => {
+    const base = aPod({ name: 'base', inherited: { priority: 2_000, from: 'default/top' } });
+    const { look, ended } = aCore(aShutdownConfig(), [web, db, base]);
+    expect(said(look(0, START))).toEqual(['stop web in 1 for 20 s']);
+    // Its dependent has ended, and somebody has edited the other's manifest.
+    const now = known([aPod({ name: 'db', priority: 5 }), aPod({ name: 'base' })]);
+    expect(said(look(1_000, { pods: now, outcomes: [ended(web, 1_000)] }))).toEqual(['stop db in 2 for 10 s']);
+    expect(said(look(2_000, { pods: now, outcomes: [ended(db, 2_000)] }))).toEqual(['stop base in 3 for 5 s']);
+  });
+
+  it('are those of the signal: a reload changes nothing before the next shutdown', () => {
+    const { look, ended, state } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    const outcomes = [ended(web, 1)];
+    const reloaded = aCore(aShutdownConfig({ phases: [] }), [web, db], state());
+    expect(said(reloaded.look(1, { outcomes }))).toEqual(['stop db in 2 for 10 s']);
+    expect(look(1).state.shutdown.kind).toBe('stopping');
+  });
+
+  it('never last longer together than was armed for, however late the looks come', () => {
+    const { look } = aCore(aShutdownConfig(), [web, db, dns]);
+    look(0, START);
+    look(20_700);
+    look(31_400);
+    expect(look(35_000).state.shutdown).toEqual({ kind: 'released', atMs: 35_000 });
+  });
+});
+
+describe('the pods', () => {
+  it('are asked for at once when they are not there, and the first phase begins with them', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    expect(look(0, { ...START, pods: NOT_ASKED }).next).toEqual({ afterMs: 0, pods: 'all' });
+    const verdict = look(0);
+    expect(said(verdict)).toEqual(['stop web in 1 for 20 s']);
+    // For those that are started again.
+    expect(verdict.next.pods).toBe('all');
+  });
+
+  it('that cannot be read are tried again until the time is over', () => {
+    const { look } = aCore(aShutdownConfig(), []);
+    const pods = unknown('unreadable', 'manifests', 'gone');
+    const verdict = look(0, { ...START, pods });
+    expect(verdict.reasons).toEqual([{ code: 'pods-unknown', unknown: pods }]);
+    expect(verdict.next).toEqual({ afterMs: 250, pods: 'all' });
+    expect(said(look(34_999, { pods }))).toEqual([]);
+    expect(said(look(35_000, { pods }))).toEqual(['release-lock out-of-time']);
+  });
+
+  it('whose stop takes longer than 10 s or 1.5 times its grace are waited for no longer (kubelet-shutdown.md 5.2)', () => {
+    const quick = aPod({ name: 'quick', terminationGraceSeconds: 2 });
+    const slow = aPod({ name: 'slow', terminationGraceSeconds: 9 });
+    const { look } = aCore(aShutdownConfig(), [quick, slow]);
+    expect(look(0, START).next.afterMs).toBe(10_000);
+    const first = look(10_000);
+    expect(first.reasons.map(({ code }) => code)).toEqual(['shutdown-wait-exceeded', 'shutdown-phase']);
+    expect(first.next.afterMs).toBe(3_000);
+    const second = look(13_000);
+    expect(over(second)).toMatchObject([{ by: 'done', running: ['uid-quick', 'uid-slow'] }]);
+    expect(said(second)).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('whose longest wait ends with the phase are left by the phase', () => {
+    const phases = [{ fromPriority: 0, periodSeconds: 10 }];
+    const { look } = aCore(aShutdownConfig({ phases }), [aPod({ name: 'web', terminationGraceSeconds: 1 })]);
+    look(0, START);
+    const verdict = look(10_000);
+    expect(over(verdict)).toMatchObject([{ by: 'period', running: ['uid-web'] }]);
+    expect(verdict.reasons.map(({ code }) => code)).not.toContain('shutdown-wait-exceeded');
+  });
+
+  it('of which nobody hears any more are forgotten when they are gone', () => {
+    const { look } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    look(20_000);
+    expect(look(20_001, { pods: known([db]) }).state.stops.map(({ uid }) => uid)).toEqual(['uid-db']);
+    expect(look(20_002, { pods: known([]) }).state.stops.map(({ uid }) => uid)).toEqual(['uid-db']);
+  });
+
+  it('that it stops are terminating for the eviction step, also after a cancel', () => {
+    const config = { ...aShutdownConfig(), thresholds: [aThreshold('memory.available', 100 * MI)] };
+    const big = aPod({ name: 'big', workingSetBytes: 500 * MI });
+    const { look } = aCore(config, [big, db]);
+    const { signals } = anObservation(0, { 'memory.available': { available: 50 * MI, capacity: 1_000 * MI } });
+    const verdict = look(0, { ...START, signals });
+    expect(said(verdict)).toEqual(['stop big in 1 for 20 s', 'set-condition', 'evict']);
+    expect(verdict.decisions.find(({ kind }) => kind === 'evict')).toMatchObject({ victim: { name: 'db' } });
+    expect(verdict.reasons).toContainEqual({ code: 'passed-over', uid: 'uid-big', because: 'terminating' });
+    const later = look(1_000, { shutdownEvents: [CANCELLED] });
+    expect(later.state.stops.map(({ uid }) => uid)).toEqual(['uid-big']);
+  });
+});
+
+describe('volumes', () => {
+  const mounted = (...uids: readonly string[]) => ({ volumesMounted: known(uids) });
+  const begun = () => {
+    const core = aCore(aShutdownConfig({ phases: [{ fromPriority: 0, periodSeconds: 300 }] }), [web]);
+    core.look(0, { ...START, ...mounted('uid-web', 'uid-other') });
+    return core;
+  };
+
+  it('of its pods are looked at every 300 ms from the end of the stops on', () => {
+    const { look, ended } = begun();
+    const first = look(1_000, { outcomes: [ended(web, 1_000)], ...mounted('uid-web', 'uid-other') });
+    expect(first.next.afterMs).toBe(300);
+    // Not a look of its own: nothing is judged.
+    expect(look(1_100, mounted('uid-other')).next.afterMs).toBe(200);
+    expect(look(1_300, mounted('uid-web')).next.afterMs).toBe(300);
+    // One that came late moves none of those after it.
+    expect(look(1_650, mounted('uid-web')).next.afterMs).toBe(250);
+    expect(over(look(1_900, mounted('uid-other')))).toMatchObject([{ by: 'done', volumesMs: 900 }]);
+  });
+
+  it('are given up after 123 s', () => {
+    const { look, ended } = begun();
+    look(1_000, { outcomes: [ended(web, 1_000)], ...mounted('uid-web') });
+    expect(over(look(123_999, mounted('uid-web')))).toEqual([]);
+    const verdict = look(124_000, mounted('uid-web'));
+    expect(over(verdict)).toMatchObject([{ by: 'volume-timeout', mounted: ['uid-web'], volumesMs: 123_000 }]);
+    expect(said(verdict)).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('of pods that still run at the end of the phase are not told beside them', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web, aPod({ name: 'done' })]);
+    look(0, { ...START, ...mounted('uid-web', 'uid-done') });
+    look(1_000, { outcomes: [ended(aPod({ name: 'done' }), 1_000)], ...mounted('uid-web', 'uid-done') });
+    const verdict = look(20_000, mounted('uid-web', 'uid-done'));
+    expect(over(verdict)).toMatchObject([{ running: ['uid-web'], mounted: ['uid-done'] }]);
+  });
+
+  it('that cannot be read are not taken for unmounted', () => {
+    const { look, ended } = begun();
+    const volumesMounted = unknown('unreadable', 'mountinfo', 'gone');
+    expect(look(1_000, { outcomes: [ended(web, 1_000)], volumesMounted }).state.shutdown.kind).toBe('stopping');
+    const released = look(1_300, { volumesMounted: unknown('not-applicable', 'volumes', 'none') });
+    expect(released.state.shutdown.kind).toBe('released');
+  });
+});
+
+describe('a cancel', () => {
+  it('honoured promptly keeps the lock and begins no other phase (D10)', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    const outcome = ended(web, 5_000);
+    const verdict = look(2_000, { shutdownEvents: [CANCELLED] });
+    expect(verdict.state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 600_000 });
+    expect(said(verdict)).toEqual(['undo-stops']);
+    expect(over(verdict)).toMatchObject([{ by: 'cancelled', running: ['uid-web'] }]);
+    expect(look(5_000, { outcomes: [outcome] }).state.stops).toEqual([]);
+  });
+
+  it('leaves nobody out of what pressure may choose for longer than its stop was waited for', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    const waitEndsMs = look(0, START).state.stops[0]?.waitEndsMs ?? Number.NaN;
+    look(2_000, { shutdownEvents: [CANCELLED] });
+    expect(look(waitEndsMs - 1).state.stops).toHaveLength(1);
+    expect(look(waitEndsMs).state.stops).toEqual([]);
+  });
+
+  it('between two phases is heard before the second', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    const verdict = look(2_000, { outcomes: [ended(web, 2_000)], shutdownEvents: [CANCELLED] });
+    expect(said(verdict)).toEqual(['undo-stops']);
+    expect(verdict.state.shutdown.kind).toBe('armed');
+  });
+
+  it('after the lock was lost or released takes it again', () => {
+    const lost = aCore(aShutdownConfig(), [web]);
+    lost.look(0, START);
+    const verdict = lost.look(1, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }, CANCELLED] });
+    expect(said(verdict)).toEqual(['take-lock', 'undo-stops']);
+    expect(verdict.state.shutdown.kind).toBe('unarmed');
+    const released = aCore(aShutdownConfig(), []);
+    released.look(0, START);
+    expect(said(released.look(1, { shutdownEvents: [CANCELLED] }))).toEqual(['take-lock', 'undo-stops']);
+  });
+
+  it('in the way of the kubelet is handled after the last phase, once', () => {
+    const { look, ended } = aCore(aShutdownConfig({ shutdownCancel: 'afterPhases' }), [web, db]);
+    look(0, START);
+    const heard = look(1, { shutdownEvents: [CANCELLED, CANCELLED] });
+    expect(said(heard)).toEqual([]);
+    expect(heard.reasons.filter(({ code }) => code === 'shutdown-cancelled')).toEqual([
+      { code: 'shutdown-cancelled', phase: 1, policy: 'afterPhases' },
+    ]);
+    expect(said(look(2, { outcomes: [ended(web, 2)] }))).toEqual(['stop db in 2 for 10 s']);
+    const last = look(3, { outcomes: [ended(db, 3)] });
+    expect(said(last)).toEqual(['release-lock all-phases-done', 'take-lock', 'undo-stops']);
+    expect(last.state.shutdown.kind).toBe('unarmed');
+  });
+
+  it('followed by another shutdown begins anew: whose stop is under way is waited for in its phase, and not told twice', () => {
+    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    const again = look(1_000, { shutdownEvents: [CANCELLED, PREPARING] });
+    expect(said(again)).toEqual(['undo-stops']);
+    expect(again.state.shutdown).toMatchObject({ phase: 1, pending: [web.uid], phaseEndsMs: 21_000 });
+    expect(said(look(5_000, { outcomes: [ended(web, 5_000)] }))).toEqual(['stop db in 2 for 10 s']);
+  });
+
+  it('is not heard from logind alone once the agent itself is told to stop, but from systemd', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    look(0, START);
+    look(1_000, { shutdownEvents: [{ kind: 'stopped-without-signal', leftMs: 60_000 }] });
+    expect(look(2_000, { shutdownEvents: [CANCELLED] }).state.shutdown.kind).toBe('stopping');
+    const stays = look(3_000, { shutdownEvents: [{ ...CANCELLED, machineStays: true }] });
+    expect(said(stays)).toEqual(['undo-stops']);
+    expect(stays.state.shutdown.kind).toBe('armed');
+  });
+
+  it('is no soft-reboot: what ran before it is neither waited for nor undone, and no cancel that comes later counts', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    look(0, START);
+    const back = look(1_000, { shutdownEvents: [{ kind: 'came-back' }] });
+    expect(said(back)).toEqual([]);
+    expect(back.state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
+    expect(said(look(2_000, { shutdownEvents: [{ ...CANCELLED, machineStays: true }] }))).toEqual([]);
+    expect(said(look(3_000, { shutdownEvents: [LOCK, PREPARING] }))).toEqual(['stop web in 1 for 20 s']);
+  });
+
+  it('without a shutdown changes nothing', () => {
+    const { look } = aCore(aShutdownConfig(), []);
+    expect(look(0, { shutdownEvents: [CANCELLED] }).state.shutdown).toEqual(initialState('boot').shutdown);
+    expect(look(1, { shutdownEvents: [LOCK, CANCELLED] }).state.shutdown.kind).toBe('armed');
+  });
+});
+
+describe('shutdownCarryOver', () => {
+  const config = aShutdownConfig({ shutdownCarryOver: true });
+  const patient = aPod({ name: 'patient', priority: 1_000, terminationGraceSeconds: 60 });
+
+  it('gives the next phase what the one before did not use', () => {
+    const { look, ended } = aCore(config, [web, patient]);
+    look(0, START);
+    const verdict = look(5_500, { outcomes: [ended(web, 5_500)] });
+    expect(said(verdict)).toEqual(['stop patient in 2 for 24 s']);
+    expect(verdict.state.shutdown).toMatchObject({ phaseEndsMs: 30_000 });
+  });
+
+  it('gives it the time of phases without pods too', () => {
+    const { look } = aCore(config, [patient]);
+    expect(said(look(0, START))).toEqual(['stop patient in 2 for 30 s']);
+  });
+
+  it('takes nothing from a phase that begins after one that used up its time', () => {
+    const { look } = aCore(config, [web, patient]);
+    look(0, START);
+    expect(said(look(20_003))).toEqual(['stop patient in 2 for 10 s']);
+  });
+});
+
+describe('the sentences', () => {
+  it.each([
+    [{ code: 'shutdown-phase', phase: 1, remainingMs: 1_500, pods: 2 }, 'shutdown phase 1: 2 pods, 1.5s left'],
+    [
+      {
+        code: 'shutdown-phase-over',
+        phase: 1,
+        startedMs: 0,
+        by: 'period',
+        volumesMs: 0,
+        running: ['a'],
+        mounted: ['b'],
+      },
+      'shutdown phase 1 is over: its time is used up; still running: A; volumes still mounted: B',
+    ],
+    [
+      { code: 'shutdown-phase-over', phase: 2, startedMs: 0, by: 'done', volumesMs: 0, running: [], mounted: [] },
+      'shutdown phase 2 is over: all its pods have ended',
+    ],
+    [
+      { code: 'shutdown-wait-exceeded', phase: 1, uid: 'a' },
+      'shutdown phase 1 no longer waits for A: its stop took too long',
+    ],
+    [
+      { code: 'shutdown-cancelled', phase: 1, policy: 'promptly' },
+      'the shutdown was cancelled: no further phase begins, stops in progress continue',
+    ],
+    [
+      { code: 'shutdown-cancelled', phase: 1, policy: 'afterPhases' },
+      'the shutdown was cancelled: the phases continue, and the lock is taken again after the last one',
+    ],
+    [
+      { code: 'shutdown-not-armed', why: 'no logind' },
+      'the machine is going down, but the shutdown was not armed (no logind): no phase begins',
+    ],
+  ] as const)('%j', (reason, sentence) => {
+    expect(sayReason(reason, (uid) => uid.toUpperCase())).toBe(sentence);
+  });
+});

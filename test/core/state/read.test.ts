@@ -1,0 +1,203 @@
+import { describe, expect, it } from 'vitest';
+import { decide } from '../../../src/core/decide.ts';
+import { SHORTAGES } from '../../../src/core/eviction/shortage.ts';
+import { known } from '../../../src/core/reading.ts';
+import { readState } from '../../../src/core/state/read.ts';
+import { type Eviction, initialState, type State } from '../../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
+import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
+
+/** As a file holds it, in the middle of an eviction. */
+function saved() {
+  const pods = { pods: known([aPod({ name: 'web', workingSetBytes: 50 * MI })]) };
+  const low = { 'memory.available': { available: 10 * MI, capacity: 1000 * MI } };
+  const { state } = decide(
+    initialState('boot'),
+    anObservation(1_000, low, pods),
+    aConfig([aThreshold('memory.available', 100 * MI)]),
+  );
+  return JSON.parse(JSON.stringify(state));
+}
+
+describe('a saved state', () => {
+  it('is read back as it was written', () => {
+    expect(saved().act.evictions).toHaveLength(1);
+    expect(readState(saved())).toEqual(saved());
+  });
+
+  // Each of these would throw at the first look after the restart, and at every one after that.
+  it.each<[string, (state: ReturnType<typeof saved>) => void]>([
+    ['a signal that does not exist', (state) => (state.act.evictions[0].cause.threshold.signal = 'memory')],
+    ['a threshold that does not exist', (state) => (state.act.evictions[0].cause.threshold.id = 'memory/evictionHard')],
+    ['an amount that is no number', (state) => (state.act.evictions[0].cause.threshold.target.nanos = '1e9')],
+    ['a timer of no threshold', (state) => (state.firstMetMs['x/evictionHard'] = 1)],
+    ['a condition that does not exist', (state) => (state.conditionLastMetMs.CPUPressure = 1)],
+    ['a sample of no signal', (state) => (state.lastSample.memory = { available: 1, capacity: 1, sampledAtMs: 1 })],
+    ['a QoS class that does not exist', (state) => (state.act.evictions[0].victim.qos = 'Best')],
+    ['a limit that does not exist', (state) => (state.act.evictions[0].cause = { kind: 'over-limit', limit: 'disk' })],
+  ])('is not trusted with %s', (_, damage) => {
+    const state = saved();
+    damage(state);
+    expect(readState(state)).toBeNull();
+  });
+});
+
+/** All that a state can hold, with a shutdown in the middle of it. */
+function fullState(shutdown: State['shutdown']): State {
+  const limit = quantityOfBytes(100 * MI, 'binary');
+  const threshold = {
+    id: 'memory.available/evictionHard',
+    signal: 'memory.available',
+    isHard: true,
+    limit: { ...limit, text: '100Mi' },
+    target: { ...limit, nanos: '-5' },
+    available: 50,
+    sinceMs: 1,
+  } as const;
+  const victim = {
+    uid: 'u',
+    namespace: 'n',
+    name: 'web',
+    qos: 'Burstable',
+    priority: 0,
+    boundTo: 'web.service',
+  } as const;
+  const times = { decidedMs: 1, signalledMs: 2, killedMs: 3, graceEndsMs: 4, deadlineMs: 5, settledMs: 6 };
+  const atChoice = { signal: 'memory.available', available: 1, held: 2 } as const;
+  const eviction: Eviction = { decision: 'a-1', victim, atChoice, ...times, cause: { kind: 'threshold', threshold } };
+  const overLimit: Eviction = {
+    ...eviction,
+    cause: { kind: 'over-limit', limit: 'emptydirfs' },
+    alsoFor: [{ ...threshold, id: 'memory.available/evictionSoft' }],
+  };
+  return {
+    schema: 1,
+    bootId: 'boot',
+    nextDecision: 7,
+    firstMetMs: { 'nodefs.available/evictionSoft': 1 },
+    unmetSinceMs: { 'containerfs.available/evictionHard/twin': 1 },
+    lastLookMs: 5,
+    unresolved: ['pid.available/evictionHard'],
+    conditionLastMetMs: { PIDPressure: 1 },
+    lastSample: { 'memory.available': { available: 1, capacity: 2, sampledAtMs: 3, isUntimed: true } },
+    failedLooks: { 'nodefs.inodesFree': { count: 1, sinceMs: 2 } },
+    spent: [{ atMs: 1, cpuMs: 2 }],
+    dryDropped: ['imagefs.available/evictionSoft/twin'],
+    dryOverLimit: ['uid'],
+    act: { kind: 'evicting', evictions: [eviction, overLimit] },
+    reclaims: [{ decision: 'a-2', threshold, deadlineMs: 9 }],
+    proofs: { nodefs: { decision: 'a-3', atMs: 1, available: { 'nodefs.available': 1 } } },
+    heldBackMs: { memory: 1, pids: 2 },
+    trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
+    ownerKills: [{ ownerKey: 'o', atMs: 1 }],
+    stops: [
+      {
+        ...{ decision: 'a-4', decidedMs: 1, uid: 'u', graceEndsMs: 2, waitEndsMs: 3, graceSeconds: 4, endsMs: 5 },
+        chain: { after: ['v'], beforeSeconds: 1, restSeconds: 2 },
+      },
+    ],
+    shutdown,
+  };
+}
+const stopping: State['shutdown'] = {
+  ...{
+    kind: 'stopping',
+    startedMs: 1,
+    phases: [{ fromPriority: 0, periodSeconds: 20 }],
+    delayMaxMs: 3,
+    tier: 'logind',
+  },
+  ...{ mustEndMs: 4, again: { u: 1 }, assigned: { u: 2 }, cancelledMs: 5, phase: 1, phaseStartedMs: 6, phaseEndsMs: 7 },
+  ...{ pending: ['u'], group: ['u'], wait: { kind: 'volumes', sinceMs: 1, lookMs: 2 } },
+};
+const shutdowns: readonly State['shutdown'][] = [
+  stopping,
+  { ...stopping, tier: 'stop', wait: { kind: 'stops' } },
+  { ...stopping, wait: { kind: 'next' } },
+  { kind: 'unarmed', why: 'not started' },
+  { kind: 'armed', delayMaxMs: 1 },
+  { kind: 'released', atMs: 1 },
+];
+
+type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+/** Each value in it, with its path, and how to put another one in its place (undefined: none). */
+function* places(json: Json, path = ''): Generator<{ path: string; value: Json; put: (other: unknown) => void }> {
+  if (json === null || typeof json !== 'object') return;
+  const holder = json as { [name: string]: Json };
+  for (const [name, value] of Object.entries(holder)) {
+    const put = (other: unknown): void => {
+      if (other === undefined) delete holder[name];
+      else holder[name] = other as Json;
+    };
+    yield { path: `${path} ${name}`, value, put };
+    yield* places(value, `${path} ${name}`);
+  }
+}
+
+describe('a saved state with everything in it', () => {
+  const asJson = (state: State): Json => JSON.parse(JSON.stringify(state));
+
+  it.each(shutdowns.map((shutdown) => [shutdown]))('is read back with the shutdown %o', (shutdown) => {
+    expect(readState(asJson(fullState(shutdown)))).toEqual(fullState(shutdown));
+  });
+
+  it('is not trusted where any of its values is of another kind', () => {
+    for (const shutdown of shutdowns) {
+      const json = asJson(fullState(shutdown));
+      for (const { path, value, put } of places(json)) {
+        const others = typeof value === 'number' ? ['1', Number.NaN] : typeof value === 'boolean' ? [1] : [{}, 7];
+        for (const other of others) {
+          const isKind = typeof other === 'object' && typeof value === 'object' && !Array.isArray(value);
+          if (isKind) continue;
+          put(other);
+          expect(readState(json), `${path}: ${other}`).toBeNull();
+        }
+        put(value);
+      }
+      expect(readState(json)).not.toBeNull();
+    }
+  });
+
+  it('may lack what has not happened and what older versions did not keep, and no other field', () => {
+    const json = asJson(fullState(stopping));
+    const lacked = new Set<string>();
+    for (const { path, value, put } of places(json)) {
+      put(undefined);
+      if (readState(json) !== null) lacked.add(path.split(' ').at(-1) ?? '');
+      put(value);
+    }
+    const entries: ReadonlySet<string> = new Set(SHORTAGES);
+    expect([...lacked].filter((name) => /^[a-z]\w+$/.test(name) && !entries.has(name)).toSorted()).toEqual([
+      'alsoFor',
+      'assigned',
+      'atChoice',
+      'boundTo',
+      'chain',
+      'endsMs',
+      'graceSeconds',
+      'heldBackMs',
+      'isUntimed',
+      'killedMs',
+      'proofs',
+      'reclaims',
+      'signalledMs',
+      'trail',
+    ]);
+  });
+
+  it('of a version that kept no reclaims, proofs or trail had none', () => {
+    const { reclaims: _, proofs: __, trail: ___, heldBackMs: ____, ...old } = fullState(stopping);
+    expect(readState(JSON.parse(JSON.stringify(old)))).toEqual({ ...old, reclaims: [], proofs: {}, trail: {} });
+  });
+
+  it.each([
+    ['a text of 4,096 characters', (state: State) => ({ ...state, bootId: 'x'.repeat(4_096) }), true],
+    ['a longer one', (state: State) => ({ ...state, bootId: 'x'.repeat(4_097) }), false],
+    ['a list of 10,000', (state: State) => ({ ...state, dryOverLimit: Array(10_000).fill('uid') }), true],
+    ['a longer one', (state: State) => ({ ...state, dryOverLimit: Array(10_001).fill('uid') }), false],
+    ['a decision number that is no whole one', (state: State) => ({ ...state, nextDecision: 1.5 }), false],
+    ['another schema', (state: State) => ({ ...state, schema: 2 }), false],
+  ])('with %s is read accordingly', (_, change, isRead) => {
+    expect(readState(change(fullState(stopping))) !== null).toBe(isRead);
+  });
+});

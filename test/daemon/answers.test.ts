@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import { initialState } from '../../src/core/state/state.ts';
+import { createLookDesk, type ObservedLook } from '../../src/daemon/answers.ts';
+import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
+import { aConfig, anObservation, aPod } from '../a.ts';
+import { aContext, aVerdict } from '../serve/a-report.ts';
+
+const adopted = initialState('adopted');
+const seenPods = [aPod({ name: 'seen' })];
+const readPods = [aPod({ name: 'read' })];
+
+function aDesk() {
+  let wakes = 0;
+  const clock = createVirtualClock(0);
+  const desk = createLookDesk({
+    clock,
+    wake: () => wakes++,
+    node: () => aContext().node,
+    config: () => aConfig([]),
+    podsNow: () => known(readPods),
+    adopted,
+  });
+  const never = new AbortController().signal;
+  /** Time passes; promises settle on the way. */
+  const pass = (ms: number) => clock.run(clock.monoMs() + ms, () => new Promise((turn) => setImmediate(turn)), never);
+  return { desk, wakes: () => wakes, pass };
+}
+const read = async (text: Promise<string>): Promise<ObservedLook> => JSON.parse(await text);
+const namesOf = ({ observation: { pods } }: ObservedLook) => (pods.known ? pods.value.map(({ name }) => name) : null);
+
+describe('who asks for a look', () => {
+  it('gets the next one, at which every pod was read although the core wanted none', async () => {
+    const { desk, wakes, pass } = aDesk();
+    expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: null });
+    desk.seen(anObservation(1, {}), aVerdict(initialState('first')));
+    const answers = [read(desk.ask()), read(desk.ask())];
+    await pass(0);
+    expect(wakes()).toBe(2);
+    expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: 'all' });
+    desk.seen(anObservation(2, {}, { pods: known(seenPods) }), aVerdict(initialState('second')));
+    await pass(20);
+    for (const look of await Promise.all(answers)) {
+      expect(look).toMatchObject({ schema: 1, observation: { atMs: 2 }, state: { bootId: 'first' } });
+      expect(namesOf(look)).toEqual(['seen']);
+    }
+    // Nobody asks any more.
+    expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBeNull();
+  });
+
+  it('does not change what the core asks for: the pods are then read for the reader alone', async () => {
+    const { desk, pass } = aDesk();
+    const answer = read(desk.ask());
+    expect(desk.wanted({ afterMs: 0, pods: 'nodefs.available' }).pods).toBe('nodefs.available');
+    desk.seen(anObservation(1, {}, { pods: known(seenPods) }), aVerdict(adopted));
+    await pass(20);
+    const look = await answer;
+    expect(namesOf(look)).toEqual(['read']);
+    expect(look.state.bootId).toBe('adopted');
+  });
+
+  it('hears nothing once what the pods are read with is gone', async () => {
+    const { desk, pass } = aDesk();
+    let heard = false;
+    desk.ask().then(() => {
+      heard = true;
+    });
+    desk.wanted({ afterMs: 5, pods: null });
+    desk.seen(anObservation(1, {}), aVerdict(adopted));
+    desk.close();
+    await pass(1_000);
+    expect(heard).toBe(false);
+  });
+
+  it('without end gets no more than ten looks a second, and wakes the loop no more often', async () => {
+    const { desk, wakes, pass } = aDesk();
+    const look = () => desk.seen(anObservation(1, {}, { pods: known(seenPods) }), aVerdict(adopted));
+    const first = desk.ask();
+    expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBe('all');
+    look();
+    await pass(20);
+    await first;
+    const second = desk.ask();
+    await pass(79);
+    expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).pods]).toEqual([1, null]);
+    look();
+    await pass(1);
+    expect([wakes(), desk.wanted({ afterMs: 5, pods: null }).pods]).toEqual([2, 'all']);
+    look();
+    await pass(20);
+    expect(namesOf(await read(second))).toEqual(['seen']);
+  });
+});

@@ -1,0 +1,114 @@
+// What becomes of a pod whose manifest is removed, broken, emptied or edited, while no agent runs or over its restart.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
+import { sleep } from '../../../src/host/clock.ts';
+import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
+import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
+
+const SOFT_MIB = 100;
+const GRACE_SECONDS = 4;
+const STUBBORN: PodSpec = { ...HOG, graceSeconds: GRACE_SECONDS };
+const MEMORY_MIB = 512;
+/** The directory is read again each 30 s, and 200 ms after a change: the manifest comes at any moment. */
+const LONGEST_REST_MS = 1_000;
+const GOLDEN = 0.618_033_988_75;
+
+const manifestOf = (scene: Scene): string => path.join(scene.agent.places.manifests, `${HOG.name}.yaml`);
+/** What may befall it, each in its turn. */
+const SPOILED: readonly ((file: string) => void)[] = [
+  (file) => fs.rmSync(file),
+  (file) => fs.writeFileSync(file, 'apiVersion: v1\nkind: Pod\nmetadata: [\n'),
+  (file) => fs.writeFileSync(file, ''),
+  (file) => fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace(`cgroup: ${HOG.name}`, 'cgroup: elsewhere')),
+];
+const spoil = (scene: Scene, index: number, among = SPOILED): void => among[index % among.length]?.(manifestOf(scene));
+
+const signalled: TruthScene = {
+  name: 'the manifest of a victim is removed, broken, emptied or edited while no agent runs: it is ended all the same',
+  spec: {
+    pods: [STUBBORN, SMALL, DATABASE],
+    memoryMiB: MEMORY_MIB,
+    config: [
+      'evictionHard: { memory.available: "20Mi" }',
+      `evictionSoft: { memory.available: "${SOFT_MIB}Mi" }`,
+      'evictionSoftGracePeriod: { memory.available: "100ms" }',
+      'evictionMaxPodGracePeriod: 30',
+    ],
+  },
+  culprits: [HOG.name],
+  body: async (scene, { index }) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    await scene.play(SMALL.name, 'memory 4');
+    const hog = await scene.play(HOG.name, 'stubborn', 'memory 1');
+    hog.write(`memory ${Math.round((await availableMiB(scene)) - SOFT_MIB + 45)}`);
+    const state = path.join(scene.agent.places.runtimeDirectory, 'state.json');
+    await until('it is signalled', () => fs.readFileSync(state, 'utf8').includes('"signalledMs":') || null);
+    await scene.agent.crash();
+    assert(hog.isAlive(), 'it ended before the agent did');
+    spoil(scene, index);
+    await scene.agent.start();
+    const ms = await untilGone(scene, 'the hog', hog);
+    await until('its eviction is over', () => evictionsOf(scene).every(isOver) || null);
+    return `gone ${Math.round(ms)} ms after the restart`;
+  },
+};
+
+const inForce: TruthScene = {
+  name: 'a manifest that was broken or emptied stays in force over a restart: its pod goes, and nobody in its place',
+  spec: {
+    pods: [HOG, SMALL, DATABASE],
+    memoryMiB: MEMORY_MIB,
+    config: [`evictionHard: { memory.available: "${SOFT_MIB}Mi" }`],
+  },
+  culprits: [HOG.name],
+  body: async (scene, { index }) => {
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    await scene.play(SMALL.name, 'memory 4');
+    spoil(scene, index, SPOILED.slice(1, 3));
+    const isTold = async (): Promise<true | null> =>
+      (await scene.status()).findings.some(({ text }) => text.includes('its last good version stays in force')) || null;
+    await until('it is told', isTold);
+    await scene.agent.crash();
+    await scene.agent.start();
+    await until('it is told again', isTold);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    hog.write(`memory ${Math.round((await availableMiB(scene)) - SOFT_MIB + 20)}`);
+    return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms`;
+  },
+};
+
+/** Within its request, which is most of the node. */
+const FILLER: PodSpec = { name: 'filler', requestMiB: MEMORY_MIB - 100 };
+const LEFT_MIB = [2, 5, 20];
+/** Until the filler has all that it was told to take. */
+const SETTLED_MS = 300;
+const appearing: TruthScene = {
+  name: 'a manifest appears with the pod that fills the node at 500 MiB/s: it goes, and nobody in its place',
+  spec: {
+    pods: [{ name: HOG.name }, FILLER, DATABASE],
+    memoryMiB: MEMORY_MIB,
+    config: [`evictionHard: { memory.available: "${SOFT_MIB}Mi" }`],
+    isAgentLate: true,
+  },
+  culprits: [HOG.name],
+  body: async (scene, { index }) => {
+    const file = manifestOf(scene);
+    const aside = path.join(path.dirname(file), `.${HOG.name}`);
+    fs.renameSync(file, aside);
+    await scene.agent.start();
+    await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
+    const hog = await scene.play(HOG.name, 'memory 1');
+    const filler = await scene.play(FILLER.name, 'memory 1');
+    const left = LEFT_MIB[index % LEFT_MIB.length] ?? 0;
+    filler.write(`memory ${Math.round((await availableMiB(scene)) - SOFT_MIB - left)}`);
+    await until('little is left', async () => (await availableMiB(scene)) < SOFT_MIB + left + 2 || null);
+    await sleep(clock, SETTLED_MS + ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+    assert.deepEqual(evictionsOf(scene), [], 'who fills the node has crossed the threshold itself: this shows nothing');
+    fs.renameSync(aside, file);
+    hog.write(`grow ${MEMORY_MIB} 500`);
+    return `gone after ${Math.round(await untilGone(scene, 'the hog', hog))} ms with ${left} MiB left`;
+  },
+};
+
+export const manifestScenes: readonly TruthScene[] = [signalled, inForce, appearing];

@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { known } from '../../../src/core/reading.ts';
+import { runEviction } from '../../../src/simulate/eviction/run.ts';
+import { aScenario } from '../a-scenario.ts';
+
+/** A recorded leak: 10 MiB less in each step. The recording went on with `a`, which was not evicted then. */
+const step = (at: number, availableMi: number, more = ''): string =>
+  `  - at: ${at}s\n    summary: {node: {memory: {availableBytes: ${availableMi}Mi, workingSetBytes: ${1000 - availableMi}Mi}}, pods: [${[
+    'a',
+    'b',
+  ]
+    .map(
+      (name, i) =>
+        `{podRef: {namespace: default, name: ${name}, uid: ${name}}, memory: {workingSetBytes: ${i === 0 ? 200 : 20}Mi}, containers: []}`,
+    )
+    .join(', ')}]}\n${more}`;
+const PODS =
+  '[{metadata: {name: a, namespace: default, uid: a}, spec: {containers: [{name: c}]}}, {metadata: {name: b, namespace: default, uid: b}, spec: {containers: [{name: c}]}}]';
+const RECORDED = `config: {evictionHard: {memory.available: 100Mi}}\npods: ${PODS}\nsteps:\n${step(1, 90)}${step(2, 80, `    pods: ${PODS}\n`)}${step(3, 70)}`;
+
+const evicted = (isReacting: boolean | undefined) =>
+  [...runEviction(aScenario(RECORDED), undefined, isReacting)].map(({ result }) =>
+    result.evicted.map(({ pod }) => pod),
+  );
+
+describe('usage that was recorded', () => {
+  it('of a victim counts as freed in later steps where that is asked for, and the victim stays away', () => {
+    expect(evicted(true)).toEqual([['default/a'], [], []]);
+    const [, second] = runEviction(aScenario(RECORDED), undefined, true);
+    expect(second?.observation?.signals['memory.available']).toMatchObject(known({ available: 280 * 2 ** 20 }));
+  });
+
+  it('else stays in them, as in a scenario that somebody wrote', () => {
+    expect(evicted(undefined)).toEqual([['default/a'], ['default/a'], ['default/b']]);
+  });
+
+  it('counts as freed in what capture wrote, without being asked', () => {
+    const scenario = { ...aScenario(RECORDED), labels: { recorded: 'capture' } };
+    expect([...runEviction(scenario)].map(({ result }) => result.evicted.length)).toEqual([1, 0, 0]);
+  });
+});

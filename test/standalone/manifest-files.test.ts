@@ -1,0 +1,107 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Finding } from '../../src/ports.ts';
+import { createManifestFiles, type ManifestFiles } from '../../src/standalone/manifest-files.ts';
+
+const manifest = (name: string, priority = 0): string =>
+  `apiVersion: v1\nkind: Pod\nmetadata: { name: ${name}, annotations: { nodewarden.dev/cgroup: ${name} } }\nspec: { priority: ${priority}, containers: [{ name: main }] }\n`;
+
+describe('manifests that appear right before a choice (D13)', () => {
+  let directory: string;
+  let files: ManifestFiles;
+  let findings: Map<string, Finding>;
+  let wallMs: number;
+  const at = (name: string): string => path.join(directory, name);
+  const names = (): readonly string[] => files.pods().map(({ declared }) => declared.name);
+  /** The kernel stamps a directory by its tick: what was just changed may change again under the same stamp. */
+  const quiet = (): void => {
+    wallMs += 10_000;
+  };
+
+  beforeEach(() => {
+    directory = mkdtempSync(path.join(tmpdir(), 'nodewarden-manifests-'));
+    findings = new Map();
+    wallMs = Date.now();
+    files = createManifestFiles({
+      podManifests: directory,
+      findings: {
+        raise: (finding) => void findings.set(finding.id, finding),
+        clear: (id) => void findings.delete(id),
+        all: () => [...findings.values()],
+      },
+      clock: { wallMs: () => wallMs },
+    });
+    writeFileSync(at('web.yaml'), manifest('web'));
+    files.read();
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  it('are taken at once', () => {
+    expect(files.readNew()).toBe(false);
+    writeFileSync(at('hog.yaml'), manifest('hog'));
+    expect(files.readNew()).toBe(true);
+    expect(names()).toEqual(['web', 'hog']);
+    expect(files.readNew()).toBe(false);
+  });
+
+  it('are taken although the directory had changed within the same tick of the clock', () => {
+    files.readNew();
+    writeFileSync(at('one.yaml'), manifest('one'));
+    files.readNew();
+    writeFileSync(at('two.yaml'), manifest('two'));
+    expect(files.readNew()).toBe(true);
+    expect(names()).toEqual(['web', 'one', 'two']);
+  });
+
+  it.each([
+    ['empty', ''],
+    ['cut', manifest('hog').slice(0, 60)],
+  ])('wait without a word while they are %s, and are taken when they are whole', (_, part) => {
+    quiet();
+    files.read();
+    writeFileSync(at('hog.yaml'), part);
+    quiet();
+    expect(files.readNew()).toBe(false);
+    expect(findings.size).toBe(0);
+    writeFileSync(at('hog.yaml'), manifest('hog'));
+    quiet();
+    expect(files.readNew()).toBe(true);
+    expect(names()).toEqual(['web', 'hog']);
+  });
+
+  it('replace a file that was renamed, and say nothing', () => {
+    renameSync(at('web.yaml'), at('web-2.yaml'));
+    files.readNew();
+    expect(names()).toEqual(['web']);
+    expect(files.pods()[0]?.problem('').file).toBe(at('web-2.yaml'));
+    expect(findings.size).toBe(0);
+    files.read();
+    expect(names()).toEqual(['web']);
+    expect(findings.size).toBe(0);
+  });
+
+  it('leave in force what an editor has moved away', () => {
+    rmSync(at('web.yaml'));
+    writeFileSync(at('hog.yaml'), manifest('hog'));
+    files.readNew();
+    expect(names()).toEqual(['hog', 'web']);
+    files.read();
+    expect(names()).toEqual(['hog']);
+  });
+
+  it('are refused, with a finding, once the directory is read as a whole, where a pod has their name', () => {
+    writeFileSync(at('again.yaml'), manifest('web', 1_000));
+    files.readNew();
+    expect(files.pods().map(({ declared }) => declared.priority)).toEqual([0]);
+    expect(files.read()).toBe(true);
+    expect(files.pods().map(({ declared }) => declared.priority)).toEqual([0]);
+    expect([...findings.values()].map(({ text }) => text)).toEqual([
+      expect.stringMatching(/again\.yaml.*web\.yaml already has a pod of the name default\/web/),
+    ]);
+    rmSync(at('again.yaml'));
+    files.read();
+    expect([...findings.values()]).toEqual([]);
+  });
+});

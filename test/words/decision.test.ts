@@ -1,0 +1,17 @@
+import { expect, it } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
+import { sayDecision, victimIn } from '../../src/words/decision.ts';
+import { anEviction } from '../serve/a-report.ts';
+
+it('a grace that is cut is told with the name of the pod whose it was', () => {
+  const hasten: Decision = {
+    id: 'b-2',
+    atMs: 0,
+    kind: 'hasten',
+    eviction: 'b-1',
+    threshold: anEviction('b-1').threshold,
+    graceSeconds: 1,
+  };
+  expect(sayDecision(hasten, victimIn([{ decision: anEviction('b-1') }]))).toMatch(/^cut the grace of shop\/web: /);
+  expect(sayDecision(hasten, victimIn([]))).toMatch(/^cut the grace of b-1: /);
+});
