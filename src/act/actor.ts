@@ -267,10 +267,10 @@ async function lastLook(needs: ActorNeeds, threshold: MetThreshold): Promise<str
 
 function inTime(clock: Clock, reading: Promise<Reading<SignalSample>>): Promise<Reading<SignalSample>> {
   return new Promise((resolve) => {
-    const late = unknown('timed-out', 'last look', `no reading within ${LAST_LOOK_MS} ms`);
+    const late = unknown('timed-out', 'last check', `no reading within ${LAST_LOOK_MS} ms`);
     const cancel = clock.after(LAST_LOOK_MS, () => resolve(late));
     reading
-      .catch((error: unknown) => unknown('unreadable', 'last look', String(error)))
+      .catch((error: unknown) => unknown('unreadable', 'last check', String(error)))
       .then((value) => {
         cancel();
         resolve(value);

@@ -43,7 +43,7 @@ async function killsBelow(top: string): Promise<Reading<number>> {
       const names = await opendir(Buffer.from(at, 'latin1'), { encoding: 'latin1' });
       for await (const entry of names) {
         if (!entry.isDirectory()) continue;
-        if (found.length > SUMMED_CGROUPS) return unknown('unreadable', top, 'more descendants than are looked at');
+        if (found.length > SUMMED_CGROUPS) return unknown('unreadable', top, 'too many descendants to read');
         const child = `${at}/${entry.name}`;
         found.push(child);
         const kills = await killsIn(child);

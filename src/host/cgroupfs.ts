@@ -288,4 +288,4 @@ export function openPids(mounts: CgroupMounts, path: string): CgroupPids {
 }
 
 const tooLarge = (directory: string): Reading<never> =>
-  unknown('unreadable', directory, 'more descendants than are looked at, and nobody in those that were');
+  unknown('unreadable', directory, 'too many descendants to read, and no process in those that were read');

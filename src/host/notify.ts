@@ -59,8 +59,8 @@ export function openNotify(
   let retriesLeft = READY_RETRIES;
   let cancelRetry = (): void => undefined;
   const lost: Lost = (message, why) => {
-    const what = message === READY ? 'that this agent is ready, which is tried again' : 'how this agent does';
-    if (!hasComplained) complain(`systemd cannot be told ${what}: ${why}`);
+    const what = message === READY ? 'that this agent is ready (retrying)' : 'of the status of this agent';
+    if (!hasComplained) complain(`systemd cannot be notified ${what}: ${why}`);
     hasComplained = true;
     // systemd ends an agent that is never ready. All else is told again by itself, or of no use later.
     if (message !== READY || isClosed || retriesLeft === 0) return;

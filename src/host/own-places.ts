@@ -42,7 +42,7 @@ function distrustPath(directory: string): string | null {
       ? (facts.mode & WRITABLE_BY_OTHERS) !== 0
       : (facts.mode & WRITABLE_BY_ALL) !== 0 && (facts.mode & STICKY) === 0;
     if (isTrustedUser(facts) && !isOpen) continue;
-    const first = isItself ? 'look at what is in it, then: ' : '';
+    const first = isItself ? 'check what is in it, then: ' : '';
     return `${say(path, facts)}: ${first}chown root ${path} && chmod go-w ${path}`;
   }
   return null;
@@ -84,16 +84,14 @@ export function distrustSocket(path: string): string | null {
   const directory = factsOf(dirname(path));
   if (directory === null || typeof directory === 'string') return directory;
   const isOpen = (directory.mode & WRITABLE_BY_OTHERS) !== 0 && (directory.mode & STICKY) === 0;
-  return isTrustedUser(directory) && !isOpen
-    ? null
-    : `${say(dirname(path), directory)}: a socket in it is not believed`;
+  return isTrustedUser(directory) && !isOpen ? null : `${say(dirname(path), directory)}: a socket in it is not trusted`;
 }
 
 const isTrustedUser = ({ uid }: Stats): boolean => uid === 0 || uid === process.getuid?.();
 
 function say(path: string, { uid, mode }: Stats): string {
   const octal = (mode & 0o7777).toString(8).padStart(4, '0');
-  return `${path} belongs to user ${uid} and has mode ${octal}, so that somebody else than root could steer this agent by it`;
+  return `${path} belongs to user ${uid} and has mode ${octal}, so that someone other than root could control this agent`;
 }
 
 /** Null: it is not there. A sentence: it cannot be examined. */

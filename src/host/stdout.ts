@@ -62,7 +62,7 @@ export function createStdout(clock: Clock, fd = 1): Stdout {
       isTorn = false;
     }
     if (lostLines > 0) {
-      const msg = `${lostLines} log lines were lost: nobody read standard output for a while`;
+      const msg = `${lostLines} log lines were lost: standard output was not read for a while`;
       lostLines = 0;
       writeLine(isTerminal ? msg : `<4>${JSON.stringify({ msg, event: 'finding', level: 'warn' })}`);
     }

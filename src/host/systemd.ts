@@ -104,7 +104,7 @@ export function createSystemd(bus: SystemBus): Systemd {
   }
 
   async function timeoutAt(path: string, type: string, name: string): Promise<Reading<number>> {
-    if (type === UNIT_TYPES.slice) return unknown('not-applicable', name, 'systemd gives a slice no time to stop');
+    if (type === UNIT_TYPES.slice) return unknown('not-applicable', name, 'a slice has no stop timeout');
     const reading = await property(path, type, 'TimeoutStopUSec');
     // Asked by its path alone, a unit that is not there answers with the defaults of one.
     const loadState = await property(path, 'Unit', 'LoadState');

@@ -58,7 +58,7 @@ type SourceReader = {
 };
 
 const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
-const NO_VOLUMES = unknown('not-applicable', 'volumes', 'nobody mounts volumes for pods in this mode');
+const NO_VOLUMES = unknown('not-applicable', 'volumes', 'pods have no mounted volumes in this mode');
 
 /** Assembles one observation: kernel files are read now, disks give their last sample, pods only when asked for. */
 export function createObserver(needs: ObserverNeeds): OpenObserver {

@@ -54,10 +54,10 @@ export function watchDaemon(
   socket.setEncoding('utf8');
   socket.on('connect', () => socket.write(`${JSON.stringify(request)}\n`));
   socket.on('error', (error) => end(connectFailure(path, error)));
-  socket.on('close', () => end({ kind: 'failed', detail: `${path}: the daemon hung up` }));
+  socket.on('close', () => end({ kind: 'failed', detail: `${path}: the daemon closed the connection` }));
   socket.on('data', (chunk: string) => {
     received += chunk;
-    if (received.length > ANSWER_CHARS) end({ kind: 'failed', detail: `${path}: an answer without end` });
+    if (received.length > ANSWER_CHARS) end({ kind: 'failed', detail: `${path}: the answer does not end` });
     for (let at = received.indexOf('\n'); at >= 0 && !isOver; at = received.indexOf('\n')) {
       const asked = parseAnswer(path, received.slice(0, at));
       received = received.slice(at + 1);
@@ -76,7 +76,7 @@ function connectFailure(path: string, error: Error): Asked {
   if (code === 'ENOENT') return { kind: 'not-running', isStale: false, detail };
   // ENOTSOCK never comes here: connecting to a file that is no socket is refused too.
   if (code === 'ECONNREFUSED') return { kind: 'not-running', isStale: true, detail };
-  const who = code === 'EACCES' ? ': only root and the group nodewarden may ask' : '';
+  const who = code === 'EACCES' ? ': only root and the group nodewarden may query it' : '';
   return { kind: 'failed', detail: `${detail}${who}` };
 }
 

@@ -192,7 +192,7 @@ function watch(socket: Socket, needs: SocketNeeds): void {
 function observe(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): void {
   const { clock } = needs;
   if (observers.size >= OBSERVERS_MAX) {
-    finish(socket, clock, say({ error: `${OBSERVERS_MAX} clients are given a look already: ask again in a moment` }));
+    finish(socket, clock, say({ error: `${OBSERVERS_MAX} clients already wait for a sample: retry in a moment` }));
     return;
   }
   observers.add(socket);
@@ -204,11 +204,11 @@ function observe(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): vo
     cancel();
     finish(socket, clock, line);
   };
-  const cancel = clock.after(OBSERVE_MS, () => end(say({ error: `no look within ${OBSERVE_MS / 1_000} s` })));
+  const cancel = clock.after(OBSERVE_MS, () => end(say({ error: `no sample within ${OBSERVE_MS / 1_000} s` })));
   socket.on('close', cancel);
   void needs.observe().then((look) => {
     const isTooLarge = look.length > OBSERVED_CHARS;
-    end(isTooLarge ? say({ error: 'a look is larger than 32 MiB here: too much to send' }) : `{"answer":${look}}\n`);
+    end(isTooLarge ? say({ error: 'the sample is larger than 32 MiB: too large to send' }) : `{"answer":${look}}\n`);
   });
 }
 
@@ -216,7 +216,7 @@ type Line = { readonly answer: unknown } | { readonly error: string };
 
 function answerOf(needs: SocketNeeds): Line {
   const answer = needs.answer();
-  return answer === null ? { error: 'nothing was observed yet: ask again in a moment' } : { answer };
+  return answer === null ? { error: 'no sample was taken yet: retry in a moment' } : { answer };
 }
 
 function say(line: Line): string {

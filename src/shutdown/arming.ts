@@ -102,5 +102,5 @@ function isOurs({ who, mode, what, pid }: InhibitorLock, ourPid: number): boolea
 export function sayShort(grantedMs: number, neededMs: number, hindrance: string | null): string {
   const wantedMs = wantedDelayMs(neededMs);
   const asked = `but the phases need ${sayDuration(neededMs)}, and ${sayDuration(wantedMs)} with the reserve`;
-  return `logind grants ${sayDuration(grantedMs)}, ${asked}: ${hindrance ?? 'asking again'}`;
+  return `logind grants ${sayDuration(grantedMs)}, ${asked}: ${hindrance ?? 'retrying'}`;
 }

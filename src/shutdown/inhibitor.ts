@@ -180,7 +180,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     watch?.close();
     watch = null;
     await holder.release();
-    if (toldMs !== null) onEvent({ kind: 'lock-lost', detail: 'it is no longer wanted' });
+    if (toldMs !== null) onEvent({ kind: 'lock-lost', detail: 'it is no longer needed' });
     toldMs = null;
     const removed = needs.dropIn.remove();
     if (!removed.known) log.warn({ event: 'finding' }, `${removed.where} cannot be removed: ${removed.detail}`);

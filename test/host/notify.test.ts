@@ -101,7 +101,7 @@ describe('sd_notify', () => {
     refused.ready();
     refused.watchdog();
     refused.close();
-    expect(said).toEqual([expect.stringMatching(/ready, which is tried again: .*E2BIG/)]);
+    expect(said).toEqual([expect.stringMatching(/ready \(retrying\): .*E2BIG/)]);
 
     const out = join(directory, 'out');
     const notify = openNotify({ PATH: directory, NOTIFY_SOCKET: '/none' }, hurried(clock, 100), (line) =>
@@ -135,7 +135,7 @@ describe('sd_notify', () => {
     await sleep(clock, 200);
     notify.close();
     expect(readFileSync(out, 'utf8')).toBe('READY=1\n');
-    expect(said).toEqual([`systemd cannot be told that this agent is ready, which is tried again: ${complaint}`]);
+    expect(said).toEqual([`systemd cannot be notified that this agent is ready (retrying): ${complaint}`]);
   });
 
   it('tries READY again where nobody listens yet', async () => {
@@ -178,7 +178,7 @@ describe('sd_notify', () => {
     const notify = openNotify(env, createClock(), (line) => said.push(line));
     notify.watchdog();
     notify.close();
-    expect(said).toEqual([expect.stringMatching(/^systemd cannot be told how this agent does: .*E2BIG/)]);
+    expect(said).toEqual([expect.stringMatching(/^systemd cannot be notified of the status of this agent: .*E2BIG/)]);
   });
 
   it.each([

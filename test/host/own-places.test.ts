@@ -29,8 +29,8 @@ describe('a directory of our own', () => {
   it('is refused where others can write, with path, owner, mode and what to do', () => {
     chmodSync(own, 0o770);
     expect(asked()).toBe(
-      `${own} belongs to user ${process.getuid?.()} and has mode 0770, so that somebody else than root could steer this agent by it: ` +
-        `look at what is in it, then: chown root ${own} && chmod go-w ${own}`,
+      `${own} belongs to user ${process.getuid?.()} and has mode 0770, so that someone other than root could control this agent: ` +
+        `check what is in it, then: chown root ${own} && chmod go-w ${own}`,
     );
   });
 

@@ -74,7 +74,7 @@ describe('standard output', () => {
     expect(numbers.at(-1)).toBe(LINES - 1);
     const lost = LINES - numbered.length;
     expect(lost).toBeGreaterThan(300);
-    const msg = `${lost} log lines were lost: nobody read standard output for a while`;
+    const msg = `${lost} log lines were lost: standard output was not read for a while`;
     expect(lines.filter((line) => line.startsWith('<4>'))).toEqual([
       `<4>${JSON.stringify({ msg, event: 'finding', level: 'warn' })}`,
     ]);

@@ -169,7 +169,7 @@ describe('pods in a tree of files', () => {
     expect(findings.all()).toEqual([
       {
         id: 'pods-unreadable',
-        text: `default/web and 1 more cannot be read and are no candidates: ${where}: empty`,
+        text: `default/web and 1 more cannot be read and are not candidates: ${where}: empty`,
       },
     ]);
     for (const name of ['web', 'api']) write(name, 1_000, 300);

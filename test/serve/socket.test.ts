@@ -123,28 +123,28 @@ describe('the socket', () => {
     });
     const four = Array.from({ length: 4 }, () => askDaemon(path, { ask: 'observe' }, clock));
     while (asked < 4) await new Promise<void>((resolve) => clock.after(5, resolve));
-    const detail = `${path}: 4 clients are given a look already: ask again in a moment`;
+    const detail = `${path}: 4 clients already wait for a sample: retry in a moment`;
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
     look('{"schema":1}');
     for (const one of await Promise.all(four)) expect(one).toEqual({ kind: 'answer', answer: { schema: 1 } });
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toMatchObject({ kind: 'answer' });
   });
 
-  it('says why there is no look within the deadline of who asks', async () => {
+  it('says why there is no sample within the deadline of who asks', async () => {
     await serve();
-    const detail = `${path}: no look within 4 s`;
+    const detail = `${path}: no sample within 4 s`;
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
   }, 10_000);
 
   it('does not send a look without end', async () => {
     await serve(undefined, null, () => Promise.resolve(JSON.stringify('x'.repeat(33 * 2 ** 20))));
-    const detail = `${path}: a look is larger than 32 MiB here: too much to send`;
+    const detail = `${path}: the sample is larger than 32 MiB: too large to send`;
     expect(await askDaemon(path, { ask: 'observe' }, clock)).toEqual({ kind: 'failed', detail });
   });
 
   it('says that nothing was observed yet as long as that is so', async () => {
     await serve(() => null);
-    const detail = `${path}: nothing was observed yet: ask again in a moment`;
+    const detail = `${path}: no sample was taken yet: retry in a moment`;
     expect(await askDaemon(path, { ask: 'status' }, clock)).toEqual({ kind: 'failed', detail });
   });
 

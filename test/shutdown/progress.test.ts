@@ -76,7 +76,7 @@ describe('a shutdown that is followed', () => {
       { what: 'began', grantedMs: 9_000, limitMs: 7_000 },
       { what: 'phase', periodMs: 7_000, wantedMs: 20_000 },
     ]);
-    expect(lines.at(-1)).toBe('shutdown phase 1: stopping 1 pod within 7s of the 20s it wants: default/web');
+    expect(lines.at(-1)).toBe('shutdown phase 1: stopping 1 pod within 7s of its configured 20s: default/web');
   });
 
   it('without a pod is told too', () => {

@@ -150,7 +150,7 @@ describe('simulate', () => {
     const ofThird = said.filter((line) => line.startsWith('<stdin>:3:'));
     expect(ofThird).toHaveLength(21);
     expect(ofThird[19]).toMatch(/wrong19: unknown key/);
-    expect(ofThird[20]).toMatch(/^<stdin>:3:\d+: there are more mistakes, which are not shown$/);
+    expect(ofThird[20]).toMatch(/^<stdin>:3:\d+: there are more errors, not shown$/);
     expect(said.at(-1)).toMatch(
       /^<stdin>:4:48: kind: must be EvictionScenario or ShutdownScenario; did you mean EvictionScenario\?$/,
     );

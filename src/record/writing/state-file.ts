@@ -32,7 +32,7 @@ export function loadState(path: string, bootId: string, clock: Clock, decided: D
   if (!text.known && text.why === 'absent') return { state: fresh(), findings: [] };
   const saved = text.known ? readState(parseJson(text.value)) : null;
   if (saved === null) {
-    const why = text.known ? 'it does not hold a state of nodewarden' : text.detail;
+    const why = text.known ? 'it is not a state file of nodewarden' : text.detail;
     return { state: fresh(), findings: [keepAside(path, why, clock)] };
   }
   const { state, isInterrupted } = adoptState(saved, bootId, clock.monoMs());

@@ -116,7 +116,7 @@ function readConfig(yaml: YamlDocument, given: unknown, mistakes: Mistakes): Con
 function configWarnings(shutdown: ShutdownPeriods, fields: Fields): readonly string[] {
   const settings = FIELDS.map((path) => ({ path, value: null, origin: fields.originOf([path]) }));
   const negative = shutdown.byPodPriority.flatMap(({ priority, periodSeconds }) => {
-    const said = `the phase of priority ${priority} has ${periodSeconds} s: it ends at once and is taken off what is asked of logind`;
+    const said = `the phase of priority ${priority} has ${periodSeconds} s: it ends at once and is subtracted from the time requested from logind`;
     return periodSeconds < 0 ? [`shutdownGracePeriodByPodPriority: ${said}; the product refuses it`] : [];
   });
   return [...shutdownWarnings({ shutdown, settings }), ...negative];

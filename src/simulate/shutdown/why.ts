@@ -12,7 +12,7 @@ export function configReasons({ warnings }: ShutdownScenario): readonly Shutdown
 export function notArmed(neededMs: number, grantedMs: number): ShutdownReason {
   const text =
     `logind grants ${sayDuration(grantedMs)} of the ${sayDuration(neededMs)} needed: not armed, and no part of the time is used, ` +
-    'as in the kubelet; live the phases are shrunk into what is granted (D11)';
+    'as in the kubelet; live, the phases shrink to fit (D11)';
   return { code: 'not-armed', neededMs, grantedMs, text };
 }
 
@@ -73,7 +73,7 @@ function cutReasons({ pod, graceSeconds }: Told): readonly ShutdownReason[] {
   const ownSeconds = pod.declared.terminationGraceSeconds;
   // One that is being deleted keeps what it has (kubelet-shutdown.md 4.9).
   if (graceSeconds >= ownSeconds || pod.behaviour.deletion !== null) return [];
-  const text = `${pod.name} gets ${graceSeconds} s of its own ${ownSeconds} s, the period of its phase`;
+  const text = `${pod.name} gets ${graceSeconds} s of its own ${ownSeconds} s: its phase has no more`;
   return [{ code: 'cut', pod: pod.name, gracePeriodSeconds: graceSeconds, ownSeconds, text }];
 }
 
@@ -100,7 +100,7 @@ function goneReasons(scenario: ShutdownScenario, played: Played): readonly Shutd
     .map(({ name }) => ({
       code: 'gone-before-phase',
       pod: name,
-      text: `${name} had ended before its phase began: nobody waits for it`,
+      text: `${name} had ended before its phase began, which does not wait for it`,
     }));
 }
 
@@ -114,6 +114,6 @@ function cancelReasons({ cancelAtMs, cancelPolicy }: ShutdownScenario, played: P
       : cancelPolicy === 'afterPhases'
         ? 'handled after the last phase, as in the kubelet'
         : 'the lock is taken again';
-  const text = `${when}: ${what}; ${stopped} ${stopped === 1 ? 'pod was' : 'pods were'} told to stop`;
+  const text = `${when}: ${what}; ${stopped} ${stopped === 1 ? 'pod was' : 'pods were'} asked to stop`;
   return [{ code: 'cancelled', at: cancelAtMs, stopped, text }];
 }
