@@ -78,7 +78,7 @@ async function run(options: Options, socket: string, clock: Clock, stop: AbortSi
     return 1;
   }
   if (looks.some(({ config }) => JSON.stringify(config) !== JSON.stringify(first.config))) {
-    tell('the configuration changed during the capture: the file holds the first one');
+    tell('the configuration changed during the capture: the file contains the first one');
   }
   if (end.kind === 'unwritable') return 1;
   if (end.kind === 'full') {

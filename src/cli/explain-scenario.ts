@@ -38,7 +38,7 @@ async function scenarioIn(
     if (item.kind === 'problems') return refused(...item.problems.map(sayProblem));
     const read = readScenario(item, only);
     if (read === null) {
-      names.push(readHead(item.yaml).head?.name ?? 'one without a name');
+      names.push(readHead(item.yaml).head?.name ?? '(unnamed)');
       continue;
     }
     if (read.scenario === null) return refused(...read.problems.map(sayProblem));
@@ -52,12 +52,12 @@ async function scenarioIn(
     if (found !== null) others += 1;
     found ??= scenario;
   }
-  if (others > 0) return refused(`${file} holds several scenarios; pick one with --only: ${sayNames(names)}`);
+  if (others > 0) return refused(`${file} contains several scenarios; pick one with --only: ${sayNames(names)}`);
   return found ?? refused(sayNone(file, names, only));
 }
 
 function sayNone(file: string, names: readonly string[], only: Only | null): string {
-  if (only === null) return `${file} holds no EvictionScenario`;
+  if (only === null) return `${file} contains no EvictionScenario`;
   return `${file}: --only matches none of ${sayNames(names)}`;
 }
 
@@ -68,7 +68,7 @@ function lookOf(file: string, scenario: EvictionScenario, step: number | null): 
     if (step === null ? look.decisions.some(({ kind }) => kind === 'evict') : look.step === step) break;
   }
   if (last === null || (step !== null && last.step !== step)) {
-    return refused(`${scenario.name} has no step ${step}: its steps are 1 to ${scenario.steps.length}`);
+    return refused(`${scenario.name} has no sample ${step}: its samples are 1 to ${scenario.steps.length}`);
   }
   const { observation, atMs } = last;
   const at = `step ${last.step} of ${scenario.name} at ${sayDuration(atMs)}`;

@@ -6,7 +6,7 @@ import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 import { sayDecision, sayMs, sayTies } from '../words/decision.ts';
 import { sayAmount } from '../words/parts.ts';
-import { sayReason } from '../words/reason.ts';
+import { sayPassedOver, sayReason } from '../words/reason.ts';
 import type { ExplainedRow, ExplainReport } from './explain-report.ts';
 import { sayValue } from './history-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
@@ -60,7 +60,7 @@ function signalText({ signal: status }: ExplainReport): string {
 function rankingText(report: ExplainReport, paint: Paint): string {
   const { pods, podsUnknown, signal: status } = report;
   if (podsUnknown !== null) return `the pods are not known: ${clean(`${podsUnknown.where}: ${podsUnknown.detail}`)}\n`;
-  if (pods.length === 0) return `${paint('yellow', 'there is no pod: nobody can be evicted')}\n`;
+  if (pods.length === 0) return `${paint('yellow', 'there are no pods: nothing can be evicted')}\n`;
   const { signal } = status;
   const columns = report.comparators.map(({ by }) => by).filter((by) => !COMPARATORS[by].isTie || isUsed(by, pods));
   const named = columns.filter((by) => by !== 'name');
@@ -81,7 +81,7 @@ function rankingText(report: ExplainReport, paint: Paint): string {
 
 function headText({ signal: { signal }, actsOn, decisions }: ExplainReport): string {
   if (decisions.some(({ kind }) => kind === 'evict-over-limit'))
-    return `storage limits rank nobody; ${signal} would choose in this order`;
+    return `storage limits need no ranking; for ${signal}, pods would be evicted in this order`;
   return signal === actsOn
     ? `pods in eviction order for ${signal}`
     : `if ${signal} ran short, pods would be evicted in this order`;
@@ -103,9 +103,9 @@ function noteOf(report: ExplainReport, row: ExplainedRow, paint: Paint): string 
   const isFirst = candidate.kind === 'victim' && !isChosenNow(report, uid);
   const unknown = hasStatistics(row) ? 'usage unknown, counts as 0' : 'no statistics';
   const notes = [
-    isFirst ? paint('red', 'first to go') : '',
+    isFirst ? paint('red', 'evicted first') : '',
     ...evictedNow(report, uid).map((text) => paint('red', text)),
-    candidate.kind === 'passed-over' ? paint('yellow', `passed over: ${candidate.because}`) : '',
+    candidate.kind === 'passed-over' ? paint('yellow', `passed over: ${sayPassedOver(candidate.because)}`) : '',
     usage.known ? '' : unknown,
     clean(sayTies(row)),
   ];
@@ -136,16 +136,15 @@ const hasStatistics = ({ values }: ExplainedRow): boolean =>
 function legend({ comparators }: ExplainReport, paint: Paint): string {
   const rules = comparators.filter(({ by }) => !COMPARATORS[by].isTie);
   const said = rules.map(({ by, first }) => `${by} (${first === 'true' ? 'yes' : first} first)`).join(', then ');
-  return paint('dim', `order: ${said}; ties: newest first, then by name. * put it before the next one\n`);
+  return paint('dim', `order: ${said}; ties: newest first, then by name. * marks what put a pod before the next one\n`);
 }
 
 function unmeasuredText({ signal: { signal }, pods }: ExplainReport, paint: Paint): string {
   const unmeasured = pods.filter((pod) => !pod.usage.known && hasStatistics(pod));
   if (unmeasured.length === 0 || !isDisk(signal)) return '';
   const isSoon = unmeasured.every(({ usage }) => !usage.known && usage.why === 'not-asked');
-  const [what, so] =
-    unmeasured.length === 1 ? ['1 pod keeps', 'it counts'] : [`${unmeasured.length} pods keep`, 'they count'];
-  return paint('yellow', `what ${what} on disk is not measured${isSoon ? ' yet' : ''}: ${so} as 0 above\n`);
+  const [what, so] = unmeasured.length === 1 ? ['1 pod', 'it counts'] : [`${unmeasured.length} pods`, 'they count'];
+  return paint('yellow', `the disk usage of ${what} is not measured${isSoon ? ' yet' : ''}: ${so} as 0 above\n`);
 }
 
 function whatIfText(report: ExplainReport, paint: Paint): string {
@@ -157,10 +156,10 @@ function whatIfText(report: ExplainReport, paint: Paint): string {
   const name = paint('bold', clean(nameOf(uid)));
   const row = report.pods.find((pod) => pod.uid === uid);
   const chosen = isChosenNow(report, uid) ? 'is chosen first' : 'would be chosen first';
-  const instead = other === null ? 'nobody else could be chosen' : `without it ${clean(nameOf(other))} would be`;
+  const instead = other === null ? 'no other pod could be chosen' : `without it ${clean(nameOf(other))} would be`;
   const is = isVictim ? `${name} ${chosen}; ${instead}.` : safeText(report, name, row);
   const ways = changes.map((change) => changeText(signal, change));
-  const would = isVictim ? 'It would be safe' : 'It would go first';
+  const would = isVictim ? 'It would be safe' : 'It would be chosen first';
   const lines = [
     is,
     ...(ways.length > 0 ? [`${would} ${ways.join(', or ')}.`] : []),
@@ -179,8 +178,8 @@ function safeText(report: ExplainReport, name: string, row: ExplainedRow | undef
   const { victim, signal } = report;
   const [evicted] = row === undefined ? [] : evictedNow(report, row.uid);
   if (evicted !== undefined && victim !== null)
-    return `${name} is ${evicted}; for ${signal.signal} ${clean(nameOf(victim))} would go first.`;
-  return `${name} is safe: ${victim === null ? 'no pod may be evicted' : `${clean(nameOf(victim))} goes first`}.`;
+    return `${name} is ${evicted}; for ${signal.signal} ${clean(nameOf(victim))} would be chosen first.`;
+  return `${name} is safe: ${victim === null ? 'no pod may be evicted' : `${clean(nameOf(victim))} is chosen first`}.`;
 }
 
 function changeText(signal: Signal, change: Change): string {
@@ -237,13 +236,13 @@ const UNITS: readonly string[] = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind: 'passed-over' }>): string {
   const { whatIf, signal } = report;
-  const outcome = whatIf?.isVictim ? 'make it safe' : 'make it go first';
+  const outcome = whatIf?.isVictim ? 'make it safe' : 'make it the first choice';
   return `No value of its usage would ${outcome}: ${why()}.`;
 
   function why(): string {
     switch (obstacle.kind) {
       case 'only-candidate':
-        return 'nobody else may be evicted';
+        return 'no other pod may be evicted';
       case 'not-counted':
         return `the ranking for ${signal.signal} counts none on this node`;
       case 'decided': {

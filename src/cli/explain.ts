@@ -30,8 +30,8 @@ Examples:
   nodewarden explain --scenario leak.yaml --step 3         the same for a sample of a scenario
 
 It prints the ranking with every value that was compared. The default signal is the one acted on, else the first whose
-threshold is met, else memory.available. Without --step it explains the first step that evicts a pod, else the last one.
-Exit status: 0, 2 for a pod, step or scenario that does not exist, or 3 when the daemon is not running.`;
+threshold is met, else memory.available. Without --step it explains the first sample that evicts a pod, else the last one.
+Exit status: 0, 2 for a pod, sample or scenario that does not exist, or 3 when the daemon is not running.`;
 
 export function explainCommand(): Command {
   return new Command('explain')
@@ -45,7 +45,7 @@ export function explainCommand(): Command {
         'Explain a sample of this scenario, not of the running daemon (-: stdin)',
       ).conflicts('config'),
     )
-    .option('--step <n>', 'Explain this step of the scenario, counted from 1', parseStep)
+    .option('--step <n>', 'Explain this sample of the scenario, counted from 1', parseStep)
     .option('--only <pattern>', 'Pick a scenario of the file: a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
     .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
     .addHelpText('after', HELP)

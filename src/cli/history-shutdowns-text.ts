@@ -32,7 +32,7 @@ export function shutdownText(shutdown: ShutdownRecord, paint: Paint): string {
 export function ungracefulText({ bootId, dry, lastWallMs, running }: BootRecord, paint: Paint): string {
   const mark = dry ? paint('yellow', '[dry run]  ') : '';
   const what = `boot ${bootId} ended some time after this, without a shutdown (power cut, crash, reboot -f, or nodewarden was killed before)`;
-  const ran = running === null ? 'what ran is not recorded' : `running: ${sayNames(running.pods)}`;
+  const ran = running === null ? 'which pods ran is not recorded' : `running: ${sayNames(running.pods)}`;
   return `${sayWhen(lastWallMs)}  ${mark}${paint('red', clean(what))}; ${clean(ran)}\n`;
 }
 
@@ -40,7 +40,7 @@ function sayEnd({ end, plan, released, cancelled, beganMs }: ShutdownRecord): st
   switch (end.kind) {
     case 'released': {
       const isLate = released?.why === 'out-of-time';
-      const why = isLate ? 'for want of time' : 'all phases are done';
+      const why = isLate ? 'out of time' : 'all phases are done';
       // There is no lock to release when systemd already stops the agent.
       const how = plan?.tier !== 'stop' ? 'lock released' : isLate ? 'over' : 'done';
       return `${how} after ${saySpan((released?.atMs ?? beganMs) - beganMs)}, ${why}`;
@@ -65,9 +65,9 @@ function planLines({ plan, phases }: ShutdownRecord): string[][] {
   const how =
     plan.tier === 'logind'
       ? `on logind's signal, ${granted}`
-      : 'without a signal of logind, when the agent was stopped with the machine';
-  const limit = plan.limitMs === null ? '' : `: shrunk into ${saySpan(plan.limitMs)}`;
-  return [['plan', `${how}, ${saySpan(wantedMs)} wanted in all${limit}`]];
+      : 'without a signal from logind, when systemd stopped the agent during the shutdown';
+  const limit = plan.limitMs === null ? '' : `: shrunk to ${saySpan(plan.limitMs)}`;
+  return [['plan', `${how}, ${saySpan(wantedMs)} needed in total${limit}`]];
 }
 
 const PHASE_HEADING = ['PHASE', 'FROM PRIORITY', 'WANTED', 'BEGAN', 'GIVEN', 'TOOK', 'END'];
@@ -89,7 +89,7 @@ const SAY_STATE: { readonly [S in PhaseRecord['state']]: string } = {
   running: 'running',
   cut: 'cut',
   'no-pods': 'no pods',
-  waiting: 'to come',
+  waiting: 'pending',
   'not-reached': 'not reached',
 };
 const SAY_BY: { readonly [B in NonNullable<PhaseRecord['over']>['by']]: string } = {
@@ -120,9 +120,9 @@ const TOLD_LATE_MS = 500;
 
 function sayPodEnd(stop: PodStop): string {
   const { toldAfterMs } = stop;
-  if (toldAfterMs === null) return `was not told; ${sayHow(stop)}`;
+  if (toldAfterMs === null) return `was not asked to stop; ${sayHow(stop)}`;
   const isLate = toldAfterMs !== undefined && toldAfterMs >= TOLD_LATE_MS;
-  return isLate ? `told after ${saySpan(toldAfterMs)}; ${sayHow(stop)}` : sayHow(stop);
+  return isLate ? `asked to stop after ${saySpan(toldAfterMs)}; ${sayHow(stop)}` : sayHow(stop);
 }
 
 function sayHow({ end }: PodStop): string {
@@ -148,21 +148,21 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
   return [
     ...startedAgain.map(({ atMs, pod, times }) => [
       'again',
-      `${pod} was started meanwhile, seen ${after(atMs)}: ${times < STOPS_AGAIN ? 'stopped' : `left running after ${STOPS_AGAIN} stops for that`}`,
+      `${pod} was started during the shutdown, noticed ${after(atMs)}: ${times < STOPS_AGAIN ? 'stopped again' : `left running after ${STOPS_AGAIN} such stops`}`,
     ]),
     ...lockLost.map(({ atMs, phase, detail }) => ['lock', `lost ${after(atMs)}, ${inPhase(phase)}: ${detail}`]),
-    ...resumed.map(({ atMs, phase }) => ['resumed', `by a new run of the agent ${after(atMs)}, ${inPhase(phase)}`]),
+    ...resumed.map(({ atMs, phase }) => ['resumed', `by the restarted agent ${after(atMs)}, ${inPhase(phase)}`]),
     ...(cancelled === null
       ? []
       : [
           [
             'cancel',
             `${after(cancelled.atMs)}, ${inPhase(cancelled.phase)}: ${cancelled.why}${
-              cancelled.isHonoured ? '' : '; not honoured by logind, which went down all the same'
+              cancelled.isHonoured ? '' : '; logind did not honour it and continued the shutdown'
             }`,
           ],
         ]),
-    ...(undone === null || undone.started.length === 0 ? [] : [['undone', `run again: ${sayNames(undone.started)}`]]),
+    ...(undone === null || undone.started.length === 0 ? [] : [['undone', `restarted: ${sayNames(undone.started)}`]]),
     ...(undone === null || undone.notUndone.length === 0 ? [] : [['not undone', sayNames(undone.notUndone)]]),
     ...(end.kind === 'cancelled' && shutdown.released !== null && shutdown.plan?.tier !== 'stop'
       ? [['lock', `released ${after(shutdown.released.atMs)}`]]

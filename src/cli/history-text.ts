@@ -1,6 +1,7 @@
 import type { Decision, Difference, RankRow, RankValue } from '../core/decision.ts';
 import { sayCulprit } from '../core/eviction/attribution.ts';
 import { type Comparator, comparatorNamed } from '../core/eviction/comparator.ts';
+import { effectiveGraceMs, givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
@@ -82,7 +83,7 @@ function told(atWallMs: number, what: string, text: () => string): string {
 
 function recordText(record: DecisionRecord, victimOf: (id: string) => string, paint: Paint): string {
   const { decision } = record;
-  const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [the disk was late]' : ''}`;
+  const marks = `${record.dry ? paint('yellow', ' [dry run]') : ''}${record.isDeferred ? ' [recorded late: slow disk]' : ''}`;
   const head = `${sayWhen(record.atWallMs)}  ${clean(String(decision.id))}${marks}  `;
   if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') {
     const outcomes = record.outcomes.map((outcome) => `: ${clean(sayOutcome(outcome, null))}`).join('');
@@ -94,12 +95,20 @@ function recordText(record: DecisionRecord, victimOf: (id: string) => string, pa
     ['victim', `${podName(decision.victim)} (${decision.victim.qos}, priority ${decision.victim.priority})`],
     ...(decision.kind === 'evict' ? evictLines(record, decision) : [['because', decision.message.trim()]]),
     ...processLines(record),
-    ['grace', sayDuration(decision.graceSeconds * 1000)],
+    ['grace', sayGrace(decision)],
     ...outcomeLines(record),
   ];
   // Cleaned here, all of it: also what the record itself names.
   const block = lines.map(([name = '', text = '']) => `  ${name.padEnd(10)}${clean(text)}\n`).join('');
   return `${head}${paint('bold', `${sayEnd(record)} ${clean(podName(decision.victim))}`)}\n${block}\n`;
+}
+
+/** What its processes get before SIGKILL. */
+function sayGrace(decision: Evict | Extract<Decision, { kind: 'evict-over-limit' }>): string {
+  const { graceSeconds } = decision;
+  const givenMs =
+    decision.kind === 'evict' ? effectiveGraceMs(decision.threshold, graceSeconds) : givenSeconds(graceSeconds) * 1_000;
+  return givenMs > 0 ? sayDuration(givenMs) : 'none, SIGKILL at once';
 }
 
 /** An attempt is not yet an eviction. */

@@ -28,7 +28,7 @@ function killModeNotes(name: string, unit: UnitTimeout | undefined): readonly st
   const { killMode = null } = unit ?? {};
   if (killMode !== 'process' && killMode !== 'none') return [];
   const whom = killMode === 'none' ? 'no process' : 'only the main process';
-  return [`the stop of ${name} signals ${whom} (KillMode=${killMode}): what still runs is told when that is over`];
+  return [`stopping ${name} signals ${whom} (KillMode=${killMode}): what still runs is signalled after that`];
 }
 
 type Plan = {
@@ -51,12 +51,12 @@ function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): read
   return [
     ...(inherited === undefined
       ? []
-      : [`${name} stops in phase ${phase}, with the priority of ${inherited.from}: its stop would take that along`]),
-    ...(takesAlong.length === 0 ? [] : [`the stop of ${name} takes along ${sayNames(takesAlong)}`]),
+      : [`${name} stops in phase ${phase}, with the priority of ${inherited.from}, which stops with it`]),
+    ...(takesAlong.length === 0 ? [] : [`stopping ${name} also stops ${sayNames(takesAlong)}`]),
     ...(first.length === 0
       ? []
       : [
-          `${name} is told after ${sayNames(first)} (systemd orders them), ${sayMs(row.toldAfterMs)} after its phase began at the latest, and gets at least ${sayMs(row.getsMs)} then`,
+          `${name} is asked to stop after ${sayNames(first)} (systemd orders them), at most ${sayMs(row.toldAfterMs)} after its phase begins, and then gets at least ${sayMs(row.getsMs)}`,
         ]),
     ...(later.length === 0
       ? []

@@ -261,19 +261,19 @@ function lockWarnings({ lock }: RehearseInput['status'], { neededMs }: Delay): r
 function delayWarnings({ neededMs, grantedMs }: Delay): readonly string[] {
   if (grantedMs === null || grantedMs >= neededMs) return [];
   const text = `logind grants ${sayDuration(grantedMs)} of the ${sayDuration(neededMs)} of all phases`;
-  return [`${text}: they shrink into it, and the graces above are what is left`];
+  return [`${text}: they shrink to fit, and the grace periods above are what is left`];
 }
 
 function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly PhaseRow[]): readonly string[] {
   const said = phases.flatMap(({ phase, periodSeconds, pods }) =>
     periodSeconds > 0 || pods.length === 0
       ? []
-      : [`phase ${phase} lasts 0s: nobody waits for its ${sayPods(pods.length)}`],
+      : [`phase ${phase} lasts 0s: it does not wait for its ${sayPods(pods.length)}`],
   );
   const lowest = configured[0]?.fromPriority ?? 0;
   const below = (phases[0]?.pods ?? []).filter(({ priority }) => priority < lowest).map(podName);
   if (below.length === 0) return said;
-  const text = `no phase begins at the priority of ${below.join(', ')}: the first one has them, although it begins at ${lowest}`;
+  const text = `no phase begins at the priority of ${below.join(', ')}: they stop in the first phase, although it begins at ${lowest}`;
   return [...said, text];
 }
 

@@ -34,14 +34,14 @@ export function rehearseText(report: RehearseReport, form: PhaseForm, paint: Pai
 
 function headText({ node, atWallMs, dryRun }: RehearseReport): string {
   const dry = dryRun ? ' (dry run: nothing would be stopped)' : '';
-  return `${clean(node)}, ${sayWhen(atWallMs)}: a shutdown of the pods that run now${dry}; nothing is changed\n`;
+  return `${clean(node)}, ${sayWhen(atWallMs)}: rehearsal of a shutdown with the pods running now${dry}; nothing is changed\n`;
 }
 
 function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): string {
   const { phase, periodSeconds, worst, expected, pods } = row;
   const head = `phase ${phase}     ${sayPriorities(row, all)}: ${saySeconds(periodSeconds)}`;
   if (worst === null || expected === null) return `${head}; no pods, so it takes no time\n`;
-  const before = expected.endMs === worst.endMs ? '' : `, as it went before until ${sayMs(expected.endMs)}`;
+  const before = expected.endMs === worst.endMs ? '' : `, until ${sayMs(expected.endMs)} by earlier stops`;
   const rows = pods.map((pod) => [
     clean(podName(pod)),
     String(pod.priority),
@@ -51,7 +51,7 @@ function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): strin
     observedText(pod),
     podVerdict(pod, paint),
   ]);
-  const heading = ['POD', 'PRIORITY', 'GETS', 'DECLARES', 'TIMEOUTSTOPSEC', 'BEFORE', ''];
+  const heading = ['POD', 'PRIORITY', 'GETS', 'DECLARES', 'TIMEOUTSTOPSEC', 'EARLIER', ''];
   return `${head}, from ${sayMs(worst.startMs)} to ${sayMs(worst.endMs)} at most${before}\n${table(heading, rows, [1, 2, 3, 4])}`;
 }
 
@@ -62,7 +62,7 @@ function observedText({ observed }: PodStopRow): string {
   const { stops, endedMs, unfinishedMs } = observed;
   const of = stops === 1 ? 'one stop' : `${stops} stops`;
   if (unfinishedMs === null) return `${sayMs(endedMs ?? 0)} in ${of}`;
-  return `not ended in ${sayMs(unfinishedMs)}, ${of}`;
+  return `still running after ${sayMs(unfinishedMs)}, ${of}`;
 }
 
 function podVerdict({ verdict, getsMs, observed }: PodStopRow, paint: Paint): string {
@@ -74,28 +74,28 @@ function podVerdict({ verdict, getsMs, observed }: PodStopRow, paint: Paint): st
     : paint('yellow', `may not finish: ${needs}`);
 }
 const FINISHES: { readonly [B in StopVerdict['because']]: string } = {
-  observed: 'finishes, as before',
-  declared: 'gets all that it declares',
-  'stop-timeout': 'gets all that its unit does',
+  observed: 'finishes, by earlier stops',
+  declared: 'gets its declared grace period',
+  'stop-timeout': 'gets its whole TimeoutStopSec',
 };
 
 function needsText(verdict: Exclude<StopVerdict, { kind: 'finishes' }>, triedMs: number): string {
   const { because, needsMs } = verdict;
   switch (because) {
     case 'observed':
-      return needsMs === null ? `had not ended after ${sayMs(triedMs)}` : `took ${sayMs(needsMs)}`;
+      return needsMs === null ? `was still running after ${sayMs(triedMs)}` : `took ${sayMs(needsMs)}`;
     case 'declared':
       return `may take ${sayMs(needsMs ?? 0)}`;
     case 'stop-timeout':
       if (verdict.kind === 'cannot-finish')
-        return `systemd kills it before the ${sayMs(needsMs ?? 0)} that it declares`;
-      return needsMs === null ? 'its unit may take for ever' : `its unit may take ${sayMs(needsMs)}`;
+        return `systemd kills it before its declared ${sayMs(needsMs ?? 0)} are over`;
+      return needsMs === null ? 'its unit has no stop timeout' : `its unit may take ${sayMs(needsMs)}`;
   }
 }
 
 function timeText({ worstMs, expectedMs }: RehearseReport): string {
-  const before = expectedMs === worstMs ? '' : `, ${sayMs(expectedMs)} if all stop as they did before`;
-  return `in all      ${sayMs(worstMs)} at most${before}\n`;
+  const before = expectedMs === worstMs ? '' : `, ${sayMs(expectedMs)} if all stop as fast as before`;
+  return `in total    ${sayMs(worstMs)} at most${before}\n`;
 }
 
 function secondTierText({ secondTier, worstMs }: RehearseReport): string {
@@ -103,10 +103,10 @@ function secondTierText({ secondTier, worstMs }: RehearseReport): string {
   const { stopTimeoutMs, leftMs, worstMs: lateMs } = secondTier;
   const head = "no signal   without logind's signal";
   if (leftMs === null || stopTimeoutMs === 'infinity') {
-    return `${head} the phases have all their time: the TimeoutStopSec of the agent is infinity\n`;
+    return `${head} the phases have their full time: the TimeoutStopSec of the agent is infinity\n`;
   }
-  const left = `systemd gives the stop of the agent ${sayMs(stopTimeoutMs)}, ${sayMs(leftMs)} of it for the phases`;
-  return `${head} ${left}: ${lateMs < worstMs ? `they shrink into ${sayMs(lateMs)}` : 'enough'}\n`;
+  const left = `systemd gives the agent ${sayMs(stopTimeoutMs)} to stop, ${sayMs(leftMs)} of it for the phases`;
+  return `${head} ${left}: ${lateMs < worstMs ? `they shrink to ${sayMs(lateMs)}` : 'enough'}\n`;
 }
 
 function changesText({ changes, phases }: RehearseReport, form: PhaseForm): string {
@@ -158,7 +158,7 @@ function phaseChanges(
 
 function verdictText({ cannotFinish, phases }: RehearseReport, paint: Paint): string {
   const count = phases.reduce((sum, { pods }) => sum + pods.length, 0);
-  if (count === 0) return 'no pod runs now: nobody would be stopped';
+  if (count === 0) return 'no pod is running: nothing would be stopped';
   if (cannotFinish.length === 0) return `no pod is known to need more time than it gets (${sayPods(count)})`;
   const who = sayNames(cannotFinish.map(clean));
   return paint('red', `${cannotFinish.length} of ${sayPods(count)} cannot finish in the time they get: ${who}`);

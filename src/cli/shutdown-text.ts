@@ -33,8 +33,8 @@ export function lockText(lock: LockStatus, isDry: boolean, paint: Paint): readon
       const { grantedMs, neededMs, isHeld, why } = lock;
       const granted = grantedMs === null ? 'an unknown part' : sayMs(grantedMs);
       const then = isHeld
-        ? 'the lock is held, and the phases shrink into what is granted'
-        : 'no lock is held, so logind would wait for nobody';
+        ? 'the lock is held, and the phases shrink to fit'
+        : 'no lock is held, so logind would not wait';
       return [
         `${paint('red', 'NOT ARMED')}: ${clean(why)}`,
         `logind grants ${granted} of the ${sayMs(neededMs)} needed; ${then}`,
@@ -63,16 +63,16 @@ function planText({ phases, stopTimeoutMs, secondTier }: StatusReport['shutdown'
 
 function secondTierText(timeoutMs: number | 'infinity' | null, isOn: boolean): string {
   if (!isOn) return "without logind's signal: nothing is stopped in phases (shutdownSecondTier)";
-  const within = timeoutMs === null ? 'an unknown time' : timeoutMs === 'infinity' ? 'all the time' : sayMs(timeoutMs);
-  return `without logind's signal: the phases within ${within} that systemd gives the stop of the agent`;
+  const limit = timeoutMs === null ? 'unknown' : timeoutMs === 'infinity' ? timeoutMs : sayMs(timeoutMs);
+  return `without logind's signal: the phases run within the agent's TimeoutStopSec (${limit})`;
 }
 
 function runningText(running: RunningShutdown, phases: readonly PlannedPhase[], paint: Paint): string {
   const { tier, type, phase, phaseLeftMs, podsLeft, cancelled, cancelIgnored } = running;
-  const why = tier === 'logind' ? "logind's signal" : "no signal of logind's, the agent is being stopped";
-  const head = `${type === null ? 'the machine goes down' : clean(type)} (${why})`;
-  const late = cancelled ? '; cancelled, which is honoured after the last phase' : '';
-  const over = cancelIgnored ? '; cancelled, but this logind goes down all the same' : late;
+  const why = tier === 'logind' ? "logind's signal" : 'no signal from logind; systemd is stopping the agent';
+  const head = `${type === null ? 'the machine is going down' : clean(type)} (${why})`;
+  const late = cancelled ? '; cancelled, to be honoured after the last phase' : '';
+  const over = cancelIgnored ? '; cancelled, but logind continues the shutdown' : late;
   if (phase === 0) return paint('red', `${head}: about to begin${over}`);
   const left = podsLeft.length === 0 ? '' : `, waiting for ${sayNames(podsLeft.map(clean))}`;
   return paint('red', `${head}: phase ${phase} of ${phases.length}, ${sayTenths(phaseLeftMs)} left${left}${over}`);

@@ -1,4 +1,5 @@
 import type { Decision } from '../core/decision.ts';
+import { givenSeconds } from '../core/pod/grace.ts';
 import { podName } from '../core/pod/pod.ts';
 import { signalsOf } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
@@ -36,17 +37,17 @@ function usageText(report: Shown['report']): readonly string[] {
   if (report.kind !== 'EvictionScenario' || report.recordedUsage === undefined) return [];
   return report.recordedUsage === 'freed'
     ? [
-        'recorded usage cannot react to these kills: what a victim uses in later steps counts as freed (--no-react leaves it in)',
+        'recorded usage cannot react to a simulated kill: what a victim uses in later samples counts as freed (--no-react keeps it)',
       ]
     : [
-        'recorded usage cannot react to these kills: a victim keeps its usage in later steps, so more may be evicted than would be (--react takes it off)',
+        'recorded usage cannot react to a simulated kill: a victim keeps its usage in later samples, so more pods may be evicted than on a live node (--react subtracts it)',
       ];
 }
 
 export function summaryText({ scenarios, steps, checked, failed, malformed }: Summary, paint: Paint): string {
   const parts = [
     counted(scenarios, 'scenario'),
-    counted(steps, 'look'),
+    counted(steps, 'sample'),
     ...(checked > 0 ? [`${checked} checked`, paint(failed > 0 ? 'red' : 'green', `${failed} failed`)] : []),
     ...(malformed > 0 ? [paint('red', `${malformed} malformed`)] : []),
   ];
@@ -127,9 +128,9 @@ function decisionText(decision: Decision, { result }: StepReport, paint: Paint):
   const isSoft = decision.kind === 'evict' && !decision.threshold.isHard;
   const facts = [
     ...(isSoft ? [`soft, met for ${sayDuration(decision.atMs - decision.threshold.sinceMs)}`] : []),
-    `grace ${sayDuration(decision.graceSeconds * 1000)}`,
+    `grace ${sayDuration(givenSeconds(decision.graceSeconds) * 1_000)}`,
     ...(decision.kind === 'evict' ? [whyChosen(decision.ranking, decision.victim.uid)] : []),
-    ...(isFailed ? [paint('red', 'the kill fails')] : []),
+    ...(isFailed ? [paint('red', 'the kill failed')] : []),
   ];
   return `${paint('red', said)}; ${facts.join('; ')}`;
 }
@@ -142,8 +143,8 @@ function shutdownText({ result, reasons }: ShutdownReport, paint: Paint): readon
     ...phases.map((phase) => {
       const { start, end, priority, periodSeconds, endedBy, stillRunning = [], volumesPending = [] } = phase;
       const left = [
-        ...(stillRunning.length > 0 ? [`still running ${namesText(stillRunning)}`] : []),
-        ...(volumesPending.length > 0 ? [`volumes mounted of ${namesText(volumesPending)}`] : []),
+        ...(stillRunning.length > 0 ? [`still running: ${namesText(stillRunning)}`] : []),
+        ...(volumesPending.length > 0 ? [`volumes still mounted: ${namesText(volumesPending)}`] : []),
       ];
       const facts = [
         `to ${sayDuration(end)}: priority ${priority}, ${periodSeconds} s for ${namesText(groups.get(priority) ?? [])}`,
@@ -172,9 +173,9 @@ function endText(
 ): string {
   const gone = `${sayDuration(stoppedAt)} after the signal`;
   if (killedAt === undefined) return paint('yellow', `left running, stops ${gone}`);
-  if (leftBy === null) return paint('red', `killed, ${effectiveGracePeriodSeconds} s of grace used up`);
+  if (leftBy === null) return paint('red', `killed at the end of its grace period of ${effectiveGracePeriodSeconds} s`);
   const late = killedAt > leftBy.end ? ', after its phase' : '';
-  const killed = `killed at the end of its grace of ${effectiveGracePeriodSeconds} s${late}`;
+  const killed = `killed at the end of its grace period of ${effectiveGracePeriodSeconds} s${late}`;
   return `${paint('red', killed)}; ${paint('yellow', `gone ${gone}`)}`;
 }
 
@@ -182,13 +183,13 @@ function endText(
 function reasonLines(reasons: ShutdownReport['reasons']): readonly string[] {
   const cut = reasons.filter(({ code }) => code === 'cut').map(({ pod }) => String(pod));
   const others = reasons.filter(({ code }) => code !== 'cut' && code !== 'killed-late').map(({ text }) => text);
-  return cut.length > 0 ? [`less than their own grace for ${namesText(cut)}`, ...others] : others;
+  return cut.length > 0 ? [`shorter grace period than declared: ${namesText(cut)}`, ...others] : others;
 }
 const ENDED_BY: { readonly [E in NonNullable<ShutdownResult['phases']>[number]['endedBy']]: string } = {
-  done: 'ended when all had stopped',
-  period: 'ended by its period',
-  volumeTimeout: 'ended by the limit of the wait for volumes',
-  cancelled: 'ended by the cancellation',
+  done: 'all its pods stopped',
+  period: 'its time was used up',
+  volumeTimeout: 'volumes took too long to unmount',
+  cancelled: 'the shutdown was cancelled',
 };
 
 function armingText(
@@ -199,15 +200,15 @@ function armingText(
     return paint('red', `the kubelet refuses the configuration: ${configErrors.join(', ')}`);
   }
   if (enabled === false) return 'off: no grace period is configured, no lock is taken';
-  const dropIn = typeof dropInSeconds === 'number' ? `, a drop-in asks for ${dropInSeconds} s` : '';
-  const wanted = `${sayDuration(inhibitDelay)} wanted of logind${dropIn}`;
+  const dropIn = typeof dropInSeconds === 'number' ? `, a drop-in requests ${dropInSeconds} s` : '';
+  const wanted = `needs ${sayDuration(inhibitDelay)} from logind${dropIn}`;
   return armed === true
     ? `${paint('green', 'armed')}: ${wanted}`
     : `${paint('red', 'not armed')}: ${wanted}, not granted`;
 }
 
 function namesText(names: readonly string[]): string {
-  if (names.length === 0) return 'nobody';
+  if (names.length === 0) return 'no pods';
   const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : '';
   return clean(names.slice(0, NAMES_SHOWN).join(', ')) + more;
 }
@@ -226,11 +227,11 @@ function comparisonText({ report, ownResult }: Shown, paint: Paint): readonly st
       : JSON.stringify(ownResult) !== JSON.stringify(report.result);
   if (!isChanged) return ['compared with its own configuration: no difference'];
   const looks =
-    report.kind === 'EvictionScenario' ? ` in ${changed.length} of ${counted(report.steps.length, 'look')}` : '';
+    report.kind === 'EvictionScenario' ? ` in ${changed.length} of ${counted(report.steps.length, 'sample')}` : '';
   const isInLooksOnly = report.kind === 'EvictionScenario' && losses.length === 0;
   return [
     `compared with its own configuration, a difference${looks}${isInLooksOnly ? ', but in no eviction:' : ':'}`,
-    ...(changed.length > 0 ? [`  steps   ${runsText(changed)}`] : []),
+    ...(changed.length > 0 ? [`  samples ${runsText(changed)}`] : []),
     ...(ownResult === null ? [] : [`  its own: ${armingText(ownResult, paint)}`]),
     ...losses,
   ];

@@ -54,8 +54,8 @@ export function simulateCommand(): Command {
         "Replace each scenario's own configuration, and show what that changes",
       ).conflicts('check'),
     )
-    .option('--react', "Subtract a victim's usage from later steps (default for files made by capture)")
-    .option('--no-react', "Keep a victim's usage in later steps (default for all other files)")
+    .option('--react', "Subtract a victim's usage from later samples (default for files made by capture)")
+    .option('--no-react', "Keep a victim's usage in later samples (default for all other files)")
     .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json', 'jsonl']).default('text'))
     .addHelpText('after', HELP)
     .action(async (files: readonly string[], options: Options) => {
@@ -65,7 +65,7 @@ export function simulateCommand(): Command {
 
 async function run(files: readonly string[], options: Options): Promise<number> {
   if (options.config === '-' && files.includes('-')) {
-    process.stderr.write('standard input cannot hold both the configuration and the scenarios\n');
+    process.stderr.write('standard input cannot be both the configuration and the scenarios\n');
     return BAD_INPUT;
   }
   const config = await loadOther(options.config ?? null);

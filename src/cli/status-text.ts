@@ -75,8 +75,8 @@ function thresholdText(signal: Signal, threshold: ThresholdStatus, paint: Paint)
   const twin = /^allocatableMemory.*\/twin$/.test(threshold.id) ? ' (from memory.available)' : '';
   const what = `${mark} ${kind} below ${limit === null ? 'unknown' : sayAmount(signal, limit)}${reclaim}${grace}${twin}`;
   if (metForMs === null) return isMet ? paint('yellow', `${what}: met`) : paint('dim', what);
-  const left = graceLeftMs !== null && graceLeftMs > 0 ? `, ${sayMs(graceLeftMs)} of its grace left` : '';
-  const held = isMet ? `met for ${sayMs(metForMs)}` : `above it again, held for ${sayMs(metForMs)}`;
+  const left = graceLeftMs !== null && graceLeftMs > 0 ? `, ${sayMs(graceLeftMs)} of its grace period left` : '';
+  const held = isMet ? `met for ${sayMs(metForMs)}` : `above it again, but counted as met for ${sayMs(metForMs)}`;
   return paint(kind === 'hard' ? 'red' : 'yellow', `${what}: ${held}${left}`);
 }
 
@@ -108,7 +108,9 @@ function actText(act: StatusReport['act']): string {
     case 'evicting':
       return act.evictions
         .map((eviction) => {
-          const settled = eviction.isSettled ? 'has given back' : `waited for, ${sayMs(eviction.leftMs)} at most`;
+          const settled = eviction.isSettled
+            ? 'no longer waited for'
+            : `waiting for it, ${sayMs(eviction.leftMs)} at most`;
           return `evicting ${clean(eviction.pod)} for ${clean(eviction.cause)}: ${settled} (${eviction.decision})`;
         })
         .join('; ');
@@ -122,7 +124,9 @@ function oomText({ oomScores }: StatusReport): string {
     .toSorted((a, b) => b.oomScoreAdj - a.oomScoreAdj)
     .slice(0, PODS_SHOWN)
     .map(({ pod, oomScoreAdj, from, others }) => {
-      const notes = [from === 'unit' ? 'its own' : '', others > 0 ? `not in ${others} processes` : ''].filter(Boolean);
+      const notes = [from === 'unit' ? "the unit's own" : '', others > 0 ? `${others} processes differ` : ''].filter(
+        Boolean,
+      );
       return `${clean(pod)} ${oomScoreAdj}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}`;
     });
   const more = oomScores.length > PODS_SHOWN ? [`and ${oomScores.length - PODS_SHOWN} more`] : [];
@@ -177,7 +181,7 @@ const HAS_END: readonly string[] = ['evict', 'evict-over-limit', 'reclaim', 'sto
 function decisionsText({ decisions }: StatusReport, paint: Paint): string {
   if (decisions.length === 0) return 'decisions   none since the start; `nodewarden history` shows the record\n';
   const lines = decisions.map(({ atWallMs, kind, text, outcome }) => {
-    const underWay = HAS_END.includes(kind) ? `; ${paint('yellow', 'under way')}` : '';
+    const underWay = HAS_END.includes(kind) ? `; ${paint('yellow', 'in progress')}` : '';
     const end = outcome === null ? underWay : `; ${clean(outcome.text)}`;
     return `  ${sayWhen(atWallMs)}  ${clean(text)}${end}\n`;
   });

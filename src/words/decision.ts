@@ -21,7 +21,7 @@ export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => st
     case 'evict-over-limit':
       return `evict ${podName(decision.victim)}: ${decision.message.trim()}`;
     case 'hasten':
-      return `cut the grace of ${victimOf(decision.eviction)}: ${sayThreshold(decision.threshold)}`;
+      return `cut the grace period of ${victimOf(decision.eviction)}: ${sayThreshold(decision.threshold)}`;
     case 'set-condition':
       return `${decision.condition} is ${decision.status ? 'true' : 'false'}`;
     case 'stop-for-shutdown':
@@ -29,7 +29,7 @@ export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => st
     case 'take-lock':
       return 'take the shutdown lock';
     case 'undo-stops':
-      return 'start again what the cancelled shutdown stopped';
+      return 'restart what the cancelled shutdown stopped';
     case 'release-lock':
       return `release the shutdown lock: ${decision.why === 'out-of-time' ? 'out of time' : 'all phases are done'}`;
     default:
@@ -107,9 +107,9 @@ function sayReturned({ releasedBytes, signal }: Ended): string {
 
 /** D16: who goes with it, and who counts for it; '' where nobody does. */
 export function sayTies({ inherited, takesAlong = [] }: Ties): string {
-  const along = takesAlong.length === 0 ? '' : `takes along ${sayNames(takesAlong, TIES_SAID)}`;
+  const along = takesAlong.length === 0 ? '' : `also stops ${sayNames(takesAlong, TIES_SAID)}`;
   if (inherited === undefined) return along;
-  const counts = `counts with priority ${inherited.priority} of ${inherited.from}`;
+  const counts = `has priority ${inherited.priority} of ${inherited.from}`;
   return along === '' ? counts : and(along, counts);
 }
 const TIES_SAID = 5;

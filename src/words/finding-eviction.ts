@@ -38,8 +38,8 @@ export const PODS_UNREADABLE = 'pods-unreadable';
 export function podsUnreadable(first: string, others: number, cause: string): Finding {
   const who =
     others === 0
-      ? `${first} cannot be read and is no candidate`
-      : `${first} and ${others} more cannot be read and are no candidates`;
+      ? `${first} cannot be read and is not a candidate`
+      : `${first} and ${others} more cannot be read and are not candidates`;
   return { id: PODS_UNREADABLE, text: `${who}: ${cause}` };
 }
 

@@ -23,7 +23,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'sample-not-new':
       return `${reason.signal} has not been measured again yet: waiting for the next sample`;
     case 'transition-period':
-      return `${reason.condition} stays for ${ms(reason.remainingMs)} of its transition period`;
+      return `${reason.condition} stays true: ${ms(reason.remainingMs)} of its transition period left`;
     case 'waiting-for-victim':
       return `eviction ${reason.eviction} is in progress: no other pod is chosen until its resources are free, ${ms(reason.remainingMs)} at most`;
     case 'not-signalled':
@@ -35,7 +35,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'reclaim-sufficed':
       return `${reason.signal}: the reclaim freed enough, no pod is evicted`;
     case 'passed-over':
-      return `${nameOf(reason.uid)} is passed over: ${PASSED_OVER[reason.because]}`;
+      return `${nameOf(reason.uid)} is passed over: ${sayPassedOver(reason.because)}`;
     case 'no-candidate':
       return reason.because === 'no-relief'
         ? `${reason.signal}: no pod is evicted, since none is known to free anything there`
@@ -49,7 +49,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'shutdown-wait-exceeded':
       return `shutdown phase ${reason.phase} no longer waits for ${nameOf(reason.uid)}: its stop took too long`;
     case 'shutdown-shortened':
-      return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of the ${ms(reason.wantedMs)} it wants: there is no more time`;
+      return `shutdown phase ${reason.phase} gets ${ms(reason.periodMs)} of its configured ${ms(reason.wantedMs)}: there is no more time`;
     case 'shutdown-started-again':
       return sayStartedAgain(nameOf(reason.uid), reason.times);
     case 'shutdown-cancelled':
@@ -63,7 +63,9 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
   }
 }
 
-const PASSED_OVER: { readonly [B in Extract<Reason, { code: 'passed-over' }>['because']]: string } = {
+type PassedOver = Extract<Reason, { code: 'passed-over' }>['because'];
+export const sayPassedOver = (because: PassedOver): string => PASSED_OVER[because];
+const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'static-critical': 'static or critical pods are never evicted',
   protected: 'it is protected, and chosen only when no other pod is left',
   'daemonset-within-request': 'it is a DaemonSet pod that does not exceed its request',

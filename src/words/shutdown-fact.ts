@@ -15,7 +15,7 @@ export function sayFact(fact: ShutdownFact): string {
     case 'resumed':
       return `shutdown: nodewarden was restarted ${fact.phase === 0 ? 'before the first phase' : `in phase ${fact.phase}`} and continues`;
     case 'phase': {
-      const short = fact.periodMs < fact.wantedMs ? ` of the ${sayTenths(fact.wantedMs)} it wants` : '';
+      const short = fact.periodMs < fact.wantedMs ? ` of its configured ${sayTenths(fact.wantedMs)}` : '';
       return `shutdown phase ${fact.phase}: stopping ${countPods(fact.pods.length)} within ${sayTenths(fact.periodMs)}${short}: ${sayNames(fact.pods)}`;
     }
     case 'phase-over':
@@ -27,7 +27,7 @@ export function sayFact(fact: ShutdownFact): string {
     case 'cancelled':
       return `shutdown cancelled${fact.phase === 0 ? '' : ` in phase ${fact.phase}`}: ${fact.why}`;
     case 'cancel-not-honoured':
-      return 'shutdown: it was cancelled, but logind goes on with it; the phases continue';
+      return 'shutdown: it was cancelled, but logind continues it; the phases continue';
     case 'undone':
       return sayUndone(fact);
     case 'released':

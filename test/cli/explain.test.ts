@@ -54,9 +54,9 @@ pods in eviction order for memory.available
 #  POD            OVER-REQUEST      PRIORITY  USAGE-OVER-REQUEST
 1  shop/web              yes             0             300 MiB *  evicted now
 2  shop/job              yes             0 *         199.5 MiB
-3  default/dns           yes *  2000000000               1 GiB    passed over: static-critical
+3  default/dns           yes *  2000000000               1 GiB    passed over: static or critical pods are never evicted
 4  shop/db                no          1000            -124 MiB
-order: over-request (yes first), then priority (lowest first), then usage-over-request (highest first); ties: newest first, then by name. * put it before the next one
+order: over-request (yes first), then priority (lowest first), then usage-over-request (highest first); ties: newest first, then by name. * marks what put a pod before the next one
 
 shop/web is chosen first; without it shop/job would be.
 It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or if protected (nodewarden.dev/protect).
@@ -68,7 +68,9 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(text).toContain('now         no eviction is needed: no threshold is met\n');
     expect(text).toContain('observed    pid.available 900 pids of 1000 pids; no threshold\n');
     expect(text).toContain('if pid.available ran short, pods would be evicted in this order\n');
-    expect(text).toContain('shop/db is safe: shop/job goes first.\nIt would go first with a priority below 1.\n');
+    expect(text).toContain(
+      'shop/db is safe: shop/job is chosen first.\nIt would be chosen first with a priority below 1.\n',
+    );
     expect(text).toContain("even with all of the node's shop/job comes first by its lower priority.\n");
   });
 
@@ -78,7 +80,9 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     // 1 byte more than 200 MiB above its request: above 400 MiB of memory the other one would not yet be first.
     expect(said(look, null, 'uid-web')).toContain('safe below 400 MiB of memory');
     const even = { ...web, usage: { ...web.usage, workingSetBytes: known(500 * MI + 1_000) } };
-    expect(said(aLook(GI, [even, heavy]), null, 'uid-job')).toContain('would go first above 400.1 MiB of memory');
+    expect(said(aLook(GI, [even, heavy]), null, 'uid-job')).toContain(
+      'would be chosen first above 400.1 MiB of memory',
+    );
   });
 
   it('says why a pod is never chosen, and when nobody may be', () => {
@@ -86,7 +90,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
       '\n\ndefault/dns is passed over: static or critical pods are never evicted.\n',
     );
     expect(said(aLook(50 * MI, [dns]))).toContain('no pod may be evicted\n');
-    expect(said(aLook(50 * MI, []))).toContain('there is no pod: nobody can be evicted\n');
+    expect(said(aLook(50 * MI, []))).toContain('there are no pods: nothing can be evicted\n');
   });
 
   it('does not take directories that nobody measured for empty ones', () => {
@@ -94,17 +98,17 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     const unmeasured = { ...web, usage: { ...web.usage, disk } };
     const text = said(aLook(GI, [unmeasured, job]), 'nodefs.available');
     expect(text).toContain('usage unknown, counts as 0');
-    expect(text).toContain('what 1 pod keeps on disk is not measured yet: it counts as 0 above\n');
+    expect(text).toContain('the disk usage of 1 pod is not measured yet: it counts as 0 above\n');
     const lost = { ...job, usage: { ...job.usage, disk: unknown('unreadable', 'disk', 'EACCES') } };
     const both = said(aLook(GI, [unmeasured, lost]), 'nodefs.available');
-    expect(both).toContain('what 2 pods keep on disk is not measured: they count as 0 above\n');
+    expect(both).toContain('the disk usage of 2 pods is not measured: they count as 0 above\n');
   });
 
   it('does not say that pods without statistics count as 0: they rank first', () => {
     const none = unknown('absent', 'stats', 'not there');
     const unseen = { ...web, usage: { ...web.usage, disk: none, containers: none } };
     const text = said(aLook(GI, [unseen, job]), 'nodefs.available');
-    expect(text).toMatch(/1 {2}shop\/web .* first to go, no statistics\n/);
+    expect(text).toMatch(/1 {2}shop\/web .* evicted first, no statistics\n/);
     expect(text).not.toContain('as 0');
   });
 
@@ -112,14 +116,14 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     const waiting = aLook(150 * MI);
     expect(waiting.decisions.some(({ kind }) => kind === 'evict')).toBe(false);
     expect(said(waiting)).toContain('pods in eviction order for memory.available\n');
-    expect(said(waiting)).toContain('first to go\n');
+    expect(said(waiting)).toContain('evicted first\n');
     expect(said(waiting)).toContain('\nshop/web would be chosen first; without it shop/job would be.\n');
   });
 
   it('says for which signal a pod is evicted now when it is asked for another', () => {
     const text = said(aLook(50 * MI), 'pid.available');
     expect(text).toMatch(/shop\/web .* evicted now for memory.available\n/);
-    expect(text).toMatch(/shop\/job .* first to go\n/);
+    expect(text).toMatch(/shop\/job .* evicted first\n/);
     expect(text).toContain('\nshop/job would be chosen first;');
   });
 
@@ -128,12 +132,14 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
       aPod({ ...shop, name, workingSetBytes, diskBytes: GI, ephemeralStorageLimit: quantityOfBytes(MI, 'binary') });
     const look = aLook(50 * MI, [full('e1', 300 * MI), full('e2', 200 * MI), job]);
     const text = said(look);
-    expect(text).toContain('storage limits rank nobody; memory.available would choose in this order\n');
-    expect(text).toMatch(/shop\/e1 .* first to go, evicted now over a storage limit\n/);
+    expect(text).toContain(
+      'storage limits need no ranking; for memory.available, pods would be evicted in this order\n',
+    );
+    expect(text).toMatch(/shop\/e1 .* evicted first, evicted now over a storage limit\n/);
     expect(text).toMatch(/shop\/e2 .*[0-9 *] {2}evicted now over a storage limit\n/);
     expect(text).toContain('\nshop/e1 would be chosen first; without it shop/e2 would be.\n');
     expect(said(look, null, 'uid-e2')).toContain(
-      '\nshop/e2 is evicted now over a storage limit; for memory.available shop/e1 would go first.\n',
+      '\nshop/e2 is evicted now over a storage limit; for memory.available shop/e1 would be chosen first.\n',
     );
   });
 
@@ -223,7 +229,7 @@ describe('nodewarden explain', () => {
     expect(report.victim).toBe(report.decisions.find(({ kind }: { kind: string }) => kind === 'evict').victim.uid);
     const none = await run('--scenario', 'config/scenarios/memory-leak.yaml', '--step', '999');
     expect(none.code).toBe(2);
-    expect(none.err).toMatch(/^memory-leak has no step 999: its steps are 1 to \d+\n$/);
+    expect(none.err).toMatch(/^memory-leak has no sample 999: its samples are 1 to \d+\n$/);
   });
 
   it('calls standard input by its name', async () => {

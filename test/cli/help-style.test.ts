@@ -28,6 +28,21 @@ const OLD_PHRASES = [
   'is looked for for',
   'tried again for ever',
   'because of a mistake in itself',
+  'takes along ${',
+  'first to go',
+  'no signal of logind',
+  "'for want of time'",
+  'wanted in all',
+  'wanted of logind',
+  'may take for ever',
+  'ended by the cancellation',
+  'keep on disk is not measured',
+  'rank nobody',
+  'is told after ',
+  'asking again',
+  'ask again in a moment',
+  'descendants than are looked at',
+  '* put it before',
 ] as const;
 
 function inside(command: Command, parents = ''): readonly { readonly name: string; readonly command: Command }[] {

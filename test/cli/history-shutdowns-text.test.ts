@@ -19,7 +19,7 @@ describe('the history of shutdowns as text', () => {
     expect(
       textOf(whole),
     ).toBe(`2026-01-31 12:01:40 UTC  shutdown (reboot): lock released after 22.5s, all phases are done
-  plan       on logind's signal, 32s granted, 30s wanted in all
+  plan       on logind's signal, 32s granted, 30s needed in total
   PHASE  FROM PRIORITY  WANTED  BEGAN  GIVEN  TOOK  END
   1      0              20s     +0s    20s    20s   its time was used up
   2      2000000000     10s     +20s   10s    2.5s  done
@@ -45,11 +45,11 @@ describe('the history of shutdowns as text', () => {
     ]);
     for (const line of [
       '  1      shop/web (again)  0         10s    9s     survived: in uninterruptible sleep',
-      '  again      shop/web was started meanwhile, seen after 10s: stopped',
-      '  again      shop/web was started meanwhile, seen after 11s: left running after 3 stops for that',
+      '  again      shop/web was started during the shutdown, noticed after 10s: stopped again',
+      '  again      shop/web was started during the shutdown, noticed after 11s: left running after 3 such stops',
       '  lock       lost after 1s, in phase 1: the child ended',
-      '  resumed    by a new run of the agent after 2s, in phase 1',
-      '  cancel     after 3s, in phase 1: it was cancelled during the delay; not honoured by logind, which went down all the same',
+      '  resumed    by the restarted agent after 2s, in phase 1',
+      '  cancel     after 3s, in phase 1: it was cancelled during the delay; logind did not honour it and continued the shutdown',
     ])
       expect(text.split('\n')).toContain(line);
   });
@@ -73,9 +73,9 @@ describe('the history of shutdowns as text', () => {
       boot.ended(102_000, 'b-93', 'stop-timeout', 100_010),
     ]);
     for (const line of [
-      '  1      shop/a    0         20s    2s    told after 3s; ended by stop-unit',
+      '  1      shop/a    0         20s    2s    asked to stop after 3s; ended by stop-unit',
       '  1      shop/b    0         20s    5s    ended by stop-unit',
-      '  1      shop/c    0         20s    5s    was not told; killed by sigkill',
+      '  1      shop/c    0         20s    5s    was not asked to stop; killed by sigkill',
       '  1      shop/d    0         20s    2s    killed by systemd (its TimeoutStopSec)',
     ])
       expect(text.split('\n')).toContain(line);
@@ -96,7 +96,7 @@ describe('the history of shutdowns as text', () => {
       '  1      0              20s     +0s    20s    3s    cancelled',
       '  2      2000000000     10s     -      -      -     not reached',
       '  1      shop/db   0         20s    -     stopping, after its phase was over',
-      '  undone     run again: web.service',
+      '  undone     restarted: web.service',
       '  not undone db.service: masked',
     ])
       expect(text.split('\n')).toContain(line);
@@ -116,18 +116,18 @@ describe('the history of shutdowns as text', () => {
     ['shutdown (reboot): running, in phase 1', whole.slice(0, 5), 'b'],
     ['shutdown: the record ends before the first phase: ', [boot.fact(1, { ...BEGAN, type: '' })], 'now'],
     [
-      'lock released after 8s, for want of time',
+      'lock released after 8s, out of time',
       [boot.fact(0, BEGAN), boot.fact(8_000, { what: 'released', why: 'out-of-time' })],
       'now',
     ],
     ['plan       not in the record', whole.slice(5), 'now'],
     [
-      "plan       on logind's signal, no lock held, 30s wanted in all",
+      "plan       on logind's signal, no lock held, 30s needed in total",
       [boot.fact(1, { ...BEGAN, grantedMs: null })],
       'now',
     ],
     [
-      'plan       without a signal of logind, when the agent was stopped with the machine, 30s wanted in all: shrunk into 8s\n',
+      'plan       without a signal from logind, when systemd stopped the agent during the shutdown, 30s needed in total: shrunk to 8s\n',
       [boot.fact(1, { ...BEGAN, tier: 'stop', limitMs: 8_000 })],
       'now',
     ],
@@ -137,7 +137,7 @@ describe('the history of shutdowns as text', () => {
       'now',
     ],
     [
-      'shutdown (reboot): over after 8s, for want of time',
+      'shutdown (reboot): over after 8s, out of time',
       [boot.fact(0, { ...BEGAN, tier: 'stop' }), boot.fact(8_000, { what: 'released', why: 'out-of-time' })],
       'now',
     ],
@@ -151,7 +151,7 @@ describe('the history of shutdowns as text', () => {
       [boot.fact(1, BEGAN), boot.fact(1, phase(2, 'a/a'))],
       'now',
     ],
-    ['2      2000000000     10s     -      -      -     to come', whole.slice(0, 5), 'b'],
+    ['2      2000000000     10s     -      -      -     pending', whole.slice(0, 5), 'b'],
   ])('says: %s', (words, entries, runningBoot) => {
     expect(textOf(entries, runningBoot)).toContain(words);
   });
@@ -164,7 +164,7 @@ describe('the history of shutdowns as text', () => {
       '2026-01-31 12:00:00 UTC  boot b ended some time after this, without a shutdown (power cut, crash, reboot -f, ' +
         'or nodewarden was killed before); running: shop/web\n' +
         '2026-01-31 14:00:00 UTC  [dry run]  boot dry ended some time after this, without a shutdown (power cut, crash, ' +
-        'reboot -f, or nodewarden was killed before); what ran is not recorded\n',
+        'reboot -f, or nodewarden was killed before); which pods ran is not recorded\n',
     );
   });
 

@@ -68,7 +68,7 @@ describe('the history as text', () => {
     const written = [{ kind: 'decision', decision: { ...anEviction('b-1'), takesAlong }, reasons: [] }] as EntryBody[];
     const decisions = joinDecisions(written.map((body) => entryOf(head, body)));
     const text = historyText(aHistory({ decisions }), '/var/lib/nodewarden', plain);
-    expect(text).toContain('takes along shop/till, metrics.service');
+    expect(text).toContain('also stops shop/till, metrics.service');
   });
 
   it('names a pod that could not be chosen because it is being stopped already', () => {
@@ -90,7 +90,7 @@ describe('the history as text', () => {
       '/var/lib/nodewarden',
       plain,
     );
-    expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-1 [the disk was late]  evicted shop/web
+    expect(text).toBe(String.raw`2026-01-31 12:00:00 UTC  b-1 [recorded late: slow disk]  evicted shop/web
   victim    shop/web (Burstable, priority 0)
   signal    memory.available, hard threshold, met for 100ms
   observed  92 MiB
@@ -102,7 +102,7 @@ describe('the history as text', () => {
             shop/db   yes           0         10 MiB
   differs   from the kubelet in D12
   processes leak\u001b[31m (pid 77) 280 MiB
-  grace     1s
+  grace     none, SIGKILL at once
   reacted   within 2ms
   outcome   ended by sigkill after 36ms, gave back 290 MiB
 

@@ -122,7 +122,7 @@ describe('the rehearsal', () => {
     expect(report.phases.map(({ pods }) => pods[0]?.graceSeconds)).toEqual([10, 5]);
     expect([report.grantedMs, report.worstMs]).toEqual([17_000, 15_000]);
     expect(report.phases.map(({ pods }) => pods[0]?.verdict.kind)).toEqual(['may-need-more', 'may-need-more']);
-    expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s of all phases: they shrink into it/);
+    expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s of all phases: they shrink to fit/);
   });
 
   it('tells who is stopped after whom, with what is left then, and with whom', () => {
@@ -142,9 +142,9 @@ describe('the rehearsal', () => {
     ]);
     expect(report.worstMs).toBe(30_000);
     expect(report.notes).toEqual([
-      'default/db stops in phase 1, with the priority of shop/front: its stop would take that along',
-      'the stop of default/db takes along shop/front, helper.service',
-      'default/db is told after shop/front (systemd orders them), 10s after its phase began at the latest, and gets at least 10s then',
+      'default/db stops in phase 1, with the priority of shop/front, which stops with it',
+      'stopping default/db also stops shop/front, helper.service',
+      'default/db is asked to stop after shop/front (systemd orders them), at most 10s after its phase begins, and then gets at least 10s',
       'default/db stops before default/dns, of a later phase, although systemd orders it after',
     ]);
     // As they went before there is time for all.
@@ -209,7 +209,7 @@ describe('the rehearsal', () => {
     const long = rehearsed({ pods: [ha], config: { ...config, phases: [{ fromPriority: 0, periodSeconds: 30 }] } });
     expect([long.worstMs, long.phases[0]?.pods[0]?.toldAfterMs]).toEqual([30_000, 28_500]);
     expect(report.notes).toContain(
-      'default/ha is told after nph.service (systemd orders them), 8.5s after its phase began at the latest, and gets at least 1.5s then',
+      'default/ha is asked to stop after nph.service (systemd orders them), at most 8.5s after its phase begins, and then gets at least 1.5s',
     );
     // Whether it has time for what it needed before is not known.
     expect(rehearsed({ ...given, observed: { ha: ended(2_000) } }).cannotFinish).toEqual([]);
@@ -230,10 +230,10 @@ describe('the rehearsal', () => {
   it('says whom the stop of a unit does not signal', () => {
     const of = (killMode: string) => rehearsed({ timeouts: { web: 90_000 }, stops: { web: { killMode } } }).notes;
     expect(of('process')).toEqual([
-      'the stop of shop/web signals only the main process (KillMode=process): what still runs is told when that is over',
+      'stopping shop/web signals only the main process (KillMode=process): what still runs is signalled after that',
     ]);
     expect(of('none')).toEqual([
-      'the stop of shop/web signals no process (KillMode=none): what still runs is told when that is over',
+      'stopping shop/web signals no process (KillMode=none): what still runs is signalled after that',
     ]);
     expect(of('mixed')).toEqual([]);
   });
@@ -289,8 +289,8 @@ describe('the rehearsal', () => {
     expect(rehearsed({ pods: [dns], config: odd }).warnings).toHaveLength(1);
     expect(rehearsed({ pods: [{ ...web, priority: 1_000 }], config: odd }).warnings).toEqual([]);
     expect(rehearsed({ pods: [web, dns], config: odd }).warnings).toEqual([
-      'phase 2 lasts 0s: nobody waits for its 1 pod',
-      'no phase begins at the priority of shop/web: the first one has them, although it begins at 1000',
+      'phase 2 lasts 0s: it does not wait for its 1 pod',
+      'no phase begins at the priority of shop/web: they stop in the first phase, although it begins at 1000',
     ]);
   });
 

@@ -36,7 +36,7 @@ describe('the shutdown in the status as text', () => {
     expect(said({})).toBe(`shutdown    armed: the phases need 30s, logind grants 35s, proven 12s ago
             phase 1: priorities below 2000000000: 20s, 3 pods now
             phase 2: priority 2000000000 and above: 10s, no pods now
-            without logind's signal: the phases within 1m30s that systemd gives the stop of the agent
+            without logind's signal: the phases run within the agent's TimeoutStopSec (1m30s)
 `);
   });
 
@@ -49,10 +49,10 @@ describe('the shutdown in the status as text', () => {
       why: '/etc/x says 5s',
     } as const;
     expect(said({ lock })).toContain(`shutdown    NOT ARMED: /etc/x says 5s
-            logind grants 5s of the 30s needed; the lock is held, and the phases shrink into what is granted
+            logind grants 5s of the 30s needed; the lock is held, and the phases shrink to fit
 `);
     const none = said({ lock: { ...lock, grantedMs: null, isHeld: false } });
-    expect(none).toContain('an unknown part of the 30s needed; no lock is held, so logind would wait for nobody\n');
+    expect(none).toContain('an unknown part of the 30s needed; no lock is held, so logind would not wait\n');
   });
 
   it('is one line where it is off, and says so of a dry run', () => {
@@ -61,8 +61,8 @@ describe('the shutdown in the status as text', () => {
   });
 
   it('says what is left when the signal does not come', () => {
-    expect(said({ stopTimeoutMs: null })).toContain('within an unknown time that systemd gives');
-    expect(said({ stopTimeoutMs: 'infinity' })).toContain('within all the time that systemd gives');
+    expect(said({ stopTimeoutMs: null })).toContain("within the agent's TimeoutStopSec (unknown)");
+    expect(said({ stopTimeoutMs: 'infinity' })).toContain("within the agent's TimeoutStopSec (infinity)");
     expect(said({ secondTier: false })).toContain("without logind's signal: nothing is stopped in phases");
   });
 
@@ -97,7 +97,7 @@ describe('the shutdown in the status as text', () => {
     );
     const late = said({ running: { ...running, tier: 'stop', type: null, phase: 0, cancelled: true } });
     expect(late).toBe(
-      "shutdown    the machine goes down (no signal of logind's, the agent is being stopped): about to begin; cancelled, which is honoured after the last phase\n",
+      'shutdown    the machine is going down (no signal from logind; systemd is stopping the agent): about to begin; cancelled, to be honoured after the last phase\n',
     );
   });
 

@@ -83,7 +83,7 @@ describe('simulate', () => {
         '  10s     MemoryPressure is true; evict default/job: memory.available 400 MiB is below 500 MiB; grace 1s; of 2 pods it comes first by using more than its request',
         '  20s     memory.available/hard has recovered',
         '  1m0s    MemoryPressure is false',
-        '1 scenario, 4 looks',
+        '1 scenario, 4 samples',
         '',
       ].join('\n'),
       err: '',
@@ -97,11 +97,11 @@ describe('simulate', () => {
     expect(out.split('\n').filter((line) => line.startsWith('<stdin>') || line.includes('checked'))).toEqual([
       '<stdin>:23: leak step 2 (at 10s): expect.evicted[0].gracePeriodSeconds: expected 30, got 1',
       '<stdin>:34: reboot: expect.lockReleasedAt: expected 1000, got 15000',
-      '2 scenarios, 4 looks, 2 checked, 2 failed',
+      '2 scenarios, 4 samples, 2 checked, 2 failed',
     ]);
-    expect(out).toContain('armed: 20s wanted of logind, a drop-in asks for 20 s\n');
+    expect(out).toContain('armed: needs 20s from logind, a drop-in requests 20 s\n');
     expect(out).toContain(
-      '  0s      to 15s: priority 0, 15 s for default/web; ended by its period; still running default/web\n',
+      '  0s      to 15s: priority 0, 15 s for default/web; its time was used up; still running: default/web\n',
     );
   });
 
@@ -115,7 +115,7 @@ describe('simulate', () => {
       'missing.yaml:1:1: does not exist',
       '',
     ]);
-    expect(ran.out).toContain('\n1 scenario, 4 looks, 1 checked, 1 failed, 1 malformed\n');
+    expect(ran.out).toContain('\n1 scenario, 4 samples, 1 checked, 1 failed, 1 malformed\n');
   });
 
   it('prints JSON lines and one JSON object with the same objects, the same bytes each time', async () => {
@@ -192,7 +192,7 @@ describe('simulate', () => {
     const endless = await nodewarden(['--config', '/dev/zero', at('leak.yaml')]);
     expect(endless).toEqual({ code: 2, out: '', err: '/dev/zero:1:1: cannot be read: larger than 1 MiB\n' });
     expect((await nodewarden(['--config', '-', '-'], text)).err).toBe(
-      'standard input cannot hold both the configuration and the scenarios\n',
+      'standard input cannot be both the configuration and the scenarios\n',
     );
   });
 
@@ -221,7 +221,7 @@ describe('simulate', () => {
       'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nevictionHard: {memory.available: 100Mi}\nguard: {sameOwnerKills: 0}\n',
     );
     expect((await nodewarden(['--config', other, at('leak.yaml')])).out).toContain(
-      'difference in 2 of 4 looks:\n    steps   2 to 3 (at 10s to 20s)\n    avoided default/job at 10s (memory.available)\n',
+      'difference in 2 of 4 samples:\n    samples 2 to 3 (at 10s to 20s)\n    avoided default/job at 10s (memory.available)\n',
     );
     const json = await nodewarden(['--config', other, '-o', 'jsonl', at('leak.yaml')]);
     expect(json.out).toMatch(/"comparison":\{"avoided":.*"later":\[\],"changedSteps":\[2,3\]\}\}\n/);
@@ -261,7 +261,7 @@ describe('simulate', () => {
     const { out, err } = await nodewarden([written('late.yaml', text)]);
     expect(err).toBe('');
     expect(out).toContain(
-      '  40s     default/web: killed at the end of its grace of 50 s, after its phase; gone 40.1s after the signal\n',
+      '  40s     default/web: killed at the end of its grace period of 50 s, after its phase; gone 40.1s after the signal\n',
     );
   });
 

@@ -67,7 +67,7 @@ cgroup v2, node /; observing for 10s, at 2023-11-14 22:13:30 UTC
 
 memory.available  [===!..~.......................] 150 MiB of 1 GiB
                   ! hard below 100 MiB
-                  ~ soft below 200 MiB, grace 30s: met for 8s, 22s of its grace left
+                  ~ soft below 200 MiB, grace 30s: met for 8s, 22s of its grace period left
 pid.available     unknown: /proc/loadavg: EACCES (unreadable)
 not applicable here: allocatableMemory.available, swap.available, memory.stallFree, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree
 
@@ -88,7 +88,7 @@ finding     pod shop/web\u001b[2J\u000aroot\u202e survived
 warning     no pid.available threshold
 
 last decisions
-  2023-11-14 22:13:21 UTC  evict shop/web\u001b[2J\u000aroot\u202e: memory.available 92 MiB is below 100 MiB; under way
+  2023-11-14 22:13:21 UTC  evict shop/web\u001b[2J\u000aroot\u202e: memory.available 92 MiB is below 100 MiB; in progress
   2023-11-14 22:13:20 UTC  evict shop/web: memory.available 92 MiB is below 100 MiB; ended by sigkill after 36ms, gave back 290 MiB
 
 config      /etc/nodewarden/config.yaml, loaded 2023-11-14 22:13:20 UTC

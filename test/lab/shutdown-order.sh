@@ -35,7 +35,7 @@ check_order_ends() { # units that are ordered: each is told when those before it
   ns up --again
   history_is 'shutdowns[0].phases[0].pods.every(({ end }) => end.kind === "ended" && end.via === "stop-unit")'
   history_is 'shutdowns[0].phases[0].pods.find(({ pod }) => pod === "default/db").toldAfterMs >= 3500'
-  ns sh 'nodewarden history --shutdowns' | grep -E 'default/db .*told after ([4-9]|[1-9][0-9])([.]|s)' || fail "$(ns sh 'nodewarden history --shutdowns')"
+  ns sh 'nodewarden history --shutdowns' | grep -E 'default/db .*asked to stop after ([4-9]|[1-9][0-9])([.]|s)' || fail "$(ns sh 'nodewarden history --shutdowns')"
 }
 check_order_never() { # units that are ordered and never end: the time of the phase is shared, nobody is killed untold
   up_with "$ORDER only_ours; order_unit db never; order_unit mid never After=db.service; order_unit front never After=mid.service

@@ -12,6 +12,8 @@ it('a grace that is cut is told with the name of the pod whose it was', () => {
     threshold: anEviction('b-1').threshold,
     graceSeconds: 1,
   };
-  expect(sayDecision(hasten, victimIn([{ decision: anEviction('b-1') }]))).toMatch(/^cut the grace of shop\/web: /);
-  expect(sayDecision(hasten, victimIn([]))).toMatch(/^cut the grace of b-1: /);
+  expect(sayDecision(hasten, victimIn([{ decision: anEviction('b-1') }]))).toMatch(
+    /^cut the grace period of shop\/web: /,
+  );
+  expect(sayDecision(hasten, victimIn([]))).toMatch(/^cut the grace period of b-1: /);
 });
