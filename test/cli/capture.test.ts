@@ -85,9 +85,9 @@ describe('nodewarden capture', () => {
     // victim uses there counts as freed.
     expect(evicted).toEqual([[], [], ['ns-1/pod-2'], []]);
     const { out: text } = await nodewarden(['simulate', file]);
-    expect(text).toContain('what a victim uses in later steps counts as freed');
+    expect(text).toContain('what a victim uses in later samples counts as freed');
     const { out: kept } = await nodewarden(['simulate', '--no-react', file]);
-    expect(kept).toContain('a victim keeps its usage in later steps');
+    expect(kept).toContain('a victim keeps its usage in later samples');
   });
 
   it.each(['SIGINT', 'SIGTERM'] as const)('ends on %s with what there is', async (signal) => {
