@@ -61,7 +61,8 @@ type Above = Sitting & { readonly lost: number; readonly jumpMs: readonly number
 async function measureIdle(): Promise<readonly Idle[]> {
   const running: Running[] = [];
   try {
-    running.push(await startAgent(starts));
+    running.push(await startAgent('nodewarden', starts));
+    running.push(await startAgent('nodewarden, swap and stall', starts));
     for (const peer of idlePeers(starts)) {
       const one = await peer.start();
       if (typeof one === 'string') console.log(`skipped ${peer.name}: ${one}`);

@@ -29,13 +29,24 @@ const NOTIFIED = `use Socket; use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die; bind($s, pack_sockaddr_un($ARGV[0])) or die; print "bound\\n";
 while (defined recv($s, my $text, 4096, 0)) { printf "%.3f %s\\n", clock_gettime(CLOCK_MONOTONIC) * 1000, (split /\\n/, $text)[0] }`;
 
-/** Started `times` times as its unit starts it, with everything at its default, nothing to evict and READY told as systemd hears it; the last one stays. */
-export async function startAgent(times: number): Promise<Running> {
+/** What the agent is told beside its places, by the name of its row. */
+const CONFIGURED = {
+  nodewarden: [],
+  // D17: with them a look reads /proc/meminfo and the pressure of memory as well.
+  'nodewarden, swap and stall': [
+    'mergeDefaultEvictionSettings: true',
+    'evictionHard: { swap.available: 10% }',
+    'evictionStall: { memory: { full: 30%, for: 10s, belowAvailable: 25% } }',
+  ],
+} as const;
+
+/** Started `times` times as its unit starts it, configured as `name` says, nothing to evict and READY told as systemd hears it; the last one stays. */
+export async function startAgent(name: keyof typeof CONFIGURED, times: number): Promise<Running> {
   // /run is a tmpfs where systemd runs.
   const directory = fs.mkdtempSync(
     path.join(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'nodewarden-bench-'),
   );
-  const file = writeConfiguration(directory);
+  const file = writeConfiguration(directory, CONFIGURED[name]);
   const socket = path.join(directory, 'notify');
   const hears = spawn('/usr/bin/perl', ['-e', NOTIFIED, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   await lineOf(hears, (line) => line === 'bound');
@@ -58,11 +69,11 @@ export async function startAgent(times: number): Promise<Running> {
       await end(hears);
       fs.rmSync(directory, { recursive: true });
     };
-    return { name: 'nodewarden', pid: agent.pid ?? 0, startMs, stop: stopAll };
+    return { name, pid: agent.pid ?? 0, startMs, stop: stopAll };
   }
 }
 
-function writeConfiguration(directory: string): string {
+function writeConfiguration(directory: string, more: readonly string[]): string {
   const file = path.join(directory, 'config.yaml');
   for (const made of ['pods.d', 'state', 'run']) fs.mkdirSync(path.join(directory, made), { mode: 0o700 });
   const lines = [
@@ -72,6 +83,7 @@ function writeConfiguration(directory: string): string {
     `stateDirectory: ${directory}/state`,
     `runtimeDirectory: ${directory}/run`,
     `socket: ${directory}/run/nodewarden.sock`,
+    ...more,
   ];
   fs.writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o644 });
   return file;

@@ -182,6 +182,7 @@ async function metAlready(effective: Effective, clock: Clock): Promise<readonly 
     ...{ clock, mounts: mounts.value, ...observedOf(effective) },
     pods: () => known([]),
     followPods: nothing,
+    isSwapCounted: () => true,
     findings: { raise: nothing, clear: nothing, all: () => [] },
     wake: nothing,
   });

@@ -1,6 +1,6 @@
 import type { Psi } from '../core/observation.ts';
 import { podName } from '../core/pod/pod.ts';
-import { type Signal, usageUnit } from '../core/signal.ts';
+import { SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 import type { HostFacts } from '../host/hardware.ts';
@@ -42,10 +42,19 @@ function signalsText({ signals }: StatusReport, paint: Paint): string {
   const shown = own.filter(({ unknown }) => unknown?.why !== 'not-applicable');
   const name = Math.max(...shown.map(({ signal }) => signal.length));
   const lines = shown.flatMap((status) => signalLines(status, name, paint));
-  const absent = own.filter(({ unknown }) => unknown?.why === 'not-applicable').map(({ signal }) => signal);
-  const note = absent.length > 0 ? [paint('dim', `not applicable here: ${absent.join(', ')}`)] : [];
-  return `${[...lines, ...note].join('\n')}\n`;
+  const absent = own.filter(({ unknown }) => unknown?.why === 'not-applicable');
+  const notes = [
+    ['not applicable here', absent.filter((status) => !isOff(status))],
+    ['not configured', absent.filter(isOff)],
+  ] as const;
+  const said = notes.filter(([, of]) => of.length > 0);
+  const noted = said.map(([what, of]) => paint('dim', `${what}: ${of.map(({ signal }) => signal).join(', ')}`));
+  return `${[...lines, ...noted].join('\n')}\n`;
 }
+
+/** D17: sampled only where a threshold is configured. */
+const isOff = ({ signal, thresholds }: SignalStatus): boolean =>
+  thresholds.length === 0 && SIGNAL_FACTS[signal].configuredIn !== 'both-kinds';
 
 function signalLines(status: SignalStatus, nameWidth: number, paint: Paint): readonly string[] {
   const { signal, available, capacity, unknown, thresholds } = status;

@@ -122,6 +122,9 @@ export function forEachSignal<T>(of: (signal: Signal, facts: SignalFacts) => T):
   return values;
 }
 
+/** D17: the ranking counts what a pod has in swap. */
+export const countsSwap = (signal: Signal): boolean => SIGNAL_FACTS[signal].counts === 'memoryAndSwapBytes';
+
 /** In what a ranking counts of a pod. */
 export function usageUnit(signal: Signal): Unit {
   const { counts, unit } = SIGNAL_FACTS[signal];

@@ -12,6 +12,8 @@ export type NextLook = {
   readonly isDiskNear?: true;
   /** How far apart the file systems may be sampled meanwhile; absent: as often as the looks come. */
   readonly disksAfterMs?: number;
+  /** Somebody asked for it: what no threshold counts is measured as well. */
+  readonly isForReader?: true;
   /** Nothing else is waited for: meanwhile memory.available may be looked at alone. */
   readonly glance?: Glance;
 };

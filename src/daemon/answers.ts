@@ -52,7 +52,8 @@ export function createLookDesk(needs: LookDeskNeeds): LookDesk {
     wanted: (next) => {
       isGiven = waiting.length > 0 && waitMs() === 0;
       isWhole = isGiven && next.pods === null;
-      return isWhole ? { ...next, pods: 'all' } : next;
+      if (!isGiven) return next;
+      return { ...next, isForReader: true, pods: isWhole ? 'all' : next.pods };
     },
     seen: (observation, verdict) => {
       const state = before;

@@ -12,6 +12,7 @@ import { trueConditions } from '../core/eviction/condition.ts';
 import type { Observation } from '../core/observation.ts';
 import type { OomScore } from '../core/pod/oom-score.ts';
 import type { MonoMs } from '../core/reading.ts';
+import { countsSwap } from '../core/signal.ts';
 import type { State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroupfs.ts';
@@ -145,7 +146,8 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const undoStops = undoing({ clock, standalone, progress });
   const { pods, follow: followPods, unsettled: podsUnsettled } = standalone.pods;
   const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
-  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods });
+  const isSwapCounted = (): boolean => core().thresholds.some(({ signal }) => countsSwap(signal));
+  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods, isSwapCounted });
   // Of its own: a long look for what fills a disk holds up no walk of the pods.
   const surveyor = createDiskWalker(clock);
   const whatFills = createWhatFills({

@@ -23,7 +23,7 @@ import { createNodePids } from './pids.ts';
 import { createPodDisk } from './pod-disk.ts';
 import { createNodePressure } from './pressure.ts';
 import { createNodeStall } from './stall.ts';
-import { createNodeSwap } from './swap.ts';
+import { createNodeSwap, NOT_COUNTED } from './swap.ts';
 import { createPodReader } from './usage.ts';
 
 export type ObserverNeeds = DiskPaths & {
@@ -34,6 +34,8 @@ export type ObserverNeeds = DiskPaths & {
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
   /** Null: off. */
   readonly evictionStall: StallSettings | null;
+  /** A threshold is of swap, or ranks by it; the next look may be told otherwise. */
+  readonly isSwapCounted: () => boolean;
   readonly pods: PodSource['pods'];
   readonly podsUnsettled?: PodSource['unsettled'];
   readonly followPods: PodSource['follow'];
@@ -53,7 +55,7 @@ export type OpenObserver = Observer & {
 };
 
 type SourceReader = {
-  readonly now: (atMs: MonoMs, signal: Signal) => Reading<SignalSample>;
+  readonly now: (atMs: MonoMs, signal: Signal, isSwapAsked: boolean) => Reading<SignalSample>;
   readonly fresh: (signal: Signal) => Promise<Reading<SignalSample>>;
 };
 
@@ -87,7 +89,10 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const sources: { readonly [S in SignalSource]: SourceReader } = {
     'node-memory': readNow(memory.available),
     'pods-memory': readNow(allocatable.available),
-    swap: readNow(swap.available),
+    swap: {
+      ...readNow(swap.available),
+      now: (atMs, _, isSwapAsked) => (isSwapAsked ? swap.available(atMs) : NOT_COUNTED),
+    },
     'memory-stall': { now: stall.available, fresh: async () => stall.again(clock.monoMs()) },
     pids: readNow(pids.available),
     nodefs: sampled,
@@ -101,25 +106,33 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     return nodefs.known ? nodefs : null;
   };
   /** `of`: the signal whose file system counts. */
-  const readPods = (want: NextLook['pods'], of: NextLook['pods'] = want): Reading<readonly PodView[]> => {
+  const readPods = (
+    want: NextLook['pods'],
+    isSwapAsked: boolean,
+    of: NextLook['pods'] = want,
+  ): Reading<readonly PodView[]> => {
     const bound = needs.pods();
-    return bound.known ? known(podReader.read(bound.value, want, deviceFor(of))) : bound;
+    return bound.known ? known(podReader.read(bound.value, want, { device: deviceFor(of), isSwapAsked })) : bound;
   };
-  const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
+  const podsFor = (want: NextLook['pods'], isSwapAsked: boolean): Reading<readonly PodView[]> => {
     // A result of a disk walk brings the pods by itself, so that local storage limits act when it arrives.
     const hasNews = podDisk.takeNews();
     if (want === null && !hasNews) return NOT_ASKED;
     // D13: from half of the pods the wrong one would be chosen.
     const notReady = (want === null ? null : needs.podsUnsettled?.(want)) ?? podDisk.notReady(want);
     if (notReady !== null) return notReady;
-    return readPods(want);
+    return readPods(want, isSwapAsked);
   };
   /**
    * Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. Only a fork
    * bomb does not wait for it.
    */
-  const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
-    const pods = podsFor(want);
+  const podsAndGrowth = (
+    want: NextLook['pods'],
+    atMs: MonoMs,
+    isSwapAsked: boolean,
+  ): Pick<Observation, 'pods' | 'memoryGrowth'> => {
+    const pods = podsFor(want, isSwapAsked);
     return pods.known && want !== 'pid.available' ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
   };
 
@@ -129,14 +142,15 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
       podDisk.follow(want);
       needs.followPods(want.afterMs);
       const atMs = clock.monoMs();
+      const isSwapAsked = want.isForReader === true || needs.isSwapCounted();
       if (want.pods !== 'memory.available') growth.follow(atMs);
       return {
         atMs,
         cpuMs: cpuMs(),
         wallMs: clock.wallMs(),
-        signals: forEachSignal((signal, { source }) => sources[source].now(atMs, signal)),
+        signals: forEachSignal((signal, { source }) => sources[source].now(atMs, signal, isSwapAsked)),
         fsLayout: disk.layout(),
-        ...podsAndGrowth(want.pods, atMs),
+        ...podsAndGrowth(want.pods, atMs, isSwapAsked),
         podsFor: want.pods,
         outcomes: arrived.outcomes,
         psi: pressure.read(atMs),
@@ -148,7 +162,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     reread: (signal) => sources[SIGNAL_FACTS[signal].source].fresh(signal),
     memoryFacts: () => memory.figures(clock.monoMs()),
     // What was not walked yet is no reason to leave a pod out of what is shown.
-    podsNow: (want) => readPods(want === undefined || isDisk(want) ? 'all' : want, want),
+    podsNow: (want) => readPods(want === undefined || isDisk(want) ? 'all' : want, true, want),
     close: () => {
       disk.close();
       podDisk.close();

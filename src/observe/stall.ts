@@ -3,8 +3,8 @@ import {
   type PodStall,
   type StallHistory,
   type StallSettings,
-  stallAfter,
   stallIn,
+  stallStep,
 } from '../core/eviction/stall.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
@@ -89,22 +89,17 @@ export function createNodeStall(needs: NodeStallNeeds): NodeStall {
     }
     const before = followed?.node === node.value ? followed.history : [];
     const present = { atMs, stalledMs: stalled.value };
-    let history = before;
-    if (when === 'now' || isStepOver(before, atMs, forMs)) {
+    const podsFor = (allMs: number): ReadonlyMap<PodUid, PodStall> | null => {
       const isAsked = before.at(-1)?.pods != null;
-      // All of it, whoever's it is.
-      const allMs = stallIn(
-        before.map((point) => ({ ...point, pods: null })),
-        present,
-        forMs,
-      ).stalledMs;
       const matters = allMs >= MATTERS_SHARE * fullShare * forMs;
       const isCalm = !matters && atMs - (before[0]?.atMs ?? atMs) >= forMs;
-      const pods = matters || (isAsked && !isCalm) ? podsNow() : null;
-      history = stallAfter(before, { ...present, pods }, forMs);
-    }
+      return matters || (isAsked && !isCalm) ? podsNow() : null;
+    };
+    const isStep = when === 'now' || isStepOver(before, atMs, forMs);
+    const { history, stall } = isStep
+      ? stallStep(before, present, forMs, podsFor)
+      : { history: before, stall: stallIn(before, present, forMs) };
     followed = { node: node.value, history };
-    const stall = stallIn(history, present, forMs);
     byOwnLimit = stall.byOwnLimit;
     return sampleOf(Math.min(forMs, stall.stalledMs));
   };

@@ -19,6 +19,13 @@ export type NodeSwap = {
 /** Swap comes by an operator's hand, and /proc/meminfo takes the kernel longer than the rest of a look. */
 const NONE_PACE_MS = 1_000;
 
+/** Off unless a threshold counts it. */
+export const NOT_COUNTED = unknown(
+  'not-applicable',
+  'swap',
+  'neither a threshold of swap.available nor evictionStall is configured',
+);
+
 /** swap.available of the node: the machine's, or what its cgroup may use of it where that is less. */
 export function createNodeSwap({ mounts, procfs, cgroupRoot, nodePath }: NodeSwapNeeds): NodeSwap {
   const own = openCgroupSwap(mounts, cgroupRoot);

@@ -18,16 +18,15 @@ export type PodReaderNeeds = {
   readonly diskOn?: PodDisk['on'];
   readonly isStalledByOwnLimit?: (uid: PodUid) => boolean;
 };
+export type AskedOfPods = {
+  /** Of the file system that they are asked for. */
+  readonly device?: Reading<number> | null;
+  /** What each has in swap is asked for with all the rest; absent: it is. */
+  readonly isSwapAsked?: boolean;
+};
 export type PodReader = {
-  /**
-   * Each pod with a populated cgroup, read now. Costs per pod: only for a look that asked. `device`: of the file system
-   * that it is asked for.
-   */
-  readonly read: (
-    bound: readonly BoundPod[],
-    want: NextLook['pods'],
-    device?: Reading<number> | null,
-  ) => readonly PodView[];
+  /** Each pod with a populated cgroup, read now. Costs per pod: only for a look that asked. */
+  readonly read: (bound: readonly BoundPod[], want: NextLook['pods'], more?: AskedOfPods) => readonly PodView[];
   readonly close: () => void;
 };
 
@@ -82,13 +81,13 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   };
 
   return {
-    read: (bound, want, device = null) => {
+    read: (bound, want, { device = null, isSwapAsked = true } = {}) => {
       const views: PodView[] = [];
       const left: { readonly pod: BoundPod; readonly why: Unknown }[] = [];
       const bytes = new Map<PodUid, number>();
       for (const pod of bound) {
         const { uid } = pod.declared;
-        const read = pod.cgroup.known ? readPod(pod.cgroup.value, want, pod.declared.isTerminating) : 'none';
+        const read = pod.cgroup.known ? readPod(pod, pod.cgroup.value, want, isSwapAsked) : 'none';
         if (read === 'none') {
           if (pod.isIdle === true && want === 'all') views.push(idleView(pod));
           continue;
@@ -127,11 +126,16 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
    * D13: an empty or removed cgroup is no candidate; what cannot be told is unknown. Of one that is being stopped the dead
    * are waited for as well.
    */
-  function readPod(ref: CgroupRef, want: NextLook['pods'], isTerminating: boolean): 'none' | Read {
+  function readPod(
+    { declared }: BoundPod,
+    ref: CgroupRef,
+    want: NextLook['pods'],
+    isSwapAsked: boolean,
+  ): 'none' | Read {
     const areCounted = isAsked(want, 'processes');
     const processes = areCounted ? countProcesses(mounts, ref) : NOT_ASKED;
     const pidsHeld = areCounted ? threadsIn(mounts, ref) : NOT_ASKED;
-    const areDeadHeld = isTerminating && pidsHeld.known && pidsHeld.value > 0;
+    const areDeadHeld = declared.isTerminating && pidsHeld.known && pidsHeld.value > 0;
     let isEmpty = false;
     const workingSetBytes = cgroups.read(ref, (cgroup) => {
       const populated = processes.known ? known(processes.value > 0 || areDeadHeld) : cgroup.isPopulated();
@@ -140,7 +144,8 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       return cgroup.workingSetBytes();
     });
     if (isEmpty || (!workingSetBytes.known && !isSame(mounts, ref))) return 'none';
-    const swap = isAsked(want, 'memoryAndSwapBytes') ? swapBytes(mounts, ref) : NOT_ASKED;
+    const isCounted = isAsked(want, 'memoryAndSwapBytes') && (want !== 'all' || isSwapAsked);
+    const swap = isCounted ? swapBytes(mounts, ref) : NOT_ASKED;
     return { workingSetBytes, processes, pidsHeld, swapBytes: swap };
   }
 

@@ -69,7 +69,8 @@ memory.available  [===!..~.......................] 150 MiB of 1 GiB
                   ! hard below 100 MiB
                   ~ soft below 200 MiB, grace 30s: met for 8s, 22s of its grace period left
 pid.available     unknown: /proc/loadavg: EACCES (unreadable)
-not applicable here: allocatableMemory.available, swap.available, memory.stallFree, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree
+not applicable here: allocatableMemory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree
+not configured: swap.available, memory.stallFree
 
 conditions  MemoryPressure yes, DiskPressure no, PIDPressure no
 memory      available by working set 92 MiB, by what could be freed 120 MiB; thresholds use workingSet

@@ -37,7 +37,7 @@ describe('who asks for a look', () => {
     const answers = [read(desk.ask()), read(desk.ask())];
     await pass(0);
     expect(wakes()).toBe(2);
-    expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: 'all' });
+    expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: 'all', isForReader: true });
     desk.seen(anObservation(2, {}, { pods: known(seenPods) }), aVerdict(initialState('second')));
     await pass(20);
     for (const look of await Promise.all(answers)) {

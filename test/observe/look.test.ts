@@ -38,6 +38,7 @@ function open(overrides: Partial<ObserverNeeds>): OpenObserver {
     containerfsPath: null,
     memoryAvailable: 'workingSet',
     evictionStall: null,
+    isSwapCounted: () => false,
     pods: () => known([]),
     followPods: () => undefined,
     findings: someFindings(),
@@ -106,6 +107,23 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     expect(listed).toBe(once);
     observer.look(askFor('memory.available'), nothing);
     expect(listed).toBeGreaterThan(once);
+  });
+
+  it('reads swap only while a threshold counts it, or somebody reads the look', () => {
+    let isCounted = false;
+    const observer = open({ isSwapCounted: () => isCounted });
+    const isRead = (want: Parameters<typeof observer.look>[0]): boolean => {
+      const swap = observer.look(want, nothing).signals['swap.available'];
+      return swap.known || swap.where.startsWith('/proc/meminfo');
+    };
+    expect(observer.look(quiet, nothing).signals['swap.available']).toMatchObject({ why: 'not-applicable' });
+    expect([isRead(quiet), isRead(askFor('all')), isRead({ ...quiet, isForReader: true })]).toEqual([
+      false,
+      false,
+      true,
+    ]);
+    isCounted = true;
+    expect(isRead(quiet)).toBe(true);
   });
 
   it('hands on what has arrived', () => {

@@ -50,6 +50,21 @@ describe.skipIf(noCgroups !== null)(`pods in real cgroups [${noCgroups ?? 'root,
     expect(of.read([web], 'all')[0]?.usage.processes).toEqual(known(2));
   });
 
+  it('are presented with what they have in swap only when that is asked for', async () => {
+    const pod = node.addPod('web');
+    await pod.start(MIB);
+    const web = aBoundPod({ name: 'web', cgroup: known(pod.ref()) });
+    const of = open(node.mounts);
+    const isRead = (want: Parameters<PodReader['read']>[1], isSwapAsked: boolean): boolean => {
+      const swap = of.read([web], want, { isSwapAsked })[0]?.usage.swapBytes;
+      return swap?.known !== false || swap.why !== 'not-asked';
+    };
+    expect(isRead('all', false)).toBe(false);
+    expect(isRead('memory.available', true)).toBe(false);
+    expect(isRead('all', true)).toBe(true);
+    expect(isRead('memory.stallFree', true)).toBe(true);
+  });
+
   it('are presented with their dead that nobody has reaped only while they are stopped', async () => {
     const pod = node.addPod('web');
     const directories = [node.mounts.memory, node.mounts.pids ?? ''].map((mount) => join(mount, node.path, 'web'));

@@ -30,6 +30,7 @@ type Present = Pick<StallPoint, 'atMs' | 'stalledMs'>;
 /** So many points in a window: it begins between two of them. */
 const POINTS = 20;
 const LEAST_STEP_MS = 50;
+const NOBODY: ReadonlySet<PodUid> = new Set();
 
 /** Is a point due? Those closer together say no more. */
 export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number): boolean {
@@ -53,19 +54,59 @@ export function stallAfter(history: StallHistory, point: StallPoint, windowMs: n
  * own. Where the window begins between two points as much as possible of the time between them is taken to lie before it.
  */
 export function stallIn(history: StallHistory, now: Present, windowMs: number): Stall {
-  const startMs = now.atMs - windowMs;
+  const window = windowOf(history, now.atMs, windowMs);
+  const byOwnLimit = stalledByOwnLimit(window, history);
+  return { stalledMs: counted(window, history, now, byOwnLimit), byOwnLimit };
+}
+
+/**
+ * With a point of the present: `podsFor` hears how long all of the node was stalled, whoever's that is, and says what is
+ * known of the pods.
+ */
+export function stallStep(
+  history: StallHistory,
+  now: Present,
+  windowMs: number,
+  podsFor: (stalledMs: number) => StallPoint['pods'],
+): { readonly history: StallHistory; readonly stall: Stall } {
+  const window = windowOf(history, now.atMs, windowMs);
+  const allMs = counted(window, history, now, NOBODY);
+  const next = stallAfter(history, { ...now, pods: podsFor(allMs) }, windowMs);
+  // Begun anew.
+  if (next.length === 1) return { history: next, stall: { stalledMs: 0, byOwnLimit: NOBODY } };
+  const byOwnLimit = stalledByOwnLimit(window, next);
+  const stalledMs = byOwnLimit.size === 0 ? allMs : counted(window, next, now, byOwnLimit);
+  return { history: next, stall: { stalledMs, byOwnLimit } };
+}
+
+type Window = {
+  /** The last point before it, and the first one in it. */
+  readonly before: StallPoint | undefined;
+  readonly inside: StallPoint | undefined;
+  readonly startMs: MonoMs;
+};
+
+function windowOf(history: StallHistory, atMs: MonoMs, windowMs: number): Window {
+  const startMs = atMs - windowMs;
   const firstInside = history.findIndex(({ atMs }) => atMs >= startMs);
   const inside = firstInside < 0 ? undefined : history[firstInside];
   const before = firstInside < 0 ? history.at(-1) : history[firstInside - 1];
-  const oldest = before ?? inside;
-  const byOwnLimit = new Set(oldest === undefined ? [] : stalledByOwnLimit(oldest, history));
-  const since = (from: StallPoint | undefined): number =>
-    from === undefined ? 0 : counted(from, history, now, byOwnLimit);
-  const outsideMs = before === undefined ? 0 : startMs - before.atMs;
-  return { stalledMs: Math.max(0, since(inside), since(before) - outsideMs), byOwnLimit };
+  return { before, inside, startMs };
 }
 
-function counted(from: StallPoint, history: StallHistory, now: Present, byOwnLimit: ReadonlySet<PodUid>): number {
+function counted(
+  { before, inside, startMs }: Window,
+  history: StallHistory,
+  now: Present,
+  byOwnLimit: ReadonlySet<PodUid>,
+): number {
+  const since = (from: StallPoint | undefined): number =>
+    from === undefined ? 0 : countedFrom(from, history, now, byOwnLimit);
+  const outsideMs = before === undefined ? 0 : startMs - before.atMs;
+  return Math.max(0, since(inside), since(before) - outsideMs);
+}
+
+function countedFrom(from: StallPoint, history: StallHistory, now: Present, byOwnLimit: ReadonlySet<PodUid>): number {
   const last = history.at(-1);
   // What such a pod stalled since nobody has read.
   const end = byOwnLimit.size === 0 || last === undefined ? now : last;
@@ -74,11 +115,15 @@ function counted(from: StallPoint, history: StallHistory, now: Present, byOwnLim
   return end.stalledMs - from.stalledMs - theirsMs;
 }
 
-function stalledByOwnLimit(from: StallPoint, history: StallHistory): readonly PodUid[] {
-  return [...(history.at(-1)?.pods?.keys() ?? [])].filter((uid) => {
-    const growth = growthOf(uid, from, history);
+function stalledByOwnLimit({ before, inside }: Window, history: StallHistory): ReadonlySet<PodUid> {
+  const oldest = before ?? inside;
+  const pods = history.at(-1)?.pods;
+  if (oldest === undefined || pods === undefined || pods === null) return NOBODY;
+  const stalled = [...pods.keys()].filter((uid) => {
+    const growth = growthOf(uid, oldest, history);
     return growth !== null && growth.stalledMs > 0 && growth.limitHits > 0;
   });
+  return new Set(stalled);
 }
 
 /** Null: it is not known at two points. One that began again has grown by nothing. */

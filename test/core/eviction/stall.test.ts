@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isStepOver, type PodStall, type StallHistory, stallAfter, stallIn } from '../../../src/core/eviction/stall.ts';
+import {
+  isStepOver,
+  type PodStall,
+  type StallHistory,
+  stallAfter,
+  stallIn,
+  stallStep,
+} from '../../../src/core/eviction/stall.ts';
 
 const WINDOW_MS = 10_000;
 const at = (atMs: number, stalledMs: number, pods: { readonly [uid: string]: PodStall } | null = null) => ({
@@ -22,6 +29,33 @@ describe('the time that a node was stalled on memory', () => {
     ['a counter that fell is another one', historyOf(at(0, 9_000), at(1_000, 50)), at(2_000, 250), 200],
   ])('%s', (_, history, now, stalledMs) => {
     expect(stallIn(history, now, WINDOW_MS).stalledMs).toBe(stalledMs);
+  });
+
+  it('is at a step what it is right after it, and the pods are asked for knowing all of it', () => {
+    const pod = fc.record({ stalledMs: fc.nat(900), limitHits: fc.nat(2) });
+    const looks = fc.array(fc.tuple(fc.integer({ min: 1, max: 4_000 }), fc.nat(900), fc.option(pod)), {
+      maxLength: 30,
+    });
+    fc.assert(
+      fc.property(looks, (steps) => {
+        let history: StallHistory = [];
+        let [atMs, totalMs] = [0, 0];
+        for (const [ms, grown, pod] of steps) {
+          [atMs, totalMs] = [atMs + ms, totalMs + Math.min(ms, grown)];
+          const point = at(atMs, totalMs, pod === null ? null : { web: pod });
+          const withoutPods = history.map((past) => ({ ...past, pods: null }));
+          const asked: number[] = [];
+          const step = stallStep(history, point, WINDOW_MS, (allMs) => {
+            asked.push(allMs);
+            return point.pods;
+          });
+          expect(asked).toEqual([stallIn(withoutPods, point, WINDOW_MS).stalledMs]);
+          expect(step.history).toEqual(stallAfter(history, point, WINDOW_MS));
+          expect(step.stall).toEqual(stallIn(step.history, point, WINDOW_MS));
+          ({ history } = step);
+        }
+      }),
+    );
   });
 
   it('is never more than it truly was, however far apart the looks are', () => {
