@@ -1,88 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { type ActorNeeds, createActor } from '../../src/act/actor.ts';
+import type { ActorNeeds } from '../../src/act/actor.ts';
 import { dryParts } from '../../src/act/dry.ts';
-import type { Decision } from '../../src/core/decision.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
 import type { Eviction } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
-import { createInbox } from '../../src/daemon/loop.ts';
-import { createClock } from '../../src/host/clock.ts';
-import type { Left, RecordNote, StopOrder } from '../../src/ports.ts';
+import type { Left, StopOrder } from '../../src/ports.ts';
 import { GI, MI } from '../a.ts';
-
-const clock = createClock();
-const limit = quantityOfBytes(100 * MI, 'binary');
-const hard: MetThreshold = {
-  id: 'memory.available/evictionHard',
-  signal: 'memory.available',
-  isHard: true,
-  limit,
-  target: quantityOfBytes(150 * MI, 'binary'),
-  available: 90 * MI,
-  sinceMs: 0,
-};
-const soft: MetThreshold = { ...hard, id: 'memory.available/evictionSoft', isHard: false };
-const victim = { uid: 'u', namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 } as const;
-
-function evict(threshold: MetThreshold, graceSeconds: number): Decision {
-  const rest = { ranking: [], message: 'The node was low on resource: memory. ', annotations: {}, differences: [] };
-  return { id: 'boot-1', atMs: 0, kind: 'evict', threshold, victim, graceSeconds, ...rest };
-}
-const sampleOf = (available: number): Reading<SignalSample> =>
-  known({ available, capacity: 1_000 * MI, sampledAtMs: 1 });
-
-/** An actor whose pod ends at once, or as `stop` says; what it did is kept in the order in which it happened. */
-function stage(rest: Partial<ActorNeeds> = {}) {
-  const did: string[] = [];
-  const orders: StopOrder[] = [];
-  const notes: RecordNote[] = [];
-  const recorded: Outcome[] = [];
-  const inbox = createInbox(clock);
-  const log = (_: unknown, msg: string) => void did.push(`log: ${msg}`);
-  const actor = createActor({
-    clock,
-    inbox,
-    observer: { reread: async () => sampleOf(90 * MI) },
-    killer: {
-      stop: async (order) => {
-        did.push('stop');
-        orders.push(order);
-        return { of: order.decision, atMs: clock.monoMs(), kind: 'ended', via: 'sigkill', releasedBytes: known(MI) };
-      },
-      largestProcesses: () => known([]),
-    },
-    reclaim: async ({ id }) => ({ of: id, atMs: 0, kind: 'reclaimed', freed: known(0) }),
-    preKill: async () => void did.push('preKill'),
-    recorder: {
-      intent: async () => 'durable',
-      keep: () => {},
-      outcome: (outcome) => recorded.push(outcome),
-      began: (note) => notes.push(note),
-      note: (note) => notes.push(note),
-    },
-    marks: {
-      setCondition: (condition, status) => did.push(`${condition} ${status}`),
-      event: (reason) => did.push(reason),
-    },
-    lock: { take: () => void did.push('take'), release: () => void did.push('release') },
-    undoStops: () => void did.push('undo'),
-    log: { debug: log, info: log, warn: log, error: log },
-    findings: { raise: ({ text }) => void did.push(`finding: ${text}`), clear: () => {}, all: () => [] },
-    isDry: () => false,
-    ...rest,
-  });
-  const settled = async (): Promise<Outcome> => {
-    for (;;) {
-      if ((await inbox.wait(10_000)) === 'over') throw new Error('nothing came back');
-      const outcome = inbox.drain().outcomes.find(isEnd);
-      if (outcome !== undefined) return outcome;
-    }
-  };
-  return { actor, inbox, did, orders, notes, recorded, settled };
-}
+import { clock, evict, hard, sampleOf, soft, stage, victim } from './an-actor.ts';
 
 describe('an eviction', () => {
   it('is told, then stopped, and its outcome is recorded and comes back', async () => {
@@ -355,77 +282,6 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     actor.resume({ ...left, signalledMs: 3, killedMs: 4 }, nothing);
     await settled();
     expect(orders.map(({ sentBefore }) => sentBefore)).toEqual(['sigterm', 'sigkill']);
-  });
-});
-
-function stopFor(phase: number, graceSeconds: number): Decision {
-  return { id: 'boot-2', atMs: 0, kind: 'stop-for-shutdown', victim, phase, graceSeconds };
-}
-
-describe('a stop for a shutdown', () => {
-  it('asks, waits for the grace of the phase, and its outcome comes back', async () => {
-    const { actor, did, orders, recorded, settled } = stage();
-    actor.begin(stopFor(1, 20));
-    expect(await settled()).toMatchObject({ of: 'boot-2', kind: 'ended' });
-    expect(orders).toMatchObject([{ why: 'shutdown', first: 'sigterm', graceMs: 20_000, resumedFromMs: null }]);
-    expect(recorded).toHaveLength(1);
-    expect(did).toEqual(['stop', 'log: shop/web was ended by sigkill']);
-  });
-
-  it('of a phase without time gives the 2 s that the runtime would give', async () => {
-    const { actor, orders, settled } = stage();
-    actor.begin(stopFor(1, 0));
-    await settled();
-    expect(orders[0]?.graceMs).toBe(2_000);
-  });
-
-  it('of a pod that an eviction stops already cuts the grace of that, and tells the pod nothing', async () => {
-    const orders: StopOrder[] = [];
-    const reasons: unknown[] = [];
-    const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
-      new Promise((resolve) => {
-        orders.push(order);
-        hasten.addEventListener('abort', () => {
-          reasons.push(hasten.reason);
-          resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigterm', releasedBytes: known(0) });
-        });
-      });
-    const { actor, recorded } = stage({ killer: { stop, largestProcesses: () => known([]) } });
-    actor.begin(evict(soft, 60));
-    await new Promise((resolve) => clock.after(20, () => resolve(null)));
-    actor.begin(stopFor(1, 5));
-    for (let i = 0; recorded.length < 2 && i < 200; i++)
-      await new Promise((resolve) => clock.after(5, () => resolve(null)));
-    expect(reasons).toEqual([{ first: 'sigterm', graceMs: 5_000 }]);
-    expect(orders.map(({ why }) => why)).toEqual(['eviction']);
-    expect(recorded.map(({ of }) => of).toSorted()).toEqual(['boot-1', 'boot-2']);
-  });
-
-  it('that an earlier run began is gone on with for the rest of its grace', async () => {
-    const { actor, orders, settled } = stage();
-    const nowMs = clock.monoMs();
-    const stop = { decision: 'boot-7', decidedMs: nowMs - 5_000, uid: 'u', graceEndsMs: nowMs + 15_000, waitEndsMs: 0 };
-    actor.resumeStop(stop, victim);
-    expect(await settled()).toMatchObject({ of: 'boot-7', kind: 'ended' });
-    expect(orders).toMatchObject([{ why: 'shutdown', resumedFromMs: nowMs - 5_000 }]);
-    expect(orders[0]?.graceMs).toBeLessThanOrEqual(15_000);
-  });
-
-  it('of a pod that is not declared any more is gone', async () => {
-    const { actor, did, settled } = stage();
-    actor.resumeStop({ decision: 'boot-7', decidedMs: 0, uid: 'u', graceEndsMs: 0, waitEndsMs: 0 }, null);
-    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'gone' });
-    expect(did).toEqual([]);
-  });
-});
-
-describe('the shutdown lock', () => {
-  it('is taken and released, and stops are undone, as decided', () => {
-    const { actor, did } = stage();
-    actor.begin({ id: 'boot-1', atMs: 0, kind: 'take-lock' });
-    actor.begin({ id: 'boot-2', atMs: 0, kind: 'undo-stops' });
-    actor.begin({ id: 'boot-3', atMs: 0, kind: 'release-lock', why: 'all-phases-done' });
-    expect(did).toEqual(['take', 'undo', 'release']);
   });
 });
 

@@ -1,100 +1,16 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { sayValue } from '../../src/config/setting.ts';
+import { describe, expect, it, vi } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import type { ObservedLook } from '../../src/daemon/answers.ts';
-import { createReload, loadToRun } from '../../src/daemon/reload.ts';
 import { runDaemon } from '../../src/daemon/run.ts';
-import { createClock, sleep } from '../../src/host/clock.ts';
-import type { RecordEntry } from '../../src/record/entry.ts';
-import { createLog } from '../../src/record/writing/log.ts';
 import { askDaemon } from '../../src/serve/ask.ts';
-import type { StatusReport } from '../../src/serve/status.ts';
 import { openFakeSystemd } from '../host/fake-systemd.ts';
 import { hasDbusDaemon } from '../host/private-bus.ts';
 import { MIB, noCgroups, openTestNode } from '../observe/a-node.ts';
+import { clock, DEADLINE_MS, directory, file, pidLimit, running, until, write } from './a-daemon.ts';
 
-const clock = createClock();
 const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
-const DEADLINE_MS = 30_000;
-let directory: string;
-let file: string;
-
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'nodewarden-daemon-'));
-  file = join(directory, 'config.yaml');
-  mkdirSync(join(directory, 'pods.d'), { mode: 0o755 });
-});
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
-
-function write(lines: readonly string[]): void {
-  const text = [
-    'apiVersion: nodewarden.dev/v1alpha1',
-    'kind: NodewardenConfiguration',
-    `podManifests: ${directory}/pods.d`,
-    `stateDirectory: ${directory}/state`,
-    `runtimeDirectory: ${directory}/run`,
-    `socket: ${directory}/run/nodewarden.sock`,
-    `nodefs: { path: ${directory} }`,
-    ...lines,
-  ];
-  writeFileSync(file, `${text.join('\n')}\n`);
-  chmodSync(file, 0o644);
-}
-
-/** The daemon with what it reports, until the test says that it may stop. */
-async function running(
-  body: (report: () => Promise<StatusReport>) => Promise<void>,
-  onEntry: (entry: RecordEntry) => void = () => {},
-  complain: (line: string) => void = () => {},
-): Promise<0 | 1 | 2> {
-  const stop = new AbortController();
-  const ready = new Promise<void>((resolve) => {
-    ended = runDaemon(
-      { configFile: file, dryRun: false, log: 'none', onReady: resolve, onEntry, complain },
-      stop.signal,
-    );
-  });
-  await Promise.race([ready, sleep(clock, DEADLINE_MS)]);
-  try {
-    await body(async () => {
-      const asked = await askDaemon(`${directory}/run/nodewarden.sock`, { ask: 'status' }, clock);
-      if (asked.kind !== 'answer') throw new Error(`no status: ${asked.kind}`);
-      return asked.answer as StatusReport;
-    });
-  } finally {
-    stop.abort();
-  }
-  return ended;
-}
-let ended: Promise<0 | 1 | 2>;
-
-async function until(
-  report: () => Promise<StatusReport>,
-  holds: (report: StatusReport) => boolean,
-): Promise<StatusReport> {
-  const endMs = clock.monoMs() + DEADLINE_MS;
-  for (;;) {
-    const now = await report().catch(() => null);
-    if (now !== null && holds(now)) return now;
-    if (clock.monoMs() > endMs) throw new Error(`never so: ${JSON.stringify(now)}`);
-    await sleep(clock, 50);
-  }
-}
-const pidLimit = (report: StatusReport): number | null | undefined =>
-  report.signals.find(({ signal }) => signal === 'pid.available')?.thresholds[0]?.limit;
 
 describe('the daemon', () => {
   it('observes, answers, and stops cleanly', async () => {
@@ -280,74 +196,6 @@ describe('the daemon', () => {
     });
   });
 
-  it('takes up a changed file by itself, and a bad one changes nothing but what it says', async () => {
-    write(['evictionHard: { pid.available: "7" }']);
-    await running(async (report) => {
-      write(['evictionHard: { pid.available: "8" }']);
-      expect((await until(report, (now) => pidLimit(now) === 8)).config.lastReload).toMatchObject({ ok: true });
-      write(['evictionHard: { pid.avialable: "9" }']);
-      const refused = await until(report, (now) => now.config.lastReload?.ok === false);
-      expect(refused.config.lastReload?.text).toContain('config.yaml:8:17');
-      expect(refused.findings.map(({ id }) => id)).toContain('config');
-      expect(pidLimit(refused)).toBe(8);
-      write(['evictionHard: { pid.available: "9" }']);
-      const mended = await until(report, (now) => pidLimit(now) === 9);
-      expect(mended.findings.map(({ id }) => id)).not.toContain('config');
-    });
-  });
-
-  it('reloads on SIGHUP', async () => {
-    write(['evictionHard: { pid.available: "7" }']);
-    await running(async (report) => {
-      const before = await report();
-      process.kill(process.pid, 'SIGHUP');
-      await until(report, (now) => now.config.lastReload !== null && before.config.lastReload === null);
-    });
-  });
-
-  it('goes into dry run and out of it by its file, without a restart', async () => {
-    write(['evictionHard: { pid.available: "7" }']);
-    await running(async (report) => {
-      write(['evictionHard: { pid.available: "7" }', 'dryRun: true']);
-      const dry = await until(report, (now) => now.node.dryRun);
-      expect(dry.node.pid).toBe(process.pid);
-      write(['evictionHard: { pid.available: "7" }']);
-      await until(report, (now) => !now.node.dryRun);
-    });
-  });
-
-  it('hears of a change that was written before anybody watched', async () => {
-    write(['evictionHard: { pid.available: "7" }']);
-    const loaded = loadToRun(file, () => {});
-    write(['evictionHard: { pid.available: "8" }']);
-    const applied: unknown[] = [];
-    if (loaded === null) throw new Error('not loaded');
-    const reload = createReload({
-      clock,
-      log: createLog('error', { writeLine: () => {} }),
-      findings: { raise: () => {}, clear: () => {}, all: () => [] },
-      configFile: file,
-      loaded,
-      apply: ({ effective }) => applied.push(effective.thresholds.map(({ value }) => sayValue(value))),
-    });
-    reload.close();
-    expect(applied).toEqual([['8']]);
-  });
-
-  it('answers for the configuration in force, whatever is written to its directory while it changes over', async () => {
-    write(['evictionHard: { pid.available: "7" }']);
-    await running(async (report) => {
-      for (let i = 0; i < 12; i++) {
-        const isDry = i % 2 === 0;
-        write(['evictionHard: { pid.available: "7" }', ...(isDry ? ['dryRun: true'] : [])]);
-        // The agent looks at its directory 0.2 s after the last change there: at any moment of the change-over.
-        await sleep(clock, 20 * i);
-        writeFileSync(`${directory}/run/touched`, '');
-        await until(report, (now) => now.node.dryRun === isDry);
-      }
-    });
-  });
-
   it.skipIf(!hasDbusDaemon)(
     'has one connection to the bus, also with another configuration [needs dbus-daemon]',
     async () => {
@@ -380,55 +228,4 @@ describe('the daemon', () => {
       }
     },
   );
-
-  it('starts with the last good configuration where its file is bad by then, and says so until that is mended', async () => {
-    write(['evictionHard: { pid.available: "7" }']);
-    const kept = join(directory, 'state', 'config-last-good.json');
-    await running(async (report) => {
-      await until(report, () => existsSync(kept));
-      write(['evictionHard: { pid.available: "9" }']);
-      await until(report, (now) => pidLimit(now) === 9);
-      await until(report, () => readFileSync(kept, 'utf8').includes('\\"9\\"'));
-    });
-    expect(statSync(kept).mode & 0o777).toBe(0o600);
-    write(['evictionHard: { pid.available: "many" }', 'podManifest: x']);
-    const said: string[] = [];
-    const status = await running(
-      async (report) => {
-        const first = await report();
-        expect(pidLimit(first)).toBe(9);
-        const text = `the last good one (of`;
-        expect(first.findings.map((finding) => finding.text).join()).toContain(text);
-        expect(first.config.lastReload).toMatchObject({ ok: false, text: expect.stringContaining(text) });
-        expect(said.join()).toContain(`kept in ${kept}) is in force: ${file}:8:`);
-        write(['evictionHard: { pid.available: "8" }']);
-        const mended = await until(report, (now) => pidLimit(now) === 8);
-        expect(mended.findings).toEqual([]);
-      },
-      undefined,
-      (line) => said.push(line),
-    );
-    expect(status).toBe(0);
-    // Of another file, or where others could have written it, it is no good one.
-    write(['evictionHard: { pid.available: "many" }']);
-    chmodSync(kept, 0o666);
-    const start = () => runDaemon({ configFile: file, dryRun: false, log: 'none' }, AbortSignal.abort());
-    expect(await start()).toBe(2);
-  });
-
-  it('does not start with a bad file (2), nor in kubelet mode, which is not implemented (1)', async () => {
-    const said: string[] = [];
-    const start = () =>
-      runDaemon(
-        { configFile: file, dryRun: false, log: 'none', complain: (line) => said.push(line) },
-        AbortSignal.abort(),
-      );
-    write(['evictionHard: { pid.available: "-1" }', 'podManifest: x']);
-    expect(await start()).toBe(2);
-    expect(said).toHaveLength(2);
-    write(['mode: kubelet', 'kubernetes: { kubeconfig: /etc/kubernetes/kubelet.conf }']);
-    said.length = 0;
-    expect(await start()).toBe(1);
-    expect(said.join()).toContain('kubelet mode is not implemented');
-  });
 });

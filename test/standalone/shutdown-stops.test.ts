@@ -1,23 +1,28 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Variant } from 'dbus-next';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createClock, readBootId, sleep } from '../../src/host/clock.ts';
-import type { StopOrder } from '../../src/ports.ts';
+import { describe, expect, it } from 'vitest';
+import { sleep } from '../../src/host/clock.ts';
 import { loadHeld } from '../../src/standalone/held-file.ts';
-import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
-import { loadStops, type StoppedPod, saveStops, stopsPath } from '../../src/standalone/stops-file.ts';
-import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
-import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
-import { type Answer, hasDbusDaemon, until } from '../host/private-bus.ts';
-import { heardParts } from './needs.ts';
-
-const clock = createClock();
-const boot = readBootId();
-const bootId = boot.known ? boot.value : '';
-const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
-const needs = needsCgroups !== '' ? needsCgroups : hasDbusDaemon ? '' : '[needs dbus-daemon]';
+import { type Answer, until } from '../host/private-bus.ts';
+import {
+  addPod,
+  bootId,
+  clock,
+  directory,
+  does,
+  fake,
+  heard,
+  needs,
+  noted,
+  open,
+  openParts,
+  podOf,
+  remembered,
+  reopen,
+  standalone,
+  stop,
+} from './a-shutdown.ts';
 
 const property = (signature: string, value: unknown): Answer => ({
   signature: 'v',
@@ -25,97 +30,10 @@ const property = (signature: string, value: unknown): Answer => ({
 });
 
 describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
-  let directory: string;
-  let heard: ReturnType<typeof heardParts>;
-  let cgroups: TestCgroup[];
-  let fake: FakeSystemd;
-  let standalone: Standalone;
-  /** What the next test wants systemd to do before it answers. */
-  let react: (member: string, unit: string, body: readonly unknown[]) => Answer | null;
-  beforeEach(async () => {
-    directory = mkdtempSync(join(tmpdir(), 'nodewarden-shutdown-'));
-    mkdirSync(join(directory, 'pods.d'));
-    heard = heardParts();
-    cgroups = [];
-    react = () => null;
-    fake = await openFakeSystemd((member, unit, body) => react(member, unit, body));
-  });
-  afterEach(async () => {
-    await standalone.close();
-    await fake.remove();
-    for (const cgroup of cgroups) await cgroup.remove();
-    rmSync(directory, { recursive: true });
-  });
-
-  /** A pod with processes of its own, bound to its cgroup or to a unit of its name. */
-  const addPod = async (name: string, by: 'unit' | 'cgroup', script = IGNORES): Promise<TestCgroup> => {
-    const cgroup = makeCgroup();
-    cgroups.push(cgroup);
-    await cgroup.run(script);
-    const unit = `${name}.service`;
-    const controlGroup = cgroup.path;
-    if (by === 'unit') {
-      fake.units.set(unit, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded' });
-    }
-    const annotation = by === 'unit' ? `systemd-unit: ${unit}` : `cgroup: ${cgroup.path}`;
-    writeFileSync(
-      join(directory, 'pods.d', `${name}.yaml`),
-      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\nspec: { containers: [{ name: a }] }\n`,
-    );
-    return cgroup;
-  };
-  const podOf = (name: string) => {
-    const pods = standalone.pods.pods();
-    return pods.known ? pods.value.find(({ declared }) => declared.name === name) : undefined;
-  };
-  const openParts = (dry: boolean): void => {
-    if (mounts === null) return;
-    const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
-    const { systemd } = fake;
-    standalone = openStandalone({ ...heard, ...at, clock, mounts, systemd, wake: () => undefined, dry });
-  };
-  const open = async (...names: readonly string[]): Promise<void> => {
-    openParts(false);
-    await until(() => names.every((name) => podOf(name)?.cgroup.known));
-  };
-  const stop = (name: string, more: Partial<StopOrder> = {}) => {
-    const { uid = '', namespace = '', qos = 'Burstable', priority = 0 } = podOf(name)?.declared ?? {};
-    const order: StopOrder = {
-      decision: `stop-${name}`,
-      victim: { uid, namespace, name, qos, priority },
-      graceMs: 300,
-      why: 'shutdown',
-      resumedFromMs: null,
-      first: 'sigterm',
-      givesBack: 'memory',
-      ...more,
-    };
-    return standalone.killer.stop(order, new AbortController().signal);
-  };
-  const remembered = (): readonly StoppedPod[] => loadStops(directory, bootId, clock).pods;
-  const noted = (name: string, stage: StoppedPod['stage'], more: Partial<StoppedPod> = {}): StoppedPod => ({
-    decision: `stop-${name}`,
-    uid: podOf(name)?.declared.uid ?? '',
-    pod: `default/${name}`,
-    unit: `${name}.service`,
-    cannot: null,
-    invocationId: '01',
-    activeState: 'active',
-    stage,
-    graceEndsMs: clock.monoMs() + 300,
-    ...more,
-  });
-  /** As an earlier run of the agent left it. */
-  const reopen = async (left: readonly StoppedPod[], ...names: readonly string[]): Promise<void> => {
-    await standalone.close();
-    saveStops(directory, bootId, left);
-    await open(...names);
-  };
-
   it('is queued for the whole group in its order, after all of it is on disk, and is not held as by an eviction', async () => {
     for (const name of ['web', 'db', 'mail']) await addPod(name, 'unit');
     const onDisk: string[][] = [];
-    react = (member) => {
+    does.react = (member) => {
       if (member === 'StopUnit') onDisk.push(remembered().map(({ unit, stage }) => `${unit} ${stage}`));
       return null;
     };
@@ -133,7 +51,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
 
   /** Its stop job waits for those of other units until `runs` is called. */
   const withWaitingJob = (unit: string): { readonly runs: () => void } => {
-    react = (member, first) =>
+    does.react = (member, first) =>
       member === 'StopUnit' && first === unit ? { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] } : null;
     return {
       runs: () => {
@@ -173,7 +91,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     for (const name of ['web', 'db']) await addPod(name, 'unit');
     await open('web', 'db');
     const signalled: string[] = [];
-    react = (member, first, body) => {
+    does.react = (member, first, body) => {
       if (member === 'Get' && body[1] === 'SystemState') return property('s', 'stopping');
       if (member === 'Get' && body[1] === 'KillMode') return property('s', 'control-group');
       if (member === 'Get' && body[1] === 'KillSignal') return property('i', 15);
@@ -201,7 +119,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
       await open('web');
       const unit = fake.units.get('web.service');
       if (unit !== undefined) fake.units.set('web.service', { ...unit, hasStopCommand });
-      react = (member, _, body) => {
+      does.react = (member, _, body) => {
         if (member === 'StopUnit') return { signature: 'o', body: ['/org/freedesktop/systemd1/job/4711'] };
         if (member === 'Get' && body[1] === 'ExecMainStatus') return property('i', status);
         return member === 'Get' && body[1] === 'Result' ? property('s', 'timeout') : null;
@@ -226,8 +144,8 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
 
   it('is left to systemd where its stop comes after ours, as of a unit without processes', async () => {
     addIdlePod('drain');
-    const stops = react;
-    react = (member, first, body) => {
+    const stops = does.react;
+    does.react = (member, first, body) => {
       if (member === 'Get' && body[1] === 'SystemState') return property('s', 'stopping');
       if (member === 'Get' && body[1] === 'KillMode') return property('s', 'control-group');
       if (member === 'Get' && body[1] === 'KillSignal') return property('i', 15);
@@ -246,7 +164,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
       join(directory, 'pods.d', `${name}.yaml`),
       `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/systemd-unit: ${name}.service\nspec: { containers: [{ name: a }] }\n`,
     );
-    react = (member, first) => {
+    does.react = (member, first) => {
       const state = fake.units.get(first);
       if (state !== undefined && member === 'StopUnit') state.activeState = 'deactivating';
       if (state !== undefined && member === 'KillUnit') state.activeState = 'failed';
@@ -354,7 +272,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
         KillMode: new Variant('s', mode),
         KillSignal: new Variant('i', 2),
       };
-      react = (member, _, body) => {
+      does.react = (member, _, body) => {
         const given = member === 'Get' ? told[String(body[1])] : undefined;
         if (given !== undefined) return { signature: 'v', body: [given] };
         if (member !== 'KillUnit') return null;
@@ -372,7 +290,7 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
   it('gets SIGTERM while systemd stops the machine and cannot signal it', async () => {
     const said = join(directory, 'said');
     await addPod('web', 'unit', `trap 'echo term >> ${said}; exit 0' TERM; echo up; while :; do sleep 0.02; done`);
-    react = (member, _, body) => {
+    does.react = (member, _, body) => {
       if (member === 'KillUnit') return { error: 'org.freedesktop.DBus.Error.AccessDenied' };
       return member === 'Get' && body[1] === 'SystemState'
         ? { signature: 'v', body: [new Variant('s', 'stopping')] }
@@ -391,103 +309,5 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(await stop('web')).toMatchObject({ kind: 'ended' });
     expect(heard.present.get('stop-unit/web.service')).toContain('its processes were signalled');
     expect(remembered()).toMatchObject([{ unit: 'web.service', activeState: 'active', stage: 'ended' }]);
-  });
-
-  it('comes back after a cancel once its stop has ended, and what cannot is named', async () => {
-    const cgroup = await addPod('web', 'unit');
-    await addPod('batch', 'cgroup');
-    await open('web', 'batch');
-    standalone.setShuttingDown(true);
-    const stopping = Promise.all([stop('web'), stop('batch')]);
-    await until(() => fake.asked().length === 1);
-    standalone.setShuttingDown(false);
-    expect(standalone.hasStops()).toBe(true);
-    // systemd says inactive after 20 ms, but what ignored it lives until its grace is over.
-    const aliveAtStart: number[] = [];
-    react = (member) => {
-      if (member === 'StartUnit') aliveAtStart.push(cgroup.pids().length);
-      return null;
-    };
-    const undone = await standalone.undoStops();
-    await stopping;
-    expect(undone.started).toEqual(['web.service']);
-    expect(aliveAtStart).toEqual([0]);
-    expect(undone.notUndone).toEqual([expect.stringMatching(/^default\/batch: .*only what started them/)]);
-    expect(standalone.hasStops()).toBe(false);
-    expect(fake.asked()).toEqual(['StopUnit web.service', 'StartUnit web.service']);
-    expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
-  });
-
-  it('brings back what systemd stopped along with it, too', async () => {
-    await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
-    const web = fake.units.get('web.service');
-    if (web !== undefined) web.relations = { RequiredBy: ['helper.service'] };
-    const helper = { activeState: 'active', invocation: 4, controlGroup: '/helper', loadState: 'loaded' };
-    fake.units.set('helper.service', helper);
-    await open('web');
-    await until(() => podOf('web')?.declared.takesAlong !== undefined);
-    standalone.setShuttingDown(true);
-    react = (member, first) => {
-      if (member === 'StopUnit' && first === 'web.service') helper.activeState = 'inactive';
-      return null;
-    };
-    await stop('web', { graceMs: 100 });
-    standalone.setShuttingDown(false);
-    expect((await standalone.undoStops()).started.toSorted()).toEqual(['helper.service', 'web.service']);
-  });
-
-  it('stays down when the machine goes down after all, and comes back after the cancel of that', async () => {
-    await addPod('web', 'unit');
-    await open('web');
-    standalone.setShuttingDown(true);
-    await stop('web');
-    standalone.setShuttingDown(false);
-    const first = standalone.undoStops();
-    standalone.setShuttingDown(true);
-    expect(await first).toEqual({ started: [], notUndone: [] });
-    expect(fake.asked()).toEqual(['StopUnit web.service']);
-    expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
-  });
-
-  it('is forgotten when the next shutdown begins and nobody undid it: that machine has been down in between', async () => {
-    await addPod('web', 'unit');
-    await open('web');
-    standalone.setShuttingDown(true);
-    await stop('web');
-    standalone.setShuttingDown(false);
-    standalone.setShuttingDown(true);
-    expect(standalone.hasStops()).toBe(false);
-  });
-
-  it('is still known to a run that was started in the middle of the shutdown', async () => {
-    await addPod('web', 'unit');
-    await open('web');
-    await reopen([noted('web', 'ended')], 'web');
-    standalone.setShuttingDown(true);
-    expect(standalone.hasStops()).toBe(true);
-  });
-
-  it('of another boot is nothing, and a file that makes no sense is kept aside', async () => {
-    await addPod('web', 'unit');
-    await open('web');
-    saveStops(directory, 'another-boot', [noted('web', 'ended')]);
-    expect(remembered()).toEqual([]);
-    await standalone.close();
-    writeFileSync(stopsPath(directory), '{"schema":1,"bootId":7}');
-    await open('web');
-    expect(heard.present.get('shutdown-stops-corrupt')).toMatch(/kept as .*a cancelled shutdown stopped stay down/);
-    expect(standalone.hasStops()).toBe(false);
-  });
-
-  it('is nothing under dry run', async () => {
-    await addPod('web', 'unit');
-    await open('web');
-    await reopen([noted('web', 'ended')], 'web');
-    await standalone.close();
-    openParts(true);
-    await sleep(clock, 50);
-    expect(standalone.hasStops()).toBe(false);
-    expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
-    expect(fake.asked()).toEqual([]);
   });
 });

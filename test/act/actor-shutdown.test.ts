@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
+import type { Outcome } from '../../src/core/outcome.ts';
+import { known } from '../../src/core/reading.ts';
+import type { StopOrder } from '../../src/ports.ts';
+import { clock, evict, soft, stage, victim } from './an-actor.ts';
+
+function stopFor(phase: number, graceSeconds: number): Decision {
+  return { id: 'boot-2', atMs: 0, kind: 'stop-for-shutdown', victim, phase, graceSeconds };
+}
+
+describe('a stop for a shutdown', () => {
+  it('asks, waits for the grace of the phase, and its outcome comes back', async () => {
+    const { actor, did, orders, recorded, settled } = stage();
+    actor.begin(stopFor(1, 20));
+    expect(await settled()).toMatchObject({ of: 'boot-2', kind: 'ended' });
+    expect(orders).toMatchObject([{ why: 'shutdown', first: 'sigterm', graceMs: 20_000, resumedFromMs: null }]);
+    expect(recorded).toHaveLength(1);
+    expect(did).toEqual(['stop', 'log: shop/web was ended by sigkill']);
+  });
+
+  it('of a phase without time gives the 2 s that the runtime would give', async () => {
+    const { actor, orders, settled } = stage();
+    actor.begin(stopFor(1, 0));
+    await settled();
+    expect(orders[0]?.graceMs).toBe(2_000);
+  });
+
+  it('of a pod that an eviction stops already cuts the grace of that, and tells the pod nothing', async () => {
+    const orders: StopOrder[] = [];
+    const reasons: unknown[] = [];
+    const stop = (order: StopOrder, hasten: AbortSignal): Promise<Outcome> =>
+      new Promise((resolve) => {
+        orders.push(order);
+        hasten.addEventListener('abort', () => {
+          reasons.push(hasten.reason);
+          resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigterm', releasedBytes: known(0) });
+        });
+      });
+    const { actor, recorded } = stage({ killer: { stop, largestProcesses: () => known([]) } });
+    actor.begin(evict(soft, 60));
+    await new Promise((resolve) => clock.after(20, () => resolve(null)));
+    actor.begin(stopFor(1, 5));
+    for (let i = 0; recorded.length < 2 && i < 200; i++)
+      await new Promise((resolve) => clock.after(5, () => resolve(null)));
+    expect(reasons).toEqual([{ first: 'sigterm', graceMs: 5_000 }]);
+    expect(orders.map(({ why }) => why)).toEqual(['eviction']);
+    expect(recorded.map(({ of }) => of).toSorted()).toEqual(['boot-1', 'boot-2']);
+  });
+
+  it('that an earlier run began is gone on with for the rest of its grace', async () => {
+    const { actor, orders, settled } = stage();
+    const nowMs = clock.monoMs();
+    const stop = { decision: 'boot-7', decidedMs: nowMs - 5_000, uid: 'u', graceEndsMs: nowMs + 15_000, waitEndsMs: 0 };
+    actor.resumeStop(stop, victim);
+    expect(await settled()).toMatchObject({ of: 'boot-7', kind: 'ended' });
+    expect(orders).toMatchObject([{ why: 'shutdown', resumedFromMs: nowMs - 5_000 }]);
+    expect(orders[0]?.graceMs).toBeLessThanOrEqual(15_000);
+  });
+
+  it('of a pod that is not declared any more is gone', async () => {
+    const { actor, did, settled } = stage();
+    actor.resumeStop({ decision: 'boot-7', decidedMs: 0, uid: 'u', graceEndsMs: 0, waitEndsMs: 0 }, null);
+    expect(await settled()).toMatchObject({ kind: 'dropped', because: 'gone' });
+    expect(did).toEqual([]);
+  });
+});
+
+describe('the shutdown lock', () => {
+  it('is taken and released, and stops are undone, as decided', () => {
+    const { actor, did } = stage();
+    actor.begin({ id: 'boot-1', atMs: 0, kind: 'take-lock' });
+    actor.begin({ id: 'boot-2', atMs: 0, kind: 'undo-stops' });
+    actor.begin({ id: 'boot-3', atMs: 0, kind: 'release-lock', why: 'all-phases-done' });
+    expect(did).toEqual(['take', 'undo', 'release']);
+  });
+});

@@ -1,0 +1,122 @@
+import { writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { sleep } from '../../src/host/clock.ts';
+import { saveStops, stopsPath } from '../../src/standalone/stops-file.ts';
+import { until } from '../host/private-bus.ts';
+import {
+  addPod,
+  clock,
+  directory,
+  does,
+  fake,
+  heard,
+  needs,
+  noted,
+  open,
+  openParts,
+  podOf,
+  remembered,
+  reopen,
+  standalone,
+  stop,
+} from './a-shutdown.ts';
+
+describe.skipIf(needs !== '')(`what a shutdown stopped, after a cancel or in the next run ${needs}`, () => {
+  it('comes back after a cancel once its stop has ended, and what cannot is named', async () => {
+    const cgroup = await addPod('web', 'unit');
+    await addPod('batch', 'cgroup');
+    await open('web', 'batch');
+    standalone.setShuttingDown(true);
+    const stopping = Promise.all([stop('web'), stop('batch')]);
+    await until(() => fake.asked().length === 1);
+    standalone.setShuttingDown(false);
+    expect(standalone.hasStops()).toBe(true);
+    // systemd says inactive after 20 ms, but what ignored it lives until its grace is over.
+    const aliveAtStart: number[] = [];
+    does.react = (member) => {
+      if (member === 'StartUnit') aliveAtStart.push(cgroup.pids().length);
+      return null;
+    };
+    const undone = await standalone.undoStops();
+    await stopping;
+    expect(undone.started).toEqual(['web.service']);
+    expect(aliveAtStart).toEqual([0]);
+    expect(undone.notUndone).toEqual([expect.stringMatching(/^default\/batch: .*only what started them/)]);
+    expect(standalone.hasStops()).toBe(false);
+    expect(fake.asked()).toEqual(['StopUnit web.service', 'StartUnit web.service']);
+    expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
+  });
+
+  it('brings back what systemd stopped along with it, too', async () => {
+    await addPod('web', 'unit', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    const web = fake.units.get('web.service');
+    if (web !== undefined) web.relations = { RequiredBy: ['helper.service'] };
+    const helper = { activeState: 'active', invocation: 4, controlGroup: '/helper', loadState: 'loaded' };
+    fake.units.set('helper.service', helper);
+    await open('web');
+    await until(() => podOf('web')?.declared.takesAlong !== undefined);
+    standalone.setShuttingDown(true);
+    does.react = (member, first) => {
+      if (member === 'StopUnit' && first === 'web.service') helper.activeState = 'inactive';
+      return null;
+    };
+    await stop('web', { graceMs: 100 });
+    standalone.setShuttingDown(false);
+    expect((await standalone.undoStops()).started.toSorted()).toEqual(['helper.service', 'web.service']);
+  });
+
+  it('stays down when the machine goes down after all, and comes back after the cancel of that', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    standalone.setShuttingDown(true);
+    await stop('web');
+    standalone.setShuttingDown(false);
+    const first = standalone.undoStops();
+    standalone.setShuttingDown(true);
+    expect(await first).toEqual({ started: [], notUndone: [] });
+    expect(fake.asked()).toEqual(['StopUnit web.service']);
+    expect(await standalone.undoStops()).toEqual({ started: ['web.service'], notUndone: [] });
+  });
+
+  it('is forgotten when the next shutdown begins and nobody undid it: that machine has been down in between', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    standalone.setShuttingDown(true);
+    await stop('web');
+    standalone.setShuttingDown(false);
+    standalone.setShuttingDown(true);
+    expect(standalone.hasStops()).toBe(false);
+  });
+
+  it('is still known to a run that was started in the middle of the shutdown', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    await reopen([noted('web', 'ended')], 'web');
+    standalone.setShuttingDown(true);
+    expect(standalone.hasStops()).toBe(true);
+  });
+
+  it('of another boot is nothing, and a file that makes no sense is kept aside', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    saveStops(directory, 'another-boot', [noted('web', 'ended')]);
+    expect(remembered()).toEqual([]);
+    await standalone.close();
+    writeFileSync(stopsPath(directory), '{"schema":1,"bootId":7}');
+    await open('web');
+    expect(heard.present.get('shutdown-stops-corrupt')).toMatch(/kept as .*a cancelled shutdown stopped stay down/);
+    expect(standalone.hasStops()).toBe(false);
+  });
+
+  it('is nothing under dry run', async () => {
+    await addPod('web', 'unit');
+    await open('web');
+    await reopen([noted('web', 'ended')], 'web');
+    await standalone.close();
+    openParts(true);
+    await sleep(clock, 50);
+    expect(standalone.hasStops()).toBe(false);
+    expect(await standalone.undoStops()).toEqual({ started: [], notUndone: [] });
+    expect(fake.asked()).toEqual([]);
+  });
+});
