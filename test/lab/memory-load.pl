@@ -2,6 +2,7 @@
 # What takes memory, until it is killed:
 #   hold MIB            so much anonymous memory, touched again and again so that it stays in memory
 #   grow MIB RATE       anonymous memory up to MIB, RATE MiB a second; then it stays
+#   thrash MIB RATE     the same, a quarter of each page not to be compressed; then all of its pages are written in turn, none beside the last
 #   read FILE           the file again and again, by read and by mmap in turn: a page cache in use
 #   messages MIB        System V messages from a process of the root cgroup: memory of the kernel that is nobody's
 use strict;
@@ -27,6 +28,18 @@ elsif ($verb eq 'grow') {
     sleep $ahead if $ahead > 0;
   }
   sleep 60 while 1;
+}
+elsif ($verb eq 'thrash') {
+  my ($mib, $rate) = @args;
+  my ($from, @held) = (time);
+  while (@held < $mib) {
+    my $page = pack('L*', map { int(rand(4294967296)) } 1 .. 256) . "\0" x 3072;
+    push @held, $page x 256;
+    my $ahead = $from + @held / $rate - time;
+    sleep $ahead if $ahead > 0;
+  }
+  # Neither what was used last nor what lies near it is used next: the kernel's guesses do not help.
+  for (my $at = 0; ; $at = ($at + 7919) % ($mib * 256)) { substr($held[$at / 256], 4096 * ($at % 256), 1) = 'x' }
 }
 elsif ($verb eq 'read') {
   my $size = -s $args[0];
