@@ -48,7 +48,7 @@ const MAX_QUEUE_MS = 500;
 
 /**
  * Tells the units of a group to stop: those that are given in one turn are asked for their state, remembered, and then
- * queued in one go and in their order, so that systemd has all of them before it begins with the first.
+ * queued in one go, whoever others wait for before these.
  */
 export function createTellUnits(needs: TellNeeds): TellUnit {
   const { clock } = needs;
@@ -118,9 +118,13 @@ async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<
   return { ...pod, ...own, invocationId, activeState, stage: 'told' };
 }
 
-/** All jobs at once: systemd knows their order. */
-async function stopTogether(needs: TellNeeds, group: readonly Telling[]): Promise<void> {
+/**
+ * All jobs at once: systemd knows their order. But it may begin with one before it has read the next, and a stop waits only
+ * for stops that are queued: whoever stops first is queued first.
+ */
+async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Promise<void> {
   const { clock, memory, systemd } = needs;
+  const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs);
   // An answer that comes too late is a job all the same, and its pod is told twice: half of what is left is waited for.
   const patienceMs = (turn: Turn, nowMs = clock.monoMs()): number =>
     Math.max(LEAST_ASK_MS, tellByMs(turn) - nowMs, (turn.endsMs - nowMs) / 2);

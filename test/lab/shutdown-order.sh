@@ -80,7 +80,7 @@ check_order_cancelled() { # cancelled while a chain is stopped: who waits for it
     for name in db mid front; do order_pod \$name 0; done; $(one_phase 30); systemctl daemon-reload; systemctl start db mid front"
   sleep 1
   go 'systemctl poweroff' "$(when_told front); sleep 0.3; systemctl restart systemd-logind"
-  is_back() { ns sh 'nodewarden history --shutdowns' | grep 'run again: front.service'; }
+  is_back() { ns sh 'nodewarden history --shutdowns' | grep 'restarted: front.service'; }
   until_true 40 'front is started again' is_back
   sleep 3; read_timeline
   [ -z "$(at "$TIMELINE" mid told)$(at "$TIMELINE" db told)" ] || fail 'a unit was told after the cancel'

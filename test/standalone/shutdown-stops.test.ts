@@ -65,6 +65,21 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     return { after: [], periodMs, endsMs, graceMs, beforeMs: 0, restMs: graceMs };
   };
 
+  it('is queued after those that stop before it, since systemd may begin before it has read all', async () => {
+    for (const name of ['db', 'mid', 'front']) await addPod(name, 'unit');
+    await open('db', 'mid', 'front');
+    const turn = turnOfMs(300, 5_000);
+    const ends = await Promise.all(
+      [
+        ['db', 600],
+        ['mid', 300],
+        ['front', 0],
+      ].map(([name, beforeMs]) => stop(String(name), { turn: { ...turn, beforeMs: Number(beforeMs) } })),
+    );
+    expect(ends.map(({ kind }) => kind)).toEqual(['ended', 'ended', 'ended']);
+    expect(fake.asked()).toEqual(['StopUnit front.service', 'StopUnit mid.service', 'StopUnit db.service']);
+  });
+
   it('has its grace from the moment when its job runs', async () => {
     const cgroup = await addPod('web', 'unit');
     await open('web');
