@@ -114,6 +114,8 @@ run_check() {
   trap 'status=$?
     kill $late_pid
     if [ $status != 0 ]; then
+      echo "the machine: load $(cut -d" " -f1-3 /proc/loadavg), $(awk "/^MemAvailable/ { print int(\$2 / 1024) }" /proc/meminfo) MiB available, waits for a CPU $(awk "{ sum += \$1 } END { print sum + 0 }" "$late") ms"
+      [ ! -s "${TIMELINE:-}" ] || tail -n 6 "$TIMELINE" | cut -c 1-100
       [ ! -s "${TIMELINE:-}" ] || { echo "-- the timeline"; cut -c 1-200 "$TIMELINE"; }
       echo "-- the journal"; ns journal -b -o short-unix | grep -vE "systemd\[1\]: (Mounted|Unmounted|run-|Starting|Reached|Set up|Finished)" | tail -n 50 | cut -c 1-260; fi
     ns down 2>/dev/null; rm -f "$late"; exit $status' EXIT

@@ -4,7 +4,7 @@
 check_poweroff() { # poweroff: all phases in order and in time, and the next boot reports them
   up_and_armed
   go 'systemctl poweroff' "$(when_told db); systemctl show -P StatusText nodewarden | logger -t lab-status"; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
   ns journal -b -o cat -t lab-status | grep 'shutdown phase 2: .*default/db' || fail "STATUS= within phase 2: $(ns journal -b -o cat -t lab-status)"
   local event
   for event in shutdown phase released; do [ -n "$(at "$TIMELINE" agent $event)" ] || fail "no log line $event"; done
@@ -38,7 +38,7 @@ check_soft_reboot() { # systemd 257: `systemctl soft-reboot` has its phases, and
   ! ns journal -b -o cat -u nodewarden | grep -E '"event":"(cancelled|restarted)"' || fail 'it was taken for a cancel'
   history_is 'shutdowns.length === 1 && shutdowns[0].plan.type === "soft-reboot" && shutdowns[0].end.kind === "released" && shutdowns[0].cancelled === null && shutdowns[0].undone === null'
   go 'systemctl poweroff'; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
 }
 check_second_tier() { # `systemctl start poweroff.target`, past logind: all phases in order all the same
   up_and_armed
@@ -57,7 +57,7 @@ check_taken_back() { # past logind, and systemd's jobs are cancelled in a phase:
   is_undone "$before"
   [ -z "$(at "$TIMELINE" db told)" ] || fail 'db was told'
   go 'systemctl poweroff'; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
 }
 check_restarted_in_phase() { # `systemctl restart nodewarden` within a phase: all phases in order and in time all the same
   up_and_armed
@@ -65,8 +65,10 @@ check_restarted_in_phase() { # `systemctl restart nodewarden` within a phase: al
   plan_holds "$TIMELINE" 1000 1000
 }
 check_started_again() { # a pod that is started in the middle is stopped again
-  up_and_armed
-  go 'systemctl poweroff' "$(when_told db); systemctl start web"; gone
+  # So long that it is started within the phases, however slow the machine is.
+  up_with "$(config 'shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 3}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000000, shutdownGracePeriodSeconds: 5}]')
+    sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 12/; s/=6s/=60s/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db"
+  go 'systemctl poweroff' "$(when_told db); systemctl start web"; gone 60
   # It may be stopped before it says that it runs.
   [ "$(awk '$2 == "web" && $3 == "started"' "$TIMELINE" | grep -c .)" = 1 ] || fail 'it was not started again: this proves nothing'
   [ "$(awk '$2 == "web" && $3 == "stopped"' "$TIMELINE" | grep -c .)" = 2 ] || fail 'it was not stopped again'
@@ -77,7 +79,7 @@ check_started_again() { # a pod that is started in the middle is stopped again
 check_cancel_ignored() { # `shutdown -c` in the delay, which 252 ignores: the phases go on, recorded as not honoured
   up_and_armed
   go 'systemctl poweroff' "$(when_told web); sleep 1.5; shutdown -c"; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].end.kind === "released" && shutdowns[0].cancelled?.isHonoured === false'
 }
@@ -90,7 +92,7 @@ check_schedule_fires() { # a scheduled shutdown: nothing is stopped before its t
   until_true 15 'the schedule is in the status' is_shown
   nobody_told
   gone 60
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].plan.type === "poweroff"'
 }
@@ -102,7 +104,7 @@ check_refused() { # a shutdown whose job systemd refuses after the phases is a c
   is_undone "$before"
   ns sh 'systemctl unmask -q --runtime poweroff.target'
   go 'systemctl poweroff'; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
 }
 check_two_fields() { # the other form of configuration: two phases
   local ASKED_MS=8000 PLAN='web told 0
@@ -114,7 +116,7 @@ agent released 4500'
   up_with "$(config 'shutdownGracePeriod: 6s' 'shutdownGracePeriodCriticalPods: 2s')"
   is_proven
   go 'systemctl poweroff'; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
 }
 check_no_carry_over() { # time that a phase did not use is lost, as in the kubelet
   local PLAN='web told 0
@@ -124,7 +126,7 @@ dns told 4000
 agent released 4500'
   up_with "$QUICK_WEB"
   go 'systemctl poweroff'; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
 }
 check_carry_over() { # shutdownCarryOver: time that a phase did not use is the next one's
   local PLAN='web told 0
@@ -134,7 +136,7 @@ dns told 4500
 agent released 5000'
   up_with "$(config "$PHASES" 'shutdownCarryOver: true'); $QUICK_WEB"
   go 'systemctl poweroff'; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
   [ -z "$(at "$TIMELINE" db killed)" ] || fail 'db was killed'
 }
 # 10 s for phases of 6, 6 and 4 s: each gets its part, the last ones what is left. db ends only when it is killed.
@@ -151,7 +153,7 @@ check_shrunk() { # not armed, with 12 s granted: all phases in order, in proport
   local ASKED_MS=12000 PLAN=$SHRUNK
   not_armed "sed -i s/=7/=12/ /etc/systemd/logind.conf.d/$LAST; $LONGER; $DB_NEVER_ENDS"
   go 'systemctl poweroff'; gone
-  plan_holds "$TIMELINE" 1000 100
+  plan_holds "$TIMELINE" 1000 500
   ns up --again
   history_is 'shutdowns[0].plan.grantedMs === 12000 && shutdowns[0].plan.limitMs === 10000 && shutdowns[0].end.kind === "released"'
 }
@@ -193,11 +195,12 @@ stuck told 0
 stuck killed 3000
 db told 3000'
   in_time "$TIMELINE" 1500
-  # db ends while the agent is away: phase 2 is over at the latest when it should be, or when a busy machine has started it.
+  # db ends while the agent is away: phase 2 is over at the latest when it should be, or when a busy machine has started
+  # it, and systemd, the bus and logind have answered it.
   told=$(at "$TIMELINE" dns told)
   started=$(awk '$2 == "nodewarden" && $3 == "killed" { killed++ } killed == 2 && $2 == "agent" { print $1; exit }' "$TIMELINE")
   [ "${told:-0}" -ge "$(at "$TIMELINE" db ends)" ] || fail 'dns was told before db had ended'
-  [ "$told" -le $((7000 + waited_ms)) ] || [ "$told" -le $((started + 2000 + waited_ms)) ] || fail "dns told after $told ms, phase 2 ends after 6000 ms, the agent was back after $started ms"
+  [ "$told" -le $((7000 + waited_ms)) ] || [ "$told" -le $((started + 2000 + 4 * waited_ms)) ] || fail "dns told after $told ms, phase 2 ends after 6000 ms, the agent was back after $started ms"
   ns up --again
   history_is 'shutdowns.length === 1 && shutdowns[0].resumed.length === 2 && shutdowns[0].end.kind === "released" && boots[0].end === "graceful"'
 }
@@ -249,7 +252,7 @@ logind_in_phase() {
   is_undone "$before"
   # And the next one works.
   go 'systemctl poweroff'; gone
-  nobody_told_twice "$TIMELINE"; plan_holds "$TIMELINE" 1000 100
+  nobody_told_twice "$TIMELINE"; plan_holds "$TIMELINE" 1000 500
 }
 check_logind_killed() { logind_in_phase 1 'systemctl kill -s KILL systemd-logind'; } # logind killed in the delay: a cancel; the units run again, and only those; the next shutdown works
 check_logind_in_1() { logind_in_phase 1 'systemctl restart systemd-logind'; } # logind restarted in phase 1: a cancel; the units run again, and only those; the next shutdown works
