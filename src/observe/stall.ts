@@ -37,7 +37,7 @@ export type NodeStall = {
 };
 
 const OFF = unknown('not-applicable', 'memory stall', 'evictionStall is not configured');
-/** Of a stall that is acted on. With less nobody asks which pods stall in limits of their own. */
+/** Of a stall that is acted on. With less the pods are asked for their own stall once in a window, else at each step. */
 const MATTERS_SHARE = 0.1;
 /** Two files each at each step: beyond it a pod counts as one without a limit of its own. */
 const MAX_PODS = 512;
@@ -90,10 +90,10 @@ export function createNodeStall(needs: NodeStallNeeds): NodeStall {
     const before = followed?.node === node.value ? followed.history : [];
     const present = { atMs, stalledMs: stalled.value };
     const podsFor = (allMs: number): ReadonlyMap<PodUid, PodStall> | null => {
-      const isAsked = before.at(-1)?.pods != null;
+      // What they grew by since the last time is known even if the next sample comes late.
+      const askedAtMs = before.findLast(({ pods }) => pods !== null)?.atMs ?? Number.NEGATIVE_INFINITY;
       const matters = allMs >= MATTERS_SHARE * fullShare * forMs;
-      const isCalm = !matters && atMs - (before[0]?.atMs ?? atMs) >= forMs;
-      return matters || (isAsked && !isCalm) ? podsNow() : null;
+      return matters || atMs - askedAtMs >= forMs ? podsNow() : null;
     };
     const isStep = when === 'now' || isStepOver(before, atMs, forMs);
     const { history, stall } = isStep

@@ -97,13 +97,31 @@ describe('memory.stallFree', () => {
     expect(node.availableAt(3_000)).toBe(10_000);
   });
 
-  it('does not ask for the pods while little stalls', () => {
+  it('asks for the pods once in a window while little stalls', () => {
     const node = aNode();
-    for (let ms = 0; ms <= 5_000; ms += 100) {
+    for (let ms = 0; ms <= 25_000; ms += 100) {
       node.machine(ms / 100);
       node.availableAt(ms);
     }
-    expect(node.asked()).toBe(0);
+    expect(node.asked()).toBe(3);
+  });
+
+  it('counts all of a stall from its begin', () => {
+    const node = aNode();
+    for (let ms = 0; ms <= 20_000; ms += 500) node.availableAt(ms);
+    for (let ms = 500; ms <= 3_000; ms += 500) {
+      node.machine(ms);
+      node.availableAt(20_000 + ms);
+    }
+    expect(node.availableAt(23_000)).toBe(7_000);
+  });
+
+  it('counts no stall of a pod that reaches its own limit between two samples far apart', () => {
+    const node = aNode();
+    for (let ms = 0; ms <= 20_000; ms += 500) node.availableAt(ms);
+    node.machine(4_000);
+    node.pod(4_000, 40);
+    expect(node.availableAt(24_000)).toBe(10_000);
   });
 
   it('counts no stall of a pod that reaches its own limit, and names it', () => {

@@ -14,7 +14,7 @@ export type StallPoint = {
   readonly atMs: MonoMs;
   /** Time in which all tasks of the node were stalled on memory; only grows. */
   readonly stalledMs: number;
-  /** Null: nobody had to ask yet, or no pod has pressure of its own here. */
+  /** Null: nobody had to ask then, or no pod has pressure of its own here. */
   readonly pods: ReadonlyMap<PodUid, PodStall> | null;
 };
 /** Oldest first; the last is the newest that is kept, not the present. */
@@ -41,10 +41,9 @@ export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number
 /** With one point from before the window, if there is one. A counter that fell is another one: it begins again. */
 export function stallAfter(history: StallHistory, point: StallPoint, windowMs: number): StallHistory {
   const last = history.at(-1);
-  // What the pods had before nobody knows.
-  const isOther =
-    last !== undefined && (last.stalledMs > point.stalledMs || (last.pods === null) !== (point.pods === null));
-  if (isOther) return [point];
+  // What the pods had before they were first asked nobody knows.
+  const isFirstAsked = point.pods !== null && history.every(({ pods }) => pods === null);
+  if (isFirstAsked || (last !== undefined && last.stalledMs > point.stalledMs)) return [point];
   const start = history.findLastIndex(({ atMs }) => atMs <= point.atMs - windowMs);
   return [...history.slice(Math.max(0, start)), point];
 }
