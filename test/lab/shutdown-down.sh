@@ -67,7 +67,7 @@ check_restarted_in_phase() { # `systemctl restart nodewarden` within a phase: al
 check_started_again() { # a pod that is started in the middle is stopped again
   # So long that it is started within the phases, however slow the machine is.
   up_with "$(config 'shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 3}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000000, shutdownGracePeriodSeconds: 5}]')
-    sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 12/; s/=6s/=60s/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db"
+    sed -i 's/shutdown-pod.pl db .*/shutdown-pod.pl db 12/; s/=6s/=60s/' /etc/systemd/system/db.service; systemctl daemon-reload; systemctl restart db; rm -f /run/lab-db-told"
   go 'systemctl poweroff' "$(when_told db); systemctl start web"; gone 60
   # It may be stopped before it says that it runs.
   [ "$(awk '$2 == "web" && $3 == "started"' "$TIMELINE" | grep -c .)" = 1 ] || fail 'it was not started again: this proves nothing'

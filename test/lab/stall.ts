@@ -55,13 +55,18 @@ const RELIEF_MS = 2_000;
 /** A hog that nobody stops: from its start. */
 const THRASHES_S = 120;
 const CAPPED_S = 60;
-const CONFIG = `apiVersion: nodewarden.dev/v1alpha1
+const CAPPED_MIB = 76;
+const configOf = (rules: string): string => `apiVersion: nodewarden.dev/v1alpha1
 kind: NodewardenConfiguration
 memoryAvailable: reclaimable
-evictionHard: { memory.available: 3% }
-evictionStall: { memory: { full: 30%, for: 10s, belowAvailable: 25% } }
+${rules}
 evictionPressureTransitionPeriod: 2s
 `;
+const ON_STALL = configOf(`evictionHard: { memory.available: 3% }
+evictionStall: { memory: { full: 30%, for: 10s, belowAvailable: 25% } }`);
+const ON_SWAP = configOf('evictionHard: { memory.available: 1%, swap.available: 50% }');
+/** A hog that leaves so little has most of the swap in use. */
+const SWAPPED_SHARE = 0.06;
 const MIB = 2 ** 20;
 const count = { passed: 0, failed: 0, skipped: 0 };
 
@@ -184,13 +189,17 @@ async function availableMiB(): Promise<number> {
   return (sample.availableShare * total.value + Math.max(0, unused)) / MIB;
 }
 
-/** Who takes so much that LEFT_SHARE is left. */
-async function takes(name: string, verb: readonly string[], alreadyMiB = 0): Promise<Unit> {
+/** Who takes so much that this share of the memory is left. */
+async function takes(
+  name: string,
+  verb: readonly string[],
+  { alreadyMiB = 0, leftShare = LEFT_SHARE } = {},
+): Promise<Unit> {
   const procfs = createProcfs();
   const total = procfs.memTotalBytes();
   procfs.close();
   if (!total.known) throw new Error(total.detail);
-  const mib = Math.floor((await availableMiB()) - (LEFT_SHARE * total.value) / MIB - PERL_MIB - alreadyMiB);
+  const mib = Math.floor((await availableMiB()) - (leftShare * total.value) / MIB - PERL_MIB - alreadyMiB);
   const [first = '', ...rest] = verb;
   return { name, command: [first, String(mib), ...rest] };
 }
@@ -204,13 +213,18 @@ async function watched(units: readonly Unit[], forSeconds: number): Promise<read
 }
 
 /** `guard`: nodewarden, or what is started in its place. `units`: the first grows last, once the others have what they hold. */
-async function play(swap: Swap, guard: 'nodewarden' | Peer, body: () => Promise<readonly Sample[]>): Promise<Run> {
+async function play(
+  swap: Swap,
+  guard: 'nodewarden' | Peer,
+  body: () => Promise<readonly Sample[]>,
+  config = ON_STALL,
+): Promise<Run> {
   const agent = installedAgent();
   const closers: (() => unknown)[] = [];
   fs.writeFileSync('/proc/sys/vm/drop_caches', '3');
   swap.on();
   try {
-    fs.writeFileSync(agent.places.configFile, CONFIG);
+    fs.writeFileSync(agent.places.configFile, config);
     if (guard !== 'nodewarden') {
       closers.push(guard.off);
       guard.on();
@@ -327,10 +341,11 @@ const capped = (swap: Swap): Check => ({
   name: `${swap.name}: a pod thrashes in a memory limit of its own: nobody is stopped`,
   times: 1,
   body: async () => {
-    const pod: Unit = { name: 'capped', command: ['thrash', '120', '100'], maxMiB: 60 };
+    // So little more than its limit that the kernel takes what it reads back for its working set, and the wait for a stall.
+    const pod: Unit = { name: 'capped', command: ['thrash', String(CAPPED_MIB), '100'], maxMiB: CAPPED_MIB - 16 };
     let isRunning = false;
     const of = await play(swap, 'nodewarden', async () => {
-      const idle = await takes('idle', ['grow', '100'], 120 + PERL_MIB);
+      const idle = await takes('idle', ['grow', '100'], { alreadyMiB: CAPPED_MIB + PERL_MIB });
       start(idle, 'nodewarden');
       await sleep(clock, 15_000);
       start(pod, 'nodewarden');
@@ -343,6 +358,27 @@ const capped = (swap: Swap): Check => ({
     const figures = `stall of the node up to ${Math.round(most * 100)} % of 10 s with little available, least available ${Math.round(least * 100)} %, evicted: ${of.evicted.join(', ') || 'nobody'}`;
     assert.deepEqual([of.evicted, of.kernelKills, isRunning], [[], 0, true], figures);
     assert(most >= STALL.fullShare, `it would be due if the pod's own stall counted: ${figures}`);
+    return figures;
+  },
+});
+
+/** Swap fills before the memory is short: `swap.available` alone is crossed. */
+const swapped = (swap: Swap): Check => ({
+  name: `${swap.name}: a hog fills the swap beside a database within its request: it is stopped for swap.available`,
+  times: Number(values.times),
+  body: async () => {
+    let isDatabaseAlive = false;
+    const body = async (): Promise<readonly Sample[]> => {
+      const hog = await takes('hog', ['grow', '100'], { leftShare: SWAPPED_SHARE });
+      start(hog, 'nodewarden');
+      const samples = await watched([hog, DB], THRASHES_S);
+      isDatabaseAlive = isActive(DB);
+      return samples;
+    };
+    const of = await play(swap, 'nodewarden', body, ON_SWAP);
+    const free = Math.min(...of.samples.map(({ freeSwapMiB }) => freeSwapMiB));
+    const figures = `least free swap ${Math.round(free)} of ${SWAP_MIB} MiB, evicted: ${of.evicted.join(', ') || 'nobody'}`;
+    assert.deepEqual([of.evicted, of.kernelKills, isDatabaseAlive], [['hog for swap.available'], 0, true], figures);
     return figures;
   },
 });
@@ -385,7 +421,8 @@ for (const swap of swaps) {
     console.log(`skipped ${swap.name}: ${error instanceof Error ? error.message : error}`);
     continue;
   }
-  for (const check of [thrashing(swap), capped(swap), ...peers.map((peer) => compared(swap, peer))]) await judge(check);
+  for (const check of [thrashing(swap), swapped(swap), capped(swap), ...peers.map((peer) => compared(swap, peer))])
+    await judge(check);
 }
 console.log(`stall, the installed service: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
 process.exitCode = count.failed === 0 ? 0 : 1;
