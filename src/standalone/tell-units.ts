@@ -124,7 +124,9 @@ async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<
  */
 async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Promise<void> {
   const { clock, memory, systemd } = needs;
-  const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs);
+  // Of equals, one that systemd stops along with others: a unit of these may be the one that the next waits for.
+  const isAlone = ({ pod }: Telling): number => Number(needs.others(pod.unit).length === 0);
+  const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs || isAlone(a) - isAlone(b));
   // An answer that comes too late is a job all the same, and its pod is told twice: half of what is left is waited for.
   const patienceMs = (turn: Turn, nowMs = clock.monoMs()): number =>
     Math.max(LEAST_ASK_MS, tellByMs(turn) - nowMs, (turn.endsMs - nowMs) / 2);

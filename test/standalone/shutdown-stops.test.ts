@@ -80,6 +80,17 @@ describe.skipIf(needs !== '')(`what a shutdown stops ${needs}`, () => {
     expect(fake.asked()).toEqual(['StopUnit front.service', 'StopUnit mid.service', 'StopUnit db.service']);
   });
 
+  it('is queued after those that take a unit along, since it may wait for that one', async () => {
+    for (const name of ['db', 'front']) await addPod(name, 'unit');
+    const front = fake.units.get('front.service');
+    if (front !== undefined) front.relations = { BoundBy: ['helper.service'] };
+    fake.units.set('helper.service', { activeState: 'active', invocation: 1, controlGroup: '', loadState: 'loaded' });
+    await open('db', 'front');
+    await until(() => podOf('front')?.declared.takesAlong?.includes('helper.service') === true);
+    await Promise.all([stop('db'), stop('front')]);
+    expect(fake.asked()).toEqual(['StopUnit front.service', 'StopUnit db.service']);
+  });
+
   it('has its grace from the moment when its job runs', async () => {
     const cgroup = await addPod('web', 'unit');
     await open('web');
