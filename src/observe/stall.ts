@@ -5,6 +5,7 @@ import {
   type StallSettings,
   stallIn,
   stallStep,
+  stepMsOf,
 } from '../core/eviction/stall.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
@@ -12,9 +13,10 @@ import type { SignalSample } from '../core/signal.ts';
 import { openCgroupStall, podStall } from '../host/cgroup-stall.ts';
 import type { CgroupMounts } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
-import type { PodSource } from '../ports.ts';
+import type { Clock, PodSource } from '../ports.ts';
 
 export type NodeStallNeeds = {
+  readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly cgroupRoot: string;
@@ -45,10 +47,11 @@ const NOBODY: ReadonlySet<PodUid> = new Set();
 
 /**
  * memory.stallFree: what the kernel counts as `full` pressure of memory, as differences of its counter. While enough
- * memory is available no stall counts: it is not for want of memory, or it is over.
+ * memory is available no stall counts: it is not for want of memory, or it is over. A stall counts from the first point at
+ * which too little is available: points are taken beside the looks, which may be seconds apart until then.
  */
 export function createNodeStall(needs: NodeStallNeeds): NodeStall {
-  const { mounts, procfs, cgroupRoot, evictionStall } = needs;
+  const { clock, mounts, procfs, cgroupRoot, evictionStall } = needs;
   if (evictionStall === null)
     return { available: () => OFF, again: () => OFF, isByOwnLimit: () => false, close: () => undefined };
   const { fullShare, forMs, belowShare } = evictionStall;
@@ -103,10 +106,19 @@ export function createNodeStall(needs: NodeStallNeeds): NodeStall {
     byOwnLimit = stall.byOwnLimit;
     return sampleOf(Math.min(forMs, stall.stalledMs));
   };
+  let cancel: () => void = () => undefined;
+  const takePoints = (): void => {
+    sample(clock.monoMs(), 'at-steps');
+    cancel = clock.after(stepMsOf(forMs), takePoints);
+  };
+  cancel = clock.after(stepMsOf(forMs), takePoints);
   return {
     available: (atMs) => sample(atMs, 'at-steps'),
     again: (atMs) => sample(atMs, 'now'),
     isByOwnLimit: (uid) => byOwnLimit.has(uid),
-    close: () => own?.close(),
+    close: () => {
+      cancel();
+      own?.close();
+    },
   };
 }

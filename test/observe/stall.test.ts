@@ -6,7 +6,7 @@ import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 import { createNodeStall, type NodeStallNeeds } from '../../src/observe/stall.ts';
 import { createNodeSwap } from '../../src/observe/swap.ts';
-import type { BoundPod } from '../../src/ports.ts';
+import type { BoundPod, Clock } from '../../src/ports.ts';
 import { aTree } from '../host/tree.ts';
 import { aBoundPod } from './a-bound-pod.ts';
 
@@ -38,7 +38,20 @@ function aNode({ version = 2, node = '/', ...overrides }: World = {}) {
   const procfs = createProcfs(root);
   let freeGiB = 1;
   let asked = 0;
+  let nowMs = 0;
+  let timer: { readonly atMs: number; readonly run: () => void } | null = null;
+  const clock: Clock = {
+    monoMs: () => nowMs,
+    wallMs: () => nowMs,
+    after: (ms, run) => {
+      timer = { atMs: nowMs + ms, run };
+      return () => {
+        timer = null;
+      };
+    },
+  };
   const stall = createNodeStall({
+    clock,
     mounts,
     procfs,
     cgroupRoot: node,
@@ -67,6 +80,15 @@ function aNode({ version = 2, node = '/', ...overrides }: World = {}) {
     pod: (fullMs: number, max: number): void => {
       write('cgroup/node/pod/memory.pressure', pressure(fullMs));
       write('cgroup/node/pod/memory.events', events(max));
+    },
+    /** Nobody samples until then. */
+    passesTo: (atMs: number): void => {
+      while (timer !== null && timer.atMs <= atMs) {
+        const { run } = timer;
+        nowMs = timer.atMs;
+        run();
+      }
+      nowMs = atMs;
     },
     availableAt: (atMs: number): unknown => {
       const sample = stall.available(atMs);
@@ -114,6 +136,16 @@ describe('memory.stallFree', () => {
       node.availableAt(20_000 + ms);
     }
     expect(node.availableAt(23_000)).toBe(7_000);
+  });
+
+  it('counts it from when too little is available, however far apart the samples are', () => {
+    const node = aNode();
+    node.free(4);
+    expect(node.availableAt(0)).toBe(10_000);
+    node.free(1);
+    node.passesTo(600);
+    node.machine(2_400);
+    expect(node.availableAt(3_000)).toBe(7_600);
   });
 
   it('counts no stall of a pod that reaches its own limit between two samples far apart', () => {

@@ -32,10 +32,13 @@ const POINTS = 20;
 const LEAST_STEP_MS = 50;
 const NOBODY: ReadonlySet<PodUid> = new Set();
 
-/** Is a point due? Those closer together say no more. */
+/** Points closer together say no more. */
+export const stepMsOf = (windowMs: number): number => Math.max(LEAST_STEP_MS, windowMs / POINTS);
+
+/** Is a point due? */
 export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number): boolean {
   const last = history.at(-1);
-  return last === undefined || atMs - last.atMs >= Math.max(LEAST_STEP_MS, windowMs / POINTS);
+  return last === undefined || atMs - last.atMs >= stepMsOf(windowMs);
 }
 
 /** With one point from before the window, if there is one. A counter that fell is another one: it begins again. */
