@@ -34,6 +34,7 @@ const { values } = parseArgs({
     times: { type: 'string', default: '10' },
     'peer-times': { type: 'string', default: '3' },
     only: { type: 'string' },
+    list: { type: 'boolean', default: false },
   },
 });
 const UNITS = '/run/systemd/system';
@@ -385,7 +386,6 @@ const swapped = (swap: Swap): Check => ({
 
 async function judge(check: Check): Promise<void> {
   const { name, times } = check;
-  if (values.only !== undefined && !name.includes(values.only)) return;
   const why = check.missing?.() ?? null;
   if (why !== null) {
     count.skipped += 1;
@@ -409,20 +409,33 @@ async function judge(check: Check): Promise<void> {
   console.log(`${hasHeld ? 'ok     ' : 'FAILED '} ${name} (${held} of ${times})`);
 }
 
-console.log(
-  `memory ${Math.round(Number(/\d+/.exec(fs.readFileSync('/proc/meminfo', 'latin1'))?.[0]) / 1024)} MiB, swap ${SWAP_MIB} MiB, kernel ${run('uname', '-r')}`,
-);
-for (const swap of swaps) {
+const checksOn = (swap: Swap): readonly Check[] => [
+  thrashing(swap),
+  swapped(swap),
+  capped(swap),
+  ...peers.map((peer) => compared(swap, peer)),
+];
+/** Why it cannot be had here; null: it can. */
+function whyNot(swap: Swap): string | null {
   try {
     swap.on();
     swap.off();
+    return null;
   } catch (error) {
-    count.skipped += 1;
-    console.log(`skipped ${swap.name}: ${error instanceof Error ? error.message : error}`);
-    continue;
+    return error instanceof Error ? error.message : String(error);
   }
-  for (const check of [thrashing(swap), swapped(swap), capped(swap), ...peers.map((peer) => compared(swap, peer))])
-    await judge(check);
 }
-console.log(`stall, the installed service: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
-process.exitCode = count.failed === 0 ? 0 : 1;
+
+if (values.list) for (const { name } of swaps.flatMap(checksOn)) console.log(name);
+else {
+  console.log(
+    `memory ${Math.round(Number(/\d+/.exec(fs.readFileSync('/proc/meminfo', 'latin1'))?.[0]) / 1024)} MiB, swap ${SWAP_MIB} MiB, kernel ${run('uname', '-r')}`,
+  );
+  for (const swap of swaps) {
+    const checks = checksOn(swap).filter(({ name }) => name.includes(values.only ?? ''));
+    const why = checks.length === 0 ? null : whyNot(swap);
+    for (const check of checks) await judge(why === null ? check : { ...check, missing: () => why });
+  }
+  console.log(`stall, the installed service: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+  process.exitCode = count.failed === 0 ? 0 : 1;
+}
