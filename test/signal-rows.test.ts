@@ -5,6 +5,7 @@ import { explain } from '../src/core/explain.ts';
 import { known } from '../src/core/reading.ts';
 import { SIGNAL_FACTS, SIGNALS } from '../src/core/signal.ts';
 import { initialState } from '../src/core/state/state.ts';
+import { summaryOf } from '../src/record/scenarios/scenario-of.ts';
 import { statusReport } from '../src/serve/status.ts';
 import { createStatsReader } from '../src/simulate/eviction/stats.ts';
 import { aConfig, anObservation, aPod, aThreshold } from './a.ts';
@@ -63,6 +64,13 @@ describe.each(SIGNALS)('%s, a row of the table of signals', (signal) => {
       known: true,
       value: { available: 40, capacity: 100 },
     });
+  });
+
+  it('is written by capture as simulate reads it', () => {
+    const { known: isKnown, ...written } = createStatsReader(null).signalsOf(summaryOf(observation, [], 0), 0, 'fresh')[
+      signal
+    ];
+    expect({ isKnown, ...written }).toMatchObject({ isKnown: true, value: { available: 40, capacity: 100 } });
   });
 
   it('sets its condition', () => {

@@ -191,7 +191,7 @@ export function sayValue(signal: Signal, by: Comparator, entry: RankValue | unde
   if (!value.known) return 'unknown';
   if (typeof value.value === 'boolean') return value.value ? 'yes' : isAtLeast ? 'not known' : 'no';
   if (isAtLeast) return `at least ${sayValue(signal, by, { by, value })}`;
-  const isAmount = typeof value.value === 'number' && comparatorNamed(by)?.isMeasured === true;
+  const isAmount = typeof value.value === 'number' && comparatorNamed(by)?.isUsage === true;
   return isAmount ? sayUsage(signal, Number(value.value)) : String(value.value);
 }
 

@@ -52,9 +52,8 @@ function signalsText({ signals }: StatusReport, paint: Paint): string {
   return `${[...lines, ...noted].join('\n')}\n`;
 }
 
-/** D17: sampled only where a threshold is configured. */
 const isOff = ({ signal, thresholds }: SignalStatus): boolean =>
-  thresholds.length === 0 && SIGNAL_FACTS[signal].configuredIn !== 'both-kinds';
+  thresholds.length === 0 && SIGNAL_FACTS[signal].sampled === 'if-configured';
 
 function signalLines(status: SignalStatus, nameWidth: number, paint: Paint): readonly string[] {
   const { signal, available, capacity, unknown, thresholds } = status;

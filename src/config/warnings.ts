@@ -100,7 +100,8 @@ function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[
     const isAll =
       value.kind === 'fraction'
         ? value.fraction >= 1
-        : capacity !== null && compareQuantity(value.amount, quantityOfBytes(capacity, 'binary')) >= 0;
+        : // A host that has none of it: another warning says so.
+          capacity !== null && capacity > 0 && compareQuantity(value.amount, quantityOfBytes(capacity, 'binary')) >= 0;
     if (!isAll) return [];
     const all =
       capacity === null ? 'the whole capacity' : `the whole capacity of this host (${sayAmount(signal, capacity)})`;

@@ -9,9 +9,9 @@ import { evictionsOf } from './eviction/under-way.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
 import { countedOf, type PodUid, type PodView } from './pod/pod.ts';
-import type { Reading } from './reading.ts';
+import { known, type Reading } from './reading.ts';
 import type { Reason } from './reason.ts';
-import { type FsLayout, hasRequest, SIGNAL_FACTS, type Signal } from './signal.ts';
+import { type FsLayout, hasRequest, SIGNAL_FACTS, type Signal, type SignalFacts } from './signal.ts';
 import type { State } from './state/state.ts';
 import { bytesUp } from './units/quantity.ts';
 
@@ -309,19 +309,25 @@ function boundary(same: number, other: number, holds: (value: number) => boolean
   return holding;
 }
 
+const NO_DISK = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
+/** What of a usage changes for it to be this much. Of a disk the layout counts one of two kinds. */
+const USING: {
+  readonly [C in SignalFacts['counts']]: (amount: number) => readonly Partial<PodView['usage']>[];
+} = {
+  workingSetBytes: (amount) => [{ workingSetBytes: known(amount) }],
+  memoryAndSwapBytes: (amount) => [{ workingSetBytes: known(amount), swapBytes: known(0) }],
+  processes: (amount) => [{ processes: known(amount) }],
+  disk: (amount) => [
+    { disk: known({ ...NO_DISK, rootfsBytes: amount, rootfsInodes: amount }) },
+    { disk: known({ ...NO_DISK, volumesBytes: amount, volumesInodes: amount }) },
+  ],
+};
+
 /** The pod as if it used this much of what the signal counts; null where the layout counts none. */
 function withUsage({ signal, layout }: Question, pod: PodView, amount: number): PodView | null {
-  const none = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
-  const value = <T>(of: T) => ({ known: true, value: of }) as const;
-  const containers = pod.usage.containers.known ? pod.usage.containers : value([]);
-  const measured = { ...pod.usage, containers };
-  const tried: readonly PodView['usage'][] = [
-    { ...measured, workingSetBytes: value(amount), swapBytes: value(0), processes: value(amount) },
-    { ...measured, disk: value({ ...none, rootfsBytes: amount, rootfsInodes: amount }) },
-    { ...measured, disk: value({ ...none, volumesBytes: amount, volumesInodes: amount }) },
-  ];
-  for (const usage of tried) {
-    const changed = { ...pod, usage };
+  const containers = pod.usage.containers.known ? pod.usage.containers : known([]);
+  for (const used of USING[SIGNAL_FACTS[signal].counts](amount)) {
+    const changed = { ...pod, usage: { ...pod.usage, containers, ...used } };
     const counted = usageFor(signal, changed, layout);
     if (counted.known && counted.value === amount) return changed;
   }

@@ -20,7 +20,7 @@ export type SignalFacts = {
   /** What the ranking counts of a pod: a field of its usage. */
   readonly counts: 'workingSetBytes' | 'memoryAndSwapBytes' | 'processes' | 'disk';
   /** What of it comes back with a pod's end. A stall has no owner, and files outlive their writers. */
-  readonly comesBack: 'memory' | 'swap' | 'process-ids' | 'stall' | 'no-file';
+  readonly comesBack: 'memory' | 'swap' | 'process-ids' | 'stall' | 'nothing';
   /** The comparators of kubelet-eviction.md 5.1, first to last. */
   readonly rankedBy: readonly ('over-request' | 'priority' | 'usage-over-request' | 'usage')[];
   /** D12: what the victim's processes are sent first under a hard threshold. */
@@ -29,6 +29,10 @@ export type SignalFacts = {
   readonly margin: { readonly least: number; readonly share: number };
   /** Where its thresholds are configured: in the eviction maps of both kinds or of ours alone, or in a section of its own (D17). */
   readonly configuredIn: 'both-kinds' | 'own-kind' | 'own-section';
+  /** The kubelet has no such signal: the difference that a decision by it names. */
+  readonly difference: 'D17' | null;
+  /** What costs something at every sample is read only where a threshold counts it. */
+  readonly sampled: 'always' | 'if-configured';
 };
 
 const MIB = 1024 ** 2;
@@ -38,6 +42,8 @@ const REQUESTED = ['over-request', 'priority', 'usage-over-request'] as const;
 
 const MEMORY = {
   configuredIn: 'both-kinds',
+  difference: null,
+  sampled: 'always',
   unit: 'bytes',
   condition: 'MemoryPressure',
   resource: 'memory',
@@ -48,14 +54,21 @@ const MEMORY = {
   margin: { least: Math.max(128 * MIB, FILLED_BYTES), share: 0.02 },
 } as const;
 /** D17: a pod may be out of memory and in swap for the most part. */
-const MEMORY_AND_SWAP = { ...MEMORY, counts: 'memoryAndSwapBytes' } as const;
+const MEMORY_AND_SWAP = {
+  ...MEMORY,
+  counts: 'memoryAndSwapBytes',
+  difference: 'D17',
+  sampled: 'if-configured',
+} as const;
 const DISK = {
   configuredIn: 'both-kinds',
+  difference: null,
+  sampled: 'always',
   unit: 'bytes',
   condition: 'DiskPressure',
   resource: 'ephemeral-storage',
   counts: 'disk',
-  comesBack: 'no-file',
+  comesBack: 'nothing',
   rankedBy: REQUESTED,
   firstWhenHard: 'sigterm',
   margin: { least: 1024 * MIB, share: 0.01 },
@@ -63,6 +76,8 @@ const DISK = {
 const INODES = { ...DISK, unit: 'inodes', resource: 'inodes', margin: { least: 0, share: 0.01 } } as const;
 const PIDS = {
   configuredIn: 'both-kinds',
+  difference: null,
+  sampled: 'always',
   unit: 'pids',
   condition: 'PIDPressure',
   resource: 'pids',

@@ -124,7 +124,8 @@ function explainChoice(
   if (victim?.isProtected) differences.add('D7');
   if (ranking.some(({ pod }) => pod.inherited !== undefined)) differences.add('D16');
   const decidedBy = ranking[at]?.row.decidedBy ?? null;
-  if (decidedBy !== null && COMPARATORS[decidedBy].isTie) differences.add('D1');
+  const byDifference = decidedBy === null ? null : COMPARATORS[decidedBy].difference;
+  if (byDifference !== null) differences.add(byDifference);
   return {
     victim,
     passedOver: before.map((skipped) => ({ code: 'passed-over', ...skipped })),

@@ -9,10 +9,14 @@ type Row = {
   readonly compare: (pod: PodView, signal: Signal, layout: FsLayout) => Reading<Compared>;
   /** Which value is evicted first. */
   readonly first: 'true' | 'lowest' | 'highest';
-  /** D1: settles ties, among pods that all have a value. The others are the kubelet's (kubelet-eviction.md 5.1). */
+  /** Settles ties, among pods that all have a value. */
   readonly isTie: boolean;
-  /** Follows from what was measured of the pod; a number is in the unit of what the signal counts of a pod. */
+  /** Not one of the kubelet's (kubelet-eviction.md 5.1): the difference that a decision by it names. */
+  readonly difference: 'D1' | null;
+  /** Follows from what was measured of the pod, which may be only a part of it. */
   readonly isMeasured: boolean;
+  /** A number is in the unit of what the signal counts of a pod. */
+  readonly isUsage: boolean;
   /** "It comes first by ...". */
   readonly by: string;
   /** "This one and not that one: ...". */
@@ -25,7 +29,9 @@ const ROWS = {
     compare: (pod, signal, layout) => map(usageFor(signal, pod, layout), (used) => used > exceededRequest(signal, pod)),
     first: 'true',
     isTie: false,
+    difference: null,
     isMeasured: true,
+    isUsage: false,
     by: 'using more than its request',
     because: 'it uses more than its request; the other does not',
   },
@@ -33,7 +39,9 @@ const ROWS = {
     compare: (pod) => known(priorityOf(pod)),
     first: 'lowest',
     isTie: false,
+    difference: null,
     isMeasured: false,
+    isUsage: false,
     by: 'its lower priority',
     because: 'its priority is lower',
   },
@@ -42,7 +50,9 @@ const ROWS = {
       map(usageFor(signal, pod, layout), (used) => used - subtractedRequest(signal, pod)),
     first: 'highest',
     isTie: false,
+    difference: null,
     isMeasured: true,
+    isUsage: true,
     by: 'the most usage above its request',
     because: 'both exceed their requests at equal priority, this one by more',
   },
@@ -50,7 +60,9 @@ const ROWS = {
     compare: (pod, signal, layout) => usageFor(signal, pod, layout),
     first: 'highest',
     isTie: false,
+    difference: null,
     isMeasured: true,
+    isUsage: true,
     by: 'the most usage',
     because: 'it uses more',
   },
@@ -61,7 +73,9 @@ const ROWS = {
         : known(startedAtWallMs),
     first: 'highest',
     isTie: true,
+    difference: 'D1',
     isMeasured: false,
+    isUsage: false,
     by: 'having started last',
     because: 'it started later',
   },
@@ -69,7 +83,9 @@ const ROWS = {
     compare: (pod) => known(podName(pod)),
     first: 'lowest',
     isTie: true,
+    difference: 'D1',
     isMeasured: false,
+    isUsage: false,
     by: 'its name (all else is equal)',
     because: 'everything else is equal; its name sorts first',
   },
@@ -77,7 +93,9 @@ const ROWS = {
     compare: ({ uid }) => known(uid),
     first: 'lowest',
     isTie: true,
+    difference: 'D1',
     isMeasured: false,
+    isUsage: false,
     by: 'its uid (all else is equal)',
     because: 'everything else is equal; its uid sorts first',
   },

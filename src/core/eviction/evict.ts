@@ -326,11 +326,12 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
 /** Those that changed not who is stopped, but when, how or for what. */
 function differencesInTime(state: State, look: Look, threshold: MetThreshold): readonly Difference[] {
   const { observation, layout } = look;
+  const { difference } = SIGNAL_FACTS[threshold.signal];
   const isHeldBack = wasHeldBack(state, shortageOf(threshold.signal, layout), observation);
   return [
     ...(firstSignal(threshold) === 'sigkill' ? (['D12'] as const) : []),
     ...(isHeldBack ? (['D15'] as const) : []),
-    ...(SIGNAL_FACTS[threshold.signal].configuredIn === 'both-kinds' ? [] : (['D17'] as const)),
+    ...(difference === null ? [] : [difference]),
   ];
 }
 

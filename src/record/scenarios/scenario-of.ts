@@ -10,7 +10,7 @@ import {
 import type { Observation } from '../../core/observation.ts';
 import type { PodView } from '../../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../../core/reading.ts';
-import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample } from '../../core/signal.ts';
+import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
 import { sayDuration } from '../../core/units/duration.ts';
 import { isLess } from '../../core/units/quantity.ts';
 import { type Json, podOf, quantityText, statsOf } from './scenario-pod.ts';
@@ -145,45 +145,56 @@ export function layoutOf({ fsLayout }: Observation): Json {
 
 /** scenarios.md 2.5. `zeroMs`: the instant of `at: 0`. */
 export function summaryOf(observation: Observation, pods: readonly PodView[], zeroMs: MonoMs): Json {
-  const { signals } = observation;
-  const memory = (signal: Signal): Json | null =>
-    map(signals[signal], (sample) => {
-      // Counted as `reclaimable` it may be negative, which the format has no number for.
-      const availableBytes = Math.max(0, sample.available);
-      const workingSetBytes = Math.max(0, sample.capacity - availableBytes);
-      return { time: since(zeroMs, sample), availableBytes, workingSetBytes };
-    });
-  const pid = map(signals['pid.available'], (sample) => ({
-    time: since(zeroMs, sample),
-    maxpid: sample.capacity,
-    curproc: Math.max(0, sample.capacity - sample.available),
-  }));
-  const swap = map(signals['swap.available'], (sample) => ({
-    time: since(zeroMs, sample),
-    swapAvailableBytes: sample.available,
-    swapUsageBytes: sample.capacity - sample.available,
-  }));
-  const memoryStall = map(signals['memory.stallFree'], (sample) => ({
-    time: since(zeroMs, sample),
-    stalledMs: Math.ceil(sample.capacity - sample.available),
-    windowMs: sample.capacity,
-  }));
-  const allocatable = memory('allocatableMemory.available');
-  return {
-    node: withoutNull({
-      memory: memory('memory.available'),
-      systemContainers: allocatable === null ? null : [{ name: 'pods', memory: allocatable }],
-      swap,
-      memoryStall,
-      fs: fileSystem(observation, 'nodefs', zeroMs),
-      runtime: withoutNull({
-        imageFs: fileSystem(observation, 'imagefs', zeroMs),
-        containerFs: fileSystem(observation, 'containerfs', zeroMs),
-      }),
-      rlimit: pid,
+  const node = Object.values(NODE_STATS).map((stats) => withoutNull(stats(observation, zeroMs)));
+  return { node: Object.assign({}, ...node), pods: pods.flatMap((pod) => statsOf(pod) ?? []) };
+}
+
+/** What of the node's statistics tells the signals of a source, as `simulate` reads it. */
+const NODE_STATS: { readonly [S in SignalSource]: (observation: Observation, zeroMs: MonoMs) => Json } = {
+  'node-memory': (observation, zeroMs) => ({ memory: memory(observation, 'memory.available', zeroMs) }),
+  'pods-memory': (observation, zeroMs) => {
+    const pods = memory(observation, 'allocatableMemory.available', zeroMs);
+    return { systemContainers: pods === null ? null : [{ name: 'pods', memory: pods }] };
+  },
+  swap: ({ signals }, zeroMs) => ({
+    swap: map(signals['swap.available'], (sample) => ({
+      time: since(zeroMs, sample),
+      swapAvailableBytes: sample.available,
+      swapUsageBytes: sample.capacity - sample.available,
+    })),
+  }),
+  'memory-stall': ({ signals }, zeroMs) => ({
+    memoryStall: map(signals['memory.stallFree'], (sample) => ({
+      time: since(zeroMs, sample),
+      stalledMs: Math.ceil(sample.capacity - sample.available),
+      windowMs: sample.capacity,
+    })),
+  }),
+  pids: ({ signals }, zeroMs) => ({
+    rlimit: map(signals['pid.available'], (sample) => ({
+      time: since(zeroMs, sample),
+      maxpid: sample.capacity,
+      curproc: Math.max(0, sample.capacity - sample.available),
+    })),
+  }),
+  nodefs: (observation, zeroMs) => ({ fs: fileSystem(observation, 'nodefs', zeroMs) }),
+  imagefs: (observation, zeroMs) => ({
+    runtime: withoutNull({
+      imageFs: fileSystem(observation, 'imagefs', zeroMs),
+      containerFs: fileSystem(observation, 'containerfs', zeroMs),
     }),
-    pods: pods.flatMap((pod) => statsOf(pod) ?? []),
-  };
+  }),
+  // Beside that of the images, in `runtime`.
+  containerfs: () => ({}),
+};
+
+function memory({ signals }: Observation, signal: Signal, zeroMs: MonoMs): Json | null {
+  return map(signals[signal], (sample) => {
+    // Counted as `reclaimable` it may be negative, which the format has no number for.
+    const availableBytes = Math.max(0, sample.available);
+    const workingSetBytes = Math.max(0, sample.capacity - availableBytes);
+    return { time: since(zeroMs, sample), availableBytes, workingSetBytes };
+  });
 }
 
 function fileSystem({ signals }: Observation, name: 'nodefs' | 'imagefs' | 'containerfs', zeroMs: MonoMs): Json | null {
