@@ -34,6 +34,6 @@ export function podStall(mounts: CgroupMounts, ref: CgroupRef): Reading<PodStall
       if (count?.known === false) return count;
       limitHits += count?.value ?? 0;
     }
-    return known({ stalledMs: stalledMs.value, limitHits });
+    return known({ life: ref.inode, stalledMs: stalledMs.value, limitHits });
   });
 }

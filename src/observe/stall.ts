@@ -42,7 +42,7 @@ const OFF = unknown('not-applicable', 'memory stall', 'evictionStall is not conf
 /** Of a stall that is acted on. With less the pods are asked for their own stall once in a window, else at each step. */
 const MATTERS_SHARE = 0.1;
 /** Two files each at each step: beyond it a pod counts as one without a limit of its own. */
-const MAX_PODS = 512;
+const MAX_PODS = 2_048;
 const NOBODY: ReadonlySet<PodUid> = new Set();
 
 /**

@@ -3,34 +3,43 @@ import type { MonoMs } from '../reading.ts';
 
 /** D17: `fullShare` of the last `forMs`, while less than `belowShare` of the capacity is available. */
 export type StallSettings = { readonly fullShare: number; readonly forMs: number; readonly belowShare: number };
-/** Of a pod with pressure of its own. Both only grow as long as it lives. */
+/** Of a pod with pressure of its own. Both counters only grow in one life of its cgroup. */
 export type PodStall = {
+  /** Another one: its counters began at 0. */
+  readonly life: number;
   /** Time in which all of its tasks were stalled on memory. */
   readonly stalledMs: number;
   /** How often it reached a memory limit of its own. */
   readonly limitHits: number;
 };
-export type StallPoint = {
+/** What is read at a point. */
+export type StallFacts = {
   readonly atMs: MonoMs;
   /** Time in which all tasks of the node were stalled on memory; only grows. */
   readonly stalledMs: number;
   /** Null: nobody had to ask then, or no pod has pressure of its own here. */
   readonly pods: ReadonlyMap<PodUid, PodStall> | null;
 };
+export type StallPoint = StallFacts & {
+  /** Since the point before, at least: the node's stall without that of pods in limits of their own. */
+  readonly countedMs: number;
+  /** Since the pods were asked before: who stalled in a limit of its own, and for how long. */
+  readonly ownMs: ReadonlyMap<PodUid, number>;
+};
 /** Oldest first; the last is the newest that is kept, not the present. */
 export type StallHistory = readonly StallPoint[];
 export type Stall = {
   /** In the window, at least. */
   readonly stalledMs: number;
-  /** Those whose stall is that of their own limit: theirs is not counted. */
+  /** Those whose stall is for the most part that of their own limit. */
   readonly byOwnLimit: ReadonlySet<PodUid>;
 };
-type Present = Pick<StallPoint, 'atMs' | 'stalledMs'>;
+type Present = Pick<StallFacts, 'atMs' | 'stalledMs'>;
 
 /** So many points in a window: it begins between two of them. */
 const POINTS = 20;
 const LEAST_STEP_MS = 50;
-const NOBODY: ReadonlySet<PodUid> = new Set();
+const NOBODY: ReadonlyMap<PodUid, number> = new Map();
 
 /** Points closer together say no more. */
 export const stepMsOf = (windowMs: number): number => Math.max(LEAST_STEP_MS, windowMs / POINTS);
@@ -42,13 +51,17 @@ export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number
 }
 
 /** With one point from before the window, if there is one. A counter that fell is another one: it begins again. */
-export function stallAfter(history: StallHistory, point: StallPoint, windowMs: number): StallHistory {
+export function stallAfter(history: StallHistory, facts: StallFacts, windowMs: number): StallHistory {
   const last = history.at(-1);
+  const asked = history.findLast(({ pods }) => pods !== null);
   // What the pods had before they were first asked nobody knows.
-  const isFirstAsked = point.pods !== null && history.every(({ pods }) => pods === null);
-  if (isFirstAsked || (last !== undefined && last.stalledMs > point.stalledMs)) return [point];
-  const start = history.findLastIndex(({ atMs }) => atMs <= point.atMs - windowMs);
-  return [...history.slice(Math.max(0, start)), point];
+  const isFirstAsked = facts.pods !== null && asked === undefined;
+  if (last === undefined || isFirstAsked || last.stalledMs > facts.stalledMs) {
+    return [{ ...facts, countedMs: 0, ownMs: NOBODY }];
+  }
+  const grownMs = facts.stalledMs - last.stalledMs;
+  const start = history.findLastIndex(({ atMs }) => atMs <= facts.atMs - windowMs);
+  return [...history.slice(Math.max(0, start)), { ...facts, ...countedBy(asked, facts.pods, grownMs) }];
 }
 
 /**
@@ -56,9 +69,11 @@ export function stallAfter(history: StallHistory, point: StallPoint, windowMs: n
  * own. Where the window begins between two points as much as possible of the time between them is taken to lie before it.
  */
 export function stallIn(history: StallHistory, now: Present, windowMs: number): Stall {
-  const window = windowOf(history, now.atMs, windowMs);
-  const byOwnLimit = stalledByOwnLimit(window, history);
-  return { stalledMs: counted(window, history, now, byOwnLimit), byOwnLimit };
+  const last = history.at(-1);
+  // What such a pod stalled since nobody has read.
+  const isCounted = last !== undefined && last.ownMs.size === 0;
+  const stalledMs = stalledIn(history, now, windowMs, ({ countedMs }) => countedMs, isCounted);
+  return { stalledMs, byOwnLimit: byOwnLimit(history, now.atMs - windowMs) };
 }
 
 /**
@@ -69,72 +84,78 @@ export function stallStep(
   history: StallHistory,
   now: Present,
   windowMs: number,
-  podsFor: (stalledMs: number) => StallPoint['pods'],
+  podsFor: (stalledMs: number) => StallFacts['pods'],
 ): { readonly history: StallHistory; readonly stall: Stall } {
-  const window = windowOf(history, now.atMs, windowMs);
-  const allMs = counted(window, history, now, NOBODY);
-  const next = stallAfter(history, { ...now, pods: podsFor(allMs) }, windowMs);
-  // Begun anew.
-  if (next.length === 1) return { history: next, stall: { stalledMs: 0, byOwnLimit: NOBODY } };
-  const byOwnLimit = stalledByOwnLimit(window, next);
-  const stalledMs = byOwnLimit.size === 0 ? allMs : counted(window, next, now, byOwnLimit);
-  return { history: next, stall: { stalledMs, byOwnLimit } };
+  const allOf = (_: StallPoint, grownMs: number): number => grownMs;
+  const pods = podsFor(stalledIn(history, now, windowMs, allOf, true));
+  const next = stallAfter(history, { ...now, pods }, windowMs);
+  return { history: next, stall: stallIn(next, now, windowMs) };
 }
 
-type Window = {
-  /** The last point before it, and the first one in it. */
-  readonly before: StallPoint | undefined;
-  readonly inside: StallPoint | undefined;
-  readonly startMs: MonoMs;
-};
-
-function windowOf(history: StallHistory, atMs: MonoMs, windowMs: number): Window {
-  const startMs = atMs - windowMs;
-  const firstInside = history.findIndex(({ atMs }) => atMs >= startMs);
-  const inside = firstInside < 0 ? undefined : history[firstInside];
-  const before = firstInside < 0 ? history.at(-1) : history[firstInside - 1];
-  return { before, inside, startMs };
-}
-
-function counted(
-  { before, inside, startMs }: Window,
+function stalledIn(
   history: StallHistory,
   now: Present,
-  byOwnLimit: ReadonlySet<PodUid>,
+  windowMs: number,
+  ofPoint: (point: StallPoint, grownMs: number) => number,
+  isTailCounted: boolean,
 ): number {
-  const since = (from: StallPoint | undefined): number =>
-    from === undefined ? 0 : countedFrom(from, history, now, byOwnLimit);
-  const outsideMs = before === undefined ? 0 : startMs - before.atMs;
-  return Math.max(0, since(inside), since(before) - outsideMs);
-}
-
-function countedFrom(from: StallPoint, history: StallHistory, now: Present, byOwnLimit: ReadonlySet<PodUid>): number {
-  const last = history.at(-1);
-  // What such a pod stalled since nobody has read.
-  const end = byOwnLimit.size === 0 || last === undefined ? now : last;
-  let theirsMs = 0;
-  for (const uid of byOwnLimit) theirsMs += growthOf(uid, from, history)?.stalledMs ?? 0;
-  return end.stalledMs - from.stalledMs - theirsMs;
-}
-
-function stalledByOwnLimit({ before, inside }: Window, history: StallHistory): ReadonlySet<PodUid> {
-  const oldest = before ?? inside;
-  const pods = history.at(-1)?.pods;
-  if (oldest === undefined || pods === undefined || pods === null) return NOBODY;
-  const stalled = [...pods.keys()].filter((uid) => {
-    const growth = growthOf(uid, oldest, history);
-    return growth !== null && growth.stalledMs > 0 && growth.limitHits > 0;
-  });
-  return new Set(stalled);
-}
-
-/** Null: it is not known at two points. One that began again has grown by nothing. */
-function growthOf(uid: PodUid, from: StallPoint, history: StallHistory): PodStall | null {
-  const first = history.find(({ atMs, pods }) => atMs >= from.atMs && pods?.has(uid))?.pods?.get(uid);
-  const last = history.at(-1)?.pods?.get(uid);
-  if (first === undefined || last === undefined) return null;
-  return {
-    stalledMs: Math.max(0, last.stalledMs - first.stalledMs),
-    limitHits: Math.max(0, last.limitHits - first.limitHits),
+  const startMs = now.atMs - windowMs;
+  let stalledMs = 0;
+  const add = (fromMs: MonoMs, ms: number): void => {
+    stalledMs += Math.max(0, ms - Math.max(0, startMs - fromMs));
   };
+  for (const [i, point] of history.entries()) {
+    const before = history[i - 1];
+    if (before !== undefined && point.atMs > startMs) {
+      add(before.atMs, ofPoint(point, point.stalledMs - before.stalledMs));
+    }
+  }
+  const last = history.at(-1);
+  if (last !== undefined && isTailCounted) add(last.atMs, Math.max(0, now.stalledMs - last.stalledMs));
+  return stalledMs;
+}
+
+/**
+ * `grownMs`: of the node, since the last point. Of a pod in its own limit that has gone or begun anew meanwhile, nobody
+ * knows how much of it was its own: nothing counts then.
+ */
+function countedBy(
+  asked: StallPoint | undefined,
+  pods: StallFacts['pods'],
+  grownMs: number,
+): Pick<StallPoint, 'countedMs' | 'ownMs'> {
+  if (asked?.pods == null || pods === null) return { countedMs: grownMs, ownMs: NOBODY };
+  const ownMs = new Map<PodUid, number>();
+  let theirsMs = 0;
+  for (const [uid, stall] of pods) {
+    const grown = growthOf(asked.pods.get(uid), stall);
+    if (grown.stalledMs === 0 || grown.limitHits === 0) continue;
+    ownMs.set(uid, grown.stalledMs);
+    theirsMs += grown.stalledMs;
+  }
+  const isLost = [...asked.ownMs.keys()].some((uid) => pods.get(uid)?.life !== asked.pods?.get(uid)?.life);
+  return { countedMs: isLost ? 0 : Math.max(0, grownMs - theirsMs), ownMs };
+}
+
+/** All of it where it began meanwhile. */
+function growthOf(before: PodStall | undefined, now: PodStall): Pick<PodStall, 'stalledMs' | 'limitHits'> {
+  const isSame = before?.life === now.life && before.stalledMs <= now.stalledMs && before.limitHits <= now.limitHits;
+  return isSame ? { stalledMs: now.stalledMs - before.stalledMs, limitHits: now.limitHits - before.limitHits } : now;
+}
+
+function byOwnLimit(history: StallHistory, startMs: MonoMs): ReadonlySet<PodUid> {
+  const asked = history.flatMap(({ atMs, pods, ownMs }) => (pods === null ? [] : [{ atMs, pods, ownMs }]));
+  const uids = new Set(asked.flatMap(({ ownMs }) => [...ownMs.keys()]));
+  const isForTheMostPart = (uid: PodUid): boolean => {
+    let [own, all] = [0, 0];
+    for (const [i, { atMs, pods, ownMs }] of asked.entries()) {
+      const now = pods.get(uid);
+      const before = asked[i - 1];
+      if (now === undefined || before === undefined || atMs <= startMs) continue;
+      own += ownMs.get(uid) ?? 0;
+      all += growthOf(before.pods.get(uid), now).stalledMs;
+    }
+    return own > 0 && 2 * own >= all;
+  };
+  return new Set([...uids].filter(isForTheMostPart));
 }

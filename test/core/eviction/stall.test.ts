@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   isStepOver,
   type PodStall,
+  type StallFacts,
   type StallHistory,
   stallAfter,
   stallIn,
@@ -10,12 +11,13 @@ import {
 } from '../../../src/core/eviction/stall.ts';
 
 const WINDOW_MS = 10_000;
-const at = (atMs: number, stalledMs: number, pods: { readonly [uid: string]: PodStall } | null = null) => ({
+type Seen = Omit<PodStall, 'life'> & { readonly life?: number };
+const at = (atMs: number, stalledMs: number, pods: { readonly [uid: string]: Seen } | null = null): StallFacts => ({
   atMs,
   stalledMs,
-  pods: pods === null ? null : new Map(Object.entries(pods)),
+  pods: pods === null ? null : new Map(Object.entries(pods).map(([uid, stall]) => [uid, { life: 1, ...stall }])),
 });
-const historyOf = (...points: readonly ReturnType<typeof at>[]): StallHistory =>
+const historyOf = (...points: readonly StallFacts[]): StallHistory =>
   points.reduce<StallHistory>((history, point) => stallAfter(history, point, WINDOW_MS), []);
 
 describe('the time that a node was stalled on memory', () => {
@@ -43,7 +45,12 @@ describe('the time that a node was stalled on memory', () => {
         for (const [ms, grown, pod] of steps) {
           [atMs, totalMs] = [atMs + ms, totalMs + Math.min(ms, grown)];
           const point = at(atMs, totalMs, pod === null ? null : { web: pod });
-          const withoutPods = history.map((past) => ({ ...past, pods: null }));
+          const withoutPods = history.map((past, i) => ({
+            ...past,
+            pods: null,
+            ownMs: new Map(),
+            countedMs: past.stalledMs - (history[i - 1]?.stalledMs ?? 0),
+          }));
           const asked: number[] = [];
           const step = stallStep(history, point, WINDOW_MS, (allMs) => {
             asked.push(allMs);
@@ -126,6 +133,37 @@ describe('a pod that stalls in its own memory limit', () => {
   it('is unknown before the pods were read: what the node stalled until then is nobody’s', () => {
     const history = historyOf(at(0, 0), at(1_000, 900, { own: quiet }));
     expect(stallIn(history, at(1_400, 1_300), WINDOW_MS).stalledMs).toBe(400);
+  });
+
+  it('counts for nothing where it ends, which nobody could read to its end', () => {
+    const stalls = (ms: number) => ({ own: { stalledMs: ms, limitHits: ms } });
+    const history = historyOf(
+      at(0, 0, { own: quiet }),
+      at(500, 400, stalls(400)),
+      at(1_000, 900, {}),
+      at(1_500, 1_000, {}),
+    );
+    expect(stallIn(history, at(1_500, 1_000), WINDOW_MS).stalledMs).toBe(100);
+  });
+
+  it('counts for nothing where its cgroup is made anew again and again', () => {
+    const points = Array.from({ length: 20 }, (_, i) =>
+      at(i * 500, i * 450, {
+        own: { life: Math.floor(i / 3), stalledMs: (i % 3) * 400 + 40, limitHits: (i % 3) * 9 + 2 },
+      }),
+    );
+    const { stalledMs, byOwnLimit } = stallIn(historyOf(...points), at(9_500, 8_550), WINDOW_MS);
+    expect(stalledMs).toBeLessThan(1_000);
+    expect([...byOwnLimit]).toEqual(['own']);
+  });
+
+  it('is not named for a single time at its limit, and its other stall counts', () => {
+    const points = Array.from({ length: 20 }, (_, i) =>
+      at(i * 500, i * 400, { hog: { stalledMs: i * 400, limitHits: i < 7 ? 0 : 1 } }),
+    );
+    const { stalledMs, byOwnLimit } = stallIn(historyOf(...points), at(9_500, 7_600), WINDOW_MS);
+    expect(stalledMs).toBe(7_200);
+    expect(byOwnLimit.size).toBe(0);
   });
 
   it('started anew with smaller counters has grown by nothing', () => {
