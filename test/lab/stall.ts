@@ -50,7 +50,8 @@ const DATABASE_MIB = 120;
 const LEFT_SHARE = 0.2;
 /** What perl has beside what it was told to take. */
 const PERL_MIB = 6;
-const STALL = { fullShare: 0.3, forMs: 10_000, belowShare: 0.25 } as const;
+/** `fullShare`: an emulated processor is busy with this lab and the agent for the rest of the time. */
+const STALL = { fullShare: 0.15, forMs: 10_000, belowShare: 0.25 } as const;
 /** From the moment at which the stall has its share until nothing of the hog is in memory. */
 const RELIEF_MS = 2_000;
 /** A hog that nobody stops: from its start. */
@@ -64,7 +65,7 @@ ${rules}
 evictionPressureTransitionPeriod: 2s
 `;
 const ON_STALL = configOf(`evictionHard: { memory.available: 3% }
-evictionStall: { memory: { full: 30%, for: 10s, belowAvailable: 25% } }`);
+evictionStall: { memory: { full: 15%, for: 10s, belowAvailable: 25% } }`);
 const ON_SWAP = configOf('evictionHard: { memory.available: 1%, swap.available: 50% }');
 /** A hog that leaves so little has most of the swap in use. */
 const SWAPPED_SHARE = 0.06;
