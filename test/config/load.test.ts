@@ -251,7 +251,7 @@ describe('an imported KubeletConfiguration', () => {
     expect(said(file('c.yaml', own(path, 'dryRun: 1')))).toEqual([
       expect.stringContaining('c.yaml:6:9: dryRun: expected true or false'),
       expect.stringContaining(
-        `${path}:3:34: evictionHard["memory.available"]: "1ki": an amount has no such unit; write for example 100Mi`,
+        `${path}:3:34: evictionHard["memory.available"]: "1ki": unknown unit ki; for example "100Mi" or "10%"`,
       ),
     ]);
   });
