@@ -118,7 +118,7 @@ describe('http', () => {
 describe('files', () => {
   it('that were named must exist', () => {
     const path = join(directory, 'none.yaml');
-    expect(said(path)).toEqual([`${path}:1:1: does not exist; name another file, or none to use the defaults`]);
+    expect(said(path)).toEqual([`${path}:1:1: does not exist; name another file, or omit it to use the defaults`]);
   });
 
   it('that others may write are refused, and so are links', () => {

@@ -94,7 +94,7 @@ kind: Deployment
   });
 
   it.each([
-    ['names nothing real', '{}'],
+    ['binds the pod to nothing', '{}'],
     ['exactly one binding is allowed', '{ nodewarden.dev/cgroup: a, nodewarden.dev/podman: b }'],
     ['not the full name of a systemd unit', '{ nodewarden.dev/systemd-unit: web }'],
     ['only services, slices and scopes', '{ nodewarden.dev/systemd-unit: web.socket }'],
