@@ -11,11 +11,11 @@ SHARE=/usr/share/nodewarden
 STATE=/var/lib/nodewarden
 RUNTIME=/run/nodewarden
 GROUP=nodewarden
-# sha256sum lines of what was installed: whatever differs at uninstall was changed by the user, and stays.
+# sha256sum lines of the installed files: at uninstall, a file that differs was changed by the user, and stays.
 SUMS=$LIB/installed.sha256
 ORDER=$UNITS/nodewarden.service.d/20-standalone-order.conf
 NO_REALTIME=$UNITS/nodewarden.service.d/50-no-realtime.conf
-# The running agent asks logind for more delay in a file there; its first line begins so.
+# The running agent requests more delay from logind in a file there. Its first line begins like this.
 LOGIND=/run/systemd/logind.conf.d
 WRITTEN_BY_US='# Written by nodewarden'
 MIN_MAJOR=20
@@ -33,15 +33,15 @@ usage() {
 usage: ./install.sh [--start] [--node PATH] [--dry-run]
        ./install.sh --uninstall [--dry-run]
 
-  --start      start the service too (it is enabled in any case)
+  --start      also start the service (it is enabled in any case)
   --node PATH  the Node.js to use, $MIN_MAJOR.$MIN_MINOR or newer; default: node in PATH
-  --uninstall  stop nodewarden (no pod is stopped by that), start what an eviction still holds down, give logind its old
-               delay back, and remove everything that you did not change
-  --dry-run    say what would be done, and do nothing
+  --uninstall  stop nodewarden (which stops no pod), start the units that an eviction still holds down, restore logind's
+               earlier delay, and remove everything that you did not change
+  --dry-run    print what would be done, and change nothing
 
-Installs the program into $LIB, the command $BIN, nodewarden.service with a drop-in for its order, nodewarden.slice,
-$ETC/config.yaml (only where there is none), its schema and $ETC/pods.d, examples and scenarios into
-$SHARE. Running it twice changes nothing.
+Installs the program into $LIB, the command $BIN, nodewarden.service with a drop-in that orders it, nodewarden.slice,
+$ETC/config.yaml (unless it exists), its schema, $ETC/pods.d, and examples and scenarios into
+$SHARE. A second run changes nothing.
 USAGE
 }
 
@@ -51,12 +51,12 @@ refuse() {
   exit 1
 }
 
-# act COMMAND...  runs it, or in a dry run says it
+# act COMMAND...  runs the command; in a dry run, only prints it
 act() {
   if [ "$dry" = yes ]; then say "would run: $*"; else "$@"; fi
 }
 
-# put SOURCE TARGET MODE  installs a file unless it is there already; by rename, since a running node may be the target
+# put SOURCE TARGET MODE  installs a file unless it is up to date; by rename, since the target may be a running node
 put() {
   if cmp -s "$1" "$2" && [ "$(stat -c %a "$2")" = "$3" ]; then return 0; fi
   changed=yes
@@ -71,7 +71,7 @@ put() {
   say "installed: $2"
 }
 
-# put_text TARGET MODE  the same, content from standard input
+# put_text TARGET MODE  does the same with the content of standard input
 put_text() {
   text=$(mktemp)
   cat >"$text"
@@ -81,7 +81,7 @@ put_text() {
 
 need_host() {
   if [ ! -d /run/systemd/system ] || ! command -v systemctl >/dev/null; then
-    refuse "this host is not running systemd (no /run/systemd/system), and what this script installs is a systemd service. Without systemd, run the agent under your own supervisor: node dist/nodewarden.js run"
+    refuse "this host is not running systemd (no /run/systemd/system), and this script installs a systemd service. Without systemd, run the agent under your own supervisor: node dist/nodewarden.js run"
   fi
   if [ "$dry" = no ] && [ "$(id -u)" != 0 ]; then refuse "must run as root; --dry-run shows what it would do"; fi
 }
@@ -89,7 +89,7 @@ need_host() {
 need_node() {
   if [ -z "$node" ]; then
     node=$(command -v node || true)
-    [ -n "$node" ] || refuse "no node in PATH. Install Node.js $MIN_MAJOR.$MIN_MINOR or newer, or name one: --node /path/to/node"
+    [ -n "$node" ] || refuse "there is no node in PATH. Install Node.js $MIN_MAJOR.$MIN_MINOR or newer, or name one: --node /path/to/node"
   fi
   version=$("$node" --version 2>/dev/null || true)
   major=${version#v}
@@ -97,7 +97,7 @@ need_node() {
   minor=${version#v*.}
   minor=${minor%%.*}
   case $major.$minor in
-    *[!0-9.]* | .* | *.) refuse "$node does not run, or is no Node.js: its version is \"$version\"" ;;
+    *[!0-9.]* | .* | *.) refuse "$node does not run or is not Node.js: it reports the version \"$version\"" ;;
   esac
   if [ "$major" -lt $MIN_MAJOR ] || { [ "$major" -eq $MIN_MAJOR ] && [ "$minor" -lt $MIN_MINOR ]; }; then
     refuse "$node is Node.js $version; nodewarden needs $MIN_MAJOR.$MIN_MINOR or newer. Install a newer one, or name one: --node /path/to/node"
@@ -109,7 +109,7 @@ need_bundle() {
   [ -f "$HERE/dist/nodewarden.js" ] || refuse "$HERE/dist/nodewarden.js is missing: in a checkout, run npm ci && npm run build first"
 }
 
-# runs_copied  some find their libraries relative to themselves
+# runs_copied  true if a copy of node runs; some find their libraries relative to their own path
 runs_copied() {
   cmp -s "$node" "$LIB/node" && [ ! -L "$LIB/node" ] && "$LIB/node" --version >/dev/null 2>&1 && return 0
   mkdir -p "$LIB"
@@ -122,7 +122,7 @@ runs_copied() {
   return $tried
 }
 
-# is_roots PATH  nobody but root can change what the path leads to; otherwise `weak` is what somebody else can
+# is_roots PATH  true if only root can change what the path leads to; otherwise `weak` is the part that others can change
 is_roots() {
   weak=$1
   while :; do
@@ -133,20 +133,20 @@ is_roots() {
 }
 
 install_node() {
-  # Why a copy: see ExecStart in nodewarden.service.
+  # See ExecStart in nodewarden.service for why it is copied.
   if [ "$dry" = yes ] || runs_copied; then
     if [ "$dry" = no ] && [ -L "$LIB/node" ]; then rm -f "$LIB/node"; fi
     put "$node" "$LIB/node" 755
-    # Out of the page cache: else its pages stay charged to this shell, not to the unit that reads them next.
+    # Drop it from the page cache. Otherwise its pages stay charged to this shell, not to the unit that reads them next.
     act dd if="$LIB/node" iflag=nocache count=0 status=none
     return 0
   fi
-  is_roots "$node" || refuse "$node does not run when copied, so the service would run it where it is, and others than root can change $weak. Install a Node.js that belongs to root, or name one: --node /path/to/node"
+  is_roots "$node" || refuse "$node does not run when copied, so the service would run it in place, but users other than root can change $weak. Install a Node.js that belongs to root, or name one: --node /path/to/node"
   [ "$(readlink "$LIB/node" 2>/dev/null)" = "$node" ] && return 0
   changed=yes
   mkdir -p "$LIB"
   ln -sf "$node" "$LIB/node"
-  say "note: $node does not run when copied, so $LIB/node is a link to it"
+  say "note: $node does not run when copied, so $LIB/node links to it"
 }
 
 install_program() {
@@ -168,7 +168,7 @@ WRAPPER
   put "$HERE/systemd/nodewarden.service.d/20-standalone-order.conf" $ORDER 644
 }
 
-# What README.md and --help name: examples of manifests and of a kubelet's configuration, and scenarios.
+# The examples that README.md and --help name: manifests, a kubelet's configuration, and scenarios.
 install_examples() {
   for file in kubelet.yaml pods.d scenarios; do
     for source in "$HERE/config/$file" "$HERE/config/$file"/*; do
@@ -187,14 +187,14 @@ install_configuration() {
   done
   put "$HERE/config/schema.json" $ETC/schema.json 644
   if [ -e $ETC/config.yaml ]; then
-    say "kept: $ETC/config.yaml is there already"
+    say "kept: $ETC/config.yaml already exists"
   else
     put "$HERE/config/config.yaml" $ETC/config.yaml 644
     own_config=yes
   fi
 }
 
-# Programs are listed as they lie there now; the configuration only if we wrote it, with the sum that it then had.
+# Lists programs with their current sums, and the configuration only if this script wrote it, with the sum it had then.
 write_sums() {
   [ "$dry" = no ] || return 0
   sums=$(mktemp)
@@ -212,8 +212,8 @@ write_sums() {
   rm -f "$sums"
 }
 
-# A kernel with real-time groups on cgroup v1, or a container without the right to it, refuses SCHED_RR; the service
-# could then not start at all. Ask the host, and fall back to Nice.
+# A kernel with real-time groups on cgroup v1, or an unprivileged container, refuses SCHED_RR, and the service could not
+# start at all. Test it on this host, and fall back to Nice.
 settle_realtime() {
   [ "$dry" = no ] || return 0
   if systemd-run --quiet --wait --collect --slice=nodewarden.slice -p CPUSchedulingPolicy=rr -p CPUSchedulingPriority=1 /bin/true 2>/dev/null; then
@@ -233,8 +233,8 @@ DROPIN
   systemctl daemon-reload
 }
 
-# start_service VERB  start or restart. It starts after all else that the boot starts (see the drop-in for its order): an
-# installation that is a part of the boot would wait for itself.
+# start_service VERB  starts or restarts it. The service starts after everything else in the boot (see the drop-in that
+# orders it), so an installation that is part of the boot would wait for itself.
 start_service() {
   case $(systemctl is-system-running 2>/dev/null || true) in
     initializing | starting)
@@ -263,23 +263,23 @@ install_all() {
     start_service restart
     say "restarted: it was running"
   fi
-  if [ "$changed" = no ]; then say "nothing had to be changed"; fi
+  if [ "$changed" = no ]; then say "nothing to change"; fi
   if ! systemctl --quiet is-active nodewarden.service; then
-    say "next: describe your services in $ETC/pods.d, check with: nodewarden config check, then: systemctl start nodewarden"
+    say "next: describe your services in $ETC/pods.d, run nodewarden config check, then systemctl start nodewarden"
   fi
 }
 
-# is_ours FILE  unchanged since it was installed
+# is_ours FILE  true if the file is unchanged since it was installed
 is_ours() {
   [ -f $SUMS ] && grep -qxF "$(sha256sum "$1")" $SUMS
 }
 
 remove_file() {
   [ -e "$1" ] || [ -L "$1" ] || return 0
-  if is_ours "$1"; then act rm -f "$1"; else say "kept: $1 was changed since it was installed"; fi
+  if is_ours "$1"; then act rm -f "$1"; else say "kept: $1 has changed since it was installed"; fi
 }
 
-# logind gives the delay again that it gave before.
+# Restores the delay that logind granted before.
 remove_delay() {
   found=no
   for file in "$LOGIND"/* "$LOGIND"/.*nodewarden*; do
@@ -302,12 +302,12 @@ remove_delay() {
 
 uninstall_all() {
   need_host
-  # Whatever its state: one that keeps failing is started again and again, and is not "active".
+  # In any state: a service that keeps failing is restarted again and again, and is not "active".
   act systemctl stop nodewarden.service 2>/dev/null || true
   if [ -f $RUNTIME/held.json ]; then
-    act $BIN release-held || say "note: what an eviction stopped could not be started again; see: systemctl --failed, systemctl list-units --state=inactive"
+    act $BIN release-held || say "note: some units that an eviction stopped could not be started; see: systemctl --failed and systemctl list-units --state=inactive"
   fi
-  remove_delay || say "note: logind could not be told to forget the longer delay; do it with: systemctl kill -s HUP systemd-logind"
+  remove_delay || say "note: logind could not be reloaded and keeps the longer delay; run: systemctl kill -s HUP systemd-logind"
   act systemctl --quiet disable nodewarden.service 2>/dev/null || true
   for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml $ETC/schema.json "$LIB"/* "$SHARE"/* "$SHARE"/*/*; do
     if [ ! -d "$file" ] && [ "$file" != $SUMS ]; then remove_file "$file"; fi

@@ -22,29 +22,29 @@ export type Observer = {
   readonly look: (want: NextLook, arrived: Arrived) => Observation;
   /** memory.available alone, read now, between looks; absent: that is no cheaper than a look. Never throws. */
   readonly glance?: () => Reading<SignalSample>;
-  /** D9: one signal, read again: right before a kill, and before and after a reclaim. Nothing from before it was asked. */
+  /** D9: one signal, read again right before a kill, and before and after a reclaim. Never a value from before the call. */
   readonly reread: (signal: Signal) => Promise<Reading<SignalSample>>;
 };
 /** A cgroup is its inode, not its path: a new one may have the same path. */
 export type CgroupRef = { readonly path: string; readonly inode: number };
-/** A mode says what a pod declares and where it lives; observe/ measures it and makes the PodView. */
+/** A mode says what a pod declares and where it runs; observe/ measures it and makes the PodView. */
 export type BoundPod = {
   readonly declared: Omit<PodView, 'usage'>;
   readonly cgroup: Reading<CgroupRef>;
-  /** It is active without a process, and its stop does something: of a shutdown alone. */
+  /** It is active without a process, but stopping it runs something. Only a shutdown stops such a pod. */
   readonly isIdle?: true;
-  /** It runs where nothing of it can be measured. */
+  /** It runs, but nothing about it can be measured. */
   readonly isUnseen?: true;
   readonly containers: readonly { readonly name: string; readonly cgroup: Reading<CgroupRef> }[];
-  /** How many stops of ours it has had in this run; absent: none. Whoever starts it again may use the same cgroup. */
+  /** How often this run of the agent has stopped it; absent: never. A restarted pod may use the same cgroup again. */
   readonly stops?: number;
-  /** `soFar` hears while it lasts what is there at least. Unknown `not-applicable`: it declares no directory. */
+  /** `soFar` receives lower bounds while the walk lasts. Unknown `not-applicable`: the pod declares no directory. */
   readonly disk: (soFar: (least: DiskWalk) => void) => Promise<Reading<DiskWalk>>;
-  /** What its processes hold open now without a name; absent: the mode does not look. */
+  /** Deleted files that its processes hold open now; absent: the mode does not check. */
   readonly openFiles?: () => Promise<Reading<OpenFiles>>;
   /** What counts as its disk; absent: the mode names no directories. */
   readonly directories?: readonly string[];
-  /** Directories of it that are emptied after its end; absent: none. */
+  /** Its directories that are emptied after it has ended; absent: none. */
   readonly scratch?: readonly string[];
 };
 export type DiskWalk = {
@@ -54,7 +54,7 @@ export type DiskWalk = {
   /** What the sum is made of; absent: the mode has no directories to name. */
   readonly directories?: readonly WalkedDirectory[];
 };
-/** One of the directories that were asked for, without what lies below another one of them. */
+/** One of the requested directories, without what lies below another one of them. */
 export type WalkedDirectory = {
   readonly path: string;
   /** st_dev. */
@@ -63,10 +63,10 @@ export type WalkedDirectory = {
   readonly bytes: number;
   readonly inodes: number;
   readonly ownBytes: number;
-  /** What of it, without itself, was created during the last minute, where the file system tells. */
+  /** The part, without the directory itself, that was created in the last minute, if the file system records that. */
   readonly freshBytes: number;
   readonly freshInodes: number;
-  /** What of it stays when the directory goes: files that have another name elsewhere, as far as is known. */
+  /** The part that stays if the directory is removed: files known to have another name elsewhere. */
   readonly linkedBytes: number;
   readonly linkedInodes: number;
 };
@@ -76,14 +76,14 @@ export type OpenFiles = {
   readonly isComplete: boolean;
 };
 export type PodSource = {
-  /** With the cgroups that they have at this moment; never waits for a network. */
+  /** With their current cgroups; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
   /**
-   * Why nobody may be chosen yet, for this signal or (`all`) for a shutdown: right after a start pods may be missing. Null:
-   * they are all there. Absent: always so.
+   * Why no pod may be chosen yet, for this signal or (`all`) for a shutdown: right after a start, pods may be missing. Null:
+   * they are all known. Absent: they always are.
    */
   readonly unsettled?: (forWhat: NonNullable<NextLook['pods']>) => Unknown | null;
-  /** How far apart the looks are now: near a threshold the pods are kept fresher. */
+  /** The current interval between looks: near a threshold, the pods are refreshed more often. */
   readonly follow: (afterMs: number) => void;
   readonly close: () => Promise<void>;
 };
@@ -93,82 +93,89 @@ export type StopOrder = {
   readonly graceMs: number;
   readonly why: 'eviction' | 'shutdown';
   /**
-   * When an earlier run of the agent decided it, null for a decision of this run. Who started later is not its victim:
-   * what was ended already is not ended twice.
+   * When an earlier run of the agent decided it; null for a decision of this run. A process that started later is not part
+   * of the victim: nothing is ended twice.
    */
   readonly resumedFromMs: MonoMs | null;
-  /** What an earlier run had sent it: who is gone then was ended by us. Absent: nothing that is known. */
+  /** The signal that an earlier run had sent: if the victim is gone, the agent ended it. Absent: none is known. */
   readonly sentBefore?: Signalled['with'] | undefined;
-  /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what the API is told. */
+  /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what is reported to the API. */
   readonly first: 'sigterm' | 'sigkill';
-  /** Of a shutdown: its grace begins when the pod is told, in its turn. */
+  /** For a shutdown: its grace period begins when the pod is asked to stop, in its turn. */
   readonly turn?: Turn;
-  /** What must have come back for the proof: the dead count against the pids of their cgroup until they are reaped. */
+  /** What must be free again for the proof: unreaped processes still count against the pids of their cgroup. */
   readonly givesBack: 'memory' | 'pids';
 };
 export type Killer = {
-  /** Ends every process of the victim and proves it. `hasten` cuts the grace. Never rejects: resolves with the truth. */
-  /** `hasten.reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`. */
-  /** `signalled` is called at the moment of the first request to end and of the first SIGKILL; what follows may call it again. */
+  /**
+   * Stops every process of the victim. Never rejects. Resolves with
+   * - `ended` once no process is left and what `givesBack` names is free again, or 10 s after SIGKILL if none is left;
+   * - `survived` if processes are left, its unit is still active, or its cgroup is not known;
+   * - `dropped` if it had ended before, its manifest now names another place, its shutdown was cancelled before its turn,
+   *   systemd stops it later, or this is a dry run.
+   *
+   * `hasten` cuts the grace period; its `reason` is `{ first: 'sigterm' | 'sigkill', graceMs }`.
+   * `signalled` is called at the first request to stop and at the first SIGKILL; later signals may call it again.
+   */
   readonly stop: (
     order: StopOrder,
     hasten: AbortSignal,
     signalled?: (how: Signalled['with']) => void,
   ) => Promise<Outcome>;
-  /** The victim's largest processes by resident memory; unknown when looking takes longer than `budgetMs`. */
+  /** The victim's largest processes by resident memory; unknown if reading them takes longer than `budgetMs`. */
   readonly largestProcesses: (victim: Victim, count: number, budgetMs: number) => Reading<readonly ProcessView[]>;
 };
 /** Directories that a pod declares as scratch. */
 export type Scratch = {
-  /** To be called once the pod is proven dead. Null: it has none. Never rejects, and resolves in some seconds at most. */
+  /** Call it once the pod is proven dead. Null: it has none. Never rejects, and resolves within a few seconds. */
   readonly empty: (uid: PodUid) => Promise<Emptied | null>;
 };
 export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;
   readonly event: (reason: 'Evicted' | 'EvictionThresholdMet' | 'NodeShutdown', message: string) => void;
 };
-/** What is known of a decision that an earlier run of the agent, or parts before, had under way. */
+/** What is known of a decision in progress of an earlier run of the agent, or of the parts before a reload. */
 export type Left = {
   readonly decision: Decision | null;
   /** Right before the first signal to its victim; null: none was sent. */
   readonly begunMs: MonoMs | null;
-  /** It is recorded, and the state had not heard of it. */
+  /** It is in the record, but not yet in the state. */
   readonly outcome: Outcome | null;
 };
 export type Recorder = {
-  /** Writes the live state, then the record; resolves within `deadlineMs` whatever the disk does; what is deferred is written when there is room. */
+  /** Writes the live state, then the record. Resolves within `deadlineMs` whatever the disk does; deferred entries are written when there is room. */
   readonly intent: (
     step: { readonly observation: Observation; readonly verdict: Verdict },
     deadlineMs: number,
   ) => Promise<'durable' | 'deferred'>;
-  /** Not awaited: written at once when a timer, `act` or `shutdown` changed, else at most once a second, and every 10 s while nothing is going on; coalesced. */
+  /** Not awaited: written at once when a timer, `act` or `shutdown` changed, otherwise at most once a second, and every 10 s while idle; coalesced. */
   readonly keep: (state: State) => void;
-  /** Right before the first signal to a victim: written beside the state at once, so that it is known after a SIGKILL of ours. */
+  /** Right before the first signal to a victim: written next to the state at once, so that it is known if the agent gets SIGKILL. */
   readonly began: (note: Extract<RecordNote, { kind: 'evidence' }>) => void;
-  /** Written beside the state at once as well, before the state can forget the decision. */
+  /** Also written next to the state at once, before the state can forget the decision. */
   readonly outcome: (outcome: Outcome) => void;
-  /** What belongs to the record beside decisions and outcomes. */
+  /** Other entries of the record, besides decisions and outcomes. */
   readonly note: (note: RecordNote) => void;
 };
 /** The shutdown lock, kept armed for as long as it is wanted (product.md section 9). Never throws. */
 export type Inhibitor = {
-  /** What the phases need in all, without the reserve; null: shutdown is off, and nothing of ours stays at logind. */
+  /** What the phases need in total, without the reserve; null: shutdown is off, and nothing of ours stays with logind. */
   readonly want: (neededMs: number | null) => void;
-  /** After a cancel; otherwise it is taken as soon as it is wanted, and again whenever it is lost. */
+  /** For a cancelled shutdown; otherwise the lock is taken as soon as it is wanted, and again whenever it is lost. */
   readonly take: () => void;
   readonly release: () => void;
   readonly status: () => InhibitorStatus;
-  /** Says the present once more, for who has only begun to listen: what is granted, and a shutdown under way. */
+  /** Reports the current state again to new listeners: what is granted, and a shutdown in progress. */
   readonly retell: () => void;
-  /** Lets the lock go. */
+  /** Releases the lock. */
   readonly close: () => Promise<void>;
 };
 export type InhibitorStatus = {
   readonly lock:
     | { readonly kind: 'off' }
-    /** Held, listed under our name, and logind grants what is needed: seen so at `provenMs`. */
+    /** Held, listed under our name, and logind grants what is needed: verified at `provenMs`. */
     | { readonly kind: 'armed'; readonly neededMs: number; readonly grantedMs: number; readonly provenMs: MonoMs }
-    /** `isHeld`: the lock is there, but logind grants less than needed. `grantedMs` null: it could not be asked. */
+    /** `isHeld`: the lock is held, but logind grants less than needed. `grantedMs` null: logind could not be queried. */
     | {
         readonly kind: 'not-armed';
         readonly neededMs: number;
@@ -176,14 +183,14 @@ export type InhibitorStatus = {
         readonly isHeld: boolean;
         /** A sentence with the path or call that stands in the way, and what to do. */
         readonly why: string;
-        /** Nothing stands in the way yet: logind is being asked just now. */
+        /** No obstacle is known yet: logind is being queried right now. */
         readonly isPending?: true;
       }
     | { readonly kind: 'released' };
   readonly isPreparing: boolean;
   /** `poweroff`, `reboot`, `halt`, … as logind said it (255 and later, or from the schedule); null = not known. */
   readonly type: string | null;
-  /** A shutdown that is to come; nothing is stopped for it before its time. */
+  /** A scheduled shutdown; nothing is stopped for it before its time. */
   readonly scheduled: { readonly type: string; readonly atWallMs: number } | null;
 };
 
@@ -201,19 +208,19 @@ export type RecordNote =
       readonly atMs: MonoMs;
       readonly count: number;
       readonly pods: readonly string[];
-      /** How many of `count` are nobody's that we know; absent in records of earlier versions. */
+      /** How many of `count` belong to no known pod; absent in records of earlier versions. */
       readonly unattributed?: number;
     }
   | { readonly kind: 'stopped-again' | 'restarted'; readonly atMs: MonoMs; readonly pod: string; readonly unit: string }
   | { readonly kind: 'finding'; readonly atMs: MonoMs; readonly finding: Finding }
-  /** A run of the agent began; it ended by itself, while the machine stays up or goes down. */
+  /** A run of the agent began; it ended cleanly, while the machine stays up or goes down. */
   | { readonly kind: 'started'; readonly atMs: MonoMs }
   | { readonly kind: 'stopped'; readonly atMs: MonoMs; readonly machine: 'stays' | 'goes-down' }
-  /** Pods that run now, as `namespace/name`, whenever they are others: what an ungraceful end is told with. */
+  /** The running pods as `namespace/name`, written whenever they change: used to report an ungraceful end. */
   | { readonly kind: 'running'; readonly atMs: MonoMs; readonly pods: readonly string[] }
   | { readonly kind: 'shutdown'; readonly atMs: MonoMs; readonly fact: ShutdownFact };
 
-/** What a shutdown came to; which pods stopped, and how, is in the decisions and outcomes beside it. */
+/** What happened in a shutdown; which pods stopped, and how, is in the decisions and outcomes next to it. */
 export type ShutdownFact =
   | {
       readonly what: 'began';
@@ -223,7 +230,7 @@ export type ShutdownFact =
       readonly phases: readonly ShutdownPhase[];
       /** What logind granted; null = no lock was held. */
       readonly grantedMs: number | null;
-      /** Less than the phases want in all: they were shrunk into this (D11); null = not limited. */
+      /** Less than the phases need in total: they were shrunk to fit (D11); null = not limited. */
       readonly limitMs: number | null;
     }
   /** `wantedMs`: its own period; `periodMs`: what it got. */
@@ -245,15 +252,15 @@ export type ShutdownFact =
   | { readonly what: 'stopped-again'; readonly pod: string; readonly times: number }
   | { readonly what: 'lock-lost'; readonly detail: string }
   | { readonly what: 'cancelled'; readonly phase: number; readonly why: string }
-  /** `shutdown -c` came, and logind goes down all the same (252). */
+  /** `shutdown -c` was called, but logind continues the shutdown (252). */
   | { readonly what: 'cancel-not-honoured' }
-  /** Units that a cancelled shutdown had stopped and that run again, and what could not be undone, with the reason. */
+  /** Units that a cancelled shutdown had stopped and that run again, and those that were not restarted, with the reason. */
   | { readonly what: 'undone'; readonly started: readonly string[]; readonly notUndone: readonly string[] }
   | { readonly what: 'released'; readonly why: 'all-phases-done' | 'out-of-time' }
-  /** An agent that was started in the middle goes on with it. */
+  /** An agent that was started in the middle of a shutdown continues it. */
   | { readonly what: 'resumed'; readonly phase: number };
 
-/** Something a person should know, until it is cleared. The same id is one finding. */
+/** A problem that a person should know about until it is cleared. Equal ids are one finding. */
 export type Finding = { readonly id: string; readonly text: string };
 export type Findings = {
   readonly raise: (finding: Finding) => void;
@@ -288,16 +295,16 @@ export type Log = {
   readonly warn: (fields: LogFields, msg: string) => void;
   readonly error: (fields: LogFields, msg: string) => void;
 };
-/** Everything that happens beside the loop ends here; the loop is the only reader. */
+/** Results of everything that runs beside the loop; the loop is the only reader. */
 export type Arrived = { readonly outcomes: readonly Heard[]; readonly events: readonly ShutdownEvent[] };
 export type Inbox = {
   readonly put: (item: Heard | ShutdownEvent) => void;
   readonly drain: () => Arrived;
-  /** The next `wait` ends at once: a sample came, the kernel has news, or the configuration changed. */
+  /** Ends the next `wait` at once: a sample arrived, the kernel reported something, or the configuration changed. */
   readonly wake: () => void;
   /**
-   * Resolves after `ms` as `over`, or at once as `called` when something arrives or the kernel wakes us. `again` is asked
-   * when `ms` are over: for how long to wait once more, null = no longer. Must not throw.
+   * Resolves after `ms` as `over`, or at once as `called` when something arrives or the kernel wakes us. `again` is called
+   * when `ms` are over and returns how much longer to wait; null = no longer. It must not throw.
    */
   readonly wait: (ms: number, again?: () => number | null) => Promise<'over' | 'called'>;
 };
@@ -306,7 +313,7 @@ export type Parts = {
   readonly recorder: Recorder;
   readonly inbox: Inbox;
   readonly config: () => CoreConfig;
-  /** Called before the intent is waited for: what may be done meanwhile. */
+  /** Called before waiting for the intent, for work that can be done meanwhile. */
   readonly prepare?: (decision: Decision) => void;
   readonly begin: (decision: Decision) => void;
   readonly publish: (observation: Observation, verdict: Verdict) => void;

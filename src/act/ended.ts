@@ -40,7 +40,7 @@ export async function ended(
   } else if (outcome.kind === 'survived') {
     log.error(
       { event: 'evict-failed', decision: outcome.of, pod, left: outcome.left },
-      `${pod} could not be ended: ${outcome.detail}; other pods no longer wait for it`,
+      `${pod} could not be ended: ${outcome.detail}; other evictions no longer wait for it`,
     );
     findings.raise(survived(victim.uid, pod, 'eviction', outcome.detail));
   } else if (outcome.kind === 'dropped') {

@@ -31,54 +31,54 @@ export type KillOrder = {
   readonly givesBack: 'memory' | 'pids';
   /** Its reason `{ first, graceMs }` cuts the grace (D4). */
   readonly hasten: AbortSignal;
-  /** Asks in the victim's own way in place of SIGTERM; SIGTERM follows where it was not told so. Null: SIGTERM. */
+  /** Asks the victim to stop in its own way instead of SIGTERM; SIGTERM follows if that did not reach it. Null: SIGTERM. */
   readonly ask: (() => Promise<Asked>) | null;
-  /** Runs it when that way has come to its end and may have left processes untold: SIGTERM follows. Absent: it leaves none. */
+  /** Runs it when that way is complete but may have left processes unsignalled: SIGTERM follows. Absent: it leaves none. */
   readonly whenLeftBehind?: ((run: () => void) => () => void) | undefined;
-  /** Asked when it is empty: does who ends it still clean up for it (ExecStopPost=)? Waited for within the grace. */
+  /** Called when it is empty: is its unit still cleaning up (ExecStopPost=)? Waited for within the grace period. */
   readonly isCleaningUp?: (() => Promise<boolean>) | undefined;
-  /** How long the grace of a pod is that was asked in its own way and told then; absent: `graceMs`. */
+  /** The grace period of a pod that was asked to stop in its own way at `toldMs`; absent: `graceMs`. */
   readonly graceFrom?: ((toldMs: MonoMs) => number) | undefined;
-  /** What its grace is at least now; it may grow while it runs. Absent: nothing. */
+  /** The current minimum of its grace period, which may grow meanwhile. Absent: none. */
   readonly leastGraceMs?: (() => number) | undefined;
   readonly help?: DyingHelp | undefined;
-  /** Hears who could not be signalled, or did not end within a second of SIGKILL, and in which state. Null: nobody is left. */
+  /** Receives the processes that could not be signalled, or did not end within a second of SIGKILL, and their state. Null: none is left. */
   readonly resists?: ((who: string | null) => void) | undefined;
-  /** Hears when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked in its own way. */
+  /** Called when the first process was sent its first SIGTERM or SIGKILL, or the victim was asked to stop in its own way. */
   readonly signalled?: ((how: Signalled['with']) => void) | undefined;
 };
-/** `spared`: it need not end any more, and has not been told. */
+/** `spared`: it need not stop any more, and was not asked to. */
 export type Asked = 'told' | 'not-told' | 'spared';
 export type KillEnd =
   | {
       readonly kind: 'ended';
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout';
       readonly releasedBytes: Reading<number>;
-      /** The dead that still hold their process ids: nobody has reaped them. */
+      /** Dead processes that still hold their process ids because they have not been reaped. */
       readonly unreaped: number;
     }
   | { readonly kind: 'survived'; readonly left: readonly ProcessView[]; readonly detail: string }
-  /** Nobody was in it, or it was gone already. */
+  /** It had no processes, or was already gone. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'spared' };
 
-/** Product.md section 7. From the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet H9). */
+/** Product.md section 7. Counts from the first SIGKILL: processes that join meanwhile do not extend it (beside-a-kubelet H9). */
 const KILL_MS = 10_000;
-/** The dead are waited for so long to be reaped; the rest is D15, and a finding. */
+/** How long to wait until dead processes are reaped; after that, D15 applies, with a finding. */
 const REAP_MS = 3_000;
-/** D3: who is not dead by then may hold nobody back. */
+/** D3: a victim that is not dead by then delays no other eviction. */
 const RESISTS_MS = 1_000;
-/** Who dies by itself is gone by then. */
+/** A process that dies without help is gone by then. */
 const HELP_MS = 20;
 const HELP_AGAIN_MS = 100;
 const FIRST_POLL_MS = 1;
 const MAX_POLL_MS = 20;
 const LEFT_SHOWN = 10;
 
-/** An order that is carried out. */
+/** An order in progress. */
 type Kill = KillOrder & {
   readonly sweep: Sweep;
-  /** Those that were sent SIGKILL. */
+  /** Processes that were sent SIGKILL. */
   readonly killed: Set<number>;
   readonly spent: Spent;
 };
@@ -117,11 +117,11 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
   }
 }
 
-/** How it ended within its grace; null when it did not. */
+/** How it ended within its grace period; null if it did not. */
 async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spared' | null> {
   const { clock, hasten, ask } = kill;
   const graceFrom = (ask === null ? undefined : kill.graceFrom) ?? (() => givenSeconds(kill.graceMs / 1_000) * 1_000);
-  // Until it is told its grace has not begun.
+  // Its grace period begins when it is asked to stop.
   let toldMs = Number.POSITIVE_INFINITY;
   let endsMs = Number.POSITIVE_INFINITY;
   let cutMs = Number.POSITIVE_INFINITY;
@@ -150,7 +150,7 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   const signal = (): Promise<unknown> => kill.sweep.signal('SIGTERM', { isOver: () => isOver, sent, isSpared });
   const signalInstead = (): void => {
     via = 'sigterm';
-    // Also where nobody could be signalled: SIGKILL follows then.
+    // Even if no process could be signalled: SIGKILL follows then.
     void signal().then(graceBegins);
   };
   if (ask === null) signalInstead();
@@ -175,7 +175,7 @@ async function endPolitely(kill: Kill): Promise<'sigterm' | 'stop-unit' | 'spare
   }
 }
 
-/** 0 where the reason says nothing: who hastens wants it to end. */
+/** 0 if the reason gives no time: whatever hastens it wants it to end. */
 function hastenedGraceMs(reason: unknown): number {
   if (typeof reason !== 'object' || reason === null) return 0;
   const { first, graceMs } = { first: 'sigkill', graceMs: 0, ...reason };
@@ -191,7 +191,7 @@ async function waitUntilEnded(kill: Kill, untilMs: () => MonoMs): Promise<boolea
     if (isEnded && !hasMore) return true;
     const leftMs = untilMs() - clock.monoMs();
     if (leftMs <= 0) {
-      // What cleans up is as late as the pod itself would be.
+      // A cleanup that is still running is as late as the pod itself would be.
       Object.assign(kill.spent, { sinceBootMs: null, wasEmpty: false });
       return hasMore && (await progress(kill)) === 'ended';
     }
@@ -227,7 +227,7 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   let pollMs = FIRST_POLL_MS;
   for (let now = atFirst; ; now = await progress(kill)) {
     if (now === 'ended') return { via, isEmpty: true };
-    // Empty, but its memory is not back: nothing more can be done than wait.
+    // Empty, but its memory is not free yet: there is nothing left to do but wait.
     if (isOver()) return { via, isEmpty: now === 'empty' };
     if (now === 'empty') tellEmpty();
     else {
@@ -249,7 +249,7 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   }
 }
 
-/** Whom SIGKILL was sent to, all at the same moment. Null: it is to go from process to process. */
+/** The processes that got SIGKILL, all at the same moment. Null: signal them one by one instead. */
 function killWhole(kill: Kill): readonly number[] | null {
   const { mounts, ref, spent, killed } = kill;
   if (mounts.version === 1 || spent.sinceBootMs !== null || !mayKillWhole(kill)) return null;
@@ -261,7 +261,7 @@ function killWhole(kill: Kill): readonly number[] | null {
   return listed(kill);
 }
 
-/** Whom SIGKILL was sent to. */
+/** The processes that got SIGKILL. */
 async function signalAll(kill: Kill, isOver: () => boolean, told: () => void): Promise<readonly number[]> {
   const { sweep, killed, spent } = kill;
   const pids: number[] = [];
@@ -280,7 +280,7 @@ function listed({ mounts, ref }: Kill): readonly number[] {
   return pids.known ? pids.value : [];
 }
 
-/** Whoever is there was found and could not be signalled. */
+/** Every process there was found and could not be signalled. */
 function areRefused(kill: Kill): boolean {
   const refused = kill.sweep.refused();
   return refused.size > 0 && listed(kill).every((pid) => refused.has(pid));
@@ -300,7 +300,7 @@ const WHY_NOT: { readonly [how in NotSent]: string } = {
   refused: 'the kernel refused the signal',
 };
 
-/** Who is still there. */
+/** The processes that are left. */
 function leftIn({ mounts, ref }: Kill): Reading<readonly number[]> {
   const pids = processesOf(mounts, ref);
   return pids.known ? known(pids.value.filter((pid) => processState(pid).known)) : pids;
@@ -311,7 +311,7 @@ function viewOf(pid: number): readonly ProcessView[] {
   return rss.known ? [{ pid, name: name.known ? name.value : '', rssBytes: rss.value }] : [];
 }
 
-/** Of each: pid, name, state, and why it was not signalled or has not ended. */
+/** For each: pid, name, state, and why it was not signalled or has not ended. */
 function sayLeft({ sweep, killed }: Kill, left: Reading<readonly number[]>): string {
   if (!left.known) return `the remaining processes cannot be listed: ${left.detail}`;
   const refused = sweep.refused();
@@ -326,7 +326,7 @@ function sayLeft({ sweep, killed }: Kill, left: Reading<readonly number[]>): str
   return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
 }
 
-/** cgroup.kill asks nobody: where we or pid 1 are in it, processes are signalled one by one instead. */
+/** cgroup.kill spares no process: if pid 1 or this process is in it, processes are signalled one by one instead. */
 function mayKillWhole({ mounts, ref }: KillOrder): boolean {
   return [1, process.pid].every((pid) => {
     const path = cgroupPathOf(mounts, pid);
@@ -334,7 +334,7 @@ function mayKillWhole({ mounts, ref }: KillOrder): boolean {
   });
 }
 
-/** Dead processes that nobody has reaped yet; 0 where it cannot be told. */
+/** Dead processes that have not been reaped yet; 0 if that is not known. */
 export function unreaped(mounts: CgroupMounts, ref: CgroupRef): number {
   const count = isSame(mounts, ref) ? countUnreaped(mounts, ref) : null;
   return count?.known === true ? count.value : 0;
@@ -346,7 +346,7 @@ type Progress = 'populated' | 'empty' | 'ended';
 const progress = async (kill: Kill): Promise<Progress> =>
   progressOf(kill, kill.mounts.version === 2 ? isPopulated(kill.mounts, kill.ref) : await kill.sweep.isPopulated());
 
-/** `empty`: nobody is in it but who came after its end, and its anonymous memory has not come back, or cannot be read. */
+/** `empty`: only processes that joined after its end are in it, and its anonymous memory is not free yet, or cannot be read. */
 function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
   const { mounts, ref, givesBack, spent } = kill;
   if (!populated.known) return isSame(mounts, ref) ? 'populated' : 'ended';

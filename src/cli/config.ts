@@ -22,8 +22,8 @@ type Options = { readonly output: 'text' | 'json' };
 const BAD_CONFIG = 2;
 const NO_MANIFESTS: CheckedManifests = { pods: 0, problems: [] };
 const DEFAULT_HELP = `(default: ${DEFAULT_CONFIG_FILE} or all defaults)`;
-const CHECK_HELP = `It also warns about valid settings that are probably not intended. Only the agent detects what manifests require of
-this machine, and conflicts between them.`;
+const CHECK_HELP = `It also warns about valid settings that are probably not intended. It does not compare manifests with each other or
+with what runs on this machine: only the agent does.`;
 
 /** `config check|show|schema`. Exit status: 0, or 2 where the configuration has errors. */
 export function configCommand(): Command {
@@ -60,7 +60,7 @@ export function configCommand(): Command {
       else standardPaper().write(shownText(loaded.effective.settings));
     });
   const schema = new Command('schema')
-    .description('Print the JSON Schema, for checks and completion in editors')
+    .description('Print the JSON Schema, for validation and completion in editors')
     .addHelpText('after', '\nExample:\n  nodewarden config schema > nodewarden.schema.json')
     .action(() => printJson(jsonSchema()));
   return new Command('config')

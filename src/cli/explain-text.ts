@@ -244,13 +244,13 @@ function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind:
       case 'only-candidate':
         return 'no other pod may be evicted';
       case 'not-counted':
-        return `the ranking for ${signal.signal} counts none on this node`;
+        return `the ranking for ${signal.signal} does not count usage on this node`;
       case 'decided': {
         const against = clean(namesIn(report)(obstacle.against));
         const by = COMPARATORS[obstacle.by].by;
         return whatIf?.isVictim
-          ? `even with none it comes before ${against} by ${by}`
-          : `even with all of the node's ${against} comes first by ${by}`;
+          ? `even without any usage, it comes before ${against} by ${by}`
+          : `even if it used all that the node has, ${against} would come first by ${by}`;
       }
     }
   }

@@ -23,12 +23,12 @@ export function notesOf(
   ]);
 }
 
-/** Whom systemd tells nothing, and the agent does. */
+/** Processes that systemd does not signal, and the agent does. */
 function killModeNotes(name: string, unit: UnitTimeout | undefined): readonly string[] {
   const { killMode = null } = unit ?? {};
   if (killMode !== 'process' && killMode !== 'none') return [];
   const whom = killMode === 'none' ? 'no process' : 'only the main process';
-  return [`stopping ${name} signals ${whom} (KillMode=${killMode}): what still runs is signalled after that`];
+  return [`stopping ${name} signals ${whom} (KillMode=${killMode}): the remaining processes are signalled afterwards`];
 }
 
 type Plan = {
@@ -60,6 +60,6 @@ function tieNotes(pod: PodView, row: Row, { phase, phaseOf, byUid }: Plan): read
         ]),
     ...(later.length === 0
       ? []
-      : [`${name} stops before ${sayNames(later)}, of a later phase, although systemd orders it after`]),
+      : [`${name} stops before ${sayNames(later)} (in a later phase), although systemd orders it after`]),
   ];
 }

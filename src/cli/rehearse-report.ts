@@ -250,7 +250,7 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
 function bindingWarnings({ findings, pods }: RehearseInput): readonly string[] {
   const stopped = new Set(pods.map((pod) => `${UNBOUND}${podName(pod)}`));
   const unbound = findings.filter(({ id }) => id.startsWith(UNBOUND));
-  return unbound.map(({ id, text }) => (stopped.has(id) ? text : `is not stopped in order: ${text}`));
+  return unbound.map(({ id, text }) => (stopped.has(id) ? text : `not stopped in order: ${text}`));
 }
 
 function lockWarnings({ lock }: RehearseInput['status'], { neededMs }: Delay): readonly string[] {
@@ -260,8 +260,8 @@ function lockWarnings({ lock }: RehearseInput['status'], { neededMs }: Delay): r
 
 function delayWarnings({ neededMs, grantedMs }: Delay): readonly string[] {
   if (grantedMs === null || grantedMs >= neededMs) return [];
-  const text = `logind grants ${sayDuration(grantedMs)} of the ${sayDuration(neededMs)} of all phases`;
-  return [`${text}: they shrink to fit, and the grace periods above are what is left`];
+  const text = `logind grants ${sayDuration(grantedMs)} of the ${sayDuration(neededMs)} that all phases need`;
+  return [`${text}: they shrink to fit, and the times above are what the pods get`];
 }
 
 function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly PhaseRow[]): readonly string[] {
@@ -273,7 +273,7 @@ function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly Ph
   const lowest = configured[0]?.fromPriority ?? 0;
   const below = (phases[0]?.pods ?? []).filter(({ priority }) => priority < lowest).map(podName);
   if (below.length === 0) return said;
-  const text = `no phase begins at the priority of ${below.join(', ')}: they stop in the first phase, although it begins at ${lowest}`;
+  const text = `the first phase begins at priority ${lowest}, but also stops pods with a lower one: ${below.join(', ')}`;
   return [...said, text];
 }
 

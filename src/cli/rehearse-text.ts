@@ -41,7 +41,7 @@ function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): strin
   const { phase, periodSeconds, worst, expected, pods } = row;
   const head = `phase ${phase}     ${sayPriorities(row, all)}: ${saySeconds(periodSeconds)}`;
   if (worst === null || expected === null) return `${head}; no pods, so it takes no time\n`;
-  const before = expected.endMs === worst.endMs ? '' : `, until ${sayMs(expected.endMs)} by earlier stops`;
+  const before = expected.endMs === worst.endMs ? '' : `, until ${sayMs(expected.endMs)} judging by earlier stops`;
   const rows = pods.map((pod) => [
     clean(podName(pod)),
     String(pod.priority),
@@ -74,7 +74,7 @@ function podVerdict({ verdict, getsMs, observed }: PodStopRow, paint: Paint): st
     : paint('yellow', `may not finish: ${needs}`);
 }
 const FINISHES: { readonly [B in StopVerdict['because']]: string } = {
-  observed: 'finishes, by earlier stops',
+  observed: 'finishes, judging by earlier stops',
   declared: 'gets its declared grace period',
   'stop-timeout': 'gets its whole TimeoutStopSec',
 };
@@ -101,7 +101,7 @@ function timeText({ worstMs, expectedMs }: RehearseReport): string {
 function secondTierText({ secondTier, worstMs }: RehearseReport): string {
   if (secondTier === null) return '';
   const { stopTimeoutMs, leftMs, worstMs: lateMs } = secondTier;
-  const head = "no signal   without logind's signal";
+  const head = "no signal   without logind's signal,";
   if (leftMs === null || stopTimeoutMs === 'infinity') {
     return `${head} the phases have their full time: the TimeoutStopSec of the agent is infinity\n`;
   }

@@ -53,7 +53,8 @@ export function releaseHeldCommand(): Command {
         ? putBackOomScores({ clock, mounts: mounts.value, runtimeDirectory: places.runtimeDirectory, bootId })
         : { count: 0, problems: [] };
       lock?.release();
-      if (put.count > 0) process.stdout.write(`restored oom_score_adj of ${put.count} processes\n`);
+      if (put.count > 0)
+        process.stdout.write(`restored oom_score_adj of ${put.count} ${put.count === 1 ? 'process' : 'processes'}\n`);
       for (const text of left) process.stdout.write(`${clean(text)}\n`);
       for (const unit of started) process.stdout.write(`started ${clean(unit)}\n`);
       for (const problem of [...problems, ...put.problems]) process.stderr.write(`${clean(problem)}\n`);

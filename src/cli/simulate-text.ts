@@ -1,5 +1,5 @@
 import type { Decision } from '../core/decision.ts';
-import { givenSeconds } from '../core/pod/grace.ts';
+import { effectiveGraceMs, givenSeconds } from '../core/pod/grace.ts';
 import { podName } from '../core/pod/pod.ts';
 import { signalsOf } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
@@ -47,7 +47,8 @@ function usageText(report: Shown['report']): readonly string[] {
 export function summaryText({ scenarios, steps, checked, failed, malformed }: Summary, paint: Paint): string {
   const parts = [
     counted(scenarios, 'scenario'),
-    counted(steps, 'sample'),
+    // A shutdown has none.
+    ...(steps > 0 ? [counted(steps, 'sample')] : []),
     ...(checked > 0 ? [`${checked} checked`, paint(failed > 0 ? 'red' : 'green', `${failed} failed`)] : []),
     ...(malformed > 0 ? [paint('red', `${malformed} malformed`)] : []),
   ];
@@ -128,11 +129,18 @@ function decisionText(decision: Decision, { result }: StepReport, paint: Paint):
   const isSoft = decision.kind === 'evict' && !decision.threshold.isHard;
   const facts = [
     ...(isSoft ? [`soft, met for ${sayDuration(decision.atMs - decision.threshold.sinceMs)}`] : []),
-    `grace ${sayDuration(givenSeconds(decision.graceSeconds) * 1_000)}`,
+    graceText(decision),
     ...(decision.kind === 'evict' ? [whyChosen(decision.ranking, decision.victim.uid)] : []),
     ...(isFailed ? [paint('red', 'the kill failed')] : []),
   ];
   return `${paint('red', said)}; ${facts.join('; ')}`;
+}
+
+/** What its processes get before SIGKILL on a live node; what the kubelet gives is what `gracePeriodSeconds` expects (D12). */
+function graceText(decision: Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>): string {
+  const saidMs = givenSeconds(decision.graceSeconds) * 1_000;
+  const liveMs = decision.kind === 'evict' ? effectiveGraceMs(decision.threshold, decision.graceSeconds) : saidMs;
+  return liveMs > 0 ? `grace ${sayDuration(liveMs)}` : `SIGKILL at once (kubelet: grace ${sayDuration(saidMs)})`;
 }
 
 function shutdownText({ result, reasons }: ShutdownReport, paint: Paint): readonly string[] {

@@ -218,6 +218,6 @@ function readConfigFile(file: string, trust: Trust): string | Problem | null {
 }
 
 function missing(file: string, problem: Problem | null): Problem {
-  const text = 'does not exist; name another file, or none to use the defaults';
+  const text = 'does not exist; name another file, or omit it to use the defaults';
   return problem ?? { file, line: 1, column: 1, path: '', text };
 }

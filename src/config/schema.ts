@@ -74,7 +74,10 @@ const kubeletFields = {
       .check(
         z.minimum(INT32.min),
         z.maximum(INT32.max),
-        z.meta({ description: 'the most seconds a pod gets when a soft threshold evicts it', examples: [60] }),
+        z.meta({
+          description: 'longest grace period, in seconds, of a pod that a soft threshold evicts',
+          examples: [60],
+        }),
       ),
     0,
   ),
@@ -253,7 +256,9 @@ const ownFields = {
     'workingSet',
   ),
   oomScoreAdj: z._default(
-    z.enum(['qos', 'off']).check(z.meta({ description: "give processes the kubelet's oom_score_adj of their class" })),
+    z
+      .enum(['qos', 'off'])
+      .check(z.meta({ description: "give processes the kubelet's oom_score_adj for the QoS class of their pod" })),
     'qos',
   ),
   monitoringInterval: z._default(

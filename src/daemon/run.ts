@@ -392,8 +392,8 @@ function startFacts(host: Host, effective: Effective) {
   return { version: pkg.version, mode, dryRun, cgroupRoot, cgroupLayout: host.mounts.layout, file };
 }
 
-function startSentence({ file, cgroupRoot, dryRun, thresholds }: Effective): string {
-  const from = file ?? 'all defaults: there is no configuration file';
-  const how = dryRun ? 'in dry run, without stopping anything' : 'and evicts';
-  return `nodewarden observes the cgroup ${cgroupRoot} against ${thresholds.length} thresholds ${how} (${from})`;
+function startSentence({ file, cgroupRoot, dryRun, thresholds: { length: count } }: Effective): string {
+  const from = file === null ? 'no configuration file, all defaults' : `configuration ${file}`;
+  const how = dryRun ? '; this is a dry run, and nothing is stopped' : '';
+  return `nodewarden monitors the cgroup ${cgroupRoot} against ${count} threshold${count === 1 ? '' : 's'} (${from})${how}`;
 }

@@ -71,7 +71,7 @@ function failuresOf(measured: Measured, { innocents, kernelOomKills }: Witness):
   if (!kernelOomKills.known) failures.push(`kernel OOM kills are unknown: ${kernelOomKills.detail}`);
   else if (kernelOomKills.value > 0) failures.push(`the kernel OOM killer killed ${kernelOomKills.value}`);
   for (const { name, isAlive } of innocents) if (!isAlive) failures.push(`${name} no longer responds`);
-  if (innocents.length !== DEMO_PODS.length - 1) failures.push('not every innocent was running');
+  if (innocents.length !== DEMO_PODS.length - 1) failures.push('not all of the other pods were running');
   return failures;
 }
 

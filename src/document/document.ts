@@ -234,7 +234,7 @@ function createReader(
         const source = readNode(pair.value, [...path, key]);
         merged.push(...(Array.isArray(source) ? source : [source]));
       } else if (seen.has(key)) {
-        report(offset, [...path, key], 'written twice in this mapping');
+        report(offset, [...path, key], 'appears twice in this mapping');
       } else {
         seen.add(key);
         value[key] = readNode(pair.value, [...path, key]);

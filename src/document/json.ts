@@ -106,7 +106,7 @@ function createPlaces(text: string, file: string, start: TextStart): Places {
       const duplicates: Duplicate[] = [];
       findDuplicates(text, skipBlank(text, 0), [], duplicates);
       return duplicates.map(({ path, member }) =>
-        problemAtOffset(member.keyOffset, sayPath(path), 'written twice in this mapping'),
+        problemAtOffset(member.keyOffset, sayPath(path), 'appears twice in this mapping'),
       );
     },
   };

@@ -4,17 +4,17 @@
  */
 const IN_FLIGHT = 56;
 
-/** `settled` is to be called when the answer is there, whoever still waits for it: till then the bus counts the call. */
+/** Call `settled` when the answer is there, even if nothing waits for it any more: until then the bus counts the call. */
 type Send = (settled: () => void) => void;
 export type BusTurns = {
   /**
-   * Sends at once or when its turn comes. Who is urgent comes before all others, and these wait until it has its answer or
-   * gave up: systemd begins with the jobs that it was given only when it has answered everybody. The returned function
-   * gives up the turn.
+   * Sends at once or when its turn comes. Urgent calls come before all others, which wait until the urgent one has its answer
+   * or gave up: systemd begins with its queued jobs only once it has answered every call. The returned function gives up the
+   * turn.
    */
   readonly ask: (destination: string, isUrgent: boolean, send: Send) => () => void;
 };
-/** `urgentNow`: who is urgent and waits, for a turn or for the answer. */
+/** `urgentNow`: urgent calls that wait for a turn or for the answer. */
 type Line = { inFlight: number; urgent: Set<Send>; others: Set<Send>; urgentNow: Set<Send> };
 
 /** The calls of one connection, in turns. */

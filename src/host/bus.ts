@@ -70,7 +70,7 @@ export function busProperties(
   return bus.call({ destination, path, interface: PROPERTIES, member: 'GetAll', signature: 's', body: [of] });
 }
 
-/** Where what is unknown for want of a bus is to be looked for. */
+/** The `where` of everything that is unknown because there is no bus. */
 export const SYSTEM_BUS = 'the system bus';
 /** dependencies.md B7: neither connecting nor authenticating has a deadline of its own. */
 const CONNECT_MS = 3_000;
@@ -147,7 +147,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
       // Once up, loss shows in the stream; a message that could not be decoded is no reason to drop the connection.
       if (state !== 'up') lose(mine, `no connection: ${sayCause(cause)}`);
     });
-    // B1: the package does not tell that the connection has ended.
+    // B1: the package does not report that the connection has ended.
     stream.on('close', () => lose(mine, 'the connection was closed'));
     stream.on('end', () => lose(mine, 'the bus ended the connection'));
     bus.on('message', (message) => receive(mine, message));
@@ -174,7 +174,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   }
 
   async function ping(mine: Connection): Promise<void> {
-    // Not Peer.Ping: the policy of a system bus refuses it, where it is not for the one who is asked.
+    // Not Peer.Ping: the policy of a system bus refuses it unless its destination allows it.
     const pong = await callOn(mine, { ...DBUS, member: 'GetId' });
     if (connection !== mine) return;
     if (!pong.known) return lose(mine, `the bus does not answer: ${pong.detail}`);
@@ -222,7 +222,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
       let leave = (): void => undefined;
       leave = mine.turns.ask(call.destination, call.isUrgent === true, (settled) => {
         isSent = true;
-        // An answer after the deadline is nobody's, but ends the turn. B9: one that could not be sent leaves its handler.
+        // An answer after the deadline is dropped, but ends the turn. B9: one that could not be sent leaves its handler.
         mine.bus.call(message).then(
           (reply) => {
             settled();
@@ -245,7 +245,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   }
 
   function receive(mine: Connection, message: Message): void {
-    // A refused Hello would be thrown again where nobody can catch it, and end the process.
+    // A refused Hello would be thrown again where nothing can catch it, and end the process.
     if (message.type === MessageType.ERROR && Number(message.replySerial) === HELLO_SERIAL) {
       forgetReply(mine.bus, HELLO_SERIAL);
       lose(mine, `the bus refused us: ${message.errorName}: ${String(message.body[0] ?? '')}`);

@@ -1,7 +1,7 @@
 import { lstatSync } from 'node:fs';
 
 /**
- * Which cgroup a directory is now: its inode, 0 where there is none, null where that cannot be told. On the decision
+ * Which cgroup a directory is now: its inode, 0 where there is none, null if that is not known. On the decision
  * path, for every bound pod: some 3 µs each.
  */
 export function cgroupInode(directory: string): number | null {
@@ -10,7 +10,7 @@ export function cgroupInode(directory: string): number | null {
     if (facts === undefined) return 0;
     return facts.isDirectory() ? facts.ino : null;
   } catch {
-    // Who says what stands in the way looks again, with refOf.
+    // To report the obstacle, callers read it again with refOf.
     return null;
   }
 }

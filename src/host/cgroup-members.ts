@@ -5,9 +5,9 @@ import type { CgroupMounts } from './cgroup-mounts.ts';
 import { isLeaf, listIn, type ProcessWalk } from './cgroup-walk.ts';
 import { cgroupPathsOf, processState, type Thread, threadsOf } from './procfs.ts';
 
-/** Looked at of one process whose main thread is elsewhere. */
+/** Checked in one process whose main thread is elsewhere. */
 const MOST_THREADS = 4_096;
-/** Of one look: some 10 ms. */
+/** In one look: about 10 ms. */
 const LOOK_PROCESSES = 1_000;
 const BUFFERED_NAMES = 256;
 
@@ -44,7 +44,7 @@ export function isMember(mounts: CgroupMounts, ref: CgroupRef, pid: number): Rea
 
 type Placed = { readonly pid: number; readonly path: string };
 
-/** Each process and where it is; null: it has ended, or that cannot be told. In the end: was it told of all that live? */
+/** Each process and where it is; null: it has ended, or that is not known. Returns whether every live process was covered. */
 function* placesInProc(mounts: CgroupMounts): Generator<Placed | null, boolean, void> {
   let isWhole = true;
   const directory = opendirSync('/proc', { bufferSize: BUFFERED_NAMES });
@@ -65,7 +65,7 @@ function* placesInProc(mounts: CgroupMounts): Generator<Placed | null, boolean, 
 /** Of its main thread; of one whose main thread has ended, of the next. */
 function placeOf(mounts: CgroupMounts, pid: number): Reading<string> {
   const path = pathIn(mounts, cgroupPathsOf(pid), pid);
-  // Version 1 shows the root for who has ended, version 2 where he was.
+  // For a process that has ended, version 1 shows the root, version 2 where it was.
   if (!path.known || (mounts.version === 1 && path.value !== '/')) return path;
   const state = processState(pid);
   if (!state.known || state.value !== 'Z') return state.known ? path : state;
@@ -74,7 +74,7 @@ function placeOf(mounts: CgroupMounts, pid: number): Reading<string> {
   return pathIn(mounts, cgroupPathsOf(`${pid}/task/${other}`), pid);
 }
 
-/** Whom the cgroup lists itself, and whom /proc shows below it: as walkProcesses, without a walk. */
+/** The processes that the cgroup itself lists, and those that /proc shows below it: like walkProcesses, but without a walk. */
 export function* shownProcesses(mounts: CgroupMounts, ref: CgroupRef, directory: string): ProcessWalk {
   const again = (): Reading<readonly number[]> => listIn(directory, '');
   const own = again();
@@ -91,7 +91,7 @@ export function* shownProcesses(mounts: CgroupMounts, ref: CgroupRef, directory:
       yield isHere ? { pids: [place.pid], again: () => known([]), path: null } : null;
     }
   } finally {
-    // Whoever has found enough ends it early; the directory would stay open.
+    // A caller that has found enough ends it early; the directory would stay open.
     search.return(false);
   }
 }
@@ -104,7 +104,7 @@ type Found = {
 /** A look reads many pods without a pause. What it found is dropped before anything else runs, so no answer outlives its look. */
 let ofThisLook: Found | null = null;
 
-/** The same within what one look may cost; never empty and whole where somebody is. */
+/** The same within what one look may cost; never both empty and whole if there is a process. */
 export function lookInProc(
   mounts: CgroupMounts,
   ref: CgroupRef,

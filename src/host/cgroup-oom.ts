@@ -7,13 +7,13 @@ import { fileUnknown } from './file-error.ts';
 import { EVENTS_BYTES, key, keyedIn, readKeyed } from './kernel-file.ts';
 
 const OOM_KILL = key('oom_kill ');
-/** A pod with more has kills that are nobody's. */
+/** In a pod with more, kills are not attributed. */
 const SUMMED_CGROUPS = 1_000;
 
 /**
  * A counter of kills by the kernel. v1 counts only in the victim's own cgroup, so descendants are summed: it falls when
- * one is removed. They are asked by the thread pool: a tenant who makes cgroups may keep their directory locked, for
- * minutes, and who asks keeps the deadline.
+ * one is removed. The thread pool reads them: a tenant that creates cgroups may keep their directory locked for minutes, and
+ * the caller has a deadline.
  */
 export async function oomKillsOf(mounts: CgroupMounts, ref: CgroupRef): Promise<Reading<number>> {
   const held = holdDirectory(mounts, ref);

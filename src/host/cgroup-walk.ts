@@ -6,16 +6,16 @@ import { codeOf, fileUnknown, isUnsupported } from './file-error.ts';
 import { LISTED_BYTES, readListOfNumbers } from './kernel-file.ts';
 
 /**
- * beside-a-kubelet H11: the subtree may belong to a tenant, who makes what he likes of it: names of any bytes, ten
+ * beside-a-kubelet H11: the subtree may belong to a tenant, which may create anything in it: names of any bytes, ten
  * thousand children, a depth beyond what a path may name. Paths in here are bytes, as latin1 strings.
  */
-/** Of one look: some 7 ms. A pod that people made has a dozen, and who is looked for is mostly in the first. */
+/** In one look: about 7 ms. An ordinary pod has a dozen, and the process in question is mostly in the first. */
 const LOOK_CGROUPS = 500;
 /** The kernel takes paths of up to 4,095 bytes, and a file's name still follows. */
 const MAX_PATH = 3_900;
 /** Directories held open to reach what no path can name: each brings at least 14 levels more, with short names 1,800. */
 const MAX_BASES = 256;
-/** So many names, then whoever walks may pause. */
+/** After this many names the walk may pause. */
 const NAMES = 500;
 /** A directory's own links on a kernel file system: its name, `.`, and `..` of each directory in it. */
 const LINKS_OF_A_LEAF = 2;
@@ -71,7 +71,7 @@ export function isLeaf(directory: string): boolean {
   try {
     return statSync(directory).nlink === LINKS_OF_A_LEAF;
   } catch {
-    return false; // Who goes on gets the reason.
+    return false; // A caller that continues gets the reason.
   }
 }
 
@@ -81,13 +81,13 @@ export type Below = {
   readonly depth: number;
   /** Relative to the top, in bytes; null: it is too deep for a path. */
   readonly path: string | null;
-  /** The path of a file of it, until the walk goes on. */
+  /** The path of a file of it, until the walk continues. */
   readonly file: (name: string) => Buffer;
 };
 /** Null: nothing new, but a good moment to pause. Known true: that was all; false: a part of it was not reached. */
 export type CgroupWalk = Generator<Below | null, Reading<boolean>, void>;
 
-/** The directory itself, what is right below it, and so on, level by level. Nobody who hides deep comes before the others. */
+/** The directory itself, what is right below it, and so on, level by level: deeply nested cgroups come last. */
 export function* walkCgroups(directory: string): CgroupWalk {
   const walked = yield* walkLevels({ at: directory, top: '', depth: 0, bases: 0, isVisited: false });
   return walked;
@@ -107,7 +107,7 @@ function* walkLevels(base: Base): CgroupWalk {
   const tooLong: { readonly rel: string; readonly depth: number }[] = [];
   let isWhole = true;
   if (!base.isVisited) yield belowOf(base, '', base.depth);
-  // Grows while it is walked. A level is visited before anybody asks what is below it: who has processes comes first.
+  // Grows during the walk. A level is visited before anything below it is listed: cgroups with processes come first.
   for (const { rel, depth } of found) {
     const here = base.at + rel;
     try {
@@ -122,7 +122,7 @@ function* walkLevels(base: Base): CgroupWalk {
       }
     } catch (cause) {
       const why = fileUnknown(here, cause);
-      // What vanished has nobody in it.
+      // A cgroup that vanished has no processes.
       if (depth === 0) return why;
       isWhole &&= why.why === 'absent';
     }
@@ -204,7 +204,7 @@ export type Listed = {
 export const listIn = (directory: string, path: string): Reading<readonly number[]> =>
   readListOfNumbers(bytesOf(`${directory}${path}/cgroup.procs`), LISTED_BYTES);
 
-/** Null: nobody there, but a good moment to pause. */
+/** Null: no process, but a good moment to pause. */
 export type ProcessWalk = Generator<Listed | null, Reading<boolean>, void>;
 
 export function* walkProcesses(directory: string): ProcessWalk {

@@ -24,9 +24,9 @@ export { oomKillsOf, ownOomKills } from './cgroup-oom.ts';
 export { directoryOf } from './cgroup-walk.ts';
 
 const POPULATED = key('populated ');
-/** More than this are not looked at one by one for what nobody waits for. */
+/** More than this are not checked one by one for a figure that nothing waits for. */
 const MAX_ALIVE = 1_000;
-/** D3: below this a victim has given back. */
+/** D3: below this, the memory of a victim counts as free. */
 export const GIVEN_BACK_BYTES = 1024 * 1024;
 
 /**
@@ -53,7 +53,7 @@ export function isSame(mounts: CgroupMounts, ref: CgroupRef): boolean {
   return now.known && now.value.inode === ref.inode;
 }
 
-/** D13. Unknown `absent` when it is gone; also unknown where nobody was found but not everything could be looked at. */
+/** D13. Unknown `absent` if it is gone; also unknown if no process was found but not everything could be read. */
 export function isPopulated(mounts: CgroupMounts, ref: CgroupRef): Reading<boolean> {
   return inCgroup(mounts, ref, (directory) => {
     if (mounts.version === 2) {
@@ -69,7 +69,7 @@ export function isPopulated(mounts: CgroupMounts, ref: CgroupRef): Reading<boole
 const somebodyIn = (mounts: CgroupMounts, ref: CgroupRef, directory: string): Reading<Seen> =>
   lookIn(mounts, ref, directory, (pids) => pids.size > 0);
 
-/** /proc first: a tenant who makes cgroups keeps their directory locked while the kernel looks for memory for him. */
+/** /proc first: a tenant that creates cgroups keeps their directory locked while the kernel reclaims memory for it. */
 function lookIn(
   mounts: CgroupMounts,
   ref: CgroupRef,
@@ -87,8 +87,8 @@ function lookIn(
 }
 
 /**
- * Where a look ended before all of a tree was seen and nobody was found: anonymous memory lives only as long as
- * somebody has it.
+ * For a look that ended before it saw the whole tree and found no process: anonymous memory exists only as long as a
+ * process has it.
  */
 function populatedBy(mounts: CgroupMounts, directory: string, seen: Reading<Seen>): Reading<boolean> {
   if (!seen.known) return seen;
@@ -153,7 +153,7 @@ function keepAtHand(directory: string): () => void {
     try {
       fds.push(openSync(`${directory}/${name}`, how | O_NOFOLLOW));
     } catch {
-      // v1 and an old kernel have no cgroup.kill; who needs the other gets the reason.
+      // v1 and old kernels have no cgroup.kill; a caller that needs the other file gets the reason.
     }
   }
   return () => {
@@ -161,7 +161,7 @@ function keepAtHand(directory: string): () => void {
   };
 }
 
-/** v1 has only lists of processes, and a pod's processes are in its containers': who was found last is looked at first. */
+/** v1 has only lists of processes, and a pod's processes are in those of its containers: the last one found is checked first. */
 function seekingProcess(mounts: CgroupMounts, ref: CgroupRef): () => Reading<boolean> {
   let last: number | null = null;
   return () => {
@@ -176,15 +176,15 @@ function seekingProcess(mounts: CgroupMounts, ref: CgroupRef): () => Reading<boo
 }
 
 /**
- * The processes in it and its descendants, freshly listed: of a tree that is larger than one look may cost a part, but
- * never an empty list.
+ * The processes in it and its descendants, freshly listed: if the tree is larger than one look may cost, only a part of
+ * them, but never an empty list.
  */
 export function processesOf(mounts: CgroupMounts, ref: CgroupRef): Reading<readonly number[]> {
   const seen = seenIn(mounts, ref);
   return seen.known ? known(seen.value.pids) : seen;
 }
 
-/** How many there are. Of a tree that is larger than one look may cost: its threads, where the kernel counts them. */
+/** How many there are. If the tree is larger than one look may cost: its threads, where the kernel counts them. */
 export function countProcesses(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const seen = seenIn(mounts, ref);
   const threads = seen.known && seen.value.isWhole ? null : threadsIn(mounts, ref);
@@ -193,8 +193,8 @@ export function countProcesses(mounts: CgroupMounts, ref: CgroupRef): Reading<nu
 }
 
 /**
- * The dead in it that nobody has reaped: they are counted against pids.max until then, and listed nowhere. Not known of a
- * tree with more processes than one look may cost.
+ * The unreaped dead processes in it: they count against pids.max, and are listed nowhere. Not known for a tree with more
+ * processes than one look may cost.
  */
 export function countUnreaped(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const counted = threadsIn(mounts, ref);
@@ -208,7 +208,7 @@ export function countUnreaped(mounts: CgroupMounts, ref: CgroupRef): Reading<num
   return known(Math.max(0, counted.value - alive));
 }
 
-/** What the kernel counts against pids.max: threads, and the dead that nobody has reaped. */
+/** What the kernel counts against pids.max: threads, and unreaped dead processes. */
 export function threadsIn(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const pids = openPids(mounts, ref.path);
   try {

@@ -26,7 +26,7 @@ export function createClock(): Clock {
       if (!(Math.abs(nowAheadMs - aheadMs) < LEAP_MS)) {
         aheadMs = nowAheadMs;
         const uptime = uptimeMs();
-        // It never goes back, by a hundredth neither.
+        // It never goes back, not even by a hundredth.
         if (uptime.known && uptime.value - awakeMs > asleepMs + ROUNDED_MS) asleepMs = uptime.value - awakeMs;
       }
       return awakeMs + asleepMs;

@@ -17,7 +17,7 @@ export type DiskWalker = {
    * link, never leaves the file system of each directory, opens no file. A directory that does not exist holds nothing;
    * one that cannot be opened makes the whole sum unknown. Ends by itself after a minute with `isComplete` false. `soFar`
    * hears now and then what was counted: at least that much is there. A child that hangs in the kernel gets SIGKILL; the
-   * promise stays open until that helps, and who asked keeps the deadline (observe/pod-disk.ts).
+   * promise stays open until that helps, and the caller has a deadline (observe/pod-disk.ts).
    */
   readonly walk: (paths: readonly string[], soFar?: (least: WalkedDisk) => void) => Promise<Reading<WalkedDisk>>;
   /** By all processes below the directory of a cgroup, which must have that inode. Bounded in processes, files and time. */
@@ -31,7 +31,7 @@ export type DiskWalker = {
 };
 export type DiskSurvey = {
   readonly directories: readonly SurveyedDirectory[];
-  /** What is below no directory that is told. */
+  /** What is below no reported directory. */
   readonly elsewhere: SurveyedDirectory;
   readonly isComplete: boolean;
 };
@@ -40,7 +40,7 @@ export type SurveyedDirectory = {
   readonly path: string;
   readonly bytes: number;
   readonly inodes: number;
-  /** Who owns most of it. */
+  /** The user that owns most of it. */
   readonly uid: number;
 };
 

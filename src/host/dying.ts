@@ -9,39 +9,39 @@ import { readKernelFile } from './kernel-file.ts';
 import { cgroupPathsOf, threadsOf } from './procfs.ts';
 
 /**
- * Product.md section 7: who was sent SIGKILL dies by his own processor time, and one without any, or frozen, keeps his
+ * Product.md section 7: a process that got SIGKILL needs processor time to die. One without any, or a frozen one, keeps its
  * memory while others are killed for it. Nothing here throws, waits, or is needed for a kill to end.
  */
 export type DyingHelp = {
   /** For one kill of a cgroup. */
   readonly begin: (ref: CgroupRef) => {
-    /** They were sent SIGKILL this moment: ahead of all others, and their memory is freed for them. */
+    /** They have just got SIGKILL: gives them processor time ahead of all others, and frees their memory for them. */
     readonly killed: (pids: readonly number[]) => void;
-    /** They were, and are still there: thawed, and their cgroup has all the weight. */
+    /** They got it before and are still there: thaws them, and gives their cgroup all the weight. */
     readonly remain: (pids: readonly number[]) => void;
-    /** Nobody is to be helped any more; who comes later has the weight that was there before. */
+    /** Ends the help; later processes have the weight that was set before. */
     readonly end: () => void;
   };
   readonly close: () => void;
 };
 
 const FIRST = -20;
-/** Of one round: to raise one takes 2 µs. */
+/** In one round: raising one takes 2 µs. */
 const MOST_RAISED = 2_000;
 const MOST_THREADS = 64;
-/** The largest come first where that is known; the others are freed by the time that they have then. */
+/** The largest come first if their sizes are known; the others get processor time meanwhile. */
 const MOST_REAPED = 32;
 const MOST_THAWED = 50;
 const NUMBER_BYTES = 64;
-/** Nobody has this bound for long: found at the start it was left by an agent that was killed. */
+/** This bound is never set for long: if found at the start, it was left by an agent that was killed. */
 const NO_FORK = '0\n';
 const NO_BOUND = 'max\n';
 const QUEUED_BYTES = 4_096;
 
 /**
- * One perl child, started beforehand (a process takes 10 ms and more to start, and memory, when there is none): for each
- * pid that it reads, pidfd_open (434 everywhere) and process_mrelease (448, Linux 5.15). The kernel refuses it for
- * whoever is not dying. EAGAIN (11): somebody else changes that memory right now.
+ * One perl child, started beforehand (starting a process takes 10 ms and more, and memory, when there is none): for each
+ * pid that it reads, pidfd_open (434 everywhere) and process_mrelease (448, Linux 5.15). The kernel refuses it for a process
+ * that is not dying. EAGAIN (11): something else is changing that memory right now.
  */
 const REAPER = `
 $SIG{INT} = $SIG{TERM} = 'IGNORE';
@@ -66,7 +66,7 @@ export function createDyingHelp(mounts: CgroupMounts, env: NodeJS.ProcessEnv = p
       let letFork: (() => void) | null = null;
       return {
         killed: (pids) => {
-          // Version 1 has no other way to end who forks faster than he is listed.
+          // Version 1 has no other way to end a process that forks faster than it can be listed.
           if (known !== null && pids.some((pid) => known?.has(pid) !== true)) letFork ??= stopForking(mounts, ref);
           known ??= new Set(pids);
           raise(pids);
@@ -144,7 +144,7 @@ function weighUnified(mounts: CgroupMounts, ref: CgroupRef): () => void {
     overwrite(`${directory}/cgroup.freeze`, '0'),
   ];
   close();
-  // Nobody is frozen again by us.
+  // The agent freezes no process again.
   return () => {
     for (const back of put.slice(0, 2)) back();
     put[2]?.(null);
@@ -163,7 +163,7 @@ function weighV1(cpu: string | null, ref: CgroupRef): () => void {
   };
 }
 
-/** Nobody in it can fork until that is put back. */
+/** No process in it can fork until that is restored. */
 function stopForking({ version, pids }: CgroupMounts, ref: CgroupRef): () => void {
   if (version === 2 || pids === null || ref.path === '/') return () => undefined;
   const putBack = overwrite(`${pids}${ref.path}/pids.max`, NO_FORK);

@@ -14,7 +14,7 @@ export type ExecResult =
   | { readonly kind: 'failed'; readonly detail: string }
   | { readonly kind: 'timed-out' };
 
-/** Nothing of our own environment: it may hold what a child should not see, and a PATH that somebody else chose. */
+/** Nothing of our own environment: it may hold what a child must not see, and a PATH that someone else chose. */
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' };
 
 /**
@@ -62,12 +62,12 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
 
 type Ended = { readonly code: number | null; readonly signal: string | null };
 
-/** Also after its leader ended: the kernel gives its number to nobody while the group has a member. */
+/** Also after its leader ended: the kernel does not reuse its number while the group has a member. */
 function killGroup(child: ChildProcess): void {
   if (child.pid === undefined) return;
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // ESRCH: nobody of the group is left.
+    // ESRCH: no process of the group is left.
   }
 }

@@ -34,7 +34,7 @@ const chunk = Buffer.allocUnsafeSlow(64 * 1024);
  */
 export function readText(path: string, maxBytes: number, links: 'refused' | 'followed' = 'refused'): Reading<string> {
   try {
-    // O_NONBLOCK: opening a FIFO that somebody put there must not wait for its writer.
+    // O_NONBLOCK: opening a FIFO that someone put there must not wait for its writer.
     const fd = openSync(path, O_RDONLY | O_NONBLOCK | (links === 'refused' ? O_NOFOLLOW : 0));
     try {
       if (!fstatSync(fd).isFile()) return unknown('unreadable', path, 'not a regular file');
@@ -86,8 +86,8 @@ export type Outlives = 'machine' | 'boot';
 
 /**
  * Replaces the file: temporary file, fsync, rename, fsync of the directory. On failure the old content stays and the
- * temporary file is removed. One writer per path: the temporary file has a fixed name, which nobody else gives to a
- * file, so that a writer that was killed leaves at most one behind, and the next one replaces that.
+ * temporary file is removed. One writer per path: the temporary file has a fixed name that nothing else uses. So a writer
+ * that was killed leaves at most one behind, and the next one replaces it.
  */
 export function writeAtomic(path: string, text: string, mode: number, outlives: Outlives = 'machine'): Reading<true> {
   const temporary = `${path}.nodewarden-tmp`;
@@ -106,7 +106,7 @@ export function writeAtomic(path: string, text: string, mode: number, outlives: 
   }
 }
 
-/** As `writeAtomic`, but nobody waits for the disk, which may hang. */
+/** Like `writeAtomic`, but beside the loop: the disk may hang. */
 export async function writeBeside(path: string, text: string, mode: number): Promise<Reading<true>> {
   const temporary = `${path}.nodewarden-tmp`;
   try {
@@ -136,7 +136,7 @@ export function appendText(path: string, text: string, mode: number): Reading<tr
   }
 }
 
-/** Whether a device, a pipe, a socket or a link stands there: writeAtomic would take it from whoever uses it. */
+/** Whether the path is a device, a pipe, a socket or a link: writeAtomic would replace it for everything that uses it. */
 export function isSpecialFile(path: string): boolean {
   try {
     const stat = lstatSync(path);
@@ -159,7 +159,7 @@ function writeNew(path: string, text: string, mode: number, outlives: Outlives):
   }
 }
 
-/** Removes what a killed writer left only if it left something: looking first costs more than the write itself. */
+/** Removes what a killed writer left behind only if there is something: checking first costs more than the write itself. */
 function openNew(path: string, mode: number): number {
   const flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
   try {
@@ -239,7 +239,7 @@ const WRITABLE_BY_OTHERS = 0o022;
 
 /**
  * Why a file or directory must not steer this program, as a sentence; null = owned by root (or by the user we run as)
- * and writable by nobody else. A missing one is not distrusted: reading it says that it is missing.
+ * and writable by no other user. A missing one is not distrusted: reading it reports that it is missing.
  */
 export function distrust(path: string): string | null {
   try {
@@ -265,7 +265,8 @@ const RETRY_MS = 5_000;
 
 /**
  * Calls `changed` 200 ms after the last change of a file, or of a directory's entries; also when it was replaced by
- * rename, removed or made. Late, doubled and needless calls happen: look what there is. The returned function ends it.
+ * rename, removed or created. Late, duplicate and needless calls happen: read the current state. The returned function ends
+ * it.
  */
 export function watchPath(path: string, changed: () => void, clock: Clock): () => void {
   let watchers: FSWatcher[] = [];
@@ -315,6 +316,6 @@ function isDirectory(path: string): boolean {
   try {
     return lstatSync(path).isDirectory();
   } catch {
-    return false; // Missing: its parent tells when it comes.
+    return false; // Missing: its parent reports when it appears.
   }
 }

@@ -31,7 +31,7 @@ const WHY = 'Stops pods in order before the machine goes down';
 /** It says so after 8 to 17 ms on an idle machine. */
 const TAKE_MS = 3_000;
 const RELEASE_MS = 500;
-/** After SIGKILL; longer only for a process in an uninterruptible sleep, whose lock nobody can take. */
+/** After SIGKILL; longer only for a process in an uninterruptible sleep, whose lock cannot be taken. */
 const KILL_MS = 1_000;
 /** How long the last of its output is waited for when it has ended. */
 const CLOSE_MS = 50;

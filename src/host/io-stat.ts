@@ -10,7 +10,7 @@ const IO_STAT_BYTES = 64 * 1024;
 const LINE = /^(\d+:\d+) .*?\bwbytes=(\d+)/gm;
 
 /**
- * What the kernel says that a cgroup wrote since it is there, by device (`major:minor`). Version 2 alone counts what goes
+ * What a cgroup has written since it was created, by device (`major:minor`), as the kernel counts. Only version 2 counts what goes
  * through the page cache; `not-applicable` where it is not counted.
  */
 export function writtenByDevice(mounts: CgroupMounts, { path }: CgroupRef): Reading<ReadonlyMap<string, number>> {

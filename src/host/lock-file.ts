@@ -3,17 +3,17 @@ import { sayCause } from '../core/reading.ts';
 import { codeOf } from './file-error.ts';
 
 /**
- * Who runs on a directory: a symbolic link to its boot, process and start time, which leads nowhere. It is made with its
- * text in one step, and needs no block of a disk that is full. Node has no flock(2); a socket in the abstract namespace,
- * which would end with its process, belongs to a network namespace, and the unit has one of its own. A process that is
- * stopped (SIGSTOP) or hangs keeps its lock; one that is dead, or a zombie, has lost it.
+ * Which process runs on a directory: a symbolic link to its boot, process and start time, which leads nowhere. It is created
+ * with its text in one step, and needs no block on a full disk. Node.js has no flock(2). A socket in the abstract namespace
+ * would end with its process, but belongs to a network namespace, and the unit has its own. A process that is stopped
+ * (SIGSTOP) or hangs keeps its lock; a dead one or a zombie has lost it.
  */
 export type Lock = {
-  /** Whether it still says so; if it is gone it is made again. */
+  /** Checks that the link still names this process; recreates it if it is gone. */
   readonly keep: () => NotTaken | null;
   readonly release: () => void;
 };
-/** As a sentence. `isHeld`: somebody else has it. */
+/** As a sentence. `isHeld`: another process has it. */
 export type NotTaken = { readonly why: string; readonly isHeld: boolean };
 type Holder = { readonly pid: number; readonly state: string };
 

@@ -33,9 +33,9 @@ const MAX_NAME_BYTES = 255;
 
 type DropIn = { readonly name: string; readonly path: string; readonly isOurs: boolean };
 
-/** `owner`: who it is written for, the runtime directory of an agent; `root`: where the machine's files are. */
+/** `owner`: the runtime directory of the agent it is written for; `root`: where the machine's files are. */
 export function createLogindDropIn(owner: string, root = '/'): LogindDropIn {
-  // That of another agent, of a demo say, is somebody else's.
+  // A drop-in of another agent, such as a demo, is not ours.
   const mark = `# Written by nodewarden for ${JSON.stringify(owner)}, which removes it again when it needs no delay.`;
   const own = join(root, OWN_DIRECTORY);
 

@@ -5,7 +5,7 @@ import { type BusValue, isVariant } from './bus-value.ts';
 import { watchPath } from './files.ts';
 import { unitPath } from './unit-name.ts';
 
-/** A lock of anybody, as logind lists it. */
+/** A lock of any program, as logind lists it. */
 export type InhibitorLock = {
   /** Colon-separated: `shutdown:sleep`. */
   readonly what: string;
@@ -18,22 +18,22 @@ export type InhibitorLock = {
 export type ScheduledShutdown = { readonly type: string; readonly atWallMs: number };
 /** org.freedesktop.login1.Manager, as far as this program uses it. Every call has a deadline; none throws. */
 export type Logind = {
-  /** Infinity: without end. It changes when logind reads its files again, and nobody is told. */
+  /** Infinity: no limit. It changes when logind reloads its files, without notice. */
   readonly inhibitDelayMaxMs: () => Promise<Reading<number>>;
-  /** True from the signal until the machine is down, or the shutdown is taken back. */
+  /** True from the signal until the machine is down, or the shutdown is cancelled. */
   readonly preparingForShutdown: () => Promise<Reading<boolean>>;
   readonly inhibitors: () => Promise<Reading<readonly InhibitorLock[]>>;
   /** Null: none. While a shutdown is under way its time may be in the past. */
   readonly scheduledShutdown: () => Promise<Reading<ScheduledShutdown | null>>;
   /** logind reads its configuration files again; resolves before it has done so. */
   readonly reload: () => Promise<Reading<true>>;
-  /** Only from logind itself, as all signals here: a foreign one of this name is not heard. */
+  /** Only from logind itself, like all signals here: a signal of this name from another sender is ignored. */
   readonly whenPreparing: (heard: (isPreparing: boolean) => void) => () => void;
-  /** 255 and later, right before `whenPreparing`: `poweroff`, `reboot`, `halt`, `soft-reboot`; '' where it is not said. */
+  /** 255 and later, right before `whenPreparing`: `poweroff`, `reboot`, `halt`, `soft-reboot`; '' if it is not given. */
   readonly whenTypeTold: (heard: (type: string) => void) => () => void;
   /** Delay locks came or went. */
   readonly whenInhibitorsChange: (heard: () => void) => () => void;
-  /** From 252, which does not tell, by the file it keeps of it. */
+  /** From 252, which sends no signal, by the file in which it keeps the schedule. */
   readonly whenScheduleChanges: (heard: () => void) => () => void;
   /** Another logind has the name now. */
   readonly whenRestarted: (heard: () => void) => () => void;

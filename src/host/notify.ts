@@ -2,30 +2,30 @@ import { spawn } from 'node:child_process';
 import type { Clock } from '../ports.ts';
 import { letGo, startChild } from './child.ts';
 
-/** What systemd is told (sd_notify(3)); every function returns at once and does nothing without NOTIFY_SOCKET. */
+/** Notifications to systemd (sd_notify(3)); every function returns at once and does nothing without NOTIFY_SOCKET. */
 export type Notify = {
   readonly ready: () => void;
   readonly reloading: () => void;
   readonly stopping: () => void;
-  /** systemd is not to count the stop as too long before so much time has passed from now. */
+  /** systemd must not treat the stop as timed out before this much time has passed from now. */
   readonly extendMs: (ms: number) => void;
   readonly status: (text: string) => void;
   readonly watchdog: () => void;
-  /** How far apart `watchdog` is to be called; null: systemd does not watch us. */
+  /** The interval at which to call `watchdog`; null: systemd does not watch us. */
   readonly watchdogMs: number | null;
   /** Lets the relay end once it has sent everything it was given. */
   readonly close: () => void;
 };
 
-/** More than this a hung systemd cannot make us keep; messages beyond are lost, and its watchdog then does its work. */
+/** The most messages kept for a hung systemd; further ones are lost, and its watchdog then acts. */
 const QUEUED_MESSAGES = 100;
 const STATUS_CHARS = 1024;
 const WATCHDOG_MIN_MS = 5_000;
-/** Looks, which ping, may be 10 s apart, and a full pid table may lose pings: of the unit's minute three come in time all the same. */
+/** Looks, which ping, may be 10 s apart, and a full pid table may lose pings: three still arrive within the unit's minute. */
 const PINGS = 8;
 /** systemd waits 90 s for READY. */
 const READY_RETRY_MS = 5_000;
-/** Five minutes: who has not heard it by then does not listen, such as a socket inherited from a service long gone. */
+/** Five minutes: a socket that has not received it by then has no listener, for example one inherited from a service long gone. */
 const READY_RETRIES = 60;
 
 /**
@@ -62,7 +62,7 @@ export function openNotify(
     const what = message === READY ? 'that this agent is ready (retrying)' : 'of the status of this agent';
     if (!hasComplained) complain(`systemd cannot be notified ${what}: ${why}`);
     hasComplained = true;
-    // systemd ends an agent that is never ready. All else is told again by itself, or of no use later.
+    // systemd ends an agent that is never ready. Everything else is sent again anyway, or of no use later.
     if (message !== READY || isClosed || retriesLeft === 0) return;
     retriesLeft -= 1;
     cancelRetry();

@@ -20,9 +20,9 @@ const STICKY = 0o1000;
 const ENTRIES_MAX = 10_000;
 
 /**
- * Why a directory of our own, with what `isOurs` in it, must not be used: whoever can write there could have anybody
- * killed. A sentence with path, owner, mode and the command that mends it; null = it and all above it belongs to root (or
- * to the user we run as) and nobody else can write there. A missing one is made by us.
+ * Why a directory of our own, with what `isOurs` in it, must not be used: a user who can write there could have any process
+ * killed. A sentence with path, owner, mode and the command that fixes it; null = the directory and everything above it
+ * belongs to root (or to the user we run as) and no other user can write there. A missing one is created by the agent.
  */
 export function distrustDirectory(directory: string, isOurs: (name: string) => boolean): string | null {
   return distrustPath(directory) ?? distrustEntries(directory, isOurs);
@@ -73,8 +73,8 @@ function distrustEntries(directory: string, isOurs: (name: string) => boolean): 
 }
 
 /**
- * Why what listens on a socket is not to be believed; null = it was made by root (or by the user we run as), where nobody
- * else could have put it. A missing one is not distrusted.
+ * Why the listener of a socket must not be trusted; null = root (or the user we run as) created the socket where no other
+ * user could have put it. A missing one is not distrusted.
  */
 export function distrustSocket(path: string): string | null {
   const facts = factsOf(path);

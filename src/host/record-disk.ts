@@ -80,9 +80,9 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
     }
     isLost = true;
     const next = await openAgain().catch((error: unknown) => {
-      throw new Error(`it was removed while it was written, and cannot be made again: ${sayCause(error)}`);
+      throw new Error(`it was removed while in use, and cannot be recreated: ${sayCause(error)}`);
     });
-    // What lies there instead may hold all but what was written since. Who rotated it keeps it where it is read.
+    // A file there instead may hold everything except what was written since. A rotated file stays where it is read.
     if (!(await isRotated(path, old.ino))) await copy(old, next.sizeBytes === 0 ? 0 : old.seenBytes, next);
     file = next;
     isLost = false;
@@ -140,7 +140,7 @@ async function isRotated(path: string, ino: number): Promise<boolean> {
 }
 
 async function giveTo(directory: string, { gid, mode }: Owner): Promise<void> {
-  // Who may not give it away has made it with a group of its own.
+  // A user that may not change its group created it with the user's own group.
   await chown(directory, -1, gid).catch(() => undefined);
   await chmod(directory, mode & 0o7777);
 }
@@ -226,7 +226,7 @@ async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Only how lines begin is looked at: it costs milliseconds, and tells a damaged disk from the torn line of a killed process. */
+/** Checks only how lines begin: this takes milliseconds, and distinguishes a damaged disk from the torn line of a killed process. */
 async function check(
   handle: FileHandle,
   lineStart: string,

@@ -30,7 +30,7 @@ const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOL
 
 /**
  * What has at least so much. In this process, since it is asked for where memory is scarce, and a child for it would take 45 MiB. A tmpfs does not
- * hang; each call goes beside the loop, by descriptors, and no link is followed.
+ * hang; each call runs beside the loop, by descriptors, and no link is followed.
  */
 export async function readSharedMemory(leastBytes: number, proc = '/proc'): Promise<Reading<SharedMemory>> {
   const mounted = readMounts(`${proc}/self/mountinfo`);

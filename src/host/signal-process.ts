@@ -5,9 +5,10 @@ import { isExiting, isKernelThread } from './procfs.ts';
 
 /**
  * Signals a process that is in the cgroup or below it right now (beside-a-kubelet H10: since its pid was listed it may
- * have become somebody else's). Never pid 1, ourselves, a kernel thread, or anybody in the name of the root cgroup.
- * `gone`: it has ended, or is ending. `not-ours`: it is not there, must not be signalled, or that could not be told. `refused`: the kernel
- * would not. `isListed` asks the cgroup once more, for a process so deep that the kernel cannot write its path.
+ * belong to another process). Never pid 1, ourselves, a kernel thread, or any process if the cgroup is the root.
+ * `gone`: it has ended, or is ending. `not-ours`: it is not in the cgroup, must not be signalled, or that is not known.
+ * `refused`: the kernel refused the signal. `isListed` reads the cgroup again, for a process nested so deep that the kernel
+ * cannot write its path.
  */
 export function signalInCgroup(
   mounts: CgroupMounts,
@@ -16,7 +17,7 @@ export function signalInCgroup(
   signal: 'SIGTERM' | 'SIGKILL',
   isListed: () => boolean = () => false,
 ): 'sent' | 'gone' | 'not-ours' | 'refused' {
-  // Less than 2 is a process group or everybody to kill(2).
+  // kill(2) takes less than 2 as a process group, or as all processes.
   if (!Number.isSafeInteger(pid) || pid < 2 || pid === process.pid) return 'not-ours';
   if (ref.path === '/' || !isSame(mounts, ref)) return 'not-ours';
   const isKernel = isKernelThread(pid);

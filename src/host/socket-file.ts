@@ -5,13 +5,13 @@ import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 /** A socket where others find it, by its inode: another one may lie there later. */
 export type PlacedSocket = {
   readonly isThere: () => boolean;
-  /** Leaves what somebody else put there. */
+  /** Leaves a file that something else put there. */
   readonly remove: () => void;
 };
 
 /**
- * Where a socket is bound before it is put in its place: whoever closes a bound socket removes the path that it was
- * bound to, whatever lies there by then.
+ * Where a socket is bound before it is put in its place: closing a bound socket removes the path that it was bound to,
+ * whatever is there by then.
  */
 export function bindingPath(path: string): string {
   const binding = join(dirname(path), `.${process.pid.toString(36)}`);
@@ -19,13 +19,13 @@ export function bindingPath(path: string): string {
   return binding;
 }
 
-/** Puts the bound socket over one that nobody serves. Anything else that lies there is left alone, and said. */
+/** Replaces a socket that nothing serves with the bound one. Anything else at that path is left alone and reported. */
 export function placeSocket(binding: string, path: string): Reading<PlacedSocket> {
   try {
     const there = statOf(path);
     if (there !== null && !there.isSocket()) {
       rmSync(binding, { force: true });
-      return unknown('malformed', path, 'a file that is no socket lies there');
+      return unknown('malformed', path, 'there is a file that is not a socket');
     }
     const ours = lstatSync(binding);
     renameSync(binding, path);

@@ -62,7 +62,7 @@ async function read(path: string, blockSize: BlockSize, sampledAtMs: MonoMs): Pr
   try {
     const { dev } = await stat(path);
     const counts = await statfs(path, { bigint: true });
-    // Mounted or unmounted in between: whose figures they are nobody knows.
+    // Mounted or unmounted in between: it is not known which file system the figures belong to.
     if ((await stat(path)).dev !== dev) return unknown('unreadable', `statfs ${path}`, 'it is just being mounted');
     const unit = blockSize.unitFor(dev, counts.bsize);
     return known({

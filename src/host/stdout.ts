@@ -89,7 +89,7 @@ function writeSome(fd: number, buffer: Buffer): number | 'gone' {
       written += writeSync(fd, buffer, written);
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'EAGAIN') return written;
-      // EPIPE, EIO, ENOSPC: nobody can be told on this descriptor; the record on disk is the truth.
+      // EPIPE, EIO, ENOSPC: this descriptor has no reader; the record on disk is the truth.
       return 'gone';
     }
   }

@@ -6,56 +6,56 @@ import { factsIn, hexOf, type UnitFacts, type UnitTies } from './unit-facts.ts';
 import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
 
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
-/** Also how an operator's command ended; read before the unit is let go. */
+/** Also how an operator's command ended; read before the unit is released. */
 export type ServiceEnd = { readonly result: string; readonly exitStatus: number };
 export type Systemd = {
-  /** Also a unit that is not running, or does not exist: `loadState` tells. */
+  /** Also for a unit that is not running or does not exist: see `loadState`. */
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
-  /** What it hangs together with, and how it is; of a unit of any type. One call. */
+  /** Its dependencies and its state, for a unit of any type. One call. */
   readonly ties: (name: string) => Promise<Reading<UnitTies>>;
-  /** Of its run, the last one if it is down; '' where it never ran since it was loaded. */
+  /** The ID of its current run, or of the last one if it is down; '' if it has not run since it was loaded. */
   readonly invocationId: (name: string) => Promise<Reading<string>>;
-  /** Its state alone; of all that are asked about at a time in one call, before all other calls that wait. */
+  /** Its state alone; simultaneous queries share one call, which comes before all other waiting calls. */
   readonly activeState: (name: string) => Promise<Reading<string>>;
-  /** Resolves when the job is queued, not when it is done; before all other calls that wait. 5 s where nothing is given. */
+  /** Resolves when the job is queued, not when it is done; comes before all other waiting calls. The default deadline is 5 s. */
   readonly stop: (name: string, deadlineMs?: number) => Promise<Reading<true>>;
-  /** Takes back a stop that waits for others to stop first; one that has begun goes on. */
+  /** Cancels a stop that waits for others to stop first; a stop that has begun continues. */
   readonly cancelStop: (name: string) => Promise<Reading<true>>;
   readonly start: (name: string) => Promise<Reading<true>>;
   /** How many commands its stop runs (ExecStop=). */
   readonly stopCommands: (name: string) => Promise<Reading<number>>;
-  /** KillMode=: whom its stop signals. */
+  /** KillMode=: which processes its stop signals. */
   readonly killMode: (name: string) => Promise<Reading<string>>;
-  /** SIGKILL to whatever runs of it, a command of its stop too. */
+  /** SIGKILL to all its processes, including a command of its stop. */
   readonly kill: (name: string) => Promise<Reading<true>>;
-  /** KillSignal= without a job, to all processes; to the main one alone where its stop would kill the others (KillMode=mixed). */
+  /** KillSignal= without a job, to all processes; only to the main one if its stop would kill the others (KillMode=mixed). */
   readonly signalStop: (name: string) => Promise<Reading<true>>;
   /** Starts a transient service that stays loaded until `unref`. */
   readonly startTransient: (name: string, properties: readonly UnitProperty[]) => Promise<Reading<true>>;
   readonly serviceEnd: (name: string) => Promise<Reading<ServiceEnd>>;
-  /** OOMScoreAdjust=, or what systemd itself has where it is not set. */
+  /** OOMScoreAdjust=, or systemd's own value if it is not set. */
   readonly oomScoreAdjust: (name: string) => Promise<Reading<number>>;
   readonly unref: (name: string) => Promise<void>;
   /**
-   * How long it waits after asking a service or scope to stop, before it kills what is left; infinity: for ever.
+   * How long it waits after asking a service or scope to stop, before it kills what is left; infinity: no limit.
    * A slice has none: `not-applicable`.
    */
   readonly stopTimeoutMs: (name: string) => Promise<Reading<number>>;
-  /** The same for units that name no time of their own. */
+  /** The same for units that set no time of their own. */
   readonly defaultStopTimeoutMs: () => Promise<Reading<number>>;
-  /** The same of the service that this process belongs to; `not-applicable` where it belongs to none. */
+  /** The same for the service that this process belongs to; `not-applicable` if it belongs to none. */
   readonly ownStopTimeoutMs: () => Promise<Reading<number>>;
-  /** Has the service that this process belongs to started when it has stopped. */
+  /** Makes systemd start the service that this process belongs to once it has stopped. */
   readonly startOwn: () => Promise<Reading<true>>;
   /** How long ago this user space began: with the boot, or with the last soft-reboot (254 and later). */
   readonly userspaceAgeMs: () => Promise<Reading<number>>;
   /** `running`, `degraded`, `stopping` and so on. */
   readonly systemState: () => Promise<Reading<string>>;
-  /** A start or stop of any unit was queued, whoever wanted it: from here on systemd knows where it will be. */
+  /** A start or stop of any unit was queued, by anyone: from now on systemd knows where it will be. */
   readonly whenJobBegins: (run: (unit: string) => void) => () => void;
-  /** A start or stop of any unit has ended, whoever wanted it. */
+  /** A start or stop of any unit has ended, whoever queued it. */
   readonly whenJobEnds: (run: (end: JobEnd) => void) => () => void;
-  /** The unit files were read anew. */
+  /** The unit files were reloaded. */
   readonly whenReloaded: (run: () => void) => () => void;
   readonly whenUp: (run: () => void) => () => void;
   readonly isUp: () => boolean;
@@ -68,7 +68,7 @@ const MANAGER = { destination: NAME, path: '/org/freedesktop/systemd1', interfac
 /** A stop may wait for systemd to reload, or to start its generators. */
 const JOB_MS = 5_000;
 const SIGKILL = 9;
-/** Jobs of ours that are remembered, to tell them from others'. */
+/** The agent's own jobs, remembered to distinguish them from those of others. */
 const MAX_JOBS = 256;
 
 /** The calls to systemd that this program makes, and no others. Each has a deadline. */
@@ -126,7 +126,7 @@ export function createSystemd(bus: SystemBus): Systemd {
 
   let nextStates: { readonly names: Set<string>; readonly answer: Promise<Reading<UnitStates>> } | null = null;
   let lastStates: Promise<unknown> = Promise.resolve();
-  /** One call is under way at a time; who asks meanwhile is in the next one. */
+  /** One call is in progress at a time; queries that arrive meanwhile are in the next one. */
   function statesWith(name: string): Promise<Reading<UnitStates>> {
     if (nextStates === null) {
       const names = new Set<string>();
@@ -223,7 +223,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       ]);
       if (!mode.known) return mode;
       if (!signal.known) return signal;
-      // With process and none systemd would leave the others running; here they are killed in the end, so they are told.
+      // With process and none, systemd would leave the others running; here they are killed in the end, so signal them first.
       const whom = mode.value === 'mixed' ? 'main' : 'all';
       const body = [name, whom, signal.value];
       const call = { ...MANAGER, member: 'KillUnit', signature: 'ssi', body, deadlineMs: JOB_MS };
@@ -286,7 +286,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       }),
     whenJobEnds: (run) =>
       bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'JobRemoved' }, ([, job, name, result]) => {
-        // The answer that names the job may come after its end: who asks, asks later.
+        // The answer that names the job may come after its end, so callers check `isOurs` later.
         const isOurs = (): boolean => ours.has(String(job));
         if (typeof name === 'string' && typeof result === 'string') run({ unit: name, result, isOurs });
       }),

@@ -17,7 +17,7 @@ export function openText(path: string): TextPieces {
   return decode(() => {
     const file = createReadStream(path, { highWaterMark: PIECE_BYTES });
     if (!path.endsWith('.gz')) return file;
-    // The callback only keeps an error from being nobody's: the reader of the last stream is told.
+    // The callback only keeps an error from being unhandled: the reader of the last stream gets it.
     return pipeline(file, createGunzip({ chunkSize: PIECE_BYTES }), () => undefined);
   }, path);
 }

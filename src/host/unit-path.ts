@@ -48,8 +48,8 @@ export const unitOfCgroup = (name: string): string => name.replace(/^_/, '');
 const MAX_SLICES = 4_096;
 
 /**
- * Where below `root` the cgroup of a unit is, looked for in every slice: nobody has said which one it is in. Null: nowhere.
- * A tenant has nothing to say in a slice of systemd's; what he makes lies below a service or a scope.
+ * Searches every slice below `root` for the cgroup of a unit whose slice is not known. Null: it is in none. A tenant cannot
+ * create cgroups in a slice of systemd's, only below a service or a scope.
  */
 export function findUnit(root: string, unit: string): string | null {
   const name = escapeName(unit);

@@ -1,9 +1,9 @@
 import { type FSWatcher, watch } from 'node:fs';
 import type { Clock } from '../ports.ts';
 
-/** A tenant at a limit of its own moves the counters all the time: after one event nobody listens for so long. */
+/** A tenant at its own limit moves the counters all the time: after one event, further ones are ignored for this long. */
 const REST_MS = 1_000;
-/** What could be watched once is tried again, where the watch is refused later. */
+/** A watch that worked once is retried if it is refused later. */
 const RETRY_MS = 60_000;
 
 /**

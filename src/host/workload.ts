@@ -42,7 +42,7 @@ export function startWorkload(needs: WorkloadNeeds): Workload | string {
   child.on('exit', (code, signal) => {
     ended = { atMs: needs.monoMs(), signal, code };
   });
-  // Without a listener a failed start or a write to one that has just died would end us; `ended` tells the same.
+  // Without a listener, a failed start or a write to a child that has just died would end us; `ended` reports the same.
   child.on('error', () => undefined);
   const pid = child.pid;
   // Without a descriptor to spare it has no streams either, whatever the types say.

@@ -46,7 +46,7 @@ function readMetadata(yaml: YamlDocument, metadata: unknown): ReadMetadata {
   const problems = [...unknownKeys(yaml, ['metadata'], metadata, ['name', 'labels'])];
   const { name } = metadata;
   if (typeof name !== 'string' || name === '') {
-    const said = name === undefined ? 'missing' : 'expected text that is not empty';
+    const said = name === undefined ? 'missing' : 'expected text, not empty';
     problems.push(yaml.problemAt(['metadata', 'name'], `${said}; for example "leaking-batch-job"`));
   }
   const labels = readLabels(yaml, metadata['labels'], problems);
@@ -57,7 +57,7 @@ function readLabels(yaml: YamlDocument, labels: unknown, problems: Problem[]): S
   const path = ['metadata', 'labels'];
   if (labels === undefined || labels === null) return {};
   if (!isObject(labels)) {
-    problems.push(yaml.problemAt(path, 'expected a mapping of texts; for example {"profile": "nightly"}'));
+    problems.push(yaml.problemAt(path, 'expected a mapping with text values; for example {"profile": "nightly"}'));
     return {};
   }
   const texts = Object.entries(labels).flatMap(([key, value]): readonly (readonly [string, string])[] => {

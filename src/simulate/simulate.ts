@@ -163,7 +163,7 @@ export function readScenario(item: Document, only: SimulateAsked<unknown>['only'
 function toldOf(problems: readonly Problem[]): readonly Problem[] {
   const last = problems[MAX_PROBLEMS - 1];
   if (last === undefined || problems.length <= MAX_PROBLEMS) return problems;
-  return [...problems.slice(0, MAX_PROBLEMS), { ...last, path: '', text: 'there are more errors, not shown' }];
+  return [...problems.slice(0, MAX_PROBLEMS), { ...last, path: '', text: 'there are more errors that are not shown' }];
 }
 
 type Ran<Step> = {

@@ -6,7 +6,7 @@ import type { CgroupRef } from '../ports.ts';
 /** Of more processes the first ones are looked at. */
 const MAX_AGED = 1_000;
 
-/** When the oldest process in the cgroup started; null: nobody is in it, or it cannot be told. */
+/** When the oldest process in the cgroup started; null: it has none, or that is not known. */
 export function oldestStartMs(mounts: CgroupMounts, ref: CgroupRef): MonoMs | null {
   const pids = processesOf(mounts, ref);
   const ticks = (pids.known ? pids.value : []).slice(0, MAX_AGED).map(startTicks);

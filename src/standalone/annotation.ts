@@ -67,7 +67,7 @@ type Wrong = (name: string, text: string, of?: 'key' | 'value') => null;
 function readTarget(given: { readonly [name: string]: string }, wrong: Wrong): Target | null {
   const named = BINDINGS.filter((name) => given[name] !== undefined);
   const [first, second] = named;
-  if (first === undefined) return wrong('', `names nothing real: add exactly one of ${BINDINGS.join(', ')}`);
+  if (first === undefined) return wrong('', `binds the pod to nothing: add exactly one of ${BINDINGS.join(', ')}`);
   if (second !== undefined) return wrong(second, `exactly one binding is allowed, and ${first} is set too`, 'key');
   const value = given[first] ?? '';
   switch (first) {

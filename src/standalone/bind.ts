@@ -10,7 +10,7 @@ import type { Target } from './annotation.ts';
 
 /** What a binding means. */
 export type Place = {
-  /** Where it is when it runs, below the mount; whether it does, the cgroup itself tells. Null: nobody can say. */
+  /** Where it is when it runs, below the mount; the cgroup itself shows whether it runs. Null: not known. */
   readonly path: string | null;
   /** What is stopped through systemd; null: its processes are signalled. */
   readonly unit: string | null;
@@ -29,12 +29,12 @@ export function resolveTarget(systemd: Systemd, target: Exclude<Target, { kind: 
   return target.kind === 'unit' ? resolveUnit(systemd, target.unit) : resolvePodman(target.name);
 }
 
-/** Needs nobody: the path is what was written, below the node. */
+/** Needs no query: the path is the one in the manifest, below the node. */
 export function cgroupPlace(cgroupRoot: string, target: Extract<Target, { kind: 'cgroup' }>): Place {
   return { path: `${cgroupRoot.replace(/\/+$/, '')}${target.path}`, unit: null, facts: null };
 }
 
-/** Before anybody was asked: where systemd would put a unit that says nothing else. It is looked at without the bus. */
+/** Before any query: where systemd puts a unit that sets no slice. This needs no bus. */
 export function likelyPlace(target: Exclude<Target, { kind: 'cgroup' }>): Place {
   if (target.kind === 'podman') return { path: null, unit: null, facts: null };
   return { path: cgroupOfUnit(target.unit, null), unit: target.unit, facts: null };
@@ -64,7 +64,7 @@ async function inspect(kind: 'container' | 'pod', name: string): Promise<Reading
   const where = argv.join(' ');
   if (result.kind !== 'exited')
     return unknown(result.kind === 'failed' ? 'unreadable' : 'timed-out', where, sayFailure(result));
-  // 125 is also what podman says of its own troubles; only its words tell.
+  // podman exits with 125 for errors of its own too; only its message tells them apart.
   if (result.code !== 0) {
     const isAbsent = /no such (container|pod|object)|no (container|pod) with name or id/i.test(result.stderr);
     return unknown(isAbsent ? 'absent' : 'unreadable', where, result.stderr.trim().slice(0, 300));

@@ -10,11 +10,11 @@ import { ASK_NOW, type Question } from './resolver.ts';
 /** A pod of the manifests, and all that is known of where it is. */
 export type Entry = Question & {
   manifest: ManifestPod;
-  /** As systemd or podman said last, or likely: an answer that failed takes nothing away. */
+  /** As systemd or podman reported last, or a likely place: a failed query changes nothing. */
   place: Place;
-  /** Why the last question has no answer; null: it has, or nobody needs to be asked. */
+  /** Why the last query has no answer; null: it has one, or none is needed. */
   unanswered: Unknown | null;
-  /** Whether anybody ever said where it is. */
+  /** Whether systemd or podman ever reported where it is. */
   isTold: boolean;
   /** Of the cgroup that the facts of its unit are about; 0: there was none; null: not known. */
   factsInode: number | null;
@@ -24,7 +24,7 @@ export type Entry = Question & {
   refused: string | null;
   /** Where to look whether it runs; null: nowhere. */
   directory: string | null;
-  /** As it was seen last: 0 = not there, null = it cannot be told. */
+  /** As last seen: 0 = it does not exist, null = not known. */
   inode: number | null;
   /** Unknown: it does not run, or must not be used. */
   cgroup: Reading<CgroupRef>;
@@ -67,10 +67,10 @@ export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: Plac
   };
 }
 
-/** Nobody was asked: there is no bus (yet). */
+/** No query was sent: there is no bus (yet). */
 export const isBusMissing = (why: Unknown): boolean => why.where === SYSTEM_BUS;
 
-/** Whether it is known where it runs, or that it does not. Its cgroup alone tells, and else who was asked. */
+/** Whether it is known where it runs, or that it does not run: by its cgroup, otherwise by an answered query. */
 export function isPlaced({ cgroup, unanswered, isTold }: Entry): boolean {
   if (cgroup.known || isTold || unanswered === null) return true;
   return unanswered.why !== 'not-asked' && unanswered.why !== 'timed-out' && !isBusMissing(unanswered);

@@ -16,7 +16,7 @@ export type HeldUnit = {
   readonly after: 'restart' | 'stay';
   /** Those of the node when it was stopped: all of them must clear. */
   readonly conditions: readonly NodeCondition[];
-  /** Of the run that was stopped; another one means that somebody else started it. '' = systemd named none. */
+  /** The run that was stopped; a different one means that something else started it. '' = systemd reported none. */
   readonly invocationId: string;
   /** How many times the back-off has doubled. */
   readonly level: number;

@@ -131,10 +131,10 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     return bound;
   }
 
-  /** Who may be a pod where: only when a path has changed, since that takes all of them together. */
+  /** Which entry may be a pod at which path. Runs only when a path has changed, since it compares all of them. */
   function judgePaths(): void {
     arePathsNew = false;
-    // What is only likely takes nothing from those of whom it was said, and is refused nothing: it may be elsewhere.
+    // A likely place takes nothing from a reported one, and is not refused either: the pod may be elsewhere.
     const all = [...entries.values()].toSorted((a, b) => Number(b.isTold) - Number(a.isTold));
     const claims = all.map(({ manifest, place }) => ({ path: place.path, problem: manifest.problem }));
     const refused = refusals(claims, node, guarded);
@@ -292,7 +292,7 @@ function cleanUpOf(unit: string | null, nowMs: MonoMs): CleanUp | null {
   return unit === null || !run?.known ? null : { unit, run: run.value, untilMs: nowMs + CLEAN_UP_MS };
 }
 
-/** Whether what is in the cgroup is the rest of that run, and small: it is no pod of its own that anybody should choose. */
+/** Whether the cgroup holds only the small rest of that run: then it is not a pod that should be chosen. */
 function isCleaningUp(mounts: CgroupMounts, ref: CgroupRef, cleanUp: CleanUp, nowMs: MonoMs): boolean {
   const run = currentRun(cleanUp.unit);
   if (nowMs >= cleanUp.untilMs || !run.known || run.value !== cleanUp.run) return false;

@@ -41,7 +41,7 @@ export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
 /** So many at most stand between a look and its choice. */
 const MOST_NEW = 100;
 
-/** Why a file of this name is not read: what is said of it could not be told from what is not; null: it is. */
+/** Why a file of this name is not read: its name could be mistaken for a part of a message. Null: it is read. */
 export function refusedName(directory: string, name: string): string | null {
   const shown = escapeUnsafe(name);
   return shown === name.trimEnd()

@@ -36,12 +36,12 @@ export type OomScoresNeeds = {
 const PACE_MS = 60_000;
 /** A kill may be under way: nothing of this is urgent for it. */
 const SOON_MS = 300;
-/** Of one pass; the next goes on. */
+/** In one pass; the next one continues. */
 const MOST_CHANGED = 2_000;
 const SLICE_PODS = 8;
 const CHOOM_MS = 10_000;
 
-/** What is put back when the agent is taken away: who was in this cgroup had `before`, and has `set`. */
+/** What is restored at uninstall: processes in this cgroup had `before`, and now have `set`. */
 type Changed = { readonly path: string; readonly inode: number; readonly before: number; readonly set: number };
 type Note = { readonly schema: 1; readonly bootId: string; readonly changed: readonly Changed[] };
 
@@ -68,7 +68,7 @@ type Wanted = {
 
 /**
  * Product.md section 7, "the kernel's choice": the processes of a pod carry the oom_score_adj of its QoS class. Children
- * inherit it; who has another one is set again once a minute. Beside everything else, never on the way of a decision.
+ * inherit it; a process with another value is set again once a minute. This runs beside the loop and delays no decision.
  */
 export function createOomScores(needs: OomScoresNeeds): OomScores {
   const { clock, mounts, findings, runtimeDirectory, bootId } = needs;
@@ -263,7 +263,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
 
 const flat = ({ declared, cgroup }: BoundPod) => ({ declared, cgroup, isTerminating: declared.isTerminating });
 
-/** For who takes the agent away. How many processes have their old value again, and what could not be put back. */
+/** For uninstalling the agent: returns how many processes have their old value again, and what could not be restored. */
 export function putBackOomScores(needs: {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;

@@ -31,7 +31,7 @@ export type StandaloneNeeds = {
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
   readonly wake: () => void;
-  /** The node's, in the state that was taken over; what changes from then on is told. */
+  /** The node's conditions in the state that was taken over; later changes are reported. */
   readonly conditions?: readonly NodeCondition[];
   /** What an earlier configuration of this run knew of bindings; absent: nothing. */
   readonly places?: PlaceMemory;
@@ -52,11 +52,11 @@ export type Standalone = {
   readonly undoStops: () => Promise<UndoneStops>;
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */
   readonly hasStops: () => boolean;
-  /** They were stops of a system that is gone. */
+  /** For stops that belong to a system that is no longer running. */
   readonly forgetStops: () => void;
   /**
-   * Nothing is started while it is true. To be told right after opening, and whenever it changes: true before the first
-   * stop, false in the turn of `undoStops`.
+   * Nothing is started while it is true. Call it right after opening, and whenever it changes: true before the first stop,
+   * false in the turn of `undoStops`.
    */
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
   /** Whether the pods are all there: false for a moment after the start. */
@@ -82,7 +82,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   const kept = openKeptManifests(runtimeDirectory, needs.podManifests, clock);
   const source = createStandaloneSource({ ...needs, wake, kept });
   const boot = readBootId();
-  // Without a boot id nothing that was held before can be told from another boot's.
+  // Without a boot id, units held before cannot be distinguished from those of another boot.
   const bootId = boot.known ? boot.value : '';
   const holding = { clock, systemd, runtimeDirectory, bootId, log, findings, note };
   const restart = needs.dry
@@ -122,7 +122,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   ];
   const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive, isIdle, others };
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
-  // Before anybody needs it: then there may be neither memory nor a process id.
+  // Started before it is needed: then there may be neither memory nor a process id.
   const help = needs.dry ? undefined : createDyingHelp(mounts);
   const pods: PodSource = {
     ...source,
@@ -164,7 +164,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     }),
     marks: {
       setCondition: (condition, status) => restart?.setCondition(condition, status),
-      // Told by the log; there is no API here.
+      // Reported in the log; there is no API here.
       event: () => undefined,
     },
     undoStops: async () => shutdownStops?.undo() ?? { started: [], notUndone: [] },

@@ -28,7 +28,7 @@ export function measuring(of: {
   };
 }
 
-/** All declared directories together are the pod's volumes: nobody measures logs and layers of a unit. */
+/** All declared directories together are the pod's volumes: a unit has no logs or layers to measure. */
 function asVolumes({ containers }: ManifestPod['declared'], walked: WalkedDisk): DiskWalk {
   const none = known(0);
   const { bytes, inodes, directories, isComplete } = walked;

@@ -19,15 +19,15 @@ export type Resolver = {
 
 export const ASK_NOW = Number.NEGATIVE_INFINITY;
 /**
- * So many at a time. Each asks systemd three things, and it works them off one by one; podman is a process each time, and
- * one that hangs keeps nobody waiting but its like.
+ * How many run at a time. Each sends systemd three queries, which it answers one by one. podman is a process each time, and
+ * one that hangs delays only other podman queries.
  */
 const LANES = [
   { kind: 'unit', most: 16 },
   { kind: 'podman', most: 4 },
 ] as const;
 
-/** Asks systemd and podman, each in a lane of its own: who was asked longest ago first. */
+/** Queries systemd and podman, each in its own lane, the oldest answer first. */
 export function createResolver<Q extends Question>(needs: {
   readonly clock: Clock;
   readonly systemd: Systemd;

@@ -29,7 +29,7 @@ export type RestartNeeds = {
   readonly log: Log;
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
-  /** True in the state that was taken over; what changes from then on is told. */
+  /** Those that are true in the state that was taken over; later changes are reported. */
   readonly conditions?: readonly NodeCondition[];
   /** What systemd stops along with the unit of a pod; `manifest` null: that is no pod. Absent: nothing is known of it. */
   readonly stopsAlong?: (manifest: ManifestPod, unit: string) => readonly Along[];
@@ -40,17 +40,17 @@ export type RestartNeeds = {
 export type Along = { readonly unit: string; readonly manifest: ManifestPod | null };
 export type Restart = {
   /**
-   * Before the first signal of an eviction: what is stopped now comes back by us, and by nobody else. Of a slice that is
-   * what runs in it, of a unit also what systemd stops along with it. `facts` null: it runs, and systemd has not said more of that run.
+   * Before the first signal of an eviction: from now on only the agent starts what is stopped. For a slice, that is what runs
+   * in it; for a unit, also what systemd stops along with it. `facts` null: it runs, and systemd has not reported more about that run.
    */
   readonly hold: (manifest: ManifestPod, unit: string, facts: UnitFacts | null) => void;
   readonly setCondition: (condition: NodeCondition, status: boolean) => void;
-  /** While it is paused nothing is started and nothing stopped again: the machine goes down. */
+  /** While paused, nothing is started or stopped again: the machine is going down. */
   readonly setPaused: (isPaused: boolean) => void;
   readonly isHeld: (unit: string) => boolean;
   /** The file was lost: it is written anew. */
   readonly rewrite: () => void;
-  /** Resolves when the start or stop under way is written down, within a second: who reads the file next knows of it. */
+  /** Resolves within a second, once the start or stop in progress is written: the next reader of the file knows of it. */
   readonly close: () => Promise<void>;
 };
 
@@ -81,7 +81,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   let ticking: Promise<void> | null = null;
   let isPaused = false;
   let isClosed = false;
-  /** Somebody else may own the file by now. */
+  /** Another agent may own the file by now. */
   let isAbandoned = false;
   let cancelTimer: () => void = () => undefined;
 
@@ -128,7 +128,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function stepAll(): Promise<void> {
     const jobs = foreignJobs;
     foreignJobs = [];
-    // One instant for all: who was held first is started first, however long systemd takes to answer in between.
+    // One instant for all: units start in the order in which they were held, however long systemd takes to answer.
     const nowMs = clock.monoMs();
     for (const { unit } of held.units) {
       if (isClosed) return;
@@ -144,7 +144,7 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean, nowMs: MonoMs): Promise<void> {
     const hasRun = facts.invocationId !== '' && unit.invocationId !== '';
     const isAnotherRun = hasRun && facts.invocationId !== unit.invocationId;
-    /** Nobody knew which run it was when it was stopped. */
+    /** It was not known which run was stopped. */
     const isUnnamed = unit.invocationId === '';
     const mayRunNow = mayRun(unit);
     if (facts.activeState === 'deactivating') return;
@@ -251,7 +251,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     return before !== undefined && clock.monoMs() - before.startedMs < HEALTHY_MS ? before.level + 1 : 0;
   }
 
-  /** Those that run: who comes back with nobody stays down for good. */
+  /** Those that run: one that nothing else starts would otherwise stay down for good. */
   function alongWith(manifest: ManifestPod, unit: string): readonly HeldUnit[] {
     const along = needs.stopsAlong?.(manifest, unit) ?? [];
     return along
@@ -335,10 +335,10 @@ export function createRestart(needs: RestartNeeds): Restart {
 /** Lists of a unit in which those stand that systemd starts it for. */
 const NEEDED_BY = ['RequiredBy', 'BoundBy', 'WantedBy', 'UpheldBy'];
 const PULLED_MS = 60_000;
-/** What cannot run beside it, by systemd's lists: whoever is started ends the others. */
+/** Units that cannot run beside it, by systemd's lists: starting one stops the others. */
 const CONFLICTS = ['Conflicts', 'ConflictedBy'];
 
-/** Somebody put it in the place of an evicted unit; null: nobody. */
+/** A unit that someone started in place of the evicted one; null: none. */
 export async function whoForbids(systemd: Systemd, facts: UnitFacts): Promise<string | null> {
   for (const name of CONFLICTS.flatMap((list) => facts.relations[list] ?? [])) {
     const other = await systemd.unit(name);
@@ -347,7 +347,7 @@ export async function whoForbids(systemd: Systemd, facts: UnitFacts): Promise<st
   return null;
 }
 
-/** A scope, and what else no service of a slice is, belongs to who made it. */
+/** A scope, and anything else in a slice that is not a service, belongs to its creator. */
 function sayLost(units: readonly string[], services: readonly string[]): string {
   const scopes = units.filter((unit) => !services.includes(unit));
   if (scopes.length === 0) return 'no unit runs in it, so nothing can be restarted';

@@ -31,11 +31,11 @@ export type ScratchNeeds = {
 
 /** Of all directories of a pod together. */
 const EMPTY_MS = 60_000;
-/** So long the end of an eviction waits for it; what takes longer goes on, and is a finding if it fails. */
+/** How long the end of an eviction waits for it. If it takes longer, it continues, with a finding if it fails. */
 const WAIT_MS = 8_000;
 /** What is there is counted before, so that what was freed is known; with many files only a part of it. Relief waits for it. */
 const COUNT_BEFORE_MS = 800;
-/** Nobody waits for that. */
+/** Nothing waits for this. */
 const COUNT_AFTER_MS = 3_000;
 
 export function createScratch({ clock, mounts, run, walker, findings, find }: ScratchNeeds): Scratch {
@@ -69,7 +69,7 @@ export function createScratch({ clock, mounts, run, walker, findings, find }: Sc
       if (live === null || live.manifest.scratch.length === 0) return null;
       const notKnown = unknown('not-asked', 'scratch', 'nothing was counted');
       const populated = live.cgroup.known ? isPopulated(mounts, live.cgroup.value) : live.cgroup;
-      // Whoever runs it may have started it again already: a pod that lives needs what is there.
+      // The pod may have been restarted already, and a running pod needs its files.
       if (populated.known && populated.value)
         return { freedBytes: notKnown, problem: 'the pod runs again: nothing was emptied' };
       const emptied = emptyAll(live.manifest);
@@ -89,8 +89,8 @@ function freedOf(before: Reading<WalkedDisk>, after: Reading<WalkedDisk>): Readi
 
 /**
  * The scratch directories of each pod that may be emptied, as far as names tell: none that overlaps with a directory of
- * another pod or of the agent. The others are findings, and are left out; whether one is a link or a mount point is looked
- * at in the moment of emptying (host/empty-directory.ts).
+ * another pod or of the agent. The others are findings, and are left out. Whether one is a link or a mount point is checked
+ * right when it is emptied (host/empty-directory.ts).
  */
 export function withSafeScratch(
   pods: readonly ManifestPod[],
@@ -112,11 +112,11 @@ export function withSafeScratch(
 }
 
 /**
- * Tells of scratch directories that would not be emptied as they are now, when manifests are read. Beside the loop, and
+ * Reports scratch directories that would not be emptied as they are now, when manifests are read. Beside the loop, and
  * one round at a time: a file system that hangs holds one thread.
  */
 export function createScratchPlaces(findings: Findings): (pods: readonly ManifestPod[]) => void {
-  /** Of the latest call; whoever looks for an earlier one stops. */
+  /** Of the latest call; earlier calls still running stop. */
   let latest: readonly ManifestPod[] = [];
   let last = Promise.resolve();
   const look = async (pods: readonly ManifestPod[]): Promise<void> => {

@@ -24,14 +24,14 @@ export type ShutdownStopsNeeds = {
   /** Units that run, are no pods and are stopped along with this one. */
   readonly others: (unit: string) => readonly string[];
 };
-/** What a shutdown stops: told once, remembered, and started again when the shutdown is cancelled. */
+/** What a shutdown stops: asked to stop once, remembered, and restarted if the shutdown is cancelled. */
 export type ShutdownStops = {
-  /** How the pod is told in place of SIGTERM, and remembered before that; null: SIGTERM, now. */
+  /** How the pod is asked to stop instead of by SIGTERM; it is remembered before that. Null: SIGTERM, now. */
   readonly request: (live: LivePod, order: StopOrder) => (() => Promise<Asked>) | null;
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
   readonly isEmpty: () => boolean;
-  /** The machine stays up: who is told already has the time that it declares, and nobody else is told. */
+  /** The machine stays up: pods already asked to stop get the time that they declare, and no other pod is asked. */
   readonly isCancelled: () => boolean;
   readonly forget: () => void;
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
@@ -43,14 +43,14 @@ type Run = { isOver: boolean; readonly end: Promise<UndoneStops> };
 export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   const memory = createStopsMemory(needs);
   let run: Run | null = null;
-  /** Null: not told yet, as after a start in the middle of one. */
+  /** Null: not reported yet, as after a start in the middle of a shutdown. */
   let wasShuttingDown: boolean | null = null;
   const isCancelled = (): boolean => wasShuttingDown === false;
   const behind = new Map<PodUid, number>();
   const tell = createTellUnits({ ...needs, memory, isCancelled, behind });
 
   function undo(): Promise<UndoneStops> {
-    // Who undoes has heard of the cancel.
+    // The undo has been notified of the cancel.
     wasShuttingDown = false;
     if (run !== null && !run.isOver) return run.end;
     const before = run?.end ?? Promise.resolve();

@@ -7,8 +7,8 @@ import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
 const MAX_UNITS = 256;
 
 /**
- * The units that run in a slice, by their cgroups, at this moment. Systemd starts a slice again, but not what ran in it:
- * who wants that back has to know it before.
+ * The units that run in a slice at this moment, by their cgroups. systemd restarts a slice, but not what ran in it: to
+ * restart that, it must be known before the stop.
  */
 export function unitsIn(mounts: CgroupMounts, slice: string): readonly string[] {
   const found: string[] = [];

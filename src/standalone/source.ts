@@ -51,7 +51,7 @@ export type LivePod = {
 };
 export type StandaloneSource = PodSource & {
   readonly find: (uid: string) => LivePod | null;
-  /** False right after the start, while nobody has told where the pods are: then pods that run may be missing. */
+  /** False right after the start, while no query has been answered: then running pods may be missing. */
   readonly isSettled: () => boolean;
   /** Units that run where nothing of them can be measured, a slice not among them; as of the last refresh. */
   readonly unseen: () => ReadonlySet<string>;
@@ -62,27 +62,27 @@ export type StandaloneSource = PodSource & {
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
 };
 
-/** How often ages, refusals and findings are looked after; who asks for the pods gets them as they are at that moment. */
+/** How often ages, refusals and findings are refreshed; `pods()` always returns the pods as they are at that moment. */
 const REFRESH_MS = 2_000;
 /** Where the looks are further apart than that: with a look, which by default comes within 10 s. */
 const FAR_REFRESH_MS = 11_000;
 /** How often systemd and podman are asked again about what does not run. */
 const RESOLVE_MS = 5_000;
-/** The same of systemd far from every threshold: it tells by itself when a start has ended. */
+/** The same for systemd far from every threshold: it reports the end of a start by itself. */
 const FAR_RESOLVE_MS = 60_000;
 /** The directory is watched; this is for the event that got lost. */
 const REREAD_MS = 30_000;
 const SOON_MS = 5;
-/** While somebody is to be chosen who is new is looked out for: at most 1 % of a core. */
+/** While a victim must be chosen, new pods are searched for: at most 1 % of a core. */
 const WATCH_MS = 2_500;
 const WATCH_PACE_MS = 20;
 const WATCHED_PER_MS = 5;
 /** From its cgroup to its first page. */
 const BEGIN_MS = 500;
-/** So long nobody is chosen for want of an answer (D13), and so long a shutdown waits for one. */
+/** How long no pod is chosen because an answer is missing (D13), and how long a shutdown waits for one. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
-/** A start of systemd's bus is waited for before its absence is told. */
+/** How long to wait for systemd's bus to start before reporting its absence. */
 const BUS_PATIENCE_MS = 5_000;
 
 /** The pods of the manifests directory with what they are bound to, kept current beside the loop. */
@@ -239,7 +239,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   }
 
   /**
-   * Somebody is to be chosen. Where nobody can be, looks are a second apart, and a pod that starts meanwhile may fill the
+   * A victim must be chosen. If none can be, looks are a second apart, and a pod that starts meanwhile may fill the
    * node within that: it is looked out for, and the looks are woken until it has had the time to begin.
    */
   function watch(): void {

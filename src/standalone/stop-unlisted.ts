@@ -20,8 +20,8 @@ export type Unlisted = { readonly ref: CgroupRef; readonly unit: string | null }
 
 /**
  * A victim that an earlier run of the agent had signalled, and whose manifest was removed, broken or edited while no agent
- * ran. Until it has ended nobody else may go for it (D3), so its stop goes on where it was bound. Null: nobody is left there
- * who ran when it was decided.
+ * ran. Until it has ended no other pod may be evicted in its place (D3), so its stop continues where it was bound. Null: no
+ * process is left there that ran when it was decided.
  */
 export async function findUnlisted(needs: StopUnlistedNeeds, order: StopOrder): Promise<Unlisted | null> {
   const { mounts, cgroupRoot, systemd } = needs;

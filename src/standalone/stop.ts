@@ -25,34 +25,34 @@ export type StandaloneKillerNeeds = {
   readonly cgroupRoot: string;
   readonly systemd: Systemd;
   readonly source: Pick<StandaloneSource, 'find' | 'stopBegan' | 'stopEnded'>;
-  /** Null: nothing of ours comes back by itself (dry run). */
+  /** Null: nothing is restarted (dry run). */
   readonly restart: Pick<Restart, 'hold'> | null;
-  /** Null: nothing of a shutdown is remembered (dry run). */
+  /** Null: stops of a shutdown are not remembered (dry run). */
   readonly shutdownStops: Pick<ShutdownStops, 'request' | 'ended' | 'isCancelled'> | null;
   readonly findings: Findings;
-  /** Its unit is active without processes; absent: nobody's is. */
+  /** Its unit is active without processes; absent: no unit is. */
   readonly isIdle?: (uid: string) => boolean;
-  /** Absent: who was sent SIGKILL dies by himself. */
+  /** Absent: processes that got SIGKILL die without help. */
   readonly help?: DyingHelp | undefined;
 };
 
 type SignalHeard = (how: Signalled['with']) => void;
 
-/** An eviction that is resumed at the start of the agent meets bindings that systemd has not told yet. */
+/** An eviction resumed at the start of the agent may find bindings that systemd has not reported yet. */
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
 const SIGKILL = 9;
-/** Most are reaped by then. */
+/** Most dead processes are reaped by then. */
 const UNREAPED_MS = 1_000;
 const SURVIVOR_MS = 1_000;
-/** Most have ended by then, and nobody asks about them. */
+/** Most units have ended by then, and need no query. */
 const KILL_MODE_MS = 1_000;
 
-/** product.md section 7: units and podman scopes through systemd, everything by its cgroup. */
+/** product.md section 7: stops units and podman scopes through systemd, and everything else by its cgroup. */
 export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   const { clock, mounts, source, shutdownStops } = needs;
 
-  /** Null: there is no such pod any more. */
+  /** Null: the pod no longer exists. */
   async function find(uid: string): Promise<LivePod | null> {
     const endsMs = clock.monoMs() + FIND_MS;
     let live = source.find(uid);
@@ -70,7 +70,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
   }
 
   async function stop(order: StopOrder, hasten: AbortSignal, signalled?: SignalHeard): Promise<Outcome> {
-    // Not awaited where it is there at once: the first signal must not wait for a turn.
+    // Not awaited if it is known at once: the first signal must not wait for a turn.
     const now = source.find(order.victim.uid);
     const live = now?.cgroup.known ? now : await find(order.victim.uid);
     const outcome = { of: order.decision };
@@ -130,7 +130,7 @@ async function stopLive(
   const populated = isPopulated(mounts, ref);
   if (populated.known && !populated.value) return { kind: 'gone' };
   const oldestMs = order.resumedFromMs === null ? null : oldestStartMs(mounts, ref);
-  // Resumed: everybody in it started after the decision, so the victim had ended before.
+  // Resumed: every process in it started after the decision, so the victim had already ended.
   if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
   source.stopBegan(uid);
   const isUnit = manifest.target.kind === 'unit';
@@ -151,7 +151,7 @@ async function stopLive(
       tellUnreaped(needs, ref, pod);
     } else findings.raise(resists(uid, pod, who));
   };
-  // The phase that gave it less is over: nobody waits for it.
+  // The phase that gave it less time is over: nothing waits for it.
   const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
   const leastGraceMs = (): number => (isCalledOff() ? manifest.declared.terminationGraceSeconds * 1_000 : 0);
   const isCleaningUp =
@@ -186,13 +186,13 @@ async function stopLive(
   if (end.kind === 'ended' && (await isTimedOut(needs.systemd, order, unit, end.via))) {
     return { ...end, via: 'stop-timeout' };
   }
-  // Told by an earlier run.
+  // An earlier run had asked it to stop.
   return end.kind === 'ended' && end.via === 'stop-unit' && unit === null ? { ...end, via: 'sigterm' } : end;
 }
 
 /**
- * systemd asks the services of a slice in their order, and waits for each: those whose turn has not come shortly before
- * the end are sent their signal out of it.
+ * systemd stops the services of a slice in their order, and waits for each. Shortly before the end, those whose turn has not
+ * come are signalled out of order.
  */
 function lastWordIn(
   { systemd, clock, mounts }: Pick<StandaloneKillerNeeds, 'systemd' | 'clock' | 'mounts'>,
@@ -216,8 +216,8 @@ function lastWordIn(
 }
 
 /**
- * What a unit's own stop leaves untold: with KillMode=process it tells the main process alone, with none nobody, and systemd
- * lets them run on.
+ * The processes that a unit's own stop does not signal: KillMode=process signals only the main process, KillMode=none
+ * signals none, and systemd leaves the others running.
  */
 function unitLeftBehind(
   { systemd, clock }: Pick<StandaloneKillerNeeds, 'systemd' | 'clock'>,
@@ -228,12 +228,12 @@ function unitLeftBehind(
     const check = async (): Promise<void> => {
       if (await isUnitDown(systemd, unit)) run();
     };
-    // It may have come down while no agent ran.
+    // It may have stopped while no agent ran.
     if (resumedFromMs !== null) void check();
     const forget = systemd.whenJobEnds((job) => {
       if (job.unit === unit) void check();
     });
-    // systemd waits for a main process that nobody has told before the unit is down, if ExecStopPost= is set.
+    // If ExecStopPost= is set, systemd waits for a main process that was never signalled before the unit is down.
     let cancel = clock.after(KILL_MODE_MS, () => {
       void systemd.killMode(unit).then((mode) => {
         if (mode.known && mode.value === 'none') void whenPastStop();
@@ -254,7 +254,7 @@ function unitLeftBehind(
   };
 }
 
-/** What was asked of systemd may have ended by its SIGKILL. */
+/** A stop through systemd may have ended by systemd's own SIGKILL. */
 async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | null, via: string): Promise<boolean> {
   if (why !== 'shutdown' || via !== 'stop-unit' || unit?.endsWith('.service') !== true) return false;
   const said = await systemd.serviceEnd(unit);
@@ -265,7 +265,7 @@ async function isTimedOut(systemd: Systemd, { why }: StopOrder, unit: string | n
   return commands.known && commands.value === 0;
 }
 
-/** Whoever survived its eviction may end later: a device that answers again, a debugger that lets go. */
+/** A pod that survived its eviction may end later: a device answers again, or a debugger detaches. */
 function clearWhenEmpty(needs: StandaloneKillerNeeds, ref: CgroupRef, victim: StopOrder['victim']): void {
   const { mounts, clock, findings } = needs;
   clock.after(SURVIVOR_MS, () => {
@@ -276,7 +276,7 @@ function clearWhenEmpty(needs: StandaloneKillerNeeds, ref: CgroupRef, victim: St
   });
 }
 
-/** Said as long as it is so: nobody but their parent can give these process ids back. */
+/** Reported as long as it holds: only their parent can free these process ids. */
 function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string): void {
   const { mounts, clock, findings } = needs;
   const count = unreaped(mounts, ref);
@@ -288,7 +288,7 @@ function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string)
   clock.after(UNREAPED_MS, () => tellUnreaped(needs, ref, pod));
 }
 
-/** How it is asked to end in place of SIGTERM; null: it is not. */
+/** How it is asked to stop instead of by SIGTERM; null: by SIGTERM. */
 function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<Asked>) | null {
   const { unit } = live;
   if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
@@ -315,7 +315,7 @@ function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending 
   }
 }
 
-/** Who had been told by an earlier run of ours did not go by itself. */
+/** A victim that an earlier run had signalled did not end by itself. */
 function goneAs({ sentBefore }: StopOrder, unit: string | null): Ending {
   if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
   const via = sentBefore === 'sigkill' ? 'sigkill' : unit === null ? 'sigterm' : 'stop-unit';

@@ -15,16 +15,16 @@ export type StoppedPod = {
   readonly unit: string | null;
   /** Why we cannot start it again, as a sentence; null: we can. */
   readonly cannot: string | null;
-  /** Of the run that was stopped; another one means that somebody else started it. '' = systemd named none. */
+  /** The run that was stopped; a different one means that something else started it. '' = systemd reported none. */
   readonly invocationId: string;
-  /** Of the unit, right before it was told; '' = none, or systemd did not say. */
+  /** State of the unit right before it was asked to stop; '' = none, or systemd did not report it. */
   readonly activeState: string;
   /**
-   * `noted`: about to be told. `told`: it has been told, or is told in the same turn: never again. `ended`: its stop is
-   * over.
+   * `noted`: about to be asked to stop. `told`: it was asked to stop, or is asked in the same turn; never again. `ended`: its
+   * stop is over.
    */
   readonly stage: 'noted' | 'told' | 'ended';
-  /** It was told by a signal, without a job of systemd: its unit stays active until it has ended. */
+  /** It got a signal, without a systemd job: its unit stays active until it has ended. */
   readonly isSignalled?: boolean;
   readonly graceEndsMs: MonoMs;
 };
@@ -37,7 +37,7 @@ export type StopsFile = {
 
 export const stopsPath = (runtimeDirectory: string): string => `${runtimeDirectory}/shutdown-stops.json`;
 
-/** What a shutdown of this boot stopped and nobody undid. `complaint`: the file could not be used and was kept aside. */
+/** What a shutdown of this boot stopped and was not undone. `complaint`: the file could not be used and was kept aside. */
 export function loadStops(
   runtimeDirectory: string,
   bootId: string,

@@ -19,13 +19,13 @@ export type StopsMemory = {
   /** A pod that is stopped once more is the run that is stopped now. */
   readonly note: (pods: readonly StoppedPod[]) => void;
   readonly told: (decisions: readonly DecisionId[]) => void;
-  /** By a signal, which nobody can take back. */
+  /** By a signal, which cannot be taken back. */
   readonly signalled: (decision: DecisionId) => void;
-  /** Which run it was that was told, should it not be the one that was noted. */
+  /** The run that was asked to stop, if it is not the one that was noted. */
   readonly ran: (decision: DecisionId, invocationId: string) => void;
   readonly ended: (decision: DecisionId) => void;
   readonly forget: (decisions: readonly DecisionId[]) => void;
-  /** Whether somebody else started or stopped its unit since it was down. */
+  /** Whether something else started or stopped its unit since it was down. */
   readonly isTouched: (pod: StoppedPod) => boolean;
   /** The file was lost: it is written anew. */
   readonly rewrite: () => void;
@@ -40,7 +40,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   const loaded = loadStops(runtimeDirectory, bootId, clock);
   if (loaded.complaint !== null) findings.raise(stopsUnusable('shutdown', loaded.complaint));
   let pods = loaded.pods;
-  /** Units seen inactive since they were told: before that a job that ends is the stop itself, also of an earlier run. */
+  /** Units seen inactive since they were asked to stop: before that, a job that ends is the stop itself, also of an earlier run. */
   const seenDown = new Set<string>();
   let foreignJobs: readonly JobEnd[] = [];
 
@@ -54,7 +54,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
     else findings.raise(stopsNotSaved('shutdown', complaint));
   }
 
-  /** `noted` only goes on to `told`, and `told` to `ended`. */
+  /** `noted` only advances to `told`, and `told` to `ended`. */
   function advance(decisions: readonly DecisionId[], stage: 'told' | 'ended'): void {
     const isMeant = (pod: StoppedPod): boolean => decisions.includes(pod.decision) && pod.stage !== 'ended';
     if (pods.some(isMeant)) keep(pods.map((pod) => (isMeant(pod) ? { ...pod, stage } : pod)));
@@ -70,7 +70,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
   };
 
   const endJobs = systemd.whenJobEnds((job) => {
-    // Also of one that is about to be told: the end of a quick stop comes together with the answer that it is queued.
+    // Also of one about to be asked to stop: a quick stop may end together with the answer that it is queued.
     if (!pods.some(({ unit }) => unit === job.unit)) return;
     if (seenDown.has(job.unit)) foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
     else void lookDown(job.unit);

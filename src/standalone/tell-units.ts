@@ -20,35 +20,35 @@ export type TellNeeds = {
   readonly isIdle: (uid: PodUid) => boolean;
   /** Units that run, are no pods and are stopped along with this one, or run in it if it is a slice. */
   readonly others: (unit: string) => readonly string[];
-  /** The shutdown was cancelled: who has not been told yet is not told any more. */
+  /** The shutdown was cancelled: units not asked to stop yet are no longer asked. */
   readonly isCancelled: () => boolean;
   /** How many wait for the turn of a pod to be over, as systemd's jobs do. */
   readonly behind: Map<PodUid, number>;
 };
-/** A pod whose stop is asked of systemd; what is written of it is what was known last. */
+/** A pod that systemd is asked to stop, with what was last known of it. */
 type UnitPod = StoppedPod & { readonly unit: string };
 type Telling = { readonly pod: UnitPod; readonly turn: Turn; readonly answer: (asked: Asked) => void };
-/** Resolves when it has been told, in its turn. `not-told`: its processes are to be signalled, now. */
+/** Resolves when it has been asked to stop, in its turn. `not-told`: signal its processes now. */
 export type TellUnit = (pod: UnitPod, turn: Turn) => Promise<Asked>;
 
-/** systemd answers within milliseconds; what it said last serves where it does not. */
+/** systemd answers within milliseconds; otherwise its last answer is used. */
 const FACTS_MS = 1_000;
-/** Somebody has told it already. */
+/** It has already been asked to stop. */
 const IS_STOPPING = 'deactivating';
 /** Its stop has not begun: the job waits for those that are to be stopped before it. */
 const NOT_TOLD: readonly string[] = ['active', 'reloading', 'activating', 'refreshing'];
 const DOWN: readonly string[] = ['inactive', 'failed'];
 const FIRST_POLL_MS = 10;
 const MAX_POLL_MS = 100;
-/** Of those that wait for one another in a circle none would come first. */
+/** Units that wait for each other in a circle would otherwise wait forever. */
 const AWAITED_MS = 1_000;
 const LEAST_ASK_MS = 500;
 /** Two hundred take half of it. */
 const MAX_QUEUE_MS = 500;
 
 /**
- * Tells the units of a group to stop: those that are given in one turn are asked for their state, remembered, and then
- * queued in one go, whoever others wait for before these.
+ * Stops the units of a group: for those given in one turn, queries their state, remembers it, and then queues all stops at
+ * once, a unit that others wait for before those others.
  */
 export function createTellUnits(needs: TellNeeds): TellUnit {
   const { clock } = needs;
@@ -78,7 +78,7 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
     const state = states[i];
     const now = state?.known ? { ...pod, activeState: state.value } : pod;
     const isDown = DOWN.includes(now.activeState);
-    // What is left of a unit that is down: systemd would not tell it.
+    // What is left of a unit that is down: systemd would not signal it.
     const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
     return { pod: asFirstNoted(memory, now), by, turn, answer } as const;
   });
@@ -93,7 +93,7 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
   ]);
   for (const { by, answer } of found) if (by !== 'systemd') answer(by === 'others' ? 'told' : 'not-told');
   const asked = found.filter(({ by }) => by === 'systemd');
-  // Whoever comes next does not wait for these.
+  // The next group does not wait for these.
   if (isLate) for (const { pod, turn, answer } of asked) void signalInTurn(needs, pod, turn).then(answer);
   else void stopTogether(needs, asked);
 }
@@ -120,18 +120,18 @@ async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<
 
 /**
  * All jobs at once: systemd knows their order. But it may begin with one before it has read the next, and a stop waits only
- * for stops that are queued: whoever stops first is queued first.
+ * for stops that are queued: the unit that stops first is queued first.
  */
 async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Promise<void> {
   const { clock, memory, systemd } = needs;
   // Of equals, one that systemd stops along with others: a unit of these may be the one that the next waits for.
   const isAlone = ({ pod }: Telling): number => Number(needs.others(pod.unit).length === 0);
   const group = unordered.toSorted((a, b) => a.turn.beforeMs - b.turn.beforeMs || isAlone(a) - isAlone(b));
-  // An answer that comes too late is a job all the same, and its pod is told twice: half of what is left is waited for.
+  // A late answer is still a job, and its pod would be signalled twice: wait for half of the time left.
   const patienceMs = (turn: Turn, nowMs = clock.monoMs()): number =>
     Math.max(LEAST_ASK_MS, tellByMs(turn) - nowMs, (turn.endsMs - nowMs) / 2);
   const stops = group.map(({ pod, turn }) => stopUnit(needs, pod.unit, patienceMs(turn)));
-  // systemd begins when it has nothing else to answer: whoever is queued is not asked about before all are.
+  // systemd begins once it has nothing else to answer: query no queued unit before all are queued.
   const isQueued = Promise.race([Promise.all(stops), sleep(clock, MAX_QUEUE_MS)]);
   const tellings = group.map(async ({ pod, turn, answer }, i) => {
     if ((await stops[i]) !== true) return answer('not-told');
@@ -139,7 +139,7 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
     const asked = await untilTold(needs, pod, turn);
     answer(asked);
     if (asked !== 'told') return;
-    // It may have been started anew since its run was read; there was no time to ask for each before they were told.
+    // It may have been restarted since its run was read; there was no time to query each run before the stops.
     const run = await systemd.invocationId(pod.unit);
     if (run.known) memory.ran(pod.decision, run.value);
   });
@@ -148,7 +148,7 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
   await Promise.all(tellings);
 }
 
-/** systemd's order, by ourselves. */
+/** Keeps systemd's order without systemd. */
 async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, turn: Turn): Promise<Asked> {
   const { clock, memory, isAlive, isIdle, systemd } = needs;
   while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) {
@@ -167,7 +167,7 @@ export async function untilTold(
   pod: { readonly uid: PodUid; readonly unit: string },
   turn: Turn,
 ): Promise<Asked> {
-  // A slice has nobody to tell, and stays active until all in it have ended.
+  // A slice has no process to signal, and stays active until everything in it has ended.
   if (pod.unit.endsWith('.slice')) return 'told';
   const { behind } = needs;
   const count = (by: number): void => {
@@ -202,7 +202,7 @@ async function whenItsJobRuns(
   }
 }
 
-/** Of a run that was told before, or of an earlier run of ours that died over it: how it was before that. */
+/** If this run of the unit was asked to stop before, also by an earlier run of the agent: its state before that. */
 function asFirstNoted(memory: StopsMemory, pod: UnitPod): UnitPod {
   const isSameRun = ({ uid, invocationId }: StoppedPod): boolean =>
     uid === pod.uid && invocationId !== '' && invocationId === pod.invocationId;

@@ -13,7 +13,7 @@ export type PodTies = {
 };
 export type TieGraph = {
   readonly isEmpty: boolean;
-  /** Null: it hangs together with nobody. */
+  /** Null: it has no ties. */
   readonly of: (uid: PodUid) => PodTies | null;
   readonly others: (unit: string) => readonly string[];
 };

@@ -15,7 +15,7 @@ export type TiesNeeds = {
   readonly wake: () => void;
 };
 export type Ties = {
-  /** The pods with what systemd would stop along with them, and in which order. Asks nobody. */
+  /** The pods with what systemd would stop along with them, and in which order. Sends no query. */
   readonly tied: (pods: readonly BoundPod[]) => readonly BoundPod[];
   /** Its unit is active without processes and has something to do when it stops (RemainAfterExit=, ExecStop=). */
   readonly isIdle: (uid: PodUid) => boolean;
@@ -29,12 +29,12 @@ export type Ties = {
 /** After a change, for those that come with it. */
 const SETTLE_MS = 100;
 const RETRY_MS = 5_000;
-/** Units that are asked about, pods and those that hang on them. */
+/** Units that are queried: pods and the units that depend on them. */
 const MAX_UNITS = 4_096;
-/** Units of others that began: so many are looked at within the time, whether they hang on a pod's. */
+/** Other units that started: at most this many are checked within the time for a dependency on a pod's unit. */
 const MAX_STRANGERS = 20;
 const STRANGERS_MS = 10_000;
-/** By these a unit says itself that it goes with another one. */
+/** Properties by which a unit itself declares that it stops with another one. */
 const HANGS_ON = ['Requires', 'Requisite', 'BindsTo', 'PartOf', 'StopPropagatedFrom'];
 
 /** D16 and the order of stops: how the units of the pods hang together, asked of systemd beside the loop when something changes. */
@@ -214,7 +214,7 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<
       ...pod,
       declared: {
         ...pod.declared,
-        // Whoever takes along a pod that must not be chosen, or only last, must not be chosen before it.
+        // A pod whose stop also stops a pod that must not be chosen, or only last, must not be chosen before that one.
         isStaticCritical: pod.declared.isStaticCritical || along.some(({ isStaticCritical }) => isStaticCritical),
         isProtected: pod.declared.isProtected || along.some(({ isProtected }) => isProtected),
         ...(inherited === null ? {} : { inherited }),

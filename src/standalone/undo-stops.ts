@@ -16,10 +16,10 @@ export type UndoNeeds = {
   readonly memory: StopsMemory;
   readonly restart: Pick<Restart, 'isHeld'>;
   readonly isAlive: (uid: PodUid) => boolean;
-  /** The machine goes down after all, or the agent ends: what is left stays remembered. */
+  /** The machine goes down after all, or the agent ends: the remaining stops stay remembered. */
   readonly isOver: () => boolean;
 };
-/** `nothing`: it runs, or it is not for us to start it. */
+/** `nothing`: it runs, or the agent must not start it. */
 type Fate = { readonly kind: 'wait' | 'nothing' | 'start' } | { readonly kind: 'cannot'; readonly why: string };
 
 const POLL_MS = 250;
@@ -27,8 +27,8 @@ const POLL_MS = 250;
 const AFTER_GRACE_MS = 10_000;
 
 /**
- * Starts again what a cancelled shutdown stopped, each unit as soon as its stop has ended: a pod that was told runs its
- * course. Never one that it did not stop, that somebody started since, or that an eviction holds.
+ * Restarts what a cancelled shutdown stopped, each unit as soon as its stop has ended: a stop in progress completes first.
+ * Never starts a unit that the shutdown did not stop, that something else started since, or that an eviction holds.
  */
 export async function undoStops(needs: UndoNeeds): Promise<UndoneStops> {
   const { clock, memory } = needs;
@@ -82,7 +82,7 @@ function fateOfUnit(
   { isEnded, isLate }: { readonly isEnded: boolean; readonly isLate: boolean },
 ): Fate {
   const { unit, cannot, activeState } = pod;
-  // It was down, or somebody else was stopping it.
+  // It was down, or something else was stopping it.
   if (activeState !== '' && !isRunning(pod)) return NOTHING;
   if (!facts.known)
     return isLate ? { kind: 'cannot', why: `systemd does not report the state of ${unit}: ${facts.detail}` } : WAIT;

@@ -37,7 +37,7 @@ export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => st
   }
 }
 
-/** Whom one of these decisions is about; its own id where that is not told. */
+/** The victim of one of these decisions; the decision's own id if it is not there. */
 export function victimIn(decisions: readonly { readonly decision: Decision }[]): (id: DecisionId) => string {
   return (id) => {
     const found = decisions.find(({ decision }) => decision.id === id)?.decision;
@@ -45,7 +45,7 @@ export function victimIn(decisions: readonly { readonly decision: Decision }[]):
   };
 }
 
-/** What became of it. `afterMs`: since the stop began; null where that is not known. */
+/** The outcome. `afterMs`: since the stop began; null if that is not known. */
 export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
   const after = afterMs === null ? '' : ` after ${sayMs(afterMs)}`;
   switch (outcome.kind) {
@@ -80,7 +80,7 @@ type Ended = Extract<Outcome, { kind: 'ended' }>;
 
 /**
  * What an eviction brought, in the unit of the signal that it was for: "gave back 300 MiB" of memory, "nodefs.available
- * went from 1.2 GiB to 1.5 GiB". Whose doing that is, is not known of a disk or of pids: others use and free them too.
+ * went from 1.2 GiB to 1.5 GiB". For a disk or pids, the cause of the change is not known: others use and free them too.
  */
 export function sayGivenBack(outcome: Ended): string {
   const { emptied } = outcome;
@@ -105,16 +105,16 @@ function sayReturned({ releasedBytes, signal }: Ended): string {
   return was === now ? `${name} is still ${now}` : `${name} went from ${was} to ${now}`;
 }
 
-/** D16: who goes with it, and who counts for it; '' where nobody does. */
+/** D16: what stops along with it, and whose priority it ranks with; '' if there is neither. */
 export function sayTies({ inherited, takesAlong = [] }: Ties): string {
   const along = takesAlong.length === 0 ? '' : `also stops ${sayNames(takesAlong, TIES_SAID)}`;
   if (inherited === undefined) return along;
-  const counts = `has priority ${inherited.priority} of ${inherited.from}`;
+  const counts = `ranks with priority ${inherited.priority}, that of ${inherited.from}`;
   return along === '' ? counts : and(along, counts);
 }
 const TIES_SAID = 5;
 
-/** "4.2ms", "12.5s": as exact as a person wants it. */
+/** "4.2ms", "12.5s": as precise as a person needs it. */
 export function sayMs(ms: number): string {
   const step = ms < 100 ? 0.1 : ms < 10_000 ? 1 : 1_000;
   return sayDuration(Math.round(ms / step) * step);

@@ -14,7 +14,7 @@ export function signalsUnreadable(signals: readonly Signal[], cause: string): Fi
   };
 }
 
-/** Null: it is none that a person has to know of. */
+/** Null: no person has to know of it. */
 export function findingOfReason(reason: Reason, nameOf: (uid: PodUid) => string): Finding | null {
   const id = idOfReason(reason);
   return id === null ? null : { id, text: sayReason(reason, nameOf) };
@@ -44,7 +44,7 @@ export function podsUnreadable(first: string, others: number, cause: string): Fi
 }
 
 type BlockSizes = { readonly bsize: bigint; readonly frsize: bigint };
-/** Node counts in another unit than the file system. */
+/** Node.js counts in another unit than the file system. */
 export function blockSizesDiffer(path: string, { bsize, frsize }: BlockSizes): Finding {
   return {
     id: `statfs-block-size:${path}`,
@@ -62,14 +62,14 @@ export function reclaimFailed(signal: Signal, program: string, failure: string):
   return { id: reclaimId(signal, program), text: `the reclaim command ${program} for ${signal} failed: ${failure}` };
 }
 
-/** Raised where a victim could not be ended; whoever can see it clears it when it has ended after all. */
+/** Raised if a victim could not be ended; cleared by the code that sees it end after all. */
 export const survivedId = (uid: PodUid): string => `survived/${uid}`;
 export function survived(uid: PodUid, pod: string, from: 'eviction' | 'stop', detail: string): Finding {
   return { id: survivedId(uid), text: `${pod} survived its ${from}: ${detail}` };
 }
 
 export const resistsId = (uid: PodUid): string => `resists/${uid}`;
-/** `who`: its processes, and why they live. */
+/** `who`: its processes, and why they still exist. */
 export function resists(uid: PodUid, pod: string, who: string): Finding {
   return { id: resistsId(uid), text: `${pod} does not die: ${who}` };
 }

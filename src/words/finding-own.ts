@@ -31,7 +31,7 @@ export function directoryNotMade(directory: string, why: string): Finding {
   return { id: DIRECTORY_NOT_MADE, text };
 }
 export const lockNotMade = (why: string): Finding => ({ id: DIRECTORY_NOT_MADE, text: why });
-/** Stays: whoever removed it should know. */
+/** Not cleared: someone should find out what removed it. */
 export function directoryRemoved(
   directory: string,
   {
@@ -59,7 +59,7 @@ export function stateUnusable(path: string, why: string, kept: string): Finding 
     text: `${path} cannot be used (${why}): ${kept}; timers and evictions in progress start over`,
   };
 }
-/** By the state that the last boot left. */
+/** From the state that the last boot left. */
 export const SHUTDOWN_INTERRUPTED: Finding = {
   id: 'state/0',
   text: 'the last boot ended during a shutdown phase, before all phases were done',
@@ -73,7 +73,7 @@ export function intentsNotSaved(path: string, detail: string): Finding {
 
 export const RECORD = 'record';
 export function recordRefused(where: string, detail: string, most: number): Finding {
-  const text = `${where} takes no entries (${detail}): up to ${most} are kept in memory and written when it does`;
+  const text = `${where} takes no entries (${detail}): up to ${most} are kept in memory until it does`;
   return { id: RECORD, text };
 }
 export function recordHangs(ms: number): Finding {

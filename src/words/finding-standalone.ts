@@ -19,7 +19,7 @@ export function manifestRefused(file: string, why: string, isInForce: boolean): 
 export const samePodId = (file: string): string => `manifest-twice/${file}`;
 /** `taken`: which name or uid of a pod. */
 export function samePod(file: string, at: At, other: string, taken: string): Finding {
-  return { id: samePodId(file), text: at(`${other} already has a pod of the ${taken}; this one is ignored`) };
+  return { id: samePodId(file), text: at(`${other} already defines a pod with the ${taken}; this one is ignored`) };
 }
 
 export const bindingId = (pod: string): string => `binding/${pod}`;
@@ -63,7 +63,7 @@ export function notRestarted(unit: string, detail: string): Finding {
 }
 
 export const keptStartingId = (unit: string): string => `kept-starting/${unit}`;
-/** `needer`: the unit that needs it; null: nobody knows who starts it. */
+/** `needer`: the unit that needs it; null: it is not known what starts it. */
 export function leftRunning(unit: string, pod: string, needer: string | null): Finding {
   const why =
     needer === null

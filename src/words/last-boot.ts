@@ -4,7 +4,7 @@ import { countPods, sayNames } from './parts.ts';
 /** What the record holds of the end of the last boot. Names of pods are as tenants chose them. */
 export type LastBoot = {
   readonly end: 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
-  /** Pods that ran when they were last written down; null: not recorded. */
+  /** Pods that ran when they were last recorded; null: not recorded. */
   readonly running: readonly string[] | null;
   /** Its last one; null: none is in the record. */
   readonly shutdown: LastShutdown | null;
@@ -16,7 +16,7 @@ export type LastShutdown = {
   readonly pods: number;
   /** Pods that did not end in time. */
   readonly late: readonly string[];
-  /** Pods of which nobody knows how they ended. */
+  /** Pods whose end is not known. */
   readonly lost: readonly string[];
   /** null: the lock was not released. */
   readonly released: { readonly tookMs: number; readonly isOutOfTime: boolean } | null;
@@ -32,7 +32,7 @@ export function sayLastBoot({ end, running, shutdown }: LastBoot): string {
     case 'graceful':
       return shutdown !== null && shutdown.released !== null
         ? `the last boot ended with ${sayShutdown(shutdown)}`
-        : 'the last boot ended in order, without shutdown phases of nodewarden';
+        : 'the last boot ended cleanly, without shutdown phases of nodewarden';
     case 'cut':
       return `the last boot ended with ${shutdown === null ? 'an incomplete shutdown' : sayShutdown(shutdown)}`;
     case 'ungraceful':

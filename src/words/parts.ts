@@ -29,7 +29,7 @@ export function sayThreshold(threshold: MetThreshold): string {
   return `${said}: all tasks stalled on memory for ${percent}% of the last ${sayAmount(signal, windowMs)}`;
 }
 
-/** Whom the kernel killed; records of earlier versions do not say how many are nobody's. */
+/** The pods in which the kernel killed; records of earlier versions do not say how many kills are unattributed. */
 export function sayKilled({
   pods,
   unattributed = 0,

@@ -15,7 +15,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'grace-running':
       return `${reason.threshold}: its grace period has ${ms(reason.remainingMs)} left`;
     case 'min-reclaim-pending':
-      return `${reason.threshold}: held until its min reclaim is reached`;
+      return `${reason.threshold}: counts as met until its min reclaim is reached`;
     case 'signal-unknown':
       return `${reason.signal} cannot be read (${reason.unknown.where}: ${reason.unknown.detail}), for ${reason.failedLooks} samples: no decision is based on it`;
     case 'pods-unknown':
@@ -69,7 +69,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'static-critical': 'static or critical pods are never evicted',
   protected: 'it is protected, and chosen only when no other pod is left',
   'daemonset-within-request': 'it is a DaemonSet pod that does not exceed its request',
-  guard: 'its owner has recently lost enough pods',
+  guard: 'its owner has lost enough pods recently (guard)',
   terminating: 'it is already being stopped',
   'no-relief': 'stopping it is not known to help',
   'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
@@ -79,9 +79,9 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'kubelet-evicting': 'the kubelet is evicting it',
 };
 
-/** Why a phase ended; `running`: who has not stopped by then. */
+/** Why a phase ended; `running`: the pods that had not stopped by then. */
 export function sayPhaseEnd(by: PhaseEnd, running: readonly unknown[]): string {
-  return by === 'done' && running.length > 0 ? 'no pod is waited for any longer' : PHASE_END[by];
+  return by === 'done' && running.length > 0 ? 'it no longer waits for the pods that are left' : PHASE_END[by];
 }
 const PHASE_END: { readonly [B in PhaseEnd]: string } = {
   done: 'all its pods have ended',

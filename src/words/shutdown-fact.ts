@@ -7,7 +7,7 @@ import { sayPhaseEnd, sayStartedAgain } from './reason.ts';
 
 export type Names = (uid: PodUid) => string;
 
-/** What a shutdown came to, in one sentence. Names are as tenants chose them: escape before printing. */
+/** An event of a shutdown, in one sentence. Names are as tenants chose them: escape before printing. */
 export function sayFact(fact: ShutdownFact): string {
   switch (fact.what) {
     case 'began':
@@ -27,7 +27,7 @@ export function sayFact(fact: ShutdownFact): string {
     case 'cancelled':
       return `shutdown cancelled${fact.phase === 0 ? '' : ` in phase ${fact.phase}`}: ${fact.why}`;
     case 'cancel-not-honoured':
-      return 'shutdown: it was cancelled, but logind continues it; the phases continue';
+      return 'shutdown: it was cancelled, but logind continues it, so the phases continue too';
     case 'undone':
       return sayUndone(fact);
     case 'released':

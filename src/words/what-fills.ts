@@ -8,7 +8,7 @@ type Owned = { readonly path: string; readonly owner: string };
 export const sayUser = (uid: number, name: string | null): string => (name === null ? `uid ${uid}` : `user ${name}`);
 
 export type Stopped = { readonly pod: string; readonly signal: Signal };
-/** Why no eviction helps. `inVain`: who was stopped for which signal; null: nobody. */
+/** Why no eviction helps. `inVain`: which pod was stopped for which signal; null: none. */
 export function sayNoRelief(signal: Signal, inVain: Stopped | null): string {
   if (inVain === null) return isDisk(signal) ? 'no pod is known to free enough' : 'no pod may be evicted';
   // Bytes and inodes of one file system wait for one another's victims.
@@ -16,7 +16,7 @@ export function sayNoRelief(signal: Signal, inVain: Stopped | null): string {
   return `${inVain.pod} was stopped${what}, but that did not free enough`;
 }
 
-const NAMELESS = 'under no name (deleted files that are still open, or what the file system uses itself)';
+const NAMELESS = 'in no directory (deleted files that are still open, or space that the file system itself uses)';
 export function sayFilledDisk(
   root: string,
   by: keyof Size,
@@ -31,7 +31,7 @@ export function sayFilledDisk(
   const say = (count: number): string => (by === 'bytes' ? sayBytes(count) : `${count} inodes`);
   const amount = (of: Size): string => say(of[by]);
   const places = survey.directories.map((of) => `${amount(of)} in ${sayPath(of.path)} (${of.owner})`);
-  const part = survey.isComplete ? '' : ', as far as counted';
+  const part = survey.isComplete ? '' : ' (counted only in part)';
   const hidden = survey.nameless === null ? '' : `, and ${say(survey.nameless)} ${NAMELESS}`;
   return `The file system at ${sayPath(root)} holds ${[...places, `${amount(survey.elsewhere)} elsewhere`].join(', ')}${part}${hidden}. Delete or move what is not needed, or enlarge the file system; declare what may be deleted with a pod as nodewarden.dev/scratch`;
 }
@@ -54,5 +54,5 @@ export function sayFilledMemory(
   return `This memory outlives the processes that filled it: ${[...files, ...shared].join(', ')}. Delete the files that are not needed`;
 }
 
-/** Its owner chooses the name: what could be read as a part of the sentence is quoted. */
+/** Its owner chooses the name: a path that could be read as part of the sentence is quoted. */
 const sayPath = (path: string): string => (/^[\w./@:+-]+$/.test(path) ? path : JSON.stringify(path));

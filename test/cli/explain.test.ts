@@ -71,7 +71,7 @@ It would be safe below 399.5 MiB of memory, or with a priority above 0, or with 
     expect(text).toContain(
       'shop/db is safe: shop/job is chosen first.\nIt would be chosen first with a priority below 1.\n',
     );
-    expect(text).toContain("even with all of the node's shop/job comes first by its lower priority.\n");
+    expect(text).toContain('even if it used all that the node has, shop/job would come first by its lower priority.\n');
   });
 
   it('rounds to the side on which the promise holds', () => {

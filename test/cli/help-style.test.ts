@@ -43,6 +43,12 @@ const OLD_PHRASES = [
   'ask again in a moment',
   'descendants than are looked at',
   '* put it before',
+  'an amount has no such unit',
+  'names nothing real',
+  'as far as counted',
+  'is waited for any longer',
+  'written twice in this mapping',
+  'the most seconds a pod gets',
 ] as const;
 
 function inside(command: Command, parents = ''): readonly { readonly name: string; readonly command: Command }[] {

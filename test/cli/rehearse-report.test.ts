@@ -122,7 +122,7 @@ describe('the rehearsal', () => {
     expect(report.phases.map(({ pods }) => pods[0]?.graceSeconds)).toEqual([10, 5]);
     expect([report.grantedMs, report.worstMs]).toEqual([17_000, 15_000]);
     expect(report.phases.map(({ pods }) => pods[0]?.verdict.kind)).toEqual(['may-need-more', 'may-need-more']);
-    expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s of all phases: they shrink to fit/);
+    expect(report.warnings[0]).toMatch(/^logind grants 17s of the 30s that all phases need: they shrink to fit/);
   });
 
   it('tells who is stopped after whom, with what is left then, and with whom', () => {
@@ -145,7 +145,7 @@ describe('the rehearsal', () => {
       'default/db stops in phase 1, with the priority of shop/front, which stops with it',
       'stopping default/db also stops shop/front, helper.service',
       'default/db is asked to stop after shop/front (systemd orders them), at most 10s after its phase begins, and then gets at least 10s',
-      'default/db stops before default/dns, of a later phase, although systemd orders it after',
+      'default/db stops before default/dns (in a later phase), although systemd orders it after',
     ]);
     // As they went before there is time for all.
     const quick = rehearsed({ pods: [db, front, dns], observed: { front: ended(2_000), db: ended(12_000) } });
@@ -230,10 +230,10 @@ describe('the rehearsal', () => {
   it('says whom the stop of a unit does not signal', () => {
     const of = (killMode: string) => rehearsed({ timeouts: { web: 90_000 }, stops: { web: { killMode } } }).notes;
     expect(of('process')).toEqual([
-      'stopping shop/web signals only the main process (KillMode=process): what still runs is signalled after that',
+      'stopping shop/web signals only the main process (KillMode=process): the remaining processes are signalled afterwards',
     ]);
     expect(of('none')).toEqual([
-      'stopping shop/web signals no process (KillMode=none): what still runs is signalled after that',
+      'stopping shop/web signals no process (KillMode=none): the remaining processes are signalled afterwards',
     ]);
     expect(of('mixed')).toEqual([]);
   });
@@ -290,7 +290,7 @@ describe('the rehearsal', () => {
     expect(rehearsed({ pods: [{ ...web, priority: 1_000 }], config: odd }).warnings).toEqual([]);
     expect(rehearsed({ pods: [web, dns], config: odd }).warnings).toEqual([
       'phase 2 lasts 0s: it does not wait for its 1 pod',
-      'no phase begins at the priority of shop/web: they stop in the first phase, although it begins at 1000',
+      'the first phase begins at priority 1000, but also stops pods with a lower one: shop/web',
     ]);
   });
 
@@ -326,7 +326,7 @@ describe('a pod that is not bound', () => {
     const timeouts = { units, defaultMs: known(90_000), problems: [] };
     const warningsWith = (id: string) =>
       rehearseReport({ ...base, status, timeouts, findings: [{ id, text }, other] }).warnings;
-    expect(warningsWith('binding/shop/ghost')).toEqual([`is not stopped in order: ${text}`]);
+    expect(warningsWith('binding/shop/ghost')).toEqual([`not stopped in order: ${text}`]);
     // One that runs where nothing of it can be measured is stopped in its phase.
     expect(warningsWith('binding/shop/web')).toEqual([text]);
   });

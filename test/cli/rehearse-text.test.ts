@@ -20,17 +20,17 @@ describe('the rehearsal as text', () => {
     ).toBe(`node-1, 2023-11-14 22:13:20 UTC: rehearsal of a shutdown with the pods running now; nothing is changed
 lock        armed: the phases need 30s, logind grants 35s, proven just now
 
-phase 1     priorities below 2000000000: 20s, from 0s to 20s at most, until 5s by earlier stops
+phase 1     priorities below 2000000000: 20s, from 0s to 20s at most, until 5s judging by earlier stops
 POD       PRIORITY  GETS  DECLARES  TIMEOUTSTOPSEC  EARLIER
-shop/web         0   20s       30s           1m30s  2.5s in 3 stops                   finishes, by earlier stops
+shop/web         0   20s       30s           1m30s  2.5s in 3 stops                   finishes, judging by earlier stops
 shop/job         0    5s        5s               -  still running after 5s, one stop  cannot finish: was still running after 5s, gets 5s
 
-phase 2     priority 2000000000 and above: 10s, from 20s to 30s at most, until 15s by earlier stops
+phase 2     priority 2000000000 and above: 10s, from 20s to 30s at most, until 15s judging by earlier stops
 POD            PRIORITY  GETS  DECLARES  TIMEOUTSTOPSEC  EARLIER
 default/dns  2000000000   10s       30s               -  -        may not finish: may take 30s, gets 10s
 
 in total    30s at most, 15s if all stop as fast as before
-no signal   without logind's signal systemd gives the agent 1m30s to stop, 1m25s of it for the phases: enough
+no signal   without logind's signal, systemd gives the agent 1m30s to stop, 1m25s of it for the phases: enough
 to set      shutdownGracePeriod: 50s (now 30s)
             shutdownGracePeriodCriticalPods: 30s (now 10s)
             terminationGracePeriodSeconds: 10 in the manifest of shop/job (now 5)

@@ -80,7 +80,7 @@ describe('simulate', () => {
       code: 0,
       out: [
         'leak  leak.yaml:1',
-        '  10s     MemoryPressure is true; evict default/job: memory.available 400 MiB is below 500 MiB; grace 1s; of 2 pods it comes first by using more than its request',
+        '  10s     MemoryPressure is true; evict default/job: memory.available 400 MiB is below 500 MiB; SIGKILL at once (kubelet: grace 1s); of 2 pods it comes first by using more than its request',
         '  20s     memory.available/hard has recovered',
         '  1m0s    MemoryPressure is false',
         '1 scenario, 4 samples',

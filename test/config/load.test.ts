@@ -118,7 +118,7 @@ describe('http', () => {
 describe('files', () => {
   it('that were named must exist', () => {
     const path = join(directory, 'none.yaml');
-    expect(said(path)).toEqual([`${path}:1:1: does not exist; name another file, or none to use the defaults`]);
+    expect(said(path)).toEqual([`${path}:1:1: does not exist; name another file, or omit it to use the defaults`]);
   });
 
   it('that others may write are refused, and so are links', () => {
@@ -251,7 +251,7 @@ describe('an imported KubeletConfiguration', () => {
     expect(said(file('c.yaml', own(path, 'dryRun: 1')))).toEqual([
       expect.stringContaining('c.yaml:6:9: dryRun: expected true or false'),
       expect.stringContaining(
-        `${path}:3:34: evictionHard["memory.available"]: "1ki": an amount has no such unit; write for example 100Mi`,
+        `${path}:3:34: evictionHard["memory.available"]: "1ki": unknown unit ki; for example "100Mi" or "10%"`,
       ),
     ]);
   });

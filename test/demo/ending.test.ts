@@ -84,7 +84,12 @@ describe('the ending', () => {
     ['memory did not come back', measuredOf({ backMs: null }), WITNESS, 'memory did not recover'],
     ['memory went away again', measuredOf({ availableNow: 59 * MIB }), WITNESS, 'memory did not recover'],
     ['an innocent died', measuredOf(), { ...WITNESS, innocents: gone }, 'demo/database no longer responds'],
-    ['an innocent was never there', measuredOf(), { ...WITNESS, innocents: [] }, 'not every innocent was running'],
+    [
+      'an innocent was never there',
+      measuredOf(),
+      { ...WITNESS, innocents: [] },
+      'not all of the other pods were running',
+    ],
     ['the kernel killed', measuredOf(), { ...WITNESS, kernelOomKills: known(1) }, 'the kernel OOM killer killed 1'],
     [
       'nobody knows whether the kernel killed',

@@ -57,7 +57,7 @@ describe('parseDocuments', () => {
 
   it('refuses a key that is written twice, and keeps the first', () => {
     const { problems, values, documents } = read('a: 1\nb: 2\na: 3\n');
-    expect(problems).toEqual(['f.yaml:3:1: a: written twice in this mapping']);
+    expect(problems).toEqual(['f.yaml:3:1: a: appears twice in this mapping']);
     expect(values).toEqual([{ a: 1, b: 2 }]);
     const [document] = documents;
     expect(document && sayProblem(document.problemAt(['a'], 'wrong'))).toBe('f.yaml:1:4: a: wrong');

@@ -25,17 +25,17 @@ describe('JSON as a document', () => {
 
   it('has a key written twice told with its place, also when it is escaped, deep inside, or __proto__', () => {
     expect(said('{"a": 1,\n "b": {"c": [{"d": 1, "\\u0064": 2}]},\n "a": 3}')).toEqual([
-      'a.json:2:23: b.c[0].d: written twice in this mapping',
-      'a.json:3:2: a: written twice in this mapping',
+      'a.json:2:23: b.c[0].d: appears twice in this mapping',
+      'a.json:3:2: a: appears twice in this mapping',
     ]);
-    expect(said('{"__proto__": 1, "__proto__": 2}')).toEqual(['a.json:1:18: __proto__: written twice in this mapping']);
+    expect(said('{"__proto__": 1, "__proto__": 2}')).toEqual(['a.json:1:18: __proto__: appears twice in this mapping']);
     expect(said('{"a": "b:c", "d": ":\\":"}')).toEqual([]);
   });
 
   it('has the first hundred keys written twice told, however many there are', () => {
     const problems = said(`{${'"a": 1, '.repeat(1e5)}"a": 1}`);
     expect(problems).toHaveLength(100);
-    expect(problems.at(-1)).toBe('a.json:1:802: a: written twice in this mapping');
+    expect(problems.at(-1)).toBe('a.json:1:802: a: appears twice in this mapping');
   });
 
   it('is refused below 64 levels, where it goes too deep', () => {

@@ -228,7 +228,7 @@ describe('a record that somebody removes while it is written', () => {
         .all()
         .map(({ text }) => text)
         .join(),
-    ).toContain('removed while it was written');
+    ).toContain('removed while in use');
     rmSync(at('record'));
     await until(() => findings.all().length === 0);
     expect(recorded()).toEqual(['b-1', 'b-2']);

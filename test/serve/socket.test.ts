@@ -272,7 +272,7 @@ describe('the socket', () => {
 
   it('is not made over a file that is no socket, and not where there is no directory', async () => {
     writeFileSync(path, 'mine');
-    expect(await serve()).toMatchObject({ known: false, detail: 'a file that is no socket lies there' });
+    expect(await serve()).toMatchObject({ known: false, detail: 'there is a file that is not a socket' });
     rmSync(path);
     path = join(directory, 'none', 'nodewarden.sock');
     expect(await serve()).toMatchObject({ known: false });

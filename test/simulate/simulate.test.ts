@@ -150,7 +150,7 @@ describe('simulate', () => {
     const ofThird = said.filter((line) => line.startsWith('<stdin>:3:'));
     expect(ofThird).toHaveLength(21);
     expect(ofThird[19]).toMatch(/wrong19: unknown key/);
-    expect(ofThird[20]).toMatch(/^<stdin>:3:\d+: there are more errors, not shown$/);
+    expect(ofThird[20]).toMatch(/^<stdin>:3:\d+: there are more errors that are not shown$/);
     expect(said.at(-1)).toMatch(
       /^<stdin>:4:48: kind: must be EvictionScenario or ShutdownScenario; did you mean EvictionScenario\?$/,
     );
@@ -179,7 +179,7 @@ describe('simulate', () => {
     const twice = JSON.stringify(leak('a')).replace('"at":"20s"', '"at":"20s","at":"30s"');
     const all = await simulated([twice]);
     expect(saidIn(all)).toEqual([
-      expect.stringMatching(/^<stdin>:1:\d+: steps\[2\]\.at: written twice in this mapping$/),
+      expect.stringMatching(/^<stdin>:1:\d+: steps\[2\]\.at: appears twice in this mapping$/),
     ]);
     expect(namesOf(all)).toEqual([]);
   });

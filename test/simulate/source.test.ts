@@ -55,7 +55,7 @@ describe('the documents of a file', () => {
     const list = written('b.json', '[{"a": 1},\n {"b": {"c": 2, "c": 3}}]');
     expect(await read([list])).toEqual([
       [1, 1, { a: 1 }],
-      [2, 2, { b: { c: 3 } }, 'b.json:2:17: b.c: written twice in this mapping'],
+      [2, 2, { b: { c: 3 } }, 'b.json:2:17: b.c: appears twice in this mapping'],
     ]);
     const [, second] = await itemsOf([list]);
     expect(second?.kind === 'document' && second.yaml.problemAt(['b', 'c'], 'x')).toMatchObject({
@@ -92,7 +92,7 @@ describe('the documents of a file', () => {
 
   it('of YAML have their mistakes told with the document in which they stand', async () => {
     expect(await read([written('m.yaml', 'a: 1\na: 2\n---\nb: 1\n---\nc: [1\n')])).toEqual([
-      [1, 1, { a: 1 }, 'm.yaml:2:1: a: written twice in this mapping'],
+      [1, 1, { a: 1 }, 'm.yaml:2:1: a: appears twice in this mapping'],
       [2, 4, { b: 1 }],
       [3, 6, { c: [1] }, expect.stringMatching(/^m\.yaml:7:1: not valid YAML: /)],
     ]);
@@ -133,7 +133,7 @@ describe('standard input', () => {
     expect(await read(['-'], ['{"a": 1,\n', '"b": 2}\n'])).toEqual([[1, 1, { a: 1, b: 2 }]]);
     expect(await read(['-'], ['{a: 1}\n'])).toEqual([[1, 1, { a: 1 }]]);
     expect(await read(['-'], ['{a: 1,\na: 2}\n'])).toEqual([
-      [1, 1, { a: 1 }, '<stdin>:2:1: a: written twice in this mapping'],
+      [1, 1, { a: 1 }, '<stdin>:2:1: a: appears twice in this mapping'],
     ]);
     expect(await read(['-'], [])).toEqual([['<stdin>:1:1: is empty']]);
   });

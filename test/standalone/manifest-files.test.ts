@@ -98,7 +98,7 @@ describe('manifests that appear right before a choice (D13)', () => {
     expect(files.read()).toBe(true);
     expect(files.pods().map(({ declared }) => declared.priority)).toEqual([0]);
     expect([...findings.values()].map(({ text }) => text)).toEqual([
-      expect.stringMatching(/again\.yaml.*web\.yaml already has a pod of the name default\/web/),
+      expect.stringMatching(/again\.yaml.*web\.yaml already defines a pod with the name default\/web/),
     ]);
     rmSync(at('again.yaml'));
     files.read();

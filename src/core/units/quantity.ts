@@ -9,8 +9,8 @@ export type ParsedQuantity =
   | { readonly ok: true; readonly quantity: Quantity }
   | { readonly ok: false; readonly text: string };
 
-const WRONG_FORMAT = 'not an amount; write for example 100Mi, 1.5Gi or 500000';
-const WRONG_SUFFIX = 'an amount has no such unit; write for example 100Mi, 1.5Gi or 500M';
+/** Callers add an example of their own. */
+const WRONG_FORMAT = 'not an amount';
 /** Ours: the kubelet takes any exponent, and 1e99999999999 would be expanded (kubelet-eviction.md 2.4.4). */
 const MAX_EXPONENT = 30;
 /** Below 10^-9 everything rounds to 1n, so this is only a bound on the arithmetic. */
@@ -46,7 +46,7 @@ type Scanned = {
   readonly power: number;
 };
 
-/** kubelet-eviction.md 2.4 and 2.8, in words with an example; the bounds on length and exponent are ours. */
+/** kubelet-eviction.md 2.4 and 2.8, in our own words; the bounds on length and exponent are ours. */
 export function parseQuantity(text: string): ParsedQuantity {
   if (text.length > MAX_TEXT_LENGTH) {
     return { ok: false, text: `longer than ${MAX_TEXT_LENGTH} characters` };
@@ -55,7 +55,7 @@ export function parseQuantity(text: string): ParsedQuantity {
   if (typeof scanned === 'string') return { ok: false, text: scanned };
   const value = nanosOf(scanned);
   if (value.toString().length > MAX_NANOS_DIGITS) {
-    return { ok: false, text: 'too large: more than 10^38 is not taken' };
+    return { ok: false, text: 'too large: it must be below 10^39' };
   }
   const isFractionOfOne = scanned.format === 'binary' && value > 0n && value < 10n ** 9n;
   const nanos = (scanned.isNegative ? -value : value).toString();
@@ -71,10 +71,10 @@ function scan(text: string): Scanned | string {
   if (binary !== undefined) return { ...digits, format: 'binary', power: binary };
   const decimal = Object.hasOwn(DECIMAL_POWERS, suffix) ? DECIMAL_POWERS[suffix] : undefined;
   if (decimal !== undefined) return { ...digits, format: 'decimal', power: decimal };
-  if (!/^[eE][+-]?[0-9]+$/.test(suffix)) return WRONG_SUFFIX;
+  if (!/^[eE][+-]?[0-9]+$/.test(suffix)) return `unknown unit ${suffix}`;
   const exponent = Number(suffix.slice(1));
   if (exponent > MAX_EXPONENT || exponent < MIN_EXPONENT) {
-    return `exponents beyond ${MAX_EXPONENT} are not taken, it is ${suffix}`;
+    return `the exponent must be from ${MIN_EXPONENT} to ${MAX_EXPONENT}, not ${suffix.slice(1)}`;
   }
   return { ...digits, format: 'exponent', power: exponent };
 }

@@ -141,7 +141,7 @@ function readSteps(yaml: YamlDocument, list: readonly unknown[], mistakes: Mista
     if (atMs <= lastMs) mistakes.at([...path, 'at'], 'must be later than that of the step before');
     lastMs = atMs;
     if (step['summary'] !== undefined && step['summaryPatch'] !== undefined) {
-      mistakes.at([...path, 'summaryPatch'], 'there is a summary too: one of the two', 'key');
+      mistakes.at([...path, 'summaryPatch'], 'cannot be combined with summary', 'key');
     }
     steps.push({
       atMs,

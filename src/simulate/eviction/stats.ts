@@ -17,7 +17,7 @@ export type StatsReader = {
 
 const ABSENT = unknown('absent', 'summary', 'not there');
 /** No source that was lost (D5), but one that this node does not have. */
-const NEVER_NAMED = unknown('not-applicable', 'summary', 'not named up to now');
+const NEVER_NAMED = unknown('not-applicable', 'summary', 'not in any summary so far');
 const NO_SWAP = unknown('not-applicable', 'summary', 'this node has no swap');
 const EMPTY: Json = {};
 const NO_USAGE: Usage = {

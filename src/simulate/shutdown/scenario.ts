@@ -117,7 +117,7 @@ function configWarnings(shutdown: ShutdownPeriods, fields: Fields): readonly str
   const settings = FIELDS.map((path) => ({ path, value: null, origin: fields.originOf([path]) }));
   const negative = shutdown.byPodPriority.flatMap(({ priority, periodSeconds }) => {
     const said = `the phase of priority ${priority} has ${periodSeconds} s: it ends at once and is subtracted from the time requested from logind`;
-    return periodSeconds < 0 ? [`shutdownGracePeriodByPodPriority: ${said}; the product refuses it`] : [];
+    return periodSeconds < 0 ? [`shutdownGracePeriodByPodPriority: ${said}; nodewarden refuses it`] : [];
   });
   return [...shutdownWarnings({ shutdown, settings }), ...negative];
 }

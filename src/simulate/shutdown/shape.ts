@@ -97,7 +97,7 @@ const expectShape: Shape = (value, at) => {
   const { configErrors, ...others } = value;
   const isRefused = Array.isArray(configErrors) && configErrors.length > 0;
   if (isRefused && Object.values(others).some((other) => other !== null)) {
-    at.mistakes.at([...at.path, 'configErrors'], 'excludes all other keys of expect', 'key');
+    at.mistakes.at([...at.path, 'configErrors'], 'cannot be combined with other keys of expect', 'key');
   }
 };
 
@@ -146,7 +146,7 @@ const shutdownPod = theirs({
   metadata: theirs({
     deletionGracePeriodSeconds: (value, at) => {
       if (!Number.isSafeInteger(value) || Number(value) < 0) {
-        at.mistakes.at(at.path, `expected whole seconds from 0 on, not ${sayValue(value)}; for example 30`);
+        at.mistakes.at(at.path, `expected whole seconds, 0 or more, not ${sayValue(value)}; for example 30`);
       }
     },
   }),

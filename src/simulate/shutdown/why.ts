@@ -38,7 +38,7 @@ function phaseReasons(scenario: ShutdownScenario, played: Played, i: number, say
   for (const { uid, phase, atMs } of played.exceeded) {
     if (phase !== over.phase) continue;
     const ms = atMs - over.startedMs;
-    const text = `the phase waited ${sayDuration(ms)} for ${say(uid)}, which is all that it waits for a pod of its grace`;
+    const text = `the phase waited ${sayDuration(ms)} for ${say(uid)}, the longest that it waits for a pod with its grace period`;
     reasons.push({ code: 'wait-exceeded', pod: say(uid), ms, text });
   }
   const slowest = slowestVolumes(played, over);
@@ -73,7 +73,7 @@ function cutReasons({ pod, graceSeconds }: Told): readonly ShutdownReason[] {
   const ownSeconds = pod.declared.terminationGraceSeconds;
   // One that is being deleted keeps what it has (kubelet-shutdown.md 4.9).
   if (graceSeconds >= ownSeconds || pod.behaviour.deletion !== null) return [];
-  const text = `${pod.name} gets ${graceSeconds} s of its own ${ownSeconds} s: its phase has no more`;
+  const text = `${pod.name} gets ${graceSeconds} s of its own ${ownSeconds} s: its phase lasts no longer`;
   return [{ code: 'cut', pod: pod.name, gracePeriodSeconds: graceSeconds, ownSeconds, text }];
 }
 

@@ -55,20 +55,20 @@ describe('parseQuantity', () => {
     expect([decimalOf(quantity(text)), sayQuantity(quantity(text))]).toEqual([value, printed]);
   });
 
-  it.each(['1K', '1ki', '5mi', '1iK', '1e'])('says that the unit of %s is none, with an example', (text) => {
-    expect(mistake(text)).toBe('an amount has no such unit; write for example 100Mi, 1.5Gi or 500M');
+  it.each(['1K', '1ki', '5mi', '1iK', '1e'])('says that the unit of %s is unknown', (text) => {
+    expect(mistake(text)).toBe(`unknown unit ${text.slice(1)}`);
   });
 
   it.each(['', ' 1Mi', '1Mi ', '10%', '1.2.3', '0x10', '1_000', '100e6M', 'inf'])(
-    'says that "%s" has no such form',
+    'says that "%s" is not an amount',
     (text) => {
-      expect(mistake(text)).toMatch(/^not an amount; write for example/);
+      expect(mistake(text)).toBe('not an amount');
     },
   );
 
   it('refuses exponents that would have to be expanded to thousands of digits', () => {
-    expect(mistake('1e31')).toBe('exponents beyond 30 are not taken, it is e31');
-    expect(mistake('1e99999999999')).toBe('exponents beyond 30 are not taken, it is e99999999999');
+    expect(mistake('1e31')).toBe('the exponent must be from -999 to 30, not 31');
+    expect(mistake('1e99999999999')).toBe('the exponent must be from -999 to 30, not 99999999999');
     expect(mistake('1e30')).toBeNull();
   });
 

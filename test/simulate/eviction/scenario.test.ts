@@ -108,7 +108,7 @@ describe('an eviction scenario', () => {
     expect(problemsOf('steps: []\n')).toEqual(['s.yaml:4:8: steps: must have at least 1 entry']);
     expect(problemsOf('node: {splitImageFs: true}\nsteps: [{at: 0, summary: {}, summaryPatch: {}}]\n')).toEqual([
       's.yaml:4:22: node.splitImageFs: true needs dedicatedImageFs: true',
-      's.yaml:5:30: steps[0].summaryPatch: there is a summary too: one of the two',
+      's.yaml:5:30: steps[0].summaryPatch: cannot be combined with summary',
     ]);
   });
 

@@ -236,7 +236,7 @@ describe('a configuration', () => {
     expect(result.pods?.['default/web']).toMatchObject({ gracePeriodSeconds: -10, effectiveGracePeriodSeconds: 1 });
     // logind goes on when what it granted is used up.
     expect(result).toMatchObject({ lockReleasedAt: 20_000, shutdownProceedsAt: 10_000 });
-    expect(reasons[0]).toMatchObject({ code: 'warning', text: expect.stringContaining('the product refuses it') });
+    expect(reasons[0]).toMatchObject({ code: 'warning', text: expect.stringContaining('nodewarden refuses it') });
   });
 
   it('is warned about as in config check, with its place', () => {
