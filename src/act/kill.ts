@@ -2,16 +2,16 @@ import type { Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { cgroupPathOf } from '../host/cgroup-members.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import {
   anonBytes,
-  type CgroupMounts,
-  cgroupPathOf,
   countUnreaped,
   GIVEN_BACK_BYTES,
   isPopulated,
   isSame,
   killAtOnce,
-  openMemory,
   processesOf,
 } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';

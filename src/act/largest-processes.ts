@@ -1,6 +1,7 @@
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { type CgroupMounts, processesOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroupfs.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 

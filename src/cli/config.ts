@@ -8,7 +8,7 @@ import { originOf, sayOrigin, sayPlace } from '../config/setting.ts';
 import { isMet, limits } from '../core/eviction/threshold.ts';
 import { known } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
-import { findCgroupMounts } from '../host/cgroupfs.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock } from '../host/clock.ts';
 import { listDirectory } from '../host/files.ts';
 import { createObserver } from '../observe/look.ts';

@@ -15,7 +15,7 @@ import type { MonoMs } from '../core/reading.ts';
 import { countsSwap } from '../core/signal.ts';
 import type { State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createProcfs } from '../host/procfs.ts';
 import { readSharedMemory } from '../host/shared-memory.ts';

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 import { join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import type { CgroupMounts } from './cgroupfs.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
 import { startChild } from './child.ts';
 import { sleep } from './clock.ts';
 

@@ -1,6 +1,6 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { diskOf, writtenByDevice } from '../host/io-stat.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 

@@ -1,5 +1,6 @@
 import type { Reading } from '../core/reading.ts';
-import { type CgroupMounts, type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
 import { maxOpenFiles } from '../host/open-files.ts';
 import type { CgroupRef } from '../ports.ts';
 

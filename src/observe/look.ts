@@ -11,7 +11,7 @@ import {
   type SignalSource,
 } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { cpuMs } from '../host/cpu.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { Clock, Findings, Observer, PodSource } from '../ports.ts';

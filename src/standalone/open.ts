@@ -1,7 +1,8 @@
 import type { OomScore } from '../core/pod/oom-score.ts';
 import { known, valueOrNull } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
-import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';

@@ -1,5 +1,6 @@
 import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
-import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated, refOf } from '../host/cgroupfs.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
