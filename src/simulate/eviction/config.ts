@@ -2,11 +2,12 @@ import { readEviction, stallThreshold, withTwins } from '../../config/eviction.t
 import { createFields } from '../../config/field.ts';
 import { evictionSchema, nodewardenSchema } from '../../config/schema.ts';
 import type { CoreConfig } from '../../core/core-config.ts';
+import { isObject } from '../../core/shape.ts';
 import { parseDuration } from '../../core/units/duration.ts';
 import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
-import { isObject, kubeletDocument } from '../envelope.ts';
+import { kubeletDocument } from '../envelope.ts';
 
 import type { Json } from '../scenario.ts';
 

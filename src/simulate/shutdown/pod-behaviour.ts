@@ -1,6 +1,7 @@
 import { entryOf } from '../../config/field.ts';
-import { isObject, readMs } from '../envelope.ts';
+import { isObject } from '../../core/shape.ts';
 import type { Json } from '../scenario.ts';
+import { readMs } from '../shape.ts';
 
 /** How long a pod takes to stop (shutdown-scenarios.md 2.4), with all fallbacks resolved. */
 export type PodBehaviour = {
