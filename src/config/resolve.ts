@@ -140,7 +140,8 @@ function quantityOf(text: string): Quantity {
   return parsed.quantity;
 }
 
-function msOf(text: string): number {
+/** Of a duration that was checked before. */
+export function msOf(text: string): number {
   const parsed = parseDuration(text);
   if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);
   return parsed.duration.ms;
