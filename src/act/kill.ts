@@ -249,7 +249,7 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   }
 }
 
-/** Whom SIGKILL was sent to, all at the same moment. Null: it is to go from process to process. */
+/** Whom SIGKILL was sent to, all at the same moment: those listed before. Null: it is to go from process to process. */
 function killWhole(kill: Kill): readonly number[] | null {
   const { mounts, ref, spent, killed } = kill;
   if (mounts.version === 1 || spent.sinceBootMs !== null || !mayKillWhole(kill)) return null;
@@ -258,7 +258,7 @@ function killWhole(kill: Kill): readonly number[] | null {
   if (!killAtOnce(mounts, ref).known) return null;
   for (const pid of pids) killed.add(pid);
   if (uptime.known) spent.sinceBootMs = uptime.value;
-  return listed(kill);
+  return pids;
 }
 
 /** Whom SIGKILL was sent to. */
