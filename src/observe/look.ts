@@ -12,8 +12,7 @@ import {
 } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { cpuMs } from '../host/cpu.ts';
-import { createProcfs } from '../host/procfs.ts';
+import { createProcfs, type Procfs } from '../host/procfs.ts';
 import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
 import { createDiskSampler, type DiskPaths } from './disk-sampler.ts';
@@ -21,7 +20,6 @@ import { createGrowth } from './growth.ts';
 import { createNodeMemory, type MemoryFigures } from './memory.ts';
 import { createNodePids } from './pids.ts';
 import { createPodDisk } from './pod-disk.ts';
-import { createNodePressure } from './pressure.ts';
 import { createNodeStall } from './stall.ts';
 import { createNodeSwap, NOT_COUNTED } from './swap.ts';
 import { createPodReader } from './usage.ts';
@@ -60,6 +58,8 @@ type SourceReader = {
 };
 
 const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
+/** The kernel's shortest average is over 10 s. */
+const PRESSURE_PACE_MS = 1_000;
 const NO_VOLUMES = unknown('not-applicable', 'volumes', 'pods have no mounted volumes in this mode');
 
 /** Assembles one observation: kernel files are read now, disks give their last sample, pods only when asked for. */
@@ -72,7 +72,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const pids = createNodePids({ ...needs, procfs });
   const swap = createNodeSwap({ ...needs, procfs, nodePath: memory.nodePath });
   const stall = createNodeStall({ ...needs, ...memory, procfs });
-  const pressure = createNodePressure(procfs);
+  const pressure = pressureOf(procfs);
   const disk = createDiskSampler(needs);
   const podDisk = createPodDisk(needs);
   const podReader = createPodReader({
@@ -138,14 +138,14 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
       if (want.pods !== 'memory.available') growth.follow(atMs);
       return {
         atMs,
-        cpuMs: cpuMs(),
+        cpuMs: ownCpuMs(),
         wallMs: clock.wallMs(),
         signals: forEachSignal((signal, { source }) => sources[source].now(atMs, signal)),
         fsLayout: disk.layout(),
         ...podsAndGrowth(want.pods, atMs),
         podsFor: want.pods,
         outcomes: arrived.outcomes,
-        psi: pressure.read(atMs),
+        psi: pressure(atMs),
         shutdownEvents: arrived.events,
         volumesMounted: NO_VOLUMES,
       };
@@ -163,5 +163,22 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
       podDisk.close();
       for (const part of [memory, allocatable, swap, stall, pids, podReader, procfs]) part.close();
     },
+  };
+}
+
+/** CPU time that this process has used so far, user and system, all threads. */
+function ownCpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** Stall times of the machine. Recorded and shown, never acted on. */
+function pressureOf({ psi }: Procfs): (atMs: MonoMs) => Observation['psi'] {
+  let last: { readonly atMs: MonoMs; readonly psi: Observation['psi'] } | null = null;
+  return (atMs) => {
+    if (last === null || atMs - last.atMs >= PRESSURE_PACE_MS) {
+      last = { atMs, psi: { memory: psi('memory'), io: psi('io'), cpu: psi('cpu') } };
+    }
+    return last.psi;
   };
 }
