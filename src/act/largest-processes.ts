@@ -5,7 +5,7 @@ import { processesOf } from '../host/cgroupfs.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 
-export type LargestNeeds = {
+type LargestNeeds = {
   readonly mounts: CgroupMounts;
   readonly ref: CgroupRef;
   readonly clock: Clock;

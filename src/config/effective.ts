@@ -14,7 +14,7 @@ export type Origin =
   /** The kubelet's own value, from its file or its defaults, raised so that this agent acts first (beside-a-kubelet.md F2, F4). */
   | { readonly kind: 'kubelet-and-margin'; readonly file: string; readonly margin: Quantity };
 
-export type EvictionField = 'evictionHard' | 'evictionSoft' | 'evictionStall';
+type EvictionField = 'evictionHard' | 'evictionSoft' | 'evictionStall';
 /** A threshold as configured: no twin, containerfs not yet derived (the core does that by the layout). */
 export type ConfiguredThreshold = Threshold & { readonly field: EvictionField; readonly origin: Origin };
 

@@ -6,7 +6,7 @@ import { readHostSizes } from './host-sizes.ts';
 import { configOf, DEFAULT_CONFIG_FILE, type LoadedConfig } from './load.ts';
 
 /** A configuration that was in force, kept by the agent for a start with a broken one. */
-export type LastGood = { readonly loaded: LoadedConfig; readonly savedWallMs: number; readonly keptIn: string };
+type LastGood = { readonly loaded: LoadedConfig; readonly savedWallMs: number; readonly keptIn: string };
 
 const NAME = 'config-last-good.json';
 const DEFAULT_DIRECTORY = '/var/lib/nodewarden';

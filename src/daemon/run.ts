@@ -34,7 +34,7 @@ import { runLoop } from './loop.ts';
 import { distrustOwn } from './own-files.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded, loadToRun } from './reload.ts';
 
-export type DaemonOptions = {
+type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
   readonly configFile: string | null;
   readonly dryRun: boolean;

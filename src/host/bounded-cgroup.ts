@@ -20,7 +20,7 @@ export type BoundedCgroup = {
   /** Ends every process in it and removes it; the sentence says what is left. */
   readonly remove: () => Promise<string | null>;
 };
-export type BoundedCgroupNeeds = {
+type BoundedCgroupNeeds = {
   readonly mounts: CgroupMounts;
   readonly clock: Clock;
   /** One path element. */

@@ -254,7 +254,7 @@ export function killAtOnce(mounts: CgroupMounts, ref: CgroupRef): Reading<true> 
   });
 }
 
-export type CgroupPids = {
+type CgroupPids = {
   /** Threads, in it and its descendants. */
   readonly current: () => Reading<number>;
   /** Null = no limit. */

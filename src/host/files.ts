@@ -82,7 +82,7 @@ function readUpTo(fd: number, maxBytes: number, from = 0): Buffer {
  * What a write outlives. `boot`: its writer, however that ends. `machine`: a power cut too, which costs an fsync of the
  * file and one of its directory: 4 ms and more where it is on a disk.
  */
-export type Outlives = 'machine' | 'boot';
+type Outlives = 'machine' | 'boot';
 
 /**
  * Replaces the file: temporary file, fsync, rename, fsync of the directory. On failure the old content stays and the

@@ -42,7 +42,7 @@ export function mountPointOf(path: string, mounts: readonly Mount[]): string {
 }
 
 /** The first mount at the path or below it; null: there is none. */
-export function mountedBelow(path: string, mounts: readonly Mount[]): string | null {
+function mountedBelow(path: string, mounts: readonly Mount[]): string | null {
   const bytes = Buffer.from(path).toString('latin1');
   const found = mounts.find(({ at }) => at === bytes || at.startsWith(`${bytes}/`));
   return found === undefined ? null : Buffer.from(found.at, 'latin1').toString();

@@ -3,7 +3,7 @@ import type { SignalSample } from '../core/signal.ts';
 import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 
-export type AllocatableMemory = {
+type AllocatableMemory = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   readonly close: () => void;
 };

@@ -5,7 +5,7 @@ import { diskOf, writtenByDevice } from '../host/io-stat.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 
 /** Who writes to a disk, while somebody wants to know. */
-export type DiskWrites = {
+type DiskWrites = {
   readonly follow: (isWanted: boolean) => void;
   /** To the disk of that file system, in about the last 10 s. */
   readonly written: (uid: PodUid, device: number) => Reading<number>;

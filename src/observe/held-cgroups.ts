@@ -4,7 +4,7 @@ import { type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
 import { maxOpenFiles } from '../host/open-files.ts';
 import type { CgroupRef } from '../ports.ts';
 
-export type HeldCgroups = {
+type HeldCgroups = {
   /** Unknown also when it cannot be opened: `absent` when it is gone or another one has its path. */
   readonly read: <T>(ref: CgroupRef, ask: (held: HeldCgroup) => Reading<T>) => Reading<T>;
   /** Closes what was not read since the last call. */

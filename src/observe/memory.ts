@@ -8,7 +8,7 @@ import { pageBytes } from '../host/page-size.ts';
 import type { Procfs } from '../host/procfs.ts';
 import { paced } from './paced.ts';
 
-export type NodeMemoryNeeds = {
+type NodeMemoryNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly cgroupRoot: string;

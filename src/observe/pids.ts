@@ -5,8 +5,8 @@ import { openPids } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
 import { paced } from './paced.ts';
 
-export type NodePidsNeeds = { readonly mounts: CgroupMounts; readonly procfs: Procfs; readonly cgroupRoot: string };
-export type NodePids = {
+type NodePidsNeeds = { readonly mounts: CgroupMounts; readonly procfs: Procfs; readonly cgroupRoot: string };
+type NodePids = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   readonly close: () => void;
 };

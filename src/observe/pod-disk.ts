@@ -8,7 +8,7 @@ import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
 import { createDiskFacts } from './disk-facts.ts';
 import { createDiskWrites } from './disk-writes.ts';
 
-export type PodDiskNeeds = {
+type PodDiskNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly pods: () => Reading<readonly BoundPod[]>;

@@ -26,7 +26,7 @@ export type NodeStallNeeds = {
   /** What could be freed, whatever memory.available counts. */
   readonly reclaimable: (atMs: MonoMs) => Reading<SignalSample>;
 };
-export type NodeStall = {
+type NodeStall = {
   /** In ms: those of the last `forMs` that were free of a stall. */
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   /** The same, with what is known of the pods read now. */

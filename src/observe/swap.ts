@@ -4,14 +4,14 @@ import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { openCgroupSwap } from '../host/cgroup-swap.ts';
 import type { Procfs } from '../host/procfs.ts';
 
-export type NodeSwapNeeds = {
+type NodeSwapNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly cgroupRoot: string;
   /** The cgroup whose memory is the node's. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
 };
-export type NodeSwap = {
+type NodeSwap = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   readonly close: () => void;
 };

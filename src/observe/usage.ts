@@ -10,7 +10,7 @@ import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
 import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';
 
-export type PodReaderNeeds = {
+type PodReaderNeeds = {
   readonly mounts: CgroupMounts;
   readonly findings: Findings;
   /** The last walk of the pod's directories. */
@@ -19,7 +19,7 @@ export type PodReaderNeeds = {
   readonly diskOn?: PodDisk['on'];
   readonly isStalledByOwnLimit?: (uid: PodUid) => boolean;
 };
-export type AskedOfPods = {
+type AskedOfPods = {
   /** Of the file system that they are asked for. */
   readonly device?: Reading<number> | null;
   /** What each has in swap is asked for with all the rest; absent: it is. */

@@ -13,7 +13,7 @@ import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } f
 import type { ManifestPod } from './manifest.ts';
 import { ASK_NOW } from './resolver.ts';
 
-export type LivePodsNeeds = {
+type LivePodsNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   /** cgroupRoot, without a slash at its end. */
@@ -27,7 +27,7 @@ export type LivePodsNeeds = {
   readonly measure: (entry: Entry) => Omit<BoundPod, 'declared' | 'cgroup' | 'containers' | 'stops'>;
 };
 /** Which pods there are, and which cgroup each one has. */
-export type LivePods = {
+type LivePods = {
   readonly entries: ReadonlyMap<string, Entry>;
   /** Those that stay keep what is known of them. Those that are gone. */
   readonly replace: (manifests: readonly ManifestPod[]) => readonly Entry[];

@@ -21,7 +21,7 @@ import { createStandaloneKiller } from './stop.ts';
 import { createTies } from './ties.ts';
 import type { UndoneStops } from './undo-stops.ts';
 
-export type StandaloneNeeds = {
+type StandaloneNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;

@@ -37,7 +37,7 @@ export type RestartNeeds = {
   readonly unitsIn?: (slice: string) => readonly string[];
   readonly currentRun?: (unit: string) => Reading<string>;
 };
-export type Along = { readonly unit: string; readonly manifest: ManifestPod | null };
+type Along = { readonly unit: string; readonly manifest: ManifestPod | null };
 export type Restart = {
   /**
    * Before the first signal of an eviction: what is stopped now comes back by us, and by nobody else. Of a slice that is

@@ -21,7 +21,7 @@ import { SCRATCH } from './annotation.ts';
 import { overlap } from './directories.ts';
 import type { ManifestPod } from './manifest.ts';
 
-export type ScratchNeeds = {
+type ScratchNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly run: CommandRunner;

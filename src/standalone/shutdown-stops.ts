@@ -10,7 +10,7 @@ import { createStopsMemory, type StopsMemory } from './stops-memory.ts';
 import { createTellUnits, type TellUnit, untilTold, whyNotUnit } from './tell-units.ts';
 import { type UndoneStops, undoStops } from './undo-stops.ts';
 
-export type ShutdownStopsNeeds = {
+type ShutdownStopsNeeds = {
   readonly clock: Clock;
   readonly systemd: Systemd;
   readonly findings: Findings;

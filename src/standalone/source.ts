@@ -28,7 +28,7 @@ import { measuring } from './pod-files.ts';
 import { ASK_NOW, createResolver } from './resolver.ts';
 import { createScratchPlaces, withSafeScratch } from './scratch.ts';
 
-export type SourceNeeds = ManifestFilesNeeds & {
+type SourceNeeds = ManifestFilesNeeds & {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;

@@ -20,7 +20,7 @@ import { stopIdle } from './stop-idle.ts';
 import { findUnlisted, stopUnlisted } from './stop-unlisted.ts';
 import { askUnit, isStopping, isUnitDown } from './tell-units.ts';
 
-export type StandaloneKillerNeeds = {
+type StandaloneKillerNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;

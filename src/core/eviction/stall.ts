@@ -10,7 +10,7 @@ export type PodStall = {
   /** How often it reached a memory limit of its own. */
   readonly limitHits: number;
 };
-export type StallPoint = {
+type StallPoint = {
   readonly atMs: MonoMs;
   /** Time in which all tasks of the node were stalled on memory; only grows. */
   readonly stalledMs: number;

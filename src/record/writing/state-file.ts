@@ -8,7 +8,7 @@ import { SHUTDOWN_INTERRUPTED, stateUnusable } from '../../words/finding-own.ts'
 import { lastDecisionNumber } from '../reading/record-file.ts';
 import { lastUnsettledNumber, unsettledPath } from './unsettled.ts';
 
-export type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
+type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
 
 /** A dry run has a state of its own: what it only thought of must not be taken for done. */
 export function stateFilePath(runtimeDirectory: string, dry: boolean): string {

@@ -15,7 +15,7 @@ export type PodBehaviour = {
   readonly deletion: { readonly startMs: number; readonly graceSeconds: number } | null;
 };
 /** `stopAfterMs`: null = never on SIGTERM. `preStopMs`: null = it has no hook. */
-export type ContainerBehaviour = { readonly stopAfterMs: number | null; readonly preStopMs: number | null };
+type ContainerBehaviour = { readonly stopAfterMs: number | null; readonly preStopMs: number | null };
 
 const DEFAULT_KILL_DELAY_MS = 100;
 
