@@ -1,4 +1,4 @@
-import { type Actor, createActor } from '../act/actor.ts';
+import { type Actor, createActor, type Effects } from '../act/actor.ts';
 import { dryParts } from '../act/dry.ts';
 import { createPreKill } from '../act/pre-kill.ts';
 import { createReclaim } from '../act/reclaim.ts';
@@ -158,7 +158,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     pods,
     userName,
   });
-  const live = {
+  const live: Required<Effects> = {
     killer: standalone.killer,
     marks: standalone.marks,
     reclaim: createReclaim({
@@ -172,7 +172,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   };
   const dry = dryParts(clock, standalone.killer);
   // Dry run is the kill switch: it holds for the next decision, before the parts are made anew.
-  const acting = (): typeof live => (effective().dryRun ? dry : live);
+  const acting = () => (effective().dryRun ? dry : live);
   const actor = createActor({
     ...common,
     observer,
