@@ -5,7 +5,7 @@ import { STOPS_NOT_SAVED, stopsNotSaved, stopsUnusable } from '../words/finding-
 import { MAX_REMEMBERED } from './runtime-file.ts';
 import { loadStops, type StoppedPod, saveStops } from './stops-file.ts';
 
-type StopsMemoryNeeds = {
+export type StopsMemoryNeeds = {
   readonly clock: Clock;
   readonly systemd: Systemd;
   readonly findings: Findings;
