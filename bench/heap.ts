@@ -10,7 +10,7 @@ import { loadConfig } from '../src/config/load.ts';
 import { createLookDesk } from '../src/daemon/answers.ts';
 import { openParts } from '../src/daemon/compose.ts';
 import { runLoop } from '../src/daemon/loop.ts';
-import { findCgroupMounts } from '../src/host/cgroupfs.ts';
+import { findCgroupMounts } from '../src/host/cgroup-mounts.ts';
 import { createClock, readBootId } from '../src/host/clock.ts';
 import { createOomWatch } from '../src/observe/oom-kills.ts';
 import type { Clock } from '../src/ports.ts';

@@ -1,6 +1,8 @@
 import path from 'node:path';
 import { openBoundedCgroup } from '../../src/host/bounded-cgroup.ts';
-import { findCgroupMounts, oomKillsOf, refOf } from '../../src/host/cgroupfs.ts';
+import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { oomKillsOf } from '../../src/host/cgroup-oom.ts';
+import { refOf } from '../../src/host/cgroupfs.ts';
 import { startWorkload } from '../../src/host/workload.ts';
 import { clock, type Scene, until } from '../../test/lab/scene.ts';
 

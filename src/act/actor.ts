@@ -18,20 +18,24 @@ import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
 import { resumeShutdownStop, stopForShutdown, type UnderWay } from './shutdown-stop.ts';
 
-export type ActorNeeds = EndNeeds & {
-  readonly clock: Clock;
+/** What changes something on the node. */
+export type Effects = Pick<EndNeeds, 'scratch'> & {
   readonly killer: Killer;
   readonly reclaim: Reclaim;
   readonly preKill: PreKill;
-  readonly recorder: Recorder;
-  readonly inbox: Pick<Inbox, 'put'>;
   readonly marks: NodeMarks;
-  readonly lock: Pick<Inhibitor, 'take' | 'release'>;
-  /** After a cancelled shutdown. */
-  readonly undoStops: () => void;
-  /** Only for the words: what dry run leaves out is left out by the parts it is given. */
-  readonly isDry: () => boolean;
 };
+export type ActorNeeds = EndNeeds &
+  Effects & {
+    readonly clock: Clock;
+    readonly recorder: Recorder;
+    readonly inbox: Pick<Inbox, 'put'>;
+    readonly lock: Pick<Inhibitor, 'take' | 'release'>;
+    /** After a cancelled shutdown. */
+    readonly undoStops: () => void;
+    /** Only for the words: what dry run leaves out is left out by the parts it is given. */
+    readonly isDry: () => boolean;
+  };
 export type Actor = {
   /** Looks at what will be gone when it is over, while the decision is still on its way to the disk. */
   readonly prepare: (decision: Decision) => void;

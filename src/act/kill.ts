@@ -2,16 +2,16 @@ import type { Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { cgroupPathOf } from '../host/cgroup-members.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import {
   anonBytes,
-  type CgroupMounts,
-  cgroupPathOf,
   countUnreaped,
   GIVEN_BACK_BYTES,
   isPopulated,
   isSame,
   killAtOnce,
-  openMemory,
   processesOf,
 } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
@@ -249,7 +249,7 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   }
 }
 
-/** The processes that got SIGKILL, all at the same moment. Null: signal them one by one instead. */
+/** The processes that got SIGKILL, all at the same moment: those listed before. Null: signal them one by one instead. */
 function killWhole(kill: Kill): readonly number[] | null {
   const { mounts, ref, spent, killed } = kill;
   if (mounts.version === 1 || spent.sinceBootMs !== null || !mayKillWhole(kill)) return null;
@@ -258,7 +258,7 @@ function killWhole(kill: Kill): readonly number[] | null {
   if (!killAtOnce(mounts, ref).known) return null;
   for (const pid of pids) killed.add(pid);
   if (uptime.known) spent.sinceBootMs = uptime.value;
-  return listed(kill);
+  return pids;
 }
 
 /** The processes that got SIGKILL. */

@@ -1,10 +1,11 @@
 import type { ProcessView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { type CgroupMounts, processesOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroupfs.ts';
 import { processName, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 
-export type LargestNeeds = {
+type LargestNeeds = {
   readonly mounts: CgroupMounts;
   readonly ref: CgroupRef;
   readonly clock: Clock;

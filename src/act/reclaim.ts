@@ -13,7 +13,7 @@ export type ReclaimCommand = {
   readonly command: readonly string[];
   readonly timeoutMs: number;
 };
-export type ReclaimDecision = Extract<Decision, { kind: 'reclaim' }>;
+type ReclaimDecision = Extract<Decision, { kind: 'reclaim' }>;
 /** Resolves when every command of the signal has ended; judged by the file system, not by the commands. */
 export type Reclaim = (decision: ReclaimDecision) => Promise<Outcome>;
 

@@ -8,7 +8,7 @@ import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
 import { sayDropped } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
 
-export type ShutdownStopNeeds = {
+type ShutdownStopNeeds = {
   readonly clock: Clock;
   readonly killer: Pick<Killer, 'stop'>;
   readonly log: Log;

@@ -1,4 +1,5 @@
-import { type CgroupMounts, processesOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroupfs.ts';
 import { rssBytes } from '../host/procfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';

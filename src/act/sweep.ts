@@ -1,7 +1,7 @@
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isMember, shownProcesses } from '../host/cgroup-members.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { holdDirectory, isLeaf, type Listed, listIn, type ProcessWalk, walkProcesses } from '../host/cgroup-walk.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
 import { signalInCgroup } from '../host/signal-process.ts';
 import type { CgroupRef, Clock } from '../ports.ts';

@@ -11,7 +11,7 @@ import type { BoundPod, Clock, Findings } from '../ports.ts';
 import { whatFills, whatFillsId } from '../words/finding-eviction.ts';
 import { type Stopped, sayFilledDisk, sayFilledMemory, sayNoRelief, sayUser } from '../words/what-fills.ts';
 
-export type WhatFillsNeeds = {
+type WhatFillsNeeds = {
   readonly clock: Clock;
   readonly findings: Findings;
   readonly walker: Pick<DiskWalker, 'survey'>;

@@ -8,13 +8,13 @@ import { originOf, sayOrigin, sayPlace } from '../config/setting.ts';
 import { isMet, limits } from '../core/eviction/threshold.ts';
 import { known } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
-import { findCgroupMounts } from '../host/cgroupfs.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock } from '../host/clock.ts';
 import { listDirectory } from '../host/files.ts';
 import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
-import { sayAmount, sayLimit } from '../words/parts.ts';
+import { counted, sayAmount, sayLimit } from '../words/parts.ts';
 import { clean, jsonText, painter, standardPaper, table } from './print.ts';
 
 type Options = { readonly output: 'text' | 'json' };
@@ -144,10 +144,6 @@ function shownText(settings: readonly Setting[]): string {
 function sayValue(value: unknown): string {
   if (value === null) return 'none';
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** What a valid configuration would find on this machine at this moment, and is hardly meant. */

@@ -8,7 +8,7 @@ export type Paper = {
   readonly columns: number;
   readonly write: (text: string) => void;
 };
-export type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
+type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
 export type Paint = (colour: Colour, text: string) => string;
 
 const COLUMNS_UNKNOWN = 100;

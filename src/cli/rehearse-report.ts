@@ -10,6 +10,7 @@ import type { ObservedStops } from '../record/reading/observed-stops.ts';
 import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
 import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/shutdown/rehearse.ts';
 import { sayMs } from '../words/decision.ts';
+import { countPods } from '../words/parts.ts';
 import { agentChanges, type Change, changesOf } from './rehearse-changes.ts';
 import { notesOf } from './rehearse-notes.ts';
 import type { PhaseRow, PodStopRow, SecondTier, Span } from './rehearse-rows.ts';
@@ -268,7 +269,7 @@ function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly Ph
   const said = phases.flatMap(({ phase, periodSeconds, pods }) =>
     periodSeconds > 0 || pods.length === 0
       ? []
-      : [`phase ${phase} lasts 0s: it does not wait for its ${sayPods(pods.length)}`],
+      : [`phase ${phase} lasts 0s: it does not wait for its ${countPods(pods.length)}`],
   );
   const lowest = configured[0]?.fromPriority ?? 0;
   const below = (phases[0]?.pods ?? []).filter(({ priority }) => priority < lowest).map(podName);
@@ -288,5 +289,3 @@ function podWarnings(row: PodStopRow): readonly string[] {
   const text = `systemd kills ${unit} after ${each}`;
   return [`${text}, before the ${sayDuration(graceSeconds * 1_000)} that ${podName(row)} is given`];
 }
-
-export const sayPods = (count: number): string => `${count} ${count === 1 ? 'pod' : 'pods'}`;

@@ -1,9 +1,10 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
 import { podName } from '../core/pod/pod.ts';
 import { sayMs } from '../words/decision.ts';
+import { countPods } from '../words/parts.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 import type { Change } from './rehearse-changes.ts';
-import { type RehearseReport, sayPods } from './rehearse-report.ts';
+import type { RehearseReport } from './rehearse-report.ts';
 import type { PhaseRow, PodStopRow } from './rehearse-rows.ts';
 import { lockText, sayPriorities, saySeconds } from './shutdown-text.ts';
 import type { StopVerdict } from './stop-verdict.ts';
@@ -159,7 +160,7 @@ function phaseChanges(
 function verdictText({ cannotFinish, phases }: RehearseReport, paint: Paint): string {
   const count = phases.reduce((sum, { pods }) => sum + pods.length, 0);
   if (count === 0) return 'no pod is running: nothing would be stopped';
-  if (cannotFinish.length === 0) return `no pod is known to need more time than it gets (${sayPods(count)})`;
+  if (cannotFinish.length === 0) return `no pod is known to need more time than it gets (${countPods(count)})`;
   const who = sayNames(cannotFinish.map(clean));
-  return paint('red', `${cannotFinish.length} of ${sayPods(count)} cannot finish in the time they get: ${who}`);
+  return paint('red', `${cannotFinish.length} of ${countPods(count)} cannot finish in the time they get: ${who}`);
 }

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { openSystemBus } from '../host/bus.ts';
-import { findCgroupMounts } from '../host/cgroupfs.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
 import { listDirectory } from '../host/files.ts';
 import { takeLock } from '../host/lock-file.ts';

@@ -8,7 +8,7 @@ import type { Mismatch } from '../simulate/scenario.ts';
 import type { ShutdownResult } from '../simulate/shutdown/result.ts';
 import type { EvictionReport, ShutdownReport, Simulated, StepReport, Summary } from '../simulate/simulate.ts';
 import { sayDecision } from '../words/decision.ts';
-import { sayThreshold } from '../words/parts.ts';
+import { counted, sayThreshold } from '../words/parts.ts';
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
 
@@ -303,8 +303,4 @@ function valueText(value: unknown): string {
 
 function timeText(ms: number): string {
   return sayDuration(ms).padEnd(TIME_COLUMNS);
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

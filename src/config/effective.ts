@@ -3,6 +3,7 @@ import type { StallSettings } from '../core/eviction/stall.ts';
 import type { Threshold, ThresholdValue } from '../core/eviction/threshold.ts';
 import type { Signal } from '../core/signal.ts';
 import type { Quantity } from '../core/units/quantity.ts';
+import type { NodewardenValues } from './schema.ts';
 
 /** Where a value comes from. `said` is what `config show` prints: `default`, `config.yaml:12`, and so on. */
 export type Origin =
@@ -13,7 +14,7 @@ export type Origin =
   /** The kubelet's own value, from its file or its defaults, raised so that this agent acts first (beside-a-kubelet.md F2, F4). */
   | { readonly kind: 'kubelet-and-margin'; readonly file: string; readonly margin: Quantity };
 
-export type EvictionField = 'evictionHard' | 'evictionSoft' | 'evictionStall';
+type EvictionField = 'evictionHard' | 'evictionSoft' | 'evictionStall';
 /** A threshold as configured: no twin, containerfs not yet derived (the core does that by the layout). */
 export type ConfiguredThreshold = Threshold & { readonly field: EvictionField; readonly origin: Origin };
 
@@ -27,16 +28,6 @@ export type HttpAddress = {
   readonly port: number;
   readonly allowRemote: boolean;
   readonly hosts: readonly string[];
-};
-export type KubernetesSettings = {
-  readonly kubeconfig: string;
-  /** null = the host's name. */
-  readonly nodeName: string | null;
-  readonly taints: boolean;
-  readonly conditions: boolean;
-  readonly pdb: 'respect-soft' | 'required';
-  readonly protectNamespaces: readonly string[];
-  readonly shutdownMode: 'drain' | 'restart';
 };
 export type Reserved = { readonly [resource: string]: Quantity };
 
@@ -70,10 +61,6 @@ export type Effective = {
   readonly kubeReserved: Reserved;
 
   readonly cgroupRoot: string;
-  readonly cgroupDriver: 'cgroupfs' | 'systemd';
-  readonly cgroupsPerQOS: boolean;
-  readonly podLogsDir: string;
-  readonly containerRuntimeEndpoint: string;
 
   readonly nodefsPath: string;
   /** null = none of its own: from CRI in mode kubelet, not applicable in standalone. */
@@ -106,7 +93,7 @@ export type Effective = {
   readonly stateDirectory: string;
   readonly runtimeDirectory: string;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
-  readonly kubernetes: KubernetesSettings | null;
+  readonly kubernetes: NonNullable<NodewardenValues['kubernetes']> | null;
 
   /** Every field with its origin, in the order of the reference. */
   readonly settings: readonly Setting[];

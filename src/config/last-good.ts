@@ -1,9 +1,12 @@
+import { valueOrNull } from '../core/reading.ts';
+import { isNumber, isText, orNull, shape } from '../core/shape.ts';
 import { distrust, readText } from '../host/files.ts';
+import { readOwnFile } from '../host/own-file.ts';
 import { readHostSizes } from './host-sizes.ts';
 import { configOf, DEFAULT_CONFIG_FILE, type LoadedConfig } from './load.ts';
 
 /** A configuration that was in force, kept by the agent for a start with a broken one. */
-export type LastGood = { readonly loaded: LoadedConfig; readonly savedWallMs: number; readonly keptIn: string };
+type LastGood = { readonly loaded: LoadedConfig; readonly savedWallMs: number; readonly keptIn: string };
 
 const NAME = 'config-last-good.json';
 const DEFAULT_DIRECTORY = '/var/lib/nodewarden';
@@ -29,8 +32,8 @@ export function loadLastGood(configFile: string | null): LastGood | null {
   const named = broken?.known ? STATE_DIRECTORY.exec(broken.value)?.[1] : undefined;
   for (const directory of named === undefined ? [DEFAULT_DIRECTORY] : [named, DEFAULT_DIRECTORY]) {
     const keptIn = lastGoodPath(directory);
-    const kept = (distrust(directory) ?? distrust(keptIn)) === null ? readText(keptIn, MAX_BYTES) : null;
-    const found = kept?.known ? readLastGood(kept.value) : null;
+    const isTrusted = (distrust(directory) ?? distrust(keptIn)) === null;
+    const found = isTrusted ? valueOrNull(readOwnFile(keptIn, readKept, MAX_BYTES)) : null;
     if (found === null || found.file !== file) continue;
     const loaded = configOf(found.own, file, readHostSizes(), 'owner', found.imported);
     if (loaded.effective !== null && loaded.problems.length === 0) {
@@ -40,12 +43,11 @@ export function loadLastGood(configFile: string | null): LastGood | null {
   return null;
 }
 
-function readLastGood(text: string) {
-  try {
-    const { file, savedWallMs, own, imported } = { ...JSON.parse(text) };
-    const isWhole = [file, own].every((part) => typeof part === 'string') && typeof savedWallMs === 'number';
-    return isWhole ? { file, savedWallMs, own, imported: typeof imported === 'string' ? imported : null } : null;
-  } catch {
-    return null; // Not ours, or torn.
-  }
-}
+type Kept = {
+  readonly file: string;
+  readonly savedWallMs: number;
+  readonly own: string;
+  readonly imported: string | null;
+};
+const isKept = shape<Kept>({ file: isText, savedWallMs: isNumber, own: isText, imported: orNull(isText) });
+const readKept = (value: unknown): Kept | null => (isKept(value) ? value : null);

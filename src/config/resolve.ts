@@ -2,7 +2,7 @@ import type { StallSettings } from '../core/eviction/stall.ts';
 import { isSignal } from '../core/signal.ts';
 import { parseDuration } from '../core/units/duration.ts';
 import { parseQuantity, type Quantity } from '../core/units/quantity.ts';
-import type { Effective, HostSizes, HttpAddress, KubernetesSettings, Reserved } from './effective.ts';
+import type { Effective, HostSizes, HttpAddress, Reserved } from './effective.ts';
 import { type Eviction, stallThreshold } from './eviction.ts';
 import type { Fields } from './field.ts';
 import { withMargin } from './margin.ts';
@@ -42,7 +42,8 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null): Effectiv
     mode,
     dryRun: own.dryRun,
     podManifests: own.podManifests,
-    ...evictionOf(checked, sizes, shared('imageGCHighThresholdPercent')),
+    thresholds: thresholdsOf(checked, sizes, shared('imageGCHighThresholdPercent')),
+    minReclaims: checked.eviction.minReclaims,
     mergeDefaultEvictionSettings: shared('mergeDefaultEvictionSettings'),
     // 0 stands for the default, as in the kubelet's file (kubelet-eviction.md 2.1).
     pressureTransitionMs: msOf(shared('evictionPressureTransitionPeriod')) || 300_000,
@@ -54,10 +55,6 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null): Effectiv
     systemReserved: reservedOf(shared('systemReserved')),
     kubeReserved: reservedOf(shared('kubeReserved')),
     cgroupRoot: shared('cgroupRoot') || '/',
-    cgroupDriver: shared('cgroupDriver'),
-    cgroupsPerQOS: shared('cgroupsPerQOS'),
-    podLogsDir: shared('podLogsDir'),
-    containerRuntimeEndpoint: shared('containerRuntimeEndpoint'),
     shutdown: {
       ...shutdown,
       phases: phasesOf(shutdown),
@@ -71,11 +68,11 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null): Effectiv
 }
 
 /** In mode kubelet every hard threshold that is the kubelet's, from its file or its defaults, gets the margin. */
-function evictionOf(
+function thresholdsOf(
   { kind, imported, eviction, fields, own }: Checked,
   sizes: HostSizes | null,
   imageGcHighPercent: number,
-): Pick<Effective, 'thresholds' | 'minReclaims'> {
+): Effective['thresholds'] {
   const isOwn =
     imported === null ? kind !== 'KubeletConfiguration' : fields.get('evictionHard')?.source.kind === 'file';
   const thresholds =
@@ -84,7 +81,7 @@ function evictionOf(
       : eviction.thresholds.map((threshold) => withMargin(threshold, imageGcHighPercent, sizes));
   const full = own.evictionStall?.memory.full;
   const stall = full === undefined ? [] : [stallThreshold(full, fields.originOf(['evictionStall']))];
-  return { thresholds: [...thresholds, ...stall], minReclaims: eviction.minReclaims };
+  return [...thresholds, ...stall];
 }
 
 function ownSectionsOf(own: NodewardenValues, mode: Effective['mode']) {
@@ -111,7 +108,7 @@ function ownSectionsOf(own: NodewardenValues, mode: Effective['mode']) {
     stateDirectory: own.stateDirectory,
     runtimeDirectory: own.runtimeDirectory,
     logLevel: own.log.level,
-    kubernetes: kubernetesOf(own.kubernetes),
+    kubernetes: own.kubernetes ?? null,
   } as const;
 }
 
@@ -131,10 +128,6 @@ function httpOf(http: NodewardenValues['http']): HttpAddress | null {
   return { ...listen, allowRemote: http.allowRemote, hosts: http.hosts };
 }
 
-function kubernetesOf(kubernetes: NodewardenValues['kubernetes']): KubernetesSettings | null {
-  return kubernetes === undefined ? null : { ...kubernetes, nodeName: kubernetes.nodeName ?? null };
-}
-
 function reservedOf(texts: { readonly [resource: string]: string | undefined }): Reserved {
   return Object.fromEntries(
     Object.entries(texts).flatMap(([resource, text]) => (text === undefined ? [] : [[resource, quantityOf(text)]])),
@@ -147,7 +140,8 @@ function quantityOf(text: string): Quantity {
   return parsed.quantity;
 }
 
-function msOf(text: string): number {
+/** Of a duration that was checked before. */
+export function msOf(text: string): number {
   const parsed = parseDuration(text);
   if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);
   return parsed.duration.ms;

@@ -69,16 +69,14 @@ const kubeletFields = {
     '5m',
   ),
   evictionMaxPodGracePeriod: z._default(
-    z
-      .int()
-      .check(
-        z.minimum(INT32.min),
-        z.maximum(INT32.max),
-        z.meta({
-          description: 'longest grace period, in seconds, of a pod that a soft threshold evicts',
-          examples: [60],
-        }),
-      ),
+    z.int().check(
+      z.minimum(INT32.min),
+      z.maximum(INT32.max),
+      z.meta({
+        description: 'longest grace period, in seconds, of a pod that a soft threshold evicts',
+        examples: [60],
+      }),
+    ),
     0,
   ),
   mergeDefaultEvictionSettings: z._default(

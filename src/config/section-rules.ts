@@ -2,7 +2,7 @@ import { parseDuration } from '../core/units/duration.ts';
 import type { Problem } from '../document/problem.ts';
 import { entryOf, type Fields } from './field.ts';
 
-export type Listen = { readonly host: string; readonly port: number };
+type Listen = { readonly host: string; readonly port: number };
 
 /** `address:port`, the address in brackets where it has colons; null for anything else. */
 export function parseListen(text: string): Listen | null {
@@ -13,7 +13,7 @@ export function parseListen(text: string): Listen | null {
 }
 
 /** Names and addresses that only this machine reaches. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.[0-9]{1,3}){3}$/.test(host);
 }
 

@@ -3,7 +3,7 @@ import { parseDuration } from '../core/units/duration.ts';
 import type { Problem } from '../document/problem.ts';
 import { entryOf, type Fields } from './field.ts';
 
-export type Period = { readonly priority: number; readonly periodSeconds: number };
+type Period = { readonly priority: number; readonly periodSeconds: number };
 export type ShutdownPeriods = {
   readonly totalMs: number;
   readonly criticalMs: number;

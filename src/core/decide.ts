@@ -1,17 +1,20 @@
 import type { CoreConfig } from './core-config.ts';
 import type { Decision } from './decision.ts';
 import { stepEviction } from './eviction/evict.ts';
-import { isDiskNear } from './eviction/near-disk.ts';
-import { withContainerfs } from './eviction/threshold.ts';
+import { type Threshold, withContainerfs } from './eviction/threshold.ts';
 import type { Observation } from './observation.ts';
 import { glanceFor, nextDisksMs, nextLookMs, spentAfter } from './pace.ts';
 import { stepShutdown, withStopsTerminating } from './shutdown/step.ts';
+import { isDisk } from './signal.ts';
 import type { State } from './state/state.ts';
+import { bytesUp } from './units/quantity.ts';
 import type { Verdict } from './verdict.ts';
 
 /** How long the first signal may wait for the record's fsync (product.md section 7). */
 const HARD_INTENT_MS = 5;
 const SOFT_INTENT_MS = 50;
+/** A disk is near its threshold: of the capacity, above it. */
+const NEAR_SHARE = 0.05;
 
 /**
  * One step: what follows from what is, shutdown first, then eviction, then the pace. The same arguments give the same
@@ -54,4 +57,16 @@ function isNothingUnderWay({ act, reclaims, firstMetMs, unresolved, stops }: Sta
 
 function isUrgent(decision: Decision): boolean {
   return decision.kind === 'hasten' || (decision.kind === 'evict' && decision.threshold.isHard);
+}
+
+/** Whether a disk threshold is met, or may soon be: then who uses the disk should be known before it is asked. */
+export function isDiskNear({ signals }: Pick<Observation, 'signals'>, thresholds: readonly Threshold[]): boolean {
+  return thresholds.some(({ signal, value }) => {
+    const sample = signals[signal];
+    if (!isDisk(signal) || !sample.known) return false;
+    const { available, capacity } = sample.value;
+    // Not exact: each look asks, and nothing is decided by it.
+    const limit = value.kind === 'fraction' ? capacity * value.fraction : bytesUp(value.amount);
+    return available - limit < NEAR_SHARE * capacity;
+  });
 }

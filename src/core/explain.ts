@@ -30,7 +30,7 @@ export type Candidate =
   /** Its turn comes when those before it have gone. */
   | { readonly kind: 'candidate' }
   | { readonly kind: 'passed-over'; readonly because: PassedOver };
-export type ExplainedPod = {
+type ExplainedPod = {
   readonly pod: PodView;
   readonly row: RankRow;
   /** As measured; a number that is unknown here counts as 0 in the ranking (kubelet-eviction.md 5.5). */

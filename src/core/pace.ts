@@ -89,7 +89,7 @@ export function glanceFor(
 }
 
 /** `afterMs` null: a whole look is due now; `pods` is what it is to bring. `glance`: for what is seen next. */
-export type AfterGlance = {
+type AfterGlance = {
   readonly afterMs: number | null;
   readonly pods: NextLook['pods'];
   readonly glance: Glance;

@@ -9,7 +9,7 @@ import type { NodeFacts } from '../serve/status.ts';
 
 /** What `{"ask":"observe"}` answers: one look of the daemon with every pod, and what was decided at it. Plain JSON. */
 export type ObservedLook = ExplainedLook & { readonly schema: 1; readonly node: NodeFacts };
-export type LookDeskNeeds = {
+type LookDeskNeeds = {
   readonly clock: Clock;
   /** A look is wanted now. */
   readonly wake: () => void;
@@ -19,7 +19,7 @@ export type LookDeskNeeds = {
   /** Before the first look. */
   readonly adopted: State;
 };
-export type LookDesk = {
+type LookDesk = {
   /** The next look as JSON text. */
   readonly ask: () => Promise<string>;
   /** What the loop looks for, with every pod when somebody asked for them and the core did not. */

@@ -1,4 +1,4 @@
-import { type Actor, createActor } from '../act/actor.ts';
+import { type Actor, createActor, type Effects } from '../act/actor.ts';
 import { dryParts } from '../act/dry.ts';
 import { createPreKill } from '../act/pre-kill.ts';
 import { createReclaim } from '../act/reclaim.ts';
@@ -15,7 +15,7 @@ import type { MonoMs } from '../core/reading.ts';
 import { countsSwap } from '../core/signal.ts';
 import type { State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createProcfs } from '../host/procfs.ts';
 import { readSharedMemory } from '../host/shared-memory.ts';
@@ -158,7 +158,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     pods,
     userName,
   });
-  const live = {
+  const live: Required<Effects> = {
     killer: standalone.killer,
     marks: standalone.marks,
     reclaim: createReclaim({
@@ -172,7 +172,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   };
   const dry = dryParts(clock, standalone.killer);
   // Dry run is the kill switch: it holds for the next decision, before the parts are made anew.
-  const acting = (): typeof live => (effective().dryRun ? dry : live);
+  const acting = () => (effective().dryRun ? dry : live);
   const actor = createActor({
     ...common,
     observer,

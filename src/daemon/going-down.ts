@@ -25,7 +25,7 @@ export type GoingDownNeeds = {
   readonly effective: () => Effective;
 };
 /** What the daemon has to do with the end of the machine, beside the loop. */
-export type GoingDown = {
+type GoingDown = {
   /** Before the first look: goes on with what an earlier run had begun. */
   readonly resume: () => Promise<void>;
   readonly seen: (observation: Observation, verdict: Verdict) => void;

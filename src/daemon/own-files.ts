@@ -7,7 +7,7 @@ import type { Clock, Findings } from '../ports.ts';
 import { DIRECTORY_NOT_MADE, directoryNotMade, directoryRemoved, lockNotMade } from '../words/finding-own.ts';
 
 type Directories = Pick<Effective, 'runtimeDirectory' | 'stateDirectory' | 'dryRun'>;
-export type OwnFilesNeeds = Directories & {
+type OwnFilesNeeds = Directories & {
   readonly clock: Clock;
   readonly bootId: string;
   readonly findings: Findings;
@@ -15,7 +15,7 @@ export type OwnFilesNeeds = Directories & {
   readonly stateFile: string;
 };
 /** What is lost when somebody removes the directories of our own while we run. */
-export type Losses = {
+type Losses = {
   /** What memory holds of the runtime directory is written there anew. */
   readonly rewrite: () => void;
   readonly checkRecord: () => void;

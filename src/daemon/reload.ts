@@ -13,7 +13,7 @@ export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
   /** Why another than the file's is in force; null: it is the file's. */
   readonly refused: Finding | null;
 };
-export type Reload = {
+type Reload = {
   readonly last: () => LastReload;
   readonly now: () => void;
   /** Once more what is kept for a start with a broken file: it was lost. */
@@ -136,10 +136,6 @@ const AT_NEXT_LOOK: readonly string[] = [
   'imageGCHighThresholdPercent',
   'systemReserved',
   'kubeReserved',
-  'cgroupDriver',
-  'cgroupsPerQOS',
-  'podLogsDir',
-  'containerRuntimeEndpoint',
   'monitoringInterval',
   'reclaimCommands',
   'preKill',

@@ -7,7 +7,7 @@ import type { Observation } from '../core/observation.ts';
 import { sayCause } from '../core/reading.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { NextLook, Verdict } from '../core/verdict.ts';
-import { findCgroupMounts } from '../host/cgroupfs.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import { type Notify, openNotify } from '../host/notify.ts';
@@ -34,7 +34,7 @@ import { runLoop } from './loop.ts';
 import { distrustOwn } from './own-files.ts';
 import { createReload, hasSameParts, type LastReload, type Loaded, loadToRun } from './reload.ts';
 
-export type DaemonOptions = {
+type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
   readonly configFile: string | null;
   readonly dryRun: boolean;

@@ -1,5 +1,7 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { type CgroupMemory, oomKillsOf, openMemory, refOf } from '../host/cgroupfs.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
+import { oomKillsOf } from '../host/cgroup-oom.ts';
+import { refOf } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import { startWorkload, type Workload } from '../host/workload.ts';
 import type { Clock } from '../ports.ts';

@@ -73,7 +73,7 @@ export const DEMO_PODS: readonly DemoPod[] = [
  * survives a demo that was killed. "hold" allocates and answers each line; "serve" is a web server that forgets nothing;
  * "visit" sends it requests at a steady rate and says how many were served.
  */
-export const LOAD_PROGRAM = `
+const LOAD_PROGRAM = `
 const [kind, a, b, c] = process.argv.slice(1);
 const say = (line) => process.stdout.write(line + '\\n');
 process.stdin.resume().on('end', () => process.exit(0)).on('error', () => process.exit(0));

@@ -5,7 +5,7 @@ import {
   openBoundedCgroup,
   removeBoundedCgroup,
 } from '../host/bounded-cgroup.ts';
-import { type CgroupMounts, findCgroupMounts } from '../host/cgroupfs.ts';
+import { type CgroupMounts, findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { ensureDirectory, writeAtomic } from '../host/files.ts';
 import { listScratchDirectories, makeScratchDirectory, removeScratchDirectory } from '../host/scratch-directory.ts';
 import { startTicks } from '../host/workload.ts';

@@ -14,7 +14,7 @@ import { createStory, type Story } from './story.ts';
 type AgentOptions = Parameters<typeof runDaemon>[0];
 type Report = Parameters<NonNullable<AgentOptions['onReport']>>[0];
 type Entry = Parameters<NonNullable<AgentOptions['onEntry']>>[0];
-export type RealNeeds = {
+type RealNeeds = {
   readonly terminal: Terminal;
   readonly clock: Clock;
   readonly node: DemoNode;

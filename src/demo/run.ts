@@ -4,7 +4,7 @@ import { tellReally } from './real.ts';
 import type { Terminal } from './screen.ts';
 import { tellVirtually } from './virtual.ts';
 
-export type DemoOptions = {
+type DemoOptions = {
   /** Stay until `stop` when the story is over. */
   readonly keep: boolean;
   /** Virtual time even where the real demo could run. */

@@ -22,7 +22,7 @@ export type Frame = {
   readonly conditions: readonly NodeCondition[];
   readonly pods: readonly PodLine[];
 };
-export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 /** Text in a colour; the identity where there is none. */
 export type Paint = (style: Style, text: string) => string;
 export type Terminal = {

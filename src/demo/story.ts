@@ -31,7 +31,7 @@ export type Measured = {
   readonly backMs: MonoMs | null;
   readonly availableNow: number | null;
 };
-export type StoryNeeds = { readonly startMs: MonoMs; readonly say: (...lines: readonly string[]) => void };
+type StoryNeeds = { readonly startMs: MonoMs; readonly say: (...lines: readonly string[]) => void };
 
 /** Follows one eviction: says what happens in words and keeps what was measured for the ending. */
 export function createStory({ startMs, say }: StoryNeeds): Story {

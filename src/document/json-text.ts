@@ -9,7 +9,7 @@ export type Member = {
   readonly keyOffset: number;
   readonly offset: number;
 };
-export type Mistake = { readonly offset: number; readonly text: string };
+type Mistake = { readonly offset: number; readonly text: string };
 
 const QUOTE = 34;
 const BACKSLASH = 92;

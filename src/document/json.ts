@@ -4,7 +4,7 @@ import { countKeys, findMistake, firstTooDeep, type Member, membersAt, skipBlank
 import { type Path, type Problem, sayPath } from './problem.ts';
 
 /** Where a text begins in its file; lines and columns count from 1. */
-export type TextStart = { readonly line: number; readonly column: number };
+type TextStart = { readonly line: number; readonly column: number };
 
 /**
  * One strict JSON text as a document; objects have their usual prototype. Parsed by JSON.parse, some 100 MB/s; places

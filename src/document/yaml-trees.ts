@@ -14,15 +14,15 @@ import {
   Parser,
 } from 'yaml';
 
-export type TreeOptions = ParseOptions & DocumentOptions & { readonly lineCounter: LineCounter };
-export type Trees = {
+type TreeOptions = ParseOptions & DocumentOptions & { readonly lineCounter: LineCounter };
+type Trees = {
   readonly trees: readonly Document.Parsed[];
   /** Why and where the text was not read to its end; the document there is left out. */
   readonly stopped: { readonly offset: number; readonly text: string } | null;
 };
 
 /** `maxDepth`: lists and mappings in each other. Twice as many are composed: a reader can say better where. */
-export type TreeBounds = { readonly maxTokens: number; readonly maxDepth: number };
+type TreeBounds = { readonly maxTokens: number; readonly maxDepth: number };
 
 /** Each error costs as much as 10 tokens, in time and in memory. */
 const MAX_ERRORS = 100;

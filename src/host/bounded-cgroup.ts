@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 import { join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import type { CgroupMounts } from './cgroupfs.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
 import { startChild } from './child.ts';
 import { sleep } from './clock.ts';
 
@@ -20,7 +20,7 @@ export type BoundedCgroup = {
   /** Ends every process in it and removes it; the sentence says what is left. */
   readonly remove: () => Promise<string | null>;
 };
-export type BoundedCgroupNeeds = {
+type BoundedCgroupNeeds = {
   readonly mounts: CgroupMounts;
   readonly clock: Clock;
   /** One path element. */

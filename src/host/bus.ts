@@ -8,7 +8,7 @@ import { type BusTurns, createBusTurns } from './bus-turns.ts';
 import { type BusValue, decodeValue, encodeBody, isVariant } from './bus-value.ts';
 import { within } from './clock.ts';
 
-export type BusCall = {
+type BusCall = {
   readonly destination: string;
   readonly path: string;
   readonly interface: string;
@@ -20,7 +20,7 @@ export type BusCall = {
   /** Comes before all calls that wait for their turn. */
   readonly isUrgent?: true;
 };
-export type SignalRule = {
+type SignalRule = {
   /** A well-known name: a signal counts only from its present owner. */
   readonly sender: string;
   readonly interface: string;
@@ -30,7 +30,7 @@ export type SignalRule = {
   /** The first argument, as text; absent: any. */
   readonly arg0?: string;
 };
-export type BusState = 'down' | 'connecting' | 'up';
+type BusState = 'down' | 'connecting' | 'up';
 export type SystemBus = {
   readonly state: () => BusState;
   /**
@@ -46,7 +46,7 @@ export type SystemBus = {
 };
 
 const PROPERTIES = 'org.freedesktop.DBus.Properties';
-export type BusObject = { readonly destination: string; readonly path: string; readonly interface: string };
+type BusObject = { readonly destination: string; readonly path: string; readonly interface: string };
 
 /** What a property holds. */
 export async function busProperty(

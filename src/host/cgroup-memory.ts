@@ -12,13 +12,13 @@ import {
 } from './kernel-file.ts';
 
 /** kubelet-eviction.md 1.1.1. */
-export type MemoryUse = {
+type MemoryUse = {
   readonly usageBytes: number;
   readonly workingSetBytes: number;
   readonly inactiveFileBytes: number;
 };
 /** Of the cgroup and its descendants. Null = this cgroup version does not have the figure. */
-export type MemoryStat = {
+type MemoryStat = {
   /** v2 `anon`, v1 `total_rss`. */
   readonly anonBytes: Reading<number>;
   readonly shmemBytes: Reading<number>;

@@ -1,5 +1,6 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { readKernelFile } from './kernel-file.ts';
+import { type Mount, readMounts } from './mounts.ts';
 
 /** Directories are absolute, without a slash at the end. */
 export type CgroupMounts = {
@@ -16,24 +17,19 @@ export type CgroupMounts = {
   readonly systemd: string | null;
 };
 
-/** Hosts with tens of thousands of mounts exist (one per volume). */
-const MOUNTINFO_BYTES = 16 * 1024 * 1024;
 const CONTROLLERS_BYTES = 4096;
-
-type Mount = { readonly point: string; readonly type: string; readonly options: readonly string[] };
 
 /** Detected from `<root>/proc/self/mountinfo` (a captured tree; '' = this machine). Unknown where no memory controller is mounted whole. */
 export function findCgroupMounts(root = ''): Reading<CgroupMounts> {
   const where = `${root}/proc/self/mountinfo`;
-  const bytes = readKernelFile(where, MOUNTINFO_BYTES);
-  if (!bytes.known) return bytes;
-  const mounts = parseMountinfo(bytes.value.toString('utf8'));
-  const v1 = (option: string): string | null => {
-    const found = mounts.find(({ type, options }) => type === 'cgroup' && options.includes(option));
-    return found === undefined ? null : root + found.point;
-  };
-  const cgroup2 = mounts.find(({ type }) => type === 'cgroup2');
-  const unified = cgroup2 === undefined ? null : root + cgroup2.point;
+  const all = readMounts(where);
+  if (!all.known) return all;
+  const mounts = wholeHierarchies(all.value);
+  const v1 = (option: string): string | null => pointOf(mounts.find(isVersion1With(option)), root);
+  const unified = pointOf(
+    mounts.find(({ type }) => type === 'cgroup2'),
+    root,
+  );
   const controllers = unified === null ? known([]) : readControllers(unified);
   if (unified !== null && controllers.known && controllers.value.includes('memory')) {
     const pids = controllers.value.includes('pids') ? unified : null;
@@ -50,13 +46,17 @@ export function findCgroupMounts(root = ''): Reading<CgroupMounts> {
 
 /** Where a controller of version 1 is mounted whole; null: it is not. */
 export function findHierarchy(controller: 'cpu' | 'freezer'): string | null {
-  const bytes = readKernelFile('/proc/self/mountinfo', MOUNTINFO_BYTES);
-  if (!bytes.known) return null;
-  const found = parseMountinfo(bytes.value.toString('utf8')).find(
-    ({ type, options }) => type === 'cgroup' && options.includes(controller),
-  );
-  return found?.point ?? null;
+  const all = readMounts();
+  return all.known ? pointOf(wholeHierarchies(all.value).find(isVersion1With(controller))) : null;
 }
+
+const isVersion1With =
+  (option: string) =>
+  ({ type, options }: Mount): boolean =>
+    type === 'cgroup' && options.split(',').includes(option);
+
+const pointOf = (mount: Mount | undefined, root = ''): string | null =>
+  mount === undefined ? null : root + Buffer.from(mount.at, 'latin1').toString();
 
 function readControllers(unified: string): Reading<readonly string[]> {
   const bytes = readKernelFile(`${unified}/cgroup.controllers`, CONTROLLERS_BYTES);
@@ -67,23 +67,15 @@ function readControllers(unified: string): Reading<readonly string[]> {
  * The cgroup mounts that show their whole hierarchy, those below /sys/fs/cgroup first: a bind mount of a part of it (root
  * other than `/`) would give paths another meaning than /proc/PID/cgroup does.
  */
-function parseMountinfo(text: string): readonly Mount[] {
-  const mounts = new Map<string, Mount>();
-  for (const line of text.split('\n')) {
-    const [before = '', after = ''] = line.split(' - ', 2);
-    const [, , , top, point] = before.split(' ');
-    const [type, , options] = after.split(' ');
-    if (point === undefined || type === undefined) continue;
-    // A later mount on the same point hides the earlier one, whatever it is.
-    mounts.delete(point);
-    if (top !== '/' || options === undefined || (type !== 'cgroup' && type !== 'cgroup2')) continue;
-    mounts.set(point, { point: unescapeOctal(point), type, options: options.split(',') });
+function wholeHierarchies(all: readonly Mount[]): readonly Mount[] {
+  // A later mount on the same point hides the earlier one, whatever it is.
+  const last = new Map<string, Mount>();
+  for (const mount of all) {
+    last.delete(mount.at);
+    last.set(mount.at, mount);
   }
-  const isUsual = ({ point }: Mount): number => (/^\/sys\/fs\/cgroup(\/|$)/.test(point) ? 0 : 1);
-  return [...mounts.values()].sort((a, b) => isUsual(a) - isUsual(b));
-}
-
-/** The kernel writes blank, tab, line end and backslash as three octal digits. */
-function unescapeOctal(text: string): string {
-  return text.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+  const isCgroup = ({ type }: Mount): boolean => type === 'cgroup' || type === 'cgroup2';
+  const whole = [...last.values()].filter((mount) => mount.top === '/' && isCgroup(mount));
+  const isUsual = ({ at }: Mount): number => (/^\/sys\/fs\/cgroup(\/|$)/.test(at) ? 0 : 1);
+  return whole.sort((a, b) => isUsual(a) - isUsual(b));
 }

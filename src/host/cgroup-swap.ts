@@ -4,8 +4,8 @@ import type { CgroupMounts } from './cgroup-mounts.ts';
 import { inCgroup } from './cgroup-walk.ts';
 import { NUMBER_BYTES, openNumberFile, parseCount, readKernelFile } from './kernel-file.ts';
 
-export type SwapUse = { readonly limitBytes: number; readonly usedBytes: number };
-export type CgroupSwap = {
+type SwapUse = { readonly limitBytes: number; readonly usedBytes: number };
+type CgroupSwap = {
   /** What the cgroup may have in swap and what it has; null = as much as the machine. */
   readonly use: () => Reading<SwapUse | null>;
   /** Bytes that the cgroup may still swap out; null = as much as the machine has. */

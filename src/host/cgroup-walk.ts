@@ -85,7 +85,7 @@ export type Below = {
   readonly file: (name: string) => Buffer;
 };
 /** Null: nothing new, but a good moment to pause. Known true: that was all; false: a part of it was not reached. */
-export type CgroupWalk = Generator<Below | null, Reading<boolean>, void>;
+type CgroupWalk = Generator<Below | null, Reading<boolean>, void>;
 
 /** The directory itself, what is right below it, and so on, level by level: deeply nested cgroups come last. */
 export function* walkCgroups(directory: string): CgroupWalk {

@@ -17,12 +17,6 @@ import {
 } from './kernel-file.ts';
 import { threadsOf } from './procfs.ts';
 
-export { cgroupPathOf, isMember } from './cgroup-members.ts';
-export { type CgroupMemory, type MemoryStat, type MemoryUse, openMemory } from './cgroup-memory.ts';
-export { type CgroupMounts, findCgroupMounts } from './cgroup-mounts.ts';
-export { oomKillsOf, ownOomKills } from './cgroup-oom.ts';
-export { directoryOf } from './cgroup-walk.ts';
-
 const POPULATED = key('populated ');
 /** More than this are not checked one by one for a figure that nothing waits for. */
 const MAX_ALIVE = 1_000;
@@ -260,7 +254,7 @@ export function killAtOnce(mounts: CgroupMounts, ref: CgroupRef): Reading<true> 
   });
 }
 
-export type CgroupPids = {
+type CgroupPids = {
   /** Threads, in it and its descendants. */
   readonly current: () => Reading<number>;
   /** Null = no limit. */

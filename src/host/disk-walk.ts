@@ -58,7 +58,7 @@ const FLAGS = ['--max-semi-space-size=1', '--max-old-space-size=64', '--v8-pool-
  * `deadlineMs`: of a walk. `silentMs`: what says nothing for so long hangs. `maxLinked`: so many files with several names
  * are remembered, of small and of large ones each.
  */
-export type WalkBounds = { readonly deadlineMs: number; readonly silentMs: number; readonly maxLinked: number };
+type WalkBounds = { readonly deadlineMs: number; readonly silentMs: number; readonly maxLinked: number };
 /** What the child counted so far, as it says it. */
 type Counts = readonly (readonly number[])[];
 type Answer = { readonly counts: Counts; readonly found: readonly SurveyedDirectory[]; readonly isComplete: boolean };

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { gather, startChild } from './child.ts';
 import { createClock } from './clock.ts';
 
-export type ExecOptions = {
+type ExecOptions = {
   readonly timeoutMs: number;
   readonly stdin?: string;
   /** Of each stream; what comes after is read and dropped. */

@@ -33,30 +33,27 @@ const chunk = Buffer.allocUnsafeSlow(64 * 1024);
  * U+FFFD.
  */
 export function readText(path: string, maxBytes: number, links: 'refused' | 'followed' = 'refused'): Reading<string> {
-  try {
-    // O_NONBLOCK: opening a FIFO that someone put there must not wait for its writer.
-    const fd = openSync(path, O_RDONLY | O_NONBLOCK | (links === 'refused' ? O_NOFOLLOW : 0));
-    try {
-      if (!fstatSync(fd).isFile()) return unknown('unreadable', path, 'not a regular file');
-      const bytes = readUpTo(fd, maxBytes + 1);
-      if (bytes.length > maxBytes) return unknown('unreadable', path, `larger than ${maxBytes} bytes`);
-      return known(bytes.toString('utf8'));
-    } finally {
-      closeSync(fd);
-    }
-  } catch (cause) {
-    return fileUnknown(path, cause);
-  }
+  return fromFile(path, links === 'refused' ? O_NOFOLLOW : 0, (fd) => {
+    const bytes = readUpTo(fd, maxBytes + 1);
+    if (bytes.length > maxBytes) return unknown('unreadable', path, `larger than ${maxBytes} bytes`);
+    return known(bytes.toString('utf8'));
+  });
 }
 
 /** The last `maxBytes` of a regular file that is no link; the beginning may be in the middle of a line. */
 export function readTail(path: string, maxBytes: number): Reading<string> {
+  return fromFile(path, O_NOFOLLOW, (fd, size) =>
+    known(readUpTo(fd, maxBytes, Math.max(0, size - maxBytes)).toString('utf8')),
+  );
+}
+
+function fromFile<T>(path: string, flags: number, use: (fd: number, size: number) => Reading<T>): Reading<T> {
   try {
-    const fd = openSync(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+    // O_NONBLOCK: opening a FIFO that somebody put there must not wait for its writer.
+    const fd = openSync(path, O_RDONLY | O_NONBLOCK | flags);
     try {
       const facts = fstatSync(fd);
-      if (!facts.isFile()) return unknown('unreadable', path, 'not a regular file');
-      return known(readUpTo(fd, maxBytes, Math.max(0, facts.size - maxBytes)).toString('utf8'));
+      return facts.isFile() ? use(fd, facts.size) : unknown('unreadable', path, 'not a regular file');
     } finally {
       closeSync(fd);
     }
@@ -82,7 +79,7 @@ function readUpTo(fd: number, maxBytes: number, from = 0): Buffer {
  * What a write outlives. `boot`: its writer, however that ends. `machine`: a power cut too, which costs an fsync of the
  * file and one of its directory: 4 ms and more where it is on a disk.
  */
-export type Outlives = 'machine' | 'boot';
+type Outlives = 'machine' | 'boot';
 
 /**
  * Replaces the file: temporary file, fsync, rename, fsync of the directory. On failure the old content stays and the

@@ -1,7 +1,8 @@
 import { readFileSync, realpathSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
-import { type CgroupMounts, directoryOf } from './cgroupfs.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
+import { directoryOf } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 import { readKernelFile } from './kernel-file.ts';
 

@@ -6,7 +6,7 @@ import { codeOf, fileUnknown } from './file-error.ts';
  * A file of the kernel that stays open and is read again from its start: 1 to 7 µs instead of 10 to 66 for open, read
  * and close. Not for process lists: v1 serves an open one from a cache (architecture 2.4).
  */
-export type KernelFile = {
+type KernelFile = {
   /** The bytes are overwritten by the next read. */
   readonly read: () => Reading<Buffer>;
   readonly close: () => void;

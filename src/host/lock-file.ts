@@ -14,7 +14,7 @@ export type Lock = {
   readonly release: () => void;
 };
 /** As a sentence. `isHeld`: another process has it. */
-export type NotTaken = { readonly why: string; readonly isHeld: boolean };
+type NotTaken = { readonly why: string; readonly isHeld: boolean };
 type Holder = { readonly pid: number; readonly state: string };
 
 /** Another one may take it, or give it back, in between. */

@@ -8,10 +8,14 @@ export type Mount = {
   readonly type: string;
   /** Major and minor number: mounts of the same file system have the same. */
   readonly device: string;
+  /** What of the file system is mounted: `/` where it is the whole. */
+  readonly top: string;
+  /** Of the file system itself, whatever this mount has. */
+  readonly options: string;
 };
 
-/** Some 200 bytes a mount; nodes with many containers have some thousands. */
-const MOUNTS_BYTES = 4 * 1024 * 1024;
+/** Some 200 bytes a mount; hosts with tens of thousands of mounts exist (one per volume). */
+const MOUNTS_BYTES = 16 * 1024 * 1024;
 
 /** As this process sees them: other mount namespaces have more. */
 export function readMounts(path = '/proc/self/mountinfo'): Reading<readonly Mount[]> {
@@ -21,9 +25,10 @@ export function readMounts(path = '/proc/self/mountinfo'): Reading<readonly Moun
     .toString('latin1')
     .split('\n')
     .flatMap((line) => {
-      const [, , device = '', , at = ''] = line.split(' ');
-      const type = line.split(' - ')[1]?.split(' ')[0];
-      return type === undefined ? [] : [{ at: unescaped(at), type, device }];
+      const [before = '', after = ''] = line.split(' - ', 2);
+      const [, , device = '', top = '', at = ''] = before.split(' ');
+      const [type = '', , options = ''] = after.split(' ');
+      return type === '' ? [] : [{ at: unescaped(at), type, device, top, options }];
     });
   return known(mounts);
 }
@@ -37,7 +42,7 @@ export function mountPointOf(path: string, mounts: readonly Mount[]): string {
 }
 
 /** The first mount at the path or below it; null: there is none. */
-export function mountedBelow(path: string, mounts: readonly Mount[]): string | null {
+function mountedBelow(path: string, mounts: readonly Mount[]): string | null {
   const bytes = Buffer.from(path).toString('latin1');
   const found = mounts.find(({ at }) => at === bytes || at.startsWith(`${bytes}/`));
   return found === undefined ? null : Buffer.from(found.at, 'latin1').toString();

@@ -1,7 +1,8 @@
 import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs';
 import { known, type Reading } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
-import { type CgroupMounts, isMember } from './cgroupfs.ts';
+import { isMember } from './cgroup-members.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
 
 const fileOf = (pid: number): string => `/proc/${pid}/oom_score_adj`;

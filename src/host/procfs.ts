@@ -14,7 +14,7 @@ export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number
 };
 /** In which all tasks were stalled on memory, in ms; a counter. `absent` where the kernel keeps no pressure. */
 export type StallTime = { readonly stalledMs: () => Reading<number>; readonly close: () => void };
-export type PsiResource = 'memory' | 'io' | 'cpu';
+type PsiResource = 'memory' | 'io' | 'cpu';
 export type Procfs = {
   readonly memTotalBytes: () => Reading<number>;
   readonly meminfo: () => Reading<Meminfo>;

@@ -21,7 +21,7 @@ export type RecordDisk = {
   /** After close: the file stays open again. */
   readonly reopen: () => void;
 };
-export type RecordDiskNeeds = {
+type RecordDiskNeeds = {
   readonly clock: Clock;
   readonly directory: string;
   readonly name: string;

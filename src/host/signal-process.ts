@@ -1,5 +1,7 @@
 import type { CgroupRef } from '../ports.ts';
-import { type CgroupMounts, isMember, isSame } from './cgroupfs.ts';
+import { isMember } from './cgroup-members.ts';
+import type { CgroupMounts } from './cgroup-mounts.ts';
+import { isSame } from './cgroupfs.ts';
 import { codeOf } from './file-error.ts';
 import { isExiting, isKernelThread } from './procfs.ts';
 

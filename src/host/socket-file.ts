@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
 /** A socket where others find it, by its inode: another one may lie there later. */
-export type PlacedSocket = {
+type PlacedSocket = {
   readonly isThere: () => boolean;
   /** Leaves a file that something else put there. */
   readonly remove: () => void;

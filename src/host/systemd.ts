@@ -7,7 +7,7 @@ import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
 
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
 /** Also how an operator's command ended; read before the unit is released. */
-export type ServiceEnd = { readonly result: string; readonly exitStatus: number };
+type ServiceEnd = { readonly result: string; readonly exitStatus: number };
 export type Systemd = {
   /** Also for a unit that is not running or does not exist: see `loadState`. */
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;

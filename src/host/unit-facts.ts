@@ -21,7 +21,7 @@ export type UnitFacts = {
   readonly relations: UnitRelations;
 };
 export type UnitTies = Pick<UnitFacts, 'id' | 'activeState' | 'subState' | 'relations'>;
-export type UnitRelations = { readonly [name: string]: readonly string[] };
+type UnitRelations = { readonly [name: string]: readonly string[] };
 
 /** Of all properties of a unit. */
 export function factsIn(all: BusValue | undefined): Omit<UnitFacts, 'controlGroup' | 'slice'> | null {

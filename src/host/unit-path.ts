@@ -1,5 +1,6 @@
-import { lstatSync, readdirSync, readlinkSync } from 'node:fs';
+import { lstatSync, readlinkSync } from 'node:fs';
 import { known, type Reading, unknown } from '../core/reading.ts';
+import { childrenOf } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 
 /**
@@ -46,6 +47,8 @@ function escapeName(name: string): string {
 export const unitOfCgroup = (name: string): string => name.replace(/^_/, '');
 
 const MAX_SLICES = 4_096;
+/** Of one slice; of a unit behind them it stays unknown where it is, until systemd answers. */
+const MAX_UNITS = 4_096;
 
 /**
  * Searches every slice below `root` for the cgroup of a unit whose slice is not known. Null: it is in none. A tenant cannot
@@ -55,15 +58,12 @@ export function findUnit(root: string, unit: string): string | null {
   const name = escapeName(unit);
   const slices = [''];
   for (const slice of slices) {
-    try {
-      const entries = readdirSync(`${root}${slice}`, { withFileTypes: true });
-      const directories = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name);
-      if (directories.includes(name)) return `${slice}/${name}`;
-      for (const found of directories) {
-        if (found.endsWith('.slice') && slices.length < MAX_SLICES) slices.push(`${slice}/${found}`);
-      }
-    } catch {
-      // A slice that has gone meanwhile holds nobody.
+    const children = childrenOf(`${root}${slice}`, MAX_UNITS);
+    // A slice that has gone meanwhile holds nobody.
+    const names = children.known ? children.value.names : [];
+    if (names.includes(name)) return `${slice}/${name}`;
+    for (const found of names) {
+      if (found.endsWith('.slice') && slices.length < MAX_SLICES) slices.push(`${slice}/${found}`);
     }
   }
   return null;

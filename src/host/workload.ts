@@ -15,8 +15,8 @@ export type Workload = {
   readonly closeInput: () => void;
   readonly kill: (signal: 'SIGTERM' | 'SIGKILL') => void;
 };
-export type WorkloadEnd = { readonly atMs: number; readonly signal: string | null; readonly code: number | null };
-export type WorkloadNeeds = {
+type WorkloadEnd = { readonly atMs: number; readonly signal: string | null; readonly code: number | null };
+type WorkloadNeeds = {
   readonly argv: readonly string[];
   /** Directories of cgroups that it joins before it becomes `argv`: nothing of it is charged elsewhere. */
   readonly join: readonly string[];

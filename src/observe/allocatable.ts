@@ -1,8 +1,9 @@
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
-import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 
-export type AllocatableMemory = {
+type AllocatableMemory = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   readonly close: () => void;
 };

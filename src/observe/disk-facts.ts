@@ -3,7 +3,7 @@ import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, DiskWalk, OpenFiles, WalkedDirectory } from '../ports.ts';
 
 /** What was measured last of a pod, and what was before: the pod as D14 sees it, for one file system. */
-export type DiskFacts = {
+type DiskFacts = {
   /** A walk that was not cut short, of a pod that ran all the while. */
   readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs) => void;
   readonly noteOpen: (uid: PodUid, open: Reading<OpenFiles>, life: string | null) => void;

@@ -9,7 +9,7 @@ export type DiskPaths = {
   readonly imagefsPath: string | null;
   readonly containerfsPath: string | null;
 };
-export type DiskSamplerNeeds = DiskPaths & {
+type DiskSamplerNeeds = DiskPaths & {
   readonly clock: Clock;
   readonly findings: Findings;
   /** A look is wanted now. */

@@ -1,11 +1,11 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { diskOf, writtenByDevice } from '../host/io-stat.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 
 /** Who writes to a disk, while somebody wants to know. */
-export type DiskWrites = {
+type DiskWrites = {
   readonly follow: (isWanted: boolean) => void;
   /** To the disk of that file system, in about the last 10 s. */
   readonly written: (uid: PodUid, device: number) => Reading<number>;

@@ -12,7 +12,7 @@ import {
   type ShareSample,
 } from './shares.ts';
 
-export type GrowthNeeds = ShareNeeds & {
+type GrowthNeeds = ShareNeeds & {
   readonly pods: () => Reading<readonly BoundPod[]>;
   /** The cgroup whose memory is the node's. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;

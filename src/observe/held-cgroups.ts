@@ -1,9 +1,10 @@
 import type { Reading } from '../core/reading.ts';
-import { type CgroupMounts, type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
 import { maxOpenFiles } from '../host/open-files.ts';
 import type { CgroupRef } from '../ports.ts';
 
-export type HeldCgroups = {
+type HeldCgroups = {
   /** Unknown also when it cannot be opened: `absent` when it is gone or another one has its path. */
   readonly read: <T>(ref: CgroupRef, ask: (held: HeldCgroup) => Reading<T>) => Reading<T>;
   /** Closes what was not read since the last call. */

@@ -11,9 +11,8 @@ import {
   type SignalSource,
 } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
-import { cpuMs } from '../host/cpu.ts';
-import { createProcfs } from '../host/procfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { createProcfs, type Procfs } from '../host/procfs.ts';
 import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
 import { createDiskSampler, type DiskPaths } from './disk-sampler.ts';
@@ -21,7 +20,6 @@ import { createGrowth } from './growth.ts';
 import { createNodeMemory, type MemoryFigures } from './memory.ts';
 import { createNodePids } from './pids.ts';
 import { createPodDisk } from './pod-disk.ts';
-import { createNodePressure } from './pressure.ts';
 import { createNodeStall } from './stall.ts';
 import { createNodeSwap, NOT_COUNTED } from './swap.ts';
 import { createPodReader } from './usage.ts';
@@ -55,11 +53,13 @@ export type OpenObserver = Observer & {
 };
 
 type SourceReader = {
-  readonly now: (atMs: MonoMs, signal: Signal, isSwapAsked: boolean) => Reading<SignalSample>;
+  readonly now: (atMs: MonoMs, signal: Signal) => Reading<SignalSample>;
   readonly fresh: (signal: Signal) => Promise<Reading<SignalSample>>;
 };
 
 const NOT_ASKED = unknown('not-asked', 'pods', 'no decision needs them');
+/** The kernel's shortest average is over 10 s. */
+const PRESSURE_PACE_MS = 1_000;
 const NO_VOLUMES = unknown('not-applicable', 'volumes', 'pods have no mounted volumes in this mode');
 
 /** Assembles one observation: kernel files are read now, disks give their last sample, pods only when asked for. */
@@ -72,13 +72,16 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const pids = createNodePids({ ...needs, procfs });
   const swap = createNodeSwap({ ...needs, procfs, nodePath: memory.nodePath });
   const stall = createNodeStall({ ...needs, ...memory, procfs });
-  const pressure = createNodePressure(procfs);
+  const pressure = pressureOf(procfs);
   const disk = createDiskSampler(needs);
   const podDisk = createPodDisk(needs);
   const podReader = createPodReader({
     ...{ mounts, findings, disk: podDisk.latest, diskOn: podDisk.on },
     isStalledByOwnLimit: stall.isByOwnLimit,
   });
+
+  /** By the look that is under way, or by a reader between looks. */
+  let isSwapAsked = true;
 
   const sampled = { now: (_: MonoMs, signal: Signal) => disk.latest(signal), fresh: disk.refresh };
   const readNow = (now: (atMs: MonoMs) => Reading<SignalSample>) => ({
@@ -89,10 +92,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const sources: { readonly [S in SignalSource]: SourceReader } = {
     'node-memory': readNow(memory.available),
     'pods-memory': readNow(allocatable.available),
-    swap: {
-      ...readNow(swap.available),
-      now: (atMs, _, isSwapAsked) => (isSwapAsked ? swap.available(atMs) : NOT_COUNTED),
-    },
+    swap: { ...readNow(swap.available), now: (atMs) => (isSwapAsked ? swap.available(atMs) : NOT_COUNTED) },
     'memory-stall': { now: stall.available, fresh: async () => stall.again(clock.monoMs()) },
     pids: readNow(pids.available),
     nodefs: sampled,
@@ -106,33 +106,25 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     return nodefs.known ? nodefs : null;
   };
   /** `of`: the signal whose file system counts. */
-  const readPods = (
-    want: NextLook['pods'],
-    isSwapAsked: boolean,
-    of: NextLook['pods'] = want,
-  ): Reading<readonly PodView[]> => {
+  const readPods = (want: NextLook['pods'], of: NextLook['pods'] = want): Reading<readonly PodView[]> => {
     const bound = needs.pods();
     return bound.known ? known(podReader.read(bound.value, want, { device: deviceFor(of), isSwapAsked })) : bound;
   };
-  const podsFor = (want: NextLook['pods'], isSwapAsked: boolean): Reading<readonly PodView[]> => {
+  const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
     // A result of a disk walk brings the pods by itself, so that local storage limits act when it arrives.
     const hasNews = podDisk.takeNews();
     if (want === null && !hasNews) return NOT_ASKED;
     // D13: from half of the pods the wrong one would be chosen.
     const notReady = (want === null ? null : needs.podsUnsettled?.(want)) ?? podDisk.notReady(want);
     if (notReady !== null) return notReady;
-    return readPods(want, isSwapAsked);
+    return readPods(want);
   };
   /**
    * Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. Only a fork
    * bomb does not wait for it.
    */
-  const podsAndGrowth = (
-    want: NextLook['pods'],
-    atMs: MonoMs,
-    isSwapAsked: boolean,
-  ): Pick<Observation, 'pods' | 'memoryGrowth'> => {
-    const pods = podsFor(want, isSwapAsked);
+  const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
+    const pods = podsFor(want);
     return pods.known && want !== 'pid.available' ? { pods, memoryGrowth: growth.read(atMs, pods) } : { pods };
   };
 
@@ -142,18 +134,18 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
       podDisk.follow(want);
       needs.followPods(want.afterMs);
       const atMs = clock.monoMs();
-      const isSwapAsked = want.isForReader === true || needs.isSwapCounted();
+      isSwapAsked = want.isForReader === true || needs.isSwapCounted();
       if (want.pods !== 'memory.available') growth.follow(atMs);
       return {
         atMs,
-        cpuMs: cpuMs(),
+        cpuMs: ownCpuMs(),
         wallMs: clock.wallMs(),
-        signals: forEachSignal((signal, { source }) => sources[source].now(atMs, signal, isSwapAsked)),
+        signals: forEachSignal((signal, { source }) => sources[source].now(atMs, signal)),
         fsLayout: disk.layout(),
-        ...podsAndGrowth(want.pods, atMs, isSwapAsked),
+        ...podsAndGrowth(want.pods, atMs),
         podsFor: want.pods,
         outcomes: arrived.outcomes,
-        psi: pressure.read(atMs),
+        psi: pressure(atMs),
         shutdownEvents: arrived.events,
         volumesMounted: NO_VOLUMES,
       };
@@ -162,11 +154,31 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     reread: (signal) => sources[SIGNAL_FACTS[signal].source].fresh(signal),
     memoryFacts: () => memory.figures(clock.monoMs()),
     // What was not walked yet is no reason to leave a pod out of what is shown.
-    podsNow: (want) => readPods(want === undefined || isDisk(want) ? 'all' : want, true, want),
+    podsNow: (want) => {
+      isSwapAsked = true;
+      return readPods(want === undefined || isDisk(want) ? 'all' : want, want);
+    },
     close: () => {
       disk.close();
       podDisk.close();
       for (const part of [memory, allocatable, swap, stall, pids, podReader, procfs]) part.close();
     },
+  };
+}
+
+/** CPU time that this process has used so far, user and system, all threads. */
+function ownCpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** Stall times of the machine. Recorded and shown, never acted on. */
+function pressureOf({ psi }: Procfs): (atMs: MonoMs) => Observation['psi'] {
+  let last: { readonly atMs: MonoMs; readonly psi: Observation['psi'] } | null = null;
+  return (atMs) => {
+    if (last === null || atMs - last.atMs >= PRESSURE_PACE_MS) {
+      last = { atMs, psi: { memory: psi('memory'), io: psi('io'), cpu: psi('cpu') } };
+    }
+    return last.psi;
   };
 }

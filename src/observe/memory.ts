@@ -1,13 +1,14 @@
 import { type RefaultHistory, reclaimableBytes, refaultRate, refaultsAfter } from '../core/eviction/reclaimable.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { openCgroupSwap } from '../host/cgroup-swap.ts';
-import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
 import { pageBytes } from '../host/page-size.ts';
 import type { Procfs } from '../host/procfs.ts';
 import { paced } from './paced.ts';
 
-export type NodeMemoryNeeds = {
+type NodeMemoryNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly cgroupRoot: string;

@@ -2,7 +2,8 @@ import { type PodUid, podName } from '../core/pod/pod.ts';
 import { type MonoMs, type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { SIGNAL_FACTS, SIGNALS } from '../core/signal.ts';
 import type { State } from '../core/state/state.ts';
-import { type CgroupMounts, oomKillsOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { oomKillsOf } from '../host/cgroup-oom.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 

@@ -1,11 +1,12 @@
 import { known, type MonoMs, type Reading } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
-import { type CgroupMounts, openPids } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { openPids } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
 import { paced } from './paced.ts';
 
-export type NodePidsNeeds = { readonly mounts: CgroupMounts; readonly procfs: Procfs; readonly cgroupRoot: string };
-export type NodePids = {
+type NodePidsNeeds = { readonly mounts: CgroupMounts; readonly procfs: Procfs; readonly cgroupRoot: string };
+type NodePids = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   readonly close: () => void;
 };

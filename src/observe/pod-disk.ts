@@ -2,12 +2,13 @@ import type { DiskRelief, DiskUsage, PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
-import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
 import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
 import { createDiskFacts } from './disk-facts.ts';
 import { createDiskWrites } from './disk-writes.ts';
 
-export type PodDiskNeeds = {
+type PodDiskNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly pods: () => Reading<readonly BoundPod[]>;

@@ -1,7 +1,8 @@
 import type { MemoryShare, MemoryShares } from '../core/eviction/attribution.ts';
 import { known, type MonoMs, type Reading, sumOf, unknown } from '../core/reading.ts';
+import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
-import { type CgroupMemory, type CgroupMounts, openMemory } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
 import type { Clock } from '../ports.ts';
 

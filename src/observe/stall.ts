@@ -10,8 +10,8 @@ import {
 import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { openCgroupStall, podStall } from '../host/cgroup-stall.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
 import type { Clock, PodSource } from '../ports.ts';
 
@@ -28,7 +28,7 @@ export type NodeStallNeeds = {
   /** What could be freed, whatever memory.available counts. */
   readonly reclaimable: (atMs: MonoMs) => Reading<SignalSample>;
 };
-export type NodeStall = {
+type NodeStall = {
   /** In ms: those of the last `forMs` that were free of a stall. */
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   /** The same, with what is known of the pods read now. */

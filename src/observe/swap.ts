@@ -1,17 +1,17 @@
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { openCgroupSwap } from '../host/cgroup-swap.ts';
-import type { CgroupMounts } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
 
-export type NodeSwapNeeds = {
+type NodeSwapNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly cgroupRoot: string;
   /** The cgroup whose memory is the node's. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
 };
-export type NodeSwap = {
+type NodeSwap = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
   readonly close: () => void;
 };

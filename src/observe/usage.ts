@@ -2,14 +2,15 @@ import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { swapBytes } from '../host/cgroup-swap.ts';
-import { type CgroupMounts, countProcesses, isSame, threadsIn } from '../host/cgroupfs.ts';
+import { countProcesses, isSame, threadsIn } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef, DiskWalk, Findings } from '../ports.ts';
 import { PODS_UNREADABLE, podsUnreadable } from '../words/finding-eviction.ts';
 import { createHeldCgroups } from './held-cgroups.ts';
 import { lifeOf, type PodDisk, type PodWalk } from './pod-disk.ts';
 
-export type PodReaderNeeds = {
+type PodReaderNeeds = {
   readonly mounts: CgroupMounts;
   readonly findings: Findings;
   /** The last walk of the pod's directories. */
@@ -18,7 +19,7 @@ export type PodReaderNeeds = {
   readonly diskOn?: PodDisk['on'];
   readonly isStalledByOwnLimit?: (uid: PodUid) => boolean;
 };
-export type AskedOfPods = {
+type AskedOfPods = {
   /** Of the file system that they are asked for. */
   readonly device?: Reading<number> | null;
   /** What each has in swap is asked for with all the rest; absent: it is. */

@@ -13,7 +13,7 @@ import type { EvictionScenario } from './scenarios/scenario-of.ts';
  * the other, and joined by the decision's id (`joinDecisions`).
  */
 export type RecordEntry = EntryHead & EntryBody;
-export type EntryHead = {
+type EntryHead = {
   readonly schema: 1;
   readonly atWallMs: number;
   /** Every MonoMs of the line belongs to this boot. */

@@ -71,7 +71,7 @@ export type ShutdownContext = {
   /** `shutdown -c` came while it runs, and logind does not honour it. */
   readonly isCancelIgnored: boolean;
 };
-export type ShutdownInput = {
+type ShutdownInput = {
   readonly observation: Observation;
   readonly state: Pick<State, 'shutdown'>;
   readonly config: Pick<CoreConfig, 'phases'>;

@@ -86,7 +86,7 @@ export type ThresholdStatus = {
   readonly graceLeftMs: number | null;
 };
 /** product.md section 8: both ways of counting, whichever the thresholds use. */
-export type MemoryStatus = {
+type MemoryStatus = {
   readonly counted: 'workingSet' | 'reclaimable';
   readonly workingSetAvailableBytes: number | null;
   readonly reclaimableAvailableBytes: number | null;
@@ -94,7 +94,7 @@ export type MemoryStatus = {
 export type PodsStatus =
   | { readonly known: false; readonly why: string }
   | { readonly known: true; readonly rankedFor: Signal; readonly order: readonly PodRow[] };
-export type PodRow = {
+type PodRow = {
   readonly uid: PodUid;
   readonly namespace: string;
   readonly name: string;
@@ -110,7 +110,7 @@ export type PodRow = {
   /** The comparator that puts it before the next one. */
   readonly decidedBy: string | null;
 };
-export type ActStatus =
+type ActStatus =
   | { readonly kind: 'idle' }
   | { readonly kind: 'reclaiming'; readonly decision: string; readonly signal: Signal; readonly leftMs: number }
   | {
@@ -124,7 +124,7 @@ export type ActStatus =
         readonly isSettled: boolean;
       }[];
     };
-export type DecisionStatus = {
+type DecisionStatus = {
   readonly id: string;
   readonly atWallMs: number;
   readonly kind: Decision['kind'];
@@ -133,7 +133,7 @@ export type DecisionStatus = {
   readonly text: string;
   readonly outcome: { readonly kind: Outcome['kind']; readonly text: string } | null;
 };
-export type ConfigStatus = {
+type ConfigStatus = {
   /** null: no file, all defaults. */
   readonly path: string | null;
   readonly loadedWallMs: number;
@@ -171,7 +171,7 @@ export function isReport(answer: unknown): answer is StatusReport {
   return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
 }
 
-export type StatusInput = {
+type StatusInput = {
   readonly observation: Observation;
   readonly verdict: Verdict;
   readonly config: CoreConfig;

@@ -7,13 +7,13 @@ import type { InhibitorLock, Logind } from '../host/logind.ts';
 import type { LogindDropIn } from '../host/logind-drop-in.ts';
 import type { Clock } from '../ports.ts';
 
-export type GrantNeeds = {
+type GrantNeeds = {
   readonly clock: Clock;
   readonly logind: Logind;
   readonly dropIn: LogindDropIn;
 };
 /** `hindrance`: why it is less than what was asked for, and what to do; null: it is not. */
-export type Grant = { readonly grantedMs: number; readonly hindrance: string | null };
+type Grant = { readonly grantedMs: number; readonly hindrance: string | null };
 
 /** How long logind may take to read its files again. */
 const RELOAD_MS = 10_000;
@@ -24,7 +24,7 @@ const RELOAD_AGAIN_MS = 600_000;
 /** kubelet-shutdown.md 12.19: what is asked of logind for phases of so much time. */
 export const wantedDelayMs = (neededMs: number): number => neededMs + RESERVE_MS;
 
-export type Grants = {
+type Grants = {
   /**
    * Reads what logind grants, and has it raised where that is less than `wantedMs`; never lowers it. `isWanted` false
    * ends the wait for logind.

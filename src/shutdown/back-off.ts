@@ -1,5 +1,5 @@
 /** `firstMs`, then 1 s doubling to 30 s, for ever. */
-export type BackOff = { readonly nextMs: () => number };
+type BackOff = { readonly nextMs: () => number };
 
 export const LEAST_MS = 1_000;
 const MOST_MS = 30_000;

@@ -3,7 +3,7 @@ import type { LockChild, TakeLock } from '../host/inhibit-child.ts';
 import type { Clock } from '../ports.ts';
 import { createBackOff, LEAST_MS } from './back-off.ts';
 
-export type LockHolderNeeds = {
+type LockHolderNeeds = {
   readonly clock: Clock;
   readonly takeLock: TakeLock;
   /** The child ended without being told to, or the lock was given up. */
@@ -14,7 +14,7 @@ export type Take =
   /** `againMs`: when to try again. */
   | { readonly kind: 'not-held'; readonly isTooLate: boolean; readonly why: string; readonly againMs: number };
 /** At most one lock child, and not in quick succession: a host where it ends at once is not to be busy with it. */
-export type LockHolder = {
+type LockHolder = {
   /** Null: none is held. */
   readonly pid: () => number | null;
   readonly take: () => Promise<Take>;

@@ -2,7 +2,7 @@ import type { MonoMs, Reading } from '../core/reading.ts';
 import type { Logind, ScheduledShutdown } from '../host/logind.ts';
 import type { Clock } from '../ports.ts';
 
-export type PreparingNeeds = {
+type PreparingNeeds = {
   readonly clock: Clock;
   readonly logind: Logind;
   /** An earlier run of the agent was told of a shutdown already. */

@@ -7,7 +7,7 @@ import type { Verdict } from '../core/verdict.ts';
 import type { InhibitorStatus, Log, LogEvent, RecordNote, ShutdownFact } from '../ports.ts';
 import { type Names, sayFact } from '../words/shutdown-fact.ts';
 
-export type ProgressNeeds = {
+type ProgressNeeds = {
   readonly log: Log;
   readonly note: (note: RecordNote) => void;
   /** One line that people see while it runs: on the console, and as systemd's STATUS=. */

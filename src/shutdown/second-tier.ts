@@ -19,7 +19,7 @@ export type SecondTier = {
   readonly close: () => void;
 };
 
-export type SecondTierNeeds = {
+type SecondTierNeeds = {
   readonly systemd: Systemd;
   readonly clock: Clock;
   /** systemd started this process: it will answer, also where it has not yet. */

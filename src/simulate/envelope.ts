@@ -1,5 +1,5 @@
 import { KUBELET_API_VERSION, KUBELET_DURATION_FIELDS } from '../config/schema.ts';
-import { parseDuration } from '../core/units/duration.ts';
+import { isObject } from '../core/shape.ts';
 import { sayUnknownName } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
 import { nearestName } from '../document/nearest.ts';
@@ -68,10 +68,6 @@ function readLabels(yaml: YamlDocument, labels: unknown, problems: Problem[]): S
   return Object.fromEntries(texts);
 }
 
-export function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** scenarios.md 1.2: a key that is none of the valid ones, each as a problem with the nearest valid name. */
 function unknownKeys(yaml: YamlDocument, path: Path, object: Json, valid: readonly string[]): readonly Problem[] {
   const problems: Problem[] = [];
@@ -88,12 +84,6 @@ function sayMustBe(value: unknown, valid: readonly string[]): string {
   return nearest === null ? said : `${said}; did you mean ${nearest}?`;
 }
 
-/** A duration key of ours (scenarios.md 1.2): whole milliseconds, or a Go duration, in milliseconds; null = neither. */
-export function readMs(value: unknown): number | null {
-  if (typeof value === 'number') return Number.isSafeInteger(value) ? value : null;
-  const parsed = typeof value === 'string' ? parseDuration(value) : null;
-  return parsed?.ok ? parsed.duration.ms : null;
-}
 /** What an `expect` says; one without a key expects nothing. null = nothing. */
 export function expectOf(value: unknown): Json | null {
   return isObject(value) && Object.keys(value).length > 0 ? value : null;

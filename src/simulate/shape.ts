@@ -1,10 +1,11 @@
+import { isObject } from '../core/shape.ts';
+import { parseDuration } from '../core/units/duration.ts';
 import { bytesUp, decimalOf, parseQuantity } from '../core/units/quantity.ts';
 import { sayUnknownName, sayValue } from '../document/check.ts';
 import { inOrder, type YamlDocument } from '../document/document.ts';
 import { parseInstant } from '../document/instant.ts';
 import { nearestName } from '../document/nearest.ts';
 import { type Path, type Problem, sayPath } from '../document/problem.ts';
-import { isObject, readMs } from './envelope.ts';
 import { MAX_MISTAKES } from './v1-pod.ts';
 
 /** What is wrong with a document, MAX_MISTAKES at the most. */
@@ -136,6 +137,9 @@ export function matching(pattern: RegExp, wanted: string): Shape {
 /** `namespace/name`, both named. */
 export const POD_NAME: Shape = matching(/^[^/]+\/[^/]+$/, 'namespace/name, for example "default/web"');
 
+/** A key with a reader of its own. */
+export const elsewhere: Shape = () => undefined;
+
 export const text: Shape = (value, at) => {
   if (typeof value !== 'string') wrongType('text', value, at);
 };
@@ -193,6 +197,13 @@ function wrongNumber(said: number | string): Read<number> {
   const text = String(said);
   if (text.startsWith('-')) return wrong(`must not be negative, it is ${text}`);
   return wrong(/[.]/.test(text) ? `must be a whole number, it is ${text}` : `must be at most 2^53 - 1, it is ${text}`);
+}
+
+/** A duration key of ours (scenarios.md 1.2): whole milliseconds, or a Go duration, in milliseconds; null = neither. */
+export function readMs(value: unknown): number | null {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? value : null;
+  const parsed = typeof value === 'string' ? parseDuration(value) : null;
+  return parsed?.ok ? parsed.duration.ms : null;
 }
 
 /** scenarios.md 2.5.4: milliseconds since the start; null = `none`. A time of day needs to know when the start was. */

@@ -24,7 +24,7 @@ import type { SourceItem } from './source.ts';
 type Document = Extract<SourceItem, { kind: 'document' }>;
 
 /** Why, as data and as a sentence; who was passed over has a name too. */
-export type ReasonReport = Reason & { readonly text: string; readonly pod?: string };
+type ReasonReport = Reason & { readonly text: string; readonly pod?: string };
 /** scenarios.md 6.3, key by key in this order. */
 export type StepReport = {
   readonly step: number;

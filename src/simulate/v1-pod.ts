@@ -1,11 +1,11 @@
 import { podName } from '../core/pod/pod.ts';
+import { isObject } from '../core/shape.ts';
 import { check, sayValue, valueAt } from '../document/check.ts';
 import { declaredPodOf } from '../document/declared-pod.ts';
 import type { YamlDocument } from '../document/document.ts';
 import { parseInstant } from '../document/instant.ts';
 import { runningPodSchema, type V1RunningPod } from '../document/pod.ts';
 import type { Path, Problem } from '../document/problem.ts';
-import { isObject } from './envelope.ts';
 import type { Json, ScenarioPod } from './scenario.ts';
 
 /** A v1 Pod of a scenario's list. `raw` is as written, its shape checked as far as runningPodSchema goes. */

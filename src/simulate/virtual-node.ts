@@ -11,7 +11,7 @@ import { createInbox, runLoop } from '../daemon/loop.ts';
 import type { Arrived, Clock, Observer, Recorder } from '../ports.ts';
 
 /** A clock whose time passes only in `run`: no machine, no waiting. */
-export type VirtualClock = Clock & {
+type VirtualClock = Clock & {
   /**
    * Runs what is due, in order of time, up to `untilMs`. `turn` is awaited before each step, so that promises settle
    * (and a reader can follow); it must let the event loop turn at least once. Ends early when `stop` is aborted.
@@ -69,7 +69,7 @@ export type World = {
   readonly begin: (decision: Decision) => void;
   readonly podsAlive: () => readonly VirtualPod[];
 };
-export type WorldNeeds = {
+type WorldNeeds = {
   readonly clock: Clock;
   readonly node: VirtualNode;
   readonly pods: readonly VirtualPod[];

@@ -1,5 +1,6 @@
 import type { MonoMs } from '../core/reading.ts';
-import { type CgroupMounts, processesOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroupfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 

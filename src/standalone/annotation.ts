@@ -17,7 +17,7 @@ export type Annotations = {
   readonly afterEviction: 'restart' | 'stay';
 };
 /** A mistake in the annotation of that name; '' = in the annotations as a whole. */
-export type AnnotationMistake = { readonly name: string; readonly text: string; readonly of: 'key' | 'value' };
+type AnnotationMistake = { readonly name: string; readonly text: string; readonly of: 'key' | 'value' };
 
 const PREFIX = 'nodewarden.dev/';
 export const BINDINGS = [`${PREFIX}systemd-unit`, `${PREFIX}cgroup`, `${PREFIX}podman`] as const;

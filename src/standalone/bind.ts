@@ -1,7 +1,8 @@
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { parseJson } from '../core/shape.ts';
 import { valueAt } from '../document/check.ts';
-import { type CgroupMounts, cgroupPathOf } from '../host/cgroupfs.ts';
+import { cgroupPathOf } from '../host/cgroup-members.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { type ExecResult, run } from '../host/exec.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';

@@ -68,7 +68,7 @@ export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: Plac
 }
 
 /** No query was sent: there is no bus (yet). */
-export const isBusMissing = (why: Unknown): boolean => why.where === SYSTEM_BUS;
+const isBusMissing = (why: Unknown): boolean => why.where === SYSTEM_BUS;
 
 /** Whether it is known where it runs, or that it does not run: by its cgroup, otherwise by an answered query. */
 export function isPlaced({ cgroup, unanswered, isTold }: Entry): boolean {

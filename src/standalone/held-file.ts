@@ -24,7 +24,7 @@ export type HeldUnit = {
   readonly dueMs: MonoMs | null;
 };
 /** Started again by us; forgotten after ten minutes of health. */
-export type RestartedUnit = { readonly unit: string; readonly level: number; readonly startedMs: MonoMs };
+type RestartedUnit = { readonly unit: string; readonly level: number; readonly startedMs: MonoMs };
 export type Held = {
   readonly schema: 1;
   /** All times belong to this boot. */
@@ -36,7 +36,7 @@ export type Held = {
   readonly stoppedAgain: readonly { readonly unit: string; readonly atMs: MonoMs }[];
 };
 
-export const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
+const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
 export const nothingHeld = (bootId: string): Held => ({
   schema: 1,
   bootId,

@@ -2,8 +2,9 @@ import { CLEAN_UP } from '../act/successors.ts';
 import { known, type MonoMs, unknown } from '../core/reading.ts';
 import type { Problem } from '../document/problem.ts';
 import { cgroupInode } from '../host/cgroup-inode.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
-import { anonBytes, type CgroupMounts, countProcesses, isPopulated, refOf } from '../host/cgroupfs.ts';
+import { anonBytes, countProcesses, isPopulated, refOf } from '../host/cgroupfs.ts';
 import { currentRun, findUnit, hasRun } from '../host/unit-path.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 import { oldestStartMs } from './age.ts';
@@ -12,7 +13,7 @@ import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } f
 import type { ManifestPod } from './manifest.ts';
 import { ASK_NOW } from './resolver.ts';
 
-export type LivePodsNeeds = {
+type LivePodsNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   /** cgroupRoot, without a slash at its end. */
@@ -26,7 +27,7 @@ export type LivePodsNeeds = {
   readonly measure: (entry: Entry) => Omit<BoundPod, 'declared' | 'cgroup' | 'containers' | 'stops'>;
 };
 /** Which pods there are, and which cgroup each one has. */
-export type LivePods = {
+type LivePods = {
   readonly entries: ReadonlyMap<string, Entry>;
   /** Those that stay keep what is known of them. Those that are gone. */
   readonly replace: (manifests: readonly ManifestPod[]) => readonly Entry[];

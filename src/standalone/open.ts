@@ -1,7 +1,8 @@
 import type { OomScore } from '../core/pod/oom-score.ts';
 import { known, valueOrNull } from '../core/reading.ts';
 import type { NodeCondition } from '../core/signal.ts';
-import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
@@ -20,7 +21,7 @@ import { createStandaloneKiller } from './stop.ts';
 import { createTies } from './ties.ts';
 import type { UndoneStops } from './undo-stops.ts';
 
-export type StandaloneNeeds = {
+type StandaloneNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;

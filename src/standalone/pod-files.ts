@@ -1,5 +1,6 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { type CgroupMounts, directoryOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { directoryOf } from '../host/cgroup-walk.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import type { BoundPod, CgroupRef, DiskWalk } from '../ports.ts';
 import type { ManifestPod } from './manifest.ts';

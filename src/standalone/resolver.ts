@@ -11,7 +11,7 @@ export type Question = {
   askedMs: MonoMs;
   isAsking: boolean;
 };
-export type Resolver = {
+type Resolver = {
   /** Asks about all that is due, as far as there is room. */
   readonly pump: () => void;
   readonly close: () => void;

@@ -37,7 +37,7 @@ export type RestartNeeds = {
   readonly unitsIn?: (slice: string) => readonly string[];
   readonly currentRun?: (unit: string) => Reading<string>;
 };
-export type Along = { readonly unit: string; readonly manifest: ManifestPod | null };
+type Along = { readonly unit: string; readonly manifest: ManifestPod | null };
 export type Restart = {
   /**
    * Before the first signal of an eviction: from now on only the agent starts what is stopped. For a slice, that is what runs

@@ -2,7 +2,8 @@ import type { Emptied } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
-import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
 import { within } from '../host/clock.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import { emptyDirectory } from '../host/empty-directory.ts';
@@ -20,7 +21,7 @@ import { SCRATCH } from './annotation.ts';
 import { overlap } from './directories.ts';
 import type { ManifestPod } from './manifest.ts';
 
-export type ScratchNeeds = {
+type ScratchNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly run: CommandRunner;

@@ -1,21 +1,15 @@
 import type { Asked } from '../act/kill.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { turnOf } from '../core/shutdown/chain.ts';
-import type { Systemd } from '../host/systemd.ts';
-import type { Clock, Findings, StopOrder } from '../ports.ts';
+import type { StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
 import type { LivePod } from './source.ts';
 import type { StoppedPod } from './stops-file.ts';
-import { createStopsMemory, type StopsMemory } from './stops-memory.ts';
+import { createStopsMemory, type StopsMemory, type StopsMemoryNeeds } from './stops-memory.ts';
 import { createTellUnits, type TellUnit, untilTold, whyNotUnit } from './tell-units.ts';
 import { type UndoneStops, undoStops } from './undo-stops.ts';
 
-export type ShutdownStopsNeeds = {
-  readonly clock: Clock;
-  readonly systemd: Systemd;
-  readonly findings: Findings;
-  readonly runtimeDirectory: string;
-  readonly bootId: string;
+type ShutdownStopsNeeds = StopsMemoryNeeds & {
   readonly restart: Pick<Restart, 'isHeld'>;
   /** Whether there are processes of the pod now, or it is idle. */
   readonly isAlive: (uid: PodUid) => boolean;

@@ -1,5 +1,5 @@
-import { childrenOf } from '../host/cgroup-walk.ts';
-import { type CgroupMounts, directoryOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
 import { unitNameMistake } from '../host/unit-name.ts';
 import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
 

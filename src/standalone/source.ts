@@ -1,7 +1,9 @@
 import { podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { cgroupInode } from '../host/cgroup-inode.ts';
-import { type CgroupMounts, directoryOf, isPopulated } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { directoryOf } from '../host/cgroup-walk.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -26,7 +28,7 @@ import { measuring } from './pod-files.ts';
 import { ASK_NOW, createResolver } from './resolver.ts';
 import { createScratchPlaces, withSafeScratch } from './scratch.ts';
 
-export type SourceNeeds = ManifestFilesNeeds & {
+type SourceNeeds = ManifestFilesNeeds & {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;

@@ -8,7 +8,7 @@ import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod } from './source.ts';
 import { isUnitDown } from './tell-units.ts';
 
-export type StopIdleNeeds = {
+type StopIdleNeeds = {
   readonly clock: Clock;
   readonly systemd: Pick<Systemd, 'activeState' | 'kill'>;
   readonly shutdownStops: Pick<ShutdownStops, 'request'> | null;

@@ -1,5 +1,6 @@
 import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
-import { type CgroupMounts, isPopulated, refOf } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated, refOf } from '../host/cgroupfs.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
@@ -7,7 +8,7 @@ import { oldestStartMs } from './age.ts';
 import { cgroupPlace } from './bind.ts';
 import { askUnit } from './tell-units.ts';
 
-export type StopUnlistedNeeds = {
+type StopUnlistedNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;
@@ -16,7 +17,7 @@ export type StopUnlistedNeeds = {
   readonly help?: DyingHelp | undefined;
 };
 /** Where a victim was bound that no manifest names there any more. */
-export type Unlisted = { readonly ref: CgroupRef; readonly unit: string | null };
+type Unlisted = { readonly ref: CgroupRef; readonly unit: string | null };
 
 /**
  * A victim that an earlier run of the agent had signalled, and whose manifest was removed, broken or edited while no agent

@@ -4,7 +4,8 @@ import type { Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
-import { type CgroupMounts, isPopulated } from '../host/cgroupfs.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -19,7 +20,7 @@ import { stopIdle } from './stop-idle.ts';
 import { findUnlisted, stopUnlisted } from './stop-unlisted.ts';
 import { askUnit, isStopping, isUnitDown } from './tell-units.ts';
 
-export type StandaloneKillerNeeds = {
+type StandaloneKillerNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly cgroupRoot: string;

@@ -28,7 +28,7 @@ export type StoppedPod = {
   readonly isSignalled?: boolean;
   readonly graceEndsMs: MonoMs;
 };
-export type StopsFile = {
+type StopsFile = {
   readonly schema: 1;
   /** All times belong to this boot. */
   readonly bootId: string;

@@ -9,7 +9,7 @@ import { stopUnitId, unitNotStopped } from '../words/finding-standalone.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { ALONG, type StopsMemory } from './stops-memory.ts';
 
-export type TellNeeds = {
+type TellNeeds = {
   readonly clock: Clock;
   readonly systemd: Systemd;
   readonly findings: Findings;
@@ -232,7 +232,7 @@ export const askUnit = async (needs: Pick<TellNeeds, 'systemd' | 'findings'>, un
   (await stopUnit(needs, unit)) ? 'told' : 'not-told';
 
 /** Resolves when the job is queued. A unit that systemd cannot be asked to stop is a finding. */
-export async function stopUnit(
+async function stopUnit(
   { systemd, findings }: Pick<TellNeeds, 'systemd' | 'findings'>,
   unit: string,
   deadlineMs?: number,

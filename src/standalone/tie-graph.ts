@@ -1,7 +1,7 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import type { UnitTies } from '../host/unit-facts.ts';
 
-export type PodTies = {
+type PodTies = {
   /** Pods that are stopped with it, whether they run or not. */
   readonly pods: readonly PodUid[];
   /** Units that run, are no pods, and are stopped with it. */

@@ -4,7 +4,7 @@ import type { UnitTies } from '../host/unit-facts.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 import { createTieGraph, stopsWith, type TieGraph } from './tie-graph.ts';
 
-export type TiesNeeds = {
+type TiesNeeds = {
   readonly clock: Clock;
   readonly systemd: Pick<
     Systemd,

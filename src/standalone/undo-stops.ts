@@ -10,7 +10,7 @@ import type { StopsMemory } from './stops-memory.ts';
 
 /** `started`: names of units; `notUndone`: sentences. */
 export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };
-export type UndoNeeds = {
+type UndoNeeds = {
   readonly clock: Clock;
   readonly systemd: Pick<Systemd, 'unit' | 'start'>;
   readonly memory: StopsMemory;

@@ -2,7 +2,7 @@ import { sayTenths } from '../core/units/duration.ts';
 import { countPods, sayNames } from './parts.ts';
 
 /** What the record holds of the end of the last boot. Names of pods are as tenants chose them. */
-export type LastBoot = {
+type LastBoot = {
   readonly end: 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
   /** Pods that ran when they were last recorded; null: not recorded. */
   readonly running: readonly string[] | null;

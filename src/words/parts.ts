@@ -48,5 +48,6 @@ export function sayNames(names: readonly string[], most = NAMES_SAID): string {
   return `${names.slice(0, most).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-export const countPods = (pods: number): string => `${pods} ${pods === 1 ? 'pod' : 'pods'}`;
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
+export const countPods = (pods: number): string => counted(pods, 'pod');
 export const and = (first: string, second: string): string => (second === '' ? first : `${first}; ${second}`);

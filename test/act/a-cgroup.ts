@@ -9,7 +9,9 @@ import {
   rmdirSync,
   writeFileSync,
 } from 'node:fs';
-import { cgroupPathOf, findCgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
+import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { startWorkload, type Workload } from '../../src/host/workload.ts';
 import type { CgroupRef } from '../../src/ports.ts';

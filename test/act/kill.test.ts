@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type KillEnd, type KillOrder, killCgroup } from '../../src/act/kill.ts';
 import { largestProcesses } from '../../src/act/largest-processes.ts';
 import { until } from '../../src/demo/cast.ts';
-import { cgroupPathOf } from '../../src/host/cgroupfs.ts';
+import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { Workload } from '../../src/host/workload.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';

@@ -3,10 +3,10 @@ import { toCoreConfig } from '../../src/config/core-config.ts';
 import { configOf, type LoadedConfig } from '../../src/config/load.ts';
 import { UNKNOWN_SIZES } from '../../src/config/warnings.ts';
 import { resolve, type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/eviction/threshold.ts';
+import { isObject } from '../../src/core/shape.ts';
 import type { FsLayout } from '../../src/core/signal.ts';
 import { parseDuration, sayDuration, sayNanoseconds } from '../../src/core/units/duration.ts';
 import { decimalOf, parseQuantity, sayQuantity } from '../../src/core/units/quantity.ts';
-import { isObject } from '../../src/simulate/envelope.ts';
 import type { Json } from '../../src/simulate/scenario.ts';
 
 const HEAD = { apiVersion: 'kubelet.config.k8s.io/v1beta1', kind: 'KubeletConfiguration' };

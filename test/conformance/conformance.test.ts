@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { isObject } from '../../src/core/shape.ts';
 import { textOf } from '../../src/host/text-stream.ts';
-import { isObject } from '../../src/simulate/envelope.ts';
 import type { Json } from '../../src/simulate/scenario.ts';
 import { type ScenarioReport, type StepReport, simulate } from '../../src/simulate/simulate.ts';
 import { readScenarioFiles, type SourceItem } from '../../src/simulate/source.ts';

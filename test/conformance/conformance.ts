@@ -1,8 +1,8 @@
 // Everything in a folder of conformance data, through the code of `simulate --check` and the configuration's.
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
+import { isObject } from '../../src/core/shape.ts';
 import { sayProblem } from '../../src/document/problem.ts';
-import { isObject } from '../../src/simulate/envelope.ts';
 import type { Json, Mismatch } from '../../src/simulate/scenario.ts';
 import { type ScenarioReport, type StepReport, simulate } from '../../src/simulate/simulate.ts';
 import { readScenarioFiles, type SourceItem } from '../../src/simulate/source.ts';

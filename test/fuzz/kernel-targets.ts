@@ -1,20 +1,13 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Reading } from '../../src/core/reading.ts';
+import { openMemory } from '../../src/host/cgroup-memory.ts';
+import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { ownOomKills } from '../../src/host/cgroup-oom.ts';
 import { openCgroupStall, podStall } from '../../src/host/cgroup-stall.ts';
 import { openCgroupSwap, swapBytes } from '../../src/host/cgroup-swap.ts';
-import {
-  anonBytes,
-  type CgroupMounts,
-  directoryOf,
-  findCgroupMounts,
-  isPopulated,
-  openMemory,
-  openPids,
-  ownOomKills,
-  processesOf,
-  refOf,
-} from '../../src/host/cgroupfs.ts';
+import { directoryOf } from '../../src/host/cgroup-walk.ts';
+import { anonBytes, isPopulated, openPids, processesOf, refOf } from '../../src/host/cgroupfs.ts';
 import { cgroupPathsOf, createProcfs, isKernelThread, processName, rssBytes } from '../../src/host/procfs.ts';
 import { createNodeMemory } from '../../src/observe/memory.ts';
 import { must, read } from './oracle.ts';

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import { findCgroupMounts, openMemory, openPids } from '../../src/host/cgroupfs.ts';
+import { openMemory } from '../../src/host/cgroup-memory.ts';
+import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { openPids } from '../../src/host/cgroupfs.ts';
 import { aTree } from './tree.ts';
 
 const line = (point: string, type: string, options: string, top = '/'): string =>

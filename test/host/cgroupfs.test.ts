@@ -2,15 +2,15 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
+import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
+import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { oomKillsOf } from '../../src/host/cgroup-oom.ts';
 import {
   anonBytes,
-  type CgroupMounts,
-  cgroupPathOf,
   countProcesses,
   isPopulated,
   isSame,
   killAtOnce,
-  oomKillsOf,
   processesOf,
   refOf,
 } from '../../src/host/cgroupfs.ts';

@@ -1,8 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
-import { type CgroupMounts, refOf } from '../../src/host/cgroupfs.ts';
+import { refOf } from '../../src/host/cgroupfs.ts';
 import { createDyingHelp } from '../../src/host/dying.ts';
 import { rssBytes } from '../../src/host/procfs.ts';
 import { aCgroup, aProcess, machine, until } from './test-cgroup.ts';

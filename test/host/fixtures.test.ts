@@ -2,17 +2,10 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
-import {
-  anonBytes,
-  type CgroupMounts,
-  findCgroupMounts,
-  isPopulated,
-  oomKillsOf,
-  openMemory,
-  openPids,
-  processesOf,
-  refOf,
-} from '../../src/host/cgroupfs.ts';
+import { openMemory } from '../../src/host/cgroup-memory.ts';
+import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { oomKillsOf } from '../../src/host/cgroup-oom.ts';
+import { anonBytes, isPopulated, openPids, processesOf, refOf } from '../../src/host/cgroupfs.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures');

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { onTestFinished } from 'vitest';
-import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroupfs.ts';
+import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { startWorkload, type Workload } from '../../src/host/workload.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
-import type { CgroupMounts } from '../../src/host/cgroupfs.ts';
+import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
 import { run } from '../../src/host/exec.ts';

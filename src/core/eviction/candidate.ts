@@ -10,7 +10,7 @@ import { isHelp, reliefOf } from './relief.ts';
 
 type Why = Extract<Reason, { code: 'passed-over' }>['because'];
 type Guard = { readonly kills: number; readonly windowMs: number } | null;
-export type OwnerKills = State['ownerKills'];
+type OwnerKills = State['ownerKills'];
 
 const OWNER_KILLS_KEPT = 200;
 

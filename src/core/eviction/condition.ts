@@ -5,7 +5,7 @@ import type { State } from '../state/state.ts';
 export const CONDITIONS: readonly NodeCondition[] = ['MemoryPressure', 'DiskPressure', 'PIDPressure'];
 
 /** When each condition that is true was last seen met; a condition without an entry is false. */
-export type ConditionTimes = State['conditionLastMetMs'];
+type ConditionTimes = State['conditionLastMetMs'];
 
 /**
  * kubelet-eviction.md 4.5: a condition is true from the first crossing, soft thresholds included, until it has not

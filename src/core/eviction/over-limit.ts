@@ -5,7 +5,7 @@ import type { FsLayout } from '../signal.ts';
 import { compareQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
 import { containerLimitMessage, emptyDirMessage, podLimitMessage } from './pod-status.ts';
 
-export type OverLimit = { readonly pod: PodView; readonly limit: StorageLimit; readonly message: string };
+type OverLimit = { readonly pod: PodView; readonly limit: StorageLimit; readonly message: string };
 
 /**
  * kubelet-eviction.md 4.6: every pod that exceeds a local storage limit, in the order given; per pod the first rule

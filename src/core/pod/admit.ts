@@ -1,7 +1,7 @@
 import type { NodeCondition } from '../signal.ts';
 import type { PodView, Toleration } from './pod.ts';
 
-export type Admission =
+type Admission =
   | { readonly kind: 'admitted' }
   /** As the kubelet says it; the conditions in the order given. */
   | { readonly kind: 'rejected'; readonly reason: 'Evicted'; readonly message: string };

@@ -77,7 +77,7 @@ export type ContainerUsage = {
   readonly rootfsBytes: Reading<number>;
 };
 /** An emptyDir; a sizeLimit of null or 0 limits nothing. */
-export type VolumeView = { readonly name: string; readonly sizeLimit: Quantity | null };
+type VolumeView = { readonly name: string; readonly sizeLimit: Quantity | null };
 export type VolumeUsage = { readonly name: string; readonly usedBytes: Reading<number> };
 /** The API's spellings; an absent field is ''. For admission. */
 export type Toleration = {

@@ -9,7 +9,7 @@ export const RESERVE_MS = 2_000;
 export const AGENT_END_MS = 5_000;
 
 /** `wantedMs` is what it would last were there time enough; in seconds it is what its pods are asked with. */
-export type PhaseTime = { readonly endsMs: MonoMs; readonly periodSeconds: number; readonly wantedMs: number };
+type PhaseTime = { readonly endsMs: MonoMs; readonly periodSeconds: number; readonly wantedMs: number };
 
 /** How long the next phase, with these pods, may last. `groups`: every phase with the pods that are alive now. */
 export function timeOf(

@@ -3,7 +3,7 @@ import type { PodUid, PodView, Victim } from '../pod/pod.ts';
 import { chainsOf, priorityOf, type StopChain } from './chain.ts';
 
 /** What the plan needs of a pod. Who must not be stopped (mirror pods, finished ones) is not among them. */
-export type ShutdownPod = Pick<
+type ShutdownPod = Pick<
   PodView,
   | keyof Victim
   | 'terminationGraceSeconds'

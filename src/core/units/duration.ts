@@ -1,6 +1,6 @@
 /** A Go duration: exact as text, and in milliseconds (a fraction where it is no whole number) for the timers. */
-export type Duration = { readonly nanoseconds: string; readonly ms: number };
-export type ParsedDuration =
+type Duration = { readonly nanoseconds: string; readonly ms: number };
+type ParsedDuration =
   | { readonly ok: true; readonly duration: Duration }
   | { readonly ok: false; readonly text: string };
 

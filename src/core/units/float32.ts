@@ -1,4 +1,4 @@
-export type ParsedFloat = { readonly ok: true; readonly value: number } | { readonly ok: false; readonly text: string };
+type ParsedFloat = { readonly ok: true; readonly value: number } | { readonly ok: false; readonly text: string };
 
 const DIGITS = '[0-9]+(?:_[0-9]+)*';
 const HEX = '[0-9a-f]+(?:_[0-9a-f]+)*';

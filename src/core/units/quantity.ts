@@ -5,7 +5,7 @@ export type Quantity = {
   /** As written; null for a computed amount. Messages may have to repeat it (kubelet-eviction.md 2.6.3). */
   readonly text: string | null;
 };
-export type ParsedQuantity =
+type ParsedQuantity =
   | { readonly ok: true; readonly quantity: Quantity }
   | { readonly ok: false; readonly text: string };
 

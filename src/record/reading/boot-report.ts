@@ -7,7 +7,7 @@ import type { ShutdownRecord } from './shutdown-record.ts';
 import { shutdownsOf } from './shutdowns.ts';
 
 /** What the first run of the agent in a boot has to say of the boot before. */
-export type BootReport = {
+type BootReport = {
   readonly boot: BootRecord;
   /** Its last one; null: none is in the record. */
   readonly shutdown: ShutdownRecord | null;

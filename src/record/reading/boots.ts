@@ -20,7 +20,7 @@ export type BootRecord = {
  * watchdog, `reboot -f`, or it was killed and not started again. `not-watched`: the agent had been stopped while the
  * machine stayed up. `unknown`: the record has no beginning of the agent, as that of an older version has none.
  */
-export type BootEnd = 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
+type BootEnd = 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
 
 /** `entries`: all of one boot, sound ones only. `shutdowns`: those of that boot. */
 export function bootOf(entries: readonly RecordEntry[], shutdowns: readonly ShutdownRecord[]): BootRecord | null {

@@ -16,7 +16,7 @@ export type ReadRecord = {
   /** Files that are there and could not be read, with the reason. */
   readonly unreadable: readonly string[];
 };
-export type RecordQuery = {
+type RecordQuery = {
   /** Only entries from this instant on. */
   readonly sinceWallMs?: number;
   readonly dry?: boolean;

@@ -31,7 +31,7 @@ export type ShutdownRecord = {
   /** All that were decided for it, in the order of the record. */
   readonly decisions: readonly DecisionId[];
 };
-export type ShutdownPlan = {
+type ShutdownPlan = {
   /** `stop`: without a signal of logind, the agent was told to stop while the machine went down. */
   readonly tier: 'logind' | 'stop';
   /** poweroff, reboot, …; null = not known. */
@@ -41,7 +41,7 @@ export type ShutdownPlan = {
   /** The phases were shrunk into this (D11); null = they were not. */
   readonly limitMs: number | null;
 };
-export type CancelRecord = {
+type CancelRecord = {
   readonly atMs: MonoMs;
   readonly phase: number;
   readonly why: string;
@@ -49,7 +49,7 @@ export type CancelRecord = {
   readonly isHonoured: boolean;
 };
 /** `phase`: the one that ran, or ran last; 0 = none had begun. */
-export type ShutdownEnd =
+type ShutdownEnd =
   | { readonly kind: 'released' }
   | { readonly kind: 'cancelled' }
   /** Not to its end: the boot was over, or the agent had ended and did not go on. */
@@ -86,7 +86,7 @@ export type PodStop = {
   /** Its phase was over before it had ended. */
   readonly isLate: boolean;
 };
-export type PodEnd =
+type PodEnd =
   | {
       readonly kind: 'ended';
       readonly afterMs: number;

@@ -25,7 +25,7 @@ export type EvictionScenario = {
   readonly pods: readonly Json[];
   readonly steps: readonly [{ readonly at: 0; readonly summary: Json; readonly memoryGrowth?: MemoryGrowth }];
 };
-export type ScenarioInput = {
+type ScenarioInput = {
   readonly name: string;
   readonly observation: Observation;
   readonly config: CoreConfig;

@@ -5,7 +5,7 @@ import { lastBootUnreadable } from '../../words/finding-own.ts';
 import { readBootEntries } from '../reading/boot-entries.ts';
 import { lastBoot } from '../reading/boot-report.ts';
 
-export type BootNotesNeeds = {
+type BootNotesNeeds = {
   readonly clock: Clock;
   readonly bootId: string;
   /** Of the record. */
@@ -23,7 +23,7 @@ export type BootNotesNeeds = {
   };
 };
 /** What the next boot has to know of this one, and what this one says of the last. */
-export type BootNotes = {
+type BootNotes = {
   /** Reads the record, says once in a boot how the last one ended, and notes that this run began. */
   readonly tell: (dry: boolean) => Promise<void>;
   readonly seen: (atMs: MonoMs) => void;

@@ -3,7 +3,7 @@ import { sayDuration } from '../../core/units/duration.ts';
 import type { Clock, Finding, Findings, Log, RecordNote } from '../../ports.ts';
 import { tooManyFindings } from '../../words/finding-own.ts';
 
-export type FindingsNeeds = {
+type FindingsNeeds = {
   readonly clock: Clock;
   readonly log: Log;
   readonly note: (note: RecordNote) => void;

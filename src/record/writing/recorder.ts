@@ -33,7 +33,7 @@ export type RecorderNeeds = {
   /** Hears every entry, whether or not the disk takes it. */
   readonly onEntry?: (entry: RecordEntry) => void;
 };
-export type RecentDecision = {
+type RecentDecision = {
   readonly atWallMs: number;
   readonly decision: Decision;
   /** null: not known yet. */

@@ -4,7 +4,7 @@ import type { Clock, Findings } from '../../ports.ts';
 import { RECORD, recordHangs, recordRefused } from '../../words/finding-own.ts';
 
 /** Lines on their way to the disk. What the disk does not take stays in memory until there is room. */
-export type Spool = {
+type Spool = {
   /** `ended` hears `waiting` whenever the disk refused the line, which is kept, and in the end whether it is durable or lost. */
   readonly put: (line: string, ended?: Ended) => void;
   /** Looks whether the file is still in its place, as soon as nothing is being written. */
@@ -12,7 +12,7 @@ export type Spool = {
   /** Resolves when everything is on the disk, or when the disk refuses. */
   readonly drained: () => Promise<void>;
 };
-export type SpoolNeeds = {
+type SpoolNeeds = {
   readonly clock: Clock;
   readonly disk: RecordDisk;
   readonly findings: Findings;

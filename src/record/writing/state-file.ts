@@ -1,18 +1,14 @@
-import { parseJson } from '../../core/shape.ts';
+import { valueOrNull } from '../../core/reading.ts';
 import { adoptState } from '../../core/state/adopt.ts';
 import { readState } from '../../core/state/read.ts';
 import { initialState, type State } from '../../core/state/state.ts';
-import { readText, renameFile } from '../../host/files.ts';
-import { sayStamp } from '../../host/record-disk.ts';
+import { keepAside, readOwnFile } from '../../host/own-file.ts';
 import type { Clock, Finding } from '../../ports.ts';
 import { SHUTDOWN_INTERRUPTED, stateUnusable } from '../../words/finding-own.ts';
 import { lastDecisionNumber } from '../reading/record-file.ts';
 import { lastUnsettledNumber, unsettledPath } from './unsettled.ts';
 
-/** architecture 4.2: with 1,000 pods the state stays below a quarter of this. */
-const STATE_MAX_BYTES = 1024 * 1024;
-
-export type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
+type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
 
 /** A dry run has a state of its own: what it only thought of must not be taken for done. */
 export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
@@ -28,14 +24,13 @@ export type Decided = { readonly recordDirectory: string; readonly dry: boolean 
  */
 export function loadState(path: string, bootId: string, clock: Clock, decided: Decided): LoadedState {
   const fresh = (): State => ({ ...initialState(bootId), nextDecision: lastDecision(path, bootId, decided) + 1 });
-  const text = readText(path, STATE_MAX_BYTES);
-  if (!text.known && text.why === 'absent') return { state: fresh(), findings: [] };
-  const saved = text.known ? readState(parseJson(text.value)) : null;
-  if (saved === null) {
-    const why = text.known ? 'it is not a state file of nodewarden' : text.detail;
-    return { state: fresh(), findings: [keepAside(path, why, clock)] };
+  const saved = readOwnFile(path, readState);
+  if (!saved.known && saved.why === 'absent') return { state: fresh(), findings: [] };
+  if (!saved.known || saved.value === null) {
+    const why = saved.known ? 'it is not a state file of nodewarden' : saved.detail;
+    return { state: fresh(), findings: [stateUnusable(path, why, `it ${keepAside(path, clock)}`)] };
   }
-  const { state, isInterrupted } = adoptState(saved, bootId, clock.monoMs());
+  const { state, isInterrupted } = adoptState(saved.value, bootId, clock.monoMs());
   return { state, findings: isInterrupted ? [SHUTDOWN_INTERRUPTED] : [] };
 }
 
@@ -48,19 +43,8 @@ function lastDecision(path: string, bootId: string, { recordDirectory, dry }: De
  * with the file is told by `loadState`.
  */
 export function wasPreparing(path: string, bootId: string): boolean {
-  const text = readText(path, STATE_MAX_BYTES);
-  const saved = text.known ? readState(parseJson(text.value)) : null;
+  const saved = valueOrNull(readOwnFile(path, readState));
   if (saved === null || saved.bootId !== bootId) return false;
   const { shutdown } = saved;
   return shutdown.kind === 'released' || (shutdown.kind === 'stopping' && shutdown.tier === 'logind');
-}
-
-function keepAside(path: string, why: string, clock: Clock): Finding {
-  const aside = `${path}.corrupt-${sayStamp(clock.wallMs())}`;
-  const moved = renameFile(path, aside);
-  return stateUnusable(
-    path,
-    why,
-    moved.known ? `it was kept as ${aside}` : `it could not be renamed (${moved.detail})`,
-  );
 }

@@ -11,7 +11,7 @@ import { numberOf, readRecord } from '../reading/record-file.ts';
  * Lines that the record's disk has not taken yet, and those of decisions that the state still waits for, beside the live
  * state and on tmpfs as it is: an agent that is killed loses none, and its next run knows how far each had come.
  */
-export type Unsettled = {
+type Unsettled = {
   /** Written at once. The function that is returned says that the record has the lines, or has given them up. */
   readonly add: (ids: readonly DecisionId[], lines: string) => () => void;
   /** The state is written: what it no longer waits for and the record has is not needed here. */
@@ -35,7 +35,7 @@ const MODE = 0o640;
 
 export const unsettledPath = (stateFile: string): string => `${stateFile}.intents`;
 
-export type UnsettledNeeds = {
+type UnsettledNeeds = {
   readonly path: string;
   readonly findings: Findings;
   readonly recordDirectory: string;

@@ -1,12 +1,13 @@
 import { readEviction, stallThreshold, withTwins } from '../../config/eviction.ts';
 import { createFields } from '../../config/field.ts';
+import { msOf } from '../../config/resolve.ts';
 import { evictionSchema, nodewardenSchema } from '../../config/schema.ts';
 import type { CoreConfig } from '../../core/core-config.ts';
-import { parseDuration } from '../../core/units/duration.ts';
+import { isObject } from '../../core/shape.ts';
 import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
-import { isObject, kubeletDocument } from '../envelope.ts';
+import { kubeletDocument } from '../envelope.ts';
 
 import type { Json } from '../scenario.ts';
 
@@ -78,10 +79,4 @@ function readGuard(
   const { value, problems } = check(guardSchema, yaml, ['config', 'guard']);
   const isOff = value === null || value.sameOwnerKills === 0;
   return { guard: isOff ? null : { kills: value.sameOwnerKills, windowMs: msOf(value.window) }, problems };
-}
-
-function msOf(text: string): number {
-  const parsed = parseDuration(text);
-  if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);
-  return parsed.duration.ms;
 }

@@ -1,5 +1,5 @@
+import { isObject } from '../../core/shape.ts';
 import { SIGNAL_FACTS, SIGNALS } from '../../core/signal.ts';
-import { isObject } from '../envelope.ts';
 import type { Json, Mismatch } from '../scenario.ts';
 import { among, flag, listOf, mapOf, oneOrMore, orNull, ours, POD_NAME, type Shape, text, whole } from '../shape.ts';
 import type { EvictionResult } from './result.ts';

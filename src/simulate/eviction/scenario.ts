@@ -1,14 +1,16 @@
 import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
+import { isObject } from '../../core/shape.ts';
 import type { FsLayout } from '../../core/signal.ts';
 import { sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import { parseInstant } from '../../document/instant.ts';
 import type { Problem } from '../../document/problem.ts';
-import { expectOf, isObject, readHead, readMs } from '../envelope.ts';
+import { expectOf, readHead } from '../envelope.ts';
 import type { EvictionScenario, EvictionStep, Json, ScenarioPod } from '../scenario.ts';
 import {
   among,
   createMistakes,
+  elsewhere,
   flag,
   instant,
   listOf,
@@ -16,19 +18,16 @@ import {
   ours,
   type Place,
   POD_NAME,
-  type Shape,
+  readMs,
   text,
   whole,
 } from '../shape.ts';
 import { activeOf, podsOf } from '../v1-pod.ts';
 import { readScenarioConfig } from './config.ts';
 import { EXPECT } from './expect.ts';
-import { checkSummary } from './stats.ts';
+import { SUMMARY } from './stats.ts';
 
 type ReadScenario = { readonly scenario: EvictionScenario | null; readonly problems: readonly Problem[] };
-
-/** A key with a reader of its own. */
-const elsewhere: Shape = () => undefined;
 
 const MEMORY_GROWTH = ours(
   {
@@ -61,11 +60,11 @@ const ROOT = ours(
             instant(value, at);
             if ((readMs(value) ?? 0) < 0) at.mistakes.at(at.path, 'must not be before the start');
           },
-          summary: checkSummary,
-          summaryPatch: checkSummary,
+          summary: SUMMARY,
+          summaryPatch: SUMMARY,
           statsFail: flag,
           pods: elsewhere,
-          afterReclaim: checkSummary,
+          afterReclaim: SUMMARY,
           afterReclaimFails: flag,
           reclaimFails: listOf(among(['containers', 'images'])),
           killFails: (value, at) => {

@@ -1,9 +1,9 @@
 import type { ContainerUsage, DiskRelief, DiskUsage, PodView, Relief, VolumeUsage } from '../../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts';
+import { isObject } from '../../core/shape.ts';
 import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
-import { isObject } from '../envelope.ts';
 import type { Json, ScenarioPod } from '../scenario.ts';
-import { count, flag, listOf, type Place, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
+import { count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
 
 type Signals = { readonly [S in Signal]: Reading<SignalSample> };
 type Usage = PodView['usage'];
@@ -325,7 +325,11 @@ const pod = theirs(
   ['podRef'],
 );
 
-const summary = theirs({
+/**
+ * scenarios.md 2.5.1: the numbers, times and names of a summary that are read. A merge patch has the same shape: null
+ * removes, and a list replaces the whole list before it.
+ */
+export const SUMMARY = theirs({
   node: theirs({
     memory,
     systemContainers: listOf(theirs({ name: text, memory })),
@@ -338,11 +342,3 @@ const summary = theirs({
   }),
   pods: listOf(pod),
 });
-
-/**
- * scenarios.md 2.5.1: the numbers, times and names of a summary that are read. A merge patch has the same shape: null
- * removes, and a list replaces the whole list before it.
- */
-export function checkSummary(value: unknown, at: Place): void {
-  summary(value, at);
-}

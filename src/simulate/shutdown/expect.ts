@@ -1,6 +1,7 @@
+import { isObject } from '../../core/shape.ts';
 import { type Path, sayPath } from '../../document/problem.ts';
-import { isObject, readMs } from '../envelope.ts';
 import type { Json, Mismatch } from '../scenario.ts';
+import { readMs } from '../shape.ts';
 import type { ShutdownResult } from './result.ts';
 import { MS_KEYS, readSeconds, SECONDS_KEYS } from './shape.ts';
 

@@ -1,6 +1,7 @@
 import { entryOf } from '../../config/field.ts';
-import { isObject, readMs } from '../envelope.ts';
+import { isObject } from '../../core/shape.ts';
 import type { Json } from '../scenario.ts';
+import { readMs } from '../shape.ts';
 
 /** How long a pod takes to stop (shutdown-scenarios.md 2.4), with all fallbacks resolved. */
 export type PodBehaviour = {
@@ -14,7 +15,7 @@ export type PodBehaviour = {
   readonly deletion: { readonly startMs: number; readonly graceSeconds: number } | null;
 };
 /** `stopAfterMs`: null = never on SIGTERM. `preStopMs`: null = it has no hook. */
-export type ContainerBehaviour = { readonly stopAfterMs: number | null; readonly preStopMs: number | null };
+type ContainerBehaviour = { readonly stopAfterMs: number | null; readonly preStopMs: number | null };
 
 const DEFAULT_KILL_DELAY_MS = 100;
 

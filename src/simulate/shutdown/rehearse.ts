@@ -26,7 +26,7 @@ export type Rehearsal = {
   /** When the last phase is over. */
   readonly totalMs: number;
 };
-export type RehearsedConfig = Pick<CoreConfig, 'phases' | 'shutdownCarryOver' | 'shutdownCancel'>;
+type RehearsedConfig = Pick<CoreConfig, 'phases' | 'shutdownCarryOver' | 'shutdownCancel'>;
 
 /** A shutdown of these pods in virtual time, decided by the core as a real one. */
 export function rehearse(

@@ -10,16 +10,16 @@ import {
 import { shutdownWarnings } from '../../config/shutdown-warnings.ts';
 import type { ShutdownPhase } from '../../core/core-config.ts';
 import type { PodView } from '../../core/pod/pod.ts';
+import { isObject } from '../../core/shape.ts';
 import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
-import { expectOf, isObject, kubeletDocument, readHead, readMs } from '../envelope.ts';
-
+import { expectOf, kubeletDocument, readHead } from '../envelope.ts';
 import type { Json, ScenarioHead } from '../scenario.ts';
-import { createMistakes, type Mistakes } from '../shape.ts';
+import { createMistakes, type Mistakes, readMs } from '../shape.ts';
 import { type ListedPod, podsOf } from '../v1-pod.ts';
 import { type PodBehaviour, podBehaviourOf } from './pod-behaviour.ts';
-import { checkDocument, checkShutdownPod } from './shape.ts';
+import { ROOT, SHUTDOWN_POD } from './shape.ts';
 
 /** shutdown-scenarios.md, checked. Times in milliseconds; 0 is the arrival of PrepareForShutdown(true). */
 export type ShutdownScenario = ScenarioHead & {
@@ -64,7 +64,7 @@ export function readShutdownScenario(yaml: YamlDocument): {
   if (!isObject(root)) return { scenario: null, problems };
   const mistakes = createMistakes(yaml);
   mistakes.add(problems);
-  checkDocument(root, { path: [], mistakes, startWallMs: null });
+  ROOT(root, { path: [], mistakes, startWallMs: null });
   const config = readConfig(yaml, root['config'], mistakes);
   const behaviour = objectOf(root['behaviour']);
   const pods = root['pods'] === undefined || root['pods'] === null ? [] : readPods(yaml, behaviour, mistakes);
@@ -127,7 +127,7 @@ function readPods(yaml: YamlDocument, behaviour: Json, mistakes: Mistakes): read
   mistakes.add(listed.problems);
   const seen = new Set<string>();
   return listed.pods.map((pod) => {
-    checkShutdownPod(pod.raw, { path: [...pod.path], mistakes, startWallMs: null });
+    SHUTDOWN_POD(pod.raw, { path: [...pod.path], mistakes, startWallMs: null });
     const read = podOf(pod, behaviour);
     if (!read.isStopped || listed.problems.length > 0) return read;
     const { uid } = read.declared;

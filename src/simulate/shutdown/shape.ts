@@ -1,37 +1,21 @@
 import { SHUTDOWN_REFUSALS } from '../../config/shutdown.ts';
+import { isObject } from '../../core/shape.ts';
 import { sayValue } from '../../document/check.ts';
-import { isObject, readMs } from '../envelope.ts';
 import {
   among,
+  elsewhere,
   flag,
   instant,
   listOf,
   mapOf,
   orNull,
   ours,
-  type Place,
+  readMs,
   type Shape,
   text,
   theirs,
   whole,
 } from '../shape.ts';
-
-/** Keys of an `expect` whose value is an instant or a duration; they are compared in milliseconds. */
-export const MS_KEYS = [
-  'inhibitDelay',
-  'start',
-  'end',
-  'sigtermAt',
-  'killedAt',
-  'stoppedAt',
-  'lockReleasedAt',
-  'shutdownProceedsAt',
-  'from',
-  'until',
-  'lockRetakenAt',
-];
-/** Those in seconds. */
-export const SECONDS_KEYS = ['dropInSeconds', 'periodSeconds', 'gracePeriodSeconds', 'effectiveGracePeriodSeconds'];
 
 /** shutdown-scenarios.md 1.2: a key that ends in `Seconds`, whole seconds or a duration of them; null = neither. */
 export function readSeconds(value: unknown): number | null {
@@ -48,47 +32,60 @@ const seconds: Shape = (value, at) => {
 };
 
 const names = orNull(listOf(text));
-const group = ours({ priority: orNull(whole), periodSeconds: orNull(seconds), pods: names });
-const phase = ours({
+const time = orNull(instant);
+const span = orNull(seconds);
+const group = { priority: orNull(whole), periodSeconds: span, pods: names };
+const phase = {
   priority: orNull(whole),
-  periodSeconds: orNull(seconds),
-  start: orNull(instant),
-  end: orNull(instant),
+  periodSeconds: span,
+  start: time,
+  end: time,
   endedBy: orNull(among(['done', 'period', 'volumeTimeout', 'cancelled'])),
   stillRunning: names,
   volumesPending: names,
-});
+};
 const status = ours({
   phase: orNull(text),
   reason: orNull(text),
   message: orNull(text),
   disruptionTarget: orNull(flag),
 });
-const pod = ours({
+const pod = {
   group: orNull(whole),
-  gracePeriodSeconds: orNull(seconds),
-  effectiveGracePeriodSeconds: orNull(seconds),
-  start: orNull(instant),
-  sigtermAt: orNull(instant),
-  killedAt: orNull(instant),
-  stoppedAt: orNull(instant),
+  gracePeriodSeconds: span,
+  effectiveGracePeriodSeconds: span,
+  start: time,
+  sigtermAt: time,
+  killedAt: time,
+  stoppedAt: time,
   status: orNull(status),
-});
-const expectKeys = ours({
+};
+const refusal = { from: time, until: time };
+const expected = {
   configErrors: orNull(listOf(among(SHUTDOWN_REFUSALS))),
   enabled: orNull(flag),
-  inhibitDelay: orNull(instant),
-  dropInSeconds: orNull(seconds),
+  inhibitDelay: time,
+  dropInSeconds: span,
   readBacks: orNull(whole),
   armed: orNull(flag),
-  groups: orNull(listOf(group)),
-  phases: orNull(listOf(phase)),
-  pods: orNull(mapOf(orNull(pod))),
-  lockReleasedAt: orNull(instant),
-  shutdownProceedsAt: orNull(instant),
-  refusesPods: orNull(ours({ from: orNull(instant), until: orNull(instant) })),
-  lockRetakenAt: orNull(instant),
-});
+  groups: orNull(listOf(ours(group))),
+  phases: orNull(listOf(ours(phase))),
+  pods: orNull(mapOf(orNull(ours(pod)))),
+  lockReleasedAt: time,
+  shutdownProceedsAt: time,
+  refusesPods: orNull(ours(refusal)),
+  lockRetakenAt: time,
+};
+const expectKeys = ours(expected);
+
+const keysWith = (shape: Shape): readonly string[] =>
+  [group, phase, pod, refusal, expected].flatMap((fields) =>
+    Object.entries(fields).flatMap(([key, own]) => (own === shape ? [key] : [])),
+  );
+/** Keys of an `expect` whose value is an instant or a duration; they are compared in milliseconds. */
+export const MS_KEYS = keysWith(time);
+/** Those in seconds. */
+export const SECONDS_KEYS = keysWith(span);
 
 /** shutdown-scenarios.md section 4. */
 const expectShape: Shape = (value, at) => {
@@ -120,10 +117,8 @@ const behaviours: Shape = (value, at) => {
   }
 };
 
-/** A key with a reader of its own. */
-const elsewhere: Shape = () => undefined;
-
-const root = ours({
+/** shutdown-scenarios.md 1 to 4, but for the envelope, the configuration and the pods. */
+export const ROOT = ours({
   apiVersion: elsewhere,
   kind: elsewhere,
   metadata: elsewhere,
@@ -136,13 +131,9 @@ const root = ours({
   expect: orNull(expectShape),
 });
 
-/** shutdown-scenarios.md 1 to 4, but for the envelope, the configuration and the pods. */
-export function checkDocument(value: unknown, at: Place): void {
-  root(value, at);
-}
-
 const hooked = theirs({ lifecycle: theirs({}) });
-const shutdownPod = theirs({
+/** What only a shutdown reads of a v1 Pod. */
+export const SHUTDOWN_POD = theirs({
   metadata: theirs({
     deletionGracePeriodSeconds: (value, at) => {
       if (!Number.isSafeInteger(value) || Number(value) < 0) {
@@ -152,8 +143,3 @@ const shutdownPod = theirs({
   }),
   spec: theirs({ containers: listOf(hooked), initContainers: listOf(hooked) }),
 });
-
-/** What only a shutdown reads of a v1 Pod. */
-export function checkShutdownPod(value: unknown, at: Place): void {
-  shutdownPod(value, at);
-}

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decide } from '../../../src/core/decide.ts';
-import { isDiskNear } from '../../../src/core/eviction/near-disk.ts';
+import { decide, isDiskNear } from '../../../src/core/decide.ts';
 import { unknown } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
 import { aConfig, anObservation, aThreshold, GI } from '../../a.ts';
