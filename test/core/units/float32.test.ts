@@ -42,6 +42,21 @@ describe('parseFloat32', () => {
     },
   );
 
+  it('takes what is nearer to the largest float than to the next one that there is not', () => {
+    const largest = 2 ** 128 - 2 ** 104;
+    // The middle of the two is 340282356779733661637539395458142568448.
+    expect(float('340282356779733661637539395458142568447.9')).toBe(largest);
+    expect(float('-3.40282356779733661637539395458142568447e38')).toBe(-largest);
+    expect(float('0x1.fffffefffffffp127')).toBe(largest);
+    for (const text of ['340282356779733661637539395458142568448', '0x1.ffffffp127']) {
+      expect(float(text)).toBe(`strconv.ParseFloat: parsing "${text}": value out of range`);
+    }
+  });
+
+  it('takes a zero with whatever exponent', () => {
+    expect(['0e99999', '0x0p99999', '0x.0p-99999'].map(float)).toEqual([0, 0, 0]);
+  });
+
   it('refuses what is no 32-bit float', () => {
     expect(float('1e39')).toBe('strconv.ParseFloat: parsing "1e39": value out of range');
     expect(float('1'.repeat(101))).toBe('longer than 100 characters');
