@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
-import { counterfactuals, type ExplainedLook, explain, signalOf } from '../../src/core/explain.ts';
+import { counterfactuals, type ExplainedLook, explain, signalOf, thresholdsOf } from '../../src/core/explain.ts';
 import type { Observation } from '../../src/core/observation.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
@@ -100,12 +100,29 @@ describe('the signal that a look is about', () => {
     expect(signalOf(aLook([over], { signals: {}, config: aConfig([soft]), state: ending }))).toBeNull();
   });
 
+  it('is one of which a reclaim has freed enough', () => {
+    const look = aLook([web], { signals: {} });
+    expect(signalOf({ ...look, reasons: [{ code: 'reclaim-sufficed', signal: 'imagefs.available' }] })).toBe(
+      'imagefs.available',
+    );
+  });
+
   it('is the one that is ripe rather than one whose grace runs', () => {
     const soft = aThreshold('memory.available', 100 * MI, { graceMs: 60_000 });
     const look = aLook([], { signals: { ...short, ...full }, config: aConfig([soft, disk]) });
     expect(signalOf({ ...look, decisions: [], reasons: [] })).toBe('nodefs.available');
     const grace = aLook([], { signals: { ...short, ...full }, config: aConfig([softDisk, soft]) });
     expect(signalOf(grace)).toBe('memory.available');
+  });
+});
+
+describe('the thresholds that count', () => {
+  it('are those configured at the first look, and the copies for containerfs as well from the second on', () => {
+    const config = aConfig([aThreshold('nodefs.available', GI)]);
+    const signals = (state: Partial<State>) =>
+      thresholdsOf(aLook([web], { signals: {}, config, state })).map(({ signal }) => signal);
+    expect(signals({ lastLookMs: null })).toEqual(['nodefs.available']);
+    expect(signals({ lastLookMs: 9_000 })).toEqual(['nodefs.available', 'containerfs.available']);
   });
 });
 
@@ -147,6 +164,18 @@ describe('the ranking explained', () => {
       });
     const chosen = (available: number) => explain(look(available), 'nodefs.available')?.victim?.name ?? null;
     expect([10 * GI - 100 * MI, 10 * GI - 101 * MI, 50 * GI].map(chosen)).toEqual(['little', null, 'little']);
+    // Whatever others lack that come before it.
+    const { config, observation, ...rest } = look(10 * GI - 101 * MI);
+    const signals = {
+      ...observation.signals,
+      'memory.available': known({ ...short['memory.available'], sampledAtMs: 1 }),
+    };
+    const both = {
+      ...rest,
+      config: { ...config, thresholds: [hard, ...config.thresholds] },
+      observation: { ...observation, signals },
+    };
+    expect(explain(both, 'nodefs.available')?.victim).toBeNull();
   });
 
   it('says of every pod whether it goes, comes later or is passed over, and why', () => {
@@ -175,6 +204,12 @@ describe('the ranking explained', () => {
     ]);
     const ended = { of: decided?.id ?? '', atMs: 9_000, kind: 'dropped', because: 'gone' } as const;
     expect(order(aLook([web, job], { state, observation: { outcomes: [ended] } }))?.[0]).toEqual(['web', 'victim']);
+    // Another's end is not its own, and to have been sent a signal is no end.
+    const signalled = { of: decided?.id ?? '', atMs: 9_000, kind: 'signalled', with: 'sigkill' } as const;
+    for (const heard of [{ ...ended, of: 'another' }, signalled]) {
+      const [first] = order(aLook([web, job], { state, observation: { outcomes: [heard] } })) ?? [];
+      expect(first).toEqual(['web', 'terminating']);
+    }
   });
 
   it('names the guard where an owner lost too many (D6)', () => {
@@ -189,6 +224,7 @@ describe('the ranking explained', () => {
 
   it('has nobody to choose where everybody is critical, and nothing at all where the pods are not known', () => {
     expect(explain(aLook([dns]), 'memory.available')?.victim).toBeNull();
+    expect(order(aLook([dns]))).toEqual([['dns', 'static-critical']]);
     const look = aLook([], { observation: { pods: unknown('timed-out', 'x', 'y') } });
     expect(explain(look, 'memory.available')).toBeNull();
     expect(counterfactuals(look, 'memory.available', 'uid-web')).toBeNull();
@@ -310,6 +346,67 @@ describe('what would have to change', () => {
     expect(on('nodefs.available')).toContainEqual({ what: 'usage', now: 9 * MI, bound: 'at-most', value: 5 * MI - 1 });
     expect(on('nodefs.available')).toContainEqual({ what: 'request', now: 0, bound: 'at-least', value: 4 * MI + 1 });
     expect(on('nodefs.inodesFree')).toContainEqual({ what: 'usage', now: 900, bound: 'at-most', value: 499 });
+  });
+
+  it('offers the usage that the layout of the file systems counts', () => {
+    const disk = (rootfsBytes: number, volumesBytes: number): Partial<PodView['usage']> => ({
+      disk: known({ logsBytes: 0, rootfsBytes, volumesBytes, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 }),
+    });
+    const big = aPod({ name: 'big', usage: disk(9 * MI, 8 * MI) });
+    const small = aPod({ name: 'small', usage: disk(5 * MI, 3 * MI) });
+    const on = (signal: Signal) => {
+      const look = aLook([big, small], {
+        signals: { [signal]: { available: MI, capacity: 1_000 * MI } },
+        config: aConfig([aThreshold(signal, 100 * MI)]),
+        observation: { fsLayout: known('imagefs-separate') },
+      });
+      return counterfactuals(look, signal, 'uid-big')?.changes[0];
+    };
+    expect(on('imagefs.available')).toEqual({ what: 'usage', now: 9 * MI, bound: 'at-most', value: 5 * MI - 1 });
+    expect(on('nodefs.available')).toEqual({ what: 'usage', now: 8 * MI, bound: 'at-most', value: 3 * MI - 1 });
+  });
+
+  it('takes a pod without statistics for the victim whatever it used, where any number would save it', () => {
+    const silent = { ...web, priority: 10, usage: { ...web.usage, containers: absent } };
+    const saved = { what: 'usage', now: null, bound: 'at-most', value: 4 * GI };
+    expect(ask(silent, [silent, job])).toMatchObject({ isVictim: true, changes: [saved, { what: 'protection' }] });
+  });
+
+  it('offers memory up to what memory and swap hold together, where swap counts', () => {
+    const wide = aPod({ name: 'wide', workingSetBytes: 5 * GI });
+    const slim = aPod({ name: 'slim', workingSetBytes: MI });
+    const signals = { ...short, 'swap.available': { available: 10 * MI, capacity: 2 * GI } };
+    const config = aConfig([hard, aThreshold('swap.available', 100 * MI)]);
+    const usage = (signal: Signal) =>
+      counterfactuals(aLook([wide, slim], { signals, config }), signal, 'uid-slim')?.changes.filter(
+        ({ what }) => what === 'usage',
+      );
+    expect(usage('swap.available')).toEqual([{ what: 'usage', now: MI, bound: 'at-least', value: 5 * GI }]);
+    expect(usage('memory.available')).toEqual([]);
+  });
+
+  it('knows no bound where the capacity is not known', () => {
+    const look = aLook([web, job], { signals: {} });
+    expect(counterfactuals(look, 'memory.available', 'uid-job')?.changes[0]).toMatchObject({ value: 400 * MI });
+  });
+
+  it('says what passes a pod over where nobody is chosen at all', () => {
+    expect(ask(dns, [dns])).toMatchObject({
+      isVictim: false,
+      other: null,
+      usageObstacle: { kind: 'passed-over', because: 'static-critical' },
+    });
+  });
+
+  it('names the comparator that keeps a victim one, however little it uses', () => {
+    const look = aLook([aPod({ name: 'a', processes: 50 }), aPod({ name: 'b', processes: 20, priority: 10 })], {
+      signals: { 'pid.available': { available: 10, capacity: 1_000 } },
+      config: aConfig([aThreshold('pid.available', 100)]),
+    });
+    expect(counterfactuals(look, 'pid.available', 'uid-a')).toMatchObject({
+      isVictim: true,
+      usageObstacle: { kind: 'decided', by: 'priority', against: 'uid-b' },
+    });
   });
 
   it('has an answer for no pod that is not there', () => {

@@ -1,9 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { CoreConfig } from '../../src/core/core-config.ts';
 import { decide } from '../../src/core/decide.ts';
+import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { afterGlance } from '../../src/core/pace.ts';
 import { known, unknown } from '../../src/core/reading.ts';
+import type { Signal } from '../../src/core/signal.ts';
 import { initialState, type State } from '../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import { aConfig, anObservation, aThreshold, GI, MI } from '../a.ts';
 
 const CPUS = 2;
@@ -13,11 +17,11 @@ const disk = aThreshold('nodefs.available', 10 * GI);
 const config = aConfig([memory, disk], { pace });
 const before: State = { ...initialState('boot'), lastLookMs: 0 };
 
-function next(memoryMiB: number, diskGiB: number | null, state: State = before, cpuMs = 0) {
+function next(memoryMiB: number, diskGiB: number | null, state: State = before, cpuMs = 0, core = config) {
   const nodefs =
     diskGiB === null ? unknown('unreadable', '/var', 'gone') : { available: diskGiB * GI, capacity: 100 * GI };
   const signals = { 'memory.available': { available: memoryMiB * MI, capacity: 4 * GI }, 'nodefs.available': nodefs };
-  return decide(state, anObservation(60_000, signals, { cpuMs }), config).next;
+  return decide(state, anObservation(60_000, signals, { cpuMs }), core).next;
 }
 
 describe('the pace (D2)', () => {
@@ -48,12 +52,95 @@ describe('the pace (D2)', () => {
     expect(next(4_000, 90, held).disksAfterMs).toBeLessThanOrEqual(config.pressureTransitionMs);
   });
 
+  it('is that of the fastest fill of each kind, for each CPU', () => {
+    const afterMs = (signal: Signal, headroom: number) => {
+      const signals = { [signal]: { available: 1_000 + headroom, capacity: 4_000_000 } };
+      return decide(before, anObservation(60_000, signals), aConfig([aThreshold(signal, 1_000)], { pace })).next
+        .afterMs;
+    };
+    expect(afterMs('pid.available', 20_000 * CPUS)).toBeCloseTo(1_000);
+    expect(afterMs('nodefs.inodesFree', 100_000 * CPUS)).toBeCloseTo(1_000);
+    // Time passes once for all of them.
+    expect(afterMs('memory.stallFree', 1_000)).toBe(1_000);
+  });
+
+  it('does not follow a threshold that is met already', () => {
+    const signals = { 'memory.available': { available: 199 * MI, capacity: 4 * GI } };
+    expect(decide(before, anObservation(60_000, signals, { pods: known([]) }), config).next.afterMs).toBe(250);
+  });
+
   it("is 20 ms at least once the minute's CPU budget is spent, and not a moment before", () => {
     const since: State = { ...before, spent: [{ atMs: 1_000, cpuMs: 0 }] };
     expect(next(201, 90, since, 599).afterMs).toBe(2);
     expect(next(201, 90, since, 600).afterMs).toBe(20);
     // What is further away is looked at no sooner for it.
     expect(next(200 + 409.6 * CPUS, 90, since, 600).afterMs).toBeCloseTo(200);
+  });
+});
+
+describe("the minute's CPU budget (D2)", () => {
+  /** The pace right above a threshold after looks at so many ms with so much CPU time of the agent. */
+  const paceAfter = (looks: readonly (readonly [number, number])[]) => {
+    let state: State = initialState('boot');
+    let afterMs = Number.NaN;
+    const signals = { 'memory.available': { available: 201 * MI, capacity: 4 * GI } };
+    for (const [atMs, cpuMs] of looks) {
+      const verdict = decide(state, anObservation(atMs, signals, { cpuMs }), config);
+      ({ state } = verdict);
+      ({ afterMs } = verdict.next);
+    }
+    return afterMs;
+  };
+  /** Looks from one time to another with the CPU time there was then. */
+  const every = (stepMs: number, fromMs: number, toMs: number, cpuMs: number) =>
+    Array.from({ length: (toMs - fromMs) / stepMs + 1 }, (_, i) => [fromMs + i * stepMs, cpuMs] as const);
+
+  it.each([
+    ['nothing was spent before the first look', [[0, 5_000]], 2],
+    ['what was spent before the first look does not count', [[0, 5_000], ...every(500, 500, 2_000, 5_599)], 2],
+    ['what was spent since then counts', [[0, 5_000], ...every(500, 500, 2_000, 5_600)], 20],
+    [
+      'also between two looks of one moment',
+      [
+        [1_000, 0],
+        [1_000, 600],
+      ],
+      20,
+    ],
+    ['however close together the looks are', [[0, 0], ...every(100, 100, 30_000, 600)], 20],
+    ['what was spent a minute ago counts', [[0, 0], ...every(1_000, 1_000, 60_000, 600)], 20],
+    ['for looks a second apart too', [[0, 0], [1_000, 0], [1_500, 600], ...every(1_000, 2_000, 61_000, 600)], 20],
+    ['what was spent before the minute does not', [[0, 0], ...every(1_000, 1_000, 60_000, 600), [60_900, 600]], 2],
+    ['a minute later it is spent anew', [[0, 0], ...every(1_000, 1_000, 90_000, 0), [90_500, 600]], 20],
+    [
+      'an agent that was started anew has spent nothing',
+      [
+        [0, 9_000],
+        [1_000, 10],
+        [2_000, 609],
+      ],
+      2,
+    ],
+    [
+      'and then what it spent itself',
+      [
+        [0, 9_000],
+        [1_000, 10],
+        [2_000, 610],
+      ],
+      20,
+    ],
+    [
+      'nor has one whose clock began anew',
+      [
+        [100_000, 0],
+        [1_000, 650],
+        [2_000, 700],
+      ],
+      2,
+    ],
+  ] as const)('%s', (_, looks, paceMs) => {
+    expect(paceAfter(looks)).toBe(paceMs);
   });
 });
 
@@ -99,6 +186,8 @@ describe('a look at the memory alone (D2)', () => {
     // What a kernel counts in portions stands still between them.
     const falling = afterGlance(glance, seen(205, 20)).glance;
     expect(nextMs(falling, seen(205, 22))).toBe(2);
+    // At its threshold, but it stands still.
+    expect(nextMs(must(glanceAt(200, 90, since, 600)), seen(200, 20))).toBe(20);
     // Slow, but near.
     expect(nextMs(must(glanceAt(201, 90, since, 600)), seen(200.8, 20))).toBe(2);
   });
@@ -113,6 +202,30 @@ describe('a look at the memory alone (D2)', () => {
     expect(glanceAt(199)).toBeUndefined();
     expect(glanceAt(203, 9)).toBeUndefined();
     expect(glanceAt(4_500, 90)).toBeUndefined();
+    expect(glanceAt(4_000, 10.1)).toBeUndefined();
+  });
+
+  it('is not enough after a look that decided something, nor while anything is under way', () => {
+    const soft = aThreshold('memory.available', 202 * MI, { graceMs: 60_000 });
+    const cases: readonly [string, Partial<State>, Partial<CoreConfig>?][] = [
+      ['a condition ends', { conditionLastMetMs: { DiskPressure: 1 } }, { pressureTransitionMs: 1_000 }],
+      [
+        'a grace that goes on although its threshold is not met for a moment',
+        { firstMetMs: { [soft.id]: 50_000 }, lastLookMs: 59_990 },
+        { thresholds: [memory, disk, soft] },
+      ],
+      ['a stop of a shutdown that was cancelled', { stops: [aStop] }],
+      ['a victim of its own limit', evicting],
+      ['a reclaim', { reclaims: [{ decision: 'boot-1', threshold: metDisk, deadlineMs: 600_000 }] }],
+    ];
+    const quiet = next(203, 90);
+    expect(quiet.glance).toBeDefined();
+    for (const [name, state, rest] of cases) {
+      const seen = next(203, 90, { ...before, ...state }, 0, { ...config, ...rest });
+      expect(seen.glance, name).toBeUndefined();
+      // It is that alone which keeps the looks whole.
+      expect(seen.disksAfterMs, name).toBeGreaterThan(2);
+    }
   });
 
   it('leaves out no decision: whole looks in its place would have decided nothing', () => {
@@ -146,6 +259,34 @@ describe('a look at the memory alone (D2)', () => {
     );
   });
 });
+
+const metDisk: MetThreshold = {
+  id: 'nodefs.available/evictionHard',
+  signal: 'nodefs.available',
+  isHard: true,
+  limit: quantityOfBytes(10 * GI, 'binary'),
+  target: quantityOfBytes(10 * GI, 'binary'),
+  available: 9 * GI,
+  sinceMs: 0,
+};
+const aStop = { decision: 'boot-1', decidedMs: 59_000, uid: 'uid-web', graceEndsMs: 89_000, waitEndsMs: 104_000 };
+/** What an eviction for a limit of the pod itself leaves, on a node that is short of nothing. */
+const evicting: Partial<State> = {
+  act: {
+    kind: 'evicting',
+    evictions: [
+      {
+        decision: 'boot-1',
+        decidedMs: 59_000,
+        victim: { uid: 'uid-web', namespace: 'default', name: 'web', qos: 'Burstable', priority: 0 },
+        graceEndsMs: 60_000,
+        deadlineMs: 69_000,
+        settledMs: null,
+        cause: { kind: 'over-limit', limit: 'emptydirfs' },
+      },
+    ],
+  },
+};
 
 function must<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('nothing');

@@ -6,6 +6,7 @@ const DECIMAL_FLOAT = new RegExp(`^[+-]?(?:${DIGITS}(?:\\.(?:${DIGITS})?)?|\\.${
 const HEX_FLOAT = new RegExp(`^([+-]?)0x(?:_?(${HEX})(?:\\.(${HEX})?)?|\\.(${HEX}))p([+-]?${DIGITS})$`, 'i');
 /** Ours: Go has no bound; no percentage that means something comes near. */
 const MAX_TEXT_LENGTH = 100;
+const BEYOND = 2 ** 128;
 
 /** Go's strconv.ParseFloat(text, 32): rounded once, directly to 32 bits (kubelet-eviction.md 2.3.1, 2.3.4). */
 export function parseFloat32(text: string): ParsedFloat {
@@ -29,9 +30,11 @@ export function parseFloat32(text: string): ParsedFloat {
 function roundDecimal(text: string): number {
   const wide = Number(text);
   const narrow = Math.fround(wide);
-  if (narrow === wide || !Number.isFinite(narrow)) return narrow;
+  if (narrow === wide) return narrow;
+  // What would come after the largest float is infinite, but rounded to as if it were there.
+  const nearest = Number.isFinite(narrow) ? narrow : Math.sign(wide) * BEYOND;
   // The other neighbour is as far away on the other side of a midpoint.
-  const other = wide + (wide - narrow);
+  const other = wide + (wide - nearest);
   if (Math.fround(other) !== other) return narrow;
   const side = compareDecimal(significant(text), significant(wide.toPrecision(100)));
   if (side === 0) return narrow;
@@ -62,7 +65,8 @@ function roundHex([, sign, whole = '', fraction = '', only = '', exponent = '0']
   const digits = (wholeDigits + fractionDigits).replace(/^0+/, '');
   const kept = digits.slice(0, 12);
   const cut = digits.slice(12);
-  const mantissa = Number(`0x0${kept}`);
+  if (digits === '') return 0;
+  const mantissa = Number(`0x${kept}`);
   const sticky = /[1-9a-f]/i.test(cut) ? 0.5 : 0;
   const power = Number(exponent.replaceAll('_', '')) + 4 * cut.length - 4 * fractionDigits.length;
   // In two steps, because 2^power alone may be too small for a double where the product is not.

@@ -6,6 +6,7 @@ import type { Observation } from '../../../src/core/observation.ts';
 import type { Outcome } from '../../../src/core/outcome.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
 import { initialState, type State } from '../../../src/core/state/state.ts';
+import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
 import type { Verdict } from '../../../src/core/verdict.ts';
 import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
 
@@ -61,6 +62,19 @@ describe('a hard threshold', () => {
     const [evict] = evictions(first);
     expect(evict).toMatchObject({ victim: { name: 'leaker' }, graceSeconds: 1, differences: ['D12'] });
     expect(first?.intentWaitMs).toBe(5);
+  });
+
+  it('names what it decides by the start of the boot id and a number that grows', () => {
+    const { decisions } = decide(initialState('7f3c1a22-9d4e-4c1b-8a55-012345678900'), memory(0, 50), aConfig([hard]));
+    expect(decisions.map(({ id }) => id)).toEqual(['7f3c1a22-1', '7f3c1a22-2']);
+  });
+
+  it('says what its victim is bound to, where it is bound to anything', () => {
+    const bound = { ...leaker, boundTo: 'unit leaker.service' };
+    const [first] = looks(aConfig([hard]), memory(0, 50, { pods: known([bound]) }));
+    expect(evictions(first)[0]?.victim).toMatchObject({ name: 'leaker', boundTo: 'unit leaker.service' });
+    const [other] = looks(aConfig([hard]), memory(0, 50));
+    expect(evictions(other)[0]?.victim).not.toHaveProperty('boundTo');
   });
 
   it('counts a pod with the priority of those that it takes along, and names them (D16)', () => {
@@ -206,7 +220,7 @@ describe('one proven kill (D3)', () => {
 });
 
 describe('a hard threshold during a soft eviction (D4)', () => {
-  it('cuts the grace once, and the wait ends 10 s after it', () => {
+  it('cuts the grace once, without waiting long for the record, and the wait ends 10 s after it', () => {
     const config = aConfig([hard, soft], { maxPodGraceSeconds: 60 });
     const verdicts = looks(
       config,
@@ -218,6 +232,7 @@ describe('a hard threshold during a soft eviction (D4)', () => {
     );
     expect(verdicts.map(kinds)).toEqual([['set-condition'], ['evict'], ['hasten'], [], ['evict']]);
     expect(verdicts[2]?.decisions[0]).toMatchObject({ graceSeconds: 1, threshold: { isHard: true } });
+    expect(verdicts[2]?.intentWaitMs).toBe(5);
   });
 });
 
@@ -347,5 +362,22 @@ describe('the conditions', () => {
     expect(verdicts[3]?.decisions).toMatchObject([
       { kind: 'set-condition', condition: 'MemoryPressure', status: false },
     ]);
+  });
+
+  it('are looked at again when the first of their transition periods ends', () => {
+    const pace = { minMs: 2, maxMs: 600_000, cpuShare: 0.01, cpus: 2 };
+    const conditionLastMetMs = { MemoryPressure: 59_000, DiskPressure: 10_000 };
+    const state: State = { ...initialState('boot'), lastLookMs: 59_000, conditionLastMetMs };
+    const { next } = decide(state, anObservation(60_000, {}), aConfig([], { pressureTransitionMs: 60_000, pace }));
+    expect(next.afterMs).toBe(10_000);
+  });
+});
+
+describe('a pod over a storage limit of its own', () => {
+  it('is evicted without any pressure, and the next look is 20 ms later', () => {
+    const over = aPod({ name: 'over', diskBytes: 9 * MI, ephemeralStorageLimit: quantityOfBytes(MI, 'binary') });
+    const verdict = decide(initialState('boot'), anObservation(0, {}, { pods: known([over]) }), aConfig([]));
+    expect(kinds(verdict)).toEqual(['evict-over-limit']);
+    expect(verdict.next.afterMs).toBe(20);
   });
 });

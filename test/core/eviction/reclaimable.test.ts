@@ -53,6 +53,11 @@ describe('reclaimable memory', () => {
       500,
     ],
     [
+      'of the cache neither shared memory nor what is on a list is taken for locked',
+      { anonBytes: 300 * MIB, shmemBytes: 50 * MIB, unevictableBytes: 250 * MIB, ...cache(550, 100, 200) },
+      450,
+    ],
+    [
       'pages of the cache on their way between its lists are not locked',
       { unevictableBytes: 0, ...cache(500, 290, 200) },
       1_000,
@@ -95,9 +100,22 @@ describe('the refault rate', () => {
     expect(refaultRate(history)).toBe(2 * MIB);
   });
 
-  it('begins again when the counter falls', () => {
+  it('counts the last 10 s and not a moment before them', () => {
+    let history: RefaultHistory = [];
+    for (let second = 0; second <= 11; second++) history = refaultsAfter(history, second * 1_000, second < 1 ? 0 : MIB);
+    expect(refaultRate(history)).toBe(0);
+  });
+
+  it('takes a reading a second, and none sooner', () => {
+    const first = refaultsAfter([], 1_000, 5);
+    expect([1_000, 1_999].map((atMs) => refaultsAfter(first, atMs, 6))).toEqual([first, first]);
+    expect(refaultsAfter(first, 2_000, 6)).toHaveLength(2);
+  });
+
+  it('begins again when the counter falls, or the clock', () => {
     const history = refaultsAfter(refaultsAfter([], 0, 100), 20_000, 50);
     expect(history).toEqual([{ atMs: 20_000, bytes: 50 }]);
-    expect(refaultRate(history)).toBeNull();
+    expect([refaultRate(history), refaultRate([])]).toEqual([null, null]);
+    expect(refaultsAfter(history, 19_000, 60)).toEqual([{ atMs: 19_000, bytes: 60 }]);
   });
 });

@@ -22,15 +22,26 @@ const historyOf = (...points: readonly StallFacts[]): StallHistory =>
 
 describe('the time that a node was stalled on memory', () => {
   it.each([
-    ['nothing is known before the first point', historyOf(), at(5_000, 4_000), 0],
-    ['what was seen of a window counts before it is full', historyOf(at(0, 100)), at(4_000, 3_600), 3_500],
-    ['all of a window', historyOf(at(0, 0), at(5_000, 2_000)), at(10_000, 4_500), 4_500],
-    ['what lies before the window does not count', historyOf(at(0, 0), at(1_000, 1_000)), at(11_000, 1_500), 500],
-    ['of the time around its start as much as possible lies before it', historyOf(at(0, 0)), at(12_000, 3_000), 1_000],
-    ['but what was seen inside it counts', historyOf(at(0, 0), at(3_000, 3_000)), at(12_000, 6_000), 4_000],
-    ['a counter that fell is another one', historyOf(at(0, 9_000), at(1_000, 50)), at(2_000, 250), 200],
-  ])('%s', (_, history, now, stalledMs) => {
-    expect(stallIn(history, now, WINDOW_MS).stalledMs).toBe(stalledMs);
+    ['nothing is known before the first point', [], at(5_000, 4_000), 0],
+    ['what was seen of a window counts before it is full', [at(0, 100)], at(4_000, 3_600), 3_500],
+    ['all of a window', [at(0, 0), at(5_000, 2_000)], at(10_000, 4_500), 4_500],
+    ['what lies before the window does not count', [at(0, 0), at(1_000, 1_000)], at(11_000, 1_500), 500],
+    ['of the time around its start as much as possible lies before it', [at(0, 0)], at(12_000, 3_000), 1_000],
+    ['and no more than lies before it', [at(1_000, 0)], at(13_000, 3_000), 1_000],
+    ['but what was seen inside it counts', [at(0, 0), at(3_000, 3_000)], at(12_000, 6_000), 4_000],
+    ['a counter that fell is another one', [at(0, 9_000), at(1_000, 50)], at(2_000, 250), 200],
+    ['a counter that stands still is the same one', [at(0, 0), at(1_000, 500), at(2_000, 500)], at(2_500, 500), 500],
+  ])('%s', (_, points, now, stalledMs) => {
+    expect(stallIn(historyOf(...points), now, WINDOW_MS).stalledMs).toBe(stalledMs);
+  });
+
+  it.each([
+    [WINDOW_MS, 499, false],
+    [WINDOW_MS, 500, true],
+    [100, 49, false],
+    [100, 50, true],
+  ])('of a window of %d ms is read again after %d ms: %s', (windowMs, afterMs, isOver) => {
+    expect(isStepOver(historyOf(at(1_000, 0)), 1_000 + afterMs, windowMs)).toBe(isOver);
   });
 
   it('is at a step what it is right after it, and the pods are asked for knowing all of it', () => {
@@ -114,6 +125,28 @@ describe('a pod that stalls in its own memory limit', () => {
     const { stalledMs, byOwnLimit } = stallIn(history, at(4_000, 3_900), WINDOW_MS);
     expect([...byOwnLimit]).toEqual(['own']);
     expect(stalledMs).toBe(100);
+  });
+
+  it('is not named where it reached its limit without stalling', () => {
+    const history = historyOf(at(0, 0, { own: quiet }), at(900, 800, { own: { stalledMs: 0, limitHits: 9 } }));
+    expect(stallIn(history, at(900, 800), WINDOW_MS)).toMatchObject({ stalledMs: 800, byOwnLimit: new Set() });
+  });
+
+  it.each([
+    // 3,000 since the point in the window, of which 500 are its own.
+    ['since the same point as those of the node', { own: { stalledMs: 4_000, limitHits: 5 } }, 2_500],
+    ['since it was read, where it was not read at that point', null, 3_000],
+  ])('is counted %s', (_, between, counted) => {
+    const last = { own: { stalledMs: 4_500, limitHits: 9 } };
+    const history = historyOf(at(0, 0, { own: quiet }), at(6_000, 5_000, between), at(12_000, 8_000, last));
+    const { stalledMs, byOwnLimit } = stallIn(history, at(12_000, 8_000), WINDOW_MS);
+    expect([...byOwnLimit]).toEqual(['own']);
+    expect(stalledMs).toBe(counted);
+  });
+
+  it('is not forgotten where a point between was not asked for', () => {
+    const history = historyOf(at(0, 0, { own: quiet }), at(1_000, 900), at(2_000, 1_800, { own: quiet }));
+    expect(stallIn(history, at(2_000, 1_800), WINDOW_MS).stalledMs).toBe(1_800);
   });
 
   it('adds nothing until it is read again', () => {

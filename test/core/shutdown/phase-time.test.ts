@@ -129,6 +129,23 @@ describe('a machine that goes down without the signal', () => {
     expect(shutdown).toMatchObject({ kind: 'stopping', phaseEndsMs: 8_000, mustEndMs: 8_000 });
   });
 
+  it('is cut no more than it has to be, and never gets time back', () => {
+    const cut = (leftMs: number) => {
+      const { look } = aCore(config, [web, db]);
+      look(0, granted(60_000));
+      look(1_000, late(leftMs));
+      return look(2_000, late(60_000)).state.shutdown;
+    };
+    expect(cut(30_000)).toMatchObject({ phaseEndsMs: 20_000, mustEndMs: 31_000 });
+    expect(cut(3_000)).toMatchObject({ phaseEndsMs: 4_000, mustEndMs: 4_000 });
+  });
+
+  it.each([34_999, 35_000, 60_000])('has to end at a time of its own only with less than it needs: %d ms', (ms) => {
+    const isLess = ms < 35_000;
+    const heard = [granted(ms), late(ms)].map((start) => aCore(config, [web]).look(0, start).state.shutdown);
+    expect(heard).toMatchObject([{ mustEndMs: isLess ? 32_999 : null }, { mustEndMs: isLess ? ms : null }]);
+  });
+
   it('stops nobody after all phases are through, nor where shutdown is off', () => {
     const done = aCore(config, []);
     done.look(0, granted(60_000));
@@ -178,6 +195,51 @@ describe('a pod that is started during the shutdown', () => {
     }
     expect(said4.flat().filter((text) => text.startsWith('stop back')).length).toBe(3);
     expect(reasons).toEqual([0, 1, 2, 3]);
+  });
+
+  it('is no pod that was started at the very moment of the signal, nor one that is being stopped', () => {
+    const { look, ended } = aCore(config, [web]);
+    look(5_000, { ...START, ...wall(5_000), pods: known([since(5_000), web]) });
+    const gone = { ...wall(6_000), outcomes: [ended(since(5_000), 6_000)], pods: known([since(5_000), web]) };
+    expect(said(look(6_000, gone))).toEqual([]);
+    expect(said(look(7_000, { ...wall(7_000), pods: known([since(6_500), web]) }))).toEqual([
+      'stop back in 1 for 18 s',
+    ]);
+    // Its stop is under way.
+    const next = look(8_000, { ...wall(8_000), pods: known([since(6_500), web]) });
+    expect(next.reasons).toEqual([{ code: 'shutdown-phase', phase: 1, remainingMs: 17_000, pods: 2 }]);
+  });
+
+  it('is counted once among those that still run or hold volumes at the end, and the others are not forgotten', () => {
+    const { look, ended } = aCore(config, [since(-60_000), web]);
+    const volumesMounted = known(['uid-back', 'uid-web']);
+    look(0, { ...START, ...wall(0), volumesMounted });
+    const outcomes = [ended(since(0), 1_000), ended(web, 1_000)];
+    look(1_000, { ...wall(1_000), outcomes, pods: known([]), volumesMounted });
+    // While its volumes are waited for.
+    const back = look(1_100, { ...wall(1_100), pods: known([since(1_050)]), volumesMounted });
+    expect(said(back)).toEqual(['stop back in 1 for 18.9 s']);
+    const stopped = look(2_000, {
+      ...wall(2_000),
+      outcomes: [ended(since(0), 2_000)],
+      pods: known([]),
+      volumesMounted,
+    });
+    expect(stopped.next.afterMs).toBe(300);
+    const over = look(20_000, { ...wall(20_000), pods: known([]), volumesMounted });
+    expect(over.reasons).toContainEqual(
+      expect.objectContaining({ code: 'shutdown-phase-over', running: [], mounted: ['uid-web', 'uid-back'] }),
+    );
+  });
+
+  it('is waited for no longer once it was stopped again three times', () => {
+    const { look, ended } = aCore(config, [since(-60_000)]);
+    look(0, { ...START, ...wall(0) });
+    for (const atMs of [1_000, 2_000, 3_000]) {
+      look(atMs, { ...wall(atMs), outcomes: [ended(since(0), atMs)], pods: known([since(atMs)]) });
+    }
+    const last = { outcomes: [ended(since(0), 4_000)], pods: known([since(4_000)]) };
+    expect(said(look(4_000, { ...wall(4_000), ...last }))).toEqual(['release-lock all-phases-done']);
   });
 
   it('waits for its own phase when that is still to come', () => {

@@ -43,6 +43,15 @@ describe('the lock', () => {
     expect(said(look(2_000, { outcomes: [ended(web, 2_000)] }))).toEqual(['release-lock all-phases-done']);
   });
 
+  it('that is granted in a phase changes what a cancel goes back to, and not the phases', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    look(0, START);
+    const granted = look(1_000, { shutdownEvents: [{ ...LOCK, delayMaxMs: 700_000 }, PREPARING] });
+    expect(said(granted)).toEqual([]);
+    expect(granted.state.shutdown).toMatchObject({ kind: 'stopping', phaseEndsMs: 20_000 });
+    expect(look(2_000, { shutdownEvents: [CANCELLED] }).state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 700_000 });
+  });
+
   it('that is granted after the release shows that the shutdown is over', () => {
     const { look } = aCore(aShutdownConfig(), []);
     expect(look(0, START).state.shutdown).toEqual({ kind: 'released', atMs: 0 });
@@ -175,6 +184,39 @@ describe('the pods', () => {
     expect(said(second)).toEqual(['release-lock all-phases-done']);
   });
 
+  it('keep the time that each was given, and what is left of the phase is said', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    expect(look(1_000, START).state.stops).toMatchObject([{ graceEndsMs: 21_000, waitEndsMs: 31_000 }]);
+    const { reasons } = look(4_000, { outcomes: [{ of: 'boot-1', atMs: 2_000, kind: 'signalled', with: 'sigterm' }] });
+    expect(reasons).toEqual([{ code: 'shutdown-phase', phase: 1, remainingMs: 17_000, pods: 1 }]);
+  });
+
+  it('that stop after others or after units are waited for to the end of the phase', () => {
+    const front = aPod({ name: 'front', terminationGraceSeconds: 2 });
+    const back = aPod({ name: 'back', terminationGraceSeconds: 2, stopsAfter: ['uid-front'] });
+    const other = aPod({ name: 'other', terminationGraceSeconds: 2, stopsAfterUnits: ['backup.service'] });
+    const long = aPod({ name: 'long', terminationGraceSeconds: 18, stopsAfterUnits: ['backup.service'] });
+    const { look } = aCore(aShutdownConfig(), [front, back, other, long]);
+    const { decisions, state } = look(0, START);
+    const chain = { after: ['uid-front'], beforeSeconds: 2, restSeconds: 2 };
+    expect(decisions.map((decision) => ('chain' in decision ? decision.chain : null))).toEqual([
+      { after: [], beforeSeconds: 0, restSeconds: 4 },
+      chain,
+      null,
+      null,
+    ]);
+    expect(state.stops).toMatchObject([
+      { uid: 'uid-front', graceEndsMs: 2_000, waitEndsMs: 10_000 },
+      { uid: 'uid-back', graceEndsMs: 20_000, waitEndsMs: 20_000, chain, graceSeconds: 2, endsMs: 20_000 },
+      { uid: 'uid-other', graceEndsMs: 20_000, waitEndsMs: 20_000 },
+      { uid: 'uid-long', graceEndsMs: 20_000, waitEndsMs: 27_000 },
+    ]);
+    expect(state.stops[2]).not.toHaveProperty('chain');
+    const exceeded = (atMs: number) =>
+      look(atMs).reasons.flatMap((reason) => (reason.code === 'shutdown-wait-exceeded' ? [reason.uid] : []));
+    expect([9_999, 10_000, 10_001, 19_999].map(exceeded)).toEqual([[], ['uid-front'], [], []]);
+  });
+
   it('whose longest wait ends with the phase are left by the phase', () => {
     const phases = [{ fromPriority: 0, periodSeconds: 10 }];
     const { look } = aCore(aShutdownConfig({ phases }), [aPod({ name: 'web', terminationGraceSeconds: 1 })]);
@@ -269,7 +311,20 @@ describe('a cancel', () => {
     const waitEndsMs = look(0, START).state.stops[0]?.waitEndsMs ?? Number.NaN;
     look(2_000, { shutdownEvents: [CANCELLED] });
     expect(look(waitEndsMs - 1).state.stops).toHaveLength(1);
+    // Nobody is forgotten because the pods were not read.
+    expect(look(waitEndsMs - 1, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
     expect(look(waitEndsMs).state.stops).toEqual([]);
+    const lost = aCore(aShutdownConfig(), [web]);
+    lost.look(0, START);
+    lost.look(2_000, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }, CANCELLED] });
+    expect(lost.look(waitEndsMs).state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
+  });
+
+  it('in the moment of the signal comes before any phase', () => {
+    const { look } = aCore(aShutdownConfig(), [web]);
+    const verdict = look(0, { shutdownEvents: [LOCK, PREPARING, CANCELLED] });
+    expect(said(verdict)).toEqual(['undo-stops']);
+    expect(verdict.reasons).toEqual([{ code: 'shutdown-cancelled', phase: 0, policy: 'promptly' }]);
   });
 
   it('between two phases is heard before the second', () => {
@@ -288,7 +343,11 @@ describe('a cancel', () => {
     expect(verdict.state.shutdown.kind).toBe('unarmed');
     const released = aCore(aShutdownConfig(), []);
     released.look(0, START);
-    expect(said(released.look(1, { shutdownEvents: [CANCELLED] }))).toEqual(['take-lock', 'undo-stops']);
+    const late = released.look(1, { shutdownEvents: [CANCELLED] });
+    expect(said(late)).toEqual(['take-lock', 'undo-stops']);
+    expect(late.reasons).toEqual([{ code: 'shutdown-cancelled', phase: 3, policy: 'promptly' }]);
+    const why = 'a shutdown was cancelled, the lock is being taken again';
+    expect(late.state.shutdown).toEqual({ kind: 'unarmed', why });
   });
 
   it('in the way of the kubelet is handled after the last phase, once', () => {

@@ -51,6 +51,44 @@ describe('parseQuantity', () => {
     ['2E8', '200000000', '200e6'],
     ['200E6', '200000000', '200E6'],
     ['1e-99', '0.000000001', '1e-9'],
+    ['1e-999', '0.000000001', '1e-9'],
+    ['1.0000000001', '1.000000001', '1000000001n'],
+    ['-1.0000000001', '-1.000000001', '-1000000001n'],
+    ['-0.5', '-0.5', '-500m'],
+    ['-1n', '-0.000000001', '-1n'],
+    ['-0.5Ki', '-512', '-512'],
+    ['-1.5Ki', '-1536', '-1536'],
+    ['-2Ki', '-2048', '-2Ki'],
+    ['7u', '0.000007', '7u'],
+    ['70m', '0.07', '70m'],
+    ['5k', '5000', '5k'],
+    ['5G', '5000000000', '5G'],
+    ['5T', '5000000000000', '5T'],
+    ['5P', '5000000000000000', '5P'],
+    ['1000E', '1000000000000000000000', '1'],
+    ['8Ki', '8192', '8Ki'],
+    ['8Ti', '8796093022208', '8Ti'],
+    ['8Pi', '9007199254740992', '8Pi'],
+    ['2Ei', '2305843009213693952', '2Ei'],
+    ['8Ei', '9223372036854775807', '9223372036854775807'],
+    ['15e2', '1500', '1500'],
+    ['1000e0', '1000', '1e3'],
+    ['0e5', '0', '0'],
+    // What went through the fast path of the kubelet and looks canonical to it is repeated as it was written.
+    ['1.500', '1.5', '1.500'],
+    ['1.000', '1', '1'],
+    ['1.5', '1.5', '1500m'],
+    ['+0.500', '0.5', '500m'],
+    ['+1001Ki', '1025024', '+1001Ki'],
+    ['+1000Ki', '1024000', '1000Ki'],
+    ['+12345678901Ki', '12641975194624', '+12345678901Ki'],
+    ['+123456789012Ki', '126419751948288', '123456789012Ki'],
+    ['+12345678Mi', '12945381654528', '+12345678Mi'],
+    ['+123456789Mi', '129453825982464', '123456789Mi'],
+    ['+123456789012345678', '123456789012345678', '+123456789012345678'],
+    ['+1234567890123456789', '1234567890123456789', '1234567890123456789'],
+    ['+123456789n', '0.123456789', '+123456789n'],
+    ['+1.234567u', '0.000001235', '1235n'],
   ])('reads %s as %s and prints it as %s', (text, value, printed) => {
     expect([decimalOf(quantity(text)), sayQuantity(quantity(text))]).toEqual([value, printed]);
   });
@@ -69,11 +107,17 @@ describe('parseQuantity', () => {
   it('refuses exponents that would have to be expanded to thousands of digits', () => {
     expect(mistake('1e31')).toBe('the exponent must be from -999 to 30, not 31');
     expect(mistake('1e99999999999')).toBe('the exponent must be from -999 to 30, not 99999999999');
+    expect(mistake('1e-1000')).toBe('the exponent must be from -999 to 30, not -1000');
     expect(mistake('1e30')).toBeNull();
   });
 
   it('refuses more digits than an amount can have', () => {
     expect(mistake('9'.repeat(60))).toMatch(/too large/);
+    expect([39, 40].map((digits) => mistake('9'.repeat(digits)))).toEqual([
+      null,
+      'too large: more than 10^38 is not taken',
+    ]);
+    expect(mistake('1'.padStart(100, '0'))).toBeNull();
     expect(mistake('1'.repeat(101))).toBe('longer than 100 characters');
   });
 });
@@ -109,6 +153,35 @@ describe('arithmetic', () => {
     ]);
   });
 
+  it.each([
+    ['1n', 1],
+    ['1000000001n', 2],
+    ['-1n', 0],
+    ['-1000000001n', -1],
+    ['9007199254740992', Number.MAX_SAFE_INTEGER],
+    ['-100E', -Number.MAX_SAFE_INTEGER],
+  ])('takes %s for %d bytes', (text, bytes) => {
+    expect(bytesUp(quantity(text))).toBe(bytes);
+  });
+
+  it.each([
+    [1_023, 'binary', '1023'],
+    [1_024, 'binary', '1Ki'],
+    [-1_023, 'binary', '-1023'],
+    [-1_024, 'binary', '-1Ki'],
+    [1_536, 'binary', '1536'],
+    [2_097_152, 'binary', '2Mi'],
+    [1_024, 'decimal', '1024'],
+    [2_000, 'decimal', '2k'],
+    [1.9, 'binary', '1'],
+    [-1.9, 'binary', '-1'],
+    [2 ** 63 - 1_024, 'binary', '9007199254740991Ki'],
+    [2 ** 63, 'binary', '-8Ei'],
+    [Number.POSITIVE_INFINITY, 'binary', '-8Ei'],
+  ] as const)('prints %d measured, %s, as %s', (amount, format, printed) => {
+    expect(sayQuantity(quantityOfBytes(amount, format))).toBe(printed);
+  });
+
   it('keeps fractions of a byte when an available amount is compared with a threshold', () => {
     expect(isLess(1181116006, quantity('1.1Gi'))).toBe(true);
     expect(isLess(1181116007, quantity('1.1Gi'))).toBe(false);
@@ -132,6 +205,12 @@ describe('sayBytes', () => {
     [96_500_000, '92 MiB'],
     [96_678_000, '92.1 MiB'],
     [-2048, '-2 KiB'],
+    [-1, '-1 B'],
+    [1024, '1 KiB'],
+    [1590, '1.5 KiB'],
+    [7 * 1024 ** 3, '7 GiB'],
+    [5 * 1024 ** 5, '5 PiB'],
+    [1024 ** 6, '1024 PiB'],
     [3 * 1024 ** 4, '3 TiB'],
   ])('says %d as %s', (bytes, said) => {
     expect(sayBytes(bytes)).toBe(said);
