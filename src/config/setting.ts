@@ -1,4 +1,5 @@
 import type { ThresholdValue } from '../core/eviction/threshold.ts';
+import { percentText } from '../core/units/float32.ts';
 import { sayQuantity } from '../core/units/quantity.ts';
 import { type Path, sayPath } from '../document/problem.ts';
 import type { Effective, Origin, Setting } from './effective.ts';
@@ -61,15 +62,9 @@ export function sayPlace(origin: Origin | undefined): string {
   return origin !== undefined && 'line' in origin ? `${origin.file}:${origin.line}: ` : '';
 }
 
-/** A threshold as it would be written: the percentage with as few digits as give the same 32-bit fraction. */
+/** A threshold as it would be written. */
 export function sayValue(value: ThresholdValue): string {
-  if (value.kind === 'quantity') return value.amount.text ?? sayQuantity(value.amount);
-  const percent = value.fraction * 100;
-  for (let digits = 1; digits < 17; digits++) {
-    const text = percent.toPrecision(digits);
-    if (Math.fround(Math.fround(Number(text)) / 100) === value.fraction) return `${Number(text)}%`;
-  }
-  return `${percent}%`;
+  return value.kind === 'quantity' ? (value.amount.text ?? sayQuantity(value.amount)) : percentText(value.fraction);
 }
 
 /** `default`, `config.yaml:12`, `kubelet.yaml:8`, `kubelet + margin 205Mi`. */

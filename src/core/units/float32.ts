@@ -23,6 +23,16 @@ export function parseFloat32(text: string): ParsedFloat {
   return { ok: false, text: `strconv.ParseFloat: parsing ${JSON.stringify(text)}: value out of range` };
 }
 
+/** A percentage with as few digits as are read as the same fraction of 32 bits (kubelet-eviction.md 2.3.1). */
+export function percentText(fraction: number): string {
+  const percent = fraction * 100;
+  for (let digits = 1; digits < 17; digits++) {
+    const short = Number(percent.toPrecision(digits));
+    if (Math.fround(Math.fround(short) / 100) === fraction) return `${short}%`;
+  }
+  return `${percent}%`;
+}
+
 /**
  * Rounding to 64 bits first is wrong only where that lands exactly between two 32-bit floats and the text does not:
  * then the text's own side decides.

@@ -12,6 +12,7 @@ import type { PodView } from '../../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../../core/reading.ts';
 import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
 import { sayDuration } from '../../core/units/duration.ts';
+import { percentText } from '../../core/units/float32.ts';
 import { isLess } from '../../core/units/quantity.ts';
 import { type Json, podOf, quantityText, statsOf } from './scenario-pod.ts';
 
@@ -118,16 +119,6 @@ function valueText(value: ThresholdValue): string {
 function stallPercent(value: ThresholdValue): string {
   const percent = 100 - Number.parseFloat(valueText(value));
   return `${Number(percent.toPrecision(9))}%`;
-}
-
-/** The shortest percentage that the kubelet's float32 arithmetic reads as this fraction. */
-function percentText(fraction: number): string {
-  const isSame = (text: string): boolean => Math.fround(Math.fround(Number(text)) / 100) === fraction;
-  for (let digits = 1; digits < 9; digits++) {
-    const text = String(Number((fraction * 100).toPrecision(digits)));
-    if (isSame(text)) return `${text}%`;
-  }
-  return `${fraction * 100}%`;
 }
 
 /** scenarios.md 2.2. */
