@@ -249,7 +249,7 @@ async function forceUntilEnded(kill: Kill, help: Helped | null, atFirst: Progres
   }
 }
 
-/** The processes that got SIGKILL, all at the same moment: those listed before. Null: signal them one by one instead. */
+/** The processes that got SIGKILL, all at the same moment. Null: signal them one by one instead. */
 function killWhole(kill: Kill): readonly number[] | null {
   const { mounts, ref, spent, killed } = kill;
   if (mounts.version === 1 || spent.sinceBootMs !== null || !mayKillWhole(kill)) return null;
@@ -258,7 +258,8 @@ function killWhole(kill: Kill): readonly number[] | null {
   if (!killAtOnce(mounts, ref).known) return null;
   for (const pid of pids) killed.add(pid);
   if (uptime.known) spent.sinceBootMs = uptime.value;
-  return pids;
+  // Also those born since, which have to be helped to die as well.
+  return listed(kill);
 }
 
 /** The processes that got SIGKILL. */
