@@ -3,7 +3,7 @@ import { decide } from '../src/core/decide.ts';
 import { TIES } from '../src/core/eviction/comparator.ts';
 import { explain } from '../src/core/explain.ts';
 import { known } from '../src/core/reading.ts';
-import { SIGNAL_FACTS, SIGNALS } from '../src/core/signal.ts';
+import { isDisk, SIGNAL_FACTS, SIGNALS } from '../src/core/signal.ts';
 import { initialState } from '../src/core/state/state.ts';
 import { summaryOf } from '../src/record/scenarios/scenario-of.ts';
 import { statusReport } from '../src/serve/status.ts';
@@ -72,6 +72,14 @@ describe.each(SIGNALS)('%s, a row of the table of signals', (signal) => {
     ];
     expect({ isKnown, ...written }).toMatchObject({ isKnown: true, value: { available: 40, capacity: 100 } });
   });
+
+  it.runIf(!isDisk(signal))(
+    'is written by capture without a negative number, where more is in use than there may be',
+    () => {
+      const low = anObservation(10_000, { [signal]: { available: -5, capacity: 100 } });
+      expect(JSON.stringify(summaryOf(low, [], 0))).not.toContain('-');
+    },
+  );
 
   it('sets its condition', () => {
     const { decisions } = decide({ ...state, lastLookMs: 0 }, observation, config);

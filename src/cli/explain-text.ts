@@ -183,11 +183,12 @@ function safeText(report: ExplainReport, name: string, row: ExplainedRow | undef
 }
 
 function changeText(signal: Signal, change: Change): string {
-  const { resource } = SIGNAL_FACTS[signal];
+  const { resource, counts } = SIGNAL_FACTS[signal];
   switch (change.what) {
     case 'usage': {
       if (change.bound === 'at-most' && change.value === 0) return `with no ${USED[resource]} at all`;
-      const of = resource === 'memory' ? ' of memory' : resource === 'ephemeral-storage' ? ' of local storage' : '';
+      const memory = counts === 'memoryAndSwapBytes' ? ' of memory and swap' : ' of memory';
+      const of = resource === 'memory' ? memory : resource === 'ephemeral-storage' ? ' of local storage' : '';
       return `${boundText(change, (amount, way) => sayRounded(signal, amount, way))}${of}`;
     }
     case 'priority':

@@ -159,10 +159,12 @@ function growthLines(growth: Evict['growth']): string[][] {
 }
 
 export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
-  const row = ranking.find((entry) => entry.uid === uid);
+  const place = ranking.findIndex((entry) => entry.uid === uid);
+  const row = ranking[place];
   if (row === undefined) return 'not in the ranking';
   if (row.decidedBy === null) return ranking.length === 1 ? 'the only pod' : 'last in the ranking';
-  return `of ${ranking.length} pods it comes first by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}`;
+  const passed = place === 0 ? '' : `, ${place} passed over,`;
+  return `of ${ranking.length} pods${passed} it comes first by ${comparatorNamed(row.decidedBy)?.by ?? row.decidedBy}`;
 }
 
 function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid: PodUid) => string): string[][] {

@@ -1,7 +1,7 @@
 import { check } from '../document/check.ts';
 import { type Dialect, inOrder, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
-import { distrust, readText } from '../host/files.ts';
+import { distrust, readDocument } from '../host/files.ts';
 import type { Effective, HostSizes } from './effective.ts';
 import { readEviction } from './eviction.ts';
 import { createFields, entryOf, type Fields, type Source } from './field.ts';
@@ -212,7 +212,7 @@ function withoutEmptyFields(document: YamlDocument): YamlDocument {
 function readConfigFile(file: string, trust: Trust): string | Problem | null {
   const refused = trust === 'owner' ? distrust(file) : null;
   if (refused !== null) return { file, line: 1, column: 1, path: '', text: `refused: ${refused}` };
-  const text = readText(file, MAX_DOCUMENT_BYTES, trust === 'owner' ? 'refused' : 'followed');
+  const text = readDocument(file, MAX_DOCUMENT_BYTES, trust === 'owner' ? 'refused' : 'followed');
   if (text.known) return text.value;
   return text.why === 'absent' ? null : { file, line: 1, column: 1, path: '', text: `cannot be read: ${text.detail}` };
 }

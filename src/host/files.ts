@@ -40,6 +40,18 @@ export function readText(path: string, maxBytes: number, links: 'refused' | 'fol
   });
 }
 
+/** The same of a document that a person wrote: one with U+FFFD, or that is not UTF-8, would name something else. */
+export function readDocument(
+  path: string,
+  maxBytes: number,
+  links: 'refused' | 'followed' = 'refused',
+): Reading<string> {
+  const text = readText(path, maxBytes, links);
+  return text.known && text.value.includes('\uFFFD')
+    ? unknown('unreadable', path, 'it contains bytes that are not UTF-8 text')
+    : text;
+}
+
 /** The last `maxBytes` of a regular file that is no link; the beginning may be in the middle of a line. */
 export function readTail(path: string, maxBytes: number): Reading<string> {
   return fromFile(path, O_NOFOLLOW, (fd, size) =>

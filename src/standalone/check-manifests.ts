@@ -1,7 +1,7 @@
 import { valueAt } from '../document/check.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
-import { distrust, listDirectory, readText } from '../host/files.ts';
+import { distrust, listDirectory, readDocument } from '../host/files.ts';
 import { parseManifest } from './manifest.ts';
 import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-files.ts';
 
@@ -11,7 +11,7 @@ const KINDS: readonly unknown[] = ['Pod', 'List', 'PodList'];
 
 /** Is this file a manifest, and no configuration? Only its first document is looked at; what cannot be read is none. */
 export function isManifestFile(path: string): boolean {
-  const text = readText(path, MAX_DOCUMENT_BYTES);
+  const text = readDocument(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return false;
   return KINDS.includes(valueAt(parseDocuments(text.value, path, 'kubelet').documents[0]?.value, ['kind']));
 }
@@ -21,7 +21,7 @@ export function checkManifest(path: string): CheckedManifests {
   const refused = (text: string): CheckedManifests => refusedAt(path, text);
   const distrusted = distrust(path);
   if (distrusted !== null) return refused(distrusted);
-  const text = readText(path, MAX_DOCUMENT_BYTES);
+  const text = readDocument(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return refused(text.detail);
   const { pods, problems } = parseManifest(text.value, path);
   return { pods: pods.length, problems };

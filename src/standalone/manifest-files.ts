@@ -1,7 +1,7 @@
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
-import { directoryStamp, distrust, listDirectory, readText } from '../host/files.ts';
+import { directoryStamp, distrust, listDirectory, readDocument } from '../host/files.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import {
   MANIFESTS,
@@ -77,7 +77,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     const path = `${directory}/${name}`;
     const distrusted = refusedName(directory, name) ?? distrust(path);
     if (distrusted !== null) return { text: null, why: distrusted };
-    const text = readText(path, MAX_DOCUMENT_BYTES);
+    const text = readDocument(path, MAX_DOCUMENT_BYTES);
     return text.known ? { text: text.value, why: '' } : { text: null, why: `${text.where}: ${text.detail}` };
   };
   const readFile = (name: string): boolean => {

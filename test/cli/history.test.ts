@@ -272,9 +272,12 @@ describe('nodewarden history', () => {
     expect(err.match(/not read: /g)).toHaveLength(1);
   });
 
-  it('says what a time looks like when it is given nonsense, with status 2', async () => {
-    const { code, err } = await run('--since', 'yesterday-ish');
-    expect(code).toBe(2);
-    expect(err).toContain('Use a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z');
-  });
+  it.each(['yesterday-ish', '5', '11/25/2026'])(
+    'says what a time looks like when it is given %s, with status 2',
+    async (when) => {
+      const { code, err } = await run('--since', when);
+      expect(code).toBe(2);
+      expect(err).toContain('Use a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z');
+    },
+  );
 });

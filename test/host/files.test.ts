@@ -18,6 +18,7 @@ import {
   distrust,
   ensureDirectory,
   listDirectory,
+  readDocument,
   readText,
   renameFile,
   watchPath,
@@ -27,6 +28,18 @@ import { clock, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';
 
 const isRoot = process.getuid?.() === 0;
+
+describe('readDocument', () => {
+  it('refuses bytes that are not UTF-8 text, which would name something else', () => {
+    const root = aTree({ file: 'häßlich' });
+    writeFileSync(`${root}/bytes`, Buffer.from([0x78, 0x2f, 0xff]));
+    expect(readDocument(`${root}/bytes`, 9)).toMatchObject({
+      why: 'unreadable',
+      detail: expect.stringContaining('not UTF-8'),
+    });
+    expect(readDocument(`${root}/file`, 9)).toEqual(known('häßlich'));
+  });
+});
 
 describe('readText', () => {
   it('reads a whole file up to the bound, and refuses one byte more', () => {

@@ -60,7 +60,7 @@ describe('the report of the last boot', () => {
   });
 
   it.each([
-    ['in order, without shutdown phases of nodewarden', [boot.started(1), boot.stopped(9, 'goes-down')]],
+    ['ended cleanly, without shutdown phases of nodewarden', [boot.started(1), boot.stopped(9, 'goes-down')]],
     ['nodewarden had been stopped before', [boot.started(1), boot.stopped(9, 'stays')]],
     ['the record does not say that nodewarden ran', [boot.lock(1, 'b-1', 'take-lock')]],
     ['no pod was running', [boot.started(1), boot.running(2)]],

@@ -316,7 +316,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
       ranking: ranking.map(({ row }) => row),
       graceSeconds,
       ...evictionMessage(threshold, victim),
-      differences: [...differences, ...differencesInTime(state, look, threshold)],
+      differences: [...new Set([...differences, ...differencesInTime(state, look, threshold)])],
       ...growthOf(observation, threshold),
       ...tiesOf(victim),
     }),

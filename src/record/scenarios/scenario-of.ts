@@ -148,11 +148,15 @@ const NODE_STATS: { readonly [S in SignalSource]: (observation: Observation, zer
     return { systemContainers: pods === null ? null : [{ name: 'pods', memory: pods }] };
   },
   swap: ({ signals }, zeroMs) => ({
-    swap: map(signals['swap.available'], (sample) => ({
-      time: since(zeroMs, sample),
-      swapAvailableBytes: sample.available,
-      swapUsageBytes: sample.capacity - sample.available,
-    })),
+    swap: map(signals['swap.available'], (sample) => {
+      // Negative where a limit was lowered below what is in use.
+      const swapAvailableBytes = Math.max(0, sample.available);
+      return {
+        time: since(zeroMs, sample),
+        swapAvailableBytes,
+        swapUsageBytes: Math.max(0, sample.capacity - swapAvailableBytes),
+      };
+    }),
   }),
   'memory-stall': ({ signals }, zeroMs) => ({
     memoryStall: map(signals['memory.stallFree'], (sample) => ({

@@ -223,7 +223,7 @@ function signalsOf(summary: Json, numbers: Numbers, at: Times): Signals {
   };
   const stall = (signal: Signal, section: Json | null) => {
     const [stalledMs, windowMs] = [of(section, 'stalledMs'), of(section, 'windowMs')];
-    const isWhole = stalledMs !== null && windowMs !== null;
+    const isWhole = stalledMs !== null && windowMs !== null && windowMs > 0 && stalledMs <= windowMs;
     return sample(signal, section, isWhole ? windowMs - stalledMs : null, windowMs);
   };
   const rlimit = sectionIn(node, 'rlimit');

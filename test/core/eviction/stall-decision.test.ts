@@ -39,7 +39,7 @@ describe('a node that stalls on memory', () => {
   it('passes over a pod that stalls in its own memory limit, for this signal alone', () => {
     const pods = [inSwap('limited', 900, 0, { isStalledByOwnLimit: true }), inSwap('web', 300, 0)];
     const { evict, reasons } = decided(pods, { 'memory.stallFree': stalled });
-    expect(evict).toMatchObject({ victim: { name: 'web' } });
+    expect(evict).toMatchObject({ victim: { name: 'web' }, differences: ['D17', 'D12'] });
     expect(reasons).toContainEqual({ code: 'passed-over', uid: 'uid-limited', because: 'own-limit' });
     const bySwap = decided(pods, { 'swap.available': { available: 10 * MI, capacity: 500 * MI } });
     expect(bySwap.evict).toMatchObject({ victim: { name: 'limited' } });
