@@ -23,12 +23,12 @@ describe('each signal', () => {
     ['allocatableMemory.available', 'bytes', 'MemoryPressure', 'memory', 'workingSetBytes', 'memory'],
     ['swap.available', 'bytes', 'MemoryPressure', 'memory', 'memoryAndSwapBytes', 'swap'],
     ['memory.stallFree', 'ms', 'MemoryPressure', 'memory', 'memoryAndSwapBytes', 'stall'],
-    ['nodefs.available', 'bytes', 'DiskPressure', 'ephemeral-storage', 'disk', 'no-file'],
-    ['nodefs.inodesFree', 'inodes', 'DiskPressure', 'inodes', 'disk', 'no-file'],
-    ['imagefs.available', 'bytes', 'DiskPressure', 'ephemeral-storage', 'disk', 'no-file'],
-    ['imagefs.inodesFree', 'inodes', 'DiskPressure', 'inodes', 'disk', 'no-file'],
-    ['containerfs.available', 'bytes', 'DiskPressure', 'ephemeral-storage', 'disk', 'no-file'],
-    ['containerfs.inodesFree', 'inodes', 'DiskPressure', 'inodes', 'disk', 'no-file'],
+    ['nodefs.available', 'bytes', 'DiskPressure', 'ephemeral-storage', 'disk', 'nothing'],
+    ['nodefs.inodesFree', 'inodes', 'DiskPressure', 'inodes', 'disk', 'nothing'],
+    ['imagefs.available', 'bytes', 'DiskPressure', 'ephemeral-storage', 'disk', 'nothing'],
+    ['imagefs.inodesFree', 'inodes', 'DiskPressure', 'inodes', 'disk', 'nothing'],
+    ['containerfs.available', 'bytes', 'DiskPressure', 'ephemeral-storage', 'disk', 'nothing'],
+    ['containerfs.inodesFree', 'inodes', 'DiskPressure', 'inodes', 'disk', 'nothing'],
     ['pid.available', 'pids', 'PIDPressure', 'pids', 'processes', 'process-ids'],
   ])('%s is measured in %s, sets %s, is short of %s, ranks by %s and gets back: %s', (signal, ...facts) => {
     const { unit, condition, resource, counts, comesBack } = SIGNAL_FACTS[signal];
