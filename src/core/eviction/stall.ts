@@ -31,6 +31,7 @@ type Present = Pick<StallPoint, 'atMs' | 'stalledMs'>;
 const POINTS = 20;
 const LEAST_STEP_MS = 50;
 const NOBODY: ReadonlySet<PodUid> = new Set();
+const NONE: PodStall = { stalledMs: 0, limitHits: 0 };
 
 /** Is a point due? Those closer together say no more. */
 export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number): boolean {
@@ -110,7 +111,7 @@ function countedFrom(from: StallPoint, history: StallHistory, now: Present, byOw
   // What such a pod stalled since nobody has read.
   const end = byOwnLimit.size === 0 || last === undefined ? now : last;
   let theirsMs = 0;
-  for (const uid of byOwnLimit) theirsMs += growthOf(uid, from, history)?.stalledMs ?? 0;
+  for (const uid of byOwnLimit) theirsMs += growthOf(uid, from, history).stalledMs;
   return end.stalledMs - from.stalledMs - theirsMs;
 }
 
@@ -120,16 +121,15 @@ function stalledByOwnLimit({ before, inside }: Window, history: StallHistory): R
   if (oldest === undefined || pods === undefined || pods === null) return NOBODY;
   const stalled = [...pods.keys()].filter((uid) => {
     const growth = growthOf(uid, oldest, history);
-    return growth !== null && growth.stalledMs > 0 && growth.limitHits > 0;
+    return growth.stalledMs > 0 && growth.limitHits > 0;
   });
   return new Set(stalled);
 }
 
-/** Null: it is not known at two points. One that began again has grown by nothing. */
-function growthOf(uid: PodUid, from: StallPoint, history: StallHistory): PodStall | null {
-  const first = history.find(({ atMs, pods }) => atMs >= from.atMs && pods?.has(uid))?.pods?.get(uid);
-  const last = history.at(-1)?.pods?.get(uid);
-  if (first === undefined || last === undefined) return null;
+/** Where it is not known at two points, and where it began again, it has grown by nothing. */
+function growthOf(uid: PodUid, from: StallPoint, history: StallHistory): PodStall {
+  const last = history.at(-1)?.pods?.get(uid) ?? NONE;
+  const first = history.find(({ atMs, pods }) => atMs >= from.atMs && pods?.has(uid))?.pods?.get(uid) ?? last;
   return {
     stalledMs: Math.max(0, last.stalledMs - first.stalledMs),
     limitHits: Math.max(0, last.limitHits - first.limitHits),
