@@ -52,14 +52,11 @@ export function thresholdsOf({ observation, config, state }: ExplainedLook): rea
   return state.lastLookMs === null ? atOnce : all;
 }
 
-/** Thresholds met at this look, in the order in which they would be acted on; `isRipe`: its grace is over. */
-function metAt(look: ExplainedLook): readonly { readonly threshold: MetThreshold; readonly isRipe: boolean }[] {
+/** Thresholds met at this look, in the order in which they would be acted on: first those whose grace is over. */
+function metAt(look: ExplainedLook): readonly MetThreshold[] {
   const { met, ripe } = timersNow(look.state, look.observation, thresholdsOf(look));
   const waiting = met.filter((threshold) => !ripe.includes(threshold));
-  return [
-    ...ripe.toSorted(compareRipe).map((threshold) => ({ threshold, isRipe: true })),
-    ...waiting.toSorted(compareRipe).map((threshold) => ({ threshold, isRipe: false })),
-  ];
+  return [...ripe.toSorted(compareRipe), ...waiting.toSorted(compareRipe)];
 }
 
 /** The signal that this look acted on or waits for, else the first whose threshold is met; null = none. */
@@ -75,7 +72,7 @@ export function signalOf(look: ExplainedLook): Signal | null {
   const reclaim = look.state.reclaims[0];
   if (reclaim !== undefined) return reclaim.threshold.signal;
   for (const { cause } of underWay(look)) if (cause.kind === 'threshold') return cause.threshold.signal;
-  return metAt(look)[0]?.threshold.signal ?? null;
+  return metAt(look)[0]?.signal ?? null;
 }
 
 /** The ranking for the signal, whether or not it has to act, and who may be chosen. null: the pods are not known. */
@@ -141,7 +138,7 @@ function underWay({ state, observation }: ExplainedLook) {
 }
 
 function lackingOf(look: ExplainedLook, signal: Signal): number {
-  const met = metAt(look).find(({ threshold }) => threshold.signal === signal)?.threshold;
+  const met = metAt(look).find((threshold) => threshold.signal === signal);
   return met === undefined ? 0 : bytesUp(met.limit) - met.available;
 }
 

@@ -167,7 +167,9 @@ describe('the pods', () => {
     const verdict = look(0, { ...START, pods });
     expect(verdict.reasons).toEqual([{ code: 'pods-unknown', unknown: pods }]);
     expect(verdict.next).toEqual({ afterMs: 250, pods: 'all' });
-    expect(said(look(34_999, { pods }))).toEqual([]);
+    const later = look(34_999, { pods });
+    expect(said(later)).toEqual([]);
+    expect(later.reasons).toEqual([{ code: 'pods-unknown', unknown: pods }]);
     expect(said(look(35_000, { pods }))).toEqual(['release-lock out-of-time']);
   });
 
@@ -182,6 +184,14 @@ describe('the pods', () => {
     const second = look(13_000);
     expect(over(second)).toMatchObject([{ by: 'done', running: ['uid-quick', 'uid-slow'] }]);
     expect(said(second)).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('that have ended in the moment in which they would have been given up are not said to be', () => {
+    const quick = aPod({ name: 'quick', terminationGraceSeconds: 2 });
+    const { look, ended } = aCore(aShutdownConfig(), [quick, web]);
+    look(0, START);
+    const { reasons } = look(10_000, { outcomes: [ended(quick, 9_999)] });
+    expect(reasons.map(({ code }) => code)).toEqual(['shutdown-phase']);
   });
 
   it('keep the time that each was given, and what is left of the phase is said', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../../src/core/decide.ts';
 import { SHORTAGES } from '../../../src/core/eviction/shortage.ts';
 import { known } from '../../../src/core/reading.ts';
+import { SIGNALS } from '../../../src/core/signal.ts';
 import { readState } from '../../../src/core/state/read.ts';
 import { type Eviction, initialState, type State } from '../../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
@@ -199,5 +200,47 @@ describe('a saved state with everything in it', () => {
     ['another schema', (state: State) => ({ ...state, schema: 2 }), false],
   ])('with %s is read accordingly', (_, change, isRead) => {
     expect(readState(change(fullState(stopping))) !== null).toBe(isRead);
+  });
+
+  const evictionWith = (change: (eviction: ReturnType<typeof saved>['act']['evictions'][0]) => void): unknown => {
+    const json = JSON.parse(JSON.stringify(fullState(stopping)));
+    change(json.act.evictions[0]);
+    return json;
+  };
+
+  it.each([
+    ...['Guaranteed', 'Burstable', 'BestEffort'].map((qos) => evictionWith(({ victim }) => (victim.qos = qos))),
+    ...['binary', 'decimal', 'exponent'].map((format) =>
+      evictionWith(({ cause }) => (cause.threshold.limit.format = format)),
+    ),
+    ...['emptydirfs', 'ephemeralpodfs', 'ephemeralcontainerfs'].map((limit) =>
+      evictionWith((eviction) => (eviction.cause = { kind: 'over-limit', limit })),
+    ),
+    ...SIGNALS.flatMap((signal) => [`${signal}/evictionHard`, `${signal}/evictionSoft/twin`]).map((id) =>
+      evictionWith(({ cause }) => (cause.threshold.id = id)),
+    ),
+  ])('with another of the values that there are is read back, case %#', (json) => {
+    expect(readState(json)).toEqual(json);
+  });
+
+  it('of a pod that is bound to nothing, or of idle times, is read back', () => {
+    const unbound = evictionWith(({ victim }) => delete victim.boundTo);
+    const idle = { ...fullState(stopping), act: { kind: 'idle' } };
+    for (const json of [unbound, idle]) expect(readState(json)).toEqual(json);
+  });
+
+  it.each([
+    ['0', true],
+    ['9'.repeat(60), true],
+    [`-${'9'.repeat(60)}`, true],
+    ['9'.repeat(61), false],
+    ['', false],
+    ['-', false],
+    ['x1', false],
+    ['1x', false],
+    ['1.5', false],
+  ])('takes an amount of "%s" nanos: %s', (nanos, isRead) => {
+    const json = evictionWith(({ cause }) => (cause.threshold.target.nanos = nanos));
+    expect(readState(json) !== null).toBe(isRead);
   });
 });

@@ -53,6 +53,7 @@ describe('parseQuantity', () => {
     ['1e-99', '0.000000001', '1e-9'],
     ['1e-999', '0.000000001', '1e-9'],
     ['1.0000000001', '1.000000001', '1000000001n'],
+    ['1.5000000000', '1.5', '1500m'],
     ['-1.0000000001', '-1.000000001', '-1000000001n'],
     ['-0.5', '-0.5', '-500m'],
     ['-1n', '-0.000000001', '-1n'],
@@ -133,6 +134,8 @@ describe('arithmetic', () => {
   it('gives a sum the format of the first that is not zero', () => {
     expect(sayQuantity(addQuantity(quantity('0'), quantity('1Gi')))).toBe('1Gi');
     expect(sayQuantity(addQuantity(quantity('1024'), quantity('1Ki')))).toBe('2048');
+    // Less than one of a binary unit is decimal.
+    expect(sayQuantity(addQuantity(quantity('0.00048828125Ki'), quantity('1023.5')))).toBe('1024');
   });
 
   it('prints a sum in canonical form, also where nothing was added', () => {
