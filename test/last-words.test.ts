@@ -41,7 +41,7 @@ function run(code = '', env: NodeJS.ProcessEnv = {}) {
     let seen = '';
     started.stdout.setEncoding('utf8').on('data', (text: string) => {
       seen += text;
-      if (seen.includes('nodewarden observes')) resolve();
+      if (seen.includes('nodewarden monitors')) resolve();
     });
   });
   const ended = once(started, 'close').then(([status]) => ({ status, stderr: stderr.trimEnd().split('\n') }));

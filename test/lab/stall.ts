@@ -245,6 +245,7 @@ async function play(
   } catch (error) {
     throw new Error(`${error instanceof Error ? error.message : error}\n${agent.log().slice(-4_000)}`);
   } finally {
+    fs.writeFileSync('/proc/sys/vm/swappiness', '60');
     run('systemctl', 'stop', 'lab-*.service');
     run('systemctl', 'reset-failed');
     await agent.close();
@@ -338,6 +339,17 @@ const compared = (swap: Swap, peer: Peer): Check => ({
   },
 });
 
+/** Until the node has not stalled for a whole window. */
+async function untilCalm(): Promise<void> {
+  const stalled = (): string => fs.readFileSync('/proc/pressure/memory', 'latin1').split('full')[1] ?? '';
+  for (let i = 0; i < 6; i++) {
+    const before = /total=(\d+)/.exec(stalled())?.[1];
+    await sleep(clock, STALL.forMs);
+    if (Number(/total=(\d+)/.exec(stalled())?.[1]) - Number(before) < 100_000) return;
+  }
+  throw new Error('the node stalls although nobody takes anything');
+}
+
 /** Others hold so much that the stall would count, and do not use it. */
 const capped = (swap: Swap): Check => ({
   name: `${swap.name}: a pod thrashes in a memory limit of its own: nobody is stopped`,
@@ -347,9 +359,16 @@ const capped = (swap: Swap): Check => ({
     const pod: Unit = { name: 'capped', command: ['thrash', String(CAPPED_MIB), '100'], maxMiB: CAPPED_MIB - 16 };
     let isRunning = false;
     const of = await play(swap, 'nodewarden', async () => {
-      const idle = await takes('idle', ['grow', '100'], { alreadyMiB: CAPPED_MIB + PERL_MIB });
+      // The page cache goes before what others hold: swap is left for the pod, and nobody else stalls. While they take it,
+      // the node does stall.
+      run('systemctl', 'stop', 'nodewarden');
+      fs.writeFileSync('/proc/sys/vm/swappiness', '1');
+      const idle = await takes('idle', ['grow', '20'], { alreadyMiB: CAPPED_MIB + PERL_MIB });
       start(idle, 'nodewarden');
-      await sleep(clock, 15_000);
+      await sleep(clock, 20_000);
+      await untilCalm();
+      run('systemctl', 'start', 'nodewarden');
+      await sleep(clock, STALL.forMs);
       start(pod, 'nodewarden');
       const samples = await watched([pod, DB, idle], CAPPED_S);
       isRunning = isActive(idle) && isActive(DB);
