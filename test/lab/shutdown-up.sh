@@ -146,6 +146,8 @@ check_rehearse() { # a rehearsal changes nothing, and its exit status says wheth
   local before code=0 said
   up_with 'for unit in web stuck db dns; do sed -i "s/TimeoutStopSec=.*/TimeoutStopSec=2s/" /etc/systemd/system/$unit.service
     sed -i "s/spec: {/spec: { terminationGracePeriodSeconds: 2,/" /etc/nodewarden/pods.d/$unit.yaml; done; systemctl daemon-reload'
+  # The command that sets the scores of the pods is a unit, for a moment.
+  until_true 30 'the scores of the pods are set' ns sh 'nodewarden status -o json | grep -q oomScoreAdj && ! systemctl list-units --all --no-legend "nodewarden-command-*" | grep -q .'
   before=$(everything)
   said=$(ns sh 'nodewarden rehearse shutdown') || fail "exit status $?: $said"
   [ "$(everything)" = "$before" ] || fail "$(diff <(echo "$before") <(everything))"
