@@ -40,6 +40,7 @@ type Present = Pick<StallFacts, 'atMs' | 'stalledMs'>;
 const POINTS = 20;
 const LEAST_STEP_MS = 50;
 const NOBODY: ReadonlyMap<PodUid, number> = new Map();
+const NONE = { stalledMs: 0, limitHits: 0 };
 
 /** Points closer together say no more. */
 export const stepMsOf = (windowMs: number): number => Math.max(LEAST_STEP_MS, windowMs / POINTS);
@@ -139,8 +140,11 @@ function countedBy(
 
 /** All of it where it began meanwhile. */
 function growthOf(before: PodStall | undefined, now: PodStall): Pick<PodStall, 'stalledMs' | 'limitHits'> {
-  const isSame = before?.life === now.life && before.stalledMs <= now.stalledMs && before.limitHits <= now.limitHits;
-  return isSame ? { stalledMs: now.stalledMs - before.stalledMs, limitHits: now.limitHits - before.limitHits } : now;
+  const from = before?.life === now.life ? before : NONE;
+  return {
+    stalledMs: Math.max(0, now.stalledMs - from.stalledMs),
+    limitHits: Math.max(0, now.limitHits - from.limitHits),
+  };
 }
 
 function byOwnLimit(history: StallHistory, startMs: MonoMs): ReadonlySet<PodUid> {

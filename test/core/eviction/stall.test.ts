@@ -190,6 +190,23 @@ describe('a pod that stalls in its own memory limit', () => {
     expect([...byOwnLimit]).toEqual(['own']);
   });
 
+  it.each([
+    ['is made anew with larger counters', { own: { life: 1, stalledMs: 100, limitHits: 1 } }],
+    ['appears', {}],
+  ])('counts all of its own where its cgroup %s', (_, before) => {
+    const history = historyOf(at(0, 0, before), at(500, 500, { own: { life: 2, stalledMs: 400, limitHits: 9 } }));
+    expect(stallIn(history, at(500, 500), WINDOW_MS)).toEqual({ stalledMs: 100, byOwnLimit: new Set(['own']) });
+  });
+
+  it('is named where half of its stall is that of its own limit, and not below', () => {
+    const named = (own: number, rest: number) => {
+      const pod = (stalledMs: number, limitHits: number) => ({ pod: { stalledMs, limitHits } });
+      const history = historyOf(at(0, 0, pod(0, 0)), at(500, 400, pod(own, 3)), at(1_000, 800, pod(own + rest, 3)));
+      return [...stallIn(history, at(1_000, 800), WINDOW_MS).byOwnLimit];
+    };
+    expect([named(200, 200), named(200, 201)]).toEqual([['pod'], []]);
+  });
+
   it('is not named for a single time at its limit, and its other stall counts', () => {
     const points = Array.from({ length: 20 }, (_, i) =>
       at(i * 500, i * 400, { hog: { stalledMs: i * 400, limitHits: i < 7 ? 0 : 1 } }),
