@@ -1,7 +1,7 @@
 // D17 on a node that thrashes, by the service that install.sh installed: see the script `stall`. Its last line gives the
 // figures; the exit status is 0 only if all holds.
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs, promisify } from 'node:util';
@@ -10,9 +10,9 @@ import { createProcfs } from '../../src/host/procfs.ts';
 import type { DecisionRecord } from '../../src/record/entry.ts';
 import { installedAgent } from './agent.ts';
 import { clock } from './scene.ts';
+import { type Peer, peers, run, SLICE, SWAP_MIB, type Swap, swaps, UNITS } from './stall-node.ts';
 import { dueMs, endMs, readSamples, type Sample, type Stall, stallShares } from './stall-samples.ts';
 
-type Swap = { readonly name: string; readonly on: () => void; readonly off: () => void };
 /** `maxMiB`: a memory limit of its own. `priority`, `requestMiB`: of its manifest. */
 type Unit = {
   readonly name: string;
@@ -20,12 +20,6 @@ type Unit = {
   readonly priority?: number;
   readonly requestMiB?: number;
   readonly maxMiB?: number;
-};
-type Peer = {
-  readonly name: string;
-  readonly missing: () => string | null;
-  readonly on: () => void;
-  readonly off: () => void;
 };
 type Run = { readonly samples: readonly Sample[]; readonly evicted: readonly string[]; readonly kernelKills: number };
 
@@ -37,14 +31,9 @@ const { values } = parseArgs({
     list: { type: 'boolean', default: false },
   },
 });
-const UNITS = '/run/systemd/system';
-const SLICE = 'lab.slice';
 const LOAD = path.join(import.meta.dirname, 'memory-load.pl');
 const WATCH = path.join(import.meta.dirname, 'stall-watch.pl');
 const WATCHED = '/run/nodewarden-lab-watch';
-const SWAP_FILE = '/var/lib/nodewarden-lab-swap';
-const OOMD_CONF = '/run/systemd/oomd.conf.d/50-lab.conf';
-const SWAP_MIB = 128;
 const DATABASE_MIB = 120;
 /** So much is left at the end by the formula of `belowAvailable`: below it, and before the kernel has to kill. */
 const LEFT_SHARE = 0.2;
@@ -73,15 +62,6 @@ const SWAPPED_SHARE = 0.06;
 const MIB = 2 ** 20;
 const count = { passed: 0, failed: 0, skipped: 0 };
 
-const run = (command: string, ...args: readonly string[]): string => {
-  try {
-    return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
-  } catch (error) {
-    // is-active says "inactive" with status 3.
-    if (command === 'systemctl' && error instanceof Error && 'stdout' in error) return String(error.stdout).trim();
-    throw error;
-  }
-};
 const later = promisify(execFile);
 const unitOf = ({ name }: Pick<Unit, 'name'>): string => `lab-${name}.service`;
 const pidOf = (unit: Unit): string => run('systemctl', 'show', '-P', 'MainPID', unitOf(unit));
@@ -95,67 +75,6 @@ const lowWatermark = (): number => {
   if (!bytes.known) throw new Error(`${bytes.where}: ${bytes.detail}`);
   return bytes.value;
 };
-
-const swaps: readonly Swap[] = [
-  {
-    name: 'swap on disk',
-    on: () => {
-      if (!fs.existsSync(SWAP_FILE)) {
-        run('dd', 'if=/dev/zero', `of=${SWAP_FILE}`, 'bs=1M', `count=${SWAP_MIB}`);
-        fs.chmodSync(SWAP_FILE, 0o600);
-        run('mkswap', SWAP_FILE);
-      }
-      run('swapon', SWAP_FILE);
-    },
-    off: () => void run('swapoff', SWAP_FILE),
-  },
-  {
-    name: 'zram',
-    on: () => {
-      run('modprobe', 'zram');
-      fs.writeFileSync('/sys/block/zram0/disksize', `${SWAP_MIB}M`);
-      run('mkswap', '/dev/zram0');
-      run('swapon', '/dev/zram0');
-    },
-    off: () => {
-      run('swapoff', '/dev/zram0');
-      fs.writeFileSync('/sys/block/zram0/reset', '1');
-    },
-  },
-];
-
-const oomd = (name: string, drops: { readonly [file: string]: string }): Peer => ({
-  name,
-  missing: () => (fs.existsSync('/lib/systemd/systemd-oomd') ? null : 'the package systemd-oomd is not installed'),
-  on: () => {
-    for (const [file, text] of Object.entries(drops)) {
-      fs.mkdirSync(path.dirname(file), { recursive: true });
-      fs.writeFileSync(file, text);
-    }
-    run('systemctl', 'daemon-reload');
-    run('systemctl', 'start', 'systemd-oomd');
-  },
-  off: () => {
-    run('systemctl', 'stop', 'systemd-oomd');
-    for (const file of Object.keys(drops)) fs.rmSync(file);
-    run('systemctl', 'daemon-reload');
-  },
-});
-const peers: readonly Peer[] = [
-  // Debian has ManagedOOMSwap=kill on -.slice, and acts on pressure for users alone.
-  oomd('systemd-oomd as Debian installs it', {}),
-  // What Fedora has for user.slice and system.slice, for the slice of the pods.
-  oomd('systemd-oomd as Fedora configures it', {
-    [`${UNITS}/${SLICE}.d/50-lab.conf`]: '[Slice]\nManagedOOMMemoryPressure=kill\nManagedOOMMemoryPressureLimit=80%\n',
-    [OOMD_CONF]: '[OOM]\nDefaultMemoryPressureDurationSec=20s\n',
-  }),
-  {
-    name: 'earlyoom as Debian installs it',
-    missing: () => (fs.existsSync('/usr/bin/earlyoom') ? null : 'the package earlyoom is not installed'),
-    on: () => void run('systemctl', 'start', 'earlyoom'),
-    off: () => void run('systemctl', 'stop', 'earlyoom'),
-  },
-];
 
 function writeUnit(unit: Unit): void {
   const limit = unit.maxMiB === undefined ? '' : `MemoryMax=${unit.maxMiB}M\n`;

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { decide } from '../../../src/core/decide.ts';
 import { known, unknown } from '../../../src/core/reading.ts';
-import { initialState } from '../../../src/core/state/state.ts';
 import { sayReason } from '../../../src/words/reason.ts';
 import { anObservation, aPod, aThreshold, MI } from '../../a.ts';
 import { aCore, aShutdownConfig, CANCELLED, db, dns, LOCK, PREPARING, said, web } from './a-shutdown.ts';
@@ -301,112 +300,6 @@ describe('volumes', () => {
     expect(look(1_000, { outcomes: [ended(web, 1_000)], volumesMounted }).state.shutdown.kind).toBe('stopping');
     const released = look(1_300, { volumesMounted: unknown('not-applicable', 'volumes', 'none') });
     expect(released.state.shutdown.kind).toBe('released');
-  });
-});
-
-describe('a cancel', () => {
-  it('honoured promptly keeps the lock and begins no other phase (D10)', () => {
-    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
-    look(0, START);
-    const outcome = ended(web, 5_000);
-    const verdict = look(2_000, { shutdownEvents: [CANCELLED] });
-    expect(verdict.state.shutdown).toEqual({ kind: 'armed', delayMaxMs: 600_000 });
-    expect(said(verdict)).toEqual(['undo-stops']);
-    expect(over(verdict)).toMatchObject([{ by: 'cancelled', running: ['uid-web'] }]);
-    expect(look(5_000, { outcomes: [outcome] }).state.stops).toEqual([]);
-  });
-
-  it('leaves nobody out of what pressure may choose for longer than its stop was waited for', () => {
-    const { look } = aCore(aShutdownConfig(), [web]);
-    const waitEndsMs = look(0, START).state.stops[0]?.waitEndsMs ?? Number.NaN;
-    look(2_000, { shutdownEvents: [CANCELLED] });
-    expect(look(waitEndsMs - 1).state.stops).toHaveLength(1);
-    // Nobody is forgotten because the pods were not read.
-    expect(look(waitEndsMs - 1, { pods: NOT_ASKED }).state.stops).toHaveLength(1);
-    expect(look(waitEndsMs).state.stops).toEqual([]);
-    const lost = aCore(aShutdownConfig(), [web]);
-    lost.look(0, START);
-    lost.look(2_000, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }, CANCELLED] });
-    expect(lost.look(waitEndsMs).state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
-  });
-
-  it('in the moment of the signal comes before any phase', () => {
-    const { look } = aCore(aShutdownConfig(), [web]);
-    const verdict = look(0, { shutdownEvents: [LOCK, PREPARING, CANCELLED] });
-    expect(said(verdict)).toEqual(['undo-stops']);
-    expect(verdict.reasons).toEqual([{ code: 'shutdown-cancelled', phase: 0, policy: 'promptly' }]);
-  });
-
-  it('between two phases is heard before the second', () => {
-    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
-    look(0, START);
-    const verdict = look(2_000, { outcomes: [ended(web, 2_000)], shutdownEvents: [CANCELLED] });
-    expect(said(verdict)).toEqual(['undo-stops']);
-    expect(verdict.state.shutdown.kind).toBe('armed');
-  });
-
-  it('after the lock was lost or released takes it again', () => {
-    const lost = aCore(aShutdownConfig(), [web]);
-    lost.look(0, START);
-    const verdict = lost.look(1, { shutdownEvents: [{ kind: 'lock-lost', detail: '' }, CANCELLED] });
-    expect(said(verdict)).toEqual(['take-lock', 'undo-stops']);
-    expect(verdict.state.shutdown.kind).toBe('unarmed');
-    const released = aCore(aShutdownConfig(), []);
-    released.look(0, START);
-    const late = released.look(1, { shutdownEvents: [CANCELLED] });
-    expect(said(late)).toEqual(['take-lock', 'undo-stops']);
-    expect(late.reasons).toEqual([{ code: 'shutdown-cancelled', phase: 3, policy: 'promptly' }]);
-    const why = 'a shutdown was cancelled, the lock is being taken again';
-    expect(late.state.shutdown).toEqual({ kind: 'unarmed', why });
-  });
-
-  it('in the way of the kubelet is handled after the last phase, once', () => {
-    const { look, ended } = aCore(aShutdownConfig({ shutdownCancel: 'afterPhases' }), [web, db]);
-    look(0, START);
-    const heard = look(1, { shutdownEvents: [CANCELLED, CANCELLED] });
-    expect(said(heard)).toEqual([]);
-    expect(heard.reasons.filter(({ code }) => code === 'shutdown-cancelled')).toEqual([
-      { code: 'shutdown-cancelled', phase: 1, policy: 'afterPhases' },
-    ]);
-    expect(said(look(2, { outcomes: [ended(web, 2)] }))).toEqual(['stop db in 2 for 10 s']);
-    const last = look(3, { outcomes: [ended(db, 3)] });
-    expect(said(last)).toEqual(['release-lock all-phases-done', 'take-lock', 'undo-stops']);
-    expect(last.state.shutdown.kind).toBe('unarmed');
-  });
-
-  it('followed by another shutdown begins anew: whose stop is under way is waited for in its phase, and not told twice', () => {
-    const { look, ended } = aCore(aShutdownConfig(), [web, db]);
-    look(0, START);
-    const again = look(1_000, { shutdownEvents: [CANCELLED, PREPARING] });
-    expect(said(again)).toEqual(['undo-stops']);
-    expect(again.state.shutdown).toMatchObject({ phase: 1, pending: [web.uid], phaseEndsMs: 21_000 });
-    expect(said(look(5_000, { outcomes: [ended(web, 5_000)] }))).toEqual(['stop db in 2 for 10 s']);
-  });
-
-  it('is not heard from logind alone once the agent itself is told to stop, but from systemd', () => {
-    const { look } = aCore(aShutdownConfig(), [web]);
-    look(0, START);
-    look(1_000, { shutdownEvents: [{ kind: 'stopped-without-signal', leftMs: 60_000 }] });
-    expect(look(2_000, { shutdownEvents: [CANCELLED] }).state.shutdown.kind).toBe('stopping');
-    const stays = look(3_000, { shutdownEvents: [{ ...CANCELLED, machineStays: true }] });
-    expect(said(stays)).toEqual(['undo-stops']);
-    expect(stays.state.shutdown.kind).toBe('armed');
-  });
-
-  it('is no soft-reboot: what ran before it is neither waited for nor undone, and no cancel that comes later counts', () => {
-    const { look } = aCore(aShutdownConfig(), [web]);
-    look(0, START);
-    const back = look(1_000, { shutdownEvents: [{ kind: 'came-back' }] });
-    expect(said(back)).toEqual([]);
-    expect(back.state).toMatchObject({ shutdown: { kind: 'unarmed' }, stops: [] });
-    expect(said(look(2_000, { shutdownEvents: [{ ...CANCELLED, machineStays: true }] }))).toEqual([]);
-    expect(said(look(3_000, { shutdownEvents: [LOCK, PREPARING] }))).toEqual(['stop web in 1 for 20 s']);
-  });
-
-  it('without a shutdown changes nothing', () => {
-    const { look } = aCore(aShutdownConfig(), []);
-    expect(look(0, { shutdownEvents: [CANCELLED] }).state.shutdown).toEqual(initialState('boot').shutdown);
-    expect(look(1, { shutdownEvents: [LOCK, CANCELLED] }).state.shutdown.kind).toBe('armed');
   });
 });
 
