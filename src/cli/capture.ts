@@ -8,6 +8,7 @@ import { isSpecialFile, writeAtomic } from '../host/files.ts';
 import type { Clock } from '../ports.ts';
 import { type Capture, captureOf } from '../record/scenarios/capture-of.ts';
 import { redactLooks } from '../record/scenarios/redact.ts';
+import { counted } from '../words/parts.ts';
 import { askLook, askMeasuredLook, type Failure, fail, ofAnswers } from './daemon-answer.ts';
 import { placesOf } from './paths.ts';
 import { clean } from './print.ts';
@@ -145,7 +146,7 @@ function heading({ start, steps }: Capture, interval: number, isRedacted: boolea
   const apart = steps.length > 1 ? `, ${sayDuration(interval)} apart` : '';
   const names = isRedacted ? ', with every name replaced' : '';
   return [
-    `What nodewarden ${pkg.version} saw on one node, starting at ${start}: ${steps.length} sample${steps.length === 1 ? '' : 's'}${apart}${names}.`,
+    `What nodewarden ${pkg.version} saw on one node, starting at ${start}: ${counted(steps.length, 'sample')}${apart}${names}.`,
     'Grace periods and evictions in progress at the first sample are not included.',
     'What is decided:        nodewarden simulate FILE',
     'With other thresholds:  nodewarden simulate FILE --config OTHER.yaml',

@@ -3,6 +3,7 @@ import { sayDuration, sayTenths } from '../core/units/duration.ts';
 import type { LockStatus, PlannedPhase, RunningShutdown, ScheduledShutdown } from '../serve/shutdown-status.ts';
 import type { StatusReport } from '../serve/status.ts';
 import { sayMs } from '../words/decision.ts';
+import { countPods } from '../words/parts.ts';
 import { clean, type Paint, sayNames, sayWhen } from './print.ts';
 
 /** The shutdown part of the status, for people. */
@@ -52,10 +53,7 @@ function sayAgo(ms: number): string {
 function planText({ phases, stopTimeoutMs, secondTier }: StatusReport['shutdown']): readonly string[] {
   if (phases.length === 0) return [];
   const lines = phases.map((row) => {
-    const pods =
-      row.pods === null
-        ? ''
-        : `, ${row.pods === 0 ? 'no pods now' : `${row.pods} ${row.pods === 1 ? 'pod' : 'pods'} now`}`;
+    const pods = row.pods === null ? '' : `, ${row.pods === 0 ? 'no pods' : countPods(row.pods)} now`;
     return `phase ${row.phase}: ${sayPriorities(row, phases)}: ${saySeconds(row.periodSeconds)}${pods}`;
   });
   return [...lines, secondTierText(stopTimeoutMs, secondTier)];

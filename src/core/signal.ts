@@ -40,10 +40,10 @@ const MIB = 1024 ** 2;
 const FILLED_BYTES = 2 * 1024 * MIB * 0.1;
 const REQUESTED = ['over-request', 'priority', 'usage-over-request'] as const;
 
+const KUBELETS = { configuredIn: 'both-kinds', difference: null, sampled: 'always' } as const;
+
 const MEMORY = {
-  configuredIn: 'both-kinds',
-  difference: null,
-  sampled: 'always',
+  ...KUBELETS,
   unit: 'bytes',
   condition: 'MemoryPressure',
   resource: 'memory',
@@ -61,9 +61,7 @@ const MEMORY_AND_SWAP = {
   sampled: 'if-configured',
 } as const;
 const DISK = {
-  configuredIn: 'both-kinds',
-  difference: null,
-  sampled: 'always',
+  ...KUBELETS,
   unit: 'bytes',
   condition: 'DiskPressure',
   resource: 'ephemeral-storage',
@@ -75,9 +73,7 @@ const DISK = {
 } as const;
 const INODES = { ...DISK, unit: 'inodes', resource: 'inodes', margin: { least: 0, share: 0.01 } } as const;
 const PIDS = {
-  configuredIn: 'both-kinds',
-  difference: null,
-  sampled: 'always',
+  ...KUBELETS,
   unit: 'pids',
   condition: 'PIDPressure',
   resource: 'pids',

@@ -27,6 +27,7 @@ import { isReport, type NodeFacts, rankedFor, type StatusReport, statusReport } 
 import { openShutdown } from '../shutdown/open.ts';
 import { createPlaceMemory } from '../standalone/entry.ts';
 import { SOCKET, socketNotServed } from '../words/finding-own.ts';
+import { startSentence } from '../words/start.ts';
 import { createLookDesk } from './answers.ts';
 import { type OpenParts, openParts, type PartsHost } from './compose.ts';
 import { createGoingDown } from './going-down.ts';
@@ -390,10 +391,4 @@ function nodeFacts(host: Host, { mode, dryRun, cgroupRoot }: Effective, sinceWal
 function startFacts(host: Host, effective: Effective) {
   const { mode, dryRun, cgroupRoot, file } = effective;
   return { version: pkg.version, mode, dryRun, cgroupRoot, cgroupLayout: host.mounts.layout, file };
-}
-
-function startSentence({ file, cgroupRoot, dryRun, thresholds: { length: count } }: Effective): string {
-  const from = file === null ? 'no configuration file, all defaults' : `configuration ${file}`;
-  const how = dryRun ? '; this is a dry run, and nothing is stopped' : '';
-  return `nodewarden monitors the cgroup ${cgroupRoot} against ${count} threshold${count === 1 ? '' : 's'} (${from})${how}`;
 }

@@ -107,11 +107,13 @@ export function createNodeStall(needs: NodeStallNeeds): NodeStall {
     return sampleOf(Math.min(forMs, stall.stalledMs));
   };
   let cancel: () => void = () => undefined;
-  const takePoints = (): void => {
-    sample(clock.monoMs(), 'at-steps');
-    cancel = clock.after(stepMsOf(forMs), takePoints);
+  const followPoints = (): void => {
+    cancel = clock.after(stepMsOf(forMs), () => {
+      sample(clock.monoMs(), 'at-steps');
+      followPoints();
+    });
   };
-  cancel = clock.after(stepMsOf(forMs), takePoints);
+  followPoints();
   return {
     available: (atMs) => sample(atMs, 'at-steps'),
     again: (atMs) => sample(atMs, 'now'),

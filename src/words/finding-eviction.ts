@@ -3,6 +3,7 @@ import type { Reason } from '../core/reason.ts';
 import type { Signal } from '../core/signal.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
+import { counted } from './parts.ts';
 import { sayReason } from './reason.ts';
 
 /** `signals`: those with this cause; at least one. */
@@ -90,7 +91,7 @@ export function oomScoresKept(
   others: number,
   { count, why }: { readonly count: number; readonly why: string },
 ): Finding {
-  const more = others === 0 ? '' : `, as do some of ${others} more ${others === 1 ? 'pod' : 'pods'}`;
+  const more = others === 0 ? '' : `, as do some of ${counted(others, 'more pod')}`;
   const what = count === 1 ? '1 process of' : `${count} processes of`;
   const keep = count === 1 ? 'keeps' : 'keep';
   return {
