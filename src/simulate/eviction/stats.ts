@@ -325,6 +325,17 @@ const pod = theirs(
   ['podRef'],
 );
 
+const stallFigures = theirs({ time, stalledMs: count, windowMs: count });
+/** More than all of a window, or a part of none, is no stall. */
+const memoryStall: Shape = (value, at) => {
+  stallFigures(value, at);
+  if (!isObject(value)) return;
+  const [stalled, window] = [readCount(value['stalledMs']), readCount(value['windowMs'])];
+  if (stalled.ok && window.ok && (window.value === 0 || stalled.value > window.value)) {
+    at.mistakes.at([...at.path, 'stalledMs'], `must be a part of windowMs, it is ${stalled.value} of ${window.value}`);
+  }
+};
+
 /**
  * scenarios.md 2.5.1: the numbers, times and names of a summary that are read. A merge patch has the same shape: null
  * removes, and a list replaces the whole list before it.
@@ -337,7 +348,7 @@ export const SUMMARY = theirs({
     runtime: theirs({ imageFs: fs, containerFs: fs }),
     swap: theirs({ time, ...swapUse }),
     // Ours: D17.
-    memoryStall: theirs({ time, stalledMs: count, windowMs: count }),
+    memoryStall,
     rlimit: theirs({ time, maxpid: count, curproc: count }),
   }),
   pods: listOf(pod),

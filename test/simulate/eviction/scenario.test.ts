@@ -248,6 +248,16 @@ describe('the stats of a scenario', () => {
     ]);
   });
 
+  it.each([
+    ['20000', '10000'],
+    ['5', '0'],
+  ])('refuse a stall of %s ms in a window of %s ms', (stalledMs, windowMs) => {
+    const summary = `{node: {memoryStall: {stalledMs: ${stalledMs}, windowMs: ${windowMs}}}}`;
+    expect(problemsOf(`steps: [{at: 0, summary: ${summary}}]\n`)).toEqual([
+      expect.stringContaining(`stalledMs: must be a part of windowMs, it is ${stalledMs} of ${windowMs}`),
+    ]);
+  });
+
   it('need a start for times of day, and tell a wrong start once', () => {
     const summary = (time: string) => `steps: [{at: 0, summary: {node: {memory: {time: ${time}}}}}]\n`;
     for (const time of ['none', '-5', '-1m30s', '40000']) good(summary(time));
