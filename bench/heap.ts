@@ -16,6 +16,7 @@ import { createOomWatch } from '../src/observe/oom-kills.ts';
 import type { Clock } from '../src/ports.ts';
 import { createRecorder } from '../src/record/writing/recorder.ts';
 import { openShutdown } from '../src/shutdown/open.ts';
+import { createStandalone } from '../src/standalone/open.ts';
 import { availableMiB, type Scene, withScene } from '../test/lab/scene.ts';
 import { atMost, barsTable, machine, sayMachine, table, writeResult } from './result.ts';
 
@@ -90,7 +91,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
       ...host,
       openRecorder: createRecorder,
       oomWatch: createOomWatch(mounts.value, clock),
-      places: new Map(),
+      openMode: createStandalone(),
       shutdown,
       show: () => undefined,
     },

@@ -23,6 +23,7 @@ import { createStdout } from '../host/stdout.ts';
 import { createCommandRunner } from '../host/transient.ts';
 import { userName } from '../host/user-name.ts';
 import { watchWakeups } from '../host/wake.ts';
+import type { Mode, OpenMode } from '../mode.ts';
 import { createObserver, type OpenObserver } from '../observe/look.ts';
 import type { OomKills, OomWatch } from '../observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from '../ports.ts';
@@ -33,8 +34,6 @@ import type { OpenRecorder, RecorderNeeds } from '../record/writing/recorder.ts'
 import { loadState, stateFilePath } from '../record/writing/state-file.ts';
 import type { ShutdownSide } from '../shutdown/open.ts';
 import { createProgress, type Progress } from '../shutdown/progress.ts';
-import type { PlaceMemory } from '../standalone/entry.ts';
-import { openStandalone, type Standalone } from '../standalone/open.ts';
 import { sayKilled } from '../words/parts.ts';
 import { createInbox } from './loop.ts';
 import { type OwnFiles, openOwnFiles } from './own-files.ts';
@@ -49,7 +48,7 @@ export type PartsHost = {
   /** These outlive the parts: nothing is written twice, and no kill falls between two configurations. */
   readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
   readonly oomWatch: OomWatch;
-  readonly places: PlaceMemory;
+  readonly openMode: OpenMode;
   /** A sentence about a shutdown that runs, for people who watch. */
   readonly show: (line: string) => void;
 };
@@ -66,7 +65,7 @@ export type OpenParts = {
   /** What the kernel would go by, should it have to choose. */
   readonly oomScores: () => readonly OomScore[];
   /** Its pods, and what becomes of them when the machine goes down. */
-  readonly mode: Pick<Standalone, 'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown'>;
+  readonly mode: Pick<Mode, 'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown'>;
   readonly undoStops: () => void;
   /** As the last run of this boot left it. */
   readonly state: State;
@@ -116,14 +115,13 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
   const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
   const own = [podManifests, runtimeDirectory, made.stateDirectory, made.socket, process.execPath];
-  const standalone = openStandalone({
+  const mode = host.openMode({
     ...common,
     systemd,
     podManifests,
     runtimeDirectory,
     cgroupRoot,
     conditions: trueConditions(saved.state.conditionLastMetMs),
-    places: host.places,
     dry: dryRun,
     setOomScores: made.oomScoreAdj === 'off' ? undefined : run,
     run,
@@ -139,12 +137,12 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   ownFiles.watch({
     rewrite: () => {
       recorder.rewrite();
-      standalone.rewrite();
+      mode.rewrite();
     },
     checkRecord: recorder.checkRecord,
   });
-  const undoStops = undoing({ clock, standalone, progress });
-  const { pods, follow: followPods, unsettled: podsUnsettled } = standalone.pods;
+  const undoStops = undoing({ clock, mode, progress });
+  const { pods, follow: followPods, unsettled: podsUnsettled } = mode.pods;
   const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
   const isSwapCounted = (): boolean => core().thresholds.some(({ signal }) => countsSwap(signal));
   const observer = createObserver({ ...common, ...observedOf(made), ...ofPods, isSwapCounted });
@@ -159,18 +157,18 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     userName,
   });
   const live: Required<Effects> = {
-    killer: standalone.killer,
-    marks: standalone.marks,
+    killer: mode.killer,
+    marks: mode.marks,
     reclaim: createReclaim({
       ...common,
       observer,
       commands: () => effective().reclaimCommands,
       run,
     }),
-    scratch: standalone.scratch,
+    scratch: mode.scratch,
     preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
   };
-  const dry = dryParts(clock, standalone.killer);
+  const dry = dryParts(clock, mode.killer);
   // Dry run is the kill switch: it holds for the next decision, before the parts are made anew.
   const acting = () => (effective().dryRun ? dry : live);
   const actor = createActor({
@@ -181,7 +179,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     isDry: () => effective().dryRun,
     killer: {
       stop: (order, hasten, signalled) => acting().killer.stop(order, hasten, signalled),
-      largestProcesses: standalone.killer.largestProcesses,
+      largestProcesses: mode.killer.largestProcesses,
     },
     marks: {
       setCondition: (condition, status, message) => acting().marks.setCondition(condition, status, message),
@@ -209,14 +207,14 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       ...actor,
       begin: (decision) => {
         // Before the first stop, or with nothing to stop: what an eviction holds is not started meanwhile.
-        if (GOES_DOWN.includes(decision.kind)) standalone.setShuttingDown(true);
+        if (GOES_DOWN.includes(decision.kind)) mode.setShuttingDown(true);
         actor.begin(decision);
       },
     },
     progress,
     ownFiles,
-    oomScores: standalone.oomScores,
-    mode: standalone,
+    oomScores: mode.oomScores,
+    mode,
     undoStops,
     state: saved.state,
     core,
@@ -227,21 +225,21 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
           mounts,
           config: core,
           podsNow: observer.podsNow,
-          largestProcesses: standalone.killer.largestProcesses,
+          largestProcesses: mode.killer.largestProcesses,
           rehearse: recorder.rehearse,
           log: createLog(made.logLevel, SILENT),
         },
         stop,
       ),
     whatFills,
-    oomKills: (atMs, then) => void tellKills(atMs, oomWatch.look(atMs, then, standalone.pods.pods)),
+    oomKills: (atMs, then) => void tellKills(atMs, oomWatch.look(atMs, then, mode.pods.pods)),
     close: async () => {
       unwatch();
       observer.close();
       surveyor.close();
-      await standalone.close();
+      await mode.close();
       // Last: nobody looks any more, unless parts are made anew, which then tell what is killed from here on.
-      await tellKills(clock.monoMs(), oomWatch.now(standalone.pods.pods));
+      await tellKills(clock.monoMs(), oomWatch.now(mode.pods.pods));
       findings.close();
       await recorder.close();
       ownFiles.close();
@@ -252,13 +250,13 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
 /** A cancelled shutdown: what was stopped is started again, and the record says what could not be. */
 function undoing(needs: {
   readonly clock: Clock;
-  readonly standalone: Pick<Standalone, 'undoStops' | 'setShuttingDown'>;
+  readonly mode: Pick<Mode, 'undoStops' | 'setShuttingDown'>;
   readonly progress: Progress;
 }): () => void {
-  const { clock, standalone, progress } = needs;
+  const { clock, mode, progress } = needs;
   return () => {
-    standalone.setShuttingDown(false);
-    void standalone.undoStops().then(({ started, notUndone }) => {
+    mode.setShuttingDown(false);
+    void mode.undoStops().then(({ started, notUndone }) => {
       if (started.length + notUndone.length === 0) return;
       progress.tell({ what: 'undone', started, notUndone }, clock.monoMs());
     });

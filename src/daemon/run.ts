@@ -25,7 +25,6 @@ import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import { serveSocket } from '../serve/socket.ts';
 import { isReport, type NodeFacts, rankedFor, type StatusReport, statusReport } from '../serve/status.ts';
 import { openShutdown } from '../shutdown/open.ts';
-import { createPlaceMemory } from '../standalone/entry.ts';
 import { SOCKET, socketNotServed } from '../words/finding-own.ts';
 import { startSentence } from '../words/start.ts';
 import { createLookDesk } from './answers.ts';
@@ -97,7 +96,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const ofRun = {
     openRecorder: createRecorders(),
     oomWatch: createOomWatch(mounts.value, clock),
-    places: createPlaceMemory(),
+    openMode: (await import('../standalone/open.ts')).createStandalone(),
     notify,
     options,
   };

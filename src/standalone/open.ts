@@ -1,15 +1,11 @@
-import type { OomScore } from '../core/pod/oom-score.ts';
 import { known, valueOrNull } from '../core/reading.ts';
-import type { NodeCondition } from '../core/signal.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
-import type { Systemd } from '../host/systemd.ts';
-import type { CommandRunner } from '../host/transient.ts';
-import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote, Scratch } from '../ports.ts';
-import type { PlaceMemory } from './entry.ts';
+import type { Mode, ModeNeeds, OpenMode } from '../mode.ts';
+import type { BoundPod, PodSource } from '../ports.ts';
+import { createPlaceMemory, type PlaceMemory } from './entry.ts';
 import { openKeptManifests } from './kept-manifests.ts';
 import { createOomScores } from './oom-scores.ts';
 import { createRestart } from './restart.ts';
@@ -19,59 +15,22 @@ import { unitsIn } from './slice-units.ts';
 import { createStandaloneSource } from './source.ts';
 import { createStandaloneKiller } from './stop.ts';
 import { createTies } from './ties.ts';
-import type { UndoneStops } from './undo-stops.ts';
 
-type StandaloneNeeds = {
-  readonly clock: Clock;
-  readonly mounts: CgroupMounts;
-  readonly cgroupRoot: string;
-  readonly podManifests: string;
-  readonly runtimeDirectory: string;
-  readonly systemd: Systemd;
-  readonly log: Log;
-  readonly findings: Findings;
-  readonly note: (note: RecordNote) => void;
-  readonly wake: () => void;
-  /** The node's conditions in the state that was taken over; later changes are reported. */
-  readonly conditions?: readonly NodeCondition[];
+type StandaloneNeeds = ModeNeeds & {
   /** What an earlier configuration of this run knew of bindings; absent: nothing. */
   readonly places?: PlaceMemory;
-  /** With it the processes of pods carry the oom_score_adj of their class, set outside of the sandbox. */
-  readonly setOomScores?: CommandRunner | undefined;
-  /** Nothing is stopped and nothing started. */
-  readonly dry: boolean;
-  /** Runs what empties scratch directories; absent: none is emptied. */
-  readonly run?: CommandRunner;
-  readonly own?: readonly string[];
 };
-export type Standalone = {
-  readonly pods: PodSource;
-  readonly killer: Killer;
-  readonly marks: NodeMarks;
-  readonly scratch: Scratch;
-  /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
-  readonly undoStops: () => Promise<UndoneStops>;
-  /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */
-  readonly hasStops: () => boolean;
-  /** For stops that belong to a system that is no longer running. */
-  readonly forgetStops: () => void;
-  /**
-   * Nothing is started while it is true. Call it right after opening, and whenever it changes: true before the first stop,
-   * false in the turn of `undoStops`.
-   */
-  readonly setShuttingDown: (isShuttingDown: boolean) => void;
-  /** Whether the pods are all there: false for a moment after the start. */
-  readonly isSettled: () => boolean;
-  /** Pods that have processes now. */
-  readonly running: () => readonly BoundPod['declared'][];
-  /** What the kernel would go by, should it have to choose. */
-  readonly oomScores: () => readonly OomScore[];
+export type Standalone = Mode & {
   /** What is stopped through systemd; null: nothing, or no such pod. */
   readonly unitOf: (uid: string) => string | null;
-  /** The files in the runtime directory were lost: they are written anew. */
-  readonly rewrite: () => void;
-  readonly close: () => Promise<void>;
 };
+
+/** The standalone mode of one run of the agent. */
+export function createStandalone(): OpenMode {
+  const places = createPlaceMemory();
+  return (needs) => openStandalone({ ...needs, places });
+}
+
 /** The mode without Kubernetes: pods from manifests, stopped by systemd and by signals. */
 export function openStandalone(needs: StandaloneNeeds): Standalone {
   const { clock, mounts, systemd, findings, log, note, runtimeDirectory } = needs;

@@ -1,13 +1,14 @@
 import type { Asked } from '../act/kill.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { turnOf } from '../core/shutdown/chain.ts';
+import type { UndoneStops } from '../mode.ts';
 import type { StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
 import type { LivePod } from './source.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { createStopsMemory, type StopsMemory, type StopsMemoryNeeds } from './stops-memory.ts';
 import { createTellUnits, type TellUnit, untilTold, whyNotUnit } from './tell-units.ts';
-import { type UndoneStops, undoStops } from './undo-stops.ts';
+import { undoStops } from './undo-stops.ts';
 
 type ShutdownStopsNeeds = StopsMemoryNeeds & {
   readonly restart: Pick<Restart, 'isHeld'>;

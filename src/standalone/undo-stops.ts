@@ -3,13 +3,13 @@ import type { Reading } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { UnitFacts } from '../host/unit-facts.ts';
+import type { UndoneStops } from '../mode.ts';
 import type { Clock } from '../ports.ts';
 import { isRunning, type Restart } from './restart.ts';
 import type { StoppedPod } from './stops-file.ts';
 import type { StopsMemory } from './stops-memory.ts';
 
 /** `started`: names of units; `notUndone`: sentences. */
-export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };
 type UndoNeeds = {
   readonly clock: Clock;
   readonly systemd: Pick<Systemd, 'unit' | 'start'>;

@@ -1,0 +1,35 @@
+/** What the API server said to one request. `none`: nothing within the deadline, or there is no connection. */
+export type ApiAnswer =
+  | { readonly kind: 'answer'; readonly status: number; readonly body: unknown; readonly retryAfterMs: number | null }
+  | { readonly kind: 'none'; readonly detail: string; readonly isTimeout: boolean };
+/** beside-a-kubelet.md C1. `up`: an answer or bookmark within 90 s; `suspect`: one call past its deadline. */
+export type ApiState = 'up' | 'suspect' | 'away';
+/** `path` begins with `/api` or `/apis` and carries its query. Never rejects; `deadlineMs` is a timer of our own. */
+export type ApiGet = (path: string, deadlineMs: number) => Promise<ApiAnswer>;
+/** For api-writes.ts alone: no PUT can be said (A6). */
+export type ApiSend = (request: {
+  readonly method: 'POST' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  readonly contentType: 'application/json' | 'application/strategic-merge-patch+json' | 'application/merge-patch+json';
+  readonly body: object;
+  readonly deadlineMs: number;
+}) => Promise<ApiAnswer>;
+/** One response that does not end, line by line, on a socket of its own. `ended` is called once, also after `close`. */
+export type ApiStream = (
+  path: string,
+  listener: {
+    readonly opened: () => void;
+    readonly line: (text: string) => void;
+    readonly ended: (why: { readonly status: number | null; readonly detail: string }) => void;
+  },
+  silenceMs: number,
+) => { readonly close: () => void };
+export type Connection = {
+  readonly get: ApiGet;
+  readonly send: ApiSend;
+  readonly stream: ApiStream;
+  readonly state: () => ApiState;
+  /** Called at each change of the state. */
+  readonly onState: (changed: (state: ApiState) => void) => void;
+  readonly close: () => void;
+};

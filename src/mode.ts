@@ -1,0 +1,60 @@
+import type { OomScore } from './core/pod/oom-score.ts';
+import type { NodeCondition } from './core/signal.ts';
+import type { CgroupMounts } from './host/cgroup-mounts.ts';
+import type { Systemd } from './host/systemd.ts';
+import type { CommandRunner } from './host/transient.ts';
+import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote, Scratch } from './ports.ts';
+
+/** What a mode is opened with. */
+export type ModeNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly cgroupRoot: string;
+  readonly podManifests: string;
+  readonly runtimeDirectory: string;
+  readonly systemd: Systemd;
+  readonly log: Log;
+  readonly findings: Findings;
+  readonly note: (note: RecordNote) => void;
+  readonly wake: () => void;
+  /** The node's conditions in the state that was taken over; later changes are reported. */
+  readonly conditions?: readonly NodeCondition[];
+  /** With it the processes of pods carry the oom_score_adj of their class, set outside of the sandbox. */
+  readonly setOomScores?: CommandRunner | undefined;
+  /** Nothing is stopped and nothing started. */
+  readonly dry: boolean;
+  /** Runs what empties scratch directories; absent: none is emptied. */
+  readonly run?: CommandRunner;
+  readonly own?: readonly string[];
+};
+/** Binds and stops pods. It measures nothing and decides nothing. */
+export type Mode = {
+  readonly pods: PodSource;
+  readonly killer: Killer;
+  readonly marks: NodeMarks;
+  readonly scratch: Scratch;
+  /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
+  readonly undoStops: () => Promise<UndoneStops>;
+  /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */
+  readonly hasStops: () => boolean;
+  /** For stops that belong to a system that is no longer running. */
+  readonly forgetStops: () => void;
+  /**
+   * Nothing is started while it is true. Call it right after opening, and whenever it changes: true before the first stop,
+   * false in the turn of `undoStops`.
+   */
+  readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  /** Whether the pods are all there: false for a moment after the start. */
+  readonly isSettled: () => boolean;
+  /** Pods that have processes now. */
+  readonly running: () => readonly BoundPod['declared'][];
+  /** What the kernel would go by, should it have to choose. */
+  readonly oomScores: () => readonly OomScore[];
+  /** The files in the runtime directory were lost: they are written anew. */
+  readonly rewrite: () => void;
+  readonly close: () => Promise<void>;
+};
+/** What a cancelled shutdown started again, and what it could not, with the reason. */
+export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };
+/** Opens the mode anew for each configuration of a run; what must outlive one stays in the function. */
+export type OpenMode = (needs: ModeNeeds) => Mode;
