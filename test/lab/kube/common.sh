@@ -1,0 +1,23 @@
+# shellcheck shell=bash disable=SC2034
+# Sourced by the kube scripts. LAB_KUBE names the cluster ("default"), LAB_KUBE_PORT the first of its four ports.
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+K=$LAB_CACHE/kube
+RUN=$K/run/${LAB_KUBE:-default}
+CG=/nodewarden-lab/kube-${LAB_KUBE:-default}
+PORT=${LAB_KUBE_PORT:-16443}
+NODE_NAME=lab-node
+export PATH=$K/bin:$K/deb/usr/bin:$K/deb/usr/sbin:$PATH
+# LAB_CONTAINERD: a directory with another containerd, ctr and shim (newer-containerd makes one); runc stays ours.
+# KUBEBUILDER_ASSETS: a directory with another etcd, kube-apiserver and kubectl.
+if [ -n "${LAB_CONTAINERD:-}" ]; then PATH=$LAB_CONTAINERD:$PATH; fi
+if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then PATH=$KUBEBUILDER_ASSETS:$PATH; fi
+
+kc() { kubectl --kubeconfig "$RUN/admin.conf" "$@"; }
+hierarchies() { local h; for h in /sys/fs/cgroup/*/; do [ ! -e "${h}cgroup.procs" ] || echo "${h%/}"; done; }
+# wait_for WHAT SECONDS CMD...
+wait_for() {
+  local what=$1 seconds=$2 i; shift 2
+  for ((i = 0; i < seconds * 5; i++)); do "$@" >/dev/null 2>&1 && return 0; sleep 0.2; done
+  die "$what is not ready after $seconds s; see $RUN/log"
+}
