@@ -1,0 +1,82 @@
+// The API server away in the middle: stopped, so that nothing answers, or killed, so that nothing listens.
+import { sleep } from '../../../src/host/clock.ts';
+import { clock, until } from '../scene.ts';
+import { MIB, signalPart, startPart } from './cluster.ts';
+import { barePod, DATABASE, deployment } from './manifests.ts';
+import { deletedMs, HARD, HARD_MIB } from './owners.ts';
+import type { KubeScene } from './scene.ts';
+
+/** Shorter than what makes the control plane give up the node. */
+const AWAY_MS = 15_000;
+const LATEST_MS = 1_000;
+
+type Away = { readonly how: string; readonly go: () => void; readonly come: () => void };
+const STOPPED: Away = {
+  how: 'stopped (SIGSTOP)',
+  go: () => signalPart('apiserver', 'SIGSTOP'),
+  come: () => signalPart('apiserver', 'SIGCONT'),
+};
+const KILLED: Away = {
+  how: 'killed',
+  go: () => signalPart('apiserver', 'SIGKILL'),
+  come: () => startPart('apiserver'),
+};
+/** How much memory is left when it goes away; null: long before. */
+const MOMENTS = [
+  { said: 'before the pressure', leftMiB: null },
+  { said: 'in the middle', leftMiB: HARD_MIB + 20 },
+];
+
+function awayScene({ how, go, come }: Away, { said, leftMiB }: (typeof MOMENTS)[number]): KubeScene {
+  return {
+    name: `the API server ${how} ${said}`,
+    config: HARD,
+    culprits: ['hog'],
+    body: async (scene) => {
+      await scene.create(
+        barePod(DATABASE),
+        deployment({
+          name: 'hog',
+          load: ['hold=16', 'when=/share/go', 'once=/share/once', 'grow=3000', 'pace=200'],
+          requestMiB: 16,
+        }),
+      );
+      await scene.ready('db');
+      const [hog] = await scene.ready('hog');
+      if (hog === undefined) throw new Error('no pod');
+      const toldMs = clock.monoMs();
+      try {
+        if (leftMiB === null) {
+          go();
+          await sleep(clock, 3_000);
+          scene.say('go');
+        } else {
+          scene.say('go');
+          await until('it is about to cross', () => scene.lives.memory().availableBytes < leftMiB * MIB || null);
+          go();
+        }
+        const goneMs = await scene.gone(hog);
+        const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+        if (goneMs - crossedMs > LATEST_MS)
+          throw new Error(`gone only ${Math.round(goneMs - crossedMs)} ms after crossing`);
+        await sleep(clock, AWAY_MS);
+        come();
+        const backMs = clock.monoMs();
+        // What could not be said is said now, or the pod has long been well again and stays.
+        await sleep(clock, 20_000);
+        const deleted = deletedMs(scene, hog.metadata.uid ?? '');
+        await scene.ready('hog');
+        return `gone ${Math.round(goneMs - crossedMs)} ms after crossing, ${deleted === null ? 'not deleted' : `its object gone ${Math.round(deleted - backMs)} ms after the return`}`;
+      } catch (error) {
+        await Promise.resolve()
+          .then(come)
+          .catch(() => undefined);
+        throw error;
+      }
+    },
+  };
+}
+
+export const awayScenes: readonly KubeScene[] = [STOPPED, KILLED].flatMap((away) =>
+  MOMENTS.map((moment) => awayScene(away, moment)),
+);

@@ -1,0 +1,112 @@
+// The kubelet's own decisions and the agent's, on the same node under the same pressure: one after the other.
+import { clock, until } from '../scene.ts';
+import { MIB, startPart } from './cluster.ts';
+import { barePod, DATABASE, type PodSpec } from './manifests.ts';
+import { deletedMs, firstEnd } from './owners.ts';
+import { type KubeScene, podLabel, type Scene } from './scene.ts';
+
+/** Met by both by turns; the other's own is out of reach. */
+const HARD_MIB = 600;
+const OUT_OF_REACH = '50Mi';
+/** One after the other they exceed their requests, so that three have to go before there is room again. */
+const CROWD: readonly PodSpec[] = [
+  // By usage above request within a priority, and priority before usage.
+  { name: 'low-small', load: ['hold=60'], priority: 'low', requestMiB: 16 },
+  { name: 'low-large', load: ['hold=120'], priority: 'low', requestMiB: 16 },
+  { name: 'largest', load: ['hold=200'], requestMiB: 16 },
+  { name: 'within', load: ['hold=150', 'beat=/share/within.beat'], requestMiB: 256, isInnocent: true },
+];
+/** Nobody may take it, and its growth is the pressure: it has requested all of it. */
+const PRESSURE: PodSpec = {
+  name: 'pressure',
+  load: ['when=/share/go', 'grow=700', 'pace=200', 'beat=/share/pressure.beat'],
+  priority: 'high',
+  requestMiB: 750,
+  isInnocent: true,
+};
+const LEAST_VICTIMS = 2;
+type Fall = { readonly victim: string; readonly goneMs: number; readonly deletedMs: number };
+/** By the run: what the kubelet did, for the agent's turn. */
+const turns = new Map<string, readonly Fall[]>();
+
+async function play(scene: Scene): Promise<readonly Fall[]> {
+  await scene.create(barePod(DATABASE), barePod(PRESSURE), ...CROWD.map(barePod));
+  for (const { name } of [DATABASE, PRESSURE, ...CROWD]) await scene.ready(name);
+  const pods = CROWD.flatMap(({ name }) => scene.podsOf(name));
+  const toldMs = clock.monoMs();
+  scene.say('go');
+  await until(
+    'enough are gone',
+    () => {
+      const isEnough = scene.lives.memory().availableBytes > HARD_MIB * MIB && clock.monoMs() - toldMs > 6_000;
+      return (isEnough && pods.some((pod) => firstEnd(scene, pod) !== null)) || null;
+    },
+    180_000,
+  );
+  const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+  return pods
+    .flatMap((pod) => {
+      const goneMs = firstEnd(scene, pod);
+      return goneMs === null
+        ? []
+        : [
+            {
+              victim: podLabel(pod),
+              goneMs: goneMs - crossedMs,
+              deletedMs: (deletedMs(scene, pod.metadata.uid ?? '') ?? Number.NaN) - crossedMs,
+            },
+          ];
+    })
+    .sort((one, other) => one.goneMs - other.goneMs);
+}
+const sayFalls = (falls: readonly Fall[]): string =>
+  falls.map(({ victim, goneMs }) => `${victim} after ${Math.round(goneMs)} ms`).join(', ');
+
+const byKubelet: KubeScene = {
+  name: "the kubelet's own evictions, without the agent",
+  config: [],
+  culprits: CROWD.map(({ name }) => name),
+  isKubeletAsked: true,
+  isWithoutAgent: true,
+  body: async (scene) => {
+    startPart('kubelet', { HARD: `${HARD_MIB}Mi` });
+    try {
+      const falls = await play(scene);
+      if (falls.length < LEAST_VICTIMS) throw new Error(`too few for an order: ${sayFalls(falls)}`);
+      turns.set('kubelet', falls);
+      return sayFalls(falls);
+    } finally {
+      startPart('kubelet');
+    }
+  },
+};
+
+const byAgent: KubeScene = {
+  name: "the agent's evictions under the same pressure: the same victims in the same order",
+  config: [`evictionHard: { memory.available: "${HARD_MIB}Mi" }`],
+  culprits: CROWD.map(({ name }) => name),
+  evictions: { least: LEAST_VICTIMS, most: CROWD.length },
+  body: async (scene) => {
+    startPart('kubelet', { HARD: OUT_OF_REACH });
+    try {
+      const falls = await play(scene);
+      const theirs = turns.get('kubelet');
+      if (theirs === undefined) throw new Error("the kubelet's turn is missing: play both");
+      const order = (of: readonly Fall[]): string => of.map(({ victim }) => victim).join(', ');
+      scene.run.report('| place | the kubelet: victim, gone after crossing | the agent: victim, gone after crossing |');
+      scene.run.report('|---|---|---|');
+      for (let place = 0; place < Math.max(falls.length, theirs.length); place++) {
+        const cell = (fall: Fall | undefined): string =>
+          fall === undefined ? '' : `${fall.victim}, ${Math.round(fall.goneMs)} ms`;
+        scene.run.report(`| ${place + 1} | ${cell(theirs[place])} | ${cell(falls[place])} |`);
+      }
+      if (order(falls) !== order(theirs))
+        throw new Error(`the agent: ${sayFalls(falls)}; the kubelet: ${sayFalls(theirs)}`);
+      return `${sayFalls(falls)}; the kubelet: ${sayFalls(theirs)}`;
+    } finally {
+      startPart('kubelet');
+    }
+  },
+};
+
+export const besideScenes: readonly KubeScene[] = [byKubelet, byAgent];

@@ -1,0 +1,53 @@
+// The agent killed between the rungs of its ladder and started again: never two victims for one decision, never none.
+import { sleep } from '../../../src/host/clock.ts';
+import { clock, until } from '../scene.ts';
+import { MIB } from './cluster.ts';
+import { barePod, DATABASE, deployment } from './manifests.ts';
+import { HARD, HARD_MIB } from './owners.ts';
+import { type KubeScene, victimUid } from './scene.ts';
+
+/** From shortly before the crossing to where the last rung is behind it. */
+const FROM_MIB = HARD_MIB + 10;
+const LONGEST_MS = 300;
+
+const crash: KubeScene = {
+  name: 'the agent killed between rungs and started again',
+  times: 50,
+  config: HARD,
+  culprits: ['hog'],
+  body: async (scene) => {
+    await scene.create(
+      barePod(DATABASE),
+      // Slow enough that a start of the agent fits between its threshold and the kubelet's.
+      deployment({
+        name: 'hog',
+        load: ['deaf', 'hold=16', 'when=/share/go', 'once=/share/once', 'grow=3000', 'pace=100'],
+        requestMiB: 16,
+      }),
+    );
+    await scene.ready('db');
+    const [hog] = await scene.ready('hog');
+    if (hog === undefined) throw new Error('no pod');
+    scene.say('go');
+    await until('it is about to cross', () => scene.lives.memory().availableBytes < FROM_MIB * MIB || null);
+    const waitMs = Math.random() * LONGEST_MS;
+    await sleep(clock, waitMs);
+    const before = scene.evictions().length;
+    await scene.agent.crash();
+    await scene.agent.start();
+    const goneMs = await scene.gone(hog);
+    await until(
+      'its object is gone',
+      () =>
+        scene.lives.versions().some(({ type, pod }) => type === 'DELETED' && pod.metadata.uid === hog.metadata.uid) ||
+        null,
+    );
+    await scene.ready('hog');
+    const of = scene.evictions().filter((record) => victimUid(record) === hog.metadata.uid);
+    if (of.length !== 1) throw new Error(`${of.length} decisions for one pod`);
+    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, scene.startMs) ?? Number.NaN;
+    return `killed ${Math.round(waitMs)} ms after ${FROM_MIB} MiB (${before === 0 ? 'before' : 'after'} the decision), gone ${Math.round(goneMs - crossedMs)} ms after crossing`;
+  },
+};
+
+export const crashScenes: readonly KubeScene[] = [crash];
