@@ -1,12 +1,13 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by the kube scripts. LAB_KUBE names the cluster ("default"), LAB_KUBE_PORT the first of its four ports.
+# Sourced by the kube scripts. LAB_KUBE names the cluster ("default"), LAB_KUBE_PORT the first of its four ports,
+# LAB_NODE_NAME the node.
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 K=$LAB_CACHE/kube
 RUN=$K/run/${LAB_KUBE:-default}
 CG=/nodewarden-lab/kube-${LAB_KUBE:-default}
 PORT=${LAB_KUBE_PORT:-16443}
-NODE_NAME=lab-node
+NODE_NAME=${LAB_NODE_NAME:-lab-node}
 export PATH=$K/bin:$K/deb/usr/bin:$K/deb/usr/sbin:$PATH
 # LAB_CONTAINERD: a directory with another containerd, ctr and shim (newer-containerd makes one); runc stays ours.
 # KUBEBUILDER_ASSETS: a directory with another etcd, kube-apiserver and kubectl.

@@ -1,5 +1,6 @@
 /* What runs in the lab's containers, static and small. Arguments, each once, done in this order:
  *   deaf          ignores SIGTERM; without it, SIGTERM ends the program with status 0
+ *   name=NAME ends=FILE linger=MS   at SIGTERM appends "NAME told EPOCH_MS" to the file, and so much later "NAME ends ..."
  *   lock=FILE     holds a lock on it to its end; if somebody else does, says so in FILE.twice
  *   hold=MIB      takes so much at once
  *   beat=FILE     from now on writes the monotonic time in ms, a line each 100 ms
@@ -40,9 +41,23 @@ static void fail(const char *what) {
   exit(1);
 }
 
+static volatile sig_atomic_t is_told = 0;
+static const char *ends_file;
+
 static void end(int signal) {
   (void)signal;
-  _exit(0);
+  if (ends_file == NULL) _exit(0);
+  is_told = 1;
+}
+
+static void note_end(const char *name, const char *what) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  int fd = open(ends_file, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (fd < 0) fail(ends_file);
+  dprintf(fd, "%s %s %ld\n", name, what, t.tv_sec * 1000L + t.tv_nsec / 1000000L);
+  fsync(fd);
+  close(fd);
 }
 
 static const char *text(int argc, char **argv, const char *name) {
@@ -100,6 +115,7 @@ static void grow(long mib, long pace, const char *into) {
 int main(int argc, char **argv) {
   int is_deaf = 0;
   for (int i = 1; i < argc; i++) is_deaf |= strcmp(argv[i], "deaf") == 0;
+  ends_file = text(argc, argv, "ends");
   /* As process 1 of its namespace it has no default action. */
   signal(SIGTERM, is_deaf ? SIG_IGN : end);
 
@@ -117,12 +133,26 @@ int main(int argc, char **argv) {
   if (hold > 0) take(hold * MIB);
   beat_file = text(argc, argv, "beat");
   pthread_t thread;
+  sigset_t none, term;
+  sigemptyset(&none);
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  /* It is for the main thread. */
+  sigprocmask(SIG_BLOCK, &term, NULL);
   if (beat_file != NULL && pthread_create(&thread, NULL, beat, NULL) != 0) fail("pthread_create");
+  sigprocmask(SIG_UNBLOCK, &term, NULL);
   const char *when = text(argc, argv, "when");
   while (when != NULL && access(when, F_OK) != 0) rest_ms(5);
   const char *once = text(argc, argv, "once");
   int fd = once == NULL ? 0 : open(once, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (fd < 0 && errno != EEXIST) fail(once);
   if (fd >= 0) grow(number(argc, argv, "grow"), number(argc, argv, "pace"), text(argc, argv, "into"));
-  for (;;) pause();
+  const char *name = text(argc, argv, "name");
+  /* A signal right before pause() would be missed. */
+  sigprocmask(SIG_BLOCK, &term, NULL);
+  while (!is_told) sigsuspend(&none);
+  note_end(name == NULL ? "?" : name, "told");
+  rest_ms(number(argc, argv, "linger"));
+  note_end(name == NULL ? "?" : name, "ends");
+  return 0;
 }
