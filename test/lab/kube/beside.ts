@@ -5,23 +5,23 @@ import { barePod, DATABASE, type PodSpec } from './manifests.ts';
 import { deletedMs, firstEnd } from './owners.ts';
 import { type KubeScene, podLabel, type Scene } from './scene.ts';
 
-/** Met by both by turns; the other's own is out of reach. */
-const HARD_MIB = 600;
+/** Met by both by turns; the other's own is out of reach. Requests have to fit beside it: the kubelet admits no more. */
+const HARD_MIB = 700;
 const OUT_OF_REACH = '50Mi';
 /** One after the other they exceed their requests, so that three have to go before there is room again. */
 const CROWD: readonly PodSpec[] = [
   // By usage above request within a priority, and priority before usage.
   { name: 'low-small', load: ['hold=60'], priority: 'low', requestMiB: 16 },
   { name: 'low-large', load: ['hold=120'], priority: 'low', requestMiB: 16 },
-  { name: 'largest', load: ['hold=200'], requestMiB: 16 },
-  { name: 'within', load: ['hold=150', 'beat=/share/within.beat'], requestMiB: 256, isInnocent: true },
+  { name: 'largest', load: ['hold=260'], requestMiB: 16 },
+  { name: 'within', load: ['hold=150', 'beat=/share/within.beat'], requestMiB: 180, isInnocent: true },
 ];
 /** Nobody may take it, and its growth is the pressure: it has requested all of it. */
 const PRESSURE: PodSpec = {
   name: 'pressure',
-  load: ['when=/share/go', 'grow=700', 'pace=200', 'beat=/share/pressure.beat'],
+  load: ['when=/share/go', 'grow=440', 'pace=200', 'beat=/share/pressure.beat'],
   priority: 'high',
-  requestMiB: 750,
+  requestMiB: 470,
   isInnocent: true,
 };
 const LEAST_VICTIMS = 2;
