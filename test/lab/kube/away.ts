@@ -1,7 +1,9 @@
 // The API server away in the middle: stopped, so that nothing answers, or killed, so that nothing listens.
+import fs from 'node:fs';
+import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
-import { MIB, signalPart, startPart } from './cluster.ts';
+import { MIB, SHARE, signalPart, startPart } from './cluster.ts';
 import { barePod, DATABASE, deployment } from './manifests.ts';
 import { deletedMs, HARD, HARD_MIB } from './owners.ts';
 import type { KubeScene } from './scene.ts';
@@ -77,6 +79,40 @@ function awayScene({ how, go, come }: Away, { said, leftMiB }: (typeof MOMENTS)[
   };
 }
 
-export const awayScenes: readonly KubeScene[] = [STOPPED, KILLED].flatMap((away) =>
-  MOMENTS.map((moment) => awayScene(away, moment)),
-);
+/** The kubelet's back-off brings it back after 0, 10, 20 and 40 s. */
+const COMEBACKS_MS = 80_000;
+const MOST_KILLS = 3;
+
+/** B14 and C4: what is killed and cannot be deleted comes back, and nobody else pays for that. */
+const comeback: KubeScene = {
+  name: 'a hog that comes back again and again while the API server is killed',
+  config: HARD,
+  culprits: ['hog'],
+  evictions: { least: 1, most: MOST_KILLS },
+  mayKernelKill: true,
+  body: async (scene) => {
+    await scene.create(
+      barePod(DATABASE),
+      deployment({ name: 'hog', load: ['hold=16', 'when=/share/go', 'grow=3000', 'pace=200'], requestMiB: 16 }),
+    );
+    await scene.ready('db');
+    const [hog] = await scene.ready('hog');
+    if (hog === undefined) throw new Error('no pod');
+    KILLED.go();
+    try {
+      scene.say('go');
+      await scene.gone(hog);
+      await sleep(clock, COMEBACKS_MS);
+    } finally {
+      fs.rmSync(path.join(SHARE, 'go'));
+      KILLED.come();
+    }
+    await sleep(clock, 20_000);
+    const lived = scene.lives.lives().filter(({ uid }) => uid === hog.metadata.uid);
+    return `${lived.length} lives in ${COMEBACKS_MS / 1000} s, the kernel ended ${scene.lives.kernelOomKills()} of them`;
+  },
+};
+
+export const awayScenes: readonly KubeScene[] = [STOPPED, KILLED]
+  .flatMap((away) => MOMENTS.map((moment) => awayScene(away, moment)))
+  .concat(comeback);

@@ -11,6 +11,8 @@ export const RUN = path.join(CACHE, 'run', NAME);
 /** Where `kubepods` lies, below each controller's mount. */
 export const CGROUP_ROOT = `/nodewarden-lab/kube-${NAME}`;
 export const NODE_NAME = 'lab-node';
+/** Manifests of static pods. */
+export const STATIC = path.join(RUN, 'static');
 /** Mounted as /share in every container of the lab. */
 export const SHARE = path.join(RUN, 'share');
 export const AGENT_USER = `nodewarden:node:${NODE_NAME}`;

@@ -1,8 +1,10 @@
 // What becomes of each kind of owner's pod under memory pressure, as a table; and fresh pods.
+import fs from 'node:fs';
+import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
 import { type KubeObject, list } from './api.ts';
-import { audit, MIB } from './cluster.ts';
+import { audit, MIB, STATIC } from './cluster.ts';
 import { barePod, DATABASE, daemonSet, deployment, job, type PodSpec, statefulSet } from './manifests.ts';
 import { isReady, type KubeScene, type Manifest, restarts, type Scene } from './scene.ts';
 
@@ -129,4 +131,53 @@ const freshJob: KubeScene = {
   },
 };
 
-export const ownerScenes: readonly KubeScene[] = [...KINDS.map(ownerScene), freshJob];
+const staticPod: KubeScene = {
+  name: 'a static pod that exceeds its request most is not the victim',
+  config: HARD,
+  culprits: ['hog'],
+  body: async (scene) => {
+    const big: PodSpec = { name: 'big', load: ['hold=500'], requestMiB: 16, isInnocent: true };
+    fs.writeFileSync(path.join(STATIC, 'big.yaml'), JSON.stringify(barePod(big)));
+    await scene.create(
+      barePod(DATABASE),
+      barePod({ name: 'hog', load: ['hold=16', 'when=/share/go', `grow=${ALL_MIB}`, 'pace=200'], requestMiB: 16 }),
+    );
+    await scene.ready('db');
+    const [hog] = await scene.ready('hog');
+    // The mirror's uid is not that of the cgroup.
+    await until('the static pod is ready', () => scene.podsOf('big').find(isReady) ?? null);
+    if (hog === undefined) throw new Error('no pod');
+    const toldMs = clock.monoMs();
+    scene.say('go');
+    const goneMs = await scene.gone(hog);
+    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+    return `gone ${Math.round(goneMs - crossedMs)} ms after crossing`;
+  },
+};
+
+/** B12: stays charged until the kubelet has unmounted the volume, some seconds after the processes are gone. */
+const sharedMemory: KubeScene = {
+  name: 'a memory volume that outlives its processes costs nobody else',
+  config: HARD,
+  culprits: ['hog'],
+  body: async (scene) => {
+    const load = ['hold=16', 'when=/share/go', 'into=/memory/file', `grow=${ALL_MIB}`, 'pace=200'];
+    await scene.create(
+      barePod(DATABASE),
+      barePod({ name: 'hog', load, requestMiB: 16, hasMemoryVolume: true }),
+      barePod({ name: 'next', load: ['hold=100'], requestMiB: 16, isInnocent: true }),
+    );
+    for (const name of ['db', 'next']) await scene.ready(name);
+    const [hog] = await scene.ready('hog');
+    if (hog === undefined) throw new Error('no pod');
+    const toldMs = clock.monoMs();
+    scene.say('go');
+    const goneMs = await scene.gone(hog);
+    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+    await until('the memory is back', () => scene.lives.memory().availableBytes > HARD_MIB * MIB || null);
+    const backMs = clock.monoMs();
+    return `gone ${Math.round(goneMs - crossedMs)} ms, the memory back ${Math.round(backMs - crossedMs)} ms after crossing`;
+  },
+};
+
+export const ownerScenes: readonly KubeScene[] = [...KINDS.map(ownerScene), staticPod, sharedMemory, freshJob];

@@ -9,7 +9,7 @@ import type { StatusReport } from '../../../src/serve/status.ts';
 import { type Agent, ownAgent } from '../agent.ts';
 import { askStatus, clock, until } from '../scene.ts';
 import { ask, create, EVENTS, type KubeObject, list, NODE, OWNERS, remove } from './api.ts';
-import { CGROUP_ROOT, MIB, NODE_NAME, podCgroups, podsMemory, RUN, SHARE, startPart } from './cluster.ts';
+import { CGROUP_ROOT, MIB, NODE_NAME, podCgroups, podsMemory, RUN, SHARE, STATIC } from './cluster.ts';
 import { type Lives, type Version, watchLives } from './lives.ts';
 import { PRIORITIES } from './manifests.ts';
 
@@ -32,6 +32,8 @@ export type KubeScene = {
   readonly isWithoutAgent?: true;
   /** The body starts the agent itself. */
   readonly isAgentLate?: true;
+  /** The agent cannot win in it: the kernel may end the culprits. */
+  readonly mayKernelKill?: true;
   /** Its end is looked at by the body alone: no record is judged. */
   readonly isJudgedByBody?: true;
   readonly missing?: () => string | null;
@@ -188,7 +190,8 @@ async function judge(scene: KubeScene, played: Scene, isAgentHere: boolean): Pro
   const { lives, agent } = played;
   const versions = lives.versions();
   wrong.push(...innocentsHurt(versions, lives));
-  if (lives.kernelOomKills() > 0) wrong.push(`the kernel killed ${lives.kernelOomKills()} times`);
+  if (lives.kernelOomKills() > 0 && scene.mayKernelKill !== true)
+    wrong.push(`the kernel killed ${lives.kernelOomKills()} times`);
   if (scene.isKubeletAsked !== true) {
     const evicted = new Set(versions.filter(({ pod }) => isEvictedByKubelet(pod)).map(({ pod }) => pod.metadata.name));
     if (evicted.size > 0) wrong.push(`the kubelet evicted ${[...evicted].join(', ')}`);
@@ -280,6 +283,7 @@ export async function cleanNode(): Promise<void> {
       ),
     CLEAN_DEADLINE_MS,
   );
+  for (const name of fs.readdirSync(STATIC)) fs.rmSync(path.join(STATIC, name));
   for (const kind of OWNERS) for (const { metadata } of await list(kind)) await remove(kind, metadata.name);
   await until(
     'no pod is left',
@@ -310,13 +314,3 @@ const isCalm = (node: KubeObject): boolean =>
     ({ type, status }: { type: string; status: string }) =>
       type.startsWith('Nodewarden') || status === (type === 'Ready' ? 'True' : 'False'),
   ) && !(node['spec'].taints ?? []).some(({ key }: { key: string }) => key.startsWith('node.kubernetes.io/'));
-
-/** The kubelet with another threshold of its own, for the time of `body`. */
-export async function withKubelet(hard: string, body: () => Promise<void>): Promise<void> {
-  startPart('kubelet', { HARD: hard });
-  try {
-    await body();
-  } finally {
-    startPart('kubelet');
-  }
-}
