@@ -92,6 +92,8 @@ export type StopOrder = {
   readonly victim: Victim;
   readonly graceMs: number;
   readonly why: 'eviction' | 'shutdown';
+  /** A hard threshold, or a local storage limit: nobody is asked for leave, and nothing is waited for (beside-a-kubelet.md B1, B6). */
+  readonly isHard: boolean;
   /**
    * When an earlier run of the agent decided it; null for a decision of this run. A process that started later is not part
    * of the victim: nothing is ended twice.

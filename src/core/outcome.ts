@@ -3,8 +3,14 @@ import type { ProcessView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { Signal } from './signal.ts';
 
-/** How a decision ended. */
-export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
+/** beside-a-kubelet.md B11: what was done about a victim, and what came of it, as the API or the kernel said it. */
+export type Rung = {
+  readonly atMs: MonoMs;
+  readonly act: 'evict' | 'delete' | 'kill-containers' | 'kill-pod' | 'kill-again' | 'spool';
+  readonly answer: string;
+};
+/** How a decision ended. `rungs`: in mode kubelet, of a victim. */
+export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly rungs?: readonly Rung[] } & (
   | { readonly kind: 'reclaimed'; readonly freed: Reading<number> }
   | {
       readonly kind: 'ended';
@@ -28,7 +34,15 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
     }
   | {
       readonly kind: 'dropped';
-      readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' | 'left-to-systemd' | 'rebound';
+      readonly because:
+        | 'no-longer-met'
+        | 'gone'
+        | 'dry-run'
+        | 'cancelled'
+        | 'left-to-systemd'
+        | 'rebound'
+        /** beside-a-kubelet.md B1, of a soft threshold. */
+        | 'budget-refused';
     }
 );
 

@@ -73,6 +73,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   'dry-run': 'this is a dry run',
   cancelled: 'the shutdown was cancelled before its turn',
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
+  'budget-refused': 'its disruption budget refuses it',
   rebound: 'its manifest now names another cgroup, unit or container',
 };
 

@@ -11,7 +11,7 @@ import type { Eviction, Reclaim, State } from '../state/state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
 import { bytesUp } from '../units/quantity.ts';
 import { attribute } from './attribution.ts';
-import { firstCandidate, guardAfter, isGuarded } from './candidate.ts';
+import { firstCandidate, guardAfter, isGuarded, withoutBudgets } from './candidate.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
 import {
   atChoiceOf,
@@ -278,7 +278,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
     return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
   }
   const done = (step: Step): Acted => ({ ...step, isAsking: false });
-  const ranking = rank(threshold.signal, pods.value, layout);
+  const ranking = rank(threshold.signal, threshold.isHard ? withoutBudgets(pods.value) : pods.value, layout);
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
   const lacking = bytesUp(threshold.limit) - threshold.available;
