@@ -249,7 +249,11 @@ async function killNewcomers(ladder: Ladder, found: Found): Promise<void> {
   const { needs, order } = ladder;
   const before = new Set(refsOf(found).map(({ inode }) => inode));
   const now = needs.find(order.victim.uid);
-  const refs = now === null ? [] : refsOf(now).filter(({ inode, path }) => !before.has(inode) && path !== podPath(now));
+  const isNew = (ref: CgroupRef): boolean => {
+    const populated = isPopulated(needs.mounts, ref);
+    return !before.has(ref.inode) && populated.known && populated.value;
+  };
+  const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;
   if (now.api !== null) void noted(ladder, 'delete', needs.tell.remove(now.api, HARD_GRACE_SECONDS));
   tell(ladder, 'kill-again', `${refs.length} containers that have just started`);
@@ -261,7 +265,7 @@ async function killNewcomers(ladder: Ladder, found: Found): Promise<void> {
   });
 }
 
-const podPath = ({ bound }: Found): string | null => (bound.cgroup.known ? bound.cgroup.value.path : null);
+const hasContainers = ({ bound }: Found): boolean => bound.containers.some(({ cgroup }) => cgroup.known);
 
 const SILENT: Said = { kind: 'not-said', text: `no answer within ${LEAVE_MS / 1_000} s` };
 const NOT_ASKED: Said = { kind: 'not-said', text: 'the API is away' };
