@@ -1,6 +1,6 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
 import { sayCulprit } from '../core/eviction/attribution.ts';
-import type { Outcome } from '../core/outcome.ts';
+import type { Outcome, Rung } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { Ties } from '../core/shutdown/chain.ts';
@@ -63,6 +63,19 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
       return assertNever(outcome);
   }
 }
+
+/** What was done about a victim beside a kubelet, and what came of it. `afterMs`: since the stop began. */
+export function sayRung({ act, answer }: Rung, afterMs: number): string {
+  return `after ${sayMs(Math.max(0, afterMs))}: ${ACTS[act]}: ${answer}`;
+}
+const ACTS: { readonly [A in Rung['act']]: string } = {
+  evict: 'asked the API server to evict it',
+  delete: 'asked the API server to delete it',
+  'kill-containers': 'killed its containers',
+  'kill-pod': 'killed what was left in its cgroup',
+  'kill-again': 'killed what the kubelet had started again',
+  spool: 'kept the deletion for later',
+};
 
 type Dropped = Extract<Outcome, { kind: 'dropped' }>['because'];
 /** Why a decision was not carried out. */
