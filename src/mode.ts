@@ -26,6 +26,25 @@ export type ModeNeeds = {
   /** Runs what empties scratch directories; absent: none is emptied. */
   readonly run?: CommandRunner;
   readonly own?: readonly string[];
+  /** Null in standalone. */
+  readonly kube: KubeSettings | null;
+};
+/** What mode kubelet is configured with (product.md section 3). */
+export type KubeSettings = {
+  readonly kubeconfig: string;
+  /** Null: the name of the host (D3). */
+  readonly nodeName: string | null;
+  readonly areTaintsSet: boolean;
+  readonly areConditionsSet: boolean;
+  /** Without the right to ask a disruption budget, no soft threshold evicts. */
+  readonly isBudgetRequired: boolean;
+  readonly protectNamespaces: readonly string[];
+  readonly kubeletDirectory: string;
+  readonly podLogsDir: string;
+  readonly runtimeEndpoint: string;
+  readonly cgroupDriver: 'cgroupfs' | 'systemd';
+  readonly stateDirectory: string;
+  readonly imageMinimumGCAgeMs: number;
 };
 /** Binds and stops pods. It measures nothing and decides nothing. */
 export type Mode = {
