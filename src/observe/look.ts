@@ -30,6 +30,8 @@ export type ObserverNeeds = DiskPaths & {
   /** Relative to each controller's mount, begins with '/': the node (product.md section 4). */
   readonly cgroupRoot: string;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
+  /** Where the mode has found the cgroup of all pods; absent: it is looked for below cgroupRoot. */
+  readonly podsCgroup?: () => Reading<string>;
   /** Null: off. */
   readonly evictionStall: StallSettings | null;
   /** A threshold is of swap, or ranks by it; the next look may be told otherwise. */
@@ -67,7 +69,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const { clock, mounts, findings } = needs;
   const procfs = createProcfs();
   const memory = createNodeMemory({ ...needs, procfs });
-  const allocatable = createAllocatableMemory(mounts, needs.cgroupRoot);
+  const allocatable = createAllocatableMemory(needs);
   const growth = createGrowth({ ...needs, procfs, nodePath: memory.nodePath });
   const pids = createNodePids({ ...needs, procfs });
   const swap = createNodeSwap({ ...needs, procfs, nodePath: memory.nodePath });
