@@ -22,12 +22,8 @@ export type PodCgroup = {
   readonly cgroup: CgroupRef;
   readonly containers: readonly ContainerCgroup[];
 };
-export type FoundPods = {
-  /** More than one if the kubelet has left an old cgroup of the pod behind: those of the driver in use come first. */
-  readonly byUid: ReadonlyMap<string, readonly PodCgroup[]>;
-  /** False: there are more than are looked at. */
-  readonly isWhole: boolean;
-};
+/** By uid. More than one if the kubelet has left an old cgroup of the pod behind: those of the driver in use come first. */
+export type FoundPods = ReadonlyMap<string, readonly PodCgroup[]>;
 export type PodCgroups = {
   /**
    * All pods below kubepods at this moment (D13): a listing for each class and a call for each cgroup, of containers too.
@@ -38,6 +34,8 @@ export type PodCgroups = {
   readonly kubepods: () => Reading<string>;
   /** Why what was said of the driver is not what is on disk; null: it is. As of the last `now`. */
   readonly mismatch: () => string | null;
+  /** False: there are more pods than are looked at. As of the last `now`. */
+  readonly isWhole: () => boolean;
 };
 
 /** beside-a-kubelet.md H11. */
@@ -58,10 +56,12 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   const nowhere = unknown('absent', trees.map(({ kubepods }) => kubepods).join(' or '), 'there is no such cgroup');
   let kubepods: Reading<string> = nowhere;
   let mismatch: string | null = null;
+  let isWhole = true;
 
   function now(): Reading<FoundPods> {
     const byUid = new Map<string, PodCgroup[]>();
-    let [isWhole, count, most] = [true, 0, -1];
+    let [count, most] = [0, -1];
+    isWhole = true;
     const said = driver();
     const present = inOrder(said).filter((tree) => cgroupInode(directoryOf(mounts, tree.kubepods)) !== 0);
     kubepods = nowhere;
@@ -73,8 +73,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
           if (listed.why === 'absent') continue;
           return listed;
         }
-        isWhole &&= listed.value.isWhole;
-        for (const pod of listed.value.pods) {
+        for (const pod of listed.value) {
           count += 1;
           const same = byUid.get(pod.uid);
           if (same === undefined) byUid.set(pod.uid, [pod]);
@@ -90,19 +89,16 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
       if (!entry.isUsed) kept.delete(inode);
       entry.isUsed = false;
     }
-    return known({ byUid, isWhole });
+    return known(byUid);
   }
 
   function inOrder(said: Reading<CgroupDriver>): readonly Tree[] {
     return said.known && said.value === 'systemd' ? trees.toReversed() : trees;
   }
 
-  function podsIn(
-    of: CgroupDriver,
-    { qos, path }: Parent,
-    max: number,
-  ): Reading<{ readonly pods: readonly PodCgroup[]; readonly isWhole: boolean }> {
-    return ifKnown(childrenOf(directoryOf(mounts, path), max), ({ names, isWhole }) => {
+  function podsIn(of: CgroupDriver, { qos, path }: Parent, max: number): Reading<readonly PodCgroup[]> {
+    return ifKnown(childrenOf(directoryOf(mounts, path), max), ({ names, isWhole: isAll }) => {
+      isWhole &&= isAll;
       const pods: PodCgroup[] = [];
       for (const name of names) {
         const uid = uidOfName(of, path, name);
@@ -112,7 +108,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
         if (!found.known && found.why !== 'absent') return found;
         if (found.known) pods.push(found.value);
       }
-      return known({ pods, isWhole });
+      return known(pods);
     });
   }
 
@@ -147,7 +143,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     });
   }
 
-  return { now, kubepods: () => kubepods, mismatch: () => mismatch };
+  return { now, kubepods: () => kubepods, mismatch: () => mismatch, isWhole: () => isWhole };
 }
 
 const isStillThere = ({ directory, inode }: Child): boolean => cgroupInode(directory) === inode;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import type { CgroupDriver } from '../../src/host/kubepods.ts';
-import { createPodCgroups, type FoundPods, type PodCgroup } from '../../src/kube/pod-cgroups.ts';
+import { createPodCgroups, type FoundPods } from '../../src/kube/pod-cgroups.ts';
 import { machine } from '../host/test-cgroup.ts';
 import { aKubeletTree, anId, aUid, treeIn } from './a-kubelet-tree.ts';
 
@@ -13,9 +13,9 @@ describe.skipIf(machine === null)('the cgroups of pods [needs root and cgroups]'
   const mounts = machine as NonNullable<typeof machine>;
   const open = (cgroupRoot: string, driver: Reading<CgroupDriver> = notSaid) =>
     createPodCgroups({ mounts, cgroupRoot, driver: () => driver });
-  const foundIn = (found: Reading<FoundPods>): ReadonlyMap<string, readonly PodCgroup[]> => {
+  const foundIn = (found: Reading<FoundPods>): FoundPods => {
     if (!found.known) throw new Error(found.detail);
-    return found.value.byUid;
+    return found.value;
   };
   const inodeOf = (path: string): number => {
     const ref = refOf(mounts, path);
