@@ -18,4 +18,6 @@ export type ApiPod = {
   readonly deletionWallMs: number | null;
   /** Of `status.containerStatuses` and `status.initContainerStatuses`; the id is without its scheme, null before a start. */
   readonly containers: readonly { readonly name: string; readonly id: string | null }[];
+  /** The names of annotations that would bind it in standalone, which count for nothing here (H7); absent: none. */
+  readonly bindings?: readonly string[];
 };

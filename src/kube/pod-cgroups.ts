@@ -1,0 +1,161 @@
+import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { cgroupFacts, cgroupInode } from '../host/cgroup-inode.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { childrenOf, directoryOf, inCgroup } from '../host/cgroup-walk.ts';
+import { type CgroupDriver, kubepodsPath } from '../host/kubepods.ts';
+import type { CgroupRef } from '../ports.ts';
+import { containerIdOfName, QOS_CLASSES, type Qos, qosPath, uidOfName } from './cgroup-paths.ts';
+
+type PodCgroupsNeeds = {
+  readonly mounts: CgroupMounts;
+  /** The kubelet's. */
+  readonly cgroupRoot: string;
+  /** As the runtime or the kubelet's configuration says (beside-a-kubelet.md D7); unknown: neither does. */
+  readonly driver: () => Reading<CgroupDriver>;
+};
+/** A container's or a sandbox's: the cgroup does not say which. */
+export type ContainerCgroup = { readonly id: string; readonly cgroup: CgroupRef };
+export type PodCgroup = {
+  readonly uid: string;
+  /** By its place. */
+  readonly qos: Qos;
+  readonly cgroup: CgroupRef;
+  readonly containers: readonly ContainerCgroup[];
+};
+/** By uid. More than one if the kubelet has left an old cgroup of the pod behind: those of the driver in use come first. */
+export type FoundPods = ReadonlyMap<string, readonly PodCgroup[]>;
+export type PodCgroups = {
+  /**
+   * All pods below kubepods at this moment (D13): a listing for each class and a call for each cgroup, of containers too.
+   * None where there is no kubepods. Unknown if a part of it cannot be read.
+   */
+  readonly now: () => Reading<FoundPods>;
+  /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has made none. */
+  readonly kubepods: () => Reading<string>;
+  /** Why what was said of the driver is not what is on disk; null: it is. As of the last `now`. */
+  readonly mismatch: () => string | null;
+  /** False: there are more pods than are looked at. As of the last `now`. */
+  readonly isWhole: () => boolean;
+};
+
+/** beside-a-kubelet.md H11. */
+const MAX_PODS = 10_000;
+/** A pod of the kubelet's has a dozen. */
+const MAX_CHILDREN = 1_000;
+
+type Tree = { readonly driver: CgroupDriver; readonly kubepods: string; readonly parents: readonly Parent[] };
+type Parent = { readonly qos: Qos; readonly path: string };
+/** What is right below a pod's cgroup, containers or not. */
+type Child = { readonly directory: string; readonly inode: number; readonly container: ContainerCgroup | null };
+type Kept = { readonly children: readonly Child[]; readonly containers: readonly ContainerCgroup[]; isUsed: boolean };
+
+export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds): PodCgroups {
+  const trees: readonly [Tree, Tree] = [treeOf('cgroupfs', cgroupRoot), treeOf('systemd', cgroupRoot)];
+  /** By inode. */
+  const kept = new Map<number, Kept>();
+  const nowhere = unknown('absent', trees.map(({ kubepods }) => kubepods).join(' or '), 'there is no such cgroup');
+  let kubepods: Reading<string> = nowhere;
+  let mismatch: string | null = null;
+  let isWhole = true;
+
+  function now(): Reading<FoundPods> {
+    const byUid = new Map<string, PodCgroup[]>();
+    let [count, most] = [0, -1];
+    isWhole = true;
+    const said = driver();
+    const present = inOrder(said).filter((tree) => cgroupInode(directoryOf(mounts, tree.kubepods)) !== 0);
+    kubepods = nowhere;
+    for (const tree of present) {
+      const before = count;
+      for (const parent of tree.parents) {
+        const listed = podsIn(tree.driver, parent, MAX_PODS - count);
+        if (!listed.known) {
+          if (listed.why === 'absent') continue;
+          return listed;
+        }
+        for (const pod of listed.value) {
+          count += 1;
+          const same = byUid.get(pod.uid);
+          if (same === undefined) byUid.set(pod.uid, [pod]);
+          else same.push(pod);
+        }
+      }
+      // Nobody says which one it is: that with more pods.
+      if (count - before > most && !(said.known && kubepods.known)) kubepods = known(tree.kubepods);
+      most = Math.max(most, count - before);
+    }
+    mismatch = mismatchOf(said, present);
+    for (const [inode, entry] of kept) {
+      if (!entry.isUsed) kept.delete(inode);
+      entry.isUsed = false;
+    }
+    return known(byUid);
+  }
+
+  function inOrder(said: Reading<CgroupDriver>): readonly Tree[] {
+    return said.known && said.value === 'systemd' ? trees.toReversed() : trees;
+  }
+
+  function podsIn(of: CgroupDriver, { qos, path }: Parent, max: number): Reading<readonly PodCgroup[]> {
+    return ifKnown(childrenOf(directoryOf(mounts, path), max), ({ names, isWhole: isAll }) => {
+      isWhole &&= isAll;
+      const pods: PodCgroup[] = [];
+      for (const name of names) {
+        const uid = uidOfName(of, path, name);
+        if (uid === null) continue;
+        const found = podAt(uid, qos, `${path}/${name}`);
+        // It may have ended since it was listed.
+        if (!found.known && found.why !== 'absent') return found;
+        if (found.known) pods.push(found.value);
+      }
+      return known(pods);
+    });
+  }
+
+  function podAt(uid: string, qos: Qos, path: string): Reading<PodCgroup> {
+    return ifKnown(cgroupFacts(directoryOf(mounts, path)), ({ inode, children }) => {
+      const cgroup = { path, inode };
+      const old = kept.get(inode);
+      // As many as before and those of before still there: then it is the same ones.
+      const isSame = old?.children.length === children && old.children.every(isStillThere);
+      const below = isSame && old !== undefined ? known(old) : list(cgroup);
+      return ifKnown(below, (entry) => {
+        entry.isUsed = true;
+        kept.set(inode, entry);
+        return known({ uid, qos, cgroup, containers: entry.containers });
+      });
+    });
+  }
+
+  function list(pod: CgroupRef): Reading<Kept> {
+    const listed = inCgroup(mounts, pod, (directory) => childrenOf(directory, MAX_CHILDREN));
+    return ifKnown(listed, ({ names }) => {
+      const children = names.flatMap((name): readonly Child[] => {
+        const path = `${pod.path}/${name}`;
+        const directory = directoryOf(mounts, path);
+        const inode = cgroupInode(directory);
+        if (inode === 0 || inode === null) return [];
+        const id = containerIdOfName(name);
+        return [{ directory, inode, container: id === null ? null : { id, cgroup: { path, inode } } }];
+      });
+      const containers = children.flatMap(({ container }) => (container === null ? [] : [container]));
+      return known({ children, containers, isUsed: true });
+    });
+  }
+
+  return { now, kubepods: () => kubepods, mismatch: () => mismatch, isWhole: () => isWhole };
+}
+
+const isStillThere = ({ directory, inode }: Child): boolean => cgroupInode(directory) === inode;
+
+function treeOf(driver: CgroupDriver, cgroupRoot: string): Tree {
+  const parents = QOS_CLASSES.map((qos) => ({ qos, path: qosPath(driver, cgroupRoot, qos) }));
+  return { driver, kubepods: kubepodsPath(driver, cgroupRoot), parents };
+}
+
+/** D7: what is said is verified on disk. */
+function mismatchOf(said: Reading<CgroupDriver>, present: readonly Tree[]): string | null {
+  const [first] = present;
+  if (!said.known || first === undefined || first.driver === said.value) return null;
+  return `the cgroup driver is said to be ${said.value}, but the pods are in ${first.kubepods}`;
+}
