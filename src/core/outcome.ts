@@ -5,7 +5,13 @@ import type { Signal } from './signal.ts';
 
 /** How a decision ended. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
-  | { readonly kind: 'reclaimed'; readonly freed: Reading<number> }
+  | {
+      readonly kind: 'reclaimed';
+      /** Of the signal that it was for, whatever freed it. */
+      readonly freed: Reading<number>;
+      /** Absent: the runtime was not asked. */
+      readonly removed?: Removed;
+    }
   | {
       readonly kind: 'ended';
       /** `stop-timeout`: systemd killed it at its TimeoutStopSec. */
@@ -31,6 +37,9 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
       readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' | 'left-to-systemd' | 'rebound';
     }
 );
+
+/** What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is. */
+export type Removed = { readonly containers: number; readonly images: number; readonly problem: string | null };
 
 /** `problem`: what is not empty, and why; null: all of it is. */
 export type Emptied = { readonly freedBytes: Reading<number>; readonly problem: string | null };
