@@ -9,7 +9,6 @@ import {
   containersOf,
   filesystemsOf,
   sandboxesOf,
-  sandboxImageOf,
   type WritableLayer,
   writableLayersOf,
 } from './cri/facts.ts';
@@ -21,8 +20,6 @@ export type OpenRuntime = Runtime & {
   readonly writableLayers: (maxAgeMs: number) => Promise<Reading<ReadonlyMap<string, WritableLayer>>>;
   /** D7: the runtime's own word for where a container runs. */
   readonly cgroupsPath: (containerId: string) => Promise<Reading<string>>;
-  /** A12: the pause image, as the runtime names it. */
-  readonly sandboxImage: () => Reading<string>;
   /** E12. Resolves when it has stopped, or the grace and 5 s later. */
   readonly stopContainer: (containerId: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (sandboxId: string) => Promise<Reading<null>>;
@@ -55,7 +52,6 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   let facts: Reading<RuntimeFacts> = unknown('absent', 'CRI ListContainers', NOT_YET);
   let filesystems: Reading<RuntimeFilesystems> = unknown('absent', 'CRI ImageFsInfo', NOT_YET);
   let driver: Reading<'cgroupfs' | 'systemd'> = unknown('absent', 'CRI RuntimeConfig', NOT_YET);
-  let sandboxImage: Reading<string> = unknown('absent', 'CRI Status', NOT_YET);
   let layers: Reading<ReadonlyMap<string, WritableLayer>> = unknown('absent', 'CRI ListContainerStats', NOT_YET);
   let layersAskedMs = Number.NEGATIVE_INFINITY;
   let restAskedMs = Number.NEGATIVE_INFINITY;
@@ -107,10 +103,9 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   /** What changes with the runtime's configuration only. An answer that fails leaves the last one in force. */
   async function readConfiguration(client: CriClient): Promise<void> {
     restAskedMs = clock.monoMs();
-    const [places, config, info] = await Promise.all([client.imageFilesystems(), client.config(), client.info()]);
+    const [places, config] = await Promise.all([client.imageFilesystems(), client.config()]);
     filesystems = newer(filesystems, ifKnown(places, filesystemsOf));
     driver = newer(driver, ifKnown(config, cgroupDriverOf));
-    sandboxImage = newer(sandboxImage, ifKnown(info, sandboxImageOf));
   }
 
   const readLayers = coalesced(async () => {
@@ -132,7 +127,6 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     refresh,
     filesystems: () => filesystems,
     cgroupDriver: () => driver,
-    sandboxImage: () => sandboxImage,
     writableLayers: (maxAgeMs) =>
       clock.monoMs() - layersAskedMs < maxAgeMs && layers.known ? Promise.resolve(layers) : readLayers(),
     cgroupsPath: (id) => withClient(async (client) => ifKnown(await client.containerInfo(id), cgroupsPathOf)),
