@@ -3,7 +3,18 @@ import type { NodeCondition } from './core/signal.ts';
 import type { CgroupMounts } from './host/cgroup-mounts.ts';
 import type { Systemd } from './host/systemd.ts';
 import type { CommandRunner } from './host/transient.ts';
-import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote, Scratch } from './ports.ts';
+import type {
+  BoundPod,
+  Clock,
+  Findings,
+  Killer,
+  Log,
+  NodeMarks,
+  NodeReclaim,
+  PodSource,
+  RecordNote,
+  Scratch,
+} from './ports.ts';
 
 /** What a mode is opened with. */
 export type ModeNeeds = {
@@ -52,6 +63,8 @@ export type Mode = {
   readonly killer: Killer;
   readonly marks: NodeMarks;
   readonly scratch: Scratch;
+  /** What its container runtime can give back, before any pod goes; absent: it has none (CoreConfig.hasRuntime). */
+  readonly reclaim?: NodeReclaim;
   /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
   readonly undoStops: () => Promise<UndoneStops>;
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */

@@ -19,6 +19,7 @@ export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
     pace: { ...monitoringInterval, cpus },
     guard: guard === null ? null : { kills: guard.sameOwnerKills, windowMs: guard.windowMs },
     localStorageLimits: effective.localStorageCapacityIsolation ? 'enforce' : 'off',
+    ...(effective.mode === 'kubelet' ? { hasRuntime: true } : {}),
     reclaimSignals: [...new Set(effective.reclaimCommands.map(({ signal }) => signal))],
     phases: effective.shutdown.phases,
     shutdownCancel: effective.shutdown.cancelPolicy,

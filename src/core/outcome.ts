@@ -11,7 +11,13 @@ export type Rung = {
 };
 /** How a decision ended. `rungs`: in mode kubelet, of a victim. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly rungs?: readonly Rung[] } & (
-  | { readonly kind: 'reclaimed'; readonly freed: Reading<number> }
+  | {
+      readonly kind: 'reclaimed';
+      /** Of the signal that it was for, whatever freed it. */
+      readonly freed: Reading<number>;
+      /** Absent: the runtime was not asked. */
+      readonly removed?: Removed;
+    }
   | {
       readonly kind: 'ended';
       /** `stop-timeout`: systemd killed it at its TimeoutStopSec. */
@@ -45,6 +51,9 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         | 'budget-refused';
     }
 );
+
+/** What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is. */
+export type Removed = { readonly containers: number; readonly images: number; readonly problem: string | null };
 
 /** `problem`: what is not empty, and why; null: all of it is. */
 export type Emptied = { readonly freedBytes: Reading<number>; readonly problem: string | null };

@@ -165,6 +165,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       observer,
       commands: () => effective().reclaimCommands,
       run,
+      runtime: mode.reclaim,
     }),
     scratch: mode.scratch,
     preKill: createPreKill({ configured: () => effective().preKill, run, findings }),

@@ -5,6 +5,7 @@ import { isEnd } from '../outcome.ts';
 import { effectiveGraceMs, graceOf, HARD_GRACE_SECONDS } from '../pod/grace.ts';
 import { countedOf, type PodView } from '../pod/pod.ts';
 import type { Reason } from '../reason.ts';
+import { type ReclaimCall, reclaimCalls } from '../reclaim/calls.ts';
 import { tiesOf } from '../shutdown/chain.ts';
 import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal.ts';
 import type { Eviction, Reclaim, State } from '../state/state.ts';
@@ -213,17 +214,19 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
     const pace = cleanUpPaceMs(shortage, cleanUp.remainingMs);
     return waits(withReason(waiting(withHeldBack(state, shortage, observation), pace), cleanUp));
   }
-  if (!config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
+  const calls = config.hasRuntime ? reclaimCalls(first.signal, layout) : [];
+  if (calls.length === 0 && !config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
   const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
   if (underWay !== undefined) return waits(waitFor(state, observation, underWay));
-  return waits(reclaimFor(state, observation, first));
+  return waits(reclaimFor(state, observation, first, calls));
 }
 
-function reclaimFor(state: State, observation: Observation, threshold: MetThreshold): Step {
+type Calls = readonly ReclaimCall[];
+function reclaimFor(state: State, observation: Observation, threshold: MetThreshold, calls: Calls): Step {
   const reclaim = { decision: nextId(state), threshold, deadlineMs: observation.atMs + RECLAIM_DEADLINE_MS };
   const reclaims = [...state.reclaims, reclaim];
   const step = { ...waiting({ ...state, reclaims }, TIMER_PACE_MS), pods: threshold.signal };
-  return withDecision(step, observation.atMs, { kind: 'reclaim', threshold });
+  return withDecision(step, observation.atMs, { kind: 'reclaim', threshold, ...(calls.length === 0 ? {} : { calls }) });
 }
 
 function isReclaimOver({ deadlineMs, decision }: Reclaim, { atMs, outcomes }: Observation): boolean {
