@@ -2,19 +2,21 @@ import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { Outcome, Rung } from '../core/outcome.ts';
-import { type PodUid, podName } from '../core/pod/pod.ts';
+import { podName } from '../core/pod/pod.ts';
 import { type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying.ts';
-import type { BoundPod, CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
+import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
 import { budgetRefuses, budgetRefusesId, resists, resistsId } from '../words/finding-eviction.ts';
 import type { ApiPod } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
+import type { LivePod } from './live-pods.ts';
 import { chargedBytes, releasedSince, untilUnmounted } from './pod-memory.ts';
 import type { Refusals } from './refusals.ts';
 import type { RestartGuard } from './restart-guard.ts';
+import type { KubeSource } from './source.ts';
 
 /** What the API made of it. `refused`: by a disruption budget. `not-said`: it does not know, or does not allow it. */
 export type Said =
@@ -33,8 +35,7 @@ export type TellApi = {
 export type KubeKillerNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
-  /** Read now: its containers without the sandbox. `api` null: the API has not told of it (C9). Null: there is no such pod. */
-  readonly find: (uid: PodUid) => { readonly bound: BoundPod; readonly api: ApiPod | null } | null;
+  readonly source: Pick<KubeSource, 'find' | 'stopBegan' | 'stopEnded'>;
   readonly tell: TellApi;
   readonly refusals: Refusals;
   readonly guard: RestartGuard;
@@ -63,7 +64,6 @@ type Ladder = {
   /** Whether the API has accepted its end. */
   isAccepted: boolean;
 };
-type Found = NonNullable<ReturnType<KubeKillerNeeds['find']>>;
 type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
 type Result = KillEnd | { readonly kind: 'by-api'; readonly releasedBytes: Reading<number> } | { readonly drop: Drop };
 
@@ -72,7 +72,7 @@ type Result = KillEnd | { readonly kind: 'by-api'; readonly releasedBytes: Readi
  * soft threshold asks the pod's disruption budget first; a hard one waits for nobody.
  */
 export function createKubeKiller(needs: KubeKillerNeeds): Killer {
-  const { clock, mounts, find } = needs;
+  const { clock, mounts, source } = needs;
   return {
     stop: async (order, hasten, signalled = () => undefined) => {
       const ladder: Ladder = { needs, order, hasten, signalled, rungs: [], isAccepted: false };
@@ -86,9 +86,9 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
       return { ...of, ...goneAs(order) };
     },
     largestProcesses: ({ uid }, count, budgetMs) => {
-      const found = find(uid);
+      const found = source.find(uid);
       if (found === null) return unknown('absent', uid, 'no such pod');
-      const { cgroup } = found.bound;
+      const { cgroup } = found;
       return cgroup.known ? largestProcesses({ mounts, ref: cgroup.value, clock, count, budgetMs }) : cgroup;
     },
   };
@@ -108,43 +108,44 @@ function goneAs({ sentBefore }: StopOrder):
 
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
-  const found = needs.find(order.victim.uid);
+  const found = needs.source.find(order.victim.uid);
   if (found === null || !isAlive(needs, found)) return { kind: 'gone' };
-  const { cgroup } = found.bound;
+  const { cgroup } = found;
   const oldestMs = order.resumedFromMs !== null && cgroup.known ? oldestContainerMs(needs, found) : null;
   // Resumed: what runs now was started after the decision, so the victim has ended (B13).
   if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
-  if (order.isHard) return byForce(ladder, found, order);
-  return byLeave(ladder, found);
+  needs.source.stopBegan(order.victim.uid);
+  const result = await (order.isHard ? byForce(ladder, found, order) : byLeave(ladder, found));
+  needs.source.stopEnded(order.victim.uid, 'kind' in result && result.kind === 'survived' ? 'survived' : 'ended');
+  return result;
 }
 
-function isAlive({ mounts }: KubeKillerNeeds, { bound }: Found): boolean {
-  if (!bound.cgroup.known) return bound.cgroup.why !== 'absent';
-  const populated = isPopulated(mounts, bound.cgroup.value);
+function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
+  if (!cgroup.known) return cgroup.why !== 'absent';
+  const populated = isPopulated(mounts, cgroup.value);
   return !populated.known || populated.value;
 }
 
-function oldestContainerMs({ mounts }: KubeKillerNeeds, found: Found): MonoMs | null {
+function oldestContainerMs({ mounts }: KubeKillerNeeds, found: LivePod): MonoMs | null {
   const starts = refsOf(found).map((ref) => oldestStartMs(mounts, ref));
   const oldest = Math.min(...starts.filter((start) => start !== null));
   return Number.isFinite(oldest) ? oldest : null;
 }
 
 /** The cgroups of its containers; its own where they cannot be told apart (B5). */
-function refsOf({ bound }: Found): readonly CgroupRef[] {
-  const containers = bound.containers.flatMap(({ cgroup }) => (cgroup.known ? [cgroup.value] : []));
-  if (containers.length > 0) return containers;
-  return bound.cgroup.known ? [bound.cgroup.value] : [];
+function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
+  if (containers.length > 0) return containers.map((container) => container.cgroup);
+  return cgroup.known ? [cgroup.value] : [];
 }
 
 /** B11, soft. */
-async function byLeave(ladder: Ladder, found: Found): Promise<Result> {
+async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   const { needs, order, hasten } = ladder;
   const { clock, refusals, findings } = needs;
   const { uid } = order.victim;
   const pod = podName(order.victim);
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.ceil(order.graceMs / 1_000));
-  const evicted = found.api === null ? null : needs.tell.evict(found.api, graceSeconds);
+  const evicted = found.pod === null ? null : needs.tell.evict(found.pod, graceSeconds);
   const said =
     evicted === null
       ? NOT_ASKED
@@ -170,15 +171,15 @@ async function byLeave(ladder: Ladder, found: Found): Promise<Result> {
 }
 
 /** The kubelet stops it. What is overdue is hastened, and then killed. */
-async function byApi(ladder: Ladder, found: Found, graceMs: number): Promise<Result> {
+async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<Result> {
   const { needs, hasten } = ladder;
   const { mounts } = needs;
-  const { cgroup } = found.bound;
+  const { cgroup } = found;
   const before = chargedBytes(mounts, cgroup);
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
   if (by === 'ended') return { kind: 'by-api', releasedBytes: releasedSince(mounts, cgroup, before) };
   if (by === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
-  if (found.api !== null) void noted(ladder, 'delete', needs.tell.remove(found.api, HARD_GRACE_SECONDS));
+  if (found.pod !== null) void noted(ladder, 'delete', needs.tell.remove(found.pod, HARD_GRACE_SECONDS));
   const then = await untilEnded(ladder, found, CUT_MS);
   if (then === 'ended') return { kind: 'by-api', releasedBytes: releasedSince(mounts, cgroup, before) };
   return finished(ladder, found, await killAll(ladder, found, { first: 'sigkill', graceMs: 0 }));
@@ -187,11 +188,11 @@ async function byApi(ladder: Ladder, found: Found, graceMs: number): Promise<Res
 /** B11, hard. */
 async function byForce(
   ladder: Ladder,
-  found: Found,
+  found: LivePod,
   { first, graceMs }: Pick<StopOrder, 'first' | 'graceMs'>,
 ): Promise<Result> {
   const { needs } = ladder;
-  const removed = found.api === null ? null : noted(ladder, 'delete', needs.tell.remove(found.api, HARD_GRACE_SECONDS));
+  const removed = found.pod === null ? null : noted(ladder, 'delete', needs.tell.remove(found.pod, HARD_GRACE_SECONDS));
   if (removed !== null) await within(needs.clock, SAY_MS, removed, () => undefined);
   return finished(ladder, found, await killAll(ladder, found, { first, graceMs }));
 }
@@ -199,14 +200,14 @@ async function byForce(
 /** Rung 2, and with it the pod's own cgroup where somebody is left after 2 s. */
 async function killAll(
   ladder: Ladder,
-  found: Found,
+  found: LivePod,
   how: Pick<StopOrder, 'first' | 'graceMs'> & { readonly isAsRuntime?: true },
 ): Promise<KillEnd> {
   const { needs, order, hasten, signalled } = ladder;
   const { clock, findings } = needs;
   const { uid } = order.victim;
   // Those of now: it may have started another one while the API was asked.
-  const now = needs.find(uid) ?? found;
+  const now = needs.source.find(uid) ?? found;
   const refs = refsOf(now);
   const who = (left: string | null): void => {
     if (left === null) findings.clear(resistsId(uid));
@@ -216,7 +217,7 @@ async function killAll(
   tell(ladder, 'kill-containers', `${refs.length} of ${refs.length} cgroups`);
   let whole: Promise<KillEnd> | null = null;
   const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
-    const { cgroup } = now.bound;
+    const { cgroup } = now;
     if (!cgroup.known) return;
     tell(ladder, 'kill-pod', cgroup.value.path);
     whole = killContainers(needs, [cgroup.value], { ...kill, first: 'sigkill', graceMs: 0 });
@@ -229,33 +230,33 @@ async function killAll(
 }
 
 /** What a kill leaves to be done: a container that started meanwhile, a memory volume, and what the API has not heard. */
-async function finished(ladder: Ladder, found: Found, end: KillEnd): Promise<Result> {
+async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<Result> {
   const { needs, order } = ladder;
   if (end.kind !== 'ended') return end;
   if (!ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
     await killNewcomers(ladder, found);
-    if (found.api !== null && !ladder.isAccepted) {
-      needs.tell.later(found.api, order.decision);
+    if (found.pod !== null && !ladder.isAccepted) {
+      needs.tell.later(found.pod, order.decision);
       tell(ladder, 'spool', 'told to the API when it answers again');
     }
   }
-  await untilUnmounted(needs.clock, needs.mounts, found.bound.cgroup);
+  await untilUnmounted(needs.clock, needs.mounts, found.cgroup);
   return end;
 }
 
 /** B11, rung 4: the kubelet has started a container anew before the API heard of the end. */
-async function killNewcomers(ladder: Ladder, found: Found): Promise<void> {
+async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   const { needs, order } = ladder;
   const before = new Set(refsOf(found).map(({ inode }) => inode));
-  const now = needs.find(order.victim.uid);
+  const now = needs.source.find(order.victim.uid);
   const isNew = (ref: CgroupRef): boolean => {
     const populated = isPopulated(needs.mounts, ref);
     return !before.has(ref.inode) && populated.known && populated.value;
   };
   const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;
-  if (now.api !== null) void noted(ladder, 'delete', needs.tell.remove(now.api, HARD_GRACE_SECONDS));
+  if (now.pod !== null) void noted(ladder, 'delete', needs.tell.remove(now.pod, HARD_GRACE_SECONDS));
   tell(ladder, 'kill-again', `${refs.length} containers that have just started`);
   const never = new AbortController().signal;
   await killContainers(needs, refs, {
@@ -265,7 +266,7 @@ async function killNewcomers(ladder: Ladder, found: Found): Promise<void> {
   });
 }
 
-const hasContainers = ({ bound }: Found): boolean => bound.containers.some(({ cgroup }) => cgroup.known);
+const hasContainers = ({ containers }: LivePod): boolean => containers.length > 0;
 
 const SILENT: Said = { kind: 'not-said', text: `no answer within ${LEAVE_MS / 1_000} s` };
 const NOT_ASKED: Said = { kind: 'not-said', text: 'the API is away' };
@@ -296,7 +297,7 @@ function hastenedOrder({ reason }: AbortSignal): Pick<StopOrder, 'first' | 'grac
   return { first: 'sigkill', graceMs: 0, ...reason };
 }
 
-async function untilEnded(ladder: Ladder, found: Found, ms: number): Promise<'ended' | 'hastened' | 'late'> {
+async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Promise<'ended' | 'hastened' | 'late'> {
   const { needs, hasten } = ladder;
   const { clock, mounts } = needs;
   const refs = refsOf(found);

@@ -5,10 +5,11 @@ import { until } from '../../src/demo/cast.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
 import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
 import { createKubeKiller, type Said, type TellApi } from '../../src/kube/stop.ts';
-import type { BoundPod, CgroupRef, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
+import type { CgroupRef, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 
 const clock = createClock();
@@ -51,11 +52,12 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
   };
   const refIn = (name: string): Reading<CgroupRef> =>
     mounts === null ? unknown('absent', name, '') : refOf(mounts, `${pod.path}/${name}`);
-  const bound = (...names: readonly string[]): BoundPod => ({
-    declared: DECLARED,
-    cgroup: known(pod.ref),
-    containers: names.map((name) => ({ name, cgroup: refIn(name) })),
-    disk: async () => unknown('not-applicable', 'disk', ''),
+  const live = (...names: readonly string[]): LivePod => ({
+    ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, sandboxes: [] },
+    containers: names.flatMap((name) => {
+      const cgroup = refIn(name);
+      return cgroup.known ? [{ id: name, name, cgroup: cgroup.value }] : [];
+    }),
   });
   type Answers = { readonly evict?: Promise<Said> | null; readonly remove?: Promise<Said> | null };
   const killer = (names: () => readonly string[], { evict = NEVER, remove = NEVER }: Answers): Killer => {
@@ -71,8 +73,9 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
       },
       later: (_, decision) => void asked.push(`later ${decision}`),
     };
-    const find = (uid: string) => (uid === UID ? { bound: bound(...names()), api: API_POD } : null);
-    return createKubeKiller({ clock, mounts, find, tell, refusals, guard, findings });
+    const find = (uid: string) => (uid === UID ? live(...names()) : null);
+    const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
+    return createKubeKiller({ clock, mounts, source, tell, refusals, guard, findings });
   };
   const order = (more: Partial<StopOrder>): StopOrder => ({
     ...{ decision: 'd1', victim: DECLARED, graceMs: 1_000, why: 'eviction', isHard: true, resumedFromMs: null },
