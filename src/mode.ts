@@ -1,4 +1,5 @@
 import type { OomScore } from './core/pod/oom-score.ts';
+import type { Reading } from './core/reading.ts';
 import type { NodeCondition } from './core/signal.ts';
 import type { CgroupMounts } from './host/cgroup-mounts.ts';
 import type { Systemd } from './host/systemd.ts';
@@ -65,6 +66,13 @@ export type Mode = {
   readonly scratch: Scratch;
   /** What its container runtime can give back, before any pod goes; absent: it has none (CoreConfig.hasRuntime). */
   readonly reclaim?: NodeReclaim;
+  /** What it knows of where to measure, which may come late; absent: the configuration says all. */
+  readonly places?: {
+    /** The cgroup of all pods. */
+    readonly podsCgroup: () => Reading<string>;
+    /** Of images and of writable layers, as the runtime says. */
+    readonly latePaths: () => Reading<{ readonly imagefsPath: string | null; readonly containerfsPath: string | null }>;
+  };
   /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
   readonly undoStops: () => Promise<UndoneStops>;
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */

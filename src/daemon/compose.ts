@@ -146,7 +146,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const { pods, follow: followPods, unsettled: podsUnsettled } = mode.pods;
   const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
   const isSwapCounted = (): boolean => core().thresholds.some(({ signal }) => countsSwap(signal));
-  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods, isSwapCounted });
+  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods, ...mode.places, isSwapCounted });
   // Of its own: a long look for what fills a disk holds up no walk of the pods.
   const surveyor = createDiskWalker(clock);
   const whatFills = createWhatFills({
