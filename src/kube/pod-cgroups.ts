@@ -26,10 +26,11 @@ export type PodCgroup = {
 export type FoundPods = ReadonlyMap<string, readonly PodCgroup[]>;
 export type PodCgroups = {
   /**
-   * All pods below kubepods at this moment (D13): a listing for each class and a call for each cgroup, of containers too.
-   * None where there is no kubepods. Unknown if a part of it cannot be read.
+   * All pods below kubepods at this moment (D13): a listing for each class and a call for each pod, or for `containers` for
+   * each of those too. Else a container that was replaced by another one is still the old one, until the next call that
+   * asks. None where there is no kubepods. Unknown if a part of it cannot be read.
    */
-  readonly now: () => Reading<FoundPods>;
+  readonly now: (of: 'pods' | 'containers') => Reading<FoundPods>;
   /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has made none. */
   readonly kubepods: () => Reading<string>;
   /** Why what was said of the driver is not what is on disk; null: it is. As of the last `now`. */
@@ -58,7 +59,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   let mismatch: string | null = null;
   let isWhole = true;
 
-  function now(): Reading<FoundPods> {
+  function now(of: 'pods' | 'containers'): Reading<FoundPods> {
     const byUid = new Map<string, PodCgroup[]>();
     let [count, most] = [0, -1];
     isWhole = true;
@@ -68,7 +69,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     for (const tree of present) {
       const before = count;
       for (const parent of tree.parents) {
-        const listed = podsIn(tree.driver, parent, MAX_PODS - count);
+        const listed = podsIn(tree.driver, parent, MAX_PODS - count, of === 'containers');
         if (!listed.known) {
           if (listed.why === 'absent') continue;
           return listed;
@@ -96,14 +97,19 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     return said.known && said.value === 'systemd' ? trees.toReversed() : trees;
   }
 
-  function podsIn(of: CgroupDriver, { qos, path }: Parent, max: number): Reading<readonly PodCgroup[]> {
+  function podsIn(
+    of: CgroupDriver,
+    { qos, path }: Parent,
+    max: number,
+    isDeep: boolean,
+  ): Reading<readonly PodCgroup[]> {
     return ifKnown(childrenOf(directoryOf(mounts, path), max), ({ names, isWhole: isAll }) => {
       isWhole &&= isAll;
       const pods: PodCgroup[] = [];
       for (const name of names) {
         const uid = uidOfName(of, path, name);
         if (uid === null) continue;
-        const found = podAt(uid, qos, `${path}/${name}`);
+        const found = podAt(uid, qos, `${path}/${name}`, isDeep);
         // It may have ended since it was listed.
         if (!found.known && found.why !== 'absent') return found;
         if (found.known) pods.push(found.value);
@@ -112,12 +118,12 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     });
   }
 
-  function podAt(uid: string, qos: Qos, path: string): Reading<PodCgroup> {
+  function podAt(uid: string, qos: Qos, path: string, isDeep: boolean): Reading<PodCgroup> {
     return ifKnown(cgroupFacts(directoryOf(mounts, path)), ({ inode, children }) => {
       const cgroup = { path, inode };
       const old = kept.get(inode);
       // As many as before and those of before still there: then it is the same ones.
-      const isSame = old?.children.length === children && old.children.every(isStillThere);
+      const isSame = old?.children.length === children && (!isDeep || old.children.every(isStillThere));
       const below = isSame && old !== undefined ? known(old) : list(cgroup);
       return ifKnown(below, (entry) => {
         entry.isUsed = true;

@@ -35,7 +35,7 @@ type KubeSourceNeeds = {
   readonly wake: () => void;
 };
 export type KubeSource = PodSource & {
-  /** Read now, for who stops it. Null: there is no such pod. */
+  /** Read now with its containers, for who stops it. Null: there is no such pod. */
   readonly find: (uid: string) => LivePod | null;
   /** False until the first list: then running pods are not known by name. */
   readonly isSettled: () => boolean;
@@ -87,8 +87,11 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   let cancelTimer: () => void = () => undefined;
 
   function podsNow(): Reading<Pods> {
-    if (ofThisLook !== null) return ofThisLook;
-    ofThisLook = ifKnown(cgroups.now(), (found) => known(livePodsOf(found)));
+    return ofThisLook ?? podsWith('pods');
+  }
+
+  function podsWith(of: 'pods' | 'containers'): Reading<Pods> {
+    ofThisLook = ifKnown(cgroups.now(of), (found) => known(livePodsOf(found)));
     queueMicrotask(() => {
       ofThisLook = null;
     });
@@ -154,7 +157,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     refreshedMs = clock.monoMs();
     const path = cgroupPathOf(mounts, process.pid);
     ownUid = path.known ? (podOfPath(needs.cgroupRoot, path.value)?.uid ?? null) : null;
-    const pods = podsNow();
+    const pods = podsWith('containers');
     told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups });
     const now = pods.known ? JSON.stringify([...pods.value.values()].map(identityOf)) : '';
     if (now !== identities) needs.wake();
@@ -187,7 +190,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       if (wasFar && !isFar) tickAfter(Math.max(0, REFRESH_MS - (clock.monoMs() - refreshedMs)));
     },
     find: (uid) => {
-      const pods = podsNow();
+      const pods = podsWith('containers');
       return pods.known ? (pods.value.get(uid) ?? null) : null;
     },
     isSettled: () => hasSettled,

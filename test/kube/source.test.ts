@@ -168,6 +168,17 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(findings.all()).toEqual([]);
   });
 
+  it('have the containers of the moment for who stops them, also where one has taken the place of another', async () => {
+    aWeb();
+    tellRuntime();
+    const source = open();
+    await podsOf(source);
+    tree.remove(`${tree.kubepods}/burstable/pod${WEB}/${APP}`);
+    tree.make(`${tree.kubepods}/burstable/pod${WEB}/${anId('b')}`);
+    expect(source.find(WEB)?.containers).toMatchObject([{ id: anId('b'), name: null }]);
+    expect(source.find(OTHER)).toBeNull();
+  });
+
   it('are never chosen: static and mirror pods, critical ones, and those without a container', async () => {
     aWeb({ priority: 2_000_000_000 });
     tree.addPod('Burstable', OTHER, SANDBOX);
