@@ -43,8 +43,12 @@ export type PodCgroups = {
 const MAX_PODS = 10_000;
 /** A pod of the kubelet's has a dozen. */
 const MAX_CHILDREN = 1_000;
+/** Beside numbers of pods. */
+const SAID = Number.POSITIVE_INFINITY;
+const SAID_EMPTY = 0.5;
 
 type Tree = { readonly driver: CgroupDriver; readonly kubepods: string; readonly parents: readonly Parent[] };
+type Found = { readonly tree: Tree; readonly pods: readonly PodCgroup[] };
 type Parent = { readonly qos: Qos; readonly path: string };
 /** What is right below a pod's cgroup, containers or not. */
 type Child = { readonly directory: string; readonly inode: number; readonly container: ContainerCgroup | null };
@@ -60,41 +64,40 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   let isWhole = true;
 
   function now(of: 'pods' | 'containers'): Reading<FoundPods> {
-    const byUid = new Map<string, PodCgroup[]>();
-    let [count, most] = [0, -1];
     isWhole = true;
     const said = driver();
-    const present = inOrder(said).filter((tree) => cgroupInode(directoryOf(mounts, tree.kubepods)) !== 0);
-    kubepods = nowhere;
-    for (const tree of present) {
-      const before = count;
-      for (const parent of tree.parents) {
-        const listed = podsIn(tree.driver, parent, MAX_PODS - count, of === 'containers');
-        if (!listed.known) {
-          if (listed.why === 'absent') continue;
-          return listed;
-        }
-        for (const pod of listed.value) {
-          count += 1;
-          const same = byUid.get(pod.uid);
-          if (same === undefined) byUid.set(pod.uid, [pod]);
-          else same.push(pod);
-        }
-      }
-      // Nobody says which one it is: that with more pods.
-      if (count - before > most && !(said.known && kubepods.known)) kubepods = known(tree.kubepods);
-      most = Math.max(most, count - before);
+    const found: Found[] = [];
+    for (const tree of trees) {
+      if (cgroupInode(directoryOf(mounts, tree.kubepods)) === 0) continue;
+      const pods = podsOf(tree, found[0]?.pods.length ?? 0, of === 'containers');
+      if (!pods.known) return pods;
+      found.push({ tree, pods: pods.value });
     }
-    mismatch = mismatchOf(said, present);
+    found.sort((a, b) => rankOf(b, said) - rankOf(a, said));
+    const used = found[0]?.tree;
+    kubepods = used === undefined ? nowhere : known(used.kubepods);
+    mismatch = used === undefined || !said.known || used.driver === said.value ? null : mismatchOf(said.value, used);
     for (const [inode, entry] of kept) {
       if (!entry.isUsed) kept.delete(inode);
       entry.isUsed = false;
     }
+    const byUid = new Map<string, PodCgroup[]>();
+    for (const pod of found.flatMap(({ pods }) => pods)) {
+      const same = byUid.get(pod.uid);
+      if (same === undefined) byUid.set(pod.uid, [pod]);
+      else same.push(pod);
+    }
     return known(byUid);
   }
 
-  function inOrder(said: Reading<CgroupDriver>): readonly Tree[] {
-    return said.known && said.value === 'systemd' ? trees.toReversed() : trees;
+  function podsOf(tree: Tree, before: number, isDeep: boolean): Reading<readonly PodCgroup[]> {
+    const pods: PodCgroup[] = [];
+    for (const parent of tree.parents) {
+      const listed = podsIn(tree.driver, parent, MAX_PODS - before - pods.length, isDeep);
+      if (!listed.known && listed.why !== 'absent') return listed;
+      if (listed.known) pods.push(...listed.value);
+    }
+    return known(pods);
   }
 
   function podsIn(
@@ -159,9 +162,11 @@ function treeOf(driver: CgroupDriver, cgroupRoot: string): Tree {
   return { driver, kubepods: kubepodsPath(driver, cgroupRoot), parents };
 }
 
-/** D7: what is said is verified on disk. */
-function mismatchOf(said: Reading<CgroupDriver>, present: readonly Tree[]): string | null {
-  const [first] = present;
-  if (!said.known || first === undefined || first.driver === said.value) return null;
-  return `the cgroup driver is said to be ${said.value}, but the pods are in ${first.kubepods}`;
+/** D7: what is said is verified on disk: a tree that has pods before one that has none, then what is said, then more pods. */
+function rankOf({ tree, pods }: Found, said: Reading<CgroupDriver>): number {
+  if (said.known && said.value === tree.driver) return pods.length === 0 ? SAID_EMPTY : SAID;
+  return pods.length;
 }
+
+const mismatchOf = (said: CgroupDriver, { kubepods }: Tree): string =>
+  `the cgroup driver is said to be ${said}, but the pods are in ${kubepods}`;

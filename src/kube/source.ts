@@ -19,11 +19,11 @@ type KubeSourceNeeds = {
   readonly findings: Findings;
   /** The kubelet's: where kubepods lies. */
   readonly cgroupRoot: string;
-  /** As the runtime, else the kubelet's configuration says (D7); unknown: neither does. */
-  readonly driver: () => Reading<CgroupDriver>;
+  /** As the kubelet's configuration says, for a runtime that does not (D7); null: nor does that. */
+  readonly configuredDriver: CgroupDriver | null;
   /** Of this node alone. Unknown until the first list, or the checkpoint. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
-  readonly runtime: Pick<Runtime, 'facts' | 'refresh'>;
+  readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
   /** `kubernetes.protectNamespaces`: an annotation of others protects nobody (H7). */
   readonly protectNamespaces: readonly string[];
   /** B14. */
@@ -65,8 +65,12 @@ type Stopping = { readonly inode: number | null };
 
 /** The pods of this node as API, runtime and cgroups show them together, at the moment of asking (D13). */
 export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
-  const { clock, mounts, runtime } = needs;
-  const cgroups = createPodCgroups(needs);
+  const { clock, mounts, runtime, cgroupRoot, configuredDriver } = needs;
+  const driver = (): Reading<CgroupDriver> => {
+    const said = runtime.cgroupDriver();
+    return said.known || configuredDriver === null ? said : known(configuredDriver);
+  };
+  const cgroups = createPodCgroups({ mounts, cgroupRoot, driver });
   const index = createRuntimeIndex(runtime.facts);
   const told = createSourceFindings(needs);
   const startMs = clock.monoMs();
@@ -156,7 +160,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   function refresh(): void {
     refreshedMs = clock.monoMs();
     const path = cgroupPathOf(mounts, process.pid);
-    ownUid = path.known ? (podOfPath(needs.cgroupRoot, path.value)?.uid ?? null) : null;
+    ownUid = path.known ? (podOfPath(cgroupRoot, path.value)?.uid ?? null) : null;
     const pods = podsWith('containers');
     told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups });
     const now = pods.known ? JSON.stringify([...pods.value.values()].map(identityOf)) : '';

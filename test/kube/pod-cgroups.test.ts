@@ -97,6 +97,11 @@ describe.skipIf(machine === null)('the cgroups of pods [needs root and cgroups]'
     const unsaid = open(old.cgroupRoot);
     unsaid.now('pods');
     expect(unsaid.kubepods()).toEqual(known(old.kubepods));
+    // The one that is named has no pods.
+    tree.remove(path);
+    cgroups.now('pods');
+    expect(cgroups.kubepods()).toEqual(known(old.kubepods));
+    expect(cgroups.mismatch()).toContain('is said to be systemd');
   });
 
   it('are no cgroups of other names, whoever made them', () => {
