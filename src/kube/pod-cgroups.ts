@@ -26,10 +26,11 @@ export type PodCgroup = {
 export type FoundPods = ReadonlyMap<string, readonly PodCgroup[]>;
 export type PodCgroups = {
   /**
-   * All pods below kubepods at this moment (D13): a listing for each class and a call for each cgroup, of containers too.
-   * None where there is no kubepods. Unknown if a part of it cannot be read.
+   * All pods below kubepods at this moment (D13): a listing for each class and a call for each pod, or for `containers` for
+   * each of those too. Else a container that was replaced by another one is still the old one, until the next call that
+   * asks. None where there is no kubepods. Unknown if a part of it cannot be read.
    */
-  readonly now: () => Reading<FoundPods>;
+  readonly now: (of: 'pods' | 'containers') => Reading<FoundPods>;
   /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has made none. */
   readonly kubepods: () => Reading<string>;
   /** Why what was said of the driver is not what is on disk; null: it is. As of the last `now`. */
@@ -42,8 +43,12 @@ export type PodCgroups = {
 const MAX_PODS = 10_000;
 /** A pod of the kubelet's has a dozen. */
 const MAX_CHILDREN = 1_000;
+/** Beside numbers of pods. */
+const SAID = Number.POSITIVE_INFINITY;
+const SAID_EMPTY = 0.5;
 
 type Tree = { readonly driver: CgroupDriver; readonly kubepods: string; readonly parents: readonly Parent[] };
+type Found = { readonly tree: Tree; readonly pods: readonly PodCgroup[] };
 type Parent = { readonly qos: Qos; readonly path: string };
 /** What is right below a pod's cgroup, containers or not. */
 type Child = { readonly directory: string; readonly inode: number; readonly container: ContainerCgroup | null };
@@ -58,52 +63,56 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   let mismatch: string | null = null;
   let isWhole = true;
 
-  function now(): Reading<FoundPods> {
-    const byUid = new Map<string, PodCgroup[]>();
-    let [count, most] = [0, -1];
+  function now(of: 'pods' | 'containers'): Reading<FoundPods> {
     isWhole = true;
     const said = driver();
-    const present = inOrder(said).filter((tree) => cgroupInode(directoryOf(mounts, tree.kubepods)) !== 0);
-    kubepods = nowhere;
-    for (const tree of present) {
-      const before = count;
-      for (const parent of tree.parents) {
-        const listed = podsIn(tree.driver, parent, MAX_PODS - count);
-        if (!listed.known) {
-          if (listed.why === 'absent') continue;
-          return listed;
-        }
-        for (const pod of listed.value) {
-          count += 1;
-          const same = byUid.get(pod.uid);
-          if (same === undefined) byUid.set(pod.uid, [pod]);
-          else same.push(pod);
-        }
-      }
-      // Nobody says which one it is: that with more pods.
-      if (count - before > most && !(said.known && kubepods.known)) kubepods = known(tree.kubepods);
-      most = Math.max(most, count - before);
+    const found: Found[] = [];
+    for (const tree of trees) {
+      if (cgroupInode(directoryOf(mounts, tree.kubepods)) === 0) continue;
+      const pods = podsOf(tree, found[0]?.pods.length ?? 0, of === 'containers');
+      if (!pods.known) return pods;
+      found.push({ tree, pods: pods.value });
     }
-    mismatch = mismatchOf(said, present);
+    found.sort((a, b) => rankOf(b, said) - rankOf(a, said));
+    const used = found[0]?.tree;
+    kubepods = used === undefined ? nowhere : known(used.kubepods);
+    mismatch = used === undefined || !said.known || used.driver === said.value ? null : mismatchOf(said.value, used);
     for (const [inode, entry] of kept) {
       if (!entry.isUsed) kept.delete(inode);
       entry.isUsed = false;
     }
+    const byUid = new Map<string, PodCgroup[]>();
+    for (const pod of found.flatMap(({ pods }) => pods)) {
+      const same = byUid.get(pod.uid);
+      if (same === undefined) byUid.set(pod.uid, [pod]);
+      else same.push(pod);
+    }
     return known(byUid);
   }
 
-  function inOrder(said: Reading<CgroupDriver>): readonly Tree[] {
-    return said.known && said.value === 'systemd' ? trees.toReversed() : trees;
+  function podsOf(tree: Tree, before: number, isDeep: boolean): Reading<readonly PodCgroup[]> {
+    const pods: PodCgroup[] = [];
+    for (const parent of tree.parents) {
+      const listed = podsIn(tree.driver, parent, MAX_PODS - before - pods.length, isDeep);
+      if (!listed.known && listed.why !== 'absent') return listed;
+      if (listed.known) pods.push(...listed.value);
+    }
+    return known(pods);
   }
 
-  function podsIn(of: CgroupDriver, { qos, path }: Parent, max: number): Reading<readonly PodCgroup[]> {
+  function podsIn(
+    of: CgroupDriver,
+    { qos, path }: Parent,
+    max: number,
+    isDeep: boolean,
+  ): Reading<readonly PodCgroup[]> {
     return ifKnown(childrenOf(directoryOf(mounts, path), max), ({ names, isWhole: isAll }) => {
       isWhole &&= isAll;
       const pods: PodCgroup[] = [];
       for (const name of names) {
         const uid = uidOfName(of, path, name);
         if (uid === null) continue;
-        const found = podAt(uid, qos, `${path}/${name}`);
+        const found = podAt(uid, qos, `${path}/${name}`, isDeep);
         // It may have ended since it was listed.
         if (!found.known && found.why !== 'absent') return found;
         if (found.known) pods.push(found.value);
@@ -112,12 +121,12 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     });
   }
 
-  function podAt(uid: string, qos: Qos, path: string): Reading<PodCgroup> {
+  function podAt(uid: string, qos: Qos, path: string, isDeep: boolean): Reading<PodCgroup> {
     return ifKnown(cgroupFacts(directoryOf(mounts, path)), ({ inode, children }) => {
       const cgroup = { path, inode };
       const old = kept.get(inode);
       // As many as before and those of before still there: then it is the same ones.
-      const isSame = old?.children.length === children && old.children.every(isStillThere);
+      const isSame = old?.children.length === children && (!isDeep || old.children.every(isStillThere));
       const below = isSame && old !== undefined ? known(old) : list(cgroup);
       return ifKnown(below, (entry) => {
         entry.isUsed = true;
@@ -153,9 +162,11 @@ function treeOf(driver: CgroupDriver, cgroupRoot: string): Tree {
   return { driver, kubepods: kubepodsPath(driver, cgroupRoot), parents };
 }
 
-/** D7: what is said is verified on disk. */
-function mismatchOf(said: Reading<CgroupDriver>, present: readonly Tree[]): string | null {
-  const [first] = present;
-  if (!said.known || first === undefined || first.driver === said.value) return null;
-  return `the cgroup driver is said to be ${said.value}, but the pods are in ${first.kubepods}`;
+/** D7: what is said is verified on disk: a tree that has pods before one that has none, then what is said, then more pods. */
+function rankOf({ tree, pods }: Found, said: Reading<CgroupDriver>): number {
+  if (said.known && said.value === tree.driver) return pods.length === 0 ? SAID_EMPTY : SAID;
+  return pods.length;
 }
+
+const mismatchOf = (said: CgroupDriver, { kubepods }: Tree): string =>
+  `the cgroup driver is said to be ${said}, but the pods are in ${kubepods}`;

@@ -19,11 +19,11 @@ type KubeSourceNeeds = {
   readonly findings: Findings;
   /** The kubelet's: where kubepods lies. */
   readonly cgroupRoot: string;
-  /** As the runtime, else the kubelet's configuration says (D7); unknown: neither does. */
-  readonly driver: () => Reading<CgroupDriver>;
+  /** As the kubelet's configuration says, for a runtime that does not (D7); null: nor does that. */
+  readonly configuredDriver: CgroupDriver | null;
   /** Of this node alone. Unknown until the first list, or the checkpoint. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
-  readonly runtime: Pick<Runtime, 'facts' | 'refresh'>;
+  readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
   /** `kubernetes.protectNamespaces`: an annotation of others protects nobody (H7). */
   readonly protectNamespaces: readonly string[];
   /** B14. */
@@ -35,7 +35,7 @@ type KubeSourceNeeds = {
   readonly wake: () => void;
 };
 export type KubeSource = PodSource & {
-  /** Read now, for who stops it. Null: there is no such pod. */
+  /** Read now with its containers, for who stops it. Null: there is no such pod. */
   readonly find: (uid: string) => LivePod | null;
   /** False until the first list: then running pods are not known by name. */
   readonly isSettled: () => boolean;
@@ -65,8 +65,12 @@ type Stopping = { readonly inode: number | null };
 
 /** The pods of this node as API, runtime and cgroups show them together, at the moment of asking (D13). */
 export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
-  const { clock, mounts, runtime } = needs;
-  const cgroups = createPodCgroups(needs);
+  const { clock, mounts, runtime, cgroupRoot, configuredDriver } = needs;
+  const driver = (): Reading<CgroupDriver> => {
+    const said = runtime.cgroupDriver();
+    return said.known || configuredDriver === null ? said : known(configuredDriver);
+  };
+  const cgroups = createPodCgroups({ mounts, cgroupRoot, driver });
   const index = createRuntimeIndex(runtime.facts);
   const told = createSourceFindings(needs);
   const startMs = clock.monoMs();
@@ -87,8 +91,11 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   let cancelTimer: () => void = () => undefined;
 
   function podsNow(): Reading<Pods> {
-    if (ofThisLook !== null) return ofThisLook;
-    ofThisLook = ifKnown(cgroups.now(), (found) => known(livePodsOf(found)));
+    return ofThisLook ?? podsWith('pods');
+  }
+
+  function podsWith(of: 'pods' | 'containers'): Reading<Pods> {
+    ofThisLook = ifKnown(cgroups.now(of), (found) => known(livePodsOf(found)));
     queueMicrotask(() => {
       ofThisLook = null;
     });
@@ -153,8 +160,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   function refresh(): void {
     refreshedMs = clock.monoMs();
     const path = cgroupPathOf(mounts, process.pid);
-    ownUid = path.known ? (podOfPath(needs.cgroupRoot, path.value)?.uid ?? null) : null;
-    const pods = podsNow();
+    ownUid = path.known ? (podOfPath(cgroupRoot, path.value)?.uid ?? null) : null;
+    const pods = podsWith('containers');
     told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups });
     const now = pods.known ? JSON.stringify([...pods.value.values()].map(identityOf)) : '';
     if (now !== identities) needs.wake();
@@ -187,7 +194,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       if (wasFar && !isFar) tickAfter(Math.max(0, REFRESH_MS - (clock.monoMs() - refreshedMs)));
     },
     find: (uid) => {
-      const pods = podsNow();
+      const pods = podsWith('containers');
       return pods.known ? (pods.value.get(uid) ?? null) : null;
     },
     isSettled: () => hasSettled,

@@ -28,14 +28,14 @@ describe.skipIf(machine === null)('the cgroups of pods [needs root and cgroups]'
     (driver) => {
       const tree = aKubeletTree(mounts, driver);
       const cgroups = open(tree.cgroupRoot);
-      expect(foundIn(cgroups.now()).size).toBe(0);
+      expect(foundIn(cgroups.now('containers')).size).toBe(0);
       expect(cgroups.kubepods()).toMatchObject({ known: false, why: 'absent' });
 
       const guaranteed = tree.addPod('Guaranteed', ONE, anId('a'), anId('b'));
       const burstable = tree.addPod('Burstable', TWO);
       tree.addPod('BestEffort', THREE, anId('c'));
       tree.make(`${guaranteed}/crio-conmon-${anId('a')}.scope`);
-      const pods = foundIn(cgroups.now());
+      const pods = foundIn(cgroups.now('containers'));
       expect([...pods].map(([uid, [pod]]) => [uid, pod?.qos])).toEqual([
         [ONE, 'Guaranteed'],
         [TWO, 'Burstable'],
@@ -57,7 +57,7 @@ describe.skipIf(machine === null)('the cgroups of pods [needs root and cgroups]'
     const tree = aKubeletTree(mounts, 'cgroupfs');
     const cgroups = open(tree.cgroupRoot);
     const pod = tree.addPod('Burstable', ONE, anId('a'));
-    const containers = () => foundIn(cgroups.now()).get(ONE)?.[0]?.containers;
+    const containers = () => foundIn(cgroups.now('containers')).get(ONE)?.[0]?.containers;
     const [before] = containers() ?? [];
 
     // As many as before, and another one.
@@ -70,14 +70,14 @@ describe.skipIf(machine === null)('the cgroups of pods [needs root and cgroups]'
 
     for (const id of ['a', 'b']) tree.remove(tree.containerIn(pod, anId(id)));
     tree.remove(pod);
-    expect(foundIn(cgroups.now()).size).toBe(0);
+    expect(foundIn(cgroups.now('containers')).size).toBe(0);
   });
 
   it('are taken from the driver that is on disk where another one was named, and that is said', () => {
     const tree = aKubeletTree(mounts, 'systemd');
     tree.addPod('Burstable', ONE);
     const cgroups = open(tree.cgroupRoot, known('cgroupfs'));
-    expect(foundIn(cgroups.now()).has(ONE)).toBe(true);
+    expect(foundIn(cgroups.now('containers')).has(ONE)).toBe(true);
     expect(cgroups.kubepods()).toEqual(known(tree.kubepods));
     expect(cgroups.mismatch()).toContain(`the pods are in ${tree.kubepods}`);
   });
@@ -88,15 +88,20 @@ describe.skipIf(machine === null)('the cgroups of pods [needs root and cgroups]'
     for (const uid of [ONE, TWO]) old.addPod('Burstable', uid);
     const path = tree.addPod('Burstable', ONE);
     const cgroups = open(old.cgroupRoot, known('systemd'));
-    const pods = foundIn(cgroups.now());
+    const pods = foundIn(cgroups.now('containers'));
     expect(pods.get(ONE)?.map(({ cgroup }) => cgroup.path)[0]).toBe(path);
     expect(pods.has(TWO)).toBe(true);
     expect(cgroups.kubepods()).toEqual(known(tree.kubepods));
     expect(cgroups.mismatch()).toBeNull();
     // Nobody says which: the one with more pods.
     const unsaid = open(old.cgroupRoot);
-    unsaid.now();
+    unsaid.now('pods');
     expect(unsaid.kubepods()).toEqual(known(old.kubepods));
+    // The one that is named has no pods.
+    tree.remove(path);
+    cgroups.now('pods');
+    expect(cgroups.kubepods()).toEqual(known(old.kubepods));
+    expect(cgroups.mismatch()).toContain('is said to be systemd');
   });
 
   it('are no cgroups of other names, whoever made them', () => {
@@ -112,7 +117,7 @@ describe.skipIf(machine === null)('the cgroups of pods [needs root and cgroups]'
     ])
       tree.make(`${tree.kubepods}/${name}`);
     for (const name of [`${anId('a')}x`, 'init.scope', '\u2028']) tree.make(`${pod}/${name}`);
-    const pods = foundIn(open(tree.cgroupRoot).now());
+    const pods = foundIn(open(tree.cgroupRoot).now('pods'));
     expect([...pods.keys()]).toEqual([ONE]);
     expect(pods.get(ONE)?.[0]?.containers).toEqual([]);
   });

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
 import { directoryOf } from '../../src/host/cgroup-walk.ts';
+import type { CgroupDriver } from '../../src/host/kubepods.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
 import type { RuntimeFacts } from '../../src/kube/runtime.ts';
 import { createKubeSource, type KubeSource } from '../../src/kube/source.ts';
@@ -24,6 +25,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
   let listed: Map<string, ApiPod>;
   let api: Reading<ReadonlyMap<string, ApiPod>>;
   let runtime: Reading<RuntimeFacts>;
+  let saidDriver: Reading<CgroupDriver>;
   let isKubeletEvicting: boolean;
   let guarded: readonly string[];
   let asked: number;
@@ -36,6 +38,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     listed = new Map();
     api = known(listed);
     runtime = away;
+    saidDriver = away;
     isKubeletEvicting = false;
     guarded = [];
     asked = 0;
@@ -68,10 +71,11 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       mounts,
       findings,
       cgroupRoot: tree.cgroupRoot,
-      driver: () => notListed,
+      configuredDriver: null,
       apiPods: () => api,
       runtime: {
         facts: () => runtime,
+        cgroupDriver: () => saidDriver,
         refresh: async () => {
           asked += 1;
           return runtime;
@@ -166,6 +170,17 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await limitOf(source)).toBeNull();
     await pass(2_000);
     expect(findings.all()).toEqual([]);
+  });
+
+  it('have the containers of the moment for who stops them, also where one has taken the place of another', async () => {
+    aWeb();
+    tellRuntime();
+    const source = open();
+    await podsOf(source);
+    tree.remove(`${tree.kubepods}/burstable/pod${WEB}/${APP}`);
+    tree.make(`${tree.kubepods}/burstable/pod${WEB}/${anId('b')}`);
+    expect(source.find(WEB)?.containers).toMatchObject([{ id: anId('b'), name: null }]);
+    expect(source.find(OTHER)).toBeNull();
   });
 
   it('are never chosen: static and mirror pods, critical ones, and those without a container', async () => {
@@ -331,6 +346,16 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       expect(declared.limitedBy).toBe('not-stoppable');
     }
     expect(textOf('kube-pod-uids')).toContain('4 pods');
+  });
+
+  it('are found with the driver that is on disk where another one is said, by the runtime before the configuration', async () => {
+    aWeb();
+    saidDriver = known('systemd');
+    open({ configuredDriver: 'cgroupfs' });
+    expect(textOf('kube-cgroup-driver')).toContain(`said to be systemd, but the pods are in ${tree.kubepods}`);
+    saidDriver = away;
+    await pass(2_000);
+    expect(textOf('kube-cgroup-driver')).toBeUndefined();
   });
 
   it('are nowhere without a kubelet, which is said when it lasts, and taken back when it comes', async () => {
