@@ -19,8 +19,8 @@ import {
   SANDBOX_UNKNOWN,
 } from '../words/finding-runtime.ts';
 import type { CriClient } from './cri/client.ts';
-import { type Container, ContainerState, type Image, type ImageSpec } from './cri/cri_pb.ts';
-import { containersOf, ENTRIES_MAX, sandboxesOf, sandboxImageOf } from './cri/facts.ts';
+import { type Container, ContainerState, type Image, type ImageSpec, type PodSandbox } from './cri/cri_pb.ts';
+import { configuredSandboxImage, containersOf, ENTRIES_MAX, imageOfSandbox, sandboxesOf } from './cri/facts.ts';
 
 export type RuntimeReclaim = { readonly reclaim: NodeReclaim; readonly close: () => void };
 
@@ -240,12 +240,27 @@ async function resolve(client: CriClient, use: ImageUse): Promise<Reading<ImageU
   return known([...names]);
 }
 
-/** Of the image that every sandbox needs; none: the runtime does not say (A12). */
+/**
+ * Of the image that every sandbox needs (A12): the one that the runtime's configuration names, where it does, and the one of
+ * the newest sandbox. None: the runtime names neither.
+ */
 async function sandboxNames(client: CriClient): Promise<Reading<ImageUse>> {
-  const name = ifKnown(await client.info(), sandboxImageOf);
-  if (!name.known) return name.why === 'absent' ? known([]) : name;
-  const resolved = await resolve(client, [name.value]);
-  return resolved.known ? known([name.value, ...resolved.value]) : resolved;
+  const sandboxes = await client.sandboxes();
+  if (!sandboxes.known) return sandboxes;
+  const newest = sandboxes.value.reduce<PodSandbox | null>(
+    (best, sandbox) => (best === null || sandbox.createdAt > best.createdAt ? sandbox : best),
+    null,
+  );
+  const named = [ifKnown(await client.info(), configuredSandboxImage)];
+  if (newest !== null) named.push(ifKnown(await client.sandboxInfo(newest.id), imageOfSandbox));
+  const names: string[] = [];
+  for (const name of named) {
+    if (!name.known && name.why !== 'absent') return name;
+    const resolved = name.known ? await resolve(client, [name.value]) : known([]);
+    if (!resolved.known) return resolved;
+    names.push(...(name.known ? [name.value] : []), ...resolved.value);
+  }
+  return known(names);
 }
 
 function listedOf(images: Reading<readonly Image[]>): Reading<readonly ListedImage[]> {

@@ -126,6 +126,7 @@ describe('the CRI client', () => {
       'ListContainers',
       'ListImages',
       'ListPodSandbox',
+      'PodSandboxStatus',
       'RemoveContainer',
       'RemoveImage',
       'RuntimeConfig',

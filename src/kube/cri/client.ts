@@ -39,6 +39,8 @@ export type CriClient = {
   readonly info: () => Promise<Reading<Info>>;
   readonly config: () => Promise<Reading<LinuxRuntimeConfiguration | undefined>>;
   readonly sandboxes: () => Promise<Reading<readonly PodSandbox[]>>;
+  /** Of the verbose answer, as JSON by key. */
+  readonly sandboxInfo: (id: string) => Promise<Reading<Info>>;
   readonly containers: () => Promise<Reading<readonly Container[]>>;
   readonly container: (id: string) => Promise<Reading<ContainerStatus>>;
   /** Of the verbose answer, as JSON by key. */
@@ -149,6 +151,7 @@ export function openCriClient(socket: string, clock: Clock): CriClient {
     info: () => ask(runtime.status, { verbose: true }, ({ info }) => info),
     config: () => ask(runtime.runtimeConfig, {}, ({ linux }) => linux),
     sandboxes: () => ask(runtime.listPodSandbox, {}, ({ items }) => items),
+    sandboxInfo: (id) => ask(runtime.podSandboxStatus, { podSandboxId: id, verbose: true }, ({ info }) => info),
     containers: () => ask(runtime.listContainers, {}, ({ containers }) => containers),
     container: async (id) => {
       const answer = await ask(runtime.containerStatus, { containerId: id }, (of) => of.status);

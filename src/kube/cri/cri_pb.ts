@@ -19,7 +19,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file cri.proto.
  */
 export const file_cri: GenFile = /*@__PURE__*/
-  fileDesc("CgljcmkucHJvdG8SCnJ1bnRpbWUudjEiIQoOVmVyc2lvblJlcXVlc3QSDwoHdmVyc2lvbhgBIAEoCSJACg9WZXJzaW9uUmVzcG9uc2USFAoMcnVudGltZV9uYW1lGAIgASgJEhcKD3J1bnRpbWVfdmVyc2lvbhgDIAEoCSIgCg1TdGF0dXNSZXF1ZXN0Eg8KB3ZlcmJvc2UYASABKAgicQoOU3RhdHVzUmVzcG9uc2USMgoEaW5mbxgCIAMoCzIkLnJ1bnRpbWUudjEuU3RhdHVzUmVzcG9uc2UuSW5mb0VudHJ5GisKCUluZm9FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIhYKFFJ1bnRpbWVDb25maWdSZXF1ZXN0IkwKGUxpbnV4UnVudGltZUNvbmZpZ3VyYXRpb24SLwoNY2dyb3VwX2RyaXZlchgBIAEoDjIYLnJ1bnRpbWUudjEuQ2dyb3VwRHJpdmVyIk0KFVJ1bnRpbWVDb25maWdSZXNwb25zZRI0CgVsaW51eBgBIAEoCzIlLnJ1bnRpbWUudjEuTGludXhSdW50aW1lQ29uZmlndXJhdGlvbiKZAgoKUG9kU2FuZGJveBIKCgJpZBgBIAEoCRIqCgVzdGF0ZRgDIAEoDjIbLnJ1bnRpbWUudjEuUG9kU2FuZGJveFN0YXRlEjIKBmxhYmVscxgFIAMoCzIiLnJ1bnRpbWUudjEuUG9kU2FuZGJveC5MYWJlbHNFbnRyeRI8Cgthbm5vdGF0aW9ucxgGIAMoCzInLnJ1bnRpbWUudjEuUG9kU2FuZGJveC5Bbm5vdGF0aW9uc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQQW5ub3RhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIhcKFUxpc3RQb2RTYW5kYm94UmVxdWVzdCI/ChZMaXN0UG9kU2FuZGJveFJlc3BvbnNlEiUKBWl0ZW1zGAEgAygLMhYucnVudGltZS52MS5Qb2RTYW5kYm94Ii8KFVN0b3BQb2RTYW5kYm94UmVxdWVzdBIWCg5wb2Rfc2FuZGJveF9pZBgBIAEoCSIYChZTdG9wUG9kU2FuZGJveFJlc3BvbnNlIksKCUltYWdlU3BlYxINCgVpbWFnZRgBIAEoCRIcChR1c2VyX3NwZWNpZmllZF9pbWFnZRgSIAEoCRIRCglpbWFnZV9yZWYYFCABKAkimwIKCUNvbnRhaW5lchIKCgJpZBgBIAEoCRIWCg5wb2Rfc2FuZGJveF9pZBgCIAEoCRIkCgVpbWFnZRgEIAEoCzIVLnJ1bnRpbWUudjEuSW1hZ2VTcGVjEhEKCWltYWdlX3JlZhgFIAEoCRIpCgVzdGF0ZRgGIAEoDjIaLnJ1bnRpbWUudjEuQ29udGFpbmVyU3RhdGUSEgoKY3JlYXRlZF9hdBgHIAEoAxIxCgZsYWJlbHMYCCADKAsyIS5ydW50aW1lLnYxLkNvbnRhaW5lci5MYWJlbHNFbnRyeRIQCghpbWFnZV9pZBgKIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIhcKFUxpc3RDb250YWluZXJzUmVxdWVzdCJDChZMaXN0Q29udGFpbmVyc1Jlc3BvbnNlEikKCmNvbnRhaW5lcnMYASADKAsyFS5ydW50aW1lLnYxLkNvbnRhaW5lciItCgVNb3VudBIkCgVpbWFnZRgJIAEoCzIVLnJ1bnRpbWUudjEuSW1hZ2VTcGVjImsKD0NvbnRhaW5lclN0YXR1cxIKCgJpZBgBIAEoCRIpCgVzdGF0ZRgDIAEoDjIaLnJ1bnRpbWUudjEuQ29udGFpbmVyU3RhdGUSIQoGbW91bnRzGA4gAygLMhEucnVudGltZS52MS5Nb3VudCI/ChZDb250YWluZXJTdGF0dXNSZXF1ZXN0EhQKDGNvbnRhaW5lcl9pZBgBIAEoCRIPCgd2ZXJib3NlGAIgASgIIrABChdDb250YWluZXJTdGF0dXNSZXNwb25zZRIrCgZzdGF0dXMYASABKAsyGy5ydW50aW1lLnYxLkNvbnRhaW5lclN0YXR1cxI7CgRpbmZvGAIgAygLMi0ucnVudGltZS52MS5Db250YWluZXJTdGF0dXNSZXNwb25zZS5JbmZvRW50cnkaKwoJSW5mb0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiLgoWUmVtb3ZlQ29udGFpbmVyUmVxdWVzdBIUCgxjb250YWluZXJfaWQYASABKAkiGQoXUmVtb3ZlQ29udGFpbmVyUmVzcG9uc2UiPQoUU3RvcENvbnRhaW5lclJlcXVlc3QSFAoMY29udGFpbmVyX2lkGAEgASgJEg8KB3RpbWVvdXQYAiABKAMiFwoVU3RvcENvbnRhaW5lclJlc3BvbnNlIhwKC1VJbnQ2NFZhbHVlEg0KBXZhbHVlGAEgASgEIioKFEZpbGVzeXN0ZW1JZGVudGlmaWVyEhIKCm1vdW50cG9pbnQYASABKAkisAEKD0ZpbGVzeXN0ZW1Vc2FnZRIRCgl0aW1lc3RhbXAYASABKAMSLwoFZnNfaWQYAiABKAsyIC5ydW50aW1lLnYxLkZpbGVzeXN0ZW1JZGVudGlmaWVyEisKCnVzZWRfYnl0ZXMYAyABKAsyFy5ydW50aW1lLnYxLlVJbnQ2NFZhbHVlEiwKC2lub2Rlc191c2VkGAQgASgLMhcucnVudGltZS52MS5VSW50NjRWYWx1ZSIhChNDb250YWluZXJBdHRyaWJ1dGVzEgoKAmlkGAEgASgJInoKDkNvbnRhaW5lclN0YXRzEjMKCmF0dHJpYnV0ZXMYASABKAsyHy5ydW50aW1lLnYxLkNvbnRhaW5lckF0dHJpYnV0ZXMSMwoOd3JpdGFibGVfbGF5ZXIYBCABKAsyGy5ydW50aW1lLnYxLkZpbGVzeXN0ZW1Vc2FnZSIbChlMaXN0Q29udGFpbmVyU3RhdHNSZXF1ZXN0IkcKGkxpc3RDb250YWluZXJTdGF0c1Jlc3BvbnNlEikKBXN0YXRzGAEgAygLMhoucnVudGltZS52MS5Db250YWluZXJTdGF0cyJaCgVJbWFnZRIKCgJpZBgBIAEoCRIRCglyZXBvX3RhZ3MYAiADKAkSFAoMcmVwb19kaWdlc3RzGAMgAygJEgwKBHNpemUYBCABKAQSDgoGcGlubmVkGAggASgIIhMKEUxpc3RJbWFnZXNSZXF1ZXN0IjcKEkxpc3RJbWFnZXNSZXNwb25zZRIhCgZpbWFnZXMYASADKAsyES5ydW50aW1lLnYxLkltYWdlIjoKEkltYWdlU3RhdHVzUmVxdWVzdBIkCgVpbWFnZRgBIAEoCzIVLnJ1bnRpbWUudjEuSW1hZ2VTcGVjIjcKE0ltYWdlU3RhdHVzUmVzcG9uc2USIAoFaW1hZ2UYASABKAsyES5ydW50aW1lLnYxLkltYWdlIjoKElJlbW92ZUltYWdlUmVxdWVzdBIkCgVpbWFnZRgBIAEoCzIVLnJ1bnRpbWUudjEuSW1hZ2VTcGVjIhUKE1JlbW92ZUltYWdlUmVzcG9uc2UiFAoSSW1hZ2VGc0luZm9SZXF1ZXN0IokBChNJbWFnZUZzSW5mb1Jlc3BvbnNlEjYKEWltYWdlX2ZpbGVzeXN0ZW1zGAEgAygLMhsucnVudGltZS52MS5GaWxlc3lzdGVtVXNhZ2USOgoVY29udGFpbmVyX2ZpbGVzeXN0ZW1zGAIgAygLMhsucnVudGltZS52MS5GaWxlc3lzdGVtVXNhZ2UqKQoMQ2dyb3VwRHJpdmVyEgsKB1NZU1RFTUQQABIMCghDR1JPVVBGUxABKjoKD1BvZFNhbmRib3hTdGF0ZRIRCg1TQU5EQk9YX1JFQURZEAASFAoQU0FOREJPWF9OT1RSRUFEWRABKmsKDkNvbnRhaW5lclN0YXRlEhUKEUNPTlRBSU5FUl9DUkVBVEVEEAASFQoRQ09OVEFJTkVSX1JVTk5JTkcQARIUChBDT05UQUlORVJfRVhJVEVEEAISFQoRQ09OVEFJTkVSX1VOS05PV04QAzLpBgoOUnVudGltZVNlcnZpY2USQgoHVmVyc2lvbhIaLnJ1bnRpbWUudjEuVmVyc2lvblJlcXVlc3QaGy5ydW50aW1lLnYxLlZlcnNpb25SZXNwb25zZRI/CgZTdGF0dXMSGS5ydW50aW1lLnYxLlN0YXR1c1JlcXVlc3QaGi5ydW50aW1lLnYxLlN0YXR1c1Jlc3BvbnNlElQKDVJ1bnRpbWVDb25maWcSIC5ydW50aW1lLnYxLlJ1bnRpbWVDb25maWdSZXF1ZXN0GiEucnVudGltZS52MS5SdW50aW1lQ29uZmlnUmVzcG9uc2USVwoOTGlzdFBvZFNhbmRib3gSIS5ydW50aW1lLnYxLkxpc3RQb2RTYW5kYm94UmVxdWVzdBoiLnJ1bnRpbWUudjEuTGlzdFBvZFNhbmRib3hSZXNwb25zZRJXCg5TdG9wUG9kU2FuZGJveBIhLnJ1bnRpbWUudjEuU3RvcFBvZFNhbmRib3hSZXF1ZXN0GiIucnVudGltZS52MS5TdG9wUG9kU2FuZGJveFJlc3BvbnNlElcKDkxpc3RDb250YWluZXJzEiEucnVudGltZS52MS5MaXN0Q29udGFpbmVyc1JlcXVlc3QaIi5ydW50aW1lLnYxLkxpc3RDb250YWluZXJzUmVzcG9uc2USWgoPQ29udGFpbmVyU3RhdHVzEiIucnVudGltZS52MS5Db250YWluZXJTdGF0dXNSZXF1ZXN0GiMucnVudGltZS52MS5Db250YWluZXJTdGF0dXNSZXNwb25zZRJaCg9SZW1vdmVDb250YWluZXISIi5ydW50aW1lLnYxLlJlbW92ZUNvbnRhaW5lclJlcXVlc3QaIy5ydW50aW1lLnYxLlJlbW92ZUNvbnRhaW5lclJlc3BvbnNlElQKDVN0b3BDb250YWluZXISIC5ydW50aW1lLnYxLlN0b3BDb250YWluZXJSZXF1ZXN0GiEucnVudGltZS52MS5TdG9wQ29udGFpbmVyUmVzcG9uc2USYwoSTGlzdENvbnRhaW5lclN0YXRzEiUucnVudGltZS52MS5MaXN0Q29udGFpbmVyU3RhdHNSZXF1ZXN0GiYucnVudGltZS52MS5MaXN0Q29udGFpbmVyU3RhdHNSZXNwb25zZTLLAgoMSW1hZ2VTZXJ2aWNlEksKCkxpc3RJbWFnZXMSHS5ydW50aW1lLnYxLkxpc3RJbWFnZXNSZXF1ZXN0Gh4ucnVudGltZS52MS5MaXN0SW1hZ2VzUmVzcG9uc2USTgoLSW1hZ2VTdGF0dXMSHi5ydW50aW1lLnYxLkltYWdlU3RhdHVzUmVxdWVzdBofLnJ1bnRpbWUudjEuSW1hZ2VTdGF0dXNSZXNwb25zZRJOCgtSZW1vdmVJbWFnZRIeLnJ1bnRpbWUudjEuUmVtb3ZlSW1hZ2VSZXF1ZXN0Gh8ucnVudGltZS52MS5SZW1vdmVJbWFnZVJlc3BvbnNlEk4KC0ltYWdlRnNJbmZvEh4ucnVudGltZS52MS5JbWFnZUZzSW5mb1JlcXVlc3QaHy5ydW50aW1lLnYxLkltYWdlRnNJbmZvUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("CgljcmkucHJvdG8SCnJ1bnRpbWUudjEiIQoOVmVyc2lvblJlcXVlc3QSDwoHdmVyc2lvbhgBIAEoCSJACg9WZXJzaW9uUmVzcG9uc2USFAoMcnVudGltZV9uYW1lGAIgASgJEhcKD3J1bnRpbWVfdmVyc2lvbhgDIAEoCSIgCg1TdGF0dXNSZXF1ZXN0Eg8KB3ZlcmJvc2UYASABKAgicQoOU3RhdHVzUmVzcG9uc2USMgoEaW5mbxgCIAMoCzIkLnJ1bnRpbWUudjEuU3RhdHVzUmVzcG9uc2UuSW5mb0VudHJ5GisKCUluZm9FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIhYKFFJ1bnRpbWVDb25maWdSZXF1ZXN0IkwKGUxpbnV4UnVudGltZUNvbmZpZ3VyYXRpb24SLwoNY2dyb3VwX2RyaXZlchgBIAEoDjIYLnJ1bnRpbWUudjEuQ2dyb3VwRHJpdmVyIk0KFVJ1bnRpbWVDb25maWdSZXNwb25zZRI0CgVsaW51eBgBIAEoCzIlLnJ1bnRpbWUudjEuTGludXhSdW50aW1lQ29uZmlndXJhdGlvbiKtAgoKUG9kU2FuZGJveBIKCgJpZBgBIAEoCRIqCgVzdGF0ZRgDIAEoDjIbLnJ1bnRpbWUudjEuUG9kU2FuZGJveFN0YXRlEhIKCmNyZWF0ZWRfYXQYBCABKAMSMgoGbGFiZWxzGAUgAygLMiIucnVudGltZS52MS5Qb2RTYW5kYm94LkxhYmVsc0VudHJ5EjwKC2Fubm90YXRpb25zGAYgAygLMicucnVudGltZS52MS5Qb2RTYW5kYm94LkFubm90YXRpb25zRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoyChBBbm5vdGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiFwoVTGlzdFBvZFNhbmRib3hSZXF1ZXN0Ij8KFkxpc3RQb2RTYW5kYm94UmVzcG9uc2USJQoFaXRlbXMYASADKAsyFi5ydW50aW1lLnYxLlBvZFNhbmRib3giQgoXUG9kU2FuZGJveFN0YXR1c1JlcXVlc3QSFgoOcG9kX3NhbmRib3hfaWQYASABKAkSDwoHdmVyYm9zZRgCIAEoCCKFAQoYUG9kU2FuZGJveFN0YXR1c1Jlc3BvbnNlEjwKBGluZm8YAiADKAsyLi5ydW50aW1lLnYxLlBvZFNhbmRib3hTdGF0dXNSZXNwb25zZS5JbmZvRW50cnkaKwoJSW5mb0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiLwoVU3RvcFBvZFNhbmRib3hSZXF1ZXN0EhYKDnBvZF9zYW5kYm94X2lkGAEgASgJIhgKFlN0b3BQb2RTYW5kYm94UmVzcG9uc2UiSwoJSW1hZ2VTcGVjEg0KBWltYWdlGAEgASgJEhwKFHVzZXJfc3BlY2lmaWVkX2ltYWdlGBIgASgJEhEKCWltYWdlX3JlZhgUIAEoCSKbAgoJQ29udGFpbmVyEgoKAmlkGAEgASgJEhYKDnBvZF9zYW5kYm94X2lkGAIgASgJEiQKBWltYWdlGAQgASgLMhUucnVudGltZS52MS5JbWFnZVNwZWMSEQoJaW1hZ2VfcmVmGAUgASgJEikKBXN0YXRlGAYgASgOMhoucnVudGltZS52MS5Db250YWluZXJTdGF0ZRISCgpjcmVhdGVkX2F0GAcgASgDEjEKBmxhYmVscxgIIAMoCzIhLnJ1bnRpbWUudjEuQ29udGFpbmVyLkxhYmVsc0VudHJ5EhAKCGltYWdlX2lkGAogASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiFwoVTGlzdENvbnRhaW5lcnNSZXF1ZXN0IkMKFkxpc3RDb250YWluZXJzUmVzcG9uc2USKQoKY29udGFpbmVycxgBIAMoCzIVLnJ1bnRpbWUudjEuQ29udGFpbmVyIi0KBU1vdW50EiQKBWltYWdlGAkgASgLMhUucnVudGltZS52MS5JbWFnZVNwZWMiawoPQ29udGFpbmVyU3RhdHVzEgoKAmlkGAEgASgJEikKBXN0YXRlGAMgASgOMhoucnVudGltZS52MS5Db250YWluZXJTdGF0ZRIhCgZtb3VudHMYDiADKAsyES5ydW50aW1lLnYxLk1vdW50Ij8KFkNvbnRhaW5lclN0YXR1c1JlcXVlc3QSFAoMY29udGFpbmVyX2lkGAEgASgJEg8KB3ZlcmJvc2UYAiABKAgisAEKF0NvbnRhaW5lclN0YXR1c1Jlc3BvbnNlEisKBnN0YXR1cxgBIAEoCzIbLnJ1bnRpbWUudjEuQ29udGFpbmVyU3RhdHVzEjsKBGluZm8YAiADKAsyLS5ydW50aW1lLnYxLkNvbnRhaW5lclN0YXR1c1Jlc3BvbnNlLkluZm9FbnRyeRorCglJbmZvRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASIuChZSZW1vdmVDb250YWluZXJSZXF1ZXN0EhQKDGNvbnRhaW5lcl9pZBgBIAEoCSIZChdSZW1vdmVDb250YWluZXJSZXNwb25zZSI9ChRTdG9wQ29udGFpbmVyUmVxdWVzdBIUCgxjb250YWluZXJfaWQYASABKAkSDwoHdGltZW91dBgCIAEoAyIXChVTdG9wQ29udGFpbmVyUmVzcG9uc2UiHAoLVUludDY0VmFsdWUSDQoFdmFsdWUYASABKAQiKgoURmlsZXN5c3RlbUlkZW50aWZpZXISEgoKbW91bnRwb2ludBgBIAEoCSKwAQoPRmlsZXN5c3RlbVVzYWdlEhEKCXRpbWVzdGFtcBgBIAEoAxIvCgVmc19pZBgCIAEoCzIgLnJ1bnRpbWUudjEuRmlsZXN5c3RlbUlkZW50aWZpZXISKwoKdXNlZF9ieXRlcxgDIAEoCzIXLnJ1bnRpbWUudjEuVUludDY0VmFsdWUSLAoLaW5vZGVzX3VzZWQYBCABKAsyFy5ydW50aW1lLnYxLlVJbnQ2NFZhbHVlIiEKE0NvbnRhaW5lckF0dHJpYnV0ZXMSCgoCaWQYASABKAkiegoOQ29udGFpbmVyU3RhdHMSMwoKYXR0cmlidXRlcxgBIAEoCzIfLnJ1bnRpbWUudjEuQ29udGFpbmVyQXR0cmlidXRlcxIzCg53cml0YWJsZV9sYXllchgEIAEoCzIbLnJ1bnRpbWUudjEuRmlsZXN5c3RlbVVzYWdlIhsKGUxpc3RDb250YWluZXJTdGF0c1JlcXVlc3QiRwoaTGlzdENvbnRhaW5lclN0YXRzUmVzcG9uc2USKQoFc3RhdHMYASADKAsyGi5ydW50aW1lLnYxLkNvbnRhaW5lclN0YXRzIloKBUltYWdlEgoKAmlkGAEgASgJEhEKCXJlcG9fdGFncxgCIAMoCRIUCgxyZXBvX2RpZ2VzdHMYAyADKAkSDAoEc2l6ZRgEIAEoBBIOCgZwaW5uZWQYCCABKAgiEwoRTGlzdEltYWdlc1JlcXVlc3QiNwoSTGlzdEltYWdlc1Jlc3BvbnNlEiEKBmltYWdlcxgBIAMoCzIRLnJ1bnRpbWUudjEuSW1hZ2UiOgoSSW1hZ2VTdGF0dXNSZXF1ZXN0EiQKBWltYWdlGAEgASgLMhUucnVudGltZS52MS5JbWFnZVNwZWMiNwoTSW1hZ2VTdGF0dXNSZXNwb25zZRIgCgVpbWFnZRgBIAEoCzIRLnJ1bnRpbWUudjEuSW1hZ2UiOgoSUmVtb3ZlSW1hZ2VSZXF1ZXN0EiQKBWltYWdlGAEgASgLMhUucnVudGltZS52MS5JbWFnZVNwZWMiFQoTUmVtb3ZlSW1hZ2VSZXNwb25zZSIUChJJbWFnZUZzSW5mb1JlcXVlc3QiiQEKE0ltYWdlRnNJbmZvUmVzcG9uc2USNgoRaW1hZ2VfZmlsZXN5c3RlbXMYASADKAsyGy5ydW50aW1lLnYxLkZpbGVzeXN0ZW1Vc2FnZRI6ChVjb250YWluZXJfZmlsZXN5c3RlbXMYAiADKAsyGy5ydW50aW1lLnYxLkZpbGVzeXN0ZW1Vc2FnZSopCgxDZ3JvdXBEcml2ZXISCwoHU1lTVEVNRBAAEgwKCENHUk9VUEZTEAEqOgoPUG9kU2FuZGJveFN0YXRlEhEKDVNBTkRCT1hfUkVBRFkQABIUChBTQU5EQk9YX05PVFJFQURZEAEqawoOQ29udGFpbmVyU3RhdGUSFQoRQ09OVEFJTkVSX0NSRUFURUQQABIVChFDT05UQUlORVJfUlVOTklORxABEhQKEENPTlRBSU5FUl9FWElURUQQAhIVChFDT05UQUlORVJfVU5LTk9XThADMsgHCg5SdW50aW1lU2VydmljZRJCCgdWZXJzaW9uEhoucnVudGltZS52MS5WZXJzaW9uUmVxdWVzdBobLnJ1bnRpbWUudjEuVmVyc2lvblJlc3BvbnNlEj8KBlN0YXR1cxIZLnJ1bnRpbWUudjEuU3RhdHVzUmVxdWVzdBoaLnJ1bnRpbWUudjEuU3RhdHVzUmVzcG9uc2USVAoNUnVudGltZUNvbmZpZxIgLnJ1bnRpbWUudjEuUnVudGltZUNvbmZpZ1JlcXVlc3QaIS5ydW50aW1lLnYxLlJ1bnRpbWVDb25maWdSZXNwb25zZRJXCg5MaXN0UG9kU2FuZGJveBIhLnJ1bnRpbWUudjEuTGlzdFBvZFNhbmRib3hSZXF1ZXN0GiIucnVudGltZS52MS5MaXN0UG9kU2FuZGJveFJlc3BvbnNlEl0KEFBvZFNhbmRib3hTdGF0dXMSIy5ydW50aW1lLnYxLlBvZFNhbmRib3hTdGF0dXNSZXF1ZXN0GiQucnVudGltZS52MS5Qb2RTYW5kYm94U3RhdHVzUmVzcG9uc2USVwoOU3RvcFBvZFNhbmRib3gSIS5ydW50aW1lLnYxLlN0b3BQb2RTYW5kYm94UmVxdWVzdBoiLnJ1bnRpbWUudjEuU3RvcFBvZFNhbmRib3hSZXNwb25zZRJXCg5MaXN0Q29udGFpbmVycxIhLnJ1bnRpbWUudjEuTGlzdENvbnRhaW5lcnNSZXF1ZXN0GiIucnVudGltZS52MS5MaXN0Q29udGFpbmVyc1Jlc3BvbnNlEloKD0NvbnRhaW5lclN0YXR1cxIiLnJ1bnRpbWUudjEuQ29udGFpbmVyU3RhdHVzUmVxdWVzdBojLnJ1bnRpbWUudjEuQ29udGFpbmVyU3RhdHVzUmVzcG9uc2USWgoPUmVtb3ZlQ29udGFpbmVyEiIucnVudGltZS52MS5SZW1vdmVDb250YWluZXJSZXF1ZXN0GiMucnVudGltZS52MS5SZW1vdmVDb250YWluZXJSZXNwb25zZRJUCg1TdG9wQ29udGFpbmVyEiAucnVudGltZS52MS5TdG9wQ29udGFpbmVyUmVxdWVzdBohLnJ1bnRpbWUudjEuU3RvcENvbnRhaW5lclJlc3BvbnNlEmMKEkxpc3RDb250YWluZXJTdGF0cxIlLnJ1bnRpbWUudjEuTGlzdENvbnRhaW5lclN0YXRzUmVxdWVzdBomLnJ1bnRpbWUudjEuTGlzdENvbnRhaW5lclN0YXRzUmVzcG9uc2UyywIKDEltYWdlU2VydmljZRJLCgpMaXN0SW1hZ2VzEh0ucnVudGltZS52MS5MaXN0SW1hZ2VzUmVxdWVzdBoeLnJ1bnRpbWUudjEuTGlzdEltYWdlc1Jlc3BvbnNlEk4KC0ltYWdlU3RhdHVzEh4ucnVudGltZS52MS5JbWFnZVN0YXR1c1JlcXVlc3QaHy5ydW50aW1lLnYxLkltYWdlU3RhdHVzUmVzcG9uc2USTgoLUmVtb3ZlSW1hZ2USHi5ydW50aW1lLnYxLlJlbW92ZUltYWdlUmVxdWVzdBofLnJ1bnRpbWUudjEuUmVtb3ZlSW1hZ2VSZXNwb25zZRJOCgtJbWFnZUZzSW5mbxIeLnJ1bnRpbWUudjEuSW1hZ2VGc0luZm9SZXF1ZXN0Gh8ucnVudGltZS52MS5JbWFnZUZzSW5mb1Jlc3BvbnNlYgZwcm90bzM");
 
 /**
  * @generated from message runtime.v1.VersionRequest
@@ -156,6 +156,11 @@ export type PodSandbox = Message<"runtime.v1.PodSandbox"> & {
   state: PodSandboxState;
 
   /**
+   * @generated from field: int64 created_at = 4;
+   */
+  createdAt: bigint;
+
+  /**
    * @generated from field: map<string, string> labels = 5;
    */
   labels: { [key: string]: string };
@@ -204,6 +209,45 @@ export const ListPodSandboxResponseSchema: GenMessage<ListPodSandboxResponse> = 
   messageDesc(file_cri, 9);
 
 /**
+ * @generated from message runtime.v1.PodSandboxStatusRequest
+ */
+export type PodSandboxStatusRequest = Message<"runtime.v1.PodSandboxStatusRequest"> & {
+  /**
+   * @generated from field: string pod_sandbox_id = 1;
+   */
+  podSandboxId: string;
+
+  /**
+   * @generated from field: bool verbose = 2;
+   */
+  verbose: boolean;
+};
+
+/**
+ * Describes the message runtime.v1.PodSandboxStatusRequest.
+ * Use `create(PodSandboxStatusRequestSchema)` to create a new message.
+ */
+export const PodSandboxStatusRequestSchema: GenMessage<PodSandboxStatusRequest> = /*@__PURE__*/
+  messageDesc(file_cri, 10);
+
+/**
+ * @generated from message runtime.v1.PodSandboxStatusResponse
+ */
+export type PodSandboxStatusResponse = Message<"runtime.v1.PodSandboxStatusResponse"> & {
+  /**
+   * @generated from field: map<string, string> info = 2;
+   */
+  info: { [key: string]: string };
+};
+
+/**
+ * Describes the message runtime.v1.PodSandboxStatusResponse.
+ * Use `create(PodSandboxStatusResponseSchema)` to create a new message.
+ */
+export const PodSandboxStatusResponseSchema: GenMessage<PodSandboxStatusResponse> = /*@__PURE__*/
+  messageDesc(file_cri, 11);
+
+/**
  * @generated from message runtime.v1.StopPodSandboxRequest
  */
 export type StopPodSandboxRequest = Message<"runtime.v1.StopPodSandboxRequest"> & {
@@ -218,7 +262,7 @@ export type StopPodSandboxRequest = Message<"runtime.v1.StopPodSandboxRequest"> 
  * Use `create(StopPodSandboxRequestSchema)` to create a new message.
  */
 export const StopPodSandboxRequestSchema: GenMessage<StopPodSandboxRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 10);
+  messageDesc(file_cri, 12);
 
 /**
  * @generated from message runtime.v1.StopPodSandboxResponse
@@ -231,7 +275,7 @@ export type StopPodSandboxResponse = Message<"runtime.v1.StopPodSandboxResponse"
  * Use `create(StopPodSandboxResponseSchema)` to create a new message.
  */
 export const StopPodSandboxResponseSchema: GenMessage<StopPodSandboxResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 11);
+  messageDesc(file_cri, 13);
 
 /**
  * @generated from message runtime.v1.ImageSpec
@@ -258,7 +302,7 @@ export type ImageSpec = Message<"runtime.v1.ImageSpec"> & {
  * Use `create(ImageSpecSchema)` to create a new message.
  */
 export const ImageSpecSchema: GenMessage<ImageSpec> = /*@__PURE__*/
-  messageDesc(file_cri, 12);
+  messageDesc(file_cri, 14);
 
 /**
  * @generated from message runtime.v1.Container
@@ -310,7 +354,7 @@ export type Container = Message<"runtime.v1.Container"> & {
  * Use `create(ContainerSchema)` to create a new message.
  */
 export const ContainerSchema: GenMessage<Container> = /*@__PURE__*/
-  messageDesc(file_cri, 13);
+  messageDesc(file_cri, 15);
 
 /**
  * @generated from message runtime.v1.ListContainersRequest
@@ -323,7 +367,7 @@ export type ListContainersRequest = Message<"runtime.v1.ListContainersRequest"> 
  * Use `create(ListContainersRequestSchema)` to create a new message.
  */
 export const ListContainersRequestSchema: GenMessage<ListContainersRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 14);
+  messageDesc(file_cri, 16);
 
 /**
  * @generated from message runtime.v1.ListContainersResponse
@@ -340,7 +384,7 @@ export type ListContainersResponse = Message<"runtime.v1.ListContainersResponse"
  * Use `create(ListContainersResponseSchema)` to create a new message.
  */
 export const ListContainersResponseSchema: GenMessage<ListContainersResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 15);
+  messageDesc(file_cri, 17);
 
 /**
  * @generated from message runtime.v1.Mount
@@ -357,7 +401,7 @@ export type Mount = Message<"runtime.v1.Mount"> & {
  * Use `create(MountSchema)` to create a new message.
  */
 export const MountSchema: GenMessage<Mount> = /*@__PURE__*/
-  messageDesc(file_cri, 16);
+  messageDesc(file_cri, 18);
 
 /**
  * @generated from message runtime.v1.ContainerStatus
@@ -384,7 +428,7 @@ export type ContainerStatus = Message<"runtime.v1.ContainerStatus"> & {
  * Use `create(ContainerStatusSchema)` to create a new message.
  */
 export const ContainerStatusSchema: GenMessage<ContainerStatus> = /*@__PURE__*/
-  messageDesc(file_cri, 17);
+  messageDesc(file_cri, 19);
 
 /**
  * @generated from message runtime.v1.ContainerStatusRequest
@@ -406,7 +450,7 @@ export type ContainerStatusRequest = Message<"runtime.v1.ContainerStatusRequest"
  * Use `create(ContainerStatusRequestSchema)` to create a new message.
  */
 export const ContainerStatusRequestSchema: GenMessage<ContainerStatusRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 18);
+  messageDesc(file_cri, 20);
 
 /**
  * @generated from message runtime.v1.ContainerStatusResponse
@@ -428,7 +472,7 @@ export type ContainerStatusResponse = Message<"runtime.v1.ContainerStatusRespons
  * Use `create(ContainerStatusResponseSchema)` to create a new message.
  */
 export const ContainerStatusResponseSchema: GenMessage<ContainerStatusResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 19);
+  messageDesc(file_cri, 21);
 
 /**
  * @generated from message runtime.v1.RemoveContainerRequest
@@ -445,7 +489,7 @@ export type RemoveContainerRequest = Message<"runtime.v1.RemoveContainerRequest"
  * Use `create(RemoveContainerRequestSchema)` to create a new message.
  */
 export const RemoveContainerRequestSchema: GenMessage<RemoveContainerRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 20);
+  messageDesc(file_cri, 22);
 
 /**
  * @generated from message runtime.v1.RemoveContainerResponse
@@ -458,7 +502,7 @@ export type RemoveContainerResponse = Message<"runtime.v1.RemoveContainerRespons
  * Use `create(RemoveContainerResponseSchema)` to create a new message.
  */
 export const RemoveContainerResponseSchema: GenMessage<RemoveContainerResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 21);
+  messageDesc(file_cri, 23);
 
 /**
  * @generated from message runtime.v1.StopContainerRequest
@@ -480,7 +524,7 @@ export type StopContainerRequest = Message<"runtime.v1.StopContainerRequest"> & 
  * Use `create(StopContainerRequestSchema)` to create a new message.
  */
 export const StopContainerRequestSchema: GenMessage<StopContainerRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 22);
+  messageDesc(file_cri, 24);
 
 /**
  * @generated from message runtime.v1.StopContainerResponse
@@ -493,7 +537,7 @@ export type StopContainerResponse = Message<"runtime.v1.StopContainerResponse"> 
  * Use `create(StopContainerResponseSchema)` to create a new message.
  */
 export const StopContainerResponseSchema: GenMessage<StopContainerResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 23);
+  messageDesc(file_cri, 25);
 
 /**
  * @generated from message runtime.v1.UInt64Value
@@ -510,7 +554,7 @@ export type UInt64Value = Message<"runtime.v1.UInt64Value"> & {
  * Use `create(UInt64ValueSchema)` to create a new message.
  */
 export const UInt64ValueSchema: GenMessage<UInt64Value> = /*@__PURE__*/
-  messageDesc(file_cri, 24);
+  messageDesc(file_cri, 26);
 
 /**
  * @generated from message runtime.v1.FilesystemIdentifier
@@ -527,7 +571,7 @@ export type FilesystemIdentifier = Message<"runtime.v1.FilesystemIdentifier"> & 
  * Use `create(FilesystemIdentifierSchema)` to create a new message.
  */
 export const FilesystemIdentifierSchema: GenMessage<FilesystemIdentifier> = /*@__PURE__*/
-  messageDesc(file_cri, 25);
+  messageDesc(file_cri, 27);
 
 /**
  * @generated from message runtime.v1.FilesystemUsage
@@ -559,7 +603,7 @@ export type FilesystemUsage = Message<"runtime.v1.FilesystemUsage"> & {
  * Use `create(FilesystemUsageSchema)` to create a new message.
  */
 export const FilesystemUsageSchema: GenMessage<FilesystemUsage> = /*@__PURE__*/
-  messageDesc(file_cri, 26);
+  messageDesc(file_cri, 28);
 
 /**
  * @generated from message runtime.v1.ContainerAttributes
@@ -576,7 +620,7 @@ export type ContainerAttributes = Message<"runtime.v1.ContainerAttributes"> & {
  * Use `create(ContainerAttributesSchema)` to create a new message.
  */
 export const ContainerAttributesSchema: GenMessage<ContainerAttributes> = /*@__PURE__*/
-  messageDesc(file_cri, 27);
+  messageDesc(file_cri, 29);
 
 /**
  * @generated from message runtime.v1.ContainerStats
@@ -598,7 +642,7 @@ export type ContainerStats = Message<"runtime.v1.ContainerStats"> & {
  * Use `create(ContainerStatsSchema)` to create a new message.
  */
 export const ContainerStatsSchema: GenMessage<ContainerStats> = /*@__PURE__*/
-  messageDesc(file_cri, 28);
+  messageDesc(file_cri, 30);
 
 /**
  * @generated from message runtime.v1.ListContainerStatsRequest
@@ -611,7 +655,7 @@ export type ListContainerStatsRequest = Message<"runtime.v1.ListContainerStatsRe
  * Use `create(ListContainerStatsRequestSchema)` to create a new message.
  */
 export const ListContainerStatsRequestSchema: GenMessage<ListContainerStatsRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 29);
+  messageDesc(file_cri, 31);
 
 /**
  * @generated from message runtime.v1.ListContainerStatsResponse
@@ -628,7 +672,7 @@ export type ListContainerStatsResponse = Message<"runtime.v1.ListContainerStatsR
  * Use `create(ListContainerStatsResponseSchema)` to create a new message.
  */
 export const ListContainerStatsResponseSchema: GenMessage<ListContainerStatsResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 30);
+  messageDesc(file_cri, 32);
 
 /**
  * @generated from message runtime.v1.Image
@@ -665,7 +709,7 @@ export type Image = Message<"runtime.v1.Image"> & {
  * Use `create(ImageSchema)` to create a new message.
  */
 export const ImageSchema: GenMessage<Image> = /*@__PURE__*/
-  messageDesc(file_cri, 31);
+  messageDesc(file_cri, 33);
 
 /**
  * @generated from message runtime.v1.ListImagesRequest
@@ -678,7 +722,7 @@ export type ListImagesRequest = Message<"runtime.v1.ListImagesRequest"> & {
  * Use `create(ListImagesRequestSchema)` to create a new message.
  */
 export const ListImagesRequestSchema: GenMessage<ListImagesRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 32);
+  messageDesc(file_cri, 34);
 
 /**
  * @generated from message runtime.v1.ListImagesResponse
@@ -695,7 +739,7 @@ export type ListImagesResponse = Message<"runtime.v1.ListImagesResponse"> & {
  * Use `create(ListImagesResponseSchema)` to create a new message.
  */
 export const ListImagesResponseSchema: GenMessage<ListImagesResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 33);
+  messageDesc(file_cri, 35);
 
 /**
  * @generated from message runtime.v1.ImageStatusRequest
@@ -712,7 +756,7 @@ export type ImageStatusRequest = Message<"runtime.v1.ImageStatusRequest"> & {
  * Use `create(ImageStatusRequestSchema)` to create a new message.
  */
 export const ImageStatusRequestSchema: GenMessage<ImageStatusRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 34);
+  messageDesc(file_cri, 36);
 
 /**
  * @generated from message runtime.v1.ImageStatusResponse
@@ -729,7 +773,7 @@ export type ImageStatusResponse = Message<"runtime.v1.ImageStatusResponse"> & {
  * Use `create(ImageStatusResponseSchema)` to create a new message.
  */
 export const ImageStatusResponseSchema: GenMessage<ImageStatusResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 35);
+  messageDesc(file_cri, 37);
 
 /**
  * @generated from message runtime.v1.RemoveImageRequest
@@ -746,7 +790,7 @@ export type RemoveImageRequest = Message<"runtime.v1.RemoveImageRequest"> & {
  * Use `create(RemoveImageRequestSchema)` to create a new message.
  */
 export const RemoveImageRequestSchema: GenMessage<RemoveImageRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 36);
+  messageDesc(file_cri, 38);
 
 /**
  * @generated from message runtime.v1.RemoveImageResponse
@@ -759,7 +803,7 @@ export type RemoveImageResponse = Message<"runtime.v1.RemoveImageResponse"> & {
  * Use `create(RemoveImageResponseSchema)` to create a new message.
  */
 export const RemoveImageResponseSchema: GenMessage<RemoveImageResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 37);
+  messageDesc(file_cri, 39);
 
 /**
  * @generated from message runtime.v1.ImageFsInfoRequest
@@ -772,7 +816,7 @@ export type ImageFsInfoRequest = Message<"runtime.v1.ImageFsInfoRequest"> & {
  * Use `create(ImageFsInfoRequestSchema)` to create a new message.
  */
 export const ImageFsInfoRequestSchema: GenMessage<ImageFsInfoRequest> = /*@__PURE__*/
-  messageDesc(file_cri, 38);
+  messageDesc(file_cri, 40);
 
 /**
  * @generated from message runtime.v1.ImageFsInfoResponse
@@ -794,7 +838,7 @@ export type ImageFsInfoResponse = Message<"runtime.v1.ImageFsInfoResponse"> & {
  * Use `create(ImageFsInfoResponseSchema)` to create a new message.
  */
 export const ImageFsInfoResponseSchema: GenMessage<ImageFsInfoResponse> = /*@__PURE__*/
-  messageDesc(file_cri, 39);
+  messageDesc(file_cri, 41);
 
 /**
  * @generated from enum runtime.v1.CgroupDriver
@@ -919,6 +963,14 @@ export const RuntimeService: GenService<{
     methodKind: "unary";
     input: typeof ListPodSandboxRequestSchema;
     output: typeof ListPodSandboxResponseSchema;
+  },
+  /**
+   * @generated from rpc runtime.v1.RuntimeService.PodSandboxStatus
+   */
+  podSandboxStatus: {
+    methodKind: "unary";
+    input: typeof PodSandboxStatusRequestSchema;
+    output: typeof PodSandboxStatusResponseSchema;
   },
   /**
    * @generated from rpc runtime.v1.RuntimeService.StopPodSandbox

@@ -21,6 +21,9 @@ export type WritableLayer = {
   readonly atWallMs: number;
 };
 
+/** What a verbose answer adds, as JSON by key. */
+type Info = { readonly [key: string]: string };
+
 /** H14: more than any kubelet runs. */
 export const ENTRIES_MAX = 10_000;
 const PATH_MAX = 4_096;
@@ -111,16 +114,24 @@ export function cgroupDriverOf(linux: LinuxRuntimeConfiguration | undefined): Re
   }
 }
 
-/** `config.sandboxImage` of Status (A12): containerd before 2.1 names it there. As the operator configured it, not yet resolved. */
-export function sandboxImageOf(info: { readonly [key: string]: string }): Reading<string> {
-  const image = fieldOf(info['config'], ['sandboxImage']);
+/** `config.sandboxImage` of Status (A12): containerd before 2.1 names it there, as the operator configured it. */
+export function configuredSandboxImage(info: Info): Reading<string> {
+  return imageName(fieldOf(info['config'], ['sandboxImage']));
+}
+
+/** Of PodSandboxStatus: the image that this sandbox was made of (seen with containerd 1.6, 1.7 and 2.1). */
+export function imageOfSandbox(info: Info): Reading<string> {
+  return imageName(fieldOf(info['info'], ['image']));
+}
+
+function imageName(image: unknown): Reading<string> {
   return typeof image === 'string' && image !== '' && image.length <= IMAGE_NAME_MAX
     ? known(image)
-    : unknown('absent', 'CRI Status', 'the runtime does not name its sandbox image');
+    : unknown('absent', 'the sandbox image', 'the runtime does not name it');
 }
 
 /** D7: the runtime's own word for where a container runs, in the form of its cgroup driver. */
-export function cgroupsPathOf(info: { readonly [key: string]: string }): Reading<string> {
+export function cgroupsPathOf(info: Info): Reading<string> {
   const path = fieldOf(info['info'], ['runtimeSpec', 'linux', 'cgroupsPath']);
   return typeof path === 'string' && path !== '' && path.length <= PATH_MAX && escapeUnsafe(path) === path
     ? known(path)
