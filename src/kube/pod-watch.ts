@@ -26,7 +26,7 @@ type WatchNeeds = {
   /** The pods are others now; at most once in a turn of the loop. */
   readonly onChange: () => void;
   /** Of an earlier run in this boot: they stand in until the first list, where that does not come (D15). */
-  readonly kept?: { readonly pods: ReadonlyMap<PodUid, ApiPod>; readonly atMs: MonoMs } | null;
+  readonly kept?: { readonly pods: ReadonlyMap<PodUid, ApiPod>; readonly atMs: MonoMs } | null | undefined;
   /** From 0 to below 1. */
   readonly chance?: () => number;
 };
