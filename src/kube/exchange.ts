@@ -27,7 +27,7 @@ const MAX_RETRY_AFTER_MS = 300_000;
 
 /**
  * One request and its whole answer within `deadlineMs`, by a timer of our own: those of a request begin anew with a new
- * socket (beside-a-kubelet.md C1). `heard` runs when the answer begins. Never rejects.
+ * socket (beside-a-kubelet.md C1). `heard` runs where the answer came whole. Never rejects.
  */
 export function exchange(
   clock: Clock,
@@ -50,12 +50,12 @@ export function exchange(
       kinds: { readonly isTimeout?: boolean; readonly isRefused?: boolean; readonly isStale?: boolean },
     ) => finish({ kind: 'none', detail, isTimeout: false, isRefused: false, isStale: false, ...kinds });
     const request = send(options, (response) => {
-      heard();
       collect(response, maxBytes, (text, problem) => {
         const { statusCode: status = 0, headers } = response;
         const retryAfterMs = retryAfterOf(headers, clock.wallMs());
-        if (problem === 'broken') fail('the answer broke off', {});
-        else finish({ kind: 'answer', status, retryAfterMs, ...bodyOf(text, problem) });
+        if (problem === 'broken') return fail('the answer broke off', {});
+        heard();
+        finish({ kind: 'answer', status, retryAfterMs, ...bodyOf(text, problem) });
       });
     });
     request.on('error', (cause) => {

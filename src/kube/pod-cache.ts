@@ -1,5 +1,6 @@
 import type { PodUid } from '../core/pod/pod.ts';
 import { podName } from '../core/pod/pod.ts';
+import type { Reading } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
 import { isUid } from '../document/pod.ts';
 import { type ApiPod, apiPodOf } from './api-pod.ts';
@@ -11,55 +12,61 @@ const MAX_UNREADABLE = 1_000;
 
 /** A pod object that was refused. */
 export type UnreadablePod = { readonly pod: string; readonly why: string; readonly isKept: boolean };
+/** An object as it was read: nothing of it is kept but what it was reduced to. */
+export type ReadPod = { readonly uid: string; readonly name: string; readonly pod: Reading<ApiPod> };
 export type PodCache = {
   /** By the kubelet's uid. */
   readonly pods: () => ReadonlyMap<PodUid, ApiPod>;
-  /** Of an object that exists. False: the cache is as before. */
-  readonly put: (object: unknown) => boolean;
-  readonly remove: (object: unknown) => boolean;
-  /** What is not among the objects is gone. */
-  readonly replace: (objects: readonly unknown[]) => void;
+  /** Of an object that exists. */
+  readonly put: (read: ReadPod) => void;
+  readonly remove: (read: Pick<ReadPod, 'uid'>) => void;
+  /** What is not among them is gone. */
+  readonly replace: (reads: readonly ReadPod[]) => void;
   readonly unreadable: () => readonly UnreadablePod[];
   /** How many were not taken in because there are too many. */
   readonly leftOut: () => number;
 };
 
+export function readPod(object: unknown, protectNamespaces: ReadonlySet<string>): ReadPod {
+  return { ...namesIn(object), pod: apiPodOf(object, protectNamespaces) };
+}
+
 /** The pods of this node as the API server has them. The identity of an object is its uid, not its name. */
-export function createPodCache(protectNamespaces: ReadonlySet<string>): PodCache {
+export function createPodCache(): PodCache {
   const kept = new Map<string, ApiPod>();
   const uidByName = new Map<string, string>();
   const unreadable = new Map<string, Omit<UnreadablePod, 'isKept'>>();
   const leftOut = new Set<string>();
   let byPodUid: ReadonlyMap<PodUid, ApiPod> | null = null;
 
-  function forget(uid: string): boolean {
+  function forget(uid: string): void {
     unreadable.delete(uid);
     leftOut.delete(uid);
     const pod = kept.get(uid);
-    if (pod === undefined) return false;
+    if (pod === undefined) return;
     kept.delete(uid);
     const name = podName(pod.object);
     if (uidByName.get(name) === uid) uidByName.delete(name);
     byPodUid = null;
-    return true;
   }
 
-  function put(object: unknown): boolean {
-    const read = apiPodOf(object, protectNamespaces);
-    const { uid, name } = namesIn(object);
+  function put({ uid, name, pod: read }: ReadPod): void {
     if (!read.known) {
+      // The last good version stays: that a pod has become strange takes nothing from what it may use.
       if (unreadable.size < MAX_UNREADABLE || unreadable.has(uid)) {
         unreadable.set(uid, { pod: name, why: `${read.where}: ${read.detail}` });
       }
-      // The last good version stays: what a pod is allowed to use does not go because something else of it is strange.
-      return false;
+      return;
     }
     const pod = read.value;
     // D4: rejected before it had a container. Others could bind ten thousand of these to the node.
-    if (isOver(pod) && pod.containers.every(({ id }) => id === null)) return forget(uid);
+    if (isOver(pod) && pod.containers.every(({ id }) => id === null)) {
+      forget(uid);
+      return;
+    }
     if (kept.size >= MAX_PODS && !kept.has(uid)) {
       if (leftOut.size < MAX_PODS) leftOut.add(uid);
-      return false;
+      return;
     }
     const namesake = uidByName.get(name);
     if (namesake !== undefined && namesake !== uid) forget(namesake);
@@ -68,7 +75,6 @@ export function createPodCache(protectNamespaces: ReadonlySet<string>): PodCache
     kept.set(uid, pod);
     uidByName.set(name, uid);
     byPodUid = null;
-    return true;
   }
 
   return {
@@ -77,11 +83,11 @@ export function createPodCache(protectNamespaces: ReadonlySet<string>): PodCache
       return byPodUid;
     },
     put,
-    remove: (object) => forget(namesIn(object).uid),
-    replace: (objects) => {
-      const seen = new Set(objects.map((object) => namesIn(object).uid));
+    remove: ({ uid }) => forget(uid),
+    replace: (reads) => {
+      const seen = new Set(reads.map(({ uid }) => uid));
       for (const uid of [...kept.keys(), ...unreadable.keys(), ...leftOut]) if (!seen.has(uid)) forget(uid);
-      for (const object of objects) put(object);
+      for (const read of reads) put(read);
     },
     unreadable: () => [...unreadable].map(([uid, { pod, why }]) => ({ pod, why, isKept: kept.has(uid) })),
     leftOut: () => leftOut.size,
