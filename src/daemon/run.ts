@@ -24,6 +24,7 @@ import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import { serveSocket } from '../serve/socket.ts';
 import { isReport, type NodeFacts, type StatusReport } from '../serve/status.ts';
 import { openShutdown } from '../shutdown/open.ts';
+import { createStandalone } from '../standalone/open.ts';
 import { SOCKET, socketNotServed } from '../words/finding-own.ts';
 import { startSentence } from '../words/start.ts';
 import { createLookDesk } from './answers.ts';
@@ -123,10 +124,9 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   }
 }
 
-/** Only the mode that runs is in memory. */
+/** The clients of Kubernetes are in memory only where they are needed. */
 async function loadMode(mode: Effective['mode']): Promise<OpenMode> {
-  if (mode === 'kubelet') return (await import('../kube/open.ts')).createKube();
-  return (await import('../standalone/open.ts')).createStandalone();
+  return mode === 'kubelet' ? (await import('../kube/open.ts')).createKube() : createStandalone();
 }
 
 /**

@@ -165,6 +165,7 @@ export const apiPodSchema = z.extend(runningPodSchema, {
   status: z.nullish(
     z.object({
       phase: z.nullish(z.string()),
+      reason: z.nullish(z.string()),
       qosClass: z.nullish(z.string()),
       containerStatuses,
       initContainerStatuses: containerStatuses,

@@ -14,6 +14,8 @@ export type ApiPod = {
   readonly object: PodRef;
   readonly resourceVersion: string;
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
+  /** F6 (i): it is Failed for the reason Evicted. */
+  readonly isEvictedByKubelet: boolean;
   /** The reflection of a static pod: never deleted (A20). */
   readonly isMirror: boolean;
   readonly restartPolicy: 'Always' | 'OnFailure' | 'Never';
@@ -61,6 +63,7 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
     object: { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
     resourceVersion: metadata.resourceVersion,
     phase: PHASES.find((phase) => phase === pod.status?.phase) ?? 'Unknown',
+    isEvictedByKubelet: pod.status?.phase === 'Failed' && pod.status.reason === 'Evicted',
     isMirror,
     restartPolicy: RESTART_POLICIES.find((policy) => policy === pod.spec.restartPolicy) ?? 'Always',
     owner,

@@ -1,3 +1,4 @@
+import type { CandidateLimit } from '../core/pod/pod.ts';
 import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
@@ -17,7 +18,8 @@ export type LivePod = FoundContainers & {
 type Known = {
   readonly protectNamespaces: readonly string[];
   readonly runtime: RuntimeIndex;
-  readonly isRestartGuarded: (uid: string) => boolean;
+  /** B14, B11: what our own stops have against it. */
+  readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
   /** beside-a-kubelet.md F6 (i). */
@@ -124,8 +126,9 @@ function limitOf(
   isDeclared: boolean,
   facts: Known,
 ): BoundPod['declared']['limitedBy'] {
-  if (facts.isRestartGuarded(uid)) return 'restart-guard';
+  const own = facts.ownLimitOf(uid);
+  if (own === 'restart-guard') return own;
   if (!isStoppable || uid === facts.ownUid) return 'not-stoppable';
   if (!isDeclared) return 'declaration-unknown';
-  return facts.isKubeletEvicting ? 'kubelet-evicting' : null;
+  return facts.isKubeletEvicting ? 'kubelet-evicting' : own;
 }

@@ -1,4 +1,4 @@
-import { podName } from '../core/pod/pod.ts';
+import { type CandidateLimit, podName } from '../core/pod/pod.ts';
 import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -26,8 +26,8 @@ type KubeSourceNeeds = {
   readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
   /** `kubernetes.protectNamespaces`: an annotation of others protects nobody (H7). */
   readonly protectNamespaces: readonly string[];
-  /** B14. */
-  readonly isRestartGuarded: (uid: string) => boolean;
+  /** B14, B11: what our own stops have against a pod. */
+  readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
   readonly isKubeletEvicting: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
@@ -110,7 +110,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     const live = livePods(declared.values(), declaredBefore, found, {
       protectNamespaces: needs.protectNamespaces,
       runtime: index(),
-      isRestartGuarded: needs.isRestartGuarded,
+      ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
       isKubeletEvicting: isKubeletEvicting(),
       ownUid,

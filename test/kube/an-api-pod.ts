@@ -13,6 +13,7 @@ export function anApiPod({ api, ...overrides }: Overrides): ApiPod {
     object: { namespace, name, uid },
     resourceVersion: '1',
     phase: 'Running',
+    isEvictedByKubelet: false,
     isMirror: false,
     restartPolicy: 'Always',
     owner: null,

@@ -82,7 +82,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
         },
       },
       protectNamespaces: ['kube-system'],
-      isRestartGuarded: (uid) => guarded.includes(uid),
+      ownLimitOf: (uid) => (guarded.includes(uid) ? 'restart-guard' : null),
       isKubeletEvicting: () => isKubeletEvicting,
       disk: async () => notListed,
       wake: () => {

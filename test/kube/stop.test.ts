@@ -24,7 +24,15 @@ const DECLARED: Omit<PodView, 'usage'> = {
 };
 const API_POD: ApiPod = {
   ...{ declared: DECLARED, object: { namespace: 'shop', name: 'web', uid: UID }, resourceVersion: '7' },
-  ...{ phase: 'Running', isMirror: false, restartPolicy: 'Always', owner: null, deletionWallMs: null, containers: [] },
+  ...{
+    phase: 'Running',
+    isEvictedByKubelet: false,
+    isMirror: false,
+    restartPolicy: 'Always',
+    owner: null,
+    deletionWallMs: null,
+    containers: [],
+  },
 };
 const ACCEPTED: Said = { kind: 'accepted', text: '201' };
 const NEVER = new Promise<Said>(() => undefined);
