@@ -9,7 +9,7 @@ import type { ApiPod } from './api-pod.ts';
 import { podOfPath } from './cgroup-paths.ts';
 import { type LivePod, livePods } from './live-pods.ts';
 import { createPodCgroups, type FoundPods } from './pod-cgroups.ts';
-import { createRuntimeIndex } from './pod-containers.ts';
+import { createRuntimeIndex, shortId } from './pod-containers.ts';
 import type { Runtime } from './runtime.ts';
 import { createSourceFindings } from './source-findings.ts';
 
@@ -24,8 +24,6 @@ type KubeSourceNeeds = {
   /** Of this node alone. Unknown until the first list, or the checkpoint. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
   readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
-  /** `kubernetes.protectNamespaces`: an annotation of others protects nobody (H7). */
-  readonly protectNamespaces: readonly string[];
   /** B14. */
   readonly isRestartGuarded: (uid: string) => boolean;
   /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
@@ -108,7 +106,6 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     // With no list at hand nobody is known to be gone.
     const declared = api.known ? api.value : declaredBefore;
     const live = livePods(declared.values(), declaredBefore, found, {
-      protectNamespaces: needs.protectNamespaces,
       runtime: index(),
       isRestartGuarded: needs.isRestartGuarded,
       isStopping: (uid) => stopping.has(uid),
@@ -226,9 +223,6 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     },
   };
 }
-
-const SHORT_ID = 12;
-const shortId = (id: string): string => id.slice(0, SHORT_ID);
 
 /** What of a pod makes a look worth while when it changes. */
 function identityOf({ declared, cgroup, containers }: LivePod): readonly unknown[] {
