@@ -3,7 +3,6 @@ import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
-import { isPodUid } from './cgroup-paths.ts';
 import type { FoundPods, PodCgroup } from './pod-cgroups.ts';
 import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-containers.ts';
 
@@ -16,7 +15,6 @@ export type LivePod = FoundContainers & {
 };
 /** What is known besides of the pods. All of it is asked for at each look, for each pod. */
 type Known = {
-  readonly protectNamespaces: readonly string[];
   readonly runtime: RuntimeIndex;
   /** B14, B11: what our own stops have against it. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
@@ -68,18 +66,16 @@ function inClass(places: readonly PodCgroup[] | undefined, qos: PodCgroup['qos']
 }
 
 function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts: Known): LivePod {
-  const { declared, deletionWallMs, isMirror } = pod;
-  const { uid, namespace } = declared;
+  const { declared, isMirror } = pod;
+  const { uid } = declared;
   const containers = nameContainers(found?.containers ?? [], pod, facts.runtime);
-  const isStoppable = !isMirror && !isCriticalPriority(declared.priority) && isPodUid(uid);
+  const isStoppable = !isMirror && !isCriticalPriority(declared.priority);
   return {
     ...containers,
     pod,
     declared: {
       ...declared,
-      isStaticCritical: declared.isStaticCritical || isMirror,
-      isProtected: declared.isProtected && facts.protectNamespaces.includes(namespace),
-      isTerminating: declared.isTerminating || deletionWallMs !== null || isEnding || facts.isStopping(uid),
+      isTerminating: declared.isTerminating || isEnding || facts.isStopping(uid),
       limitedBy: limitOf(uid, isStoppable && containers.containers.length > 0, true, facts),
     },
     cgroup: found === null ? unknown('absent', `cgroup of ${declared.name}`, 'it has none') : known(found.cgroup),

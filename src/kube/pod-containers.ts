@@ -55,3 +55,7 @@ export function nameContainers(
   }
   return { containers, sandboxes };
 }
+
+const SHORT_ID = 12;
+/** As the runtime's own tools show one that has no name. */
+export const shortId = (id: string): string => id.slice(0, SHORT_ID);

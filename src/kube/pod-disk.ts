@@ -1,18 +1,20 @@
-import { known, type Reading, sumOf, unknown } from '../core/reading.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import type { BoundPod, DiskWalk, WalkedDirectory } from '../ports.ts';
 import { isPodUid } from './cgroup-paths.ts';
 import type { LivePod } from './live-pods.ts';
+import { shortId } from './pod-containers.ts';
 
-/** The writable layer of a container that runs. Unknown is not nothing. */
-export type Layer = { readonly name: string; readonly bytes: Reading<number>; readonly inodes: Reading<number> };
+/** What a container has written into its root file system; null: the runtime does not say. */
+type Layer = { readonly bytes: number | null; readonly inodes: number | null };
+export type Layers = ReadonlyMap<string, Layer>;
 type PodDiskNeeds = {
   readonly walker: Pick<DiskWalker, 'walk'>;
   /** The kubelet's root directory, without a slash at its end. */
   readonly kubeletRoot: string;
   readonly podLogsDir: string;
-  /** As the runtime says of the running containers of a pod; never rejects. */
-  readonly layers: (podUid: string) => Promise<Reading<readonly Layer[]>>;
+  /** Of all containers that run, by id, as the runtime says; never rejects. */
+  readonly layers: () => Promise<Reading<Layers>>;
 };
 
 /** A namespace, a pod or a container (beside-a-kubelet.md H1). */
@@ -69,7 +71,7 @@ export function createKubePodDisk({ walker, kubeletRoot, podLogsDir, layers }: P
     const paths = [...(logs === null ? [] : [logs]), emptyDirs, ...others, ...logsOf.values(), ...emptyDirOf.values()];
     const [walked, layered] = await Promise.all([
       walker.walk(paths, (least) => soFar(diskOf(pod, places, least, NO_LAYERS))),
-      layers(pod.declared.uid),
+      layers(),
     ]);
     return walked.known ? known(diskOf(pod, places, walked.value, layered)) : walked;
   };
@@ -80,7 +82,7 @@ function inside(directory: string, names: readonly string[]): readonly (readonly
   return valid.slice(0, MAX_EACH).map((name) => [name, `${directory}/${name}`] as const);
 }
 
-function diskOf(pod: LivePod, places: Places, walked: WalkedDisk, layered: Reading<readonly Layer[]>): DiskWalk {
+function diskOf(pod: LivePod, places: Places, walked: WalkedDisk, layered: Reading<Layers>): DiskWalk {
   const rows = new Map(walked.directories.map((row) => [row.path, row]));
   const rowsOf = (paths: Iterable<string>): readonly WalkedDirectory[] =>
     [...paths].flatMap((path) => rows.get(path) ?? []);
@@ -88,33 +90,26 @@ function diskOf(pod: LivePod, places: Places, walked: WalkedDisk, layered: Readi
   const onDisk = rowsOf(places.emptyDirOf.values()).filter(({ device }) => device === emptyDirs?.device);
   const logs = [...rowsOf(places.logsOf.values()), ...inner(rows.get(places.logs ?? ''))];
   const volumes = [...onDisk, ...inner(emptyDirs), ...rowsOf(places.others).flatMap(inner)];
-  const layersKnown = layered.known ? layered.value : [];
-  const [layerBytes, layerInodes] = [
-    sumOf(layersKnown.map(({ bytes }) => bytes)),
-    sumOf(layersKnown.map(({ inodes }) => inodes)),
-  ];
-  const isWhole = walked.isComplete && places.logs !== null && layered.known && layerBytes.known && layerInodes.known;
+  const written = pod.containers.map(({ id }) => layerOf(id, layered));
+  const rootfsBytes = written.map(({ bytes }) => bytes);
+  const rootfsInodes = written.map(({ inodes }) => inodes);
+  const areLayersKnown = [...rootfsBytes, ...rootfsInodes].every(({ known: isKnown }) => isKnown);
+  const isWhole = walked.isComplete && places.logs !== null && areLayersKnown;
   return {
     pod: {
       logsBytes: total(logs, 'bytes'),
       logsInodes: total(logs, 'inodes'),
       volumesBytes: total(volumes, 'bytes'),
       volumesInodes: total(volumes, 'inodes'),
-      rootfsBytes: knownSum(layersKnown.map(({ bytes }) => bytes)),
-      rootfsInodes: knownSum(layersKnown.map(({ inodes }) => inodes)),
+      rootfsBytes: knownSum(rootfsBytes),
+      rootfsInodes: knownSum(rootfsInodes),
       ...(isWhole ? {} : { isAtLeast: true }),
     },
-    containers: pod.containers.flatMap(({ name }) =>
-      name === null
-        ? []
-        : [
-            {
-              name,
-              logsBytes: bytesAt(rows, places.logsOf.get(name), `logs of ${name}`),
-              rootfsBytes: layerOf(name, layered),
-            },
-          ],
-    ),
+    containers: pod.containers.map(({ id, name }) => ({
+      name: name ?? shortId(id),
+      logsBytes: bytesAt(rows, places.logsOf.get(name ?? ''), `logs of ${name ?? id}`),
+      rootfsBytes: layerOf(id, layered).bytes,
+    })),
     volumes: pod.declared.volumes.map(({ name }) => ({
       name,
       usedBytes: bytesAt(rows, places.emptyDirOf.get(name), `volume ${name}`),
@@ -139,8 +134,10 @@ function bytesAt(rows: ReadonlyMap<string, WalkedDirectory>, path: string | unde
   return row === undefined ? unknown('absent', path ?? what, 'it was not measured') : known(row.bytes);
 }
 
-function layerOf(name: string, layered: Reading<readonly Layer[]>): Reading<number> {
-  if (!layered.known) return layered;
-  const layer = layered.value.find((found) => found.name === name);
-  return layer?.bytes ?? unknown('absent', `writable layer of ${name}`, 'the runtime does not say');
+function layerOf(id: string, layered: Reading<Layers>): { readonly [of in keyof Layer]: Reading<number> } {
+  if (!layered.known) return { bytes: layered, inodes: layered };
+  const layer = layered.value.get(id) ?? { bytes: null, inodes: null };
+  const orUnknown = (count: number | null): Reading<number> =>
+    count === null ? unknown('absent', `writable layer of ${id}`, 'the runtime does not say') : known(count);
+  return { bytes: orUnknown(layer.bytes), inodes: orUnknown(layer.inodes) };
 }

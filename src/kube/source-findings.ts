@@ -8,9 +8,7 @@ import {
   NO_CONTAINERS,
   NO_KUBEPODS,
   noKubepods,
-  ODD_UIDS,
   OTHER_DRIVER,
-  oddUids,
   otherDriver,
   PODS_CGROUPS,
   podCgroupsUnreadable,
@@ -21,7 +19,6 @@ import {
   unnamedContainers,
 } from '../words/finding-kube-pods.ts';
 import type { ApiPod } from './api-pod.ts';
-import { isPodUid } from './cgroup-paths.ts';
 import type { LivePod } from './live-pods.ts';
 import type { PodCgroups } from './pod-cgroups.ts';
 import type { RuntimeIndex } from './pod-containers.ts';
@@ -56,48 +53,31 @@ export function createSourceFindings({ clock, findings }: { readonly clock: Cloc
   };
   const sayOf = (id: string, pods: readonly string[], words: (pods: readonly string[]) => Finding): void =>
     say(id, pods.length === 0 ? null : words(pods));
+  const sayLasting: typeof sayOf = (id, pods, words) => sayOf(id, lasting(id, pods), words);
 
   return {
     tell: ({ pods, api, runtime, cgroups }: Seen): void => {
       const kubepods = cgroups.kubepods();
-      const nowhere = kubepods.known ? [] : [kubepods.where];
-      sayOf(NO_KUBEPODS, lasting(NO_KUBEPODS, nowhere), ([where = '']) => noKubepods(where));
+      sayLasting(NO_KUBEPODS, kubepods.known ? [] : [kubepods.where], ([where = '']) => noKubepods(where));
       const mismatch = cgroups.mismatch();
       say(OTHER_DRIVER, mismatch === null ? null : otherDriver(mismatch));
       const partly = cgroups.isWhole() ? null : tooManyPodCgroups();
       say(PODS_CGROUPS, pods.known ? partly : podCgroupsUnreadable(pods.where, pods.detail));
+      const bound = api.known ? [...api.value.values()].filter(({ bindings = [] }) => bindings.length > 0) : [];
+      sayOf(BINDINGS_IGNORED, bound.map(nameOf), bindingsIgnored);
       if (!pods.known) return;
-      const named = (isMeant: (pod: LivePod) => boolean): readonly string[] =>
-        [...pods.value.values()].filter(isMeant).map(({ declared }) => podName(declared));
+      const live = [...pods.value.values()];
       const running = new Set(
         [...runtime.containers.values()].flatMap(({ podUid, state }) => (state === 'running' ? [podUid] : [])),
       );
-      const isEmpty = ({ containers, cgroup, declared }: LivePod): boolean =>
-        cgroup.known && containers.length === 0 && running.has(declared.uid);
-      sayOf(
-        UNDECLARED,
-        lasting(
-          UNDECLARED,
-          named(({ pod }) => pod === null),
-        ),
-        undeclaredPods,
-      );
-      sayOf(NO_CONTAINERS, lasting(NO_CONTAINERS, named(isEmpty)), containersMissing);
-      const hasUnnamed = ({ containers }: LivePod): boolean => containers.some(({ name }) => name === null);
-      sayOf(UNNAMED, lasting(UNNAMED, named(hasUnnamed)), unnamedContainers);
-      const declared = api.known ? [...api.value.values()] : [];
-      const namesOf = (isMeant: (pod: ApiPod) => boolean): readonly string[] =>
-        declared.filter(isMeant).map((pod) => podName(pod.declared));
-      sayOf(
-        ODD_UIDS,
-        namesOf((pod) => !isPodUid(pod.declared.uid)),
-        oddUids,
-      );
-      sayOf(
-        BINDINGS_IGNORED,
-        namesOf(({ bindings = [] }) => bindings.length > 0),
-        bindingsIgnored,
-      );
+      const undeclared = live.filter(({ pod }) => pod === null);
+      const empty = live.filter(({ containers, declared }) => containers.length === 0 && running.has(declared.uid));
+      const unnamed = live.filter(({ containers }) => containers.some(({ name }) => name === null));
+      sayLasting(UNDECLARED, undeclared.map(nameOf), undeclaredPods);
+      sayLasting(NO_CONTAINERS, empty.map(nameOf), containersMissing);
+      sayLasting(UNNAMED, unnamed.map(nameOf), unnamedContainers);
     },
   };
 }
+
+const nameOf = ({ declared }: Pick<LivePod, 'declared'>): string => podName(declared);

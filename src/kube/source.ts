@@ -9,7 +9,7 @@ import type { ApiPod } from './api-pod.ts';
 import { podOfPath } from './cgroup-paths.ts';
 import { type LivePod, livePods } from './live-pods.ts';
 import { createPodCgroups, type FoundPods } from './pod-cgroups.ts';
-import { createRuntimeIndex } from './pod-containers.ts';
+import { createRuntimeIndex, shortId } from './pod-containers.ts';
 import type { Runtime } from './runtime.ts';
 import { createSourceFindings } from './source-findings.ts';
 
@@ -24,10 +24,15 @@ type KubeSourceNeeds = {
   /** Of this node alone. Unknown until the first list, or the checkpoint. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
   readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
+<<<<<<< HEAD
   /** `kubernetes.protectNamespaces`: an annotation of others protects nobody (H7). */
   readonly protectNamespaces: readonly string[];
   /** B14, B11: what our own stops have against a pod. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
+=======
+  /** B14. */
+  readonly isRestartGuarded: (uid: string) => boolean;
+>>>>>>> kube-source
   /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
   readonly isKubeletEvicting: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
@@ -108,7 +113,6 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     // With no list at hand nobody is known to be gone.
     const declared = api.known ? api.value : declaredBefore;
     const live = livePods(declared.values(), declaredBefore, found, {
-      protectNamespaces: needs.protectNamespaces,
       runtime: index(),
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
@@ -226,9 +230,6 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     },
   };
 }
-
-const SHORT_ID = 12;
-const shortId = (id: string): string => id.slice(0, SHORT_ID);
 
 /** What of a pod makes a look worth while when it changes. */
 function identityOf({ declared, cgroup, containers }: LivePod): readonly unknown[] {

@@ -1,6 +1,6 @@
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
-import { counted, countPods, sayNames } from './parts.ts';
+import { countPods, sayNames } from './parts.ts';
 
 const NAMED = 5;
 const named = (pods: readonly string[]): string => escapeUnsafe(sayNames(pods, NAMED));
@@ -32,7 +32,7 @@ export function undeclaredPods(pods: readonly string[]): Finding {
 
 export const NO_CONTAINERS = 'kube-containers-missing';
 export function containersMissing(pods: readonly string[]): Finding {
-  const text = `no container is found in the cgroup of ${countPods(pods.length)} that should run: ${named(pods)}; never chosen`;
+  const text = `the runtime says that ${countPods(pods.length)} run, but no cgroup of a container is found for them: ${named(pods)}; never chosen`;
   return { id: NO_CONTAINERS, text };
 }
 
@@ -40,12 +40,6 @@ export const UNNAMED = 'kube-containers-unnamed';
 export function unnamedContainers(pods: readonly string[]): Finding {
   const text = `containers of ${countPods(pods.length)} are known to neither the runtime nor the API server: ${named(pods)}; a stop of the pod ends them too, its sandbox perhaps among them`;
   return { id: UNNAMED, text };
-}
-
-export const ODD_UIDS = 'kube-pod-uids';
-export function oddUids(pods: readonly string[]): Finding {
-  const text = `${counted(pods.length, 'pod')} with a uid that the agent does not accept: ${named(pods)}; never chosen`;
-  return { id: ODD_UIDS, text };
 }
 
 export const BINDINGS_IGNORED = 'kube-bindings-ignored';

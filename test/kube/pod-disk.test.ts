@@ -7,14 +7,15 @@ import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { createDiskWalker, type DiskWalker } from '../../src/host/disk-walk.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
-import { createKubePodDisk, type Layer } from '../../src/kube/pod-disk.ts';
+import { createKubePodDisk, type Layers } from '../../src/kube/pod-disk.ts';
 import type { DiskWalk } from '../../src/ports.ts';
-import { anId, aUid } from './a-kubelet-tree.ts';
+import { aUid } from './a-kubelet-tree.ts';
 import { anApiPod } from './an-api-pod.ts';
 
 const UID = aUid('1');
 const isRoot = process.getuid?.() === 0;
 const KIB = 1024;
+const idOf = (i: number): string => String(i).padStart(64, '0');
 const noAnswer = unknown('timed-out', 'ListContainerStats', 'no answer');
 
 describe('the disk of a pod of the kubelet', () => {
@@ -22,7 +23,7 @@ describe('the disk of a pod of the kubelet', () => {
   let walker: DiskWalker;
   let logs: string;
   let volumes: string;
-  let layers: Reading<readonly Layer[]>;
+  let layers: Reading<Layers>;
   /** What a small directory takes of this file system by itself. */
   let directory: number;
   beforeEach(() => {
@@ -30,7 +31,7 @@ describe('the disk of a pod of the kubelet', () => {
     walker = createDiskWalker(createClock());
     logs = join(root, 'logs', `default_web_${UID}`);
     volumes = join(root, 'kubelet/pods', UID, 'volumes');
-    layers = known([]);
+    layers = known(new Map(Array.from({ length: 50 }, (_, i) => [idOf(i), { bytes: 0, inodes: 0 }])));
     write(join(root, 'small/file'), 4);
     directory = statSync(join(root, 'small')).blocks * 512;
   });
@@ -52,7 +53,7 @@ describe('the disk of a pod of the kubelet', () => {
       pod,
       declared: pod.declared,
       cgroup: known(nowhere),
-      containers: names.map((name) => ({ id: anId('a'), name, cgroup: nowhere })),
+      containers: names.map((name, i) => ({ id: idOf(i), name, cgroup: nowhere })),
       sandboxes: [],
     };
   };
@@ -78,7 +79,12 @@ describe('the disk of a pod of the kubelet', () => {
     write(join(volumes, 'kubernetes.io~secret/token/key'), 500);
     write(join(volumes, 'kubernetes.io~projected/api/ca.crt'), 500);
     write(join(volumes, 'kubernetes.io~csi/data/mount/file'), 500);
-    layers = known([{ name: 'app', bytes: known(7 * KIB), inodes: known(3) }]);
+    layers = known(
+      new Map([
+        [idOf(0), { bytes: 7 * KIB, inodes: 3 }],
+        [idOf(1), { bytes: 500, inodes: 500 }],
+      ]),
+    );
     const { pod, containers, volumes: measured } = await measure(aLivePod(emptyDirs('cache')));
     expect(pod).toEqual({
       // Both directories of containers with their files.
@@ -127,10 +133,7 @@ describe('the disk of a pod of the kubelet', () => {
     const least = await measure();
     expect(least.pod).toMatchObject({ isAtLeast: true, logsBytes: 8 * KIB + directory, rootfsBytes: 0 });
     expect(least.containers[0]?.rootfsBytes).toEqual(noAnswer);
-    layers = known([
-      { name: 'app', bytes: known(KIB), inodes: known(1) },
-      { name: 'side', bytes: noAnswer, inodes: noAnswer },
-    ]);
+    layers = known(new Map([[idOf(0), { bytes: KIB, inodes: 1 }]]));
     const { pod } = await measure(aLivePod({}, ['app', 'side']));
     expect(pod).toMatchObject({ isAtLeast: true, rootfsBytes: KIB });
   });
