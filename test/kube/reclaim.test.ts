@@ -157,9 +157,9 @@ describe('a reclaim of containers', () => {
   it('removes one only when its status says that it has exited', async () => {
     const model = aNode({ ...base(), containers: [dead(101, 1), dead(102, 2), dead(103, 3)] });
     model.onCall((call) => {
-      // The list said "exited"; nobody may trust it.
+      // After the list that said "exited".
       for (const container of model.node.containers) {
-        if (call === 'ContainerStatus 102' && container.n === 102) container.state = ContainerState.CONTAINER_UNKNOWN;
+        if (call === 'ListPodSandbox' && container.n === 102) container.state = ContainerState.CONTAINER_UNKNOWN;
       }
       return undefined;
     });

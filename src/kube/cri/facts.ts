@@ -56,8 +56,7 @@ export function containersOf(list: readonly Container[]): Reading<Checked<Runtim
     if (podUid === undefined || name === undefined) return 'foreign';
     if (!CONTAINER_ID.test(id) || !CONTAINER_ID.test(podSandboxId)) return 'malformed';
     if (!POD_UID.test(podUid) || !DNS_LABEL.test(name)) return 'malformed';
-    if (imageRef.length > IMAGE_NAME_MAX || imageId.length > IMAGE_NAME_MAX) return 'malformed';
-    const image = { ref: escapeUnsafe(imageRef), id: escapeUnsafe(imageId) };
+    const image = { ref: shown(imageRef), id: shown(imageId) };
     const createdAtWallMs = msOf(createdAt);
     return { id, name, podUid, sandboxId: podSandboxId, state: STATE[state] ?? 'unknown', createdAtWallMs, image };
   });
@@ -171,6 +170,9 @@ function fieldOf(json: string | undefined, path: readonly string[]): unknown {
   }
   return value;
 }
+
+/** A name that is too long hides no container. */
+const shown = (image: string): string => escapeUnsafe(image.slice(0, IMAGE_NAME_MAX));
 
 const isPath = (text: string): boolean =>
   text.startsWith('/') && text.length <= PATH_MAX && escapeUnsafe(text) === text;
