@@ -1,11 +1,12 @@
 import { isNumber, isObject, isText } from '../core/shape.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
 import type { ApiAnswer } from './connection.ts';
 
 /** Why a write was not done, or is not known to be done. `text` is the server's, bounded and escaped. */
 export type NotDone =
-  /** 401 or 403: no outage (C3). */
-  | { readonly kind: 'forbidden'; readonly text: string }
+  /** No outage (C3). Null: the server does not know who we are (401). */
+  | { readonly kind: 'forbidden'; readonly right: ApiRight | null; readonly text: string }
   /** The server is busy, or lost a race: the same write may succeed later (C2). Null: it names no time. */
   | { readonly kind: 'overload'; readonly retryAfterMs: number | null; readonly text: string }
   /** No answer in time, or no connection: it may have been done. */
@@ -52,8 +53,8 @@ export function readSaid(answer: Extract<ApiAnswer, { kind: 'answer' }>): Said {
   };
 }
 
-/** Null: it was done. Of 404 and 409 only whoever asked knows whether they mean more than this. */
-export function notDone(answer: ApiAnswer): NotDone | null {
+/** Null: it was done; else it took that right. Of 404 and 409 only whoever asked knows whether they mean more than this. */
+export function notDone(answer: ApiAnswer, right: ApiRight | null): NotDone | null {
   if (answer.kind === 'none') {
     return { kind: 'unheard', isTimeout: answer.isTimeout, text: escapeUnsafe(answer.detail.slice(0, TEXT_MAX)) };
   }
@@ -62,7 +63,8 @@ export function notDone(answer: ApiAnswer): NotDone | null {
   const { text, causes, retryAfterMs, reason } = readSaid(answer);
   // A namespace that goes away takes nothing new, whatever our rights.
   if (causes.some((cause) => cause.reason === 'NamespaceTerminating')) return { kind: 'rejected', status, text };
-  if (status === 401 || status === 403) return { kind: 'forbidden', text };
+  if (status === 401) return { kind: 'forbidden', right: null, text };
+  if (status === 403) return { kind: 'forbidden', right, text };
   // The server gave up waiting for itself: what it had begun may still come to pass.
   if (status === 504 || reason === 'Timeout') return { kind: 'unheard', isTimeout: true, text };
   if (status === 409 || status === 429 || status >= 500) return { kind: 'overload', retryAfterMs, text };

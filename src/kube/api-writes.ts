@@ -1,5 +1,6 @@
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
 import type { PodRef } from './api-pod.ts';
 import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './api-said.ts';
 import type { ApiAnswer, ApiGet, ApiSend } from './connection.ts';
@@ -139,12 +140,12 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
     body: object,
     deadlineMs: number = ACT_MS.soft,
   ): Promise<ApiAnswer> => send({ method: 'PATCH', path, contentType, body, deadlineMs });
-  const done = (answer: ApiAnswer): Done | NotDone => notDone(answer) ?? { kind: 'done' };
+  const done = (answer: ApiAnswer, right: ApiRight): Done | NotDone => notDone(answer, right) ?? { kind: 'done' };
   const patchStatus = async (uid: string, conditions: readonly object[]): Promise<Done | NotDone> => {
     const answer = await patch(`${node}/status`, STRATEGIC, { metadata: { uid }, status: { conditions } });
     // The node was made anew: whether it is this machine is asked again.
     if (isOfAnotherUid(answer)) nodeUid = null;
-    return done(answer);
+    return done(answer, 'patch nodes/status');
   };
 
   /** A14: the whole list as it was read, with our own entries changed, and only if nobody wrote in between. */
@@ -158,7 +159,7 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
       if (change === null) return result;
       const metadata = { uid: seen.uid, resourceVersion: seen.resourceVersion, ...change.metadata };
       const answer = await patch(node, MERGE, { metadata, spec: change.spec });
-      const failed = notDone(answer);
+      const failed = notDone(answer, 'patch nodes');
       if (failed === null) return result;
       const hasLostRace = answer.kind === 'answer' && answer.status === 409;
       if (!hasLostRace || tried === TRIES) return failed;
@@ -198,7 +199,7 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
         const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...deletion(victim, graceSeconds) };
         const path = podPath(victim);
         const answer = await send({ method: 'DELETE', path, contentType: JSON_TYPE, body, deadlineMs });
-        return readDeleteAnswer(answer, victim.name);
+        return readDeleteAnswer(answer, victim.name, 'delete pods');
       });
     },
     markDisruption: (victim, reason, message) => {
@@ -210,7 +211,7 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
         const body = { metadata: { uid: victim.uid }, status: { conditions: [told] } };
         const answer = await patch(`${podPath(victim)}/status`, STRATEGIC, body, ACT_MS.hard);
         if (isGone(answer, victim.name)) return { kind: 'gone' };
-        return isOfAnotherUid(answer) ? { kind: 'replaced' } : done(answer);
+        return isOfAnotherUid(answer) ? { kind: 'replaced' } : done(answer, 'patch pods/status');
       });
     },
     setNodeConditions: (entries) => {
@@ -285,14 +286,14 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
         const path = eventsPath(event);
         const answer = await send({ method: 'POST', path, contentType: JSON_TYPE, body, deadlineMs: ACT_MS.soft });
         const exists = answer.kind === 'answer' && answer.status === 409 && readSaid(answer).reason === 'AlreadyExists';
-        return exists ? { kind: 'done' } : done(answer);
+        return exists ? { kind: 'done' } : done(answer, 'create events');
       });
     },
     countEvent: (event) => {
       mustBeEvent(event);
       return onOurNode(async () => {
         const body = { count: event.count, lastTimestamp: rfc3339(event.lastWallMs), message: cut(event.message) };
-        return done(await patch(`${eventsPath(event)}/${event.name}`, MERGE, body));
+        return done(await patch(`${eventsPath(event)}/${event.name}`, MERGE, body), 'patch events');
       });
     },
   };

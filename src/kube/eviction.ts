@@ -1,5 +1,6 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
 import type { PodRef } from './api-pod.ts';
 import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './api-said.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
@@ -33,7 +34,7 @@ const PATH = '/api/v1';
  */
 export async function discoverEviction(get: ApiGet, deadlineMs: number): Promise<Reading<EvictionVersion>> {
   const answer = await get(PATH, deadlineMs);
-  const failed = notDone(answer);
+  const failed = notDone(answer, null);
   if (failed !== null) {
     const isLate = failed.kind === 'unheard' && failed.isTimeout;
     return unknown(isLate ? 'timed-out' : 'unreadable', `GET ${PATH}`, failed.text);
@@ -62,20 +63,20 @@ export function readEvictAnswer(answer: ApiAnswer, { name }: PodRef): EvictAnswe
     }
     if (answer.status === 403 && about.kind === 'poddisruptionbudget') return { ...refused, text, isMistake: false };
   }
-  return readDeleteAnswer(answer, name);
+  return readDeleteAnswer(answer, name, 'create pods/eviction');
 }
 
-export function readDeleteAnswer(answer: ApiAnswer, name: string): DeleteAnswer {
+export function readDeleteAnswer(answer: ApiAnswer, name: string, right: ApiRight): DeleteAnswer {
   if (isGone(answer, name)) return { kind: 'gone' };
   if (isOfAnotherUid(answer)) return { kind: 'replaced' };
-  return notDone(answer) ?? { kind: 'accepted' };
+  return notDone(answer, right) ?? { kind: 'accepted' };
 }
 
 /** What a GET of the pod says about an order whose answer did not come; null: nothing. */
 export function readUnheard(answer: ApiAnswer, { name, uid }: PodRef): DeleteAnswer | null {
   if (isGone(answer, name)) return { kind: 'gone' };
   const metadata = answer.kind === 'answer' && isObject(answer.body) ? answer.body['metadata'] : null;
-  if (notDone(answer) !== null || !isObject(metadata) || !isText(metadata['uid'])) return null;
+  if (notDone(answer, null) !== null || !isObject(metadata) || !isText(metadata['uid'])) return null;
   if (metadata['uid'] !== uid) return { kind: 'replaced' };
   return isText(metadata['deletionTimestamp']) ? { kind: 'accepted' } : null;
 }

@@ -25,7 +25,7 @@ export async function lookAtNode(
   deadlineMs: number,
 ): Promise<OwnNode | NotDone> {
   const answer = await get(`/api/v1/nodes/${nodeName}`, deadlineMs);
-  const failed = notDone(answer);
+  const failed = notDone(answer, 'get nodes');
   return failed ?? readOwnNode(answer, nodeName, bootId);
 }
 

@@ -4,20 +4,11 @@ import { ensureDirectory, writeBeside } from '../host/files.ts';
 import { keepAside } from '../host/own-file.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings, Log } from '../ports.ts';
-import {
-  type ApiRight,
-  NOT_OUR_NODE,
-  notOurNode,
-  rightId,
-  rightMissing,
-  SPOOL,
-  spoolDamaged,
-  spoolFull,
-  spoolNotSaved,
-} from '../words/finding-writes.ts';
+import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-writes.ts';
 import type { NotDone } from './api-said.ts';
 import { ACT_MS, type ApiWrites } from './api-writes.ts';
 import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
+import { tellWrite } from './tell-write.ts';
 
 /** What could not be said to the API server, until it can be (C5 to C7). */
 export type Spool = {
@@ -154,12 +145,10 @@ export function openSpool(needs: SpoolNeeds): Spool {
   /** How long to wait before the next one; null: not now, and not before the next relist or in a while. */
   const after = (failed: NotDone | null, entry: Spooled, blocked: Set<Spooled['kind']>): number | null => {
     const key = keyOf(entry);
-    const right: ApiRight = entry.kind === 'delete' ? 'delete pods' : 'create events';
+    tellWrite(findings, entry.kind === 'delete' ? 'delete pods' : 'create events', failed);
     switch (failed?.kind) {
       case undefined:
         settled(entry);
-        findings.clear(rightId(right));
-        findings.clear(NOT_OUR_NODE);
         return PACE_MS;
       case 'rejected':
         settled(entry);
@@ -169,14 +158,11 @@ export function openSpool(needs: SpoolNeeds): Spool {
         );
         return PACE_MS;
       case 'forbidden':
-        findings.raise(rightMissing(right, failed.text));
         blocked.add(entry.kind);
         return PACE_MS;
       case 'overload':
         return Math.max(PACE_MS, failed.retryAfterMs ?? AGAIN_MS);
       case 'not-our-node':
-        findings.raise(notOurNode(failed.text));
-        return null;
       case 'unheard':
         return null;
     }

@@ -110,6 +110,7 @@ describe('evictPod', () => {
     const text = 'pods "web-0" is forbidden: User "x" cannot create resource "pods/eviction"';
     expect(await evict(status(403, 'Forbidden', text, { kind: 'pods', name: 'web-0' }))).toEqual({
       kind: 'forbidden',
+      right: 'create pods/eviction',
       text,
     });
   });
