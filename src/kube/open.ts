@@ -44,7 +44,6 @@ function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
     ...{ clock, mounts, findings, cgroupRoot: needs.cgroupRoot, runtime, ownLimitOf, wake },
     configuredDriver: settings.cgroupDriver,
     apiPods: api.pods,
-    protectNamespaces: settings.protectNamespaces,
     isKubeletEvicting: api.isKubeletEvicting,
     disk: createKubePodDisk({
       walker,

@@ -24,15 +24,8 @@ type KubeSourceNeeds = {
   /** Of this node alone. Unknown until the first list, or the checkpoint. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
   readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
-<<<<<<< HEAD
-  /** `kubernetes.protectNamespaces`: an annotation of others protects nobody (H7). */
-  readonly protectNamespaces: readonly string[];
   /** B14, B11: what our own stops have against a pod. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
-=======
-  /** B14. */
-  readonly isRestartGuarded: (uid: string) => boolean;
->>>>>>> kube-source
   /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
   readonly isKubeletEvicting: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
