@@ -36,12 +36,13 @@ const beside = {
 
 /**
  * What our packages load and we do not use: introspection of D-Bus (xml2js), a bus behind a command (event-stream), a log
- * written by another thread (thread-stream). Who uses such a one all the same finds no function there.
+ * written by another thread (thread-stream), introspection of gRPC (proto-loader, which would bring protobufjs). Who uses such
+ * a one all the same finds no function there.
  */
 const unused = {
   name: 'unused',
   setup(api) {
-    api.onResolve({ filter: /^(xml2js|event-stream|thread-stream)$/ }, ({ path: name }) => ({
+    api.onResolve({ filter: /^(xml2js|event-stream|thread-stream|@grpc\/proto-loader)$/ }, ({ path: name }) => ({
       path: name,
       namespace: 'unused',
     }));

@@ -6,6 +6,7 @@ const ACCEPTED = new Set([
   'MIT',
   'ISC',
   'Apache-2.0',
+  '(Apache-2.0 AND BSD-3-Clause)',
   'BSD-2-Clause',
   'BSD-3-Clause',
   '0BSD',

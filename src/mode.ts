@@ -1,9 +1,21 @@
 import type { OomScore } from './core/pod/oom-score.ts';
+import type { Reading } from './core/reading.ts';
 import type { NodeCondition } from './core/signal.ts';
 import type { CgroupMounts } from './host/cgroup-mounts.ts';
 import type { Systemd } from './host/systemd.ts';
 import type { CommandRunner } from './host/transient.ts';
-import type { BoundPod, Clock, Findings, Killer, Log, NodeMarks, PodSource, RecordNote, Scratch } from './ports.ts';
+import type {
+  BoundPod,
+  Clock,
+  Findings,
+  Killer,
+  Log,
+  NodeMarks,
+  NodeReclaim,
+  PodSource,
+  RecordNote,
+  Scratch,
+} from './ports.ts';
 
 /** What a mode is opened with. */
 export type ModeNeeds = {
@@ -26,6 +38,25 @@ export type ModeNeeds = {
   /** Runs what empties scratch directories; absent: none is emptied. */
   readonly run?: CommandRunner;
   readonly own?: readonly string[];
+  /** Null in standalone. */
+  readonly kube: KubeSettings | null;
+};
+/** What mode kubelet is configured with (product.md section 3). */
+export type KubeSettings = {
+  readonly kubeconfig: string;
+  /** Null: the name of the host (D3). */
+  readonly nodeName: string | null;
+  readonly areTaintsSet: boolean;
+  readonly areConditionsSet: boolean;
+  /** Without the right to ask a disruption budget, no soft threshold evicts. */
+  readonly isBudgetRequired: boolean;
+  readonly protectNamespaces: readonly string[];
+  readonly kubeletDirectory: string;
+  readonly podLogsDir: string;
+  readonly runtimeEndpoint: string;
+  readonly cgroupDriver: 'cgroupfs' | 'systemd';
+  readonly stateDirectory: string;
+  readonly imageMinimumGCAgeMs: number;
 };
 /** Binds and stops pods. It measures nothing and decides nothing. */
 export type Mode = {
@@ -33,6 +64,15 @@ export type Mode = {
   readonly killer: Killer;
   readonly marks: NodeMarks;
   readonly scratch: Scratch;
+  /** What its container runtime can give back, before any pod goes; absent: it has none (CoreConfig.hasRuntime). */
+  readonly reclaim?: NodeReclaim;
+  /** What it knows of where to measure, which may come late; absent: the configuration says all. */
+  readonly places?: {
+    /** The cgroup of all pods. */
+    readonly podsCgroup: () => Reading<string>;
+    /** Of images and of writable layers, as the runtime says. */
+    readonly latePaths: () => Reading<{ readonly imagefsPath: string | null; readonly containerfsPath: string | null }>;
+  };
   /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
   readonly undoStops: () => Promise<UndoneStops>;
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */

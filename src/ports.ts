@@ -2,10 +2,11 @@ import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
 import type { PodStatus } from './core/eviction/pod-status.ts';
 import type { Observation, ShutdownEvent } from './core/observation.ts';
-import type { Emptied, Heard, Outcome, Signalled } from './core/outcome.ts';
+import type { Emptied, Heard, Outcome, Removed, Signalled } from './core/outcome.ts';
 import type { ContainerUsage, DiskUsage, PodUid, PodView, ProcessView, Victim, VolumeUsage } from './core/pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
+import type { ReclaimCall } from './core/reclaim/calls.ts';
 import type { Turn } from './core/shutdown/chain.ts';
 import type { NodeCondition, Signal, SignalSample } from './core/signal.ts';
 import type { State } from './core/state/state.ts';
@@ -92,6 +93,8 @@ export type StopOrder = {
   readonly victim: Victim;
   readonly graceMs: number;
   readonly why: 'eviction' | 'shutdown';
+  /** A hard threshold, or a local storage limit: nobody is asked for leave, and nothing is waited for (beside-a-kubelet.md B1, B6). */
+  readonly isHard: boolean;
   /**
    * When an earlier run of the agent decided it; null for a decision of this run. A process that started later is not part
    * of the victim: nothing is ended twice.
@@ -125,6 +128,11 @@ export type Killer = {
   /** The victim's largest processes by resident memory; unknown if reading them takes longer than `budgetMs`. */
   readonly largestProcesses: (victim: Victim, count: number, budgetMs: number) => Reading<readonly ProcessView[]>;
 };
+/**
+ * A container runtime gives disk space back (kubelet-eviction.md 6.5, 6.6). Never rejects; resolves within 60 s or, of what it
+ * is then doing, 30 s more. `containers` with nothing to remove is no problem.
+ */
+export type NodeReclaim = (calls: readonly ReclaimCall[]) => Promise<Removed>;
 /** Directories that a pod declares as scratch. */
 export type Scratch = {
   /** Call it once the pod is proven dead. Null: it has none. Never rejects, and resolves within a few seconds. */

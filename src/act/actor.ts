@@ -184,6 +184,7 @@ export function createActor(needs: ActorNeeds): Actor {
         victim,
         graceMs: Math.max(0, eviction.graceEndsMs - clock.monoMs()),
         why: 'eviction',
+        isHard: thresholds.length === 0 || thresholds.some(({ isHard }) => isHard),
         resumedFromMs: decidedMs,
         sentBefore: begunMs === null ? undefined : sent,
         first,
@@ -226,7 +227,8 @@ async function evict(
   const threshold = decision.kind === 'evict' ? decision.threshold : null;
   const givesBack = givesBackOf(threshold);
   const first = firstOf(decision);
-  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', resumedFromMs, first, givesBack };
+  const isHard = threshold?.isHard ?? true;
+  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', isHard, resumedFromMs, first, givesBack };
   recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
   const stopped = killer.stop(order, hasten, signalled);
   // The first signals are out: what takes time may do so now.

@@ -1,38 +1,43 @@
 import type { Decision } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { assertNever, known, type Reading } from '../core/reading.ts';
+import type { ReclaimCall } from '../core/reclaim/calls.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
 import type { ExecResult } from '../host/exec.ts';
 import type { CommandRunner } from '../host/transient.ts';
-import type { Clock, Findings, Log, Observer } from '../ports.ts';
+import type { Clock, Findings, Log, NodeReclaim, Observer } from '../ports.ts';
+import { sayRemoved } from '../words/decision.ts';
 import { reclaimFailed, reclaimId } from '../words/finding-eviction.ts';
-import { sayAmount } from '../words/parts.ts';
+import { and, sayAmount } from '../words/parts.ts';
 
 export type ReclaimCommand = {
   readonly signal: Signal;
   readonly command: readonly string[];
   readonly timeoutMs: number;
 };
+type Effect = Pick<Extract<Outcome, { kind: 'reclaimed' }>, 'freed' | 'removed'>;
 type ReclaimDecision = Extract<Decision, { kind: 'reclaim' }>;
-/** Resolves when every command of the signal has ended; judged by the file system, not by the commands. */
+/** Resolves when the runtime and every command of the signal have ended; judged by the file system, not by them. */
 export type Reclaim = (decision: ReclaimDecision) => Promise<Outcome>;
 
 /**
- * The operator's own reclaim, before any pod goes (product.md section 3). A command's failure is a finding; the next
- * one still runs. A run that is under way is shared, never doubled.
+ * The operator's own reclaim (product.md section 3), and what the container runtime can give back, before any pod goes. A
+ * command's failure is a finding; the next one still runs. A run that is under way is shared, never doubled.
  */
 export function createReclaim(needs: {
   readonly clock: Clock;
   readonly observer: Pick<Observer, 'reread'>;
   readonly commands: () => readonly ReclaimCommand[];
   readonly run: CommandRunner;
+  /** Absent: there is no runtime. */
+  readonly runtime?: NodeReclaim | undefined;
   readonly log: Log;
   readonly findings: Findings;
 }): Reclaim {
-  const { clock, observer, commands, run, log, findings } = needs;
-  const running = new Map<Signal, Promise<Reading<number>>>();
+  const { clock, observer, commands, run, runtime, log, findings } = needs;
+  const running = new Map<Signal, Promise<Effect>>();
 
-  async function reclaim(signal: Signal): Promise<Reading<number>> {
+  async function reclaim(signal: Signal, calls: readonly ReclaimCall[]): Promise<Effect> {
     const before = await observer.reread(signal);
     for (const { command, timeoutMs } of commands().filter((entry) => entry.signal === signal)) {
       const [program = ''] = command;
@@ -40,20 +45,23 @@ export function createReclaim(needs: {
       if (failure === null) findings.clear(reclaimId(signal, program));
       else findings.raise(reclaimFailed(signal, program, failure));
     }
-    return freedOf(before, await observer.reread(signal));
+    const removed = calls.length === 0 ? undefined : await runtime?.(calls);
+    const freed = freedOf(before, await observer.reread(signal));
+    return removed === undefined ? { freed } : { freed, removed };
   }
 
-  return async ({ id, threshold }) => {
+  return async ({ id, threshold, calls = [] }) => {
     const { signal } = threshold;
-    const shared = running.get(signal) ?? reclaim(signal).finally(() => running.delete(signal));
+    const shared = running.get(signal) ?? reclaim(signal, calls).finally(() => running.delete(signal));
     running.set(signal, shared);
-    const freed = await shared;
+    const effect = await shared;
+    const { freed, removed } = effect;
     const amount = freed.known ? sayAmount(signal, freed.value) : 'an unknown amount';
     log.info(
-      { event: 'reclaim', decision: id, signal, freed: freed.known ? freed.value : null },
-      `the reclaim for ${signal} freed ${amount}`,
+      { event: 'reclaim', decision: id, signal, freed: freed.known ? freed.value : null, ...removed },
+      and(`the reclaim for ${signal} freed ${amount}`, sayRemoved(removed)),
     );
-    return { of: id, atMs: clock.monoMs(), kind: 'reclaimed', freed };
+    return { of: id, atMs: clock.monoMs(), kind: 'reclaimed', ...effect };
   };
 }
 

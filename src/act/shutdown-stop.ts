@@ -52,7 +52,7 @@ export async function resumeShutdownStop(
 }
 
 function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOrder, 'resumedFromMs'> {
-  return { decision, victim, graceMs, why: 'shutdown', first: 'sigterm', givesBack: 'memory' };
+  return { decision, victim, graceMs, why: 'shutdown', isHard: false, first: 'sigterm', givesBack: 'memory' };
 }
 
 async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome> {

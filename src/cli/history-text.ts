@@ -9,7 +9,7 @@ import { sayBytes } from '../core/units/quantity.ts';
 import type { DecisionRecord } from '../record/entry.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
-import { sayDecision, sayMs, sayOutcome, sayTies, victimIn } from '../words/decision.ts';
+import { sayDecision, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
 import { sayAmount, sayKilled, sayLimit } from '../words/parts.ts';
 import { sayReason } from '../words/reason.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
@@ -215,7 +215,10 @@ function outcomeLines({ outcomes, evidence, decision }: DecisionRecord): string[
     const afterMs = evidence === null ? null : Math.max(0, outcome.atMs - evidence.stopBeganAtMs);
     return ['outcome', sayOutcome(outcome, afterMs)];
   });
-  return [...reacted, ...ended];
+  const rungs = outcomes
+    .flatMap((outcome) => outcome.rungs ?? [])
+    .map((rung, i) => [i === 0 ? 'steps' : '', sayRung(rung, rung.atMs - (evidence?.stopBeganAtMs ?? decision.atMs))]);
+  return [...reacted, ...rungs, ...ended];
 }
 
 /** The names are those of the observation: the decision itself knows only its victim's. */

@@ -4,7 +4,9 @@ import { withTwins } from './eviction.ts';
 
 /** What the node is measured by: a change makes the observer anew. */
 export function observedOf(effective: Effective) {
-  const { cgroupRoot, nodefsPath, imagefsPath, containerfsPath, memoryAvailable, evictionStall } = effective;
+  const { mode, nodefsPath, imagefsPath, containerfsPath, memoryAvailable, evictionStall } = effective;
+  // Beside a kubelet the node is the machine, and cgroupRoot is where kubepods lies (product.md section 4).
+  const cgroupRoot = mode === 'kubelet' ? '/' : effective.cgroupRoot;
   return { cgroupRoot, nodefsPath, imagefsPath, containerfsPath, memoryAvailable, evictionStall };
 }
 
@@ -18,11 +20,18 @@ export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
     maxPodGraceSeconds: effective.maxPodGraceSeconds,
     pace: { ...monitoringInterval, cpus },
     guard: guard === null ? null : { kills: guard.sameOwnerKills, windowMs: guard.windowMs },
-    localStorageLimits: effective.localStorageCapacityIsolation ? 'enforce' : 'off',
+    localStorageLimits: localStorageOf(effective),
+    ...(effective.mode === 'kubelet' ? { hasRuntime: true } : {}),
     reclaimSignals: [...new Set(effective.reclaimCommands.map(({ signal }) => signal))],
     phases: effective.shutdown.phases,
     shutdownCancel: effective.shutdown.cancelPolicy,
     shutdownCarryOver: effective.shutdown.carryOver,
     isLive: true,
   };
+}
+
+/** Beside a kubelet they are its own business (product.md section 6). */
+function localStorageOf({ mode, localStorageCapacityIsolation }: Effective): CoreConfig['localStorageLimits'] {
+  if (!localStorageCapacityIsolation) return 'off';
+  return mode === 'kubelet' ? 'show' : 'enforce';
 }

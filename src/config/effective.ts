@@ -61,6 +61,10 @@ export type Effective = {
   readonly kubeReserved: Reserved;
 
   readonly cgroupRoot: string;
+  /** Mode kubelet: what creates the cgroups of pods, as far as neither the runtime nor the disk says. */
+  readonly cgroupDriver: 'cgroupfs' | 'systemd';
+  readonly podLogsDir: string;
+  readonly containerRuntimeEndpoint: string;
 
   readonly nodefsPath: string;
   /** null = none of its own: from CRI in mode kubelet, not applicable in standalone. */

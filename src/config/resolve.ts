@@ -55,6 +55,9 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null): Effectiv
     systemReserved: reservedOf(shared('systemReserved')),
     kubeReserved: reservedOf(shared('kubeReserved')),
     cgroupRoot: shared('cgroupRoot') || '/',
+    cgroupDriver: shared('cgroupDriver'),
+    podLogsDir: shared('podLogsDir'),
+    containerRuntimeEndpoint: shared('containerRuntimeEndpoint'),
     shutdown: {
       ...shutdown,
       phases: phasesOf(shutdown),

@@ -3,12 +3,18 @@ import type { Comparator } from './eviction/comparator.ts';
 import type { MetThreshold } from './eviction/threshold.ts';
 import type { PodUid, Victim } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
+import type { ReclaimCall } from './reclaim/calls.ts';
 import type { StopChain, Ties } from './shutdown/chain.ts';
 import type { NodeCondition } from './signal.ts';
 
 export type DecisionId = string;
 export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
-  | { readonly kind: 'reclaim'; readonly threshold: MetThreshold }
+  | {
+      readonly kind: 'reclaim';
+      readonly threshold: MetThreshold;
+      /** What the container runtime is asked to remove, in this order; absent: nothing. */
+      readonly calls?: readonly ReclaimCall[];
+    }
   | ({
       readonly kind: 'evict';
       readonly threshold: MetThreshold;

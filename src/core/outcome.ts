@@ -3,9 +3,21 @@ import type { ProcessView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { Signal } from './signal.ts';
 
-/** How a decision ended. */
-export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
-  | { readonly kind: 'reclaimed'; readonly freed: Reading<number> }
+/** beside-a-kubelet.md B11: what was done about a victim, and what came of it, as the API or the kernel said it. */
+export type Rung = {
+  readonly atMs: MonoMs;
+  readonly act: 'evict' | 'delete' | 'kill-containers' | 'kill-pod' | 'kill-again' | 'spool';
+  readonly answer: string;
+};
+/** How a decision ended. `rungs`: in mode kubelet, of a victim. */
+export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly rungs?: readonly Rung[] } & (
+  | {
+      readonly kind: 'reclaimed';
+      /** Of the signal that it was for, whatever freed it. */
+      readonly freed: Reading<number>;
+      /** Absent: the runtime was not asked. */
+      readonly removed?: Removed;
+    }
   | {
       readonly kind: 'ended';
       /** `stop-timeout`: systemd killed it at its TimeoutStopSec. */
@@ -28,9 +40,20 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs } & (
     }
   | {
       readonly kind: 'dropped';
-      readonly because: 'no-longer-met' | 'gone' | 'dry-run' | 'cancelled' | 'left-to-systemd' | 'rebound';
+      readonly because:
+        | 'no-longer-met'
+        | 'gone'
+        | 'dry-run'
+        | 'cancelled'
+        | 'left-to-systemd'
+        | 'rebound'
+        /** beside-a-kubelet.md B1, of a soft threshold. */
+        | 'budget-refused';
     }
 );
+
+/** What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is. */
+export type Removed = { readonly containers: number; readonly images: number; readonly problem: string | null };
 
 /** `problem`: what is not empty, and why; null: all of it is. */
 export type Emptied = { readonly freedBytes: Reading<number>; readonly problem: string | null };

@@ -23,7 +23,7 @@ import { createStdout } from '../host/stdout.ts';
 import { createCommandRunner } from '../host/transient.ts';
 import { userName } from '../host/user-name.ts';
 import { watchWakeups } from '../host/wake.ts';
-import type { Mode, OpenMode } from '../mode.ts';
+import type { KubeSettings, Mode, OpenMode } from '../mode.ts';
 import { createObserver, type OpenObserver } from '../observe/look.ts';
 import type { OomKills, OomWatch } from '../observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from '../ports.ts';
@@ -126,6 +126,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     setOomScores: made.oomScoreAdj === 'off' ? undefined : run,
     run,
     own,
+    kube: kubeOf(made),
   });
   const progress = createProgress({
     log,
@@ -145,7 +146,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const { pods, follow: followPods, unsettled: podsUnsettled } = mode.pods;
   const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
   const isSwapCounted = (): boolean => core().thresholds.some(({ signal }) => countsSwap(signal));
-  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods, isSwapCounted });
+  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods, ...mode.places, isSwapCounted });
   // Of its own: a long look for what fills a disk holds up no walk of the pods.
   const surveyor = createDiskWalker(clock);
   const whatFills = createWhatFills({
@@ -164,6 +165,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       observer,
       commands: () => effective().reclaimCommands,
       run,
+      runtime: mode.reclaim,
     }),
     scratch: mode.scratch,
     preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
@@ -244,6 +246,25 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       await recorder.close();
       ownFiles.close();
     },
+  };
+}
+
+function kubeOf(made: Effective): KubeSettings | null {
+  const { kubernetes } = made;
+  if (made.mode === 'standalone' || kubernetes === null) return null;
+  return {
+    kubeconfig: kubernetes.kubeconfig,
+    nodeName: kubernetes.nodeName ?? null,
+    areTaintsSet: kubernetes.taints,
+    areConditionsSet: kubernetes.conditions,
+    isBudgetRequired: kubernetes.pdb === 'required',
+    protectNamespaces: kubernetes.protectNamespaces,
+    kubeletDirectory: made.nodefsPath,
+    podLogsDir: made.podLogsDir,
+    runtimeEndpoint: made.containerRuntimeEndpoint,
+    cgroupDriver: made.cgroupDriver,
+    stateDirectory: made.stateDirectory,
+    imageMinimumGCAgeMs: made.imageMinimumGCAgeMs,
   };
 }
 

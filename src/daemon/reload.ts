@@ -142,7 +142,6 @@ const AT_NEXT_LOOK: readonly string[] = [
   'guard',
   'shutdown',
   'http',
-  'kubernetes',
 ] satisfies readonly (keyof Effective)[];
 
 export function hasSameParts(a: Effective, b: Effective): boolean {

@@ -9,10 +9,10 @@ import { escapeUnsafe } from '../core/units/escape.ts';
 import type { NextLook, Verdict } from '../core/verdict.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
-import { hostName } from '../host/host-name.ts';
 import { type Notify, openNotify } from '../host/notify.ts';
 import { groupIdOf } from '../host/socket-file.ts';
 import { createStdout } from '../host/stdout.ts';
+import type { OpenMode } from '../mode.ts';
 import { createOomWatch } from '../observe/oom-kills.ts';
 import type { Clock } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
@@ -20,11 +20,11 @@ import { createBootNotes } from '../record/writing/boot-notes.ts';
 import { createRecorders } from '../record/writing/recorder.ts';
 import { stateFilePath, wasPreparing } from '../record/writing/state-file.ts';
 import { askDaemon } from '../serve/ask.ts';
-import { createPodNames } from '../serve/pod-names.ts';
 import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import { serveSocket } from '../serve/socket.ts';
-import { isReport, type NodeFacts, rankedFor, type StatusReport, statusReport } from '../serve/status.ts';
+import { isReport, type NodeFacts, type StatusReport } from '../serve/status.ts';
 import { openShutdown } from '../shutdown/open.ts';
+import { createStandalone } from '../standalone/open.ts';
 import { SOCKET, socketNotServed } from '../words/finding-own.ts';
 import { startSentence } from '../words/start.ts';
 import { createLookDesk } from './answers.ts';
@@ -32,7 +32,8 @@ import { type OpenParts, openParts, type PartsHost } from './compose.ts';
 import { createGoingDown } from './going-down.ts';
 import { runLoop } from './loop.ts';
 import { distrustOwn } from './own-files.ts';
-import { createReload, hasSameParts, type LastReload, type Loaded, loadToRun } from './reload.ts';
+import { createReload, hasSameParts, type Loaded, loadToRun } from './reload.ts';
+import { createReporter, type Daemon, nodeFacts } from './reporter.ts';
 
 type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
@@ -59,6 +60,8 @@ const LAST_EFFECTS_MS = 1_000;
 /** One that does not answer within this is found by its lock, if it is one. */
 const BESIDE_MS = 1_000;
 const GROUP = 'nodewarden';
+const NO_KUBECONFIG =
+  'mode kubelet needs credentials: use a NodewardenConfiguration with kubernetes.kubeconfig, and kubeletConfig for the file of the kubelet';
 
 /** The daemon, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
 export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Promise<0 | 1 | 2> {
@@ -66,8 +69,9 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const clock = createClock();
   const loaded = loadToRun(options.configFile, complain);
   if (loaded === null) return 2;
-  if (loaded.effective.mode === 'kubelet') {
-    complain('kubelet mode is not implemented: this version runs in standalone mode only (docs/status.md)');
+  const { mode, kubernetes } = loaded.effective;
+  if (mode === 'kubelet' && kubernetes === null) {
+    complain(NO_KUBECONFIG);
     return 1;
   }
   const mounts = findCgroupMounts();
@@ -96,7 +100,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const ofRun = {
     openRecorder: createRecorders(),
     oomWatch: createOomWatch(mounts.value, clock),
-    openMode: (await import('../standalone/open.ts')).createStandalone(),
+    openMode: await loadMode(mode),
     notify,
     options,
   };
@@ -118,6 +122,11 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     await shutdown.close();
     notify.close();
   }
+}
+
+/** The clients of Kubernetes are in memory only where they are needed. */
+async function loadMode(mode: Effective['mode']): Promise<OpenMode> {
+  return mode === 'kubelet' ? (await import('../kube/open.ts')).createKube() : createStandalone();
 }
 
 /**
@@ -231,8 +240,11 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   return stop.aborted ? null : next;
 }
 
-function withOptions(loaded: Loaded, options: DaemonOptions): Loaded {
-  return options.dryRun ? { ...loaded, effective: { ...loaded.effective, dryRun: true } } : loaded;
+function withOptions({ effective, ...loaded }: Loaded, options: DaemonOptions): Loaded {
+  const { mode, dryRun, shutdown } = effective;
+  // Pods of a kubelet are stopped by phases in a way of their own, which this version has not (docs/status.md).
+  const own = mode === 'kubelet' ? { ...shutdown, phases: [] } : shutdown;
+  return { ...loaded, effective: { ...effective, dryRun: dryRun || options.dryRun, shutdown: own } };
 }
 
 async function settled(clock: Clock, actor: Actor): Promise<void> {
@@ -257,11 +269,6 @@ function createPulse(clock: Clock, notify: Notify, onReady: () => void): (observ
   };
 }
 
-type Daemon = {
-  readonly loaded: () => Loaded;
-  readonly lastReload: () => LastReload;
-  readonly shutdownContext: () => ShutdownContext;
-};
 /** Who asks the running daemon, on its socket. */
 type Answers = {
   readonly wanted: (next: NextLook) => NextLook;
@@ -275,7 +282,11 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
   const { effective } = daemon.loaded();
   const sinceWallMs = clock.wallMs();
   const node = (): NodeFacts => nodeFacts(host, daemon.loaded().effective, sinceWallMs);
-  const reporter = createReporter(host, parts, { ...daemon, sinceWallMs, node });
+  const reporter = createReporter({ ...host, onReport: host.options.onReport }, parts, {
+    ...daemon,
+    sinceWallMs,
+    node,
+  });
   const { podsNow } = observer;
   const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
   const serve = (): ReturnType<typeof serveSocket> =>
@@ -323,67 +334,6 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
       await servingAgain;
       if (socket.known) await socket.value.close();
     },
-  };
-}
-
-/** The report of the last look, for the socket and for who watches from within. */
-function createReporter(
-  host: Host,
-  parts: OpenParts,
-  daemon: Daemon & { readonly sinceWallMs: number; readonly node: () => NodeFacts },
-): { readonly seen: (observation: Observation, verdict: Verdict) => void; readonly now: () => StatusReport | null } {
-  const { observer, findings, recorder } = parts;
-  const names = createPodNames();
-  let last: { readonly observation: Observation; readonly verdict: Verdict } | null = null;
-  const report = (observation: Observation, verdict: Verdict): StatusReport => {
-    const { effective, warnings } = daemon.loaded();
-    const { workingSetAvailableBytes, reclaimableAvailableBytes } = observer.memoryFacts();
-    return statusReport({
-      observation,
-      verdict,
-      config: parts.core(),
-      context: {
-        node: daemon.node(),
-        memory: {
-          counted: effective.memoryAvailable,
-          workingSet: workingSetAvailableBytes,
-          reclaimable: reclaimableAvailableBytes,
-        },
-        findings: findings.all(),
-        recent: recorder.recent(),
-        configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
-        warnings,
-        shutdown: daemon.shutdownContext(),
-        oomScores: parts.oomScores(),
-        nameOf: names.nameOf,
-      },
-    });
-  };
-  return {
-    seen: (observation, verdict) => {
-      last = { observation, verdict };
-      names.learn(observation);
-      host.options.onReport?.(report(observation, verdict));
-    },
-    // A reader needs the pods although no decision does.
-    now: () => {
-      if (last === null) return null;
-      const pods = observer.podsNow(rankedFor(last.verdict.state));
-      return report({ ...last.observation, pods }, last.verdict);
-    },
-  };
-}
-
-function nodeFacts(host: Host, { mode, dryRun, cgroupRoot }: Effective, sinceWallMs: number): NodeFacts {
-  return {
-    name: hostName(),
-    version: pkg.version,
-    pid: process.pid,
-    mode,
-    dryRun,
-    cgroupLayout: host.mounts.layout,
-    cgroupRoot,
-    sinceWallMs,
   };
 }
 

@@ -10,6 +10,7 @@ import {
   $ZodPrefault,
   $ZodRecord,
 } from 'zod/v4/core';
+import { escapeUnsafe } from '../core/units/escape.ts';
 import type { YamlDocument } from './document.ts';
 import { nearestName } from './nearest.ts';
 import { type Path, type Problem, sayPath } from './problem.ts';
@@ -30,6 +31,20 @@ export function check<S extends Schema>(schema: S, document: YamlDocument, at: P
   const problems = result.error.issues.flatMap((issue) => problemsOf(issue, schema, document, at));
   return { value: null, problems };
 }
+
+/** The same of a value that came from no file; a mistake is `path: what is wrong`, with nothing in it that could end a line. */
+export function checkValue<S extends Schema>(
+  schema: S,
+  value: unknown,
+): { readonly ok: true; readonly value: z.core.output<S> } | { readonly ok: false; readonly mistake: string } {
+  const problemAt: YamlDocument['problemAt'] = (path, text) => ({ ...NOWHERE, path: sayPath(path), text });
+  const checked = check(schema, { file: '', value, problemAt, told: new Set() });
+  if (checked.value !== null) return { ok: true, value: checked.value };
+  const { path, text } = checked.problems[0] ?? { path: '', text: 'not what was expected' };
+  return { ok: false, mistake: escapeUnsafe(path === '' ? text : `${path}: ${text}`).slice(0, MAX_MISTAKE) };
+}
+const NOWHERE = { file: '', line: 1, column: 1 };
+const MAX_MISTAKE = 300;
 
 function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path): readonly Problem[] {
   const inner = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step));

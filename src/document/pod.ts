@@ -128,5 +128,51 @@ export const runningPodSchema = z.extend(podSchema, {
   status: z.nullish(z.object({ phase: z.nullish(z.string()) })),
 });
 export type V1RunningPod = z.infer<typeof runningPodSchema>;
+
+/** beside-a-kubelet.md H1: it becomes part of a path. */
+const UID = /^[0-9a-f-]{32,36}$/;
+export const isUid = (value: unknown): value is string => typeof value === 'string' && UID.test(value);
+const objectUid = text((value) => (isUid(value) ? null : 'must be 32 to 36 of 0-9, a-f and -'), {
+  examples: ['0f8fad5b-d9cb-469f-a165-70867728950e'],
+});
+const containerStatus = z.object({
+  name: label,
+  containerID: z.nullish(z.string()),
+  allocatedResources: resourceList,
+});
+const containerStatuses = z.nullish(z.array(containerStatus));
+
+/**
+ * A pod as the API server has it. Its size is bounded by who reads it, not here: a pod with more containers or a longer
+ * grace than anybody needs must be read like any other, or a tenant could make one that is never chosen.
+ */
+export const apiPodSchema = z.extend(runningPodSchema, {
+  metadata: z.extend(runningPodSchema.shape.metadata, {
+    name: subdomain,
+    namespace: label,
+    uid: objectUid,
+    resourceVersion: z.string().check(z.minLength(1), z.maxLength(64)),
+    deletionTimestamp: z.nullish(instant),
+  }),
+  spec: z.extend(runningPodSchema.shape.spec, {
+    nodeName: z.nullish(z.string()),
+    restartPolicy: z.nullish(z.string()),
+    containers: z.array(container).check(z.minLength(1)),
+    initContainers: z.nullish(z.array(container)),
+    tolerations: z.nullish(z.array(toleration)),
+    terminationGracePeriodSeconds: z.nullish(z.number()),
+  }),
+  status: z.nullish(
+    z.object({
+      phase: z.nullish(z.string()),
+      reason: z.nullish(z.string()),
+      qosClass: z.nullish(z.string()),
+      containerStatuses,
+      initContainerStatuses: containerStatuses,
+      ephemeralContainerStatuses: containerStatuses,
+    }),
+  ),
+});
+export type V1ApiPod = z.infer<typeof apiPodSchema>;
 export type V1Container = z.infer<typeof container>;
 export type V1Resources = z.infer<typeof resources>;

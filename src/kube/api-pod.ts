@@ -1,4 +1,9 @@
 import type { PodView } from '../core/pod/pod.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { checkValue } from '../document/check.ts';
+import { parseInstant } from '../document/instant.ts';
+import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
+import { runningPodOf } from '../document/running-pod.ts';
 
 /** A pod as an act of the API names it. `uid` is that of the object, which for a mirror pod is not the kubelet's. */
 export type PodRef = { readonly namespace: string; readonly name: string; readonly uid: string };
@@ -9,6 +14,8 @@ export type ApiPod = {
   readonly object: PodRef;
   readonly resourceVersion: string;
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
+  /** F6 (i): it is Failed for the reason Evicted. */
+  readonly isEvictedByKubelet: boolean;
   /** The reflection of a static pod: never deleted (A20). */
   readonly isMirror: boolean;
   readonly restartPolicy: 'Always' | 'OnFailure' | 'Never';
@@ -16,6 +23,100 @@ export type ApiPod = {
   readonly owner: { readonly kind: string; readonly name: string; readonly uid: string } | null;
   /** When the grace of its deletion ends, as the API says; null: it is not being deleted. */
   readonly deletionWallMs: number | null;
-  /** Of `status.containerStatuses` and `status.initContainerStatuses`; the id is without its scheme, null before a start. */
+  /** Of all `status.*ContainerStatuses`; the id is without its scheme, null before a start. */
   readonly containers: readonly { readonly name: string; readonly id: string | null }[];
+  /** The names of annotations that would bind it in standalone, which count for nothing here (H7); absent: none. */
+  readonly bindings?: readonly string[];
 };
+
+const MIRROR = 'kubernetes.io/config.mirror';
+const HASH = 'kubernetes.io/config.hash';
+const PROTECT = 'nodewarden.dev/protect';
+const QOS_CLASSES: readonly PodView['qos'][] = ['Guaranteed', 'Burstable', 'BestEffort'];
+const PHASES: readonly ApiPod['phase'][] = ['Pending', 'Running', 'Succeeded', 'Failed'];
+const RESTART_POLICIES: readonly ApiPod['restartPolicy'][] = ['Always', 'OnFailure', 'Never'];
+const MAX_GRACE_SECONDS = 2 ** 31 - 1;
+
+/** Malformed where the object is not what an API server has stored. `protectNamespaces`: H7. */
+export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>): Reading<ApiPod> {
+  const checked = checkValue(apiPodSchema, value);
+  if (!checked.ok) return unknown('malformed', 'v1 Pod', checked.mistake);
+  const pod = checked.value;
+  const { metadata } = pod;
+  const isMirror = isMirrorOf(pod);
+  const uid = isMirror ? metadata.annotations?.[HASH] : metadata.uid;
+  // A mirror whose manifest's uid cannot name a cgroup stands for nothing that could be found.
+  if (!isUid(uid)) return unknown('malformed', `metadata.annotations["${HASH}"]`, 'not the uid of a static pod');
+  const owner = ownerOf(pod);
+  const declared = runningPodOf(asAdmitted(pod));
+  const isProtected = metadata.annotations?.[PROTECT] === 'true' && protectNamespaces.has(metadata.namespace);
+  return known({
+    declared: {
+      ...declared,
+      uid,
+      qos: QOS_CLASSES.find((qos) => qos === pod.status?.qosClass) ?? declared.qos,
+      isDaemonSet: owner?.kind === 'DaemonSet',
+      isStaticCritical: declared.isStaticCritical || isMirror,
+      isProtected,
+      isTerminating: typeof metadata.deletionTimestamp === 'string',
+    },
+    object: { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
+    resourceVersion: metadata.resourceVersion,
+    phase: PHASES.find((phase) => phase === pod.status?.phase) ?? 'Unknown',
+    isEvictedByKubelet: pod.status?.phase === 'Failed' && pod.status.reason === 'Evicted',
+    isMirror,
+    restartPolicy: RESTART_POLICIES.find((policy) => policy === pod.spec.restartPolicy) ?? 'Always',
+    owner,
+    deletionWallMs: typeof metadata.deletionTimestamp === 'string' ? parseInstant(metadata.deletionTimestamp) : null,
+    containers: statusesOf(pod).map(({ name, containerID }) => ({ name, id: containerIdOf(containerID) })),
+  });
+}
+
+/**
+ * H7: the annotation is anybody's to write; with an owner that is this very node the kubelet itself has written it, or
+ * removes the pod, whose containers it never starts.
+ */
+function isMirrorOf({ metadata, spec }: V1ApiPod): boolean {
+  if (!spec.nodeName || metadata.annotations?.[MIRROR] === undefined) return false;
+  return (metadata.ownerReferences ?? []).some(({ kind, name }) => kind === 'Node' && name === spec.nodeName);
+}
+
+function ownerOf({ metadata }: V1ApiPod): ApiPod['owner'] {
+  const controller = (metadata.ownerReferences ?? []).find((owner) => owner.controller === true);
+  if (!controller?.kind || !controller.name || !controller.uid) return null;
+  return { kind: controller.kind, name: controller.name, uid: controller.uid };
+}
+
+/** With what the kubelet has admitted under an in-place resize (kubelet-eviction.md 5.6.4), H8's priority, and a grace it would give. */
+function asAdmitted(pod: V1ApiPod): V1ApiPod {
+  const allocated = new Map(statusesOf(pod).map(({ name, allocatedResources }) => [name, allocatedResources]));
+  const admitted = (container: V1Container): V1Container => {
+    const requests = allocated.get(container.name);
+    if (!requests) return container;
+    const { resources } = container;
+    return { ...container, resources: { ...resources, requests: { ...resources?.requests, ...requests } } };
+  };
+  const { containers, initContainers, priority, terminationGracePeriodSeconds: grace } = pod.spec;
+  return {
+    ...pod,
+    spec: {
+      ...pod.spec,
+      containers: containers.map(admitted),
+      initContainers: initContainers?.map(admitted),
+      priority: priority ?? 0,
+      // The server turns a negative one into 1.
+      terminationGracePeriodSeconds:
+        typeof grace === 'number' ? Math.min(MAX_GRACE_SECONDS, grace < 0 ? 1 : Math.trunc(grace)) : null,
+    },
+  };
+}
+
+function statusesOf({ status }: V1ApiPod) {
+  const { containerStatuses, initContainerStatuses, ephemeralContainerStatuses } = status ?? {};
+  return [...(containerStatuses ?? []), ...(initContainerStatuses ?? []), ...(ephemeralContainerStatuses ?? [])];
+}
+
+/** `containerd://` and 64 digits. Anything else is no id that could become part of a path (H1). */
+function containerIdOf(text: string | null | undefined): string | null {
+  return /^[a-z][a-z0-9.+-]*:\/\/([0-9a-f]{64})$/.exec(text ?? '')?.[1] ?? null;
+}

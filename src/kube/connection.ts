@@ -1,6 +1,14 @@
 /** What the API server said to one request. `none`: nothing within the deadline, or there is no connection. */
 export type ApiAnswer =
-  | { readonly kind: 'answer'; readonly status: number; readonly body: unknown; readonly retryAfterMs: number | null }
+  | {
+      readonly kind: 'answer';
+      readonly status: number;
+      /** Of its JSON. */
+      readonly body: unknown;
+      readonly retryAfterMs: number | null;
+      /** Why `body` is null; absent: it is what was sent. */
+      readonly problem?: string;
+    }
   | { readonly kind: 'none'; readonly detail: string; readonly isTimeout: boolean };
 /** beside-a-kubelet.md C1. `up`: an answer or bookmark within 90 s; `suspect`: one call past its deadline. */
 export type ApiState = 'up' | 'suspect' | 'away';
@@ -20,7 +28,11 @@ export type ApiStream = (
   listener: {
     readonly opened: () => void;
     readonly line: (text: string) => void;
-    readonly ended: (why: { readonly status: number | null; readonly detail: string }) => void;
+    readonly ended: (why: {
+      readonly status: number | null;
+      readonly detail: string;
+      readonly retryAfterMs?: number;
+    }) => void;
   },
   silenceMs: number,
 ) => { readonly close: () => void };

@@ -9,12 +9,18 @@ export type DiskPaths = {
   readonly imagefsPath: string | null;
   readonly containerfsPath: string | null;
 };
-type DiskSamplerNeeds = DiskPaths & {
-  readonly clock: Clock;
-  readonly findings: Findings;
-  /** A look is wanted now. */
-  readonly wake: () => void;
+/** Of imagefs and containerfs where no path is configured, from who keeps the images; null: it has none of its own. */
+export type LateDiskPaths = {
+  /** Asked with each look until it is known, once for all (kubelet-eviction.md 1.2.7). Absent: no path comes late. */
+  readonly latePaths?: () => Reading<Omit<DiskPaths, 'nodefsPath'>>;
 };
+type DiskSamplerNeeds = DiskPaths &
+  LateDiskPaths & {
+    readonly clock: Clock;
+    readonly findings: Findings;
+    /** A look is wanted now. */
+    readonly wake: () => void;
+  };
 /** Of a signal that no file system has, everything is not applicable. */
 export type DiskSampler = {
   /** The latest sample of the signal. Waits for nothing. */
@@ -51,17 +57,23 @@ type Source = {
   /** st_dev of what was there at the start; null: not seen yet. */
   device: number | null;
 };
-type Sources = { readonly nodefs: Source; readonly imagefs: Source | null; readonly containerfs: Source | null };
+/** Unknown: no path is configured, or none has come yet. */
+type Sources = {
+  readonly nodefs: Source;
+  readonly imagefs: Source | Unknown;
+  readonly containerfs: Source | Unknown;
+};
 
 /** Samples the file systems beside the loop, each for itself: one that hangs does not hide the others. */
 export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
   const { clock, findings, wake } = needs;
-  const sources = openSources(needs, clock);
-  const all = new Set(Object.values(sources).filter((source) => source !== null));
+  const opened = new Map<string, Source>();
+  let sources = openSources(needs, opened, clock);
   const timers = new Map<Source, { readonly startedMs: MonoMs; readonly cancel: () => void }>();
   let layout: Reading<FsLayout> = layoutOf(sources);
   let paceMs = MOST_CADENCE_MS;
   let isClosed = false;
+  let areAllThere = needs.latePaths === undefined;
   const cadenceMs = (): number => Math.min(Math.max(paceMs, LEAST_CADENCE_MS), MOST_CADENCE_MS);
   const isWithLooks = (): boolean => paceMs >= FAR_MS && paceMs <= MOST_CADENCE_MS;
   const timerMs = (): number => (isWithLooks() ? LATEST_CADENCES : 1) * cadenceMs();
@@ -94,7 +106,16 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
     timers.delete(source);
     void take(source).then(() => schedule(source, startedMs));
   };
-  for (const source of all) run(source);
+  for (const source of opened.values()) run(source);
+
+  const takeLatePaths = (): void => {
+    if (areAllThere || needs.latePaths?.().known !== true) return;
+    areAllThere = true;
+    const before = new Set(opened.values());
+    sources = openSources(needs, opened, clock);
+    layout = layoutOf(sources);
+    for (const source of opened.values()) if (!before.has(source)) run(source);
+  };
 
   return {
     latest: (signal) => sampleOf(signal, sources, layout, clock.monoMs(), freshForMs()),
@@ -105,6 +126,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
       return source.latest.known ? known(source.latest.value.device) : source.latest;
     },
     follow: (nextMs) => {
+      takeLatePaths();
       const before = timerMs();
       paceMs = nextMs;
       for (const [source, { startedMs, cancel }] of timers) {
@@ -136,19 +158,22 @@ function hasFallen(before: FileSystemSample, now: FileSystemSample): boolean {
 }
 
 /** Equal paths are one source. */
-function openSources({ nodefsPath, imagefsPath, containerfsPath }: DiskPaths, clock: Clock): Sources {
-  const byPath = new Map<string, Source>();
+function openSources(needs: DiskPaths & LateDiskPaths, opened: Map<string, Source>, clock: Clock): Sources {
+  const late = needs.latePaths?.() ?? known({ imagefsPath: null, containerfsPath: null });
   const open = (path: string): Source => {
     const latest = unknown('absent', `statfs ${path}`, 'the first sample is in progress');
-    const source = byPath.get(path) ?? { path, fileSystem: openFileSystem(path, clock), latest, device: null };
-    byPath.set(path, source);
+    const source = opened.get(path) ?? { path, fileSystem: openFileSystem(path, clock), latest, device: null };
+    opened.set(path, source);
     return source;
   };
-  return {
-    nodefs: open(nodefsPath),
-    imagefs: imagefsPath === null ? null : open(imagefsPath),
-    containerfs: containerfsPath === null ? null : open(containerfsPath),
+  const openRole = (role: 'imagefs' | 'containerfs'): Source | Unknown => {
+    const where = `${role}.path`;
+    const configured = needs[`${role}Path`];
+    if (configured === null && !late.known) return unknown('absent', where, late.detail);
+    const path = configured ?? (late.known ? late.value[`${role}Path`] : null);
+    return path === null ? unknown('not-applicable', where, 'no path is configured') : open(path);
   };
+  return { nodefs: open(needs.nodefsPath), imagefs: openRole('imagefs'), containerfs: openRole('containerfs') };
 }
 
 /**
@@ -166,34 +191,36 @@ function noteBlockSize(source: Source, findings: Findings): void {
 }
 
 /** By st_dev, once the devices are known (kubelet-eviction.md 1.2.7, 1.2.8). */
-function layoutOf(sources: Sources): Reading<FsLayout> {
-  const { nodefs, imagefs, containerfs } = sources;
-  if (imagefs === null || imagefs === nodefs) return known('nodefs-only');
-  for (const source of [nodefs, imagefs, containerfs]) if (source?.latest.known === false) return source.latest;
+function layoutOf({ nodefs, imagefs, containerfs }: Sources): Reading<FsLayout> {
+  if (imagefs === nodefs || isNone(imagefs)) return known('nodefs-only');
+  if ('why' in imagefs) return imagefs;
+  if ('why' in containerfs && !isNone(containerfs)) return containerfs;
+  const split = 'why' in containerfs ? null : containerfs;
+  for (const source of [nodefs, imagefs, split]) if (source?.latest.known === false) return source.latest;
   const node = deviceOf(nodefs);
   if (deviceOf(imagefs) === node) return known('nodefs-only');
-  return known(containerfs !== null && deviceOf(containerfs) === node ? 'containerfs-separate' : 'imagefs-separate');
+  return known(split !== null && deviceOf(split) === node ? 'containerfs-separate' : 'imagefs-separate');
 }
 
+/** There is no such path, and none will come. */
+const isNone = (source: Source | Unknown): boolean => 'why' in source && source.why === 'not-applicable';
 const deviceOf = (source: Source): number | null => (source.latest.known ? source.latest.value.device : null);
 
 /** Which file system a signal is read from; containerfs without a path of its own is another one's alias. */
 function sourceOf(signal: Signal, sources: Sources, layout: Reading<FsLayout>): Source | Unknown {
-  const role = fileSystemOf(signal);
-  if (role === null) return unknown('not-applicable', signal, 'it belongs to no file system');
-  const where = `${role}.path`;
-  const noPath = unknown('not-applicable', where, 'no path is configured');
-  switch (role) {
+  const { nodefs, imagefs, containerfs } = sources;
+  switch (fileSystemOf(signal)) {
+    case null:
+      return unknown('not-applicable', signal, 'it belongs to no file system');
     case 'nodefs':
-      return sources.nodefs;
+      return nodefs;
     case 'imagefs':
-      if (sources.imagefs === null) return noPath;
-      if (!layout.known || layout.value !== 'nodefs-only') return sources.imagefs;
-      return unknown('not-applicable', where, 'the same file system as nodefs');
+      if ('why' in imagefs || !layout.known || layout.value !== 'nodefs-only') return imagefs;
+      return unknown('not-applicable', 'imagefs.path', 'the same file system as nodefs');
     case 'containerfs':
-      if (sources.containerfs !== null) return sources.containerfs;
+      if (!isNone(containerfs)) return containerfs;
       if (!layout.known) return layout;
-      return (layout.value === 'imagefs-separate' ? sources.imagefs : sources.nodefs) ?? noPath;
+      return layout.value === 'imagefs-separate' ? imagefs : nodefs;
   }
 }
 

@@ -15,7 +15,7 @@ import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { createProcfs, type Procfs } from '../host/procfs.ts';
 import type { Clock, Findings, Observer, PodSource } from '../ports.ts';
 import { createAllocatableMemory } from './allocatable.ts';
-import { createDiskSampler, type DiskPaths } from './disk-sampler.ts';
+import { createDiskSampler, type DiskPaths, type LateDiskPaths } from './disk-sampler.ts';
 import { createGrowth } from './growth.ts';
 import { createNodeMemory, type MemoryFigures } from './memory.ts';
 import { createNodePids } from './pids.ts';
@@ -24,23 +24,26 @@ import { createNodeStall } from './stall.ts';
 import { createNodeSwap, NOT_COUNTED } from './swap.ts';
 import { createPodReader } from './usage.ts';
 
-export type ObserverNeeds = DiskPaths & {
-  readonly clock: Clock;
-  readonly mounts: CgroupMounts;
-  /** Relative to each controller's mount, begins with '/': the node (product.md section 4). */
-  readonly cgroupRoot: string;
-  readonly memoryAvailable: 'workingSet' | 'reclaimable';
-  /** Null: off. */
-  readonly evictionStall: StallSettings | null;
-  /** A threshold is of swap, or ranks by it; the next look may be told otherwise. */
-  readonly isSwapCounted: () => boolean;
-  readonly pods: PodSource['pods'];
-  readonly podsUnsettled?: PodSource['unsettled'];
-  readonly followPods: PodSource['follow'];
-  readonly findings: Findings;
-  /** A sample beside the loop wants a look. */
-  readonly wake: () => void;
-};
+export type ObserverNeeds = DiskPaths &
+  LateDiskPaths & {
+    readonly clock: Clock;
+    readonly mounts: CgroupMounts;
+    /** Relative to each controller's mount, begins with '/': the node (product.md section 4). */
+    readonly cgroupRoot: string;
+    readonly memoryAvailable: 'workingSet' | 'reclaimable';
+    /** Where the mode has found the cgroup of all pods; absent: it is looked for below cgroupRoot. */
+    readonly podsCgroup?: () => Reading<string>;
+    /** Null: off. */
+    readonly evictionStall: StallSettings | null;
+    /** A threshold is of swap, or ranks by it; the next look may be told otherwise. */
+    readonly isSwapCounted: () => boolean;
+    readonly pods: PodSource['pods'];
+    readonly podsUnsettled?: PodSource['unsettled'];
+    readonly followPods: PodSource['follow'];
+    readonly findings: Findings;
+    /** A sample beside the loop wants a look. */
+    readonly wake: () => void;
+  };
 export type OpenObserver = Observer & {
   /** memory.available by both formulas of product.md section 8, read now. */
   readonly memoryFacts: () => MemoryFigures;
@@ -67,7 +70,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
   const { clock, mounts, findings } = needs;
   const procfs = createProcfs();
   const memory = createNodeMemory({ ...needs, procfs });
-  const allocatable = createAllocatableMemory(mounts, needs.cgroupRoot);
+  const allocatable = createAllocatableMemory(needs);
   const growth = createGrowth({ ...needs, procfs, nodePath: memory.nodePath });
   const pids = createNodePids({ ...needs, procfs });
   const swap = createNodeSwap({ ...needs, procfs, nodePath: memory.nodePath });

@@ -156,13 +156,11 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     device: Reading<number> | null,
   ): PodView {
     const last = disk(pod.declared.uid);
-    const onDevice = device?.known ? diskOn?.(pod, device.value) : undefined;
-    const relief: PodView['diskRelief'] =
-      onDevice !== undefined
-        ? known(onDevice.relief)
-        : device !== null && diskOn !== undefined && !device.known
-          ? device
-          : undefined;
+    // D14 is of a mode that names directories; elsewhere the kubelet's rule holds.
+    const isMeasured = diskOn !== undefined && pod.directories !== undefined;
+    const onDevice = isMeasured && device?.known ? diskOn(pod, device.value) : undefined;
+    const notKnown = isMeasured && device?.known === false ? device : undefined;
+    const relief: PodView['diskRelief'] = onDevice === undefined ? notKnown : known(onDevice.relief);
     // A ranking may use what an earlier life left behind; a limit evicts only for what is proven of this one.
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
     return {

@@ -1,11 +1,10 @@
 import { podName } from '../core/pod/pod.ts';
 import { isObject } from '../core/shape.ts';
 import { check, sayValue, valueAt } from '../document/check.ts';
-import { declaredPodOf } from '../document/declared-pod.ts';
 import type { YamlDocument } from '../document/document.ts';
-import { parseInstant } from '../document/instant.ts';
 import { runningPodSchema, type V1RunningPod } from '../document/pod.ts';
 import type { Path, Problem } from '../document/problem.ts';
+import { localVolumesOf, runningPodOf } from '../document/running-pod.ts';
 import type { Json, ScenarioPod } from './scenario.ts';
 
 /** A v1 Pod of a scenario's list. `raw` is as written, its shape checked as far as runningPodSchema goes. */
@@ -88,45 +87,17 @@ const PREFIX = 'kubernetes.io/config.';
 
 /** scenarios.md 2.3: with the defaults of the API, what never goes (2.3.3), and D7 and D8 by the document itself (2.1). */
 function scenarioPodOf(pod: V1RunningPod): ScenarioPod {
-  const declared = declaredPodOf(pod);
-  const { annotations, creationTimestamp } = pod.metadata;
+  const declared = runningPodOf(pod);
+  const { annotations } = pod.metadata;
   const source = annotations?.[`${PREFIX}source`];
   const isStatic = (source !== undefined && source !== 'api') || annotations?.[`${PREFIX}mirror`] !== undefined;
-  const volumes = (pod.spec.volumes ?? []).map(volumeOf);
   return {
     declared: {
       ...declared,
-      volumes: volumes.flatMap(({ name, emptyDir }) =>
-        emptyDir === null ? [] : [{ name, sizeLimit: emptyDir.sizeLimit ?? null }],
-      ),
-      startedAtWallMs: typeof creationTimestamp === 'string' ? parseInstant(creationTimestamp) : null,
-      ...ownerOf(pod, declared.namespace),
       isStaticCritical: declared.isStaticCritical || isStatic,
       isProtected: annotations?.['nodewarden.dev/protect'] === 'true',
     },
     ref: podName(declared),
-    localVolumes: volumes.flatMap(({ name, isLocal }) => (isLocal ? [name] : [])),
+    localVolumes: localVolumesOf(pod),
   };
-}
-
-/** D6 counts by the controller; D8 needs the kind alone. */
-function ownerOf(pod: V1RunningPod, namespace: string): Pick<ScenarioPod['declared'], 'ownerKey' | 'isDaemonSet'> {
-  const owners = pod.metadata.ownerReferences ?? [];
-  const controller = owners.find((owner) => owner.controller === true);
-  const name = controller?.name ? `${namespace}/${controller.kind ?? ''}/${controller.name}` : null;
-  return {
-    ownerKey: controller?.uid ?? name,
-    isDaemonSet: owners.some(({ kind }) => kind === 'DaemonSet'),
-  };
-}
-
-type V1Volume = NonNullable<V1RunningPod['spec']['volumes']>[number];
-
-/** kubelet-eviction.md 5.8. A volume without any source is an emptyDir by the API's defaults. */
-function volumeOf(volume: V1Volume) {
-  const has = (source: string): boolean => volume[source] !== undefined && volume[source] !== null;
-  const isBare = Object.keys(volume).every((key) => key === 'name' || !has(key));
-  const emptyDir = volume.emptyDir ?? (isBare ? {} : null);
-  const isLocal = emptyDir === null ? ['hostPath', 'configMap', 'gitRepo'].some(has) : (emptyDir.medium ?? '') === '';
-  return { name: volume.name, emptyDir, isLocal };
 }

@@ -1,3 +1,4 @@
+import { oldestStartMs } from '../act/oldest-start.ts';
 import { CLEAN_UP } from '../act/successors.ts';
 import { known, type MonoMs, unknown } from '../core/reading.ts';
 import type { Problem } from '../document/problem.ts';
@@ -7,7 +8,6 @@ import { directoryOf } from '../host/cgroup-walk.ts';
 import { anonBytes, countProcesses, isPopulated, refOf } from '../host/cgroupfs.ts';
 import { currentRun, findUnit, hasRun } from '../host/unit-path.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
-import { oldestStartMs } from './age.ts';
 import type { Guarded } from './bind.ts';
 import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } from './entry.ts';
 import type { ManifestPod } from './manifest.ts';

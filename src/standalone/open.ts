@@ -16,7 +16,7 @@ import { createStandaloneSource } from './source.ts';
 import { createStandaloneKiller } from './stop.ts';
 import { createTies } from './ties.ts';
 
-type StandaloneNeeds = ModeNeeds & {
+type StandaloneNeeds = Omit<ModeNeeds, 'kube'> & {
   /** What an earlier configuration of this run knew of bindings; absent: nothing. */
   readonly places?: PlaceMemory;
 };

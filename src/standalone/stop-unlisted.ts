@@ -1,10 +1,10 @@
 import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
+import { oldestStartMs } from '../act/oldest-start.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated, refOf } from '../host/cgroupfs.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
-import { oldestStartMs } from './age.ts';
 import { cgroupPlace } from './bind.ts';
 import { askUnit } from './tell-units.ts';
 

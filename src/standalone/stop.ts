@@ -1,5 +1,6 @@
 import { type Asked, type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
+import { oldestStartMs } from '../act/oldest-start.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever, type Reading, unknown } from '../core/reading.ts';
@@ -11,7 +12,6 @@ import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
 import { resists, resistsId, survivedId, unreapedId, unreapedProcesses } from '../words/finding-eviction.ts';
-import { oldestStartMs } from './age.ts';
 import type { Restart } from './restart.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import { unitsIn } from './slice-units.ts';

@@ -1,12 +1,12 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
 import { sayCulprit } from '../core/eviction/attribution.ts';
-import type { Outcome } from '../core/outcome.ts';
+import type { Outcome, Removed, Rung } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { Ties } from '../core/shutdown/chain.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
-import { and, sayAmount, sayNames, sayThreshold } from './parts.ts';
+import { and, counted, sayAmount, sayNames, sayThreshold } from './parts.ts';
 
 /** A decision in one line, without the time. Names of pods are as tenants chose them: escape before printing. */
 export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => string = String): string {
@@ -50,9 +50,12 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
   const after = afterMs === null ? '' : ` after ${sayMs(afterMs)}`;
   switch (outcome.kind) {
     case 'reclaimed':
-      return outcome.freed.known
-        ? `freed ${sayBytes(outcome.freed.value)}`
-        : `freed an unknown amount (${outcome.freed.detail})`;
+      return and(
+        outcome.freed.known
+          ? `freed ${sayBytes(outcome.freed.value)}`
+          : `freed an unknown amount (${outcome.freed.detail})`,
+        sayRemoved(outcome.removed),
+      );
     case 'ended':
       return `ended by ${outcome.via}${after}, ${sayGivenBack(outcome)}`;
     case 'survived':
@@ -64,6 +67,27 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
   }
 }
 
+/** What was done about a victim beside a kubelet, and what came of it. `afterMs`: since the stop began. */
+export function sayRung({ act, answer }: Rung, afterMs: number): string {
+  return `after ${sayMs(Math.max(0, afterMs))}: ${ACTS[act]}: ${answer}`;
+}
+const ACTS: { readonly [A in Rung['act']]: string } = {
+  evict: 'asked the API server to evict it',
+  delete: 'asked the API server to delete it',
+  'kill-containers': 'killed its containers',
+  'kill-pod': 'killed what was left in its cgroup',
+  'kill-again': 'killed what the kubelet had started again',
+  spool: 'kept the deletion for later',
+};
+
+/** What the runtime removed, of a reclaim; '' if it was not asked. */
+export function sayRemoved(removed: Removed | undefined): string {
+  if (removed === undefined) return '';
+  const { containers, images, problem } = removed;
+  const what = `${counted(containers, 'dead container')} and ${counted(images, 'unused image')} removed`;
+  return problem === null ? what : `${what}, not all that could go: ${problem}`;
+}
+
 type Dropped = Extract<Outcome, { kind: 'dropped' }>['because'];
 /** Why a decision was not carried out. */
 export const sayDropped = (because: Dropped): string => DROPPED[because];
@@ -73,6 +97,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   'dry-run': 'this is a dry run',
   cancelled: 'the shutdown was cancelled before its turn',
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
+  'budget-refused': 'its disruption budget refuses it',
   rebound: 'its manifest now names another cgroup, unit or container',
 };
 

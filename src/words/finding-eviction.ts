@@ -75,6 +75,15 @@ export function resists(uid: PodUid, pod: string, who: string): Finding {
   return { id: resistsId(uid), text: `${pod} does not die: ${who}` };
 }
 
+export const budgetRefusesId = (uid: PodUid): string => `budget-refuses/${uid}`;
+/** `said`: by the API server. */
+export function budgetRefuses(uid: PodUid, pod: string, said: string): Finding {
+  return {
+    id: budgetRefusesId(uid),
+    text: `a disruption budget refuses the eviction of ${pod} for a soft threshold: ${said}; a hard threshold overrides it`,
+  };
+}
+
 export const unreapedId = (pod: string): string => `unreaped/${pod}`;
 export function unreapedProcesses(pod: string, count: number): Finding {
   const text =

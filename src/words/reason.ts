@@ -77,6 +77,8 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'not-stoppable': 'it cannot be stopped',
   'declaration-unknown': 'its declaration is not known',
   'kubelet-evicting': 'the kubelet is evicting it',
+  'budget-refused': 'its disruption budget has just refused its eviction',
+  'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions',
 };
 
 /** Why a phase ended; `running`: the pods that had not stopped by then. */

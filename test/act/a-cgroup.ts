@@ -30,7 +30,8 @@ export type TestCgroup = {
   readonly roots: readonly string[];
   /** A shell script that runs in it; resolves when it has said a line. */
   readonly run: (script: string) => Promise<Workload>;
-  readonly child: (name: string) => Promise<Workload>;
+  /** A process in a new cgroup below it; `script` as in `run`. */
+  readonly child: (name: string, script?: string) => Promise<Workload>;
   /** Moves a process so many levels down. */
   readonly deep: (name: string, levels: number, pid: number) => void;
   /** Moves a process in, and back out by what it returns. */
@@ -68,10 +69,10 @@ export function makeCgroup(): TestCgroup {
     path,
     roots,
     run: (script) => start(script, roots),
-    child: (name) => {
+    child: (name, script = 'echo up; exec sleep 1000') => {
       const directories = roots.map((root) => `${root}/${name}`);
       for (const directory of directories) mkdirSync(directory);
-      return start('echo up; exec sleep 1000', directories);
+      return start(script, directories);
     },
     deep: (name, levels, pid) => {
       for (const root of roots) moveDown(root, name, levels, pid);

@@ -3,9 +3,15 @@ import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known, unknown } from '../../src/core/reading.ts';
 import type { Signal } from '../../src/core/signal.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { createDiskSampler, type DiskPaths, type DiskSampler } from '../../src/observe/disk-sampler.ts';
+import {
+  createDiskSampler,
+  type DiskPaths,
+  type DiskSampler,
+  type LateDiskPaths,
+} from '../../src/observe/disk-sampler.ts';
 import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { someFindings, until } from './a-bound-pod.ts';
 
@@ -26,7 +32,7 @@ afterEach(() => {
 });
 
 const noOthers = { imagefsPath: null, containerfsPath: null };
-function open(paths: Partial<DiskPaths>, look: () => void = () => undefined, on = clock): DiskSampler {
+function open(paths: Partial<DiskPaths> & LateDiskPaths, look: () => void = () => undefined, on = clock): DiskSampler {
   const wake = (): void => {
     wakes += 1;
     look();
@@ -135,6 +141,50 @@ describe('disk signals', () => {
       expect(disk.layout()).toEqual({ known: true, value: 'containerfs-separate' });
       expect(disk.latest('containerfs.available')).toEqual(sized(MIB));
     });
+  });
+
+  it.skipIf(!isRoot)(
+    'of imagefs are unknown until who keeps the images has told its path, once for all [needs root]',
+    async () => {
+      await withMounts(async (one, two) => {
+        let late: ReturnType<NonNullable<LateDiskPaths['latePaths']>> = unknown('absent', 'CRI', 'no answer yet');
+        const disk = open({ latePaths: () => late });
+        await until(isKnown(disk, 'nodefs.available'), 'a first sample');
+        disk.follow(50);
+        for (const signal of ['imagefs.available', 'containerfs.available'] as const)
+          expect(disk.latest(signal)).toMatchObject({ why: 'absent', detail: 'no answer yet' });
+        expect(disk.layout()).toMatchObject({ known: false, detail: 'no answer yet' });
+
+        late = known({ imagefsPath: one, containerfsPath: null });
+        disk.follow(50);
+        await until(isKnown(disk, 'imagefs.available'), 'a sample of imagefs');
+        expect(disk.layout()).toEqual(known('imagefs-separate'));
+        expect(disk.latest('imagefs.available')).toEqual(sized(MIB));
+        expect(disk.latest('containerfs.available')).toEqual(sized(MIB));
+
+        late = known({ imagefsPath: two, containerfsPath: null });
+        disk.follow(50);
+        await disk.refresh('imagefs.available');
+        expect(disk.latest('imagefs.available')).toEqual(sized(MIB));
+      });
+    },
+  );
+
+  it.skipIf(!isRoot)('are of the configured path, whatever is told later [needs root]', async () => {
+    await withMounts(async (one, two) => {
+      const latePaths = () => known({ imagefsPath: two, containerfsPath: null });
+      const disk = open({ imagefsPath: one, latePaths });
+      disk.follow(50);
+      await until(isKnown(disk, 'imagefs.available'), 'a sample of imagefs');
+      expect(disk.latest('imagefs.available')).toEqual(sized(MIB));
+    });
+  });
+
+  it('leave imagefs out where who keeps the images has none of its own', async () => {
+    const disk = open({ latePaths: () => known({ imagefsPath: null, containerfsPath: null }) });
+    await until(isKnown(disk, 'nodefs.available'), 'a first sample');
+    expect(disk.latest('imagefs.available')).toEqual(notApplicable);
+    expect(disk.layout()).toEqual(known('nodefs-only'));
   });
 
   it('are sampled as often as the loop looks, and no look is called for that comes anyway', async () => {

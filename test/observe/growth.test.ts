@@ -81,6 +81,20 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(saidBy(growth)).toBe('');
   });
 
+  it.each([
+    ['kubepods', 'kubepods/burstable', 'kubepods/burstable/pod1'],
+    ['kubepods.slice', 'kubepods.slice/kubepods-pod1.slice', 'kubepods.slice/kubepods-pod1.slice/x.scope'],
+    ['kubelet.slice', 'kubelet.slice/kubelet-kubepods.slice', 'kubelet.slice/kubelet-kubepods.slice/pod1'],
+  ])("is nobody outside when it is in a pod of the kubelet's, below %s", async (...paths) => {
+    const pods = paths.map((path) => node.addPod(path));
+    const bound = pods.slice(-1).map((pod) => aBoundPod({ name: 'web', cgroup: known(pod.ref()) }));
+    const growth = follow(() => bound);
+    await pods.at(-1)?.start(48 * MIB);
+    expect(saidBy(growth)).toBe('');
+    await node.addPod('backup').start(96 * MIB);
+    expect(saidBy(growth)).toContain('not in pods: backup took ');
+  });
+
   it('is the service within its slice, also one that is new, and not the pod beside it', async () => {
     node.addPod('system.slice');
     const database = node.addPod('system.slice/database.service');

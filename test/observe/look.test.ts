@@ -149,7 +149,8 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     const wake = (): void => {
       wakes += 1;
     };
-    const pod = aBoundPod({ name: 'web', cgroup: known({ path: '/', inode: rootInode() }), disk: aWalk });
+    const web = aBoundPod({ name: 'web', cgroup: known({ path: '/', inode: rootInode() }), disk: aWalk });
+    let pod: BoundPod = { ...web, directories: ['/srv/web'] };
     const findings = someFindings();
     const observer = open({ pods: () => known([pod]), wake, findings });
     const shown = { known: true, value: [{ name: 'web' }] };
@@ -166,6 +167,12 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     await until(() => observer.look(quiet, nothing).signals['nodefs.available'].known, 'a sample of the disk');
     const { pods: all } = observer.look(askFor('all'), nothing);
     expect(all.known && all.value.map(({ diskRelief }) => diskRelief?.known)).toEqual([true]);
+    // Where the mode names no directories the kubelet's rule holds: all that was walked counts, and nothing is said of relief.
+    pod = web;
+    const plain = observer.podsNow('nodefs.available');
+    expect(plain.known && plain.value.map(({ diskRelief, usage }) => [diskRelief, usage.disk])).toEqual([
+      [undefined, expect.objectContaining({ value: expect.objectContaining({ volumesBytes: 4_096 }) })],
+    ]);
   });
 
   it('keeps no descriptor when it is closed', async () => {

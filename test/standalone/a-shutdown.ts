@@ -80,6 +80,7 @@ export const stop = (name: string, more: Partial<StopOrder> = {}) => {
     victim: { uid, namespace, name, qos, priority },
     graceMs: 300,
     why: 'shutdown',
+    isHard: false,
     resumedFromMs: null,
     first: 'sigterm',
     givesBack: 'memory',

@@ -71,6 +71,7 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       victim,
       graceMs: 200,
       why: 'eviction',
+      isHard: false,
       resumedFromMs: null,
       first: 'sigterm',
       givesBack: 'memory',

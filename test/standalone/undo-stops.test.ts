@@ -99,6 +99,7 @@ describe.skipIf(!hasDbusDaemon)('undoing what a shutdown stopped [needs dbus-dae
     victim: declared,
     graceMs: 1_000,
     why: 'shutdown',
+    isHard: false,
     resumedFromMs: null,
     first: 'sigterm',
     givesBack: 'memory',

@@ -13,6 +13,7 @@ type Guard = { readonly kills: number; readonly windowMs: number } | null;
 type OwnerKills = State['ownerKills'];
 
 const OWNER_KILLS_KEPT = 200;
+const BUDGETS: readonly PodView['limitedBy'][] = ['budget-refused', 'budgets-refuse'];
 
 export type Choice = {
   readonly victim: PodView | null;
@@ -145,7 +146,14 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'not-stoppable': 'D13',
   'declaration-unknown': 'D13',
   'kubelet-evicting': 'D13',
+  'budget-refused': 'D13',
+  'budgets-refuse': 'D13',
 };
+
+/** beside-a-kubelet.md B11: a hard threshold overrides disruption budgets. */
+export function withoutBudgets(pods: readonly PodView[]): readonly PodView[] {
+  return pods.map((pod) => (BUDGETS.includes(pod.limitedBy) ? { ...pod, limitedBy: null } : pod));
+}
 
 /** D6: has the pod's owner lost its share within the window? A pod without an owner never has. */
 export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {

@@ -5,13 +5,14 @@ import { isEnd } from '../outcome.ts';
 import { effectiveGraceMs, graceOf, HARD_GRACE_SECONDS } from '../pod/grace.ts';
 import { countedOf, type PodView } from '../pod/pod.ts';
 import type { Reason } from '../reason.ts';
+import { type ReclaimCall, reclaimCalls } from '../reclaim/calls.ts';
 import { tiesOf } from '../shutdown/chain.ts';
 import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal.ts';
 import type { Eviction, Reclaim, State } from '../state/state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
 import { bytesUp } from '../units/quantity.ts';
 import { attribute } from './attribution.ts';
-import { firstCandidate, guardAfter, isGuarded } from './candidate.ts';
+import { firstCandidate, guardAfter, isGuarded, withoutBudgets } from './candidate.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
 import {
   atChoiceOf,
@@ -213,17 +214,19 @@ function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]):
     const pace = cleanUpPaceMs(shortage, cleanUp.remainingMs);
     return waits(withReason(waiting(withHeldBack(state, shortage, observation), pace), cleanUp));
   }
-  if (!config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
+  const calls = config.hasRuntime ? reclaimCalls(first.signal, layout) : [];
+  if (calls.length === 0 && !config.reclaimSignals.includes(first.signal)) return evictFor(state, look, first);
   const underWay = evictionsOf(state).find((eviction) => isFor(eviction, shortage, layout) || isOverLimit(eviction));
   if (underWay !== undefined) return waits(waitFor(state, observation, underWay));
-  return waits(reclaimFor(state, observation, first));
+  return waits(reclaimFor(state, observation, first, calls));
 }
 
-function reclaimFor(state: State, observation: Observation, threshold: MetThreshold): Step {
+type Calls = readonly ReclaimCall[];
+function reclaimFor(state: State, observation: Observation, threshold: MetThreshold, calls: Calls): Step {
   const reclaim = { decision: nextId(state), threshold, deadlineMs: observation.atMs + RECLAIM_DEADLINE_MS };
   const reclaims = [...state.reclaims, reclaim];
   const step = { ...waiting({ ...state, reclaims }, TIMER_PACE_MS), pods: threshold.signal };
-  return withDecision(step, observation.atMs, { kind: 'reclaim', threshold });
+  return withDecision(step, observation.atMs, { kind: 'reclaim', threshold, ...(calls.length === 0 ? {} : { calls }) });
 }
 
 function isReclaimOver({ deadlineMs, decision }: Reclaim, { atMs, outcomes }: Observation): boolean {
@@ -278,7 +281,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
     return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
   }
   const done = (step: Step): Acted => ({ ...step, isAsking: false });
-  const ranking = rank(threshold.signal, pods.value, layout);
+  const ranking = rank(threshold.signal, threshold.isHard ? withoutBudgets(pods.value) : pods.value, layout);
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
   const lacking = bytesUp(threshold.limit) - threshold.available;

@@ -60,8 +60,17 @@ export type PodView = {
     readonly volumes: Reading<readonly VolumeUsage[]>;
   };
 };
-/** beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; in standalone there is none. */
-export type CandidateLimit = 'restart-guard' | 'not-stoppable' | 'declaration-unknown' | 'kubelet-evicting';
+/**
+ * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget has refused its eviction,
+ * or those of three pods have, a moment ago. In standalone there is none.
+ */
+export type CandidateLimit =
+  | 'restart-guard'
+  | 'not-stoppable'
+  | 'declaration-unknown'
+  | 'kubelet-evicting'
+  | 'budget-refused'
+  | 'budgets-refuse';
 /** As written; null = none named. */
 export type Amounts = { readonly memory: Quantity | null; readonly ephemeralStorage: Quantity | null };
 export type ContainerView = {

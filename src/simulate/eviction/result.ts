@@ -5,9 +5,9 @@ import { rank } from '../../core/eviction/rank.ts';
 import type { MetThreshold, ThresholdId } from '../../core/eviction/threshold.ts';
 import { type PodView, podName } from '../../core/pod/pod.ts';
 import type { Reason } from '../../core/reason.ts';
+import { type ReclaimCall, reclaimCalls } from '../../core/reclaim/calls.ts';
 import {
   type FsLayout,
-  fileSystemOf,
   type NodeCondition,
   type Resource,
   SIGNAL_FACTS,
@@ -16,7 +16,6 @@ import {
 } from '../../core/signal.ts';
 import type { State } from '../../core/state/state.ts';
 
-type ReclaimCall = 'containers' | 'images';
 type EvictedPod = {
   /** `namespace/name` */
   readonly pod: string;
@@ -48,20 +47,6 @@ export const NOTHING_DONE: Omit<EvictionResult, keyof Observed> = {
   ranking: [],
   evicted: [],
 };
-
-/** kubelet-eviction.md 6.1: the calls of a node-level reclaim, in their order. */
-function reclaimCalls(signal: Signal, layout: FsLayout): readonly ReclaimCall[] {
-  const role = fileSystemOf(signal);
-  if (role === null) return [];
-  switch (layout) {
-    case 'nodefs-only':
-      return ['containers', 'images'];
-    case 'imagefs-separate':
-      return role === 'nodefs' ? [] : ['containers', 'images'];
-    case 'containerfs-separate':
-      return role === 'imagefs' ? ['images'] : ['containers'];
-  }
-}
 
 export function reclaimSignals(layout: FsLayout): readonly Signal[] {
   return SIGNALS.filter((signal) => reclaimCalls(signal, layout).length > 0);

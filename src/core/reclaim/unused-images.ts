@@ -1,0 +1,91 @@
+import type { MonoMs } from '../reading.ts';
+
+export type ListedImage = {
+  readonly id: string;
+  /** Tags and digests. */
+  readonly names: readonly string[];
+  /** The runtime is told to keep it. */
+  readonly isPinned: boolean;
+};
+/** The names by which a container calls one image that it uses: its own, or that of a volume. Any of them may be the one that counts. */
+export type ImageUse = readonly string[];
+/** `usedMs`: when it was last seen in use; null: never. */
+export type Sighting = { readonly firstMs: MonoMs; readonly usedMs: MonoMs | null };
+/** By image id. What the agent saw itself: with it, every image is new (as after a restart of the kubelet). */
+export type Sightings = ReadonlyMap<string, Sighting>;
+export type ImagePlan =
+  | { readonly kind: 'remove'; readonly images: readonly ListedImage[]; readonly tooYoung: number }
+  /**
+   * Nothing may be removed. `sandbox-unknown`: neither is the image of the sandboxes known, nor is any pinned, so that any may
+   * be the one without which no pod starts. `no-container`: a node that runs pods has containers; none may be a runtime that
+   * has not yet read its own state.
+   */
+  | { readonly kind: 'none'; readonly because: 'sandbox-unknown' | 'no-container' };
+
+const DIGEST = /[0-9a-f]{64}/g;
+
+/** One name is written in several ways (`sha256:…`, `name@sha256:…`, `docker://…`): the same digest is the same image. */
+function keysOf(names: readonly string[]): readonly string[] {
+  return names.flatMap((name) => (name === '' ? [] : [name, ...(name.match(DIGEST) ?? [])]));
+}
+const keysOfImage = ({ id, names }: ListedImage): readonly string[] => keysOf([id, ...names]);
+
+/** Whether an image is one of those. Rather too often than once too rarely. */
+export function usedIn(uses: readonly ImageUse[]): (image: ListedImage) => boolean {
+  const used = new Set(uses.flatMap(keysOf));
+  return (image) => keysOfImage(image).some((key) => used.has(key));
+}
+
+/** Uses that none of the images answers to: the runtime must say what they are. */
+export function unmatched(images: readonly ListedImage[], uses: readonly ImageUse[]): readonly ImageUse[] {
+  const keys = new Set(images.flatMap(keysOfImage));
+  return uses.filter((use) => !keysOf(use).some((key) => keys.has(key)));
+}
+
+/** The images of now, with what is remembered of them. */
+export function seeImages(
+  before: Sightings,
+  images: readonly ListedImage[],
+  uses: readonly ImageUse[],
+  atMs: MonoMs,
+): Sightings {
+  const isUsed = usedIn(uses);
+  return new Map(
+    images.map((image) => {
+      const seen = before.get(image.id) ?? { firstMs: atMs, usedMs: null };
+      return [image.id, isUsed(image) ? { ...seen, usedMs: atMs } : seen];
+    }),
+  );
+}
+
+/**
+ * kubelet-eviction.md 6.6: every image that nobody uses, that is not pinned and that was first seen `minAgeMs` ago or
+ * longer; never-used ones first, then by last use, then by first sight. beside-a-kubelet.md A12 for the sandbox image, which
+ * containerd before 1.7 does not pin and no container names: `sandbox` are its names, none if it is not known.
+ */
+export function unusedImages(facts: {
+  readonly images: readonly ListedImage[];
+  /** Of all containers, dead ones too. */
+  readonly uses: readonly ImageUse[];
+  readonly sandbox: ImageUse;
+  readonly sightings: Sightings;
+  readonly atMs: MonoMs;
+  readonly minAgeMs: number;
+}): ImagePlan {
+  const { images, uses, sandbox, sightings, atMs, minAgeMs } = facts;
+  if (uses.length === 0) return { kind: 'none', because: 'no-container' };
+  const isSandbox = usedIn([sandbox]);
+  if (!images.some((image) => image.isPinned || isSandbox(image))) {
+    return { kind: 'none', because: 'sandbox-unknown' };
+  }
+  const isUsed = usedIn(uses);
+  const unused = images.filter((image) => !image.isPinned && !isSandbox(image) && !isUsed(image));
+  const seen = unused.flatMap((image) => {
+    const sighting = sightings.get(image.id);
+    return sighting !== undefined && atMs - sighting.firstMs >= minAgeMs ? [{ image, ...sighting }] : [];
+  });
+  seen.sort(
+    (a, b) => (a.usedMs ?? -1) - (b.usedMs ?? -1) || a.firstMs - b.firstMs || (a.image.id < b.image.id ? -1 : 1),
+  );
+  return { kind: 'remove', images: seen.map(({ image }) => image), tooYoung: unused.length - seen.length };
+}

@@ -1,0 +1,85 @@
+import { isNumber, isObject, isText } from '../core/shape.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
+import type { ApiAnswer } from './connection.ts';
+
+/** Why a write was not done, or is not known to be done. `text` is the server's, bounded and escaped. */
+export type NotDone =
+  /** No outage (C3). Null: the server does not know who we are (401). */
+  | { readonly kind: 'forbidden'; readonly right: ApiRight | null; readonly text: string }
+  /** The server is busy, or lost a race: the same write may succeed later (C2). Null: it names no time. */
+  | { readonly kind: 'overload'; readonly retryAfterMs: number | null; readonly text: string }
+  /** No answer in time, or no connection: it may have been done. */
+  | { readonly kind: 'unheard'; readonly isTimeout: boolean; readonly text: string }
+  /** The server will never do this as it is. */
+  | { readonly kind: 'rejected'; readonly status: number; readonly text: string }
+  /** The node of this name is not this machine (D3): nothing was sent. */
+  | { readonly kind: 'not-our-node'; readonly text: string };
+
+/** What is used of a v1 Status. */
+export type Said = {
+  readonly reason: string;
+  readonly text: string;
+  /** What the answer is about; '' = it does not say. */
+  readonly about: { readonly kind: string; readonly name: string };
+  readonly causes: readonly { readonly reason: string; readonly message: string }[];
+  readonly retryAfterMs: number | null;
+};
+
+const TEXT_MAX = 500;
+const CAUSES_MAX = 20;
+/** RFC 6585 and Status: what a busy server asks for is respected up to here. */
+const RETRY_MAX_MS = 600_000;
+
+/** Webhooks and tenants' names speak in it. */
+const bounded = (text: unknown): string => (isText(text) ? escapeUnsafe(text.slice(0, TEXT_MAX)) : '');
+const field = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined);
+
+export function readSaid(answer: Extract<ApiAnswer, { kind: 'answer' }>): Said {
+  const { body, status, retryAfterMs } = answer;
+  const details = field(body, 'details');
+  const causes = field(details, 'causes');
+  const seconds = field(details, 'retryAfterSeconds');
+  const asked = retryAfterMs ?? (isNumber(seconds) && seconds > 0 ? seconds * 1_000 : null);
+  return {
+    reason: bounded(field(body, 'reason')),
+    text: bounded(field(body, 'message')) || `status ${status}`,
+    about: { kind: bounded(field(details, 'kind')), name: bounded(field(details, 'name')) },
+    causes: (Array.isArray(causes) ? causes.slice(0, CAUSES_MAX) : []).map((cause) => ({
+      reason: bounded(field(cause, 'reason')),
+      message: bounded(field(cause, 'message')),
+    })),
+    retryAfterMs: asked === null ? null : Math.min(asked, RETRY_MAX_MS),
+  };
+}
+
+/** Null: it was done; else it took that right. Of 404 and 409 only whoever asked knows whether they mean more than this. */
+export function notDone(answer: ApiAnswer, right: ApiRight | null): NotDone | null {
+  if (answer.kind === 'none') {
+    return { kind: 'unheard', isTimeout: answer.isTimeout, text: escapeUnsafe(answer.detail.slice(0, TEXT_MAX)) };
+  }
+  const { status } = answer;
+  if (status >= 200 && status < 300) return null;
+  const { text, causes, retryAfterMs, reason } = readSaid(answer);
+  // A namespace that goes away takes nothing new, whatever our rights.
+  if (causes.some((cause) => cause.reason === 'NamespaceTerminating')) return { kind: 'rejected', status, text };
+  if (status === 401) return { kind: 'forbidden', right: null, text };
+  if (status === 403) return { kind: 'forbidden', right, text };
+  // The server gave up waiting for itself: what it had begun may still come to pass.
+  if (status === 504 || reason === 'Timeout') return { kind: 'unheard', isTimeout: true, text };
+  if (status === 409 || status === 429 || status >= 500) return { kind: 'overload', retryAfterMs, text };
+  return { kind: 'rejected', status, text };
+}
+
+/** The object itself is not there. A 404 that names no object means that there is no such path. */
+export function isGone(answer: ApiAnswer, name: string): boolean {
+  if (answer.kind !== 'answer' || answer.status !== 404) return false;
+  const { reason, about } = readSaid(answer);
+  return reason === 'NotFound' && about.name === name && ['pods', 'pod'].includes(about.kind);
+}
+
+/** Another object has the name: the uid in the request is not its uid. */
+export function isOfAnotherUid(answer: ApiAnswer): boolean {
+  if (answer.kind !== 'answer' || (answer.status !== 409 && answer.status !== 422)) return false;
+  return /\bUID\b|metadata\.uid\b/.test(readSaid(answer).text);
+}

@@ -1,0 +1,365 @@
+import { sleep } from '../host/clock.ts';
+import type { Clock } from '../ports.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
+import type { PodRef } from './api-pod.ts';
+import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './api-said.ts';
+import type { ApiAnswer, ApiGet, ApiSend } from './connection.ts';
+import {
+  type DeleteAnswer,
+  type EvictAnswer,
+  type EvictionVersion,
+  readDeleteAnswer,
+  readEvictAnswer,
+  readUnheard,
+} from './eviction.ts';
+import { lookAtNode, type OwnNode, type RawTaint } from './own-node.ts';
+import {
+  type ApiEvent,
+  type ApiVictim,
+  CORDONED_BY,
+  type DisruptionReason,
+  mustBeConditions,
+  mustBeDisruption,
+  mustBeEvent,
+  mustBeGrace,
+  mustBeMark,
+  mustBeNodeName,
+  mustBeOwnCondition,
+  mustBeOwnTaint,
+  mustBeOwnTaintKey,
+  mustBeVictim,
+  type NodeConditionEntry,
+  type OwnCondition,
+  type OwnTaint,
+  type OwnTaintKey,
+  readMark,
+  type ShutdownMark,
+  sayMark,
+} from './write-rules.ts';
+
+export type Done = { readonly kind: 'done' };
+/** `unchanged`: the node was so already, and nothing was sent. */
+export type NodeChange = Done | { readonly kind: 'unchanged' } | NotDone;
+export type TaintChange = { readonly put: readonly OwnTaint[]; readonly remove: readonly OwnTaintKey[] };
+export type Cordoned =
+  | (Done & {
+      /** `others`: it was cordoned already; `autoscaler`: it removes the node, and does so itself (F16). */
+      readonly cordon: 'ours' | 'others' | 'autoscaler';
+    })
+  | NotDone;
+export type Uncordoned =
+  /** `nothing-of-ours`: no mark of ours is on it (E22). */
+  (Done & { readonly uncordoned: boolean }) | { readonly kind: 'nothing-of-ours' } | NotDone;
+
+/**
+ * All that this agent can say to the API server: what it must not say (beside-a-kubelet.md J) has no words here. Every call
+ * throws at once if its arguments are a mistake of the program, before anything is sent; what it returns never rejects.
+ * Nothing is sent before the node of our name has shown the boot id of this machine (D3). From then on a request is on its
+ * way when the call returns, so that calls made one after the other reach the server in that order.
+ */
+export type ApiWrites = {
+  /** Whether the node is this machine; asked before the first write, so that no victim waits for it. */
+  readonly verify: () => Promise<OwnNode | NotDone>;
+  /** B1: budgets are asked. */
+  readonly evictPod: (victim: ApiVictim, graceSeconds: number) => Promise<EvictAnswer>;
+  /** B2: budgets are not asked. */
+  readonly deletePod: (victim: ApiVictim, graceSeconds: number, deadlineMs?: number) => Promise<DeleteAnswer>;
+  /** A16: immediately before the DELETE. */
+  readonly markDisruption: (
+    victim: ApiVictim,
+    reason: DisruptionReason,
+    message: string,
+  ) => Promise<Done | Extract<DeleteAnswer, { kind: 'gone' | 'replaced' }> | NotDone>;
+  readonly setNodeConditions: (conditions: readonly NodeConditionEntry[]) => Promise<Done | NotDone>;
+  readonly removeNodeConditions: (types: readonly OwnCondition[]) => Promise<Done | NotDone>;
+  readonly changeTaints: (change: TaintChange) => Promise<NodeChange>;
+  /** E4: cordon and taint in one patch. What somebody else has cordoned gets the taint alone (A15). */
+  readonly cordon: (mark: ShutdownMark) => Promise<Cordoned>;
+  /** E18, E22: takes back the taint, and the cordon that bears the mark of the cancelled shutdown or of another boot. */
+  readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned>;
+  /** `done` also where the server has it already. */
+  readonly createEvent: (event: ApiEvent) => Promise<Done | NotDone>;
+  /** More of the same: `count` and `lastWallMs` of an event that was created. */
+  readonly countEvent: (event: ApiEvent) => Promise<Done | NotDone>;
+};
+type WritesNeeds = {
+  readonly get: ApiGet;
+  readonly send: ApiSend;
+  readonly clock: Clock;
+  readonly nodeName: string;
+  readonly bootId: string;
+  /** Null: the server has not been asked yet (discoverEviction), or has no such thing. */
+  readonly evictionVersion: () => EvictionVersion | null;
+};
+
+/** C1. */
+export const ACT_MS = { hard: 500, soft: 5_000 } as const;
+/** Of the 5 s of a soft act: the rest is for asking what became of it. */
+const EVICT_MS = 4_000;
+const ASK_MS = 1_000;
+const TRIES = 5;
+const JITTER_MS = 50;
+const MESSAGE_MAX = 4_096;
+const ANNOTATIONS_MAX = 16;
+const SHUTDOWN_TAINT: OwnTaint = { key: 'nodewarden.dev/shutdown', effect: 'NoSchedule' };
+/** F16: who set one of these empties the node himself. */
+const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted'];
+const AGENT = 'nodewarden.dev/agent';
+
+const STRATEGIC = 'application/strategic-merge-patch+json';
+const MERGE = 'application/merge-patch+json';
+const JSON_TYPE = 'application/json';
+
+export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVersion }: WritesNeeds): ApiWrites {
+  mustBeNodeName(nodeName);
+  const node = `/api/v1/nodes/${nodeName}`;
+  let nodeUid: string | null = null;
+  let asking: Promise<OwnNode | NotDone> | null = null;
+
+  const look = async (): Promise<OwnNode | NotDone> => {
+    const seen = await lookAtNode(get, { nodeName, bootId }, ACT_MS.soft);
+    if (seen.kind === 'node') nodeUid = seen.uid;
+    else if (seen.kind === 'not-our-node') nodeUid = null;
+    return seen;
+  };
+  const verify = (): Promise<OwnNode | NotDone> => {
+    asking ??= look().finally(() => {
+      asking = null;
+    });
+    return asking;
+  };
+  /** In this turn where the node is known. */
+  const onOurNode = async <T>(act: (uid: string) => Promise<T>): Promise<T | NotDone> => {
+    if (nodeUid !== null) return act(nodeUid);
+    const seen = await verify();
+    return seen.kind === 'node' ? act(seen.uid) : seen;
+  };
+  const patch = (
+    path: string,
+    contentType: typeof STRATEGIC | typeof MERGE,
+    body: object,
+    deadlineMs: number = ACT_MS.soft,
+  ): Promise<ApiAnswer> => send({ method: 'PATCH', path, contentType, body, deadlineMs });
+  const done = (answer: ApiAnswer, right: ApiRight): Done | NotDone => notDone(answer, right) ?? { kind: 'done' };
+  const patchStatus = async (uid: string, conditions: readonly object[]): Promise<Done | NotDone> => {
+    const answer = await patch(`${node}/status`, STRATEGIC, { metadata: { uid }, status: { conditions } });
+    // The node was made anew: whether it is this machine is asked again.
+    if (isOfAnotherUid(answer)) nodeUid = null;
+    return done(answer, 'patch nodes/status');
+  };
+
+  /** A14: the whole list as it was read, with our own entries changed, and only if nobody wrote in between. */
+  const editNode = async <T>(
+    edit: (seen: OwnNode) => { readonly result: T; readonly change: NodeEdit | null },
+  ): Promise<T | NotDone> => {
+    for (let tried = 1; ; tried++) {
+      const seen = await look();
+      if (seen.kind !== 'node') return seen;
+      const { result, change } = edit(seen);
+      if (change === null) return result;
+      const metadata = { uid: seen.uid, resourceVersion: seen.resourceVersion, ...change.metadata };
+      const answer = await patch(node, MERGE, { metadata, spec: change.spec });
+      const failed = notDone(answer, 'patch nodes');
+      if (failed === null) return result;
+      const hasLostRace = answer.kind === 'answer' && answer.status === 409;
+      if (!hasLostRace || tried === TRIES) return failed;
+      await sleep(clock, JITTER_MS * tried * (0.5 + Math.random()));
+    }
+  };
+
+  return {
+    verify,
+    evictPod: (victim, graceSeconds) => {
+      mustBeVictim(victim);
+      mustBeGrace(graceSeconds);
+      const version = evictionVersion();
+      if (version === null) {
+        const text = 'the server has not said which version of pods/eviction it reads';
+        return Promise.resolve({ kind: 'unheard', isTimeout: false, text });
+      }
+      return onOurNode(async () => {
+        const deleteOptions = deletion(victim, graceSeconds);
+        const metadata = { namespace: victim.namespace, name: victim.name };
+        const answer = await send({
+          method: 'POST',
+          path: `${podPath(victim)}/eviction`,
+          contentType: JSON_TYPE,
+          body: { apiVersion: version, kind: 'Eviction', metadata, deleteOptions },
+          deadlineMs: EVICT_MS,
+        });
+        const read = readEvictAnswer(answer, victim);
+        if (read.kind !== 'unheard' || !read.isTimeout) return read;
+        return readUnheard(await get(podPath(victim), ASK_MS), victim) ?? read;
+      });
+    },
+    deletePod: (victim, graceSeconds, deadlineMs = ACT_MS.hard) => {
+      mustBeVictim(victim);
+      mustBeGrace(graceSeconds);
+      return onOurNode(async () => {
+        const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...deletion(victim, graceSeconds) };
+        const path = podPath(victim);
+        const answer = await send({ method: 'DELETE', path, contentType: JSON_TYPE, body, deadlineMs });
+        return readDeleteAnswer(answer, victim.name, 'delete pods');
+      });
+    },
+    markDisruption: (victim, reason, message) => {
+      mustBeVictim(victim);
+      mustBeDisruption(reason);
+      return onOurNode(async () => {
+        const lastTransitionTime = rfc3339(clock.wallMs());
+        const told = { type: 'DisruptionTarget', status: 'True', reason, message: cut(message), lastTransitionTime };
+        const body = { metadata: { uid: victim.uid }, status: { conditions: [told] } };
+        const answer = await patch(`${podPath(victim)}/status`, STRATEGIC, body, ACT_MS.hard);
+        if (isGone(answer, victim.name)) return { kind: 'gone' };
+        return isOfAnotherUid(answer) ? { kind: 'replaced' } : done(answer, 'patch pods/status');
+      });
+    },
+    setNodeConditions: (entries) => {
+      mustBeConditions(entries);
+      return onOurNode((uid) => {
+        const conditions = entries.map(({ heartbeatWallMs, transitionWallMs, message, type, status, reason }) => ({
+          type,
+          status,
+          reason,
+          message: cut(message),
+          lastHeartbeatTime: rfc3339(heartbeatWallMs),
+          lastTransitionTime: rfc3339(transitionWallMs),
+        }));
+        return patchStatus(uid, conditions);
+      });
+    },
+    removeNodeConditions: (types) => {
+      for (const type of types) mustBeOwnCondition(type);
+      return onOurNode((uid) =>
+        patchStatus(
+          uid,
+          types.map((type) => ({ $patch: 'delete', type })),
+        ),
+      );
+    },
+    changeTaints: ({ put, remove }) => {
+      for (const taint of put) mustBeOwnTaint(taint);
+      for (const key of remove) mustBeOwnTaintKey(key);
+      return editNode<NodeChange>(({ taints }) => {
+        const next = withTaints(taints, { put, remove });
+        if (next === null) return { result: { kind: 'unchanged' }, change: null };
+        return { result: { kind: 'done' }, change: { metadata: {}, spec: { taints: next } } };
+      });
+    },
+    cordon: (mark) => {
+      mustBeMark(mark);
+      return editNode<Cordoned>((seen) => {
+        const isOurs = seen.annotations[CORDONED_BY] === sayMark(mark) && seen.isUnschedulable;
+        const isTheirs = seen.taints.some(({ key }) => OTHERS_DRAIN.some((other) => other === key));
+        const doesCordon = !seen.isUnschedulable && !isTheirs;
+        const taints = withTaints(seen.taints, { put: [SHUTDOWN_TAINT], remove: [] });
+        const cordon = isOurs || doesCordon ? 'ours' : isTheirs ? 'autoscaler' : 'others';
+        const result: Cordoned = { kind: 'done', cordon };
+        if (!doesCordon && taints === null) return { result, change: null };
+        const metadata = doesCordon ? { annotations: { [CORDONED_BY]: sayMark(mark) } } : {};
+        const spec = {
+          ...(doesCordon ? ({ unschedulable: true } as const) : {}),
+          ...(taints === null ? {} : { taints }),
+        };
+        return { result, change: { metadata, spec } };
+      });
+    },
+    uncordon: (cancelled) => {
+      if (cancelled !== null) mustBeMark(cancelled);
+      return editNode<Uncordoned>((seen) => {
+        const mark = readMark(seen.annotations[CORDONED_BY]);
+        const isCancelled = mark !== null && cancelled !== null && sayMark(mark) === sayMark(cancelled);
+        const isTheirs = seen.taints.some(({ key }) => OTHERS_DRAIN.some((other) => other === key));
+        const isOurs = mark !== null && (mark.bootId !== bootId || isCancelled) && !isTheirs;
+        const taints = withTaints(seen.taints, { put: [], remove: [SHUTDOWN_TAINT.key] });
+        if (!isOurs && taints === null) return { result: { kind: 'nothing-of-ours' }, change: null };
+        const uncordoned = isOurs && seen.isUnschedulable;
+        const spec = { ...(uncordoned ? { unschedulable: null } : {}), ...(taints === null ? {} : { taints }) };
+        const metadata = isOurs ? { annotations: { [CORDONED_BY]: null } } : {};
+        return { result: { kind: 'done', uncordoned }, change: { metadata, spec } };
+      });
+    },
+    createEvent: (event) => {
+      mustBeEvent(event);
+      return onOurNode(async () => {
+        const body = eventBody(event, nodeName);
+        const path = eventsPath(event);
+        const answer = await send({ method: 'POST', path, contentType: JSON_TYPE, body, deadlineMs: ACT_MS.soft });
+        const exists = answer.kind === 'answer' && answer.status === 409 && readSaid(answer).reason === 'AlreadyExists';
+        return exists ? { kind: 'done' } : done(answer, 'create events');
+      });
+    },
+    countEvent: (event) => {
+      mustBeEvent(event);
+      return onOurNode(async () => {
+        const body = { count: event.count, lastTimestamp: rfc3339(event.lastWallMs), message: cut(event.message) };
+        return done(await patch(`${eventsPath(event)}/${event.name}`, MERGE, body), 'patch events');
+      });
+    },
+  };
+}
+
+type NodeEdit = {
+  readonly metadata: { readonly annotations?: { readonly [CORDONED_BY]: string | null } };
+  readonly spec: { readonly unschedulable?: true | null; readonly taints?: readonly RawTaint[] };
+};
+
+/** Null: it is so already. Every entry that is not ours stays as it came, in its place. */
+function withTaints(taints: readonly RawTaint[], { put, remove }: TaintChange): readonly RawTaint[] | null {
+  const has = ({ key, effect }: OwnTaint): boolean => taints.some((at) => at['key'] === key && at['effect'] === effect);
+  // Also what of a key to be put has another effect.
+  const touched: readonly unknown[] = [...remove, ...put.map(({ key }) => key)];
+  const isWanted = (at: RawTaint): boolean =>
+    put.some(({ key, effect }) => at['key'] === key && at['effect'] === effect);
+  const kept = taints.filter((at) => !touched.includes(at['key']) || isWanted(at));
+  const added = put.filter((taint) => !has(taint));
+  return kept.length === taints.length && added.length === 0 ? null : [...kept, ...added];
+}
+
+const podPath = ({ namespace, name }: PodRef): string => `/api/v1/namespaces/${namespace}/pods/${name}`;
+const deletion = ({ uid }: PodRef, gracePeriodSeconds: number): object => ({
+  gracePeriodSeconds,
+  preconditions: { uid },
+});
+
+/** A node lies in no namespace: its events are where the kubelet's are. */
+const namespaceOf = ({ about }: ApiEvent): string => (about.kind === 'Pod' ? about.namespace : 'default');
+const eventsPath = (event: ApiEvent): string => `/api/v1/namespaces/${namespaceOf(event)}/events`;
+
+/**
+ * Core v1, not events.k8s.io/v1: both are served from 1.19 to 1.36, but only the first has `count` and the times that
+ * `kubectl describe`, exporters and the kubelet's own events go by, and one right on `events` covers it.
+ */
+function eventBody(event: ApiEvent, nodeName: string): object {
+  const { about, reason, type, message, annotations } = event;
+  const regarding =
+    about.kind === 'Pod'
+      ? { namespace: about.namespace, name: about.name, uid: about.uid }
+      : // As the kubelet's: `kubectl describe node` looks for events by this uid.
+        { name: nodeName, uid: nodeName };
+  const kept = Object.entries(annotations).slice(0, ANNOTATIONS_MAX);
+  return {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: {
+      name: event.name,
+      namespace: namespaceOf(event),
+      annotations: Object.fromEntries(kept.map(([key, value]) => [key, cut(value)])),
+    },
+    involvedObject: { apiVersion: 'v1', kind: about.kind, ...regarding },
+    reason,
+    type,
+    message: cut(message),
+    source: { component: AGENT, host: nodeName },
+    reportingComponent: AGENT,
+    reportingInstance: nodeName,
+    action: reason,
+    count: event.count,
+    firstTimestamp: rfc3339(event.firstWallMs),
+    lastTimestamp: rfc3339(event.lastWallMs),
+  };
+}
+
+const cut = (text: string): string => text.slice(0, MESSAGE_MAX);
+/** To the second, as metav1.Time. */
+const rfc3339 = (wallMs: number): string => `${new Date(wallMs).toISOString().slice(0, 19)}Z`;

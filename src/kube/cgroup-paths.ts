@@ -1,0 +1,83 @@
+import type { PodView } from '../core/pod/pod.ts';
+import { type CgroupDriver, kubepodsPath } from '../host/kubepods.ts';
+
+export type Qos = PodView['qos'];
+export const QOS_CLASSES: readonly Qos[] = ['Guaranteed', 'Burstable', 'BestEffort'];
+/** Whose a cgroup below kubepods is. `containerId` null: that of the whole pod. */
+export type PodOfCgroup = {
+  readonly driver: CgroupDriver;
+  readonly qos: Qos;
+  readonly uid: string;
+  readonly containerId: string | null;
+};
+
+/** beside-a-kubelet.md H1: of an API object, or the hash that is a static pod's. */
+const UID = /^[0-9a-f-]{32,36}$/;
+const SLICED_UID = /^[0-9a-f_]{32,36}$/;
+const SLICE = '.slice';
+/** The plain id: containerd with cgroupfs; `crio-` without a suffix: CRI-O with cgroupfs. */
+const CONTAINER = /^(?:([0-9a-f]{64})|crio-([0-9a-f]{64})|(?:cri-containerd|crio|docker)-([0-9a-f]{64})\.scope)$/;
+/** Guaranteed pods lie beside the other two classes. */
+const LEVELS: { readonly [Q in Qos]: readonly string[] } = {
+  Guaranteed: [],
+  Burstable: ['burstable'],
+  BestEffort: ['besteffort'],
+};
+
+/** What may stand in a path and in a log line. */
+export function isPodUid(text: string): boolean {
+  return UID.test(text);
+}
+
+/** D6: the cgroup whose children are the pods of this class. */
+export function qosPath(driver: CgroupDriver, cgroupRoot: string, qos: Qos): string {
+  const kubepods = kubepodsPath(driver, cgroupRoot);
+  return LEVELS[qos].reduce((path, level) => `${path}/${childName(driver, path, level)}`, kubepods);
+}
+
+/** D6: where the kubelet puts the pod. Null: not the uid of a pod. */
+export function podPath(driver: CgroupDriver, cgroupRoot: string, qos: Qos, uid: string): string | null {
+  if (!isPodUid(uid)) return null;
+  const parent = qosPath(driver, cgroupRoot, qos);
+  return `${parent}/${childName(driver, parent, `pod${uid}`)}`;
+}
+
+/** A slice repeats the name of the one that it lies in; `_` occurs in no name of the kubelet's, so it can be read back. */
+function childName(driver: CgroupDriver, parent: string, name: string): string {
+  return driver === 'cgroupfs' ? name : `${sliceName(parent)}-${name.replaceAll('-', '_')}${SLICE}`;
+}
+
+const sliceName = (path: string): string => path.slice(path.lastIndexOf('/') + 1, -SLICE.length);
+
+/** The uid of the pod whose cgroup has this name in `parent`, as qosPath gives it; null: it is no pod's. */
+export function uidOfName(driver: CgroupDriver, parent: string, name: string): string | null {
+  if (driver === 'cgroupfs') return name.startsWith('pod') && UID.test(name.slice(3)) ? name.slice(3) : null;
+  const prefix = `${sliceName(parent)}-pod`;
+  if (!name.startsWith(prefix) || !name.endsWith(SLICE)) return null;
+  const uid = name.slice(prefix.length, -SLICE.length);
+  return SLICED_UID.test(uid) ? uid.replaceAll('_', '-') : null;
+}
+
+/**
+ * The id of the container or sandbox whose cgroup has this name in a pod's; null: it is neither's. `crio-conmon-<id>` is
+ * the process that watches a container.
+ */
+export function containerIdOfName(name: string): string | null {
+  const [, plain, crio, scope] = CONTAINER.exec(name) ?? [];
+  return plain ?? crio ?? scope ?? null;
+}
+
+/** The other way round, of a path below the mount: the pod's own cgroup or anything in it. Null: it is in no pod. */
+export function podOfPath(cgroupRoot: string, path: string): PodOfCgroup | null {
+  for (const driver of ['cgroupfs', 'systemd'] as const) {
+    for (const qos of QOS_CLASSES) {
+      const parent = qosPath(driver, cgroupRoot, qos);
+      if (!path.startsWith(`${parent}/`)) continue;
+      const [name = '', inner] = path.slice(parent.length + 1).split('/');
+      const uid = uidOfName(driver, parent, name);
+      if (uid === null) continue;
+      return { driver, qos, uid, containerId: inner === undefined ? null : containerIdOfName(inner) };
+    }
+  }
+  return null;
+}

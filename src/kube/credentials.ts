@@ -1,0 +1,144 @@
+import { X509Certificate } from 'node:crypto';
+import type { RequestOptions } from 'node:https';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import { KubeConfig } from '@kubernetes/client-node/dist/config.js';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { isObject, isText } from '../core/shape.ts';
+import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
+import { sayProblem } from '../document/problem.ts';
+import { distrust, readDocument, readText } from '../host/files.ts';
+
+/** How the API server is reached, and who we are to it, as the files say now. */
+export type Credentials = {
+  /** For node:https, without an agent. */
+  readonly server: { readonly host: string; readonly port: number; readonly servername?: string };
+  /** Before each path of the API; mostly ''. */
+  readonly prefix: string;
+  readonly secureContext: SecureContext;
+  readonly headers: { readonly [name: string]: string };
+  /** Of the client certificate; null: there is none, a token says who we are. */
+  readonly certificate: { readonly fromWallMs: number; readonly toWallMs: number } | null;
+  /** The files that all this stands in. */
+  readonly files: readonly string[];
+  /** Equal stamps are equal credentials. */
+  readonly stamp: string;
+};
+
+const MAX_TOKEN_BYTES = 64 * 1024;
+type Json = { readonly [name: string]: unknown };
+
+/**
+ * Of the current context of a kubeconfig. Malformed: it asks for what a daemon of root refuses (beside-a-kubelet.md G8),
+ * with a sentence. Never rejects. The files are read anew by each call (G7).
+ *
+ * The package is only asked for what node:https takes. Its `agent` is dropped: it would keep the certificates of the first
+ * call, and obey the proxy of the environment's author. It knows no `tokenFile`, and trims no token.
+ */
+export async function readCredentials(kubeconfig: string): Promise<Reading<Credentials>> {
+  const document = readKubeconfig(kubeconfig);
+  if (!document.known) return document;
+  try {
+    return await credentialsOf(document.value, kubeconfig);
+  } catch (cause) {
+    return unknown('unreadable', kubeconfig, sayCause(cause));
+  }
+}
+
+function readKubeconfig(path: string): Reading<Json> {
+  const why = distrust(path);
+  if (why !== null) return unknown('malformed', path, why);
+  const text = readDocument(path, MAX_DOCUMENT_BYTES);
+  if (!text.known) return text;
+  const { documents, problems } = parseDocuments(text.value, path, 'core');
+  const [problem] = problems;
+  if (problem !== undefined) return unknown('malformed', path, sayProblem(problem));
+  const value = documents[0]?.value;
+  return documents.length === 1 && isObject(value) ? known(value) : unknown('malformed', path, 'not a kubeconfig');
+}
+
+async function credentialsOf(document: Json, path: string): Promise<Reading<Credentials>> {
+  const config = new KubeConfig();
+  config.loadFromString(JSON.stringify(document));
+  config.makePathsAbsolute(directoryOf(path));
+  const cluster = config.getCurrentCluster();
+  const user = config.getCurrentUser();
+  if (cluster === null || user === null) {
+    const text = 'its current-context names no cluster and user of this file';
+    return unknown('malformed', path, text);
+  }
+  const given = userIn(document, user.name);
+  const refused = refusalOf(cluster, given);
+  if (refused !== null) return unknown('malformed', path, refused);
+  const token = readToken(given, directoryOf(path));
+  if (!token.known) return token;
+  const options: RequestOptions = {};
+  await config.applyToHTTPSOptions(options);
+  const { ca, cert, key, servername } = options;
+  const { hostname, port, pathname } = new URL(cluster.server);
+  const { text, file } = token.value;
+  const headers: Credentials['headers'] = text === null ? {} : { authorization: `Bearer ${text}` };
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  return known({
+    server: { host, port: port === '' ? 443 : Number(port), ...(servername === undefined ? {} : { servername }) },
+    prefix: pathname.replace(/\/+$/, ''),
+    secureContext: createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' }),
+    headers,
+    certificate: cert === undefined ? null : lifeOf(String(cert)),
+    files: [path, cluster.caFile, user.certFile, user.keyFile, file].filter((name) => isText(name)),
+    stamp: JSON.stringify([cluster.server, servername, ca, cert, key, text].map((part) => String(part))),
+  });
+}
+
+/** As written: the package leaves out what it does not know. */
+function userIn(document: Json, name: string): Json {
+  const users: unknown = document['users'];
+  const found: unknown = Array.isArray(users) ? users.find((entry) => isObject(entry) && entry['name'] === name) : null;
+  return isObject(found) && isObject(found['user']) ? found['user'] : {};
+}
+
+/** G8, as a sentence; null: nothing is refused. */
+function refusalOf(
+  cluster: { readonly server: string; readonly skipTLSVerify?: boolean; readonly proxyUrl?: string },
+  user: Json,
+): string | null {
+  if (!URL.canParse(cluster.server)) return `cluster.server is no URL: ${cluster.server}`;
+  if (new URL(cluster.server).protocol !== 'https:') {
+    return `cluster.server must begin with https://, it is ${cluster.server}`;
+  }
+  if (cluster.skipTLSVerify) {
+    return 'insecure-skip-tls-verify is refused: anybody on the network could be the API server; name its certificate-authority';
+  }
+  if (cluster.proxyUrl) return 'proxy-url is refused: the API server is reached directly, or not at all';
+  for (const [field, why] of REFUSED) if (user[field] !== undefined && user[field] !== null) return `${field} ${why}`;
+  return null;
+}
+const REFUSED: readonly (readonly [string, string])[] = [
+  ['exec', 'is refused: a daemon of root runs no plugin for its credentials; use a client certificate or a tokenFile'],
+  [
+    'auth-provider',
+    'is refused: a daemon of root runs no plugin for its credentials; use a client certificate or a tokenFile',
+  ],
+  ['as', 'is refused: the agent acts as nobody else'],
+  ['username', 'is refused: API servers take no passwords since 1.19'],
+];
+
+function readToken(
+  user: Json,
+  directory: string,
+): Reading<{ readonly text: string | null; readonly file: string | null }> {
+  const { tokenFile, token } = user;
+  // Where both are given the file is the one that is renewed, as for client-go.
+  if (!isText(tokenFile)) return known({ text: isText(token) ? token.trim() : null, file: null });
+  const file = tokenFile.startsWith('/') ? tokenFile : `${directory}/${tokenFile}`;
+  const read = readText(file, MAX_TOKEN_BYTES, 'followed');
+  if (!read.known) return read;
+  const text = read.value.trim();
+  return /^[\x21-\x7e]+$/.test(text) ? known({ text, file }) : unknown('malformed', file, 'not a token');
+}
+
+function lifeOf(pem: string): Credentials['certificate'] {
+  const { validFrom, validTo } = new X509Certificate(pem);
+  return { fromWallMs: Date.parse(validFrom), toWallMs: Date.parse(validTo) };
+}
+
+const directoryOf = (path: string): string => path.slice(0, Math.max(1, path.lastIndexOf('/')));

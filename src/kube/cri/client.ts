@@ -1,0 +1,200 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { Client, credentials, logVerbosity, Metadata, type ServiceError, setLogVerbosity, status } from '@grpc/grpc-js';
+import { known, type Reading, sayCause, type Unknown, unknown } from '../../core/reading.ts';
+import { escapeUnsafe } from '../../core/units/escape.ts';
+import type { Clock } from '../../ports.ts';
+import {
+  type Container,
+  type ContainerStats,
+  type ContainerStatus,
+  type FilesystemUsage,
+  type Image,
+  ImageService,
+  type LinuxRuntimeConfiguration,
+  type PodSandbox,
+  RuntimeService,
+  type VersionResponse,
+} from './cri_pb.ts';
+
+/**
+ * The container runtime over CRI v1: what beside-a-kubelet.md A12 allows, and nothing else can be said. Each call has a
+ * deadline of its own, never rejects, and connects again by itself. What is written is written once: no call is repeated.
+ *
+ * Unknown: `timed-out`; `malformed` = no such message, or one above 16 MiB; `absent` = the runtime has no such object;
+ * `not-applicable` = it does not implement the call; `unreadable` = every other error, with its text.
+ *
+ * Answers are as the runtime gave them, and tenants chose parts of them (H20): names are not checked here.
+ */
+export type CriClient = {
+  readonly version: () => Promise<Reading<VersionResponse>>;
+  /** Of the verbose answer: what the runtime says of itself, as JSON by key. */
+  readonly info: () => Promise<Reading<Info>>;
+  readonly config: () => Promise<Reading<LinuxRuntimeConfiguration | undefined>>;
+  readonly sandboxes: () => Promise<Reading<readonly PodSandbox[]>>;
+  /** Of the verbose answer, as JSON by key. */
+  readonly sandboxInfo: (id: string) => Promise<Reading<Info>>;
+  readonly containers: () => Promise<Reading<readonly Container[]>>;
+  readonly container: (id: string) => Promise<Reading<ContainerStatus>>;
+  /** Of the verbose answer, as JSON by key. */
+  readonly containerInfo: (id: string) => Promise<Reading<Info>>;
+  readonly stats: () => Promise<Reading<readonly ContainerStats[]>>;
+  readonly images: () => Promise<Reading<readonly Image[]>>;
+  /** Null: there is no such image. */
+  readonly image: (ref: string) => Promise<Reading<Image | null>>;
+  readonly imageFilesystems: () => Promise<Reading<Filesystems>>;
+  /** Removes every name of it. The runtime does not look whether a container uses it: the caller must. */
+  readonly removeImage: (id: string) => Promise<Reading<null>>;
+  /** containerd 1.6 removes one that runs, too: only after `container` said that it has exited. */
+  readonly removeContainer: (id: string) => Promise<Reading<null>>;
+  /** SIGTERM, and SIGKILL after so long. Waits for the end. */
+  readonly stopContainer: (id: string, graceSeconds: number) => Promise<Reading<null>>;
+  readonly stopSandbox: (id: string) => Promise<Reading<null>>;
+  readonly close: () => void;
+};
+type Info = { readonly [key: string]: string };
+type Filesystems = { readonly image: readonly FilesystemUsage[]; readonly container: readonly FilesystemUsage[] };
+
+/** H20. */
+const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
+const DETAIL_MAX = 300;
+/** [design] containerd answers all reads within 100 ms; the rest is for a node whose disk is busy. */
+const READ_MS = 5_000;
+/** One pass over all containers and their cgroups. */
+const STATS_MS = 10_000;
+/** containerd collects what nobody refers to any more before it answers. */
+const REMOVE_MS = 30_000;
+/** Beyond the grace: SIGKILL, and what the runtime cleans up. */
+const STOP_MARGIN_MS = 5_000;
+/** What the package says of an answer that it does not hand on; it has no code of its own for that. */
+const NOT_DECODED = /^(Response message parsing error|Received message larger than max)/;
+const OPTIONS = {
+  'grpc.max_receive_message_length': MESSAGE_BYTES_MAX,
+  'grpc.enable_channelz': 0,
+  'grpc.enable_http_proxy': 0,
+  'grpc.enable_retries': 0,
+  'grpc.service_config_disable_resolution': 1,
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 2_000,
+};
+
+/** `socket`: an absolute path. Connects with the first call. */
+export function openCriClient(socket: string, clock: Clock): CriClient {
+  // What the package says on its own may hold text of the runtime, and goes to standard error unescaped.
+  setLogVerbosity(logVerbosity.NONE);
+  const client = new Client(`unix:${socket}`, credentials.createInsecure(), OPTIONS);
+  let isClosed = false;
+
+  function call<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageInitShape<I>,
+    deadlineMs: number,
+  ): Promise<Reading<MessageShape<O>>> {
+    const where = `CRI ${method.name}`;
+    const failed = (why: Unknown['why'], text: string): Unknown =>
+      unknown(why, where, `${socket}: ${escapeUnsafe(text.slice(0, DETAIL_MAX))}`);
+    if (isClosed) return Promise.resolve(failed('unreadable', 'closed'));
+    return new Promise((resolve) => {
+      // A timer of our own: the package's begins to count only when there is a connection to count for.
+      let cancel = (): void => undefined;
+      const finish = (reading: Reading<MessageShape<O>>): void => {
+        cancel();
+        resolve(reading);
+      };
+      try {
+        const asked = client.makeUnaryRequest(
+          `/${method.parent.typeName}/${method.name}`,
+          // The package wants a Buffer, and fails with "Failed to write message" on the Uint8Array.
+          (message: MessageShape<I>) => Buffer.from(toBinary(method.input, message)),
+          (bytes: Buffer): MessageShape<O> => fromBinary(method.output, bytes, { readUnknownFields: false }),
+          create(method.input, request),
+          new Metadata(),
+          (error: ServiceError | null, answer?: MessageShape<O>) => {
+            if (error !== null) finish(failed(whyOf(error), error.details || error.message));
+            else if (answer === undefined) finish(failed('malformed', 'an answer without a message'));
+            else finish(known(answer));
+          },
+        );
+        cancel = clock.after(deadlineMs, () => {
+          finish(failed('timed-out', `no answer within ${deadlineMs} ms`));
+          asked.cancel();
+        });
+      } catch (cause) {
+        finish(failed('unreadable', sayCause(cause)));
+      }
+    });
+  }
+
+  async function ask<I extends DescMessage, O extends DescMessage, T>(
+    method: DescMethodUnary<I, O>,
+    request: MessageInitShape<I>,
+    read: (answer: MessageShape<O>) => T,
+    deadlineMs = READ_MS,
+  ): Promise<Reading<T>> {
+    const answer = await call(method, request, deadlineMs);
+    return answer.known ? known(read(answer.value)) : answer;
+  }
+  const none = (): null => null;
+
+  const runtime = RuntimeService.method;
+  const images = ImageService.method;
+  return {
+    version: () => ask(runtime.version, { version: 'v1' }, (answer) => answer),
+    info: () => ask(runtime.status, { verbose: true }, ({ info }) => info),
+    config: () => ask(runtime.runtimeConfig, {}, ({ linux }) => linux),
+    sandboxes: () => ask(runtime.listPodSandbox, {}, ({ items }) => items),
+    sandboxInfo: (id) => ask(runtime.podSandboxStatus, { podSandboxId: id, verbose: true }, ({ info }) => info),
+    containers: () => ask(runtime.listContainers, {}, ({ containers }) => containers),
+    container: async (id) => {
+      const answer = await ask(runtime.containerStatus, { containerId: id }, (of) => of.status);
+      if (!answer.known) return answer;
+      return answer.value === undefined
+        ? unknown('malformed', 'CRI ContainerStatus', `${socket}: an answer without a status`)
+        : known(answer.value);
+    },
+    containerInfo: (id) => ask(runtime.containerStatus, { containerId: id, verbose: true }, ({ info }) => info),
+    stats: () => ask(runtime.listContainerStats, {}, ({ stats }) => stats, STATS_MS),
+    images: () => ask(images.listImages, {}, (answer) => answer.images),
+    image: (ref) => ask(images.imageStatus, { image: { image: ref } }, ({ image }) => image ?? null),
+    imageFilesystems: () =>
+      ask(images.imageFsInfo, {}, (answer) => ({
+        image: answer.imageFilesystems,
+        container: answer.containerFilesystems,
+      })),
+    removeImage: (id) => ask(images.removeImage, { image: { image: id } }, none, REMOVE_MS),
+    removeContainer: (id) => ask(runtime.removeContainer, { containerId: id }, none, REMOVE_MS),
+    stopContainer: (id, graceSeconds) =>
+      ask(
+        runtime.stopContainer,
+        { containerId: id, timeout: BigInt(Math.max(0, Math.ceil(graceSeconds))) },
+        none,
+        graceSeconds * 1_000 + STOP_MARGIN_MS,
+      ),
+    stopSandbox: (id) => ask(runtime.stopPodSandbox, { podSandboxId: id }, none, REMOVE_MS),
+    close: () => {
+      isClosed = true;
+      client.close();
+    },
+  };
+}
+
+function whyOf({ code, details }: ServiceError): Unknown['why'] {
+  switch (code) {
+    case status.NOT_FOUND:
+      return 'absent';
+    case status.UNIMPLEMENTED:
+      return 'not-applicable';
+    case status.DEADLINE_EXCEEDED:
+      return 'timed-out';
+    default:
+      return NOT_DECODED.test(details) ? 'malformed' : 'unreadable';
+  }
+}

@@ -1,0 +1,82 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { isObject, isText } from '../core/shape.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
+import type { PodRef } from './api-pod.ts';
+import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './api-said.ts';
+import type { ApiAnswer, ApiGet } from './connection.ts';
+
+/** What the server did with the order to end a pod. */
+export type DeleteAnswer =
+  /** The object has a deletionTimestamp. */
+  | { readonly kind: 'accepted' }
+  | { readonly kind: 'gone' }
+  /** Another pod has the name by now: it is never asked for again by its name. */
+  | { readonly kind: 'replaced' }
+  | NotDone;
+export type EvictAnswer =
+  | DeleteAnswer
+  /** A PodDisruptionBudget refuses. `isMistake`: it will for ever, unless the budgets are changed. */
+  | {
+      readonly kind: 'refused-by-budget';
+      readonly retryAfterMs: number;
+      readonly text: string;
+      readonly isMistake: boolean;
+    };
+export type EvictionVersion = 'policy/v1' | 'policy/v1beta1';
+
+/** B1: not asked again sooner, whatever the server says: 1.20 sends no time at all. */
+const BUDGET_RETRY_MS = 5_000;
+const PATH = '/api/v1';
+
+/**
+ * The version of the Eviction that the server reads, from the `version` of `pods/eviction` in /api/v1 (B1): ask it once
+ * for each connection. Never by trial: 1.20 answers policy/v1 with 400. Never rejects.
+ */
+export async function discoverEviction(get: ApiGet, deadlineMs: number): Promise<Reading<EvictionVersion>> {
+  const answer = await get(PATH, deadlineMs);
+  const failed = notDone(answer, null);
+  if (failed !== null) {
+    const isLate = failed.kind === 'unheard' && failed.isTimeout;
+    return unknown(isLate ? 'timed-out' : 'unreadable', `GET ${PATH}`, failed.text);
+  }
+  const body = answer.kind === 'answer' ? answer.body : null;
+  const resources = isObject(body) && Array.isArray(body['resources']) ? body['resources'] : [];
+  const eviction = resources.find((resource) => isObject(resource) && resource['name'] === 'pods/eviction');
+  if (!isObject(eviction)) return unknown('absent', `GET ${PATH}`, 'the server has no pods/eviction');
+  const version = `${eviction['group']}/${eviction['version']}`;
+  if (version === 'policy/v1' || version === 'policy/v1beta1') return known(version);
+  return unknown('malformed', `GET ${PATH}`, 'pods/eviction has neither version policy/v1 nor policy/v1beta1');
+}
+
+/** The rows of B1. */
+export function readEvictAnswer(answer: ApiAnswer, { name }: PodRef): EvictAnswer {
+  if (answer.kind === 'answer') {
+    const { text, about, causes, retryAfterMs } = readSaid(answer);
+    const wait = Math.max(BUDGET_RETRY_MS, retryAfterMs ?? 0);
+    const budget = causes.find(({ reason }) => reason === 'DisruptionBudget');
+    const refused = { kind: 'refused-by-budget', retryAfterMs: wait } as const;
+    if (answer.status === 429 && budget !== undefined) {
+      return { ...refused, text: budget.message || text, isMistake: false };
+    }
+    if (answer.status === 500 && /more than one PodDisruptionBudget/i.test(text)) {
+      return { ...refused, text, isMistake: true };
+    }
+    if (answer.status === 403 && about.kind === 'poddisruptionbudget') return { ...refused, text, isMistake: false };
+  }
+  return readDeleteAnswer(answer, name, 'create pods/eviction');
+}
+
+export function readDeleteAnswer(answer: ApiAnswer, name: string, right: ApiRight): DeleteAnswer {
+  if (isGone(answer, name)) return { kind: 'gone' };
+  if (isOfAnotherUid(answer)) return { kind: 'replaced' };
+  return notDone(answer, right) ?? { kind: 'accepted' };
+}
+
+/** What a GET of the pod says about an order whose answer did not come; null: nothing. */
+export function readUnheard(answer: ApiAnswer, { name, uid }: PodRef): DeleteAnswer | null {
+  if (isGone(answer, name)) return { kind: 'gone' };
+  const metadata = answer.kind === 'answer' && isObject(answer.body) ? answer.body['metadata'] : null;
+  if (notDone(answer, null) !== null || !isObject(metadata) || !isText(metadata['uid'])) return null;
+  if (metadata['uid'] !== uid) return { kind: 'replaced' };
+  return isText(metadata['deletionTimestamp']) ? { kind: 'accepted' } : null;
+}

@@ -1,0 +1,131 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { type RequestOptions, request as send } from 'node:https';
+import { sayCause } from '../core/reading.ts';
+import { codeOf } from '../host/file-error.ts';
+import type { Clock } from '../ports.ts';
+import type { ApiAnswer } from './connection.ts';
+
+/** A request as it goes onto the wire; `body` is JSON. */
+export type Wire = RequestOptions & { readonly body?: string };
+type Answer = Extract<ApiAnswer, { readonly kind: 'answer' }>;
+export type Exchanged =
+  | Answer
+  | {
+      readonly kind: 'none';
+      readonly detail: string;
+      readonly isTimeout: boolean;
+      /** Nobody listens there, or there is no way to it: the next one would end the same. */
+      readonly isRefused: boolean;
+      /** The server had closed the warm connection before it could see the request. */
+      readonly isStale: boolean;
+    };
+
+const UNREACHABLE = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN']);
+const BROKEN = new Set(['ECONNRESET', 'EPIPE']);
+/** Longer would be an outage of its own. */
+const MAX_RETRY_AFTER_MS = 300_000;
+
+/**
+ * One request and its whole answer within `deadlineMs`, by a timer of our own: those of a request begin anew with a new
+ * socket (beside-a-kubelet.md C1). `heard` runs where the answer came whole. Never rejects.
+ */
+export function exchange(
+  clock: Clock,
+  wire: Wire,
+  {
+    deadlineMs,
+    maxBytes,
+    heard,
+  }: { readonly deadlineMs: number; readonly maxBytes: number; readonly heard: () => void },
+): Promise<Exchanged> {
+  return new Promise<Exchanged>((resolve) => {
+    const { body, ...options } = wire;
+    let cancel = (): void => undefined;
+    const finish = (exchanged: Exchanged): void => {
+      cancel();
+      resolve(exchanged);
+    };
+    const fail = (
+      detail: string,
+      kinds: { readonly isTimeout?: boolean; readonly isRefused?: boolean; readonly isStale?: boolean },
+    ) => finish({ kind: 'none', detail, isTimeout: false, isRefused: false, isStale: false, ...kinds });
+    const request = send(options, (response) => {
+      collect(response, maxBytes, (text, problem) => {
+        const { statusCode: status = 0, headers } = response;
+        const retryAfterMs = retryAfterOf(headers, clock.wallMs());
+        if (problem === 'broken') return fail('the answer broke off', {});
+        heard();
+        finish({ kind: 'answer', status, retryAfterMs, ...bodyOf(text, problem) });
+      });
+    });
+    request.on('error', (cause) => {
+      const code = codeOf(cause) ?? '';
+      fail(sayCause(cause), {
+        isRefused: isUnreachable(cause),
+        isStale: request.reusedSocket && BROKEN.has(code),
+      });
+    });
+    cancel = clock.after(deadlineMs, () => {
+      // What has arrived while this process stood still is read first, and still counts.
+      cancel = clock.after(0, () => {
+        fail(`no answer within ${deadlineMs} ms`, { isTimeout: true });
+        request.destroy();
+      });
+    });
+    request.end(body);
+  }).catch((cause: unknown) => ({
+    // What cannot be sent at all, such as a path with a blank in it.
+    kind: 'none' as const,
+    detail: sayCause(cause),
+    isTimeout: false,
+    isRefused: false,
+    isStale: false,
+  }));
+}
+
+/** Of several addresses all have been tried. */
+export function isUnreachable(cause: unknown): boolean {
+  const causes: readonly unknown[] = cause instanceof AggregateError ? cause.errors : [cause];
+  return causes.length > 0 && causes.every((each) => UNREACHABLE.has(codeOf(each) ?? ''));
+}
+
+/** The text, or null with the reason; `broken`: the connection went before its end. */
+export function collect(
+  response: IncomingMessage,
+  maxBytes: number,
+  done: (text: string | null, problem: string | null) => void,
+): void {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  response.on('data', (chunk: Buffer) => {
+    length += chunk.length;
+    if (length <= maxBytes) chunks.push(chunk);
+    else {
+      chunks.length = 0;
+      done(null, `larger than ${maxBytes / 1024 / 1024} MiB`);
+      response.destroy();
+    }
+  });
+  response.on('error', () => done(null, 'broken'));
+  response.on('close', () => {
+    if (!response.complete) done(null, 'broken');
+  });
+  response.on('end', () => done(Buffer.concat(chunks).toString('utf8'), null));
+}
+
+function bodyOf(text: string | null, problem: string | null): Pick<Answer, 'body' | 'problem'> {
+  if (text === null || problem !== null) return { body: null, problem: problem ?? 'empty' };
+  try {
+    return { body: JSON.parse(text) };
+  } catch {
+    return { body: null, problem: text === '' ? 'empty' : 'not JSON' };
+  }
+}
+
+/** Seconds, or an HTTP date. */
+export function retryAfterOf(headers: IncomingHttpHeaders, nowWallMs: number): number | null {
+  const said = headers['retry-after']?.trim();
+  if (said === undefined || said === '') return null;
+  const ms = /^\d{1,9}$/.test(said) ? Number(said) * 1_000 : Date.parse(said) - nowWallMs;
+  return Number.isNaN(ms) ? null : Math.min(MAX_RETRY_AFTER_MS, Math.max(0, ms));
+}

@@ -1,0 +1,67 @@
+import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
+import { sumOf } from '../core/reading.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroupfs.ts';
+import type { DyingHelp } from '../host/dying.ts';
+import { signalInCgroup } from '../host/signal-process.ts';
+import { startTicks } from '../host/workload.ts';
+import type { CgroupRef, Clock, StopOrder } from '../ports.ts';
+
+type KillNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  /** Absent: processes that got SIGKILL die without help. */
+  readonly help?: DyingHelp | undefined;
+};
+export type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
+  /** SIGTERM goes to the first process of each container alone, as the runtime's stop does; otherwise to all of them. */
+  readonly isAsRuntime?: true;
+  readonly hasten: AbortSignal;
+  readonly signalled: (how: 'sigterm' | 'sigkill') => void;
+  readonly resists: (who: string | null) => void;
+};
+
+/** Of the cgroups of several containers, killed at the same time. The first signals are sent before the promise is returned. */
+export async function killContainers(
+  needs: KillNeeds,
+  refs: readonly CgroupRef[],
+  kill: ContainerKill,
+): Promise<KillEnd> {
+  const { mounts } = needs;
+  const ends = refs.map((ref) => {
+    const ask = kill.isAsRuntime === true ? (): Promise<Asked> => Promise.resolve(askFirst(mounts, ref)) : null;
+    return killCgroup({ ...needs, ...kill, ref, ask });
+  });
+  return together(await Promise.all(ends));
+}
+
+/** A container's first process is the one that has lived longest. */
+function askFirst(mounts: CgroupMounts, ref: CgroupRef): Asked {
+  const pids = processesOf(mounts, ref);
+  if (!pids.known) return 'not-told';
+  const ageOf = (pid: number): number => startTicks(pid) ?? Number.POSITIVE_INFINITY;
+  const first = pids.value.toSorted((a, b) => ageOf(a) - ageOf(b) || a - b)[0];
+  return first !== undefined && signalInCgroup(mounts, ref, first, 'SIGTERM') === 'sent' ? 'told' : 'not-told';
+}
+
+/** One end of many: nobody has ended while somebody survives, and what came back is the sum. */
+export function together(ends: readonly KillEnd[]): KillEnd {
+  const survivors = ends.flatMap((end) => (end.kind === 'survived' ? [end] : []));
+  if (survivors.length > 0) {
+    return {
+      kind: 'survived',
+      left: survivors.flatMap(({ left }) => left),
+      detail: survivors.map(({ detail }) => detail).join('; '),
+    };
+  }
+  const ended = ends.flatMap((end) => (end.kind === 'ended' ? [end] : []));
+  if (ended.length === 0) return { kind: 'gone' };
+  const isByForce = ended.some(({ via }) => via === 'sigkill' || via === 'cgroup.kill');
+  const via = ended.find((end) => !isByForce || end.via === 'sigkill' || end.via === 'cgroup.kill')?.via ?? 'sigterm';
+  return {
+    kind: 'ended',
+    via: via === 'stop-unit' ? 'sigterm' : via,
+    releasedBytes: sumOf(ended.map(({ releasedBytes }) => releasedBytes)),
+    unreaped: ended.reduce((sum, { unreaped }) => sum + unreaped, 0),
+  };
+}

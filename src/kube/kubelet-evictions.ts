@@ -1,0 +1,29 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import type { MonoMs } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+import type { ApiPod } from './api-pod.ts';
+
+/** F6 (i): so long after the kubelet has evicted a pod it is waited for what that frees. */
+const RECENT_MS = 15_000;
+
+/** When the kubelet of this node evicted a pod by itself, as the API shows it: the pod becomes Failed, and stays. */
+export function createKubeletEvictions(clock: Clock) {
+  const seen = new Set<PodUid>();
+  let isFirst = true;
+  let lastMs: MonoMs = Number.NEGATIVE_INFINITY;
+  return {
+    see: (pods: Iterable<ApiPod>): void => {
+      const now = new Set<PodUid>();
+      for (const { declared, isEvictedByKubelet } of pods) {
+        if (!isEvictedByKubelet) continue;
+        now.add(declared.uid);
+        // Those that the first list shows may have been evicted long ago.
+        if (!isFirst && !seen.has(declared.uid)) lastMs = clock.monoMs();
+        seen.add(declared.uid);
+      }
+      for (const uid of seen) if (!now.has(uid)) seen.delete(uid);
+      isFirst = false;
+    },
+    isRecent: (): boolean => clock.monoMs() - lastMs < RECENT_MS,
+  };
+}

@@ -1,0 +1,130 @@
+import type { CandidateLimit } from '../core/pod/pod.ts';
+import { isCriticalPriority } from '../core/pod/spec.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import type { BoundPod, CgroupRef } from '../ports.ts';
+import type { ApiPod } from './api-pod.ts';
+import type { FoundPods, PodCgroup } from './pod-cgroups.ts';
+import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-containers.ts';
+
+/** A pod of this node: as the API declares it, where its cgroup is, or both. */
+export type LivePod = FoundContainers & {
+  /** Null: only its cgroup is known, and priority and requests are not. */
+  readonly pod: ApiPod | null;
+  readonly declared: BoundPod['declared'];
+  readonly cgroup: Reading<CgroupRef>;
+};
+/** What is known besides of the pods. All of it is asked for at each look, for each pod. */
+type Known = {
+  readonly runtime: RuntimeIndex;
+  /** B14, B11: what our own stops have against it. */
+  readonly ownLimitOf: (uid: string) => CandidateLimit | null;
+  /** A stop of ours is under way, or was survived. */
+  readonly isStopping: (uid: string) => boolean;
+  /** beside-a-kubelet.md F6 (i). */
+  readonly isKubeletEvicting: boolean;
+  /** The pod that the agent itself runs in; null: in none. */
+  readonly ownUid: string | null;
+};
+
+/** No name of the API's, which has no such character. */
+const NOT_KNOWN = '?';
+
+/**
+ * The active pods (D4) of what the API declares and of what has a cgroup; of a pod that the API has dropped, `gone` has the
+ * last that it said.
+ */
+export function livePods(
+  declared: Iterable<ApiPod>,
+  gone: ReadonlyMap<string, ApiPod>,
+  byUid: FoundPods,
+  facts: Known,
+): ReadonlyMap<string, LivePod> {
+  const live = new Map<string, LivePod>();
+  for (const pod of declared) {
+    const { uid, qos } = pod.declared;
+    const found = inClass(byUid.get(uid), qos);
+    // Rejected at admission, or ended.
+    if (found === null && isTerminal(pod)) continue;
+    live.set(uid, knownPod(pod, found, isTerminal(pod), facts));
+  }
+  for (const [uid, places] of byUid) {
+    if (live.has(uid)) continue;
+    const [place] = places;
+    const last = gone.get(uid);
+    const found = last === undefined ? (place ?? null) : inClass(places, last.declared.qos);
+    if (last !== undefined) live.set(uid, knownPod(last, found, true, facts));
+    else if (found !== null) live.set(uid, undeclaredPod(found, facts));
+  }
+  return live;
+}
+
+const isTerminal = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
+
+/** D7: the place that its class says, else whichever there is. */
+function inClass(places: readonly PodCgroup[] | undefined, qos: PodCgroup['qos']): PodCgroup | null {
+  return places?.find((place) => place.qos === qos) ?? places?.[0] ?? null;
+}
+
+function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts: Known): LivePod {
+  const { declared, isMirror } = pod;
+  const { uid } = declared;
+  const containers = nameContainers(found?.containers ?? [], pod, facts.runtime);
+  const isStoppable = !isMirror && !isCriticalPriority(declared.priority);
+  return {
+    ...containers,
+    pod,
+    declared: {
+      ...declared,
+      isTerminating: declared.isTerminating || isEnding || facts.isStopping(uid),
+      limitedBy: limitOf(uid, isStoppable && containers.containers.length > 0, true, facts),
+    },
+    cgroup: found === null ? unknown('absent', `cgroup of ${declared.name}`, 'it has none') : known(found.cgroup),
+  };
+}
+
+/** C9: its class by its place, its name by the runtime. A static pod is never stopped. */
+function undeclaredPod(found: PodCgroup, facts: Known): LivePod {
+  const { uid, qos, cgroup } = found;
+  const sandbox = facts.runtime.podOf.get(uid);
+  const containers = nameContainers(found.containers, null, facts.runtime);
+  const isStatic = sandbox?.source === 'file';
+  return {
+    ...containers,
+    pod: null,
+    declared: {
+      uid,
+      namespace: sandbox?.namespace ?? NOT_KNOWN,
+      name: sandbox?.name ?? uid,
+      qos,
+      priority: 0,
+      requests: { memoryBytes: 0, ephemeralStorageBytes: 0 },
+      podLevelMemoryRequest: null,
+      ephemeralStorageLimit: null,
+      containers: [],
+      volumes: [],
+      tolerations: [],
+      terminationGraceSeconds: 30,
+      startedAtWallMs: null,
+      ownerKey: null,
+      isDaemonSet: false,
+      isStaticCritical: isStatic,
+      isProtected: false,
+      isTerminating: facts.isStopping(uid),
+      limitedBy: limitOf(uid, !isStatic && containers.containers.length > 0, false, facts),
+    },
+    cgroup: known(cgroup),
+  };
+}
+
+function limitOf(
+  uid: string,
+  isStoppable: boolean,
+  isDeclared: boolean,
+  facts: Known,
+): BoundPod['declared']['limitedBy'] {
+  const own = facts.ownLimitOf(uid);
+  if (own === 'restart-guard') return own;
+  if (!isStoppable || uid === facts.ownUid) return 'not-stoppable';
+  if (!isDeclared) return 'declaration-unknown';
+  return facts.isKubeletEvicting ? 'kubelet-evicting' : own;
+}

@@ -1,0 +1,115 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import { type Reading, unknown } from '../core/reading.ts';
+import { readBootId } from '../host/clock.ts';
+import { hostName } from '../host/host-name.ts';
+import type { KubeSettings, ModeNeeds } from '../mode.ts';
+import type { ApiPod } from './api-pod.ts';
+import { type ApiWrites, createApiWrites } from './api-writes.ts';
+import { discoverEviction, type EvictionVersion } from './eviction.ts';
+import { createKubeletEvictions } from './kubelet-evictions.ts';
+import { openConnection } from './open-connection.ts';
+import { watchPods } from './pod-watch.ts';
+import { openSpool } from './spool.ts';
+import { createTellApi } from './tell-api.ts';
+import { victimOf } from './write-rules.ts';
+
+/** All that this node hears of the API server, and says to it. */
+export type KubeApi = {
+  /** Unknown until the node of our name has shown to be this machine (D3), and until its pods are listed. */
+  readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
+  /** Whether the pods are known to be as the server has them now. */
+  readonly isCurrent: () => boolean;
+  readonly tell: ReturnType<typeof createTellApi>;
+  readonly writes: ApiWrites;
+  readonly isUp: () => boolean;
+  /** F6 (i). */
+  readonly isKubeletEvicting: () => boolean;
+  readonly close: () => Promise<void>;
+};
+
+/** What is asked once of a connection is asked again until it is answered. */
+const ASK_AGAIN_MS = 5_000;
+const ASK_MS = 5_000;
+const SPOOLED = 'the node was low on resources';
+
+export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
+  const { clock, findings, log, dry } = needs;
+  const nodeName = settings.nodeName ?? hostName().toLowerCase();
+  const boot = readBootId();
+  // Without it no node can be shown to be this machine.
+  const bootId = boot.known ? boot.value : '';
+  const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig });
+  let version: EvictionVersion | null = null;
+  let isOurs: boolean | null = null;
+  let whyNot = 'the API server has not said yet whether this is its node';
+  let lists = 0;
+  let isClosed = false;
+  let cancel = (): void => undefined;
+
+  const { get, send, state } = connection;
+  const writes = createApiWrites({ get, send, clock, nodeName, bootId, evictionVersion: () => version });
+  const isUp = (): boolean => state() === 'up';
+  const spool = openSpool({
+    ...{ clock, bootId, writes, isUp, findings, log },
+    directory: `${settings.stateDirectory}/spool`,
+  });
+  const evictions = createKubeletEvictions(clock);
+  const watch = watchPods({
+    ...{ connection, clock, nodeName, findings },
+    protectNamespaces: settings.protectNamespaces,
+    onChange: () => {
+      const pods = watch.pods();
+      if (pods.known) evictions.see(pods.value.values());
+      // C7: what could not be said is said after a list, which shows who is still there.
+      if (!dry && watch.lists() !== lists && pods.known) spool.flush((uid) => isThere(uid));
+      lists = watch.lists();
+      needs.wake();
+    },
+  });
+  const isThere = (uid: PodUid): boolean => {
+    const pods = watch.pods();
+    return pods.known && [...pods.value.values()].some(({ object }) => object.uid === uid);
+  };
+
+  /** Whether the node is this machine, and how evictions are said. */
+  async function ask(): Promise<void> {
+    const seen = isOurs === true ? null : await writes.verify();
+    if (seen !== null) {
+      isOurs = seen.kind === 'node' ? true : seen.kind === 'not-our-node' ? false : isOurs;
+      if (seen.kind !== 'node') whyNot = seen.text;
+    }
+    const found = version === null ? await discoverEviction(get, ASK_MS) : null;
+    if (found?.known) version = found.value;
+    if (isClosed) return;
+    needs.wake();
+    if (isOurs !== true || version === null) cancel = clock.after(ASK_AGAIN_MS, () => void ask());
+  }
+  void ask();
+
+  const tell = createTellApi({
+    writes,
+    isAway: () => state() === 'away',
+    isBudgetRequired: settings.isBudgetRequired,
+    later: (pod, decision) => {
+      const victim = victimOf(pod);
+      if (victim === null) return;
+      const said = { kind: 'delete', why: 'EvictionByNodewarden', message: SPOOLED, graceSeconds: 1 } as const;
+      spool.put({ ...said, decision, victim, madeAtMs: clock.monoMs(), bootId });
+    },
+  });
+  return {
+    pods: () => (isOurs === true ? watch.pods() : unknown('not-asked', `the node ${nodeName}`, whyNot)),
+    isCurrent: watch.isCurrent,
+    tell,
+    writes,
+    isUp,
+    isKubeletEvicting: evictions.isRecent,
+    close: async () => {
+      isClosed = true;
+      cancel();
+      watch.close();
+      connection.close();
+      await spool.close();
+    },
+  };
+}

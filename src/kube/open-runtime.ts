@@ -1,0 +1,182 @@
+import { ifKnown, known, type Reading, type Unknown, unknown } from '../core/reading.ts';
+import type { Clock, Findings } from '../ports.ts';
+import { RUNTIME_AWAY, RUNTIME_ENTRIES, runtimeAway, runtimeEntriesIgnored } from '../words/finding-runtime.ts';
+import type { CriClient } from './cri/client.ts';
+import { type FoundRuntime, findRuntime, socketsOf } from './cri/endpoint.ts';
+import {
+  cgroupDriverOf,
+  cgroupsPathOf,
+  containersOf,
+  filesystemsOf,
+  sandboxesOf,
+  type WritableLayer,
+  writableLayersOf,
+} from './cri/facts.ts';
+import type { Runtime, RuntimeFacts, RuntimeFilesystems } from './runtime.ts';
+
+/** What only who opens it needs. */
+export type OpenRuntime = Runtime & {
+  /** Asked again if the last answer was asked for longer ago than this. By container id; each with its own time. */
+  readonly writableLayers: (maxAgeMs: number) => Promise<Reading<ReadonlyMap<string, WritableLayer>>>;
+  /** D7: the runtime's own word for where a container runs. */
+  readonly cgroupsPath: (containerId: string) => Promise<Reading<string>>;
+  /** E12. Resolves when it has stopped, or the grace and 5 s later. */
+  readonly stopContainer: (containerId: string, graceSeconds: number) => Promise<Reading<null>>;
+  readonly stopSandbox: (sandboxId: string) => Promise<Reading<null>>;
+  /** For reclaim.ts. */
+  readonly connect: () => Promise<Reading<CriClient>>;
+};
+export type RuntimeNeeds = {
+  readonly clock: Clock;
+  readonly findings: Findings;
+  /** `containerRuntimeEndpoint`. */
+  readonly endpoint: string;
+  /** D11: of this node, by the kubelet's uid. */
+  readonly isKnownPod: (uid: string) => boolean;
+};
+
+/** K7: one look at 220 containers costs 11 to 14 ms of CPU. */
+const REST_MS = 60_000;
+const AWAY_MS = 5_000;
+const RUNTIME = 'the container runtime';
+const NOT_YET = 'it has not answered yet';
+
+/**
+ * Looks at once, and from then on whenever it is asked or nobody has asked for 60 s (5 s while
+ * nothing answers). Never throws, and nothing of it rejects.
+ * While nothing answers, each look searches for the runtime anew; READY waits for none of it (E8).
+ */
+export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
+  const { clock, findings, endpoint, isKnownPod } = needs;
+  let found: Reading<FoundRuntime> = unknown('absent', RUNTIME, NOT_YET);
+  let facts: Reading<RuntimeFacts> = unknown('absent', 'CRI ListContainers', NOT_YET);
+  let filesystems: Reading<RuntimeFilesystems> = unknown('absent', 'CRI ImageFsInfo', NOT_YET);
+  let driver: Reading<'cgroupfs' | 'systemd'> = unknown('absent', 'CRI RuntimeConfig', NOT_YET);
+  let layers: Reading<ReadonlyMap<string, WritableLayer>> = unknown('absent', 'CRI ListContainerStats', NOT_YET);
+  let layersAskedMs = Number.NEGATIVE_INFINITY;
+  let restAskedMs = Number.NEGATIVE_INFINITY;
+  let cancelRest = (): void => undefined;
+  let isClosed = false;
+
+  const isRestDue = (): boolean => clock.monoMs() - restAskedMs >= REST_MS;
+
+  function lose(why: Unknown): void {
+    if (found.known) found.value.client.close();
+    found = why;
+  }
+
+  /** The one that is connected, unless another one may be ours. */
+  const connect = coalesced(async (): Promise<Reading<CriClient>> => {
+    if (isClosed) return CLOSED;
+    if (!found.known || (!found.value.isProven && isRestDue())) {
+      const sockets = socketsOf(endpoint);
+      const next = sockets.known ? await findRuntime({ clock, sockets: sockets.value, isKnownPod }) : sockets;
+      lose(NO_RUNTIME);
+      found = next;
+      if (isClosed) lose(CLOSED);
+    }
+    return found.known ? known(found.value.client) : found;
+  });
+
+  const refresh = coalesced(async (): Promise<Reading<RuntimeFacts>> => {
+    const client = await connect();
+    const answer = client.known ? await listAll(client.value, clock) : client;
+    if (isClosed) return CLOSED;
+    cancelRest();
+    cancelRest = clock.after(answer.known ? REST_MS : AWAY_MS, () => void refresh());
+    if (!client.known || !answer.known) {
+      const why = answer.known ? NO_RUNTIME : answer;
+      findings.raise(runtimeAway(why.detail));
+      // What answers next may be another one. One that is slow, or says what we do not take, is still the same.
+      if (why.why === 'unreadable') lose(why);
+      return why;
+    }
+    findings.clear(RUNTIME_AWAY);
+    const { ignored, ...next } = answer.value;
+    if (ignored === 0) findings.clear(RUNTIME_ENTRIES);
+    else findings.raise(runtimeEntriesIgnored(ignored));
+    facts = known(next);
+    if (isRestDue()) await readConfiguration(client.value);
+    return facts;
+  });
+
+  /** What changes with the runtime's configuration only. An answer that fails leaves the last one in force. */
+  async function readConfiguration(client: CriClient): Promise<void> {
+    restAskedMs = clock.monoMs();
+    const [places, config] = await Promise.all([client.imageFilesystems(), client.config()]);
+    filesystems = newer(filesystems, ifKnown(places, filesystemsOf));
+    driver = newer(driver, ifKnown(config, cgroupDriverOf));
+  }
+
+  const readLayers = coalesced(async () => {
+    layersAskedMs = clock.monoMs();
+    const client = await connect();
+    const answer = client.known ? ifKnown(await client.value.stats(), writableLayersOf) : client;
+    layers = newer(layers, answer);
+    return answer;
+  });
+
+  async function withClient<T>(use: (client: CriClient) => Promise<Reading<T>>): Promise<Reading<T>> {
+    const client = await connect();
+    return client.known ? use(client.value) : client;
+  }
+
+  void refresh();
+  return {
+    facts: () => facts,
+    refresh,
+    filesystems: () => filesystems,
+    cgroupDriver: () => driver,
+    writableLayers: (maxAgeMs) =>
+      clock.monoMs() - layersAskedMs < maxAgeMs && layers.known ? Promise.resolve(layers) : readLayers(),
+    cgroupsPath: (id) => withClient(async (client) => ifKnown(await client.containerInfo(id), cgroupsPathOf)),
+    stopContainer: (id, graceSeconds) => withClient((client) => client.stopContainer(id, graceSeconds)),
+    stopSandbox: (id) => withClient((client) => client.stopSandbox(id)),
+    connect,
+    close: () => {
+      isClosed = true;
+      cancelRest();
+      lose(CLOSED);
+    },
+  };
+}
+
+const CLOSED = unknown('unreadable', RUNTIME, 'closed');
+const NO_RUNTIME = unknown('absent', RUNTIME, NOT_YET);
+
+type Listed = RuntimeFacts & { readonly ignored: number };
+async function listAll(client: CriClient, clock: Clock): Promise<Reading<Listed>> {
+  const atMs = clock.monoMs();
+  const [containerList, sandboxList] = await Promise.all([client.containers(), client.sandboxes()]);
+  const containers = ifKnown(containerList, containersOf);
+  const sandboxes = ifKnown(sandboxList, sandboxesOf);
+  if (!containers.known) return containers;
+  if (!sandboxes.known) return sandboxes;
+  return known({
+    containers: containers.value.items,
+    sandboxes: sandboxes.value.items,
+    atMs,
+    ignored: containers.value.ignored + sandboxes.value.ignored,
+  });
+}
+
+/** The newer one, unless it is unknown and the older is not. */
+const newer = <T>(older: Reading<T>, next: Reading<T>): Reading<T> => (next.known || !older.known ? next : older);
+
+/**
+ * At most one at a time, and never an answer from before the question: who asks while one is under way shares the one after
+ * it. `run` never rejects.
+ */
+function coalesced<T>(run: () => Promise<T>): () => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | null = null;
+  return () => {
+    next ??= last.then(() => {
+      next = null;
+      const answer = run();
+      last = answer;
+      return answer;
+    });
+    return next;
+  };
+}

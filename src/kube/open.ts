@@ -1,0 +1,115 @@
+import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
+import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { createDiskWalker } from '../host/disk-walk.ts';
+import { createDyingHelp } from '../host/dying.ts';
+import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
+import { openKubeApi } from './open-api.ts';
+import { type OpenRuntime, openRuntime } from './open-runtime.ts';
+import { createKubePodDisk, type Layer } from './pod-disk.ts';
+import { openRuntimeReclaim } from './reclaim.ts';
+import { createRefusals } from './refusals.ts';
+import { createRestartGuard } from './restart-guard.ts';
+import { createKubeSource } from './source.ts';
+import { createKubeKiller } from './stop.ts';
+
+/** The mode beside a kubelet, of one run of the agent. */
+export function createKube(): OpenMode {
+  return (needs) => {
+    if (needs.kube === null) throw new Error('mode kubelet needs kubernetes.kubeconfig');
+    return openKube(needs, needs.kube);
+  };
+}
+
+/** A figure of a writable layer may be so old. */
+const LAYERS_MS = 10_000;
+
+/**
+ * Pods come from the API server, their cgroups and their containers from the machine (beside-a-kubelet.md). The phases of a
+ * shutdown are the kubelet's in this version: nothing is stopped for one.
+ */
+function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
+  const { clock, mounts, findings, log, wake, dry } = needs;
+  const api = openKubeApi(needs, settings);
+  const isKnownPod = (uid: PodUid): boolean => {
+    const pods = api.pods();
+    return pods.known && pods.value.has(uid);
+  };
+  const runtime = openRuntime({ clock, findings, endpoint: settings.runtimeEndpoint, isKnownPod });
+  const refusals = createRefusals(clock, findings);
+  const guard = createRestartGuard(clock);
+  const walker = createDiskWalker(clock);
+  const ownLimitOf = (uid: PodUid): CandidateLimit | null =>
+    guard.isBarred(uid) ? 'restart-guard' : refusals.limitOf(uid);
+  const source = createKubeSource({
+    ...{ clock, mounts, findings, cgroupRoot: needs.cgroupRoot, runtime, ownLimitOf, wake },
+    configuredDriver: settings.cgroupDriver,
+    apiPods: api.pods,
+    isKubeletEvicting: api.isKubeletEvicting,
+    disk: createKubePodDisk({
+      walker,
+      kubeletRoot: settings.kubeletDirectory,
+      podLogsDir: settings.podLogsDir,
+      layers: (uid) => layersOf(runtime, uid),
+    }),
+  });
+  // Started before it is needed: then there may be neither memory nor a process id.
+  const help = dry ? undefined : createDyingHelp(mounts);
+  const reclaim = openRuntimeReclaim({
+    ...{ clock, log, findings, connect: runtime.connect },
+    minImageAgeMs: () => settings.imageMinimumGCAgeMs,
+    isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
+  });
+  return {
+    pods: source,
+    killer: createKubeKiller({ clock, mounts, source, tell: api.tell, refusals, guard, findings, help }),
+    marks: { setCondition: () => undefined, event: () => undefined },
+    scratch: { empty: async () => null },
+    reclaim: reclaim.reclaim,
+    places: {
+      podsCgroup: source.kubepods,
+      latePaths: () =>
+        ifKnown(runtime.filesystems(), ({ imagefs, containerfs }) =>
+          known({ imagefsPath: imagefs, containerfsPath: containerfs }),
+        ),
+    },
+    undoStops: async () => ({ started: [], notUndone: [] }),
+    hasStops: () => false,
+    forgetStops: () => undefined,
+    setShuttingDown: () => undefined,
+    isSettled: source.isSettled,
+    running: source.running,
+    // The kubelet's business (kubelet-eviction.md 8.5).
+    oomScores: () => [],
+    rewrite: () => undefined,
+    close: async () => {
+      help?.close();
+      reclaim.close();
+      await source.close();
+      walker.close();
+      runtime.close();
+      await api.close();
+    },
+  };
+}
+
+/** The writable layers of a pod's containers, as the runtime last counted them. */
+async function layersOf(runtime: OpenRuntime, podUid: PodUid): Promise<Reading<readonly Layer[]>> {
+  const facts = runtime.facts();
+  const layers = await runtime.writableLayers(LAYERS_MS);
+  if (!facts.known) return facts;
+  if (!layers.known) return layers;
+  const own = facts.value.containers.filter(
+    (container) => container.podUid === podUid && container.state === 'running',
+  );
+  return known(
+    own.map(({ id, name }) => {
+      const layer = layers.value.get(id);
+      return { name, bytes: countedOf(layer?.bytes, name), inodes: countedOf(layer?.inodes, name) };
+    }),
+  );
+}
+
+const countedOf = (count: number | null | undefined, name: string): Reading<number> =>
+  count === null || count === undefined
+    ? unknown('not-asked', `writable layer of ${name}`, 'the runtime does not count it')
+    : known(count);

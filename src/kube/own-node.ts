@@ -1,0 +1,63 @@
+import { isObject, isText } from '../core/shape.ts';
+import { type NotDone, notDone } from './api-said.ts';
+import type { ApiAnswer, ApiGet } from './connection.ts';
+
+/** A taint as it came, with fields that we do not know: the list is written back as a whole (A14). */
+export type RawTaint = { readonly [field: string]: unknown };
+/** What is used of the v1 Node of this machine. */
+export type OwnNode = {
+  readonly kind: 'node';
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly isUnschedulable: boolean;
+  readonly annotations: { readonly [key: string]: unknown };
+  readonly taints: readonly RawTaint[];
+  readonly conditions: readonly { readonly [field: string]: unknown }[];
+};
+
+/**
+ * The node of this name, if it is this machine (D3): its boot is ours. Right after a boot it is not yet: until the kubelet
+ * has written, the API shows the boot before. Never rejects.
+ */
+export async function lookAtNode(
+  get: ApiGet,
+  { nodeName, bootId }: { readonly nodeName: string; readonly bootId: string },
+  deadlineMs: number,
+): Promise<OwnNode | NotDone> {
+  const answer = await get(`/api/v1/nodes/${nodeName}`, deadlineMs);
+  const failed = notDone(answer, 'get nodes');
+  return failed ?? readOwnNode(answer, nodeName, bootId);
+}
+
+function readOwnNode(answer: ApiAnswer, nodeName: string, bootId: string): OwnNode | NotDone {
+  const body = answer.kind === 'answer' ? answer.body : null;
+  const metadata = part(body, 'metadata');
+  const spec = part(body, 'spec');
+  const status = part(body, 'status');
+  const { uid, resourceVersion } = metadata;
+  const itsBoot = part(status, 'nodeInfo')['bootID'];
+  if (metadata['name'] !== nodeName || !isText(uid) || uid === '' || !isText(resourceVersion)) {
+    return { kind: 'rejected', status: 200, text: `the server's answer is not the node ${nodeName}` };
+  }
+  if (bootId === '' || itsBoot !== bootId) {
+    const its = isText(itsBoot) && /^[0-9a-f-]{36}$/.test(itsBoot) ? itsBoot : 'another one';
+    const text = `the boot id of node ${nodeName} is ${its}, not that of this machine, ${bootId || 'which is unknown'}`;
+    return { kind: 'not-our-node', text };
+  }
+  return {
+    kind: 'node',
+    uid,
+    resourceVersion,
+    isUnschedulable: spec['unschedulable'] === true,
+    annotations: part(metadata, 'annotations'),
+    taints: list(spec['taints']),
+    conditions: list(status['conditions']),
+  };
+}
+
+type Json = { readonly [field: string]: unknown };
+const part = (value: unknown, name: string): Json => {
+  const found = isObject(value) ? value[name] : null;
+  return isObject(found) ? found : {};
+};
+const list = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.filter(isObject) : []);

@@ -1,0 +1,116 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import { podName } from '../core/pod/pod.ts';
+import type { Reading } from '../core/reading.ts';
+import { isObject } from '../core/shape.ts';
+import { isUid } from '../document/pod.ts';
+import { type ApiPod, apiPodOf } from './api-pod.ts';
+
+/** H14: what a node could have, many times over. */
+const MAX_PODS = 10_000;
+/** An unreadable pod is only told of. */
+const MAX_UNREADABLE = 1_000;
+
+/** A pod object that was refused. */
+export type UnreadablePod = { readonly pod: string; readonly why: string; readonly isKept: boolean };
+/** An object as it was read: nothing of it is kept but what it was reduced to. */
+export type ReadPod = { readonly uid: string; readonly name: string; readonly pod: Reading<ApiPod> };
+export type PodCache = {
+  /** By the kubelet's uid. */
+  readonly pods: () => ReadonlyMap<PodUid, ApiPod>;
+  /** Of an object that exists. */
+  readonly put: (read: ReadPod) => void;
+  readonly remove: (read: Pick<ReadPod, 'uid'>) => void;
+  /** What is not among them is gone. */
+  readonly replace: (reads: readonly ReadPod[]) => void;
+  readonly unreadable: () => readonly UnreadablePod[];
+  /** How many were not taken in because there are too many. */
+  readonly leftOut: () => number;
+};
+
+export function readPod(object: unknown, protectNamespaces: ReadonlySet<string>): ReadPod {
+  return { ...namesIn(object), pod: apiPodOf(object, protectNamespaces) };
+}
+
+/** The pods of this node as the API server has them. The identity of an object is its uid, not its name. */
+export function createPodCache(): PodCache {
+  const kept = new Map<string, ApiPod>();
+  const uidByName = new Map<string, string>();
+  const unreadable = new Map<string, Omit<UnreadablePod, 'isKept'>>();
+  const leftOut = new Set<string>();
+  let byPodUid: ReadonlyMap<PodUid, ApiPod> | null = null;
+
+  function forget(uid: string): void {
+    unreadable.delete(uid);
+    leftOut.delete(uid);
+    const pod = kept.get(uid);
+    if (pod === undefined) return;
+    kept.delete(uid);
+    const name = podName(pod.object);
+    if (uidByName.get(name) === uid) uidByName.delete(name);
+    byPodUid = null;
+  }
+
+  function put({ uid, name, pod: read }: ReadPod): void {
+    if (!read.known) {
+      // The last good version stays: that a pod has become strange takes nothing from what it may use.
+      if (unreadable.size < MAX_UNREADABLE || unreadable.has(uid)) {
+        unreadable.set(uid, { pod: name, why: `${read.where}: ${read.detail}` });
+      }
+      return;
+    }
+    const pod = read.value;
+    // D4: rejected before it had a container. Others could bind ten thousand of these to the node.
+    if (isOver(pod) && pod.containers.every(({ id }) => id === null)) {
+      forget(uid);
+      return;
+    }
+    if (kept.size >= MAX_PODS && !kept.has(uid)) {
+      if (leftOut.size < MAX_PODS) leftOut.add(uid);
+      return;
+    }
+    const namesake = uidByName.get(name);
+    if (namesake !== undefined && namesake !== uid) forget(namesake);
+    unreadable.delete(uid);
+    leftOut.delete(uid);
+    kept.set(uid, pod);
+    uidByName.set(name, uid);
+    byPodUid = null;
+  }
+
+  return {
+    pods: () => {
+      byPodUid ??= indexed([...kept.values()]);
+      return byPodUid;
+    },
+    put,
+    remove: ({ uid }) => forget(uid),
+    replace: (reads) => {
+      const seen = new Set(reads.map(({ uid }) => uid));
+      for (const uid of [...kept.keys(), ...unreadable.keys(), ...leftOut]) if (!seen.has(uid)) forget(uid);
+      for (const read of reads) put(read);
+    },
+    unreadable: () => [...unreadable].map(([uid, { pod, why }]) => ({ pod, why, isKept: kept.has(uid) })),
+    leftOut: () => leftOut.size,
+  };
+}
+
+const isOver = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
+
+/**
+ * A mirror is known by the uid of its manifest, which an annotation says: it never stands for a pod that has that uid
+ * itself, nor the later of two for the earlier.
+ */
+function indexed(pods: readonly ApiPod[]): ReadonlyMap<PodUid, ApiPod> {
+  const since = ({ declared }: ApiPod): number => declared.startedAtWallMs ?? Number.POSITIVE_INFINITY;
+  const inOrder = [...pods].sort((a, b) => Number(b.isMirror) - Number(a.isMirror) || since(b) - since(a));
+  return new Map(inOrder.map((pod) => [pod.declared.uid, pod]));
+}
+
+/** Of an object that may be anything. Without a uid it is known by its name, which no uid is like. */
+function namesIn(object: unknown): { readonly uid: string; readonly name: string } {
+  const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
+  const part = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 253) : '?');
+  const name = `${part(metadata['namespace'])}/${part(metadata['name'])}`;
+  const uid = metadata['uid'];
+  return { uid: isUid(uid) ? uid : name, name };
+}

@@ -1,0 +1,172 @@
+import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { cgroupFacts, cgroupInode } from '../host/cgroup-inode.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { childrenOf, directoryOf, inCgroup } from '../host/cgroup-walk.ts';
+import { type CgroupDriver, kubepodsPath } from '../host/kubepods.ts';
+import type { CgroupRef } from '../ports.ts';
+import { containerIdOfName, QOS_CLASSES, type Qos, qosPath, uidOfName } from './cgroup-paths.ts';
+
+type PodCgroupsNeeds = {
+  readonly mounts: CgroupMounts;
+  /** The kubelet's. */
+  readonly cgroupRoot: string;
+  /** As the runtime or the kubelet's configuration says (beside-a-kubelet.md D7); unknown: neither does. */
+  readonly driver: () => Reading<CgroupDriver>;
+};
+/** A container's or a sandbox's: the cgroup does not say which. */
+export type ContainerCgroup = { readonly id: string; readonly cgroup: CgroupRef };
+export type PodCgroup = {
+  readonly uid: string;
+  /** By its place. */
+  readonly qos: Qos;
+  readonly cgroup: CgroupRef;
+  readonly containers: readonly ContainerCgroup[];
+};
+/** By uid. More than one if the kubelet has left an old cgroup of the pod behind: those of the driver in use come first. */
+export type FoundPods = ReadonlyMap<string, readonly PodCgroup[]>;
+export type PodCgroups = {
+  /**
+   * All pods below kubepods at this moment (D13): a listing for each class and a call for each pod, or for `containers` for
+   * each of those too. Else a container that was replaced by another one is still the old one, until the next call that
+   * asks. None where there is no kubepods. Unknown if a part of it cannot be read.
+   */
+  readonly now: (of: 'pods' | 'containers') => Reading<FoundPods>;
+  /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has made none. */
+  readonly kubepods: () => Reading<string>;
+  /** Why what was said of the driver is not what is on disk; null: it is. As of the last `now`. */
+  readonly mismatch: () => string | null;
+  /** False: there are more pods than are looked at. As of the last `now`. */
+  readonly isWhole: () => boolean;
+};
+
+/** beside-a-kubelet.md H11. */
+const MAX_PODS = 10_000;
+/** A pod of the kubelet's has a dozen. */
+const MAX_CHILDREN = 1_000;
+/** Beside numbers of pods. */
+const SAID = Number.POSITIVE_INFINITY;
+const SAID_EMPTY = 0.5;
+
+type Tree = { readonly driver: CgroupDriver; readonly kubepods: string; readonly parents: readonly Parent[] };
+type Found = { readonly tree: Tree; readonly pods: readonly PodCgroup[] };
+type Parent = { readonly qos: Qos; readonly path: string };
+/** What is right below a pod's cgroup, containers or not. */
+type Child = { readonly directory: string; readonly inode: number; readonly container: ContainerCgroup | null };
+type Kept = { readonly children: readonly Child[]; readonly containers: readonly ContainerCgroup[]; isUsed: boolean };
+
+export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds): PodCgroups {
+  const trees: readonly [Tree, Tree] = [treeOf('cgroupfs', cgroupRoot), treeOf('systemd', cgroupRoot)];
+  /** By inode. */
+  const kept = new Map<number, Kept>();
+  const nowhere = unknown('absent', trees.map(({ kubepods }) => kubepods).join(' or '), 'there is no such cgroup');
+  let kubepods: Reading<string> = nowhere;
+  let mismatch: string | null = null;
+  let isWhole = true;
+
+  function now(of: 'pods' | 'containers'): Reading<FoundPods> {
+    isWhole = true;
+    const said = driver();
+    const found: Found[] = [];
+    for (const tree of trees) {
+      if (cgroupInode(directoryOf(mounts, tree.kubepods)) === 0) continue;
+      const pods = podsOf(tree, found[0]?.pods.length ?? 0, of === 'containers');
+      if (!pods.known) return pods;
+      found.push({ tree, pods: pods.value });
+    }
+    found.sort((a, b) => rankOf(b, said) - rankOf(a, said));
+    const used = found[0]?.tree;
+    kubepods = used === undefined ? nowhere : known(used.kubepods);
+    mismatch = used === undefined || !said.known || used.driver === said.value ? null : mismatchOf(said.value, used);
+    for (const [inode, entry] of kept) {
+      if (!entry.isUsed) kept.delete(inode);
+      entry.isUsed = false;
+    }
+    const byUid = new Map<string, PodCgroup[]>();
+    for (const pod of found.flatMap(({ pods }) => pods)) {
+      const same = byUid.get(pod.uid);
+      if (same === undefined) byUid.set(pod.uid, [pod]);
+      else same.push(pod);
+    }
+    return known(byUid);
+  }
+
+  function podsOf(tree: Tree, before: number, isDeep: boolean): Reading<readonly PodCgroup[]> {
+    const pods: PodCgroup[] = [];
+    for (const parent of tree.parents) {
+      const listed = podsIn(tree.driver, parent, MAX_PODS - before - pods.length, isDeep);
+      if (!listed.known && listed.why !== 'absent') return listed;
+      if (listed.known) pods.push(...listed.value);
+    }
+    return known(pods);
+  }
+
+  function podsIn(
+    of: CgroupDriver,
+    { qos, path }: Parent,
+    max: number,
+    isDeep: boolean,
+  ): Reading<readonly PodCgroup[]> {
+    return ifKnown(childrenOf(directoryOf(mounts, path), max), ({ names, isWhole: isAll }) => {
+      isWhole &&= isAll;
+      const pods: PodCgroup[] = [];
+      for (const name of names) {
+        const uid = uidOfName(of, path, name);
+        if (uid === null) continue;
+        const found = podAt(uid, qos, `${path}/${name}`, isDeep);
+        // It may have ended since it was listed.
+        if (!found.known && found.why !== 'absent') return found;
+        if (found.known) pods.push(found.value);
+      }
+      return known(pods);
+    });
+  }
+
+  function podAt(uid: string, qos: Qos, path: string, isDeep: boolean): Reading<PodCgroup> {
+    return ifKnown(cgroupFacts(directoryOf(mounts, path)), ({ inode, children }) => {
+      const cgroup = { path, inode };
+      const old = kept.get(inode);
+      // As many as before and those of before still there: then it is the same ones.
+      const isSame = old?.children.length === children && (!isDeep || old.children.every(isStillThere));
+      const below = isSame && old !== undefined ? known(old) : list(cgroup);
+      return ifKnown(below, (entry) => {
+        entry.isUsed = true;
+        kept.set(inode, entry);
+        return known({ uid, qos, cgroup, containers: entry.containers });
+      });
+    });
+  }
+
+  function list(pod: CgroupRef): Reading<Kept> {
+    const listed = inCgroup(mounts, pod, (directory) => childrenOf(directory, MAX_CHILDREN));
+    return ifKnown(listed, ({ names }) => {
+      const children = names.flatMap((name): readonly Child[] => {
+        const path = `${pod.path}/${name}`;
+        const directory = directoryOf(mounts, path);
+        const inode = cgroupInode(directory);
+        if (inode === 0 || inode === null) return [];
+        const id = containerIdOfName(name);
+        return [{ directory, inode, container: id === null ? null : { id, cgroup: { path, inode } } }];
+      });
+      const containers = children.flatMap(({ container }) => (container === null ? [] : [container]));
+      return known({ children, containers, isUsed: true });
+    });
+  }
+
+  return { now, kubepods: () => kubepods, mismatch: () => mismatch, isWhole: () => isWhole };
+}
+
+const isStillThere = ({ directory, inode }: Child): boolean => cgroupInode(directory) === inode;
+
+function treeOf(driver: CgroupDriver, cgroupRoot: string): Tree {
+  const parents = QOS_CLASSES.map((qos) => ({ qos, path: qosPath(driver, cgroupRoot, qos) }));
+  return { driver, kubepods: kubepodsPath(driver, cgroupRoot), parents };
+}
+
+/** D7: what is said is verified on disk: a tree that has pods before one that has none, then what is said, then more pods. */
+function rankOf({ tree, pods }: Found, said: Reading<CgroupDriver>): number {
+  if (said.known && said.value === tree.driver) return pods.length === 0 ? SAID_EMPTY : SAID;
+  return pods.length;
+}
+
+const mismatchOf = (said: CgroupDriver, { kubepods }: Tree): string =>
+  `the cgroup driver is said to be ${said}, but the pods are in ${kubepods}`;

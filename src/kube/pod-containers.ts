@@ -1,0 +1,61 @@
+import type { Reading } from '../core/reading.ts';
+import type { CgroupRef } from '../ports.ts';
+import type { ApiPod } from './api-pod.ts';
+import type { ContainerCgroup } from './pod-cgroups.ts';
+import type { RuntimeContainer, RuntimeFacts, RuntimeSandbox } from './runtime.ts';
+
+/** `name` null: nobody could say it. */
+export type FoundContainer = { readonly id: string; readonly name: string | null; readonly cgroup: CgroupRef };
+export type FoundContainers = {
+  /** All that are not known to be a sandbox: one that nobody can name counts as a container. */
+  readonly containers: readonly FoundContainer[];
+  readonly sandboxes: readonly CgroupRef[];
+};
+export type RuntimeIndex = {
+  readonly containers: ReadonlyMap<string, RuntimeContainer>;
+  readonly sandboxes: ReadonlyMap<string, RuntimeSandbox>;
+  /** The newest knowledge of a pod: of a sandbox that is ready, if one is. */
+  readonly podOf: ReadonlyMap<string, RuntimeSandbox>;
+};
+
+const NOTHING: RuntimeIndex = { containers: new Map(), sandboxes: new Map(), podOf: new Map() };
+
+/** What the runtime listed, by id; made anew only for another list. */
+export function createRuntimeIndex(facts: () => Reading<RuntimeFacts>): () => RuntimeIndex {
+  let of: RuntimeFacts | null = null;
+  let index = NOTHING;
+  return () => {
+    const now = facts();
+    if (!now.known || now.value === of) return index;
+    of = now.value;
+    const { containers, sandboxes } = now.value;
+    index = {
+      containers: new Map(containers.map((container) => [container.id, container])),
+      sandboxes: new Map(sandboxes.map((sandbox) => [sandbox.id, sandbox])),
+      podOf: new Map(
+        sandboxes.toSorted((a, b) => Number(a.isReady) - Number(b.isReady)).map((sandbox) => [sandbox.podUid, sandbox]),
+      ),
+    };
+    return index;
+  };
+}
+
+/** Which of a pod's cgroups is which container, by what the API and the runtime say (beside-a-kubelet.md B5). */
+export function nameContainers(
+  cgroups: readonly ContainerCgroup[],
+  pod: Pick<ApiPod, 'containers'> | null,
+  { containers: listed, sandboxes: listedSandboxes }: RuntimeIndex,
+): FoundContainers {
+  const containers: FoundContainer[] = [];
+  const sandboxes: CgroupRef[] = [];
+  for (const { id, cgroup } of cgroups) {
+    const name = pod?.containers.find((container) => container.id === id)?.name ?? listed.get(id)?.name ?? null;
+    if (name === null && listedSandboxes.has(id)) sandboxes.push(cgroup);
+    else containers.push({ id, name, cgroup });
+  }
+  return { containers, sandboxes };
+}
+
+const SHORT_ID = 12;
+/** As the runtime's own tools show one that has no name. */
+export const shortId = (id: string): string => id.slice(0, SHORT_ID);

@@ -1,0 +1,292 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { isObject, isText, parseJson } from '../core/shape.ts';
+import { isUid } from '../document/pod.ts';
+import type { Clock, Findings } from '../ports.ts';
+import {
+  PODS_NOT_LISTED,
+  PODS_UNREADABLE,
+  podsRefused,
+  podsUnreadable,
+  TOO_MANY_PODS,
+  tooManyPods,
+} from '../words/finding-api.ts';
+import type { ApiPod } from './api-pod.ts';
+import type { Connection } from './connection.ts';
+import { messageOf } from './line-stream.ts';
+import { createPodCache, readPod } from './pod-cache.ts';
+import { listPods, podsPath } from './pod-list.ts';
+
+type WatchNeeds = {
+  readonly connection: Pick<Connection, 'get' | 'stream' | 'state' | 'onState'>;
+  readonly clock: Clock;
+  readonly nodeName: string;
+  readonly protectNamespaces: readonly string[];
+  readonly findings: Findings;
+  /** The pods are others now; at most once in a turn of the loop. */
+  readonly onChange: () => void;
+  /** Of an earlier run in this boot: they stand in until the first list, where that does not come (D15). */
+  readonly kept?: { readonly pods: ReadonlyMap<PodUid, ApiPod>; readonly atMs: MonoMs } | null | undefined;
+  /** From 0 to below 1. */
+  readonly chance?: () => number;
+};
+export type PodWatch = {
+  /** By the kubelet's uid, terminating ones and those that are over included (D4). They stay while the API server is away. */
+  readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
+  /** Whether changes arrive: a watch is open. */
+  readonly isCurrent: () => boolean;
+  /** When the pods were last known to be as the server has them: now while they are current; null: never. */
+  readonly atMs: () => MonoMs | null;
+  /** How often all pods were asked for. */
+  readonly lists: () => number;
+  readonly close: () => void;
+};
+
+/** H14. An event is little more than its object. */
+const MAX_EVENT_LENGTH = 4 * 1024 * 1024 + 1024;
+const [LEAST_TIMEOUT_S, MOST_TIMEOUT_S] = [300, 600];
+const GRACE_OF_TIMEOUT_MS = 30_000;
+const RECONNECT = { firstMs: 250, mostMs: 15_000 };
+const RELIST = { firstMs: 1_000, mostMs: 30_000 };
+const HEALTHY_MS = 60_000;
+/** D2: so often a stream that says what it should not is opened again where it ended. */
+const MAX_STRANGE = 3;
+const [BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, GONE, GATEWAY_TIMEOUT] = [400, 401, 403, 410, 504];
+
+/** The pods of one node: a list, then a watch from there on (beside-a-kubelet.md D1, D2). It ends only by `close`. */
+export function watchPods(needs: WatchNeeds): PodWatch {
+  const { connection, clock, nodeName, findings, onChange, kept = null, chance = Math.random } = needs;
+  const protectNamespaces = new Set(needs.protectNamespaces);
+  const cache = createPodCache();
+  const backOff = { reconnect: doubling(RECONNECT, chance), relist: doubling(RELIST, chance) };
+  /** Of the last list, event or bookmark; null: the next list begins at what the server has at hand. */
+  let resourceVersion: string | null = null;
+  /** The last resourceVersion is of no use to the server: the next list is of the newest. */
+  let isNewestWanted = false;
+  let isListDue = true;
+  let isListing = false;
+  let hasListed = false;
+  let isKeptInForce = false;
+  let lists = 0;
+  let strange = 0;
+  /** Waits for the server to be there again. */
+  let isWaiting = false;
+  let isClosed = false;
+  let stream: { readonly close: () => void } | null = null;
+  let openedMs: MonoMs | null = null;
+  let heardMs: MonoMs | null = null;
+  let failure = 'the API server has not been asked yet';
+  let cancelStep = (): void => undefined;
+  let cancelTell: (() => void) | null = null;
+
+  function later(ms: number): void {
+    cancelStep();
+    cancelStep = clock.after(ms, step);
+  }
+
+  function step(): void {
+    if (isClosed || isListing) return;
+    isWaiting = connection.state() === 'away';
+    if (isWaiting) standIn();
+    else if (isListDue) void list();
+    else watch();
+  }
+
+  async function list(): Promise<void> {
+    lists += 1;
+    isListing = true;
+    const from = isNewestWanted ? '' : (resourceVersion ?? '0');
+    const listed = await listPods(connection.get, nodeName, from, (object) => readPod(object, protectNamespaces));
+    isListing = false;
+    if (isClosed) return;
+    if (!listed.ok) {
+      // What was asked for is too old for the server, or newer than all it has: it was restored from a backup.
+      isNewestWanted = listed.status === GONE || listed.status === GATEWAY_TIMEOUT || listed.status === BAD_REQUEST;
+      failure = listed.detail;
+      if (listed.status !== null) findings.raise(podsRefused(listed.status, listed.detail));
+      standIn();
+      later(Math.max(backOff.relist.nextMs(), listed.retryAfterMs ?? 0));
+      return;
+    }
+    findings.clear(PODS_NOT_LISTED);
+    cache.replace(listed.pods);
+    ({ resourceVersion } = listed);
+    heardMs = clock.monoMs();
+    hasListed = true;
+    isListDue = false;
+    isNewestWanted = false;
+    strange = 0;
+    tell();
+    watch();
+  }
+
+  function watch(): void {
+    const timeoutS = LEAST_TIMEOUT_S + Math.floor(chance() * (MOST_TIMEOUT_S - LEAST_TIMEOUT_S + 1));
+    const path = podsPath(nodeName, {
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      resourceVersion: resourceVersion ?? '',
+      timeoutSeconds: String(timeoutS),
+    });
+    /** Why we end it ourselves. */
+    let because: 'gone' | 'strange' | null = null;
+    const leave = (why: 'gone' | 'strange', detail: string): void => {
+      because = why;
+      failure = detail;
+      mine.close();
+    };
+    const opened = (): void => {
+      openedMs = clock.monoMs();
+      heardMs = openedMs;
+      findings.clear(PODS_NOT_LISTED);
+    };
+    const mine = connection.stream(
+      path,
+      {
+        opened,
+        line: (text) => {
+          heardMs = clock.monoMs();
+          const event = readEvent(text);
+          if (event.kind === 'refused') leave(event.isGone ? 'gone' : 'strange', event.detail);
+          else if (event.kind !== 'ignored') take(event);
+        },
+        ended: (why) => ended(because, why),
+      },
+      timeoutS * 1_000 + GRACE_OF_TIMEOUT_MS,
+    );
+    stream = mine;
+  }
+
+  function take(event: Extract<Event, { readonly kind: 'bookmark' | 'put' | 'remove' }>): void {
+    strange = 0;
+    ({ resourceVersion } = event);
+    if (event.kind === 'bookmark') return;
+    const read = readPod(event.object, protectNamespaces);
+    if (event.kind === 'put') cache.put(read);
+    else cache.remove(read);
+    tell();
+  }
+
+  function ended(
+    because: 'gone' | 'strange' | null,
+    {
+      status,
+      detail,
+      retryAfterMs = 0,
+    }: { readonly status: number | null; readonly detail: string; readonly retryAfterMs?: number },
+  ): void {
+    const nowMs = clock.monoMs();
+    if (openedMs !== null) {
+      // How long it had been cut off before that was noticed, nobody knows.
+      if (connection.state() !== 'away') heardMs = nowMs;
+      if (nowMs - openedMs >= HEALTHY_MS) {
+        backOff.reconnect.reset();
+        backOff.relist.reset();
+      }
+    }
+    stream = null;
+    openedMs = null;
+    if (isClosed) return;
+    if (because === null) failure = detail;
+    if (because === 'strange') strange += 1;
+    if (status === UNAUTHORIZED || status === FORBIDDEN) findings.raise(podsRefused(status, detail));
+    const isTooNew = status === GATEWAY_TIMEOUT;
+    isListDue ||= because === 'gone' || status === GONE || status === BAD_REQUEST || isTooNew || strange > MAX_STRANGE;
+    isNewestWanted = isTooNew;
+    later(Math.max(retryAfterMs, isListDue ? backOff.relist.nextMs() : backOff.reconnect.nextMs()));
+  }
+
+  /** Until there is a list the pods of an earlier run are better than none. */
+  function standIn(): void {
+    if (hasListed || isKeptInForce || kept === null) return;
+    isKeptInForce = true;
+    tell();
+  }
+
+  function tell(): void {
+    cancelTell ??= clock.after(0, () => {
+      cancelTell = null;
+      const unreadable = cache.unreadable();
+      if (unreadable.length > 0) findings.raise(podsUnreadable(unreadable));
+      else findings.clear(PODS_UNREADABLE);
+      if (cache.leftOut() > 0) findings.raise(tooManyPods(cache.leftOut()));
+      else findings.clear(TOO_MANY_PODS);
+      onChange();
+    });
+  }
+
+  connection.onState((state) => {
+    if (isClosed) return;
+    if (state === 'away') {
+      // C7: after an outage the list comes first.
+      isListDue = true;
+      later(0);
+    } else if (state === 'up' && isWaiting) later(backOff.relist.nextMs());
+  });
+  later(0);
+
+  return {
+    pods: () => {
+      if (hasListed) return known(cache.pods());
+      if (isKeptInForce && kept !== null) return known(kept.pods);
+      return unknown('not-asked', `the pods of node ${nodeName}`, failure);
+    },
+    isCurrent: () => openedMs !== null,
+    atMs: () => (openedMs !== null ? clock.monoMs() : hasListed || kept === null ? heardMs : kept.atMs),
+    lists: () => lists,
+    close: () => {
+      isClosed = true;
+      cancelStep();
+      cancelTell?.();
+      stream?.close();
+    },
+  };
+}
+
+type Event =
+  | { readonly kind: 'ignored' }
+  | { readonly kind: 'bookmark'; readonly resourceVersion: string }
+  | { readonly kind: 'put' | 'remove'; readonly resourceVersion: string; readonly object: unknown }
+  | { readonly kind: 'refused'; readonly isGone: boolean; readonly detail: string };
+
+function readEvent(text: string): Event {
+  if (text === '') return { kind: 'ignored' };
+  if (text.length > MAX_EVENT_LENGTH) return refused('an object larger than 4 MiB');
+  const event = parseJson(text);
+  if (!isObject(event) || !isText(event['type'])) return refused('a line that is no event');
+  const { type, object } = event;
+  if (type === 'ERROR') {
+    const code = isObject(object) ? object['code'] : null;
+    return { kind: 'refused', isGone: code === GONE, detail: messageOf(object) };
+  }
+  const kind = KINDS.get(type);
+  if (kind === undefined) return { kind: 'ignored' };
+  const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
+  const { resourceVersion } = metadata;
+  // Without it there is nothing to go on from.
+  if (!isText(resourceVersion) || resourceVersion === '') return refused('an event without a resourceVersion');
+  if (kind === 'remove' && !isUid(metadata['uid'])) return refused('a deleted object without a uid');
+  return { kind, resourceVersion, object };
+}
+const KINDS = new Map<unknown, 'bookmark' | 'put' | 'remove'>([
+  ['BOOKMARK', 'bookmark'],
+  ['ADDED', 'put'],
+  ['MODIFIED', 'put'],
+  ['DELETED', 'remove'],
+]);
+const refused = (detail: string): Event => ({ kind: 'refused', isGone: false, detail });
+
+/** Half of each pause and as much again at most is chance, so that many agents do not come back in one instant. */
+function doubling({ firstMs, mostMs }: { readonly firstMs: number; readonly mostMs: number }, chance: () => number) {
+  let ms = firstMs;
+  return {
+    nextMs: (): number => {
+      const next = ms * (0.5 + chance());
+      ms = Math.min(mostMs, ms * 2);
+      return next;
+    },
+    reset: (): void => {
+      ms = firstMs;
+    },
+  };
+}

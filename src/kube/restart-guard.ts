@@ -1,0 +1,28 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import type { MonoMs } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+
+/** Pods that the kubelet starts again because the API has not heard of their end (beside-a-kubelet.md B14). */
+export type RestartGuard = {
+  /** Its containers were killed, and the API has not accepted its end. */
+  readonly killed: (uid: PodUid) => void;
+  /** It goes to the end of the ranking: it cannot be stopped without the API. */
+  readonly isBarred: (uid: PodUid) => boolean;
+};
+
+const WINDOW_MS = 600_000;
+/** The second kill in vain is the last one for a while. */
+const KILLS = 2;
+
+export function createRestartGuard(clock: Clock): RestartGuard {
+  const killedMs = new Map<PodUid, readonly MonoMs[]>();
+  const recent = (uid: PodUid): readonly MonoMs[] =>
+    (killedMs.get(uid) ?? []).filter((atMs) => clock.monoMs() - atMs < WINDOW_MS);
+  return {
+    killed: (uid) => {
+      killedMs.set(uid, [...recent(uid), clock.monoMs()]);
+      for (const other of killedMs.keys()) if (recent(other).length === 0) killedMs.delete(other);
+    },
+    isBarred: (uid) => recent(uid).length >= KILLS,
+  };
+}

@@ -1,0 +1,237 @@
+import { type CandidateLimit, podName } from '../core/pod/pod.ts';
+import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { cgroupPathOf } from '../host/cgroup-members.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
+import type { CgroupDriver } from '../host/kubepods.ts';
+import type { BoundPod, Clock, Findings, PodSource } from '../ports.ts';
+import type { ApiPod } from './api-pod.ts';
+import { podOfPath } from './cgroup-paths.ts';
+import { type LivePod, livePods } from './live-pods.ts';
+import { createPodCgroups, type FoundPods } from './pod-cgroups.ts';
+import { createRuntimeIndex, shortId } from './pod-containers.ts';
+import type { Runtime } from './runtime.ts';
+import { createSourceFindings } from './source-findings.ts';
+
+type KubeSourceNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly findings: Findings;
+  /** The kubelet's: where kubepods lies. */
+  readonly cgroupRoot: string;
+  /** As the kubelet's configuration says, for a runtime that does not (D7); null: nor does that. */
+  readonly configuredDriver: CgroupDriver | null;
+  /** Of this node alone. Unknown until the first list, or the checkpoint. */
+  readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
+  readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
+  /** B14, B11: what our own stops have against a pod. */
+  readonly ownLimitOf: (uid: string) => CandidateLimit | null;
+  /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
+  readonly isKubeletEvicting: () => boolean;
+  /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
+  readonly disk: (pod: LivePod, soFar: Parameters<BoundPod['disk']>[0]) => ReturnType<BoundPod['disk']>;
+  readonly wake: () => void;
+};
+export type KubeSource = PodSource & {
+  /** Read now with its containers, for who stops it. Null: there is no such pod. */
+  readonly find: (uid: string) => LivePod | null;
+  /** False until the first list: then running pods are not known by name. */
+  readonly isSettled: () => boolean;
+  /** Those with processes, as declared. */
+  readonly running: () => readonly BoundPod['declared'][];
+  /** The cgroup of all pods, as of the last look at them. Unknown `absent`: the kubelet has made none. */
+  readonly kubepods: () => Reading<string>;
+  /** The pod is terminating until `stopEnded`, or, where it survived, until it has another cgroup. */
+  readonly stopBegan: (uid: string) => void;
+  readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
+};
+
+/** How often what is told is refreshed; `pods` always returns the pods as they are at that moment. */
+const REFRESH_MS = 2_000;
+const FAR_REFRESH_MS = 10_000;
+/** How long no pod is chosen because the list is missing (D13), and how long a shutdown waits for it. */
+const SETTLE_MS = 2_000;
+const SETTLE_SHUTDOWN_MS = 500;
+/** F6 (i): a hard threshold does not wait longer for the kubelet, which may be choosing in vain. */
+const KUBELET_EVICTS_MS = 10_000;
+/** The runtime is asked again at most so often while there are containers that it has not told of. */
+const ASK_RUNTIME_MS = 1_000;
+
+type Pods = ReadonlyMap<string, LivePod>;
+/** `inode`: of the cgroup that a stop did not empty; null: the stop is under way. */
+type Stopping = { readonly inode: number | null };
+
+/** The pods of this node as API, runtime and cgroups show them together, at the moment of asking (D13). */
+export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
+  const { clock, mounts, runtime, cgroupRoot, configuredDriver } = needs;
+  const driver = (): Reading<CgroupDriver> => {
+    const said = runtime.cgroupDriver();
+    return said.known || configuredDriver === null ? said : known(configuredDriver);
+  };
+  const cgroups = createPodCgroups({ mounts, cgroupRoot, driver });
+  const index = createRuntimeIndex(runtime.facts);
+  const told = createSourceFindings(needs);
+  const startMs = clock.monoMs();
+  const stopping = new Map<string, Stopping>();
+  const stops = new Map<string, number>();
+  /** The last declarations of the pods that had a cgroup at the last look. */
+  let declaredBefore: ReadonlyMap<string, ApiPod> = new Map();
+  /** Several readers ask in one look; dropped before anything else runs. */
+  let ofThisLook: Reading<Pods> | null = null;
+  let ownUid: string | null = null;
+  let hasSettled = false;
+  let evictingSinceMs: MonoMs | null = null;
+  let askedRuntimeMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let identities = '';
+  let isFar = false;
+  let isClosed = false;
+  let cancelTimer: () => void = () => undefined;
+
+  function podsNow(): Reading<Pods> {
+    return ofThisLook ?? podsWith('pods');
+  }
+
+  function podsWith(of: 'pods' | 'containers'): Reading<Pods> {
+    ofThisLook = ifKnown(cgroups.now(of), (found) => known(livePodsOf(found)));
+    queueMicrotask(() => {
+      ofThisLook = null;
+    });
+    return ofThisLook;
+  }
+
+  function livePodsOf(found: FoundPods): Pods {
+    const api = needs.apiPods();
+    if (api.known) hasSettled = true;
+    // With no list at hand nobody is known to be gone.
+    const declared = api.known ? api.value : declaredBefore;
+    const live = livePods(declared.values(), declaredBefore, found, {
+      runtime: index(),
+      ownLimitOf: needs.ownLimitOf,
+      isStopping: (uid) => stopping.has(uid),
+      isKubeletEvicting: isKubeletEvicting(),
+      ownUid,
+    });
+    declaredBefore = new Map(
+      [...live].flatMap(([uid, { pod }]) => (pod !== null && found.has(uid) ? [[uid, pod] as const] : [])),
+    );
+    for (const uid of stops.keys()) if (!live.has(uid)) stops.delete(uid);
+    for (const [uid, { inode }] of stopping) {
+      const cgroup = live.get(uid)?.cgroup;
+      if (inode !== null && !(cgroup?.known === true && cgroup.value.inode === inode)) stopping.delete(uid);
+    }
+    if ([...live.values()].some(isUntold)) askRuntime();
+    return live;
+  }
+
+  function isKubeletEvicting(): boolean {
+    if (!needs.isKubeletEvicting()) evictingSinceMs = null;
+    else evictingSinceMs ??= clock.monoMs();
+    return evictingSinceMs !== null && clock.monoMs() - evictingSinceMs < KUBELET_EVICTS_MS;
+  }
+
+  /** The runtime may know who it is. */
+  function isUntold({ pod, declared, containers }: LivePod): boolean {
+    return (pod === null && !index().podOf.has(declared.uid)) || containers.some(({ name }) => name === null);
+  }
+
+  function askRuntime(): void {
+    if (isClosed || clock.monoMs() - askedRuntimeMs < ASK_RUNTIME_MS) return;
+    askedRuntimeMs = clock.monoMs();
+    void runtime.refresh();
+  }
+
+  function boundPod(live: LivePod): BoundPod {
+    const { declared, cgroup, containers } = live;
+    return {
+      declared,
+      cgroup,
+      // As in the kubelet's statistics, those that run.
+      containers: containers.map(({ id, name, cgroup: own }) => ({ name: name ?? shortId(id), cgroup: known(own) })),
+      stops: stops.get(declared.uid) ?? 0,
+      disk: (soFar) => needs.disk(live, soFar),
+    };
+  }
+
+  /** Beside the loop: what a person should hear of, and whether a look is worth while. */
+  function refresh(): void {
+    refreshedMs = clock.monoMs();
+    const path = cgroupPathOf(mounts, process.pid);
+    ownUid = path.known ? (podOfPath(cgroupRoot, path.value)?.uid ?? null) : null;
+    const pods = podsWith('containers');
+    told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups });
+    const now = pods.known ? JSON.stringify([...pods.value.values()].map(identityOf)) : '';
+    if (now !== identities) needs.wake();
+    identities = now;
+  }
+
+  function tick(): void {
+    if (isClosed) return;
+    refresh();
+    tickAfter(isFar ? FAR_REFRESH_MS : REFRESH_MS);
+  }
+
+  function tickAfter(ms: number): void {
+    cancelTimer();
+    cancelTimer = clock.after(ms, tick);
+  }
+
+  tick();
+
+  return {
+    pods: () => ifKnown(podsNow(), (pods) => known([...pods.values()].map(boundPod))),
+    unsettled: (forWhat) => {
+      const patienceMs = forWhat === 'all' ? SETTLE_SHUTDOWN_MS : SETTLE_MS;
+      const api = hasSettled || clock.monoMs() - startMs >= patienceMs ? null : needs.apiPods();
+      return api === null || api.known ? null : unknown('stale', 'the pods of this node', api.detail);
+    },
+    follow: (afterMs) => {
+      const wasFar = isFar;
+      isFar = afterMs > REFRESH_MS;
+      if (wasFar && !isFar) tickAfter(Math.max(0, REFRESH_MS - (clock.monoMs() - refreshedMs)));
+    },
+    find: (uid) => {
+      const pods = podsWith('containers');
+      return pods.known ? (pods.value.get(uid) ?? null) : null;
+    },
+    isSettled: () => hasSettled,
+    running: () => {
+      const pods = podsNow();
+      if (!pods.known) return [];
+      const isRunning = ({ cgroup }: LivePod): boolean => {
+        const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
+        return populated.known && populated.value;
+      };
+      return [...pods.value.values()].filter(isRunning).map(({ declared }) => declared);
+    },
+    kubepods: cgroups.kubepods,
+    stopBegan: (uid) => {
+      stopping.set(uid, { inode: null });
+      ofThisLook = null;
+    },
+    stopEnded: (uid, how) => {
+      const pods = podsNow();
+      const cgroup = pods.known ? pods.value.get(uid)?.cgroup : undefined;
+      if (how === 'survived' && cgroup?.known === true) stopping.set(uid, { inode: cgroup.value.inode });
+      else stopping.delete(uid);
+      stops.set(uid, (stops.get(uid) ?? 0) + 1);
+      ofThisLook = null;
+    },
+    close: async () => {
+      isClosed = true;
+      cancelTimer();
+    },
+  };
+}
+
+/** What of a pod makes a look worth while when it changes. */
+function identityOf({ declared, cgroup, containers }: LivePod): readonly unknown[] {
+  const { isTerminating, limitedBy } = declared;
+  return [
+    podName(declared),
+    isTerminating,
+    limitedBy,
+    cgroup.known && cgroup.value.inode,
+    containers.map(({ id }) => id),
+  ];
+}

@@ -1,0 +1,259 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import { sayCause } from '../core/reading.ts';
+import { ensureDirectory, writeBeside } from '../host/files.ts';
+import { keepAside } from '../host/own-file.ts';
+import { openRecordDisk } from '../host/record-disk.ts';
+import type { Clock, Findings, Log } from '../ports.ts';
+import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-writes.ts';
+import type { NotDone } from './api-said.ts';
+import { ACT_MS, type ApiWrites } from './api-writes.ts';
+import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
+import { tellWrite } from './tell-write.ts';
+
+/** What could not be said to the API server, until it can be (C5 to C7). */
+export type Spool = {
+  /** Never waits; throws where the entry is one that could never be said. */
+  readonly put: (entry: Spooled) => void;
+  /**
+   * After a relist: what waits is said, acts first, facts last. `isThere`: by the uid of the object; an act for a pod that is
+   * gone is dropped. Before the first call nothing is said.
+   */
+  readonly flush: (isThere: (uid: PodUid) => boolean) => void;
+  /** The pod has run again, ready, for 60 s with the signal clear: its act is dropped. */
+  readonly recovered: (uid: PodUid) => void;
+  readonly waiting: () => { readonly acts: number; readonly facts: number };
+  /** Resolves when everything put so far is on the disk, or when the disk refuses. */
+  readonly saved: () => Promise<void>;
+  readonly close: () => Promise<void>;
+};
+type SpoolNeeds = {
+  readonly clock: Clock;
+  /** Made where it is missing. */
+  readonly directory: string;
+  readonly bootId: string;
+  readonly writes: Pick<ApiWrites, 'deletePod' | 'markDisruption' | 'createEvent'>;
+  readonly isUp: () => boolean;
+  readonly findings: Pick<Findings, 'raise' | 'clear'>;
+  readonly log: Pick<Log, 'info' | 'warn'>;
+};
+
+/** C5. */
+export const ENTRIES_MAX = 10_000;
+const ACT_MAX_AGE_MS = 300_000;
+/** C7: five writes a second. */
+const PACE_MS = 200;
+/** For what was not heard although the connection is up. */
+const AGAIN_MS = 10_000;
+/** So many lines may lie in the file for nothing. */
+const DEAD_LINES_MAX = 1_000;
+const NAME = 'spool.jsonl';
+
+export function openSpool(needs: SpoolNeeds): Spool {
+  const { clock, directory, writes, findings, log } = needs;
+  const path = `${directory}/${NAME}`;
+  const made = ensureDirectory(directory, 0o750);
+  if (!made.known) findings.raise(spoolNotSaved(made.where, made.detail));
+  const found = readSpool(path);
+  const entries = new Map(found.entries);
+  let lines = found.lines;
+  /** The file is not what `entries` says, and is written as a whole. */
+  let isStale = found.badLines > 0 || found.unreadable !== null;
+  if (isStale) findings.raise(spoolDamaged(path, found.badLines, keepAside(path, clock)));
+  let pending = '';
+  let saving: Promise<void> | null = null;
+  let isClosed = false;
+  let dropped = 0;
+  let isThere: ((uid: PodUid) => boolean) | null = null;
+  let flushing: Promise<void> | null = null;
+  let cancel = (): void => undefined;
+
+  const disk = openRecordDisk({
+    clock,
+    directory,
+    name: NAME,
+    lineStart: SPOOL_LINE_START,
+    // It grows until it is written anew, and is never rotated.
+    maxBytes: Number.POSITIVE_INFINITY,
+    onCorrupt: (keptAs, line) => {
+      isStale = true;
+      findings.raise(spoolDamaged(path, line, `was kept as ${keptAs}`));
+    },
+    onRestored: () => undefined,
+  });
+
+  const rewrite = async (): Promise<boolean> => {
+    await disk.close();
+    const all = [...entries.values()];
+    pending = '';
+    lines = all.length;
+    const written = await writeBeside(path, all.map(sayEntry).join(''), 0o640);
+    disk.reopen();
+    if (!written.known) findings.raise(spoolNotSaved(written.where, written.detail));
+    return written.known;
+  };
+  const append = async (): Promise<boolean> => {
+    const text = pending;
+    pending = '';
+    const written = await disk.append(text);
+    if (!written.known) findings.raise(spoolNotSaved(written.where, written.detail));
+    return written.known;
+  };
+  const pump = async (): Promise<void> => {
+    do {
+      const isWhole = isStale || lines - entries.size > DEAD_LINES_MAX;
+      isStale = false;
+      const isSaved = isWhole ? await rewrite() : await append();
+      if (!isSaved) {
+        isStale = true;
+        break;
+      }
+      findings.clear(SPOOL);
+    } while (pending !== '' || isStale);
+    saving = null;
+  };
+  const save = (text: string): void => {
+    pending += text;
+    lines++;
+    saving ??= pump();
+  };
+
+  const remove = (key: string): void => {
+    if (entries.delete(key)) save(sayDone(key));
+  };
+  /** Not what has taken its place meanwhile. */
+  const settled = (entry: Spooled): void => {
+    const key = keyOf(entry);
+    if (entries.get(key) === entry) remove(key);
+  };
+  const isStaleAct = (entry: Spooled): boolean =>
+    entry.kind === 'delete' &&
+    (entry.bootId !== needs.bootId ||
+      clock.monoMs() - entry.madeAtMs > ACT_MAX_AGE_MS ||
+      entry.madeAtMs > clock.monoMs());
+  const expire = (): void => {
+    for (const [key, entry] of entries) if (isStaleAct(entry)) remove(key);
+  };
+  const bound = (): void => {
+    while (entries.size > ENTRIES_MAX) {
+      const [oldest] = entries.keys();
+      const fact = [...entries].find(([, { kind }]) => kind === 'event')?.[0] ?? oldest;
+      if (fact !== undefined) remove(fact);
+      findings.raise(spoolFull(++dropped, ENTRIES_MAX));
+    }
+  };
+
+  /** How long to wait before the next one; null: not now, and not before the next relist or in a while. */
+  const after = (failed: NotDone | null, entry: Spooled, blocked: Set<Spooled['kind']>): number | null => {
+    const key = keyOf(entry);
+    tellWrite(findings, entry.kind === 'delete' ? 'delete pods' : 'create events', failed);
+    switch (failed?.kind) {
+      case undefined:
+        settled(entry);
+        return PACE_MS;
+      case 'rejected':
+        settled(entry);
+        log.warn(
+          { event: 'api-away', key, said: failed.text },
+          `the API server refuses for good what waited for it: ${key}`,
+        );
+        return PACE_MS;
+      case 'forbidden':
+        blocked.add(entry.kind);
+        return PACE_MS;
+      case 'overload':
+        return Math.max(PACE_MS, failed.retryAfterMs ?? AGAIN_MS);
+      case 'not-our-node':
+      case 'unheard':
+        return null;
+    }
+  };
+  const say = async (entry: Spooled, blocked: Set<Spooled['kind']>): Promise<number | null> => {
+    if (entry.kind === 'event') {
+      const said = await writes.createEvent(entry.event);
+      return after(said.kind === 'done' ? null : said, entry, blocked);
+    }
+    const { victim, graceSeconds, why, message } = entry;
+    // C6: only together with the DELETE, which does not wait for it.
+    const marked = writes.markDisruption(victim, why, message);
+    const ended = await writes.deletePod(victim, graceSeconds, ACT_MS.soft);
+    await marked;
+    const isDone = ended.kind === 'accepted' || ended.kind === 'gone' || ended.kind === 'replaced';
+    const waitMs = after(isDone ? null : ended, entry, blocked);
+    return waitMs === null ? null : waitMs + PACE_MS;
+  };
+  const next = (blocked: ReadonlySet<Spooled['kind']>): Spooled | null => {
+    expire();
+    for (const [key, entry] of entries) {
+      if (entry.kind === 'delete' && isThere?.(entry.victim.uid) === false) remove(key);
+    }
+    const open = [...entries.values()].filter(({ kind }) => !blocked.has(kind));
+    return open.find(({ kind }) => kind === 'delete') ?? open[0] ?? null;
+  };
+  const run = async (): Promise<void> => {
+    const blocked = new Set<Spooled['kind']>();
+    for (let at = next(blocked); at !== null && !isClosed; at = next(blocked)) {
+      const waitMs = await say(at, blocked);
+      if (waitMs === null) break;
+      await pause(waitMs);
+    }
+  };
+  let wake = (): void => undefined;
+  const pause = (ms: number): Promise<void> =>
+    new Promise((resolve) => {
+      const stop = clock.after(ms, resolve);
+      wake = () => {
+        stop();
+        resolve();
+      };
+    });
+  const start = (): void => {
+    cancel();
+    if (isThere === null || isClosed) return;
+    flushing ??= run()
+      // Nothing here rejects; what would is a mistake of the program, and must not end the agent.
+      .catch((error: unknown) => log.warn({ event: 'api-away' }, `the spool stopped: ${sayCause(error)}`))
+      .then(() => {
+        flushing = null;
+        later();
+      });
+  };
+  const later = (): void => {
+    cancel();
+    if (isClosed || entries.size === 0) return;
+    cancel = clock.after(AGAIN_MS, () => (needs.isUp() ? start() : later()));
+  };
+
+  expire();
+  if (isStale) saving ??= pump();
+  return {
+    put: (entry) => {
+      mustBeSpooled(entry);
+      const key = keyOf(entry);
+      entries.delete(key);
+      entries.set(key, entry);
+      save(sayEntry(entry));
+      bound();
+      if (flushing === null) later();
+    },
+    flush: (present) => {
+      isThere = present;
+      start();
+    },
+    recovered: (uid) => remove(`delete/${uid}`),
+    waiting: () => {
+      const acts = [...entries.values()].filter(({ kind }) => kind === 'delete').length;
+      return { acts, facts: entries.size - acts };
+    },
+    saved: async () => {
+      await saving;
+    },
+    close: async () => {
+      isClosed = true;
+      cancel();
+      wake();
+      await flushing;
+      await saving;
+      await disk.close();
+    },
+  };
+}

@@ -1,0 +1,66 @@
+import type { ApiPod } from './api-pod.ts';
+import type { ApiWrites } from './api-writes.ts';
+import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
+import type { Said, TellApi } from './stop.ts';
+import { victimOf } from './write-rules.ts';
+
+type TellNeeds = {
+  readonly writes: Pick<ApiWrites, 'evictPod' | 'deletePod' | 'markDisruption'>;
+  /** Known to be away (C1). */
+  readonly isAway: () => boolean;
+  /** `kubernetes.pdb: required`: who cannot be asked has refused. */
+  readonly isBudgetRequired: boolean;
+  readonly later: TellApi['later'];
+};
+
+const MESSAGE = 'the node was low on resources';
+/** Mirror pods are never victims (B16): who reaches this has found a mistake. */
+const MIRROR: Said = { kind: 'not-said', text: 'a mirror pod is not deleted' };
+
+/** What the killer says to the API server of a victim, and what the answer comes to for it. */
+export function createTellApi({ writes, isAway, isBudgetRequired, later }: TellNeeds): TellApi {
+  const remove = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {
+    const victim = victimOf(pod);
+    if (victim === null) return MIRROR;
+    // Sent one after the other on one connection, without waiting (B11).
+    void writes.markDisruption(victim, 'EvictionByNodewarden', MESSAGE);
+    return saidOf(await writes.deletePod(victim, graceSeconds));
+  };
+  const evict = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {
+    const victim = victimOf(pod);
+    if (victim === null) return MIRROR;
+    const answer = await writes.evictPod(victim, graceSeconds);
+    // G3: without the right to ask, the pod is deleted, and that is said.
+    if (answer.kind !== 'forbidden' || isBudgetRequired) return saidOf(answer);
+    const said = await remove(pod, graceSeconds);
+    return { ...said, text: `its disruption budget was not asked (${answer.text}); ${said.text}` };
+  };
+  /** What is not known to be allowed is not, where the budget must be asked. */
+  const required = (said: Said): Said =>
+    isBudgetRequired && said.kind === 'not-said' ? { kind: 'refused', retryAfterMs: 0, text: said.text } : said;
+  return {
+    evict: (pod, graceSeconds) => {
+      if (!isAway()) return evict(pod, graceSeconds).then(required);
+      return isBudgetRequired ? Promise.resolve(required(AWAY)) : null;
+    },
+    remove: (pod, graceSeconds) => (isAway() ? null : remove(pod, graceSeconds)),
+    later,
+  };
+}
+
+const AWAY: Said = { kind: 'not-said', text: 'the API server is away' };
+
+function saidOf(answer: EvictAnswer | DeleteAnswer): Said {
+  switch (answer.kind) {
+    case 'accepted':
+      return { kind: 'accepted', text: 'accepted' };
+    case 'gone':
+      return { kind: 'accepted', text: 'it is gone' };
+    case 'refused-by-budget':
+      return { kind: 'refused', text: answer.text, retryAfterMs: answer.retryAfterMs };
+    case 'replaced':
+      return { kind: 'accepted', text: 'another pod has its name: it is gone' };
+    default:
+      return { kind: 'not-said', text: answer.text };
+  }
+}

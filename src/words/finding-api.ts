@@ -1,0 +1,68 @@
+import { sayDuration } from '../core/units/duration.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import type { Finding } from '../ports.ts';
+import { counted, sayNames } from './parts.ts';
+
+/** About the API server, as mode kubelet reads it. */
+
+export const API_AWAY = 'api-away';
+export function apiAway(why: string): Finding {
+  const then = 'pods are known as they were, and stopped by their cgroup alone';
+  return { id: API_AWAY, text: `the API server is away (${escapeUnsafe(why)}): ${then}` };
+}
+
+export const API_CREDENTIALS = 'api-credentials';
+/** `isInForce`: those that were read before still are. */
+export function credentialsUnusable(where: string, detail: string, isInForce: boolean): Finding {
+  const then = isInForce ? 'those of before stay in use' : 'nothing can be asked of the API server';
+  return { id: API_CREDENTIALS, text: `${where} cannot be used for the API server (${detail}): ${then}` };
+}
+
+export const API_REFUSED = 'api-refused';
+export function credentialsRefused(where: string): Finding {
+  const text = `the API server does not accept the credentials of ${where} (401): pods are stopped by their cgroup alone`;
+  return { id: API_REFUSED, text };
+}
+
+export const API_CERTIFICATE = 'api-certificate';
+export function certificateEnds(where: string, leftMs: number): Finding {
+  const text =
+    leftMs <= 0
+      ? `the client certificate of ${where} has expired: the API server will refuse every act`
+      : `the client certificate of ${where} expires in ${sayDuration(Math.round(leftMs / 60_000) * 60_000)}: renew it`;
+  return { id: API_CERTIFICATE, text };
+}
+
+export const PODS_NOT_LISTED = 'api-pods';
+export function podsRefused(status: number, detail: string): Finding {
+  const what = status === 403 ? 'the right to list and watch pods is missing' : `pods cannot be listed (${status})`;
+  return { id: PODS_NOT_LISTED, text: `${what}: ${escapeUnsafe(detail)}` };
+}
+
+export const PODS_UNREADABLE = 'api-pods-unreadable';
+export function podsUnreadable(
+  pods: readonly { readonly pod: string; readonly why: string; readonly isKept: boolean }[],
+): Finding {
+  const said = pods.map(({ pod, why, isKept }) => {
+    const then = isKept ? 'its last good version stays in force' : 'it is not known';
+    return `${escapeUnsafe(pod)} (${why}; ${then})`;
+  });
+  return { id: PODS_UNREADABLE, text: `${counted(pods.length, 'pod')} cannot be read: ${sayNames(said, 3)}` };
+}
+
+export const TOO_MANY_PODS = 'api-too-many-pods';
+export function tooManyPods(leftOut: number): Finding {
+  return { id: TOO_MANY_PODS, text: `${counted(leftOut, 'pod')} too many on this node: they are not known` };
+}
+
+export const CHECKPOINT = 'api-checkpoint';
+export function checkpointNotSaved(where: string, detail: string): Finding {
+  const then = 'after a restart without the API server the pods would not be known';
+  return { id: CHECKPOINT, text: `${where} cannot be written (${detail}): ${then}` };
+}
+export const CHECKPOINT_UNUSABLE = 'api-checkpoint-corrupt';
+export const checkpointUnusable = (complaint: string): Finding => ({ id: CHECKPOINT_UNUSABLE, text: complaint });
+export function checkpointCut(pods: number): Finding {
+  const text = `the checkpoint has no room for ${counted(pods, 'pod')}: after a restart without the API server they would not be known`;
+  return { id: CHECKPOINT, text };
+}

@@ -1,0 +1,59 @@
+import type { Finding } from '../ports.ts';
+import { counted } from './parts.ts';
+
+/** What cannot be said to the API server, and what follows from it. */
+
+/** One right of beside-a-kubelet.md G3, as RBAC names it: `patch nodes/status`. */
+export type ApiRight =
+  | 'get nodes'
+  | 'patch nodes'
+  | 'patch nodes/status'
+  | 'delete pods'
+  | 'create pods/eviction'
+  | 'patch pods/status'
+  | 'create events'
+  | 'patch events';
+
+const WITHOUT: { readonly [R in ApiRight]: string } = {
+  'get nodes': 'nothing can be written to the API, since nothing proves that the node of this name is this machine',
+  'patch nodes': 'no taint and no cordon keeps new pods away',
+  'patch nodes/status': 'the node shows no conditions of this agent',
+  'delete pods': 'pods are killed, but the kubelet starts them again',
+  'create pods/eviction': 'soft evictions cannot ask PodDisruptionBudgets',
+  'patch pods/status': 'Jobs do not see that an eviction was a disruption',
+  'create events': 'events are only in the log',
+  'patch events': 'events that were told once are not counted',
+};
+
+export const rightId = (right: ApiRight): string => `api-right/${right}`;
+/** C3: no outage. `said`: by the server. */
+export function rightMissing(right: ApiRight, said: string): Finding {
+  const text = `the API server does not allow this agent to ${right} (${said}): ${WITHOUT[right]}; see config/kubernetes/rbac.yaml`;
+  return { id: rightId(right), text };
+}
+
+export const API_IDENTITY = 'api-identity';
+export function identityRefused(said: string): Finding {
+  const text = `the API server does not know this agent (${said}): nothing can be written to it; see scripts/node-kubeconfig`;
+  return { id: API_IDENTITY, text };
+}
+
+export const NOT_OUR_NODE = 'not-our-node';
+export function notOurNode(why: string): Finding {
+  return { id: NOT_OUR_NODE, text: `nothing is written to the API: ${why}; check kubernetes.nodeName` };
+}
+
+export const SPOOL = 'spool';
+export function spoolNotSaved(where: string, detail: string): Finding {
+  const text = `${where} cannot be written (${detail}): what waits for the API would be lost with this process`;
+  return { id: SPOOL, text };
+}
+export function spoolDamaged(path: string, bad: number, kept: string): Finding {
+  const lines = counted(bad, 'line');
+  return { id: 'spool-corrupt', text: `${path} has ${lines} that cannot be used and ${kept}; what was whole goes on` };
+}
+export function spoolFull(dropped: number, most: number): Finding {
+  const lost = `${counted(dropped, 'message')} to it were dropped, the oldest events first`;
+  const text = `more than ${most} messages wait for the API server: ${lost}`;
+  return { id: 'spool-full', text };
+}

@@ -1,0 +1,463 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { ApiAnswer } from '../../src/kube/connection.ts';
+import { watchPods } from '../../src/kube/pod-watch.ts';
+import { heardParts } from '../standalone/needs.ts';
+import { directConnection } from './direct-connection.ts';
+import { aV1Pod, createPodStore, type Json, NODE } from './pod-store.ts';
+import { createVirtualClock } from './virtual-clock.ts';
+
+const MINUTE = 60_000;
+
+function aWatch(
+  rest: { readonly kept?: Parameters<typeof watchPods>[0]['kept']; readonly chance?: () => number } = {},
+) {
+  const clock = createVirtualClock();
+  const store = createPodStore();
+  const direct = directConnection(store, clock);
+  const { findings, present } = heardParts();
+  let changes = 0;
+  const start = () =>
+    watchPods({
+      connection: direct.connection,
+      clock,
+      nodeName: NODE,
+      protectNamespaces: ['kube-system'],
+      findings,
+      onChange: () => {
+        changes += 1;
+      },
+      ...rest,
+    });
+  return { clock, store, ...direct, present, start, changes: () => changes };
+}
+type Watching = ReturnType<ReturnType<typeof aWatch>['start']>;
+
+/** Name, uid and version: which pods are known, and how they are. */
+function seen(watch: Watching): readonly string[] {
+  const pods = watch.pods();
+  if (!pods.known) return [pods.detail];
+  return [...pods.value.values()]
+    .map(({ object, resourceVersion }) => `${object.name} ${object.uid} ${resourceVersion}`)
+    .sort();
+}
+function stored(objects: readonly Json[]): readonly string[] {
+  return objects
+    .map((object) => object['metadata'] as Json)
+    .map(({ name, uid, resourceVersion }) => `${name} ${uid} ${resourceVersion}`)
+    .sort();
+}
+const answer = (status: number, body: unknown = null, retryAfterMs: number | null = null): ApiAnswer => ({
+  kind: 'answer',
+  status,
+  body,
+  retryAfterMs,
+});
+
+describe('the pods of the node', () => {
+  it('are listed once, and then followed', async () => {
+    const { clock, store, start, changes } = aWatch();
+    store.put(aV1Pod({ name: 'a' }));
+    store.put(aV1Pod({ name: 'elsewhere', spec: { nodeName: 'node-2' } }));
+    const watch = start();
+    expect(watch.pods().known).toBe(false);
+    await clock.advance(100);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+    const before = changes();
+    store.put(aV1Pod({ name: 'b' }));
+    store.put(aV1Pod({ name: 'c' }));
+    store.remove('default/a');
+    await clock.advance(100);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+    expect(seen(watch)).toHaveLength(2);
+    expect(changes() - before).toBe(1);
+    expect(store.counts()).toMatchObject({ lists: 1, watches: 1 });
+    expect(watch.isCurrent()).toBe(true);
+    expect(watch.atMs()).toBe(clock.monoMs());
+  });
+
+  it('come page by page', async () => {
+    const { clock, store, start, become } = aWatch();
+    for (let i = 0; i < 1_200; i++) store.put(aV1Pod({ name: `pod-${i}` }));
+    const watch = start();
+    await clock.advance(100);
+    // After an outage the list is not of what the server has at hand.
+    become('away');
+    await clock.advance(MINUTE);
+    store.remove('default/pod-7');
+    become('up');
+    await clock.advance(10_000);
+    expect(seen(watch)).toHaveLength(1_199);
+    expect(watch.lists()).toBe(2);
+  });
+
+  it('are others under the same name with another uid', async () => {
+    const { clock, store, start } = aWatch();
+    store.put(aV1Pod({ name: 'db-0', uid: '00000000-0000-4000-8000-00000000000a' }));
+    const watch = start();
+    await clock.advance(100);
+    store.remove('default/db-0');
+    store.put(aV1Pod({ name: 'db-0', uid: '00000000-0000-4000-8000-00000000000b' }));
+    await clock.advance(100);
+    const pods = watch.pods();
+    expect(pods.known && [...pods.value.keys()]).toEqual(['00000000-0000-4000-8000-00000000000b']);
+  });
+
+  it('go on where a connection was cut, without a list, and stay meanwhile', async () => {
+    const { clock, store, start, cut } = aWatch();
+    store.put(aV1Pod({ name: 'a' }));
+    const watch = start();
+    await clock.advance(MINUTE);
+    cut();
+    store.put(aV1Pod({ name: 'b' }));
+    expect(watch.isCurrent()).toBe(false);
+    expect(seen(watch)).toHaveLength(1);
+    await clock.advance(1_000);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+    expect(watch.lists()).toBe(1);
+  });
+
+  it('go on from a bookmark where nothing else came', async () => {
+    const { clock, store, start, cut } = aWatch();
+    const watch = start();
+    await clock.advance(100);
+    store.put(aV1Pod({ name: 'elsewhere', spec: { nodeName: 'node-2' } }));
+    store.bookmark();
+    store.forget();
+    cut();
+    await clock.advance(1_000);
+    expect(store.counts()).toMatchObject({ lists: 1, watches: 2 });
+    expect(watch.isCurrent()).toBe(true);
+  });
+
+  it.each(['by its status', 'by an event'])(
+    'are listed anew, and compared, once the server says %s that it is too late',
+    async (how) => {
+      const { clock, store, start, cut } = aWatch();
+      store.put(aV1Pod({ name: 'a' }));
+      store.put(aV1Pod({ name: 'b' }));
+      const watch = start();
+      await clock.advance(100);
+      if (how === 'by its status') {
+        cut();
+        store.remove('default/a');
+        store.put(aV1Pod({ name: 'c' }));
+        store.forget();
+      } else {
+        store.say({ type: 'ERROR', object: { kind: 'Status', code: 410, message: 'too old' } });
+        store.remove('default/a');
+      }
+      await clock.advance(3_000);
+      expect(seen(watch)).toEqual(stored(store.of(NODE)));
+      expect(watch.lists()).toBe(2);
+    },
+  );
+
+  it.each([
+    ['an error', { type: 'ERROR', object: { code: 500, message: 'etcd' } }],
+    ['no event', { hello: 1 }],
+    ['an event without a version', { type: 'ADDED', object: { metadata: { name: 'x' } } }],
+    ['the end of a pod without a uid', { type: 'DELETED', object: { metadata: { name: 'a', resourceVersion: '9' } } }],
+  ])('are watched again three times, then listed, where the stream says %s', async (_, event) => {
+    const { clock, store, start } = aWatch();
+    store.put(aV1Pod({ name: 'a' }));
+    const watch = start();
+    await clock.advance(100);
+    for (let i = 0; i < 3; i++) {
+      store.say(event as Json);
+      await clock.advance(10_000);
+      expect(store.counts()).toMatchObject({ lists: 1, open: 1 });
+    }
+    store.say(event as Json);
+    await clock.advance(10_000);
+    expect(watch.lists()).toBe(2);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+  });
+
+  it('are not disturbed by what is not known', async () => {
+    const { clock, store, start } = aWatch();
+    const watch = start();
+    await clock.advance(100);
+    store.say({ type: 'TELEPORTED', object: {} });
+    store.put({ ...aV1Pod({ name: 'a' }), future: { deep: [1] } });
+    await clock.advance(100);
+    expect(seen(watch)).toHaveLength(1);
+    expect(store.counts().watches).toBe(1);
+  });
+
+  it('that cannot be read stay as they were, or out, with one finding', async () => {
+    const { clock, store, start, present } = aWatch();
+    const a = aV1Pod({ name: 'a' });
+    store.put(a);
+    const watch = start();
+    await clock.advance(100);
+    const before = seen(watch);
+    store.put({ ...a, spec: { containers: 'many' } as Json, ...{} });
+    store.say({
+      type: 'MODIFIED',
+      object: { ...a, spec: 7, metadata: { ...(a['metadata'] as Json), resourceVersion: '777' } },
+    });
+    store.say({ type: 'ADDED', object: { metadata: { name: 'b\n<3>', uid: '../..', resourceVersion: '778' } } });
+    await clock.advance(100);
+    expect(seen(watch)).toEqual(before);
+    expect(present.get('api-pods-unreadable')).toMatch(/^2 pods cannot be read: .*default\/a .*last good.*not known/);
+    expect(present.get('api-pods-unreadable')).not.toContain('\n');
+    store.put(a);
+    await clock.advance(100);
+    expect(present.get('api-pods-unreadable')).toMatch(/^1 pod cannot/);
+  });
+
+  it('that were rejected are not kept, however many there are', async () => {
+    const { clock, store, start, present } = aWatch();
+    for (let i = 0; i < 200; i++) {
+      store.put(aV1Pod({ name: `rejected-${i}`, status: { phase: 'Failed', containerStatuses: null } }));
+    }
+    store.put(aV1Pod({ name: 'a' }));
+    store.put(aV1Pod({ name: 'over', status: { phase: 'Succeeded' } }));
+    const watch = start();
+    await clock.advance(100);
+    expect(seen(watch).map((text) => text.split(' ')[0])).toEqual(['a', 'over']);
+    expect(present.size).toBe(0);
+  });
+
+  it('are at most ten thousand, and more are said', async () => {
+    const { clock, store, start, present } = aWatch();
+    for (let i = 0; i < 10_003; i++) store.put(aV1Pod({ name: `pod-${i}` }));
+    const watch = start();
+    await clock.advance(100);
+    expect(seen(watch)).toHaveLength(10_000);
+    expect(present.get('api-too-many-pods')).toMatch(/^3 pods too many/);
+    store.remove('default/pod-10002');
+    await clock.advance(100);
+    expect(present.get('api-too-many-pods')).toMatch(/^2 pods too many/);
+  });
+
+  it.each([401, 403, 404, 429, 500, 503])(
+    'are asked for again, ever more seldom, where the server answers %i',
+    async (status) => {
+      const { clock, store, start, present, refuse } = aWatch();
+      store.put(aV1Pod({ name: 'a' }));
+      refuse(() => answer(status, { message: 'no\n' }));
+      const watch = start();
+      await clock.advance(10 * MINUTE);
+      expect(watch.lists()).toBeGreaterThan(5);
+      expect(watch.lists()).toBeLessThan(40);
+      expect(watch.pods()).toMatchObject({ known: false, why: 'not-asked', detail: 'no\n' });
+      expect(present.get('api-pods')).toMatch(
+        status === 403 ? /right to list and watch pods/ : new RegExp(String(status)),
+      );
+      refuse(() => null);
+      await clock.advance(MINUTE);
+      expect(seen(watch)).toHaveLength(1);
+      expect(present.size).toBe(0);
+    },
+  );
+
+  it('are asked for when the server said, not before', async () => {
+    const { clock, start, refuse } = aWatch();
+    refuse(() => answer(429, null, 120_000));
+    const watch = start();
+    await clock.advance(119_000);
+    expect(watch.lists()).toBe(1);
+    await clock.advance(2_000);
+    expect(watch.lists()).toBe(2);
+  });
+
+  it.each([
+    ['no list', { kind: 'Status' }],
+    ['no version', { kind: 'PodList', metadata: {}, items: [] }],
+    ['no items', { kind: 'PodList', metadata: { resourceVersion: '1' }, items: 'none' }],
+  ])('are not taken for gone where the answer is %s', async (_, body) => {
+    const { clock, store, start, refuse, become } = aWatch();
+    store.put(aV1Pod({ name: 'a' }));
+    const watch = start();
+    await clock.advance(100);
+    become('away');
+    refuse((path) => (path.includes('watch=true') ? null : answer(200, body)));
+    become('up');
+    await clock.advance(MINUTE);
+    expect(watch.lists()).toBeGreaterThan(1);
+    expect(seen(watch)).toHaveLength(1);
+  });
+
+  it('of a server that was restored from a backup are those of the backup', async () => {
+    const { clock, store, start, become, refuse } = aWatch();
+    for (let i = 0; i < 20; i++) store.put(aV1Pod({ name: `pod-${i}` }));
+    const watch = start();
+    await clock.advance(100);
+    become('away');
+    await clock.advance(1_000);
+    const older = createPodStore();
+    older.put(aV1Pod({ name: 'restored' }));
+    const restored = directConnection(older, clock);
+    // The same connection, to another store.
+    refuse((path) => {
+      const { status, body } = older.list(new URL(path, 'https://stub').searchParams);
+      return path.includes('watch=true') ? answer(500) : answer(status, body);
+    });
+    become('up');
+    await clock.advance(MINUTE);
+    expect(seen(watch)).toEqual(stored(older.of(NODE)));
+    expect(restored.open()).toBe(0);
+  });
+
+  it('of an earlier run stand in where there is no answer, until there is one', async () => {
+    const kept = {
+      pods: new Map([['u', { declared: { uid: 'u' }, object: { name: 'kept' } } as unknown as ApiPod]]),
+      atMs: 5,
+    };
+    const { clock, store, start, become } = aWatch({ kept });
+    become('away');
+    store.put(aV1Pod({ name: 'a' }));
+    const watch = start();
+    await clock.advance(100);
+    expect(watch.pods()).toEqual({ known: true, value: kept.pods });
+    expect([watch.isCurrent(), watch.atMs()]).toEqual([false, 5]);
+    become('up');
+    await clock.advance(10_000);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+  });
+
+  it('leave no timer and no stream behind', async () => {
+    for (const ms of [0, 1, 100, 5_000]) {
+      const { clock, start, open, cut, changes } = aWatch();
+      const watch = start();
+      await clock.advance(ms);
+      if (ms === 5_000) cut();
+      watch.close();
+      const before = changes();
+      await clock.advance(10 * MINUTE);
+      expect([clock.timers(), open(), changes() - before]).toEqual([0, 0, 0]);
+    }
+  });
+});
+
+describe('a thousand disconnects', () => {
+  it.each([
+    ['each at once', 0],
+    ['each after ten seconds', 10_000],
+    ['each after two minutes', 2 * MINUTE],
+  ])('%s cost no list and no pod', async (_, everyMs) => {
+    const { clock, store, start, cut, open } = aWatch();
+    const watch = start();
+    await clock.advance(100);
+    for (let i = 0; i < 1_000; i++) {
+      if (i % 2 === 0) store.put(aV1Pod({ name: `pod-${i % 20}` }));
+      else store.remove(`default/pod-${(i + 7) % 20}`);
+      await clock.advance(everyMs);
+      cut();
+      while (open() === 0) await clock.advance(250);
+    }
+    await clock.advance(20_000);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+    expect(watch.lists()).toBe(1);
+  });
+
+  it('with a server that remembers nothing cost fewer than ten lists a minute', async () => {
+    const { clock, store, start, cut } = aWatch();
+    const watch = start();
+    await clock.advance(100);
+    let most = 0;
+    for (let minute = 0; minute < 50; minute++) {
+      const before = watch.lists();
+      for (let i = 0; i < 20; i++) {
+        store.put(aV1Pod({ name: `pod-${i % 7}` }));
+        cut();
+        store.put(aV1Pod({ name: `pod-${(i + 3) % 7}` }));
+        store.forget();
+        await clock.advance(3_000);
+      }
+      most = Math.max(most, watch.lists() - before);
+    }
+    expect(most).toBeLessThan(10);
+    await clock.advance(2 * MINUTE);
+    expect(seen(watch)).toEqual(stored(store.of(NODE)));
+  });
+});
+
+type Happening =
+  | { readonly kind: 'put' | 'remove' | 'replace'; readonly pod: number }
+  | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'refuse'; readonly status: number | null }
+  | { readonly kind: 'cut' | 'forget' | 'gone' | 'garbage' | 'bookmark' | 'away' | 'up' | 'welcome' };
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ kind: fc.constantFrom('put', 'remove', 'replace'), pod: fc.nat(7) }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant('wait' as const), ms: fc.nat(40_000) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('refuse' as const), status: fc.constantFrom(null, 410, 429, 500, 504) }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('cut', 'forget', 'gone', 'garbage', 'bookmark', 'away', 'up', 'welcome'),
+    }),
+  },
+);
+
+describe('whatever happens between', () => {
+  it('the pods end as the server has them', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(happening, { maxLength: 60 }), fc.integer(), async (happenings, seed) => {
+        let chances = seed;
+        const chance = (): number => {
+          chances = (Math.imul(chances, 1_103_515_245) + 12_345) >>> 0;
+          return chances / 2 ** 32;
+        };
+        const { clock, store, start, cut, become, refuse } = aWatch({ chance });
+        const watch = start();
+        for (const it of happenings) {
+          switch (it.kind) {
+            case 'put':
+            case 'replace': {
+              const name = `pod-${it.pod}`;
+              const old = store.of(NODE).find((pod) => (pod['metadata'] as Json)['name'] === name);
+              if (it.kind === 'replace') store.remove(`default/${name}`);
+              const uid = it.kind === 'put' && old !== undefined ? String((old['metadata'] as Json)['uid']) : undefined;
+              store.put(aV1Pod({ name, ...(uid === undefined ? {} : { uid }) }));
+              break;
+            }
+            case 'remove':
+              store.remove(`default/pod-${it.pod}`);
+              break;
+            case 'wait':
+              await clock.advance(it.ms);
+              break;
+            case 'refuse':
+              refuse(() => (it.status === null ? { kind: 'none', detail: 'no', isTimeout: true } : answer(it.status)));
+              break;
+            case 'welcome':
+              refuse(() => null);
+              break;
+            case 'cut':
+              cut();
+              break;
+            case 'forget':
+              store.forget();
+              break;
+            case 'gone':
+              store.say({ type: 'ERROR', object: { code: 410 } });
+              break;
+            case 'garbage':
+              store.say({ nothing: true });
+              break;
+            case 'bookmark':
+              store.bookmark();
+              break;
+            default:
+              become(it.kind);
+          }
+        }
+        refuse(() => null);
+        become('up');
+        await clock.advance(3 * MINUTE);
+        expect(seen(watch)).toEqual(stored(store.of(NODE)));
+        expect(watch.isCurrent()).toBe(true);
+        watch.close();
+        expect(clock.timers()).toBe(0);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

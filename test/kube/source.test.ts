@@ -1,0 +1,358 @@
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
+import { directoryOf } from '../../src/host/cgroup-walk.ts';
+import type { CgroupDriver } from '../../src/host/kubepods.ts';
+import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { RuntimeFacts } from '../../src/kube/runtime.ts';
+import { createKubeSource, type KubeSource } from '../../src/kube/source.ts';
+import type { BoundPod, Clock } from '../../src/ports.ts';
+import { aProcess, clock, enter, machine } from '../host/test-cgroup.ts';
+import { someFindings } from '../observe/a-bound-pod.ts';
+import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';
+import { aContainer, anApiPod, aSandbox } from './an-api-pod.ts';
+
+const WEB = aUid('1');
+const OTHER = aUid('2');
+const STATIC = '3'.repeat(32);
+const [APP, SANDBOX] = [anId('a'), anId('f')];
+const notListed = unknown('absent', 'pods', 'the API server has not answered yet');
+const away: Reading<RuntimeFacts> = unknown('absent', 'CRI', 'the runtime has not answered yet');
+
+describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root and cgroups]', () => {
+  const mounts = machine as NonNullable<typeof machine>;
+  let tree: ReturnType<typeof aKubeletTree>;
+  let listed: Map<string, ApiPod>;
+  let api: Reading<ReadonlyMap<string, ApiPod>>;
+  let runtime: Reading<RuntimeFacts>;
+  let saidDriver: Reading<CgroupDriver>;
+  let isKubeletEvicting: boolean;
+  let guarded: readonly string[];
+  let asked: number;
+  let wakes: number;
+  let aheadMs: number;
+  let due: (() => void) | null;
+  let findings: ReturnType<typeof someFindings>;
+  beforeEach(() => {
+    tree = aKubeletTree(mounts, 'cgroupfs');
+    listed = new Map();
+    api = known(listed);
+    runtime = away;
+    saidDriver = away;
+    isKubeletEvicting = false;
+    guarded = [];
+    asked = 0;
+    wakes = 0;
+    aheadMs = 0;
+    due = null;
+    findings = someFindings();
+  });
+  /** Goes on when the test says so; the one timer of the source runs by `pass`. */
+  const ours: Clock = {
+    monoMs: () => clock.monoMs() + aheadMs,
+    wallMs: clock.wallMs,
+    after: (_, run) => {
+      due = run;
+      return () => {
+        due = null;
+      };
+    },
+  };
+  const pass = async (ms: number): Promise<void> => {
+    aheadMs += ms;
+    const run = due;
+    due = null;
+    run?.();
+    await Promise.resolve();
+  };
+  const open = (more: Partial<Parameters<typeof createKubeSource>[0]> = {}): KubeSource => {
+    const source = createKubeSource({
+      clock: ours,
+      mounts,
+      findings,
+      cgroupRoot: tree.cgroupRoot,
+      configuredDriver: null,
+      apiPods: () => api,
+      runtime: {
+        facts: () => runtime,
+        cgroupDriver: () => saidDriver,
+        refresh: async () => {
+          asked += 1;
+          return runtime;
+        },
+      },
+      ownLimitOf: (uid) => (guarded.includes(uid) ? 'restart-guard' : null),
+      isKubeletEvicting: () => isKubeletEvicting,
+      disk: async () => notListed,
+      wake: () => {
+        wakes += 1;
+      },
+      ...more,
+    });
+    onTestFinished(() => source.close());
+    return source;
+  };
+  const declare = (pod: ApiPod): void => void listed.set(pod.declared.uid, pod);
+  const podsOf = async (source: KubeSource): Promise<readonly BoundPod[]> => {
+    await Promise.resolve();
+    const pods = source.pods();
+    if (!pods.known) throw new Error(pods.detail);
+    return pods.value;
+  };
+  const podOf = async (source: KubeSource, uid = WEB) =>
+    (await podsOf(source)).find(({ declared }) => declared.uid === uid);
+  const limitOf = async (source: KubeSource, uid = WEB) => (await podOf(source, uid))?.declared.limitedBy;
+  const textOf = (id: string): string | undefined => findings.all().find((finding) => finding.id === id)?.text;
+  /** web, with one container and a sandbox. */
+  const aWeb = (more: Parameters<typeof anApiPod>[0] = {}): void => {
+    tree.addPod('Burstable', WEB, APP, SANDBOX);
+    const { api: ofApi, ...declared } = more;
+    declare(
+      anApiPod({ name: 'web', uid: WEB, ...declared, api: { containers: [{ name: 'app', id: APP }], ...ofApi } }),
+    );
+  };
+  const tellRuntime = (more: Partial<RuntimeFacts> = {}): void => {
+    runtime = known({
+      containers: [aContainer({ id: APP, name: 'app', podUid: WEB })],
+      sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web' })],
+      atMs: 0,
+      ...more,
+    });
+  };
+
+  it('are bound to their cgroups and to those of their containers, the sandbox not among them', async () => {
+    aWeb({ priority: 7 });
+    tellRuntime();
+    const source = open();
+    const web = await podOf(source);
+    expect(web).toMatchObject({
+      declared: { name: 'web', priority: 7, limitedBy: null, isTerminating: false },
+      cgroup: { known: true, value: { path: `${tree.kubepods}/burstable/pod${WEB}` } },
+      containers: [{ name: 'app', cgroup: { known: true } }],
+      stops: 0,
+    });
+    expect(web).not.toHaveProperty('directories');
+    expect(source.find(WEB)).toMatchObject({ containers: [{ id: APP, name: 'app' }], sandboxes: [{}] });
+    expect(source.kubepods()).toEqual(known(tree.kubepods));
+  });
+
+  it('have a container that nobody can name for a container, and that is said when it lasts', async () => {
+    aWeb();
+    const source = open();
+    expect((await podOf(source))?.containers.map(({ name }) => name).sort()).toEqual(['app', 'f'.repeat(12)]);
+    expect(source.find(WEB)?.sandboxes).toEqual([]);
+    expect(asked).toBe(1);
+    expect(textOf('kube-containers-unnamed')).toBeUndefined();
+    await pass(10_000);
+    expect(textOf('kube-containers-unnamed')).toContain('default/web');
+    tellRuntime();
+    await pass(2_000);
+    expect(textOf('kube-containers-unnamed')).toBeUndefined();
+    expect((await podOf(source))?.containers).toHaveLength(1);
+  });
+
+  it('are those of this moment: one that has just started is there before the API tells of it, and is not chosen', async () => {
+    const source = open();
+    expect(await podsOf(source)).toEqual([]);
+    tree.addPod('Guaranteed', WEB, APP);
+    expect(await podOf(source)).toMatchObject({
+      declared: { name: WEB, namespace: '?', qos: 'Guaranteed', limitedBy: 'declaration-unknown' },
+      cgroup: { known: true },
+    });
+    expect(asked).toBe(1);
+    tellRuntime();
+    expect((await podOf(source))?.declared).toMatchObject({ name: 'web', namespace: 'default' });
+    await pass(2_000);
+    await pass(10_000);
+    expect(textOf('kube-pods-undeclared')).toContain('default/web');
+    declare(anApiPod({ name: 'web', uid: WEB, qos: 'Guaranteed', api: { containers: [{ name: 'app', id: APP }] } }));
+    expect(await limitOf(source)).toBeNull();
+    await pass(2_000);
+    expect(findings.all()).toEqual([]);
+  });
+
+  it('have the containers of the moment for who stops them, also where one has taken the place of another', async () => {
+    aWeb();
+    tellRuntime();
+    const source = open();
+    await podsOf(source);
+    tree.remove(`${tree.kubepods}/burstable/pod${WEB}/${APP}`);
+    tree.make(`${tree.kubepods}/burstable/pod${WEB}/${anId('b')}`);
+    expect(source.find(WEB)?.containers).toMatchObject([{ id: anId('b'), name: null }]);
+    expect(source.find(OTHER)).toBeNull();
+  });
+
+  it('are never chosen: static and mirror pods, critical ones, and those without a container', async () => {
+    aWeb({ priority: 2_000_000_000 });
+    tree.addPod('Burstable', OTHER, SANDBOX);
+    declare(anApiPod({ name: 'crashing', uid: OTHER }));
+    tree.addPod('BestEffort', STATIC, anId('b'));
+    declare(anApiPod({ name: 'etcd', uid: STATIC, api: { isMirror: true } }));
+    tree.addPod('BestEffort', aUid('4'), anId('c'));
+    tellRuntime({
+      sandboxes: [
+        aSandbox({ id: SANDBOX, podUid: OTHER }),
+        aSandbox({ id: anId('e'), podUid: aUid('4'), name: 'unlisted', source: 'file' }),
+      ],
+    });
+    const source = open();
+    for (const uid of [WEB, OTHER, STATIC, aUid('4')]) expect(await limitOf(source, uid)).toBe('not-stoppable');
+    expect((await podOf(source, aUid('4')))?.declared).toMatchObject({ name: 'unlisted', isStaticCritical: true });
+  });
+
+  it('are not chosen while the guard against restarts holds, or the kubelet itself evicts, which is waited for 10 s', async () => {
+    aWeb();
+    tellRuntime();
+    const source = open();
+    isKubeletEvicting = true;
+    expect(await limitOf(source)).toBe('kubelet-evicting');
+    guarded = [WEB];
+    expect(await limitOf(source)).toBe('restart-guard');
+    guarded = [];
+    aheadMs += 9_000;
+    expect(await limitOf(source)).toBe('kubelet-evicting');
+    aheadMs += 1_000;
+    expect(await limitOf(source)).toBeNull();
+    isKubeletEvicting = false;
+    expect(await limitOf(source)).toBeNull();
+    isKubeletEvicting = true;
+    expect(await limitOf(source)).toBe('kubelet-evicting');
+  });
+
+  it('are said to have annotations that bind to something else, which count for nothing', async () => {
+    aWeb({ api: { bindings: ['nodewarden.dev/cgroup'] } });
+    const source = open();
+    expect((await podOf(source))?.cgroup).toMatchObject({ value: { path: `${tree.kubepods}/burstable/pod${WEB}` } });
+    expect(textOf('kube-bindings-ignored')).toContain('default/web');
+  });
+
+  it('stay, terminating, for as long as they have a cgroup: deleted ones, ended ones, and ones that the API has dropped', async () => {
+    aWeb({ isTerminating: true });
+    const source = open();
+    const isTerminating = async () => (await podOf(source))?.declared.isTerminating;
+    expect(await isTerminating()).toBe(true);
+    aWeb({ api: { phase: 'Failed' } });
+    expect(await isTerminating()).toBe(true);
+    aWeb();
+    expect(await isTerminating()).toBe(false);
+    listed.clear();
+    expect((await podOf(source))?.declared).toMatchObject({ name: 'web', isTerminating: true });
+    for (const id of [APP, SANDBOX]) tree.remove(`${tree.kubepods}/burstable/pod${WEB}/${id}`);
+    tree.remove(`${tree.kubepods}/burstable/pod${WEB}`);
+    expect(await podsOf(source)).toEqual([]);
+  });
+
+  it('are left out where they were rejected or have ended, and have no cgroup where they have not started', async () => {
+    declare(anApiPod({ name: 'rejected', uid: WEB, api: { phase: 'Failed' } }));
+    declare(anApiPod({ name: 'pending', uid: OTHER, api: { phase: 'Pending' } }));
+    const pods = await podsOf(open());
+    expect(pods.map(({ declared, cgroup }) => [declared.name, cgroup.known])).toEqual([['pending', false]]);
+  });
+
+  it('are terminating while a stop of ours lasts, and one that survived until it has another cgroup', async () => {
+    aWeb();
+    tellRuntime();
+    const source = open();
+    const seen = async () => {
+      const web = await podOf(source);
+      return [web?.declared.isTerminating, web?.stops];
+    };
+    source.stopBegan(WEB);
+    expect(await seen()).toEqual([true, 0]);
+    source.stopEnded(WEB, 'ended');
+    expect(await seen()).toEqual([false, 1]);
+    source.stopBegan(WEB);
+    source.stopEnded(WEB, 'survived');
+    expect(await seen()).toEqual([true, 2]);
+    const path = `${tree.kubepods}/burstable/pod${WEB}`;
+    for (const id of [APP, SANDBOX]) tree.remove(`${path}/${id}`);
+    tree.remove(path);
+    tree.addPod('Burstable', WEB, APP, SANDBOX);
+    await podsOf(source);
+    expect(await seen()).toEqual([false, 2]);
+  });
+
+  it('are not chosen from before the first list, for 2 s at most, 500 ms for a shutdown', async () => {
+    tree.addPod('Burstable', WEB, APP);
+    api = notListed;
+    const source = open();
+    const unsettled = (forWhat: 'memory.available' | 'all') => source.unsettled?.(forWhat) ?? null;
+    expect(unsettled('memory.available')).toMatchObject({ known: false, detail: notListed.detail });
+    expect(source.isSettled()).toBe(false);
+    aheadMs += 600;
+    expect(unsettled('all')).toBeNull();
+    expect(unsettled('memory.available')).not.toBeNull();
+    aheadMs += 1_500;
+    expect(unsettled('memory.available')).toBeNull();
+    expect(await limitOf(source)).toBe('declaration-unknown');
+    api = known(listed);
+    await podsOf(source);
+    expect(source.isSettled()).toBe(true);
+  });
+
+  it('wake a look when one comes or goes, and not otherwise', async () => {
+    const source = open();
+    const before = wakes;
+    await pass(2_000);
+    expect(wakes).toBe(before);
+    aWeb();
+    await pass(2_000);
+    expect(wakes).toBe(before + 1);
+    await pass(2_000);
+    expect(wakes).toBe(before + 1);
+    void source;
+  });
+
+  it('are running where they have a process', async () => {
+    aWeb();
+    const source = open();
+    expect(source.running()).toEqual([]);
+    const path = tree.containerIn(`${tree.kubepods}/burstable/pod${WEB}`, APP);
+    await aProcess('', mounts.memory + path);
+    expect(source.running().map(({ name }) => name)).toEqual(['web']);
+  });
+
+  it('are never the one that the agent itself runs in', async () => {
+    aWeb();
+    tellRuntime();
+    const path = tree.containerIn(`${tree.kubepods}/burstable/pod${WEB}`, APP);
+    const before = cgroupPathOf(mounts, process.pid);
+    if (!before.known) throw new Error(before.detail);
+    enter(mounts.memory + path, process.pid);
+    try {
+      expect(await limitOf(open())).toBe('not-stoppable');
+    } finally {
+      enter(directoryOf(mounts, before.value), process.pid);
+    }
+  });
+
+  it('that the runtime says to run, and whose containers are in no cgroup of theirs, are told of when that lasts', async () => {
+    declare(anApiPod({ name: 'web', uid: WEB }));
+    tellRuntime();
+    open();
+    await pass(10_000);
+    expect(textOf('kube-containers-missing')).toContain('default/web');
+    tree.addPod('Burstable', WEB, APP);
+    await pass(2_000);
+    expect(textOf('kube-containers-missing')).toBeUndefined();
+  });
+
+  it('are found with the driver that is on disk where another one is said, by the runtime before the configuration', async () => {
+    aWeb();
+    saidDriver = known('systemd');
+    open({ configuredDriver: 'cgroupfs' });
+    expect(textOf('kube-cgroup-driver')).toContain(`said to be systemd, but the pods are in ${tree.kubepods}`);
+    saidDriver = away;
+    await pass(2_000);
+    expect(textOf('kube-cgroup-driver')).toBeUndefined();
+  });
+
+  it('are nowhere without a kubelet, which is said when it lasts, and taken back when it comes', async () => {
+    open();
+    await pass(10_000);
+    expect(textOf('kube-no-pods-cgroup')).toContain(`${tree.cgroupRoot}/kubepods`);
+    tree.make(tree.kubepods);
+    await pass(2_000);
+    expect(textOf('kube-no-pods-cgroup')).toBeUndefined();
+  });
+});

@@ -1,0 +1,232 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { PodView } from '../../src/core/pod/pod.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { until } from '../../src/demo/cast.ts';
+import { refOf } from '../../src/host/cgroupfs.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { LivePod } from '../../src/kube/live-pods.ts';
+import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
+import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
+import { createKubeKiller, type Said, type TellApi } from '../../src/kube/stop.ts';
+import type { CgroupRef, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+
+const clock = createClock();
+const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+const UID = '0f8fad5b-d9cb-469f-a165-70867728950e';
+const DECLARED: Omit<PodView, 'usage'> = {
+  ...{ uid: UID, namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 },
+  requests: { memoryBytes: 0, ephemeralStorageBytes: 0 },
+  ...{ podLevelMemoryRequest: null, ephemeralStorageLimit: null, containers: [], volumes: [], tolerations: [] },
+  ...{ terminationGraceSeconds: 30, startedAtWallMs: null, ownerKey: null, isDaemonSet: false },
+  ...{ isStaticCritical: false, isProtected: false, isTerminating: false, limitedBy: null },
+};
+const API_POD: ApiPod = {
+  ...{ declared: DECLARED, object: { namespace: 'shop', name: 'web', uid: UID }, resourceVersion: '7' },
+  ...{
+    phase: 'Running',
+    isEvictedByKubelet: false,
+    isMirror: false,
+    restartPolicy: 'Always',
+    owner: null,
+    deletionWallMs: null,
+    containers: [],
+  },
+};
+const ACCEPTED: Said = { kind: 'accepted', text: '201' };
+const NEVER = new Promise<Said>(() => undefined);
+
+describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgroups}`, () => {
+  let pod: TestCgroup;
+  let raised: Finding[];
+  let asked: string[];
+  let refusals: Refusals;
+  let guard: RestartGuard;
+  beforeEach(() => {
+    pod = makeCgroup();
+    raised = [];
+    asked = [];
+    guard = createRestartGuard(clock);
+    refusals = createRefusals(clock, findings);
+  });
+  afterEach(() => pod.remove());
+  const findings: Findings = {
+    raise: (finding) => void raised.push(finding),
+    clear: (id) => {
+      raised = raised.filter((finding) => finding.id !== id);
+    },
+    all: () => raised,
+  };
+  const refIn = (name: string): Reading<CgroupRef> =>
+    mounts === null ? unknown('absent', name, '') : refOf(mounts, `${pod.path}/${name}`);
+  const live = (...names: readonly string[]): LivePod => ({
+    ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, sandboxes: [] },
+    containers: names.flatMap((name) => {
+      const cgroup = refIn(name);
+      return cgroup.known ? [{ id: name, name, cgroup: cgroup.value }] : [];
+    }),
+  });
+  type Answers = { readonly evict?: Promise<Said> | null; readonly remove?: Promise<Said> | null };
+  const killer = (names: () => readonly string[], { evict = NEVER, remove = NEVER }: Answers): Killer => {
+    if (mounts === null) throw new Error('no cgroups');
+    const tell: TellApi = {
+      evict: (_, seconds) => {
+        asked.push(`evict ${seconds}`);
+        return evict;
+      },
+      remove: (_, seconds) => {
+        asked.push(`delete ${seconds}`);
+        return remove;
+      },
+      later: (_, decision) => void asked.push(`later ${decision}`),
+    };
+    const find = (uid: string) => (uid === UID ? live(...names()) : null);
+    const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
+    return createKubeKiller({ clock, mounts, source, tell, refusals, guard, findings });
+  };
+  const order = (more: Partial<StopOrder>): StopOrder => ({
+    ...{ decision: 'd1', victim: DECLARED, graceMs: 1_000, why: 'eviction', isHard: true, resumedFromMs: null },
+    ...{ first: 'sigkill', givesBack: 'memory' },
+    ...more,
+  });
+  const soft = (graceMs: number): Partial<StopOrder> => ({ isHard: false, first: 'sigterm', graceMs });
+  const run = (of: Killer, more: Partial<StopOrder> = {}, hasten = new AbortController()) =>
+    of.stop(order(more), hasten.signal);
+  const actsOf = (outcome: Awaited<ReturnType<Killer['stop']>>) => outcome.rungs?.map(({ act }) => act);
+
+  it('kills every container under a hard threshold and leaves the sandbox', async () => {
+    const [app, log, sandbox] = [await pod.child('app', IGNORES), await pod.child('log'), await pod.child('sandbox')];
+    const outcome = await run(killer(() => ['app', 'log'], { remove: Promise.resolve(ACCEPTED) }));
+    expect(outcome).toMatchObject({ of: 'd1', kind: 'ended' });
+    await until(clock, () => !app.isAlive() && !log.isAlive(), 10_000);
+    expect(sandbox.isAlive()).toBe(true);
+    expect(asked).toEqual(['delete 1']);
+    expect(actsOf(outcome)).toEqual(['delete', 'kill-containers']);
+  });
+
+  it('does not wait for an API that says nothing, and says it later', async () => {
+    const app = await pod.child('app');
+    const outcome = await run(killer(() => ['app'], {}));
+    expect(outcome.kind).toBe('ended');
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(asked).toEqual(['delete 1', 'later d1']);
+    expect(guard.isBarred(UID)).toBe(false);
+  });
+
+  it('asks nobody where the API is away', async () => {
+    const app = await pod.child('app');
+    const outcome = await run(killer(() => ['app'], { remove: null }));
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(outcome.kind).toBe('ended');
+    expect(asked).toContain('later d1');
+  });
+
+  it('bars a pod that was killed in vain twice', async () => {
+    for (const name of ['one', 'two']) {
+      await pod.child(name);
+      await run(killer(() => [name], { remove: null }));
+    }
+    expect(guard.isBarred(UID)).toBe(true);
+  });
+
+  it('kills the container that the kubelet starts before the API has heard', async () => {
+    await pod.child('app');
+    const again = await pod.child('again');
+    let isListed = 0;
+    // It is there once the first one is dead.
+    const of = killer(() => (++isListed > 2 ? ['app', 'again'] : ['app']), { remove: null });
+    expect(actsOf(await run(of))).toContain('kill-again');
+    await until(clock, () => !again.isAlive(), 10_000);
+  });
+
+  it('takes the no of a disruption budget: the pod lives and is passed over', async () => {
+    const app = await pod.child('app');
+    const refused: Said = { kind: 'refused', text: 'the budget shop/web', retryAfterMs: 0 };
+    const outcome = await run(
+      killer(() => ['app'], { evict: Promise.resolve(refused) }),
+      soft(2_000),
+    );
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'budget-refused' });
+    expect(app.isAlive()).toBe(true);
+    expect(asked).toEqual(['evict 2']);
+    expect(refusals.limitOf(UID)).toBe('budget-refused');
+    expect(raised.map(({ text }) => text).join()).toContain('the budget shop/web');
+  });
+
+  it('asks no further budget once three have refused', () => {
+    expect(refusals.limitOf('other')).toBeNull();
+    for (const uid of ['a', 'b', 'c']) refusals.add(uid, 0);
+    expect(refusals.limitOf('other')).toBe('budgets-refuse');
+  });
+
+  it('leaves an accepted pod to the kubelet for its grace', async () => {
+    const app = await pod.child('app');
+    const stopping = run(
+      killer(() => ['app'], { evict: Promise.resolve(ACCEPTED) }),
+      soft(60_000),
+    );
+    await sleep(clock, 100);
+    expect(app.isAlive()).toBe(true);
+    app.kill('SIGTERM');
+    expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });
+    expect(asked).toEqual(['evict 60']);
+  });
+
+  it('kills it at once when a hard threshold overtakes the soft one', async () => {
+    const app = await pod.child('app', IGNORES);
+    const hasten = new AbortController();
+    const stopping = run(
+      killer(() => ['app'], { evict: Promise.resolve(ACCEPTED), remove: Promise.resolve(ACCEPTED) }),
+      soft(600_000),
+      hasten,
+    );
+    await until(clock, () => asked.length === 1, 10_000);
+    hasten.abort({ first: 'sigkill', graceMs: 0 });
+    expect(await stopping).toMatchObject({ kind: 'ended' });
+    expect(app.isAlive()).toBe(false);
+    expect(asked).toEqual(['evict 600', 'delete 1']);
+  });
+
+  it('overtakes an eviction that the API has not answered either', async () => {
+    const app = await pod.child('app', IGNORES);
+    const hasten = new AbortController();
+    const stopping = run(
+      killer(() => ['app'], {}),
+      soft(600_000),
+      hasten,
+    );
+    hasten.abort({ first: 'sigkill', graceMs: 0 });
+    expect(await stopping).toMatchObject({ kind: 'ended' });
+    await until(clock, () => !app.isAlive(), 10_000);
+  });
+
+  it('stops a pod in the way of the runtime where the API is away: SIGTERM to its first process', async () => {
+    const app = await pod.child('app', "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    const outcome = await run(
+      killer(() => ['app'], { evict: null }),
+      soft(60_000),
+    );
+    expect(outcome).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(app.ended()?.code).toBe(0);
+  });
+
+  it('kills what is left of the pod when its containers cannot be told apart', async () => {
+    const app = await pod.child('app', IGNORES);
+    expect((await run(killer(() => [], { remove: null }))).kind).toBe('ended');
+    await until(clock, () => !app.isAlive(), 10_000);
+  });
+
+  it('has nothing to do for a pod that has ended, or whose containers started after the decision', async () => {
+    expect(await run(killer(() => ['app'], {}))).toMatchObject({ kind: 'dropped', because: 'gone' });
+    const app = await pod.child('app');
+    const outcome = await run(
+      killer(() => ['app'], {}),
+      { resumedFromMs: 1_000 },
+    );
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'gone' });
+    expect(app.isAlive()).toBe(true);
+    expect(asked).toEqual([]);
+  });
+});
