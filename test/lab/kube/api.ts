@@ -59,7 +59,12 @@ type Ask = { readonly method?: string; readonly body?: unknown; readonly type?: 
 export function ask(place: string, { method = 'GET', body, type = 'application/json' }: Ask = {}): Promise<KubeObject> {
   const { server, agent: by } = connection();
   return new Promise((resolve, reject) => {
-    const headers = { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': type }) };
+    const sent = body === undefined ? undefined : JSON.stringify(body);
+    // Node.js itself names no length for a DELETE.
+    const headers = {
+      accept: 'application/json',
+      ...(sent === undefined ? {} : { 'content-type': type, 'content-length': Buffer.byteLength(sent) }),
+    };
     const request = https.request(`${server}${place}`, { method, agent: by, headers }, (response) => {
       const parts: Buffer[] = [];
       response.on('data', (part: Buffer) => parts.push(part));
@@ -73,7 +78,7 @@ export function ask(place: string, { method = 'GET', body, type = 'application/j
     });
     request.setTimeout(ANSWER_DEADLINE_MS, () => request.destroy(new Error(`${method} ${place}: no answer`)));
     request.on('error', reject);
-    request.end(body === undefined ? undefined : JSON.stringify(body));
+    request.end(sent);
   });
 }
 
