@@ -58,7 +58,7 @@ function awayScene({ how, go, come }: Away, { said, leftMiB }: (typeof MOMENTS)[
           go();
         }
         const goneMs = await scene.gone(hog);
-        const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+        const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
         if (goneMs - crossedMs > LATEST_MS)
           throw new Error(`gone only ${Math.round(goneMs - crossedMs)} ms after crossing`);
         await sleep(clock, AWAY_MS);

@@ -43,7 +43,7 @@ async function play(scene: Scene): Promise<readonly Fall[]> {
     },
     180_000,
   );
-  const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+  const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
   return pods
     .flatMap((pod) => {
       const goneMs = firstEnd(scene, pod);

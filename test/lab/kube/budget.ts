@@ -1,7 +1,7 @@
 // A PodDisruptionBudget that refuses: it holds against a soft threshold, and not against a hard one.
 import { sleep } from '../../../src/host/clock.ts';
 import { clock } from '../scene.ts';
-import { audit, MIB } from './cluster.ts';
+import { audit } from './cluster.ts';
 import { barePod, budget, DATABASE, deployment } from './manifests.ts';
 import { firstEnd, HARD, HARD_MIB } from './owners.ts';
 import type { KubeScene } from './scene.ts';
@@ -33,7 +33,7 @@ const soft: KubeScene = {
     if (guarded === undefined || next === undefined) throw new Error('no pods');
     scene.say('go');
     const goneMs = await scene.gone(next);
-    const crossedMs = scene.lives.crossedMs(SOFT_MIB * MIB, scene.startMs) ?? Number.NaN;
+    const crossedMs = scene.crossedMs(SOFT_MIB, scene.startMs);
     await sleep(clock, WATCHED_MS);
     if (firstEnd(scene, guarded) !== null) throw new Error('the guarded pod died');
     if (
@@ -69,7 +69,7 @@ const hard: KubeScene = {
     if (guarded === undefined) throw new Error('no pod');
     scene.say('go');
     const goneMs = await scene.gone(guarded);
-    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, scene.startMs) ?? Number.NaN;
+    const crossedMs = scene.crossedMs(HARD_MIB, scene.startMs);
     return `gone ${Math.round(goneMs - crossedMs)} ms after crossing`;
   },
 };

@@ -45,7 +45,7 @@ const crash: KubeScene = {
     await scene.ready('hog');
     const of = scene.evictions().filter((record) => victimUid(record) === hog.metadata.uid);
     if (of.length !== 1) throw new Error(`${of.length} decisions for one pod`);
-    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, scene.startMs) ?? Number.NaN;
+    const crossedMs = scene.crossedMs(HARD_MIB, scene.startMs);
     return `killed ${Math.round(waitMs)} ms after ${FROM_MIB} MiB (${before === 0 ? 'before' : 'after'} the decision), gone ${Math.round(goneMs - crossedMs)} ms after crossing`;
   },
 };

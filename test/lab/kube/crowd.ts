@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
-import { MIB, signalPart } from './cluster.ts';
+import { signalPart } from './cluster.ts';
 import { barePod, boundPod, DATABASE } from './manifests.ts';
 import { HARD, HARD_MIB } from './owners.ts';
 import type { KubeScene } from './scene.ts';
@@ -70,7 +70,7 @@ const crowd: KubeScene = {
       signalPart('apiserver', 'SIGCONT');
     }
     const record = await until('the eviction is in the record', () => scene.evictions()[0] ?? null);
-    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+    const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
     const stopMs = (record.evidence?.stopBeganAtMs ?? Number.NaN) - crossedMs;
     const said = `RSS ${rss.toFixed(0)} MiB (at most ${MOST_RSS_MIB}), idle ${idlePercent.toFixed(2)} % of a core (at most ${MOST_IDLE_PERCENT}), first signal ${stopMs.toFixed(0)} ms and end ${Math.round(goneMs - crossedMs)} ms after crossing as the lab sampled it`;
     if (rss > MOST_RSS_MIB || idlePercent > MOST_IDLE_PERCENT || !(stopMs <= MOST_MS)) throw new Error(said);

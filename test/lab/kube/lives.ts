@@ -35,7 +35,6 @@ export function watchLives(): Lives {
   const versions: Version[] = [];
   const latest = new Map<string, KubeObject>();
   const kills = new Map<string, number>();
-  /** Only samples lower than all before since the last rise above: what `crossedMs` asks for needs no more. */
   const samples: { readonly atMs: number; readonly availableBytes: number }[] = [];
   let isClosed = false;
   let rounds = 0;

@@ -1,6 +1,6 @@
 // Mode kubelet beside a real kubelet, on the cluster that kube/up made. The last line counts; the exit status is 0 only if
 // all holds.
-//   --times N  at most   --only TEXT   --keep DIR  what was seen of failed runs   --report FILE  the tables
+//   --times N  at most   --only TEXT   --keep DIR  what was seen of each run   --report FILE  the tables
 //   --peer  without the agent: what a scene says then   --runtime new  those alone that are played on every containerd
 import fs from 'node:fs';
 import path from 'node:path';

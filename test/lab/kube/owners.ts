@@ -55,7 +55,7 @@ function ownerScene({ name, manifest, count, isReplaced }: Kind): KubeScene {
       scene.say('go');
       const victim = await until('one of them ends', () => before.find((pod) => firstEnd(scene, pod) !== null) ?? null);
       const goneMs = firstEnd(scene, victim) ?? Number.NaN;
-      const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+      const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
       const uid = victim.metadata.uid ?? '';
       const objectGone = await until('its object is gone', () => deletedMs(scene, uid));
       const others = before.filter((pod) => pod !== victim).map(({ metadata }) => metadata.uid);
@@ -125,9 +125,9 @@ const freshJob: KubeScene = {
     await scene.create(job(FRESH));
     const victim = await until('it has started', () => scene.podsOf('fresh')[0] ?? null);
     const goneMs = await scene.gone(victim);
-    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs);
+    const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
     const left = Math.round(scene.lives.least() / MIB);
-    return `gone ${crossedMs === null ? '?' : Math.round(goneMs - crossedMs)} ms after crossing, ${left} MiB left at least`;
+    return `gone ${Math.round(goneMs - crossedMs)} ms after crossing, ${left} MiB left at least`;
   },
 };
 
@@ -150,7 +150,7 @@ const staticPod: KubeScene = {
     const toldMs = clock.monoMs();
     scene.say('go');
     const goneMs = await scene.gone(hog);
-    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+    const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
     return `gone ${Math.round(goneMs - crossedMs)} ms after crossing`;
   },
 };
@@ -173,7 +173,7 @@ const sharedMemory: KubeScene = {
     const toldMs = clock.monoMs();
     scene.say('go');
     const goneMs = await scene.gone(hog);
-    const crossedMs = scene.lives.crossedMs(HARD_MIB * MIB, toldMs) ?? Number.NaN;
+    const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
     await until('the memory is back', () => scene.lives.memory().availableBytes > HARD_MIB * MIB || null);
     const backMs = clock.monoMs();
     return `gone ${Math.round(goneMs - crossedMs)} ms, the memory back ${Math.round(backMs - crossedMs)} ms after crossing`;

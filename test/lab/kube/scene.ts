@@ -58,6 +58,8 @@ export type Scene = {
   readonly events: () => Promise<readonly KubeObject[]>;
   /** The pods wait for these files. */
   readonly say: (file: string) => void;
+  /** When so little was left first: by the lab's own sample, or by the decision, if that saw it earlier. NaN: never. */
+  readonly crossedMs: (mib: number, sinceMs?: number) => number;
 };
 /** `index` from 0; `peer`: there is no agent. */
 export type Run = { readonly index: number; readonly isPeer: boolean; readonly report: (line: string) => void };
@@ -106,7 +108,7 @@ export async function playScene(scene: KubeScene, run: Run, keep: (log: string) 
     });
     await sleep(clock, AFTERMATH_MS);
     wrong.push(...(await judge(scene, played, isAgentHere)));
-    if (wrong.length > 0) keep(await sayAll(played, isAgentHere));
+    keep(await sayAll(played, isAgentHere));
   } finally {
     await agent.close().catch((error: Error) => wrong.push(error.message.slice(0, 1_000)));
     lives.close();
@@ -118,6 +120,7 @@ export async function playScene(scene: KubeScene, run: Run, keep: (log: string) 
 
 function createScene(agent: Agent, lives: Lives, run: Run, isAgentHere: boolean): Scene {
   const startWallMs = clock.wallMs();
+  const startMs = clock.monoMs();
   const podsOf = (pod: string): readonly KubeObject[] => lives.pods().filter((one) => podLabel(one) === pod);
   const knows = async (uids: readonly (string | undefined)[]): Promise<boolean> => {
     if (!isAgentHere || !agent.isRunning()) return true;
@@ -127,7 +130,7 @@ function createScene(agent: Agent, lives: Lives, run: Run, isAgentHere: boolean)
   return {
     agent,
     lives,
-    startMs: clock.monoMs(),
+    startMs,
     startWallMs,
     run,
     create: async (...manifests) => {
@@ -152,6 +155,14 @@ function createScene(agent: Agent, lives: Lives, run: Run, isAgentHere: boolean)
         ({ metadata }: KubeObject) => Date.parse(metadata.creationTimestamp ?? '') >= startWallMs - 1_000,
       ),
     say: (file) => fs.writeFileSync(path.join(SHARE, file), ''),
+    crossedMs: (mib, sinceMs = startMs) => {
+      const seen = isAgentHere
+        ? evictionsOf(agent).flatMap(({ decision }) => (decision.kind === 'evict' ? [decision.threshold.sinceMs] : []))
+        : [];
+      const sampled = lives.crossedMs(mib * MIB, sinceMs);
+      const all = [...seen.filter((ms) => ms >= sinceMs), ...(sampled === null ? [] : [sampled])];
+      return all.length === 0 ? Number.NaN : Math.min(...all);
+    },
   };
 }
 
@@ -289,8 +300,7 @@ export async function cleanNode(): Promise<void> {
     'no pod is left',
     async () => {
       const pods = await list('Pod');
-      for (const { metadata } of pods)
-        if (metadata.deletionTimestamp === undefined) await remove('Pod', metadata.name, 1);
+      for (const { metadata } of pods) await remove('Pod', metadata.name, 0);
       return (pods.length === 0 && podCgroups().length === 0) || null;
     },
     CLEAN_DEADLINE_MS,
