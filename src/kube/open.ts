@@ -1,11 +1,11 @@
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
-import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known } from '../core/reading.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
 import { openKubeApi } from './open-api.ts';
-import { type OpenRuntime, openRuntime } from './open-runtime.ts';
-import { createKubePodDisk, type Layer } from './pod-disk.ts';
+import { openRuntime } from './open-runtime.ts';
+import { createKubePodDisk } from './pod-disk.ts';
 import { openRuntimeReclaim } from './reclaim.ts';
 import { createRefusals } from './refusals.ts';
 import { createRestartGuard } from './restart-guard.ts';
@@ -49,7 +49,7 @@ function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
       walker,
       kubeletRoot: settings.kubeletDirectory,
       podLogsDir: settings.podLogsDir,
-      layers: (uid) => layersOf(runtime, uid),
+      layers: () => runtime.writableLayers(LAYERS_MS),
     }),
   });
   // Started before it is needed: then there may be neither memory nor a process id.
@@ -91,25 +91,3 @@ function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
     },
   };
 }
-
-/** The writable layers of a pod's containers, as the runtime last counted them. */
-async function layersOf(runtime: OpenRuntime, podUid: PodUid): Promise<Reading<readonly Layer[]>> {
-  const facts = runtime.facts();
-  const layers = await runtime.writableLayers(LAYERS_MS);
-  if (!facts.known) return facts;
-  if (!layers.known) return layers;
-  const own = facts.value.containers.filter(
-    (container) => container.podUid === podUid && container.state === 'running',
-  );
-  return known(
-    own.map(({ id, name }) => {
-      const layer = layers.value.get(id);
-      return { name, bytes: countedOf(layer?.bytes, name), inodes: countedOf(layer?.inodes, name) };
-    }),
-  );
-}
-
-const countedOf = (count: number | null | undefined, name: string): Reading<number> =>
-  count === null || count === undefined
-    ? unknown('not-asked', `writable layer of ${name}`, 'the runtime does not count it')
-    : known(count);
