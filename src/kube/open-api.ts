@@ -3,6 +3,7 @@ import { type Reading, unknown } from '../core/reading.ts';
 import { readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import type { KubeSettings, ModeNeeds } from '../mode.ts';
+import { NOT_OUR_NODE, notOurNode } from '../words/finding-writes.ts';
 import type { ApiPod } from './api-pod.ts';
 import { type ApiWrites, createApiWrites } from './api-writes.ts';
 import { discoverEviction, type EvictionVersion } from './eviction.ts';
@@ -32,7 +33,10 @@ const ASK_AGAIN_MS = 5_000;
 const ASK_MS = 5_000;
 const SPOOLED = 'the node was low on resources';
 
-export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
+export function openKubeApi(
+  needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'wake' | 'dry'>,
+  settings: KubeSettings,
+): KubeApi {
   const { clock, findings, log, dry } = needs;
   const nodeName = settings.nodeName ?? hostName().toLowerCase();
   const boot = readBootId();
@@ -77,6 +81,8 @@ export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
     if (seen !== null) {
       isOurs = seen.kind === 'node' ? true : seen.kind === 'not-our-node' ? false : isOurs;
       if (seen.kind !== 'node') whyNot = seen.text;
+      if (seen.kind === 'not-our-node') findings.raise(notOurNode(seen.text));
+      else if (seen.kind === 'node') findings.clear(NOT_OUR_NODE);
     }
     const found = version === null ? await discoverEviction(get, ASK_MS) : null;
     if (found?.known) version = found.value;

@@ -20,6 +20,8 @@ export function createKube(): OpenMode {
   };
 }
 
+export type KubeNeeds = Pick<ModeNeeds, 'clock' | 'mounts' | 'cgroupRoot' | 'findings' | 'log' | 'wake' | 'dry'>;
+
 /** A figure of a writable layer may be so old. */
 const LAYERS_MS = 10_000;
 
@@ -27,7 +29,7 @@ const LAYERS_MS = 10_000;
  * Pods come from the API server, their cgroups and their containers from the machine (beside-a-kubelet.md). The phases of a
  * shutdown are the kubelet's in this version: nothing is stopped for one.
  */
-function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
+export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
   const api = openKubeApi(needs, settings);
   const isKnownPod = (uid: PodUid): boolean => {
