@@ -255,7 +255,7 @@ async function sandboxNames(client: CriClient): Promise<Reading<ImageUse>> {
   if (newest !== null) named.push(ifKnown(await client.sandboxInfo(newest.id), imageOfSandbox));
   const names: string[] = [];
   for (const name of named) {
-    if (!name.known && name.why !== 'absent') return name;
+    if (!name.known && name.why !== 'absent' && name.why !== 'not-applicable') return name;
     const resolved = name.known ? await resolve(client, [name.value]) : known([]);
     if (!resolved.known) return resolved;
     names.push(...(name.known ? [name.value] : []), ...resolved.value);
