@@ -185,7 +185,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     },
     marks: {
       setCondition: (condition, status, message) => acting().marks.setCondition(condition, status, message),
-      event: (reason, message) => acting().marks.event(reason, message),
+      event: (reason, message, about) => acting().marks.event(reason, message, about),
     },
     lock: inhibitor,
     undoStops,
