@@ -6,11 +6,12 @@ import type { KubeSettings, ModeNeeds } from '../mode.ts';
 import { NOT_OUR_NODE, notOurNode } from '../words/finding-writes.ts';
 import type { ApiPod } from './api-pod.ts';
 import { type ApiWrites, createApiWrites } from './api-writes.ts';
+import { keepCheckpoint, loadCheckpoint } from './checkpoint.ts';
 import { discoverEviction, type EvictionVersion } from './eviction.ts';
 import { createKubeletEvictions } from './kubelet-evictions.ts';
 import { openConnection } from './open-connection.ts';
 import { watchPods } from './pod-watch.ts';
-import { openSpool } from './spool.ts';
+import { openSpool, type Spool } from './spool.ts';
 import { createTellApi } from './tell-api.ts';
 import { victimOf } from './write-rules.ts';
 
@@ -22,7 +23,11 @@ export type KubeApi = {
   readonly isCurrent: () => boolean;
   readonly tell: ReturnType<typeof createTellApi>;
   readonly writes: ApiWrites;
+  readonly nodeName: string;
   readonly isUp: () => boolean;
+  /** Calls back whenever the API server answers again. */
+  readonly whenUp: (run: () => void) => void;
+  readonly spool: Spool['put'];
   /** F6 (i). */
   readonly isKubeletEvicting: () => boolean;
   readonly close: () => Promise<void>;
@@ -58,8 +63,12 @@ export function openKubeApi(
     directory: `${settings.stateDirectory}/spool`,
   });
   const evictions = createKubeletEvictions(clock);
+  const { stateDirectory } = settings;
+  const { checkpoint, finding } = loadCheckpoint(stateDirectory, bootId, clock);
+  if (finding !== null) findings.raise(finding);
   const watch = watchPods({
     ...{ connection, clock, nodeName, findings },
+    kept: checkpoint?.isOfThisBoot === true ? checkpoint : null,
     protectNamespaces: settings.protectNamespaces,
     onChange: () => {
       const pods = watch.pods();
@@ -67,9 +76,11 @@ export function openKubeApi(
       // C7: what could not be said is said after a list, which shows who is still there.
       if (!dry && watch.lists() !== lists && pods.known) spool.flush((uid) => isThere(uid));
       lists = watch.lists();
+      kept.changed();
       needs.wake();
     },
   });
+  const kept = keepCheckpoint({ stateDirectory, bootId, clock, findings, watch });
   const isThere = (uid: PodUid): boolean => {
     const pods = watch.pods();
     return pods.known && [...pods.value.values()].some(({ object }) => object.uid === uid);
@@ -91,6 +102,13 @@ export function openKubeApi(
     if (isOurs !== true || version === null) cancel = clock.after(ASK_AGAIN_MS, () => void ask());
   }
   void ask();
+  connection.onState((now) => {
+    // It may come back as another version.
+    if (now === 'away') version = null;
+    if (now !== 'up') return;
+    cancel();
+    void ask();
+  });
 
   const tell = createTellApi({
     writes,
@@ -108,14 +126,18 @@ export function openKubeApi(
     isCurrent: watch.isCurrent,
     tell,
     writes,
+    nodeName,
     isUp,
+    whenUp: (run) => connection.onState((now) => (now === 'up' ? run() : undefined)),
+    spool: spool.put,
     isKubeletEvicting: evictions.isRecent,
     close: async () => {
       isClosed = true;
       cancel();
+      await kept.close();
       watch.close();
-      connection.close();
       await spool.close();
+      connection.close();
     },
   };
 }

@@ -3,7 +3,10 @@ import { ifKnown, known } from '../core/reading.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
-import { openKubeApi } from './open-api.ts';
+import type { NodeMarks } from '../ports.ts';
+import { createEvents } from './events.ts';
+import { createKubeMarks } from './node-marks.ts';
+import { type KubeApi, openKubeApi } from './open-api.ts';
 import { openRuntime } from './open-runtime.ts';
 import { createKubePodDisk } from './pod-disk.ts';
 import { openRuntimeReclaim } from './reclaim.ts';
@@ -20,7 +23,10 @@ export function createKube(): OpenMode {
   };
 }
 
-export type KubeNeeds = Pick<ModeNeeds, 'clock' | 'mounts' | 'cgroupRoot' | 'findings' | 'log' | 'wake' | 'dry'>;
+export type KubeNeeds = Pick<
+  ModeNeeds,
+  'clock' | 'mounts' | 'cgroupRoot' | 'findings' | 'log' | 'wake' | 'dry' | 'conditions'
+>;
 
 /** A figure of a writable layer may be so old. */
 const LAYERS_MS = 10_000;
@@ -61,10 +67,11 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });
+  const { marks, close: closeMarks } = openMarks(needs, settings, api);
   return {
     pods: source,
     killer: createKubeKiller({ clock, mounts, source, tell: api.tell, refusals, guard, findings, help }),
-    marks: { setCondition: () => undefined, event: () => undefined },
+    marks,
     scratch: { empty: async () => null },
     reclaim: reclaim.reclaim,
     places: {
@@ -83,13 +90,42 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     // The kubelet's business (kubelet-eviction.md 8.5).
     oomScores: () => [],
     rewrite: () => undefined,
-    close: async () => {
+    close: async (isOver) => {
       help?.close();
+      await closeMarks(isOver);
       reclaim.close();
       await source.close();
       walker.close();
       runtime.close();
       await api.close();
+    },
+  };
+}
+
+/** What the node shows of us: nothing in a dry run. */
+function openMarks(
+  { clock, findings, dry, conditions = [] }: KubeNeeds,
+  settings: KubeSettings,
+  api: KubeApi,
+): { readonly marks: NodeMarks; readonly close: (isOver: boolean) => Promise<void> } {
+  if (dry) return { marks: { setCondition: () => undefined, event: () => undefined }, close: async () => undefined };
+  const { writes, isUp, nodeName, spool } = api;
+  const events = createEvents({ clock, nodeName, writes, isUp, spool, findings });
+  const marks = createKubeMarks({
+    ...{ clock, isUp, writes, findings, conditions, tellEvent: events.tell },
+    objectOf: (uid) => {
+      const pods = api.pods();
+      return pods.known ? (pods.value.get(uid)?.object ?? null) : null;
+    },
+    wants: { conditions: settings.areConditionsSet, taints: settings.areTaintsSet },
+  });
+  api.whenUp(marks.retry);
+  return {
+    marks,
+    close: async (isOver) => {
+      if (isOver) await marks.clear();
+      else await marks.close();
+      events.close();
     },
   };
 }

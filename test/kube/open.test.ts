@@ -46,7 +46,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     parts = heardParts();
   });
   afterEach(async () => {
-    await mode?.close();
+    await mode?.close(true);
     await stub.stop();
     rmSync(directory, { recursive: true });
   });
