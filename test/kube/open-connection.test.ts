@@ -133,10 +133,18 @@ describe('the connection to the API server', () => {
     await isState('up');
     const lines: string[] = [];
     const ends: string[] = [];
+    let stop = (): void => undefined;
     const path = '/api/v1/pods?watch=true&resourceVersion=100';
     const mine = stream(
       path,
-      { opened: () => lines.push('open'), line: (text) => lines.push(text), ended: ({ detail }) => ends.push(detail) },
+      {
+        opened: () => lines.push('open'),
+        line: (text) => {
+          lines.push(text);
+          stop();
+        },
+        ended: ({ detail }) => ends.push(detail),
+      },
       60_000,
     );
     await vi.waitFor(() => expect(lines).toEqual(['open']));
@@ -148,8 +156,12 @@ describe('the connection to the API server', () => {
     await vi.waitFor(() => expect(lines).toEqual(['open', '{"a":"ö"}']));
     stub.sayRaw(':1}\n');
     await vi.waitFor(() => expect(lines).toEqual(['open', '{"a":"ö"}', '{"b":1}']));
+    // No line comes after the end, though it came with the last one.
+    stop = () => mine.close();
+    stub.sayRaw('last\nnever\n');
+    await vi.waitFor(() => expect(ends).toHaveLength(1));
     mine.close();
-    mine.close();
+    expect(lines.slice(3)).toEqual(['last']);
     expect(ends).toEqual(['closed']);
     await vi.waitFor(() => expect(stub.sockets()).toBe(1));
   });

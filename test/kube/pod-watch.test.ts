@@ -141,8 +141,9 @@ describe('the pods of the node', () => {
     const { clock, store, start, cut, open } = aWatch();
     const watch = start();
     for (let i = 0; i < 9; i++) {
-      cut();
       store.say({ type: 'ERROR', object: { code: 410 } });
+      await clock.advance(50_000);
+      cut();
       await clock.advance(5_000);
     }
     await clock.advance(3 * MINUTE);
@@ -187,12 +188,11 @@ describe('the pods of the node', () => {
     const watch = start();
     await clock.advance(100);
     const before = seen(watch);
-    store.put({ ...a, spec: { containers: 'many' } as Json, ...{} });
     store.say({
       type: 'MODIFIED',
-      object: { ...a, spec: 7, metadata: { ...(a['metadata'] as Json), resourceVersion: '777' } },
+      object: { ...a, spec: 7, metadata: { ...(a['metadata'] as Json), resourceVersion: '102' } },
     });
-    store.say({ type: 'ADDED', object: { metadata: { name: 'b\n<3>', uid: '../..', resourceVersion: '778' } } });
+    store.say({ type: 'ADDED', object: { metadata: { name: 'b\n<3>', uid: '../..', resourceVersion: '102' } } });
     await clock.advance(100);
     expect(seen(watch)).toEqual(before);
     expect(present.get('api-pods-unreadable')).toMatch(/^2 pods cannot be read: .*default\/a .*last good.*not known/);
@@ -268,7 +268,7 @@ describe('the pods of the node', () => {
     const watch = start();
     await clock.advance(100);
     become('away');
-    refuse((path) => (path.includes('watch=true') ? null : answer(200, body)));
+    refuse((path) => (path.includes('watch=true') ? answer(500) : answer(200, body)));
     become('up');
     await clock.advance(MINUTE);
     expect(watch.lists()).toBeGreaterThan(1);
@@ -294,6 +294,50 @@ describe('the pods of the node', () => {
     await clock.advance(MINUTE);
     expect(seen(watch)).toEqual(stored(older.of(NODE)));
     expect(restored.open()).toBe(0);
+  });
+
+  it('of a server whose versions have gone back are listed anew', async () => {
+    const { clock, store, start } = aWatch();
+    store.put(aV1Pod({ name: 'a' }));
+    const watch = start();
+    await clock.advance(100);
+    store.say({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '99' } } });
+    await clock.advance(3_000);
+    expect([watch.lists(), seen(watch)]).toEqual([2, stored(store.of(NODE))]);
+  });
+
+  it('are as old as the last word where the server went away, and no older than the end of a connection', async () => {
+    const { clock, start, become, cut } = aWatch();
+    const watch = start();
+    await clock.advance(MINUTE);
+    cut();
+    expect(clock.monoMs() - (watch.atMs() ?? 0)).toBe(0);
+    await clock.advance(MINUTE);
+    const before = clock.monoMs();
+    await clock.advance(MINUTE);
+    expect(watch.isCurrent()).toBe(true);
+    become('away');
+    await clock.advance(MINUTE);
+    expect(watch.isCurrent()).toBe(false);
+    expect(watch.atMs()).toBeLessThan(before);
+  });
+
+  it('do not steer the agent by annotations, which is said', async () => {
+    const { clock, store, start, present } = aWatch();
+    const annotated = (name: string, namespace: string, annotation: string) =>
+      store.put(aV1Pod({ name, namespace, metadata: { annotations: { [`nodewarden.dev/${annotation}`]: 'true' } } }));
+    annotated('dns', 'kube-system', 'protect');
+    annotated('a', 'default', 'protect');
+    annotated('b', 'kube-system', 'systemd-unit');
+    start();
+    await clock.advance(100);
+    expect(present.get('api-pods-annotated')).toBe(
+      'annotations of nodewarden.dev/ have no effect in mode kubelet, but protect in kube-system: default/a, kube-system/b',
+    );
+    store.remove('default/a');
+    store.remove('kube-system/b');
+    await clock.advance(100);
+    expect(present.size).toBe(0);
   });
 
   it('of an earlier run stand in where there is no answer, until there is one', async () => {
