@@ -155,4 +155,12 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
     expect(await images()).toEqual(['job', 'pause', ...volumes]);
     expect(await client.container(serving)).toMatchObject({ value: { state: ContainerState.CONTAINER_RUNNING } });
   });
+
+  it('stops a container that does not listen to SIGTERM, and its sandbox', async () => {
+    expect(await runtime.stopContainer(serving, 1)).toEqual({ known: true, value: null });
+    expect(await client.container(serving)).toMatchObject({ value: { state: ContainerState.CONTAINER_EXITED } });
+    expect(await runtime.stopSandbox(sandbox)).toEqual({ known: true, value: null });
+    const facts = await runtime.refresh();
+    expect(facts.known && facts.value.sandboxes.filter(({ isReady }) => isReady)).toEqual([]);
+  });
 });
