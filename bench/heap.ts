@@ -139,7 +139,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
     end.signal,
   );
   desk.close();
-  await parts.close();
+  await parts.close(true);
   await shutdown.close();
   clock.close();
   return samples;

@@ -36,16 +36,25 @@ const beside = {
 
 /**
  * What our packages load and we do not use: introspection of D-Bus (xml2js), a bus behind a command (event-stream), a log
- * written by another thread (thread-stream), introspection of gRPC (proto-loader, which would bring protobufjs). Who uses such
- * a one all the same finds no function there.
+ * written by another thread (thread-stream), introspection of gRPC (proto-loader, which would bring protobufjs); of the
+ * Kubernetes client, which is asked for what a kubeconfig says, its own HTTP client (undici), proxies, OpenID Connect, and
+ * what evaluates the answers of plugins (jsonpath-plus). Who uses such a one all the same finds no function there.
  */
+const UNUSED = [
+  ...['xml2js', 'event-stream', 'thread-stream', '@grpc/proto-loader'],
+  ...['undici', 'openid-client', 'socks', 'socks-proxy-agent', 'hpagent', 'jsonpath-plus'],
+];
 const unused = {
   name: 'unused',
   setup(api) {
-    api.onResolve({ filter: /^(xml2js|event-stream|thread-stream|@grpc\/proto-loader)$/ }, ({ path: name }) => ({
+    api.onResolve({ filter: new RegExp(`^(${UNUSED.join('|')})$`) }, ({ path: name }) => ({
       path: name,
       namespace: 'unused',
     }));
+    // The clients of the API's 700 kinds, half a megabyte, which are only for who makes one.
+    api.onResolve({ filter: /^\.\/gen\/index\.js$/ }, ({ path: name, importer }) =>
+      importer.endsWith('@kubernetes/client-node/dist/config.js') ? { path: name, namespace: 'unused' } : undefined,
+    );
     // dbus-next makes a Builder for each connection, and keeps it for who introspects.
     api.onLoad({ filter: /.*/, namespace: 'unused' }, () => ({ contents: 'exports.Builder = class Unused {};' }));
   },

@@ -92,7 +92,8 @@ export type Mode = {
   readonly oomScores: () => readonly OomScore[];
   /** The files in the runtime directory were lost: they are written anew. */
   readonly rewrite: () => void;
-  readonly close: () => Promise<void>;
+  /** `isOver`: the agent stops and the machine stays; what is said of the node elsewhere is taken back. */
+  readonly close: (isOver: boolean) => Promise<void>;
 };
 /** What a cancelled shutdown started again, and what it could not, with the reason. */
 export type UndoneStops = { readonly started: readonly string[]; readonly notUndone: readonly string[] };

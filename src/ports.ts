@@ -140,7 +140,18 @@ export type Scratch = {
 };
 export type NodeMarks = {
   readonly setCondition: (condition: NodeCondition, status: boolean, message: string) => void;
-  readonly event: (reason: 'Evicted' | 'EvictionThresholdMet' | 'NodeShutdown', message: string) => void;
+  /** Never waits; a mode without an API tells nobody. */
+  readonly event: (
+    reason: 'Evicted' | 'EvictionThresholdMet' | 'NodeShutdown',
+    message: string,
+    about: {
+      readonly decision: DecisionId;
+      /** Null: the node. */
+      readonly pod: PodUid | null;
+      /** kubelet-eviction.md 7.2 */
+      readonly annotations: { readonly [key: string]: string };
+    },
+  ) => void;
 };
 /** What is known of a decision in progress of an earlier run of the agent, or of the parts before a reload. */
 export type Left = {

@@ -139,6 +139,7 @@ export function createActor(needs: ActorNeeds): Actor {
           );
         }
         case 'reclaim':
+          tellThreshold(needs.marks, decision);
           return void carry(decision.id, () => needs.reclaim(decision));
         case 'hasten': {
           const graceMs = firstSignal(decision.threshold) === 'sigkill' ? 0 : decision.graceSeconds * 1_000;
@@ -221,7 +222,9 @@ async function evict(
     if (last !== null) return notEvicting(needs, id, victim, last);
   }
   const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
-  marks.event('Evicted', decision.message);
+  if (decision.kind === 'evict') tellThreshold(marks, decision);
+  const annotations = decision.kind === 'evict' ? decision.annotations : {};
+  marks.event('Evicted', decision.message, { decision: id, pod: victim.uid, annotations });
   const stopBeganAtMs = clock.monoMs();
   const graceMs = givenSeconds(decision.graceSeconds) * 1_000;
   const threshold = decision.kind === 'evict' ? decision.threshold : null;
@@ -237,6 +240,15 @@ async function evict(
     `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
   );
   return ended(needs, victim, threshold, await stopped);
+}
+
+/** kubelet-eviction.md 7.5 */
+function tellThreshold(
+  marks: NodeMarks,
+  { id, threshold }: { readonly id: DecisionId; readonly threshold: MetThreshold },
+): void {
+  const message = `Attempting to reclaim ${SIGNAL_FACTS[threshold.signal].resource}`;
+  marks.event('EvictionThresholdMet', message, { decision: id, pod: null, annotations: {} });
 }
 
 function notEvicting({ log, clock }: ActorNeeds, of: DecisionId, victim: Victim, why: string): Outcome {

@@ -78,7 +78,8 @@ export type OpenParts = {
   readonly oomKills: (atMs: MonoMs, state: State) => void;
   /** State, record and runtime directory, should somebody remove them. */
   readonly ownFiles: Pick<OwnFiles, 'alsoCheck' | 'alsoRestore' | 'seen' | 'isTaken'>;
-  readonly close: () => Promise<void>;
+  /** `isOver`: as of a mode. */
+  readonly close: (isOver: boolean) => Promise<void>;
 };
 
 const GOES_DOWN: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock'];
@@ -185,7 +186,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     },
     marks: {
       setCondition: (condition, status, message) => acting().marks.setCondition(condition, status, message),
-      event: (reason, message) => acting().marks.event(reason, message),
+      event: (reason, message, about) => acting().marks.event(reason, message, about),
     },
     lock: inhibitor,
     undoStops,
@@ -235,11 +236,11 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       ),
     whatFills,
     oomKills: (atMs, then) => void tellKills(atMs, oomWatch.look(atMs, then, mode.pods.pods)),
-    close: async () => {
+    close: async (isOver) => {
       unwatch();
       observer.close();
       surveyor.close();
-      await mode.close();
+      await mode.close(isOver);
       // Last: nobody looks any more, unless parts are made anew, which then tell what is killed from here on.
       await tellKills(clock.monoMs(), oomWatch.now(mode.pods.pods));
       findings.close();

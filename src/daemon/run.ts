@@ -234,7 +234,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   else notify.reloading();
   await settled(clock, actor);
   await answers.close();
-  await parts.close();
+  await parts.close(next === null && goingDown.machine() === 'stays');
   const taken = parts.ownFiles.isTaken();
   if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
   return stop.aborted ? null : next;

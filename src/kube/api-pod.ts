@@ -31,7 +31,8 @@ export type ApiPod = {
 
 const MIRROR = 'kubernetes.io/config.mirror';
 const HASH = 'kubernetes.io/config.hash';
-const PROTECT = 'nodewarden.dev/protect';
+export const OURS = 'nodewarden.dev/';
+export const PROTECT = `${OURS}protect`;
 const QOS_CLASSES: readonly PodView['qos'][] = ['Guaranteed', 'Burstable', 'BestEffort'];
 const PHASES: readonly ApiPod['phase'][] = ['Pending', 'Running', 'Succeeded', 'Failed'];
 const RESTART_POLICIES: readonly ApiPod['restartPolicy'][] = ['Always', 'OnFailure', 'Never'];

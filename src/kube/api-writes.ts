@@ -269,10 +269,12 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
       return editNode<Uncordoned>((seen) => {
         const mark = readMark(seen.annotations[CORDONED_BY]);
         const isCancelled = mark !== null && cancelled !== null && sayMark(mark) === sayMark(cancelled);
+        // A shutdown of this boot that nobody cancelled: it may be under way.
+        if (mark !== null && mark.bootId === bootId && !isCancelled) return NOTHING_OF_OURS;
         const isTheirs = seen.taints.some(({ key }) => OTHERS_DRAIN.some((other) => other === key));
-        const isOurs = mark !== null && (mark.bootId !== bootId || isCancelled) && !isTheirs;
+        const isOurs = mark !== null && !isTheirs;
         const taints = withTaints(seen.taints, { put: [], remove: [SHUTDOWN_TAINT.key] });
-        if (!isOurs && taints === null) return { result: { kind: 'nothing-of-ours' }, change: null };
+        if (!isOurs && taints === null) return NOTHING_OF_OURS;
         const uncordoned = isOurs && seen.isUnschedulable;
         const spec = { ...(uncordoned ? { unschedulable: null } : {}), ...(taints === null ? {} : { taints }) };
         const metadata = isOurs ? { annotations: { [CORDONED_BY]: null } } : {};
@@ -299,6 +301,7 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
   };
 }
 
+const NOTHING_OF_OURS = { result: { kind: 'nothing-of-ours' }, change: null } as const;
 type NodeEdit = {
   readonly metadata: { readonly annotations?: { readonly [CORDONED_BY]: string | null } };
   readonly spec: { readonly unschedulable?: true | null; readonly taints?: readonly RawTaint[] };

@@ -3,13 +3,15 @@ import { type Reading, unknown } from '../core/reading.ts';
 import { readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import type { KubeSettings, ModeNeeds } from '../mode.ts';
+import { NOT_OUR_NODE, notOurNode } from '../words/finding-writes.ts';
 import type { ApiPod } from './api-pod.ts';
 import { type ApiWrites, createApiWrites } from './api-writes.ts';
+import { keepCheckpoint, loadCheckpoint } from './checkpoint.ts';
 import { discoverEviction, type EvictionVersion } from './eviction.ts';
 import { createKubeletEvictions } from './kubelet-evictions.ts';
 import { openConnection } from './open-connection.ts';
 import { watchPods } from './pod-watch.ts';
-import { openSpool } from './spool.ts';
+import { openSpool, type Spool } from './spool.ts';
 import { createTellApi } from './tell-api.ts';
 import { victimOf } from './write-rules.ts';
 
@@ -21,7 +23,11 @@ export type KubeApi = {
   readonly isCurrent: () => boolean;
   readonly tell: ReturnType<typeof createTellApi>;
   readonly writes: ApiWrites;
+  readonly nodeName: string;
   readonly isUp: () => boolean;
+  /** Calls back whenever the API server answers again. */
+  readonly whenUp: (run: () => void) => void;
+  readonly spool: Spool['put'];
   /** F6 (i). */
   readonly isKubeletEvicting: () => boolean;
   readonly close: () => Promise<void>;
@@ -32,7 +38,10 @@ const ASK_AGAIN_MS = 5_000;
 const ASK_MS = 5_000;
 const SPOOLED = 'the node was low on resources';
 
-export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
+export function openKubeApi(
+  needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'wake' | 'dry'>,
+  settings: KubeSettings,
+): KubeApi {
   const { clock, findings, log, dry } = needs;
   const nodeName = settings.nodeName ?? hostName().toLowerCase();
   const boot = readBootId();
@@ -54,8 +63,12 @@ export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
     directory: `${settings.stateDirectory}/spool`,
   });
   const evictions = createKubeletEvictions(clock);
+  const { stateDirectory } = settings;
+  const { checkpoint, finding } = loadCheckpoint(stateDirectory, bootId, clock);
+  if (finding !== null) findings.raise(finding);
   const watch = watchPods({
     ...{ connection, clock, nodeName, findings },
+    kept: checkpoint?.isOfThisBoot === true ? checkpoint : null,
     protectNamespaces: settings.protectNamespaces,
     onChange: () => {
       const pods = watch.pods();
@@ -63,9 +76,11 @@ export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
       // C7: what could not be said is said after a list, which shows who is still there.
       if (!dry && watch.lists() !== lists && pods.known) spool.flush((uid) => isThere(uid));
       lists = watch.lists();
+      kept.changed();
       needs.wake();
     },
   });
+  const kept = keepCheckpoint({ stateDirectory, bootId, clock, findings, watch });
   const isThere = (uid: PodUid): boolean => {
     const pods = watch.pods();
     return pods.known && [...pods.value.values()].some(({ object }) => object.uid === uid);
@@ -77,6 +92,8 @@ export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
     if (seen !== null) {
       isOurs = seen.kind === 'node' ? true : seen.kind === 'not-our-node' ? false : isOurs;
       if (seen.kind !== 'node') whyNot = seen.text;
+      if (seen.kind === 'not-our-node') findings.raise(notOurNode(seen.text));
+      else if (seen.kind === 'node') findings.clear(NOT_OUR_NODE);
     }
     const found = version === null ? await discoverEviction(get, ASK_MS) : null;
     if (found?.known) version = found.value;
@@ -85,6 +102,13 @@ export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
     if (isOurs !== true || version === null) cancel = clock.after(ASK_AGAIN_MS, () => void ask());
   }
   void ask();
+  connection.onState((now) => {
+    // It may come back as another version.
+    if (now === 'away') version = null;
+    if (now !== 'up') return;
+    cancel();
+    void ask();
+  });
 
   const tell = createTellApi({
     writes,
@@ -102,14 +126,18 @@ export function openKubeApi(needs: ModeNeeds, settings: KubeSettings): KubeApi {
     isCurrent: watch.isCurrent,
     tell,
     writes,
+    nodeName,
     isUp,
+    whenUp: (run) => connection.onState((now) => (now === 'up' ? run() : undefined)),
+    spool: spool.put,
     isKubeletEvicting: evictions.isRecent,
     close: async () => {
       isClosed = true;
       cancel();
+      await kept.close();
       watch.close();
-      connection.close();
       await spool.close();
+      connection.close();
     },
   };
 }

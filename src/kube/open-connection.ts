@@ -129,7 +129,8 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
     const how = { deadlineMs, maxBytes: MAX_BODY_BYTES, heard };
     let exchanged = await exchange(clock, wire, how);
     const leftMs = deadlineMs - (clock.monoMs() - startMs);
-    if (exchanged.kind === 'none' && exchanged.isStale && leftMs > 0) {
+    // Not once it is closed: its own end looks the same, and the agent would open a socket that nobody closes.
+    if (exchanged.kind === 'none' && exchanged.isStale && leftMs > 0 && !isClosed) {
       exchanged = await exchange(clock, wire, { ...how, deadlineMs: leftMs });
     }
     if (exchanged.kind === 'none') missed(exchanged.detail, exchanged.isRefused);

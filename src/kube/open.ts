@@ -1,11 +1,14 @@
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
-import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known } from '../core/reading.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
-import { openKubeApi } from './open-api.ts';
-import { type OpenRuntime, openRuntime } from './open-runtime.ts';
-import { createKubePodDisk, type Layer } from './pod-disk.ts';
+import type { NodeMarks } from '../ports.ts';
+import { createEvents } from './events.ts';
+import { createKubeMarks } from './node-marks.ts';
+import { type KubeApi, openKubeApi } from './open-api.ts';
+import { openRuntime } from './open-runtime.ts';
+import { createKubePodDisk } from './pod-disk.ts';
 import { openRuntimeReclaim } from './reclaim.ts';
 import { createRefusals } from './refusals.ts';
 import { createRestartGuard } from './restart-guard.ts';
@@ -20,6 +23,11 @@ export function createKube(): OpenMode {
   };
 }
 
+export type KubeNeeds = Pick<
+  ModeNeeds,
+  'clock' | 'mounts' | 'cgroupRoot' | 'findings' | 'log' | 'wake' | 'dry' | 'conditions'
+>;
+
 /** A figure of a writable layer may be so old. */
 const LAYERS_MS = 10_000;
 
@@ -27,7 +35,7 @@ const LAYERS_MS = 10_000;
  * Pods come from the API server, their cgroups and their containers from the machine (beside-a-kubelet.md). The phases of a
  * shutdown are the kubelet's in this version: nothing is stopped for one.
  */
-function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
+export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
   const api = openKubeApi(needs, settings);
   const isKnownPod = (uid: PodUid): boolean => {
@@ -49,7 +57,7 @@ function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
       walker,
       kubeletRoot: settings.kubeletDirectory,
       podLogsDir: settings.podLogsDir,
-      layers: (uid) => layersOf(runtime, uid),
+      layers: () => runtime.writableLayers(LAYERS_MS),
     }),
   });
   // Started before it is needed: then there may be neither memory nor a process id.
@@ -59,10 +67,11 @@ function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });
+  const { marks, close: closeMarks } = openMarks(needs, settings, api);
   return {
     pods: source,
     killer: createKubeKiller({ clock, mounts, source, tell: api.tell, refusals, guard, findings, help }),
-    marks: { setCondition: () => undefined, event: () => undefined },
+    marks,
     scratch: { empty: async () => null },
     reclaim: reclaim.reclaim,
     places: {
@@ -81,8 +90,9 @@ function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
     // The kubelet's business (kubelet-eviction.md 8.5).
     oomScores: () => [],
     rewrite: () => undefined,
-    close: async () => {
+    close: async (isOver) => {
       help?.close();
+      await closeMarks(isOver);
       reclaim.close();
       await source.close();
       walker.close();
@@ -92,24 +102,30 @@ function openKube(needs: ModeNeeds, settings: KubeSettings): Mode {
   };
 }
 
-/** The writable layers of a pod's containers, as the runtime last counted them. */
-async function layersOf(runtime: OpenRuntime, podUid: PodUid): Promise<Reading<readonly Layer[]>> {
-  const facts = runtime.facts();
-  const layers = await runtime.writableLayers(LAYERS_MS);
-  if (!facts.known) return facts;
-  if (!layers.known) return layers;
-  const own = facts.value.containers.filter(
-    (container) => container.podUid === podUid && container.state === 'running',
-  );
-  return known(
-    own.map(({ id, name }) => {
-      const layer = layers.value.get(id);
-      return { name, bytes: countedOf(layer?.bytes, name), inodes: countedOf(layer?.inodes, name) };
-    }),
-  );
+/** What the node shows of us: nothing in a dry run. */
+function openMarks(
+  { clock, findings, dry, conditions = [] }: KubeNeeds,
+  settings: KubeSettings,
+  api: KubeApi,
+): { readonly marks: NodeMarks; readonly close: (isOver: boolean) => Promise<void> } {
+  if (dry) return { marks: { setCondition: () => undefined, event: () => undefined }, close: async () => undefined };
+  const { writes, isUp, nodeName, spool } = api;
+  const events = createEvents({ clock, nodeName, writes, isUp, spool, findings });
+  const marks = createKubeMarks({
+    ...{ clock, isUp, writes, findings, conditions, tellEvent: events.tell },
+    objectOf: (uid) => {
+      const pods = api.pods();
+      return pods.known ? (pods.value.get(uid)?.object ?? null) : null;
+    },
+    wants: { conditions: settings.areConditionsSet, taints: settings.areTaintsSet },
+  });
+  api.whenUp(marks.retry);
+  return {
+    marks,
+    close: async (isOver) => {
+      if (isOver) await marks.clear();
+      else await marks.close();
+      events.close();
+    },
+  };
 }
-
-const countedOf = (count: number | null | undefined, name: string): Reading<number> =>
-  count === null || count === undefined
-    ? unknown('not-asked', `writable layer of ${name}`, 'the runtime does not count it')
-    : known(count);

@@ -3,7 +3,7 @@ import { podName } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
 import { isUid } from '../document/pod.ts';
-import { type ApiPod, apiPodOf } from './api-pod.ts';
+import { type ApiPod, apiPodOf, OURS, PROTECT } from './api-pod.ts';
 
 /** H14: what a node could have, many times over. */
 const MAX_PODS = 10_000;
@@ -13,7 +13,13 @@ const MAX_UNREADABLE = 1_000;
 /** A pod object that was refused. */
 export type UnreadablePod = { readonly pod: string; readonly why: string; readonly isKept: boolean };
 /** An object as it was read: nothing of it is kept but what it was reduced to. */
-export type ReadPod = { readonly uid: string; readonly name: string; readonly pod: Reading<ApiPod> };
+export type ReadPod = {
+  readonly uid: string;
+  readonly name: string;
+  readonly pod: Reading<ApiPod>;
+  /** It has annotations of ours that mean nothing here. */
+  readonly isAnnotated: boolean;
+};
 export type PodCache = {
   /** By the kubelet's uid. */
   readonly pods: () => ReadonlyMap<PodUid, ApiPod>;
@@ -23,12 +29,18 @@ export type PodCache = {
   /** What is not among them is gone. */
   readonly replace: (reads: readonly ReadPod[]) => void;
   readonly unreadable: () => readonly UnreadablePod[];
+  /** Those with annotations of ours that mean nothing here. */
+  readonly annotated: () => readonly string[];
   /** How many were not taken in because there are too many. */
   readonly leftOut: () => number;
 };
 
 export function readPod(object: unknown, protectNamespaces: ReadonlySet<string>): ReadPod {
-  return { ...namesIn(object), pod: apiPodOf(object, protectNamespaces) };
+  const names = namesIn(object);
+  const { annotations } = metadataOf(object);
+  const ours = Object.keys(isObject(annotations) ? annotations : {}).filter((name) => name.startsWith(OURS));
+  const isAnnotated = ours.some((name) => name !== PROTECT || !protectNamespaces.has(names.namespace));
+  return { ...names, pod: apiPodOf(object, protectNamespaces), isAnnotated };
 }
 
 /** The pods of this node as the API server has them. The identity of an object is its uid, not its name. */
@@ -36,21 +48,22 @@ export function createPodCache(): PodCache {
   const kept = new Map<string, ApiPod>();
   const uidByName = new Map<string, string>();
   const unreadable = new Map<string, Omit<UnreadablePod, 'isKept'>>();
+  const annotated = new Map<string, string>();
   const leftOut = new Set<string>();
   let byPodUid: ReadonlyMap<PodUid, ApiPod> | null = null;
 
   function forget(uid: string): void {
+    annotated.delete(uid);
     unreadable.delete(uid);
     leftOut.delete(uid);
     const pod = kept.get(uid);
     if (pod === undefined) return;
     kept.delete(uid);
-    const name = podName(pod.object);
-    if (uidByName.get(name) === uid) uidByName.delete(name);
+    uidByName.delete(podName(pod.object));
     byPodUid = null;
   }
 
-  function put({ uid, name, pod: read }: ReadPod): void {
+  function put({ uid, name, pod: read, isAnnotated }: ReadPod): void {
     if (!read.known) {
       // The last good version stays: that a pod has become strange takes nothing from what it may use.
       if (unreadable.size < MAX_UNREADABLE || unreadable.has(uid)) {
@@ -72,6 +85,8 @@ export function createPodCache(): PodCache {
     if (namesake !== undefined && namesake !== uid) forget(namesake);
     unreadable.delete(uid);
     leftOut.delete(uid);
+    if (isAnnotated) annotated.set(uid, name);
+    else annotated.delete(uid);
     kept.set(uid, pod);
     uidByName.set(name, uid);
     byPodUid = null;
@@ -90,6 +105,7 @@ export function createPodCache(): PodCache {
       for (const read of reads) put(read);
     },
     unreadable: () => [...unreadable].map(([uid, { pod, why }]) => ({ pod, why, isKept: kept.has(uid) })),
+    annotated: () => [...annotated.values()],
     leftOut: () => leftOut.size,
   };
 }
@@ -107,10 +123,13 @@ function indexed(pods: readonly ApiPod[]): ReadonlyMap<PodUid, ApiPod> {
 }
 
 /** Of an object that may be anything. Without a uid it is known by its name, which no uid is like. */
-function namesIn(object: unknown): { readonly uid: string; readonly name: string } {
-  const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
+function namesIn(object: unknown): { readonly uid: string; readonly name: string; readonly namespace: string } {
+  const { uid, name, namespace } = metadataOf(object);
   const part = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 253) : '?');
-  const name = `${part(metadata['namespace'])}/${part(metadata['name'])}`;
-  const uid = metadata['uid'];
-  return { uid: isUid(uid) ? uid : name, name };
+  const whole = `${part(namespace)}/${part(name)}`;
+  return { uid: isUid(uid) ? uid : whole, name: whole, namespace: part(namespace) };
+}
+
+function metadataOf(object: unknown): { readonly [name: string]: unknown } {
+  return isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
 }

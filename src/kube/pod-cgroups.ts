@@ -52,12 +52,18 @@ type Found = { readonly tree: Tree; readonly pods: readonly PodCgroup[] };
 type Parent = { readonly qos: Qos; readonly path: string };
 /** What is right below a pod's cgroup, containers or not. */
 type Child = { readonly directory: string; readonly inode: number; readonly container: ContainerCgroup | null };
-type Kept = { readonly children: readonly Child[]; readonly containers: readonly ContainerCgroup[]; isUsed: boolean };
+type Kept = {
+  /** Of the pod's cgroup. */
+  readonly inode: number;
+  readonly children: readonly Child[];
+  readonly containers: readonly ContainerCgroup[];
+  isUsed: boolean;
+};
 
 export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds): PodCgroups {
   const trees: readonly [Tree, Tree] = [treeOf('cgroupfs', cgroupRoot), treeOf('systemd', cgroupRoot)];
-  /** By inode. */
-  const kept = new Map<number, Kept>();
+  /** By path. */
+  const kept = new Map<string, Kept>();
   const nowhere = unknown('absent', trees.map(({ kubepods }) => kubepods).join(' or '), 'there is no such cgroup');
   let kubepods: Reading<string> = nowhere;
   let mismatch: string | null = null;
@@ -77,8 +83,8 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     const used = found[0]?.tree;
     kubepods = used === undefined ? nowhere : known(used.kubepods);
     mismatch = used === undefined || !said.known || used.driver === said.value ? null : mismatchOf(said.value, used);
-    for (const [inode, entry] of kept) {
-      if (!entry.isUsed) kept.delete(inode);
+    for (const [path, entry] of kept) {
+      if (!entry.isUsed) kept.delete(path);
       entry.isUsed = false;
     }
     const byUid = new Map<string, PodCgroup[]>();
@@ -124,13 +130,13 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   function podAt(uid: string, qos: Qos, path: string, isDeep: boolean): Reading<PodCgroup> {
     return ifKnown(cgroupFacts(directoryOf(mounts, path)), ({ inode, children }) => {
       const cgroup = { path, inode };
-      const old = kept.get(inode);
+      const old = kept.get(path);
       // As many as before and those of before still there: then it is the same ones.
-      const isSame = old?.children.length === children && (!isDeep || old.children.every(isStillThere));
-      const below = isSame && old !== undefined ? known(old) : list(cgroup);
+      const isSame = old?.inode === inode && old.children.length === children;
+      const below = isSame && (!isDeep || old.children.every(isStillThere)) ? known(old) : list(cgroup);
       return ifKnown(below, (entry) => {
         entry.isUsed = true;
-        kept.set(inode, entry);
+        kept.set(path, entry);
         return known({ uid, qos, cgroup, containers: entry.containers });
       });
     });
@@ -148,7 +154,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
         return [{ directory, inode, container: id === null ? null : { id, cgroup: { path, inode } } }];
       });
       const containers = children.flatMap(({ container }) => (container === null ? [] : [container]));
-      return known({ children, containers, isUsed: true });
+      return known({ inode: pod.inode, children, containers, isUsed: true });
     });
   }
 

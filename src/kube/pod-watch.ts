@@ -4,8 +4,10 @@ import { isObject, isText, parseJson } from '../core/shape.ts';
 import { isUid } from '../document/pod.ts';
 import type { Clock, Findings } from '../ports.ts';
 import {
+  PODS_ANNOTATED,
   PODS_NOT_LISTED,
   PODS_UNREADABLE,
+  podsAnnotated,
   podsRefused,
   podsUnreadable,
   TOO_MANY_PODS,
@@ -103,7 +105,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
       // What was asked for is too old for the server, or newer than all it has: it was restored from a backup.
       isNewestWanted = listed.status === GONE || listed.status === GATEWAY_TIMEOUT || listed.status === BAD_REQUEST;
       failure = listed.detail;
-      if (listed.status !== null) findings.raise(podsRefused(listed.status, listed.detail));
+      if (listed.status !== null && listed.status !== GONE) findings.raise(podsRefused(listed.status, listed.detail));
       standIn();
       later(Math.max(backOff.relist.nextMs(), listed.retryAfterMs ?? 0));
       return;
@@ -148,7 +150,13 @@ export function watchPods(needs: WatchNeeds): PodWatch {
           heardMs = clock.monoMs();
           const event = readEvent(text);
           if (event.kind === 'refused') leave(event.isGone ? 'gone' : 'strange', event.detail);
-          else if (event.kind !== 'ignored') take(event);
+          else if (event.kind === 'ignored') return;
+          else if (!isBefore(event.resourceVersion, resourceVersion)) take(event);
+          else {
+            // It was restored from a backup: what came since then is not there any more.
+            isNewestWanted = true;
+            leave('gone', 'the versions of the server have gone back');
+          }
         },
         ended: (why) => ended(because, why),
       },
@@ -192,7 +200,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     if (status === UNAUTHORIZED || status === FORBIDDEN) findings.raise(podsRefused(status, detail));
     const isTooNew = status === GATEWAY_TIMEOUT;
     isListDue ||= because === 'gone' || status === GONE || status === BAD_REQUEST || isTooNew || strange > MAX_STRANGE;
-    isNewestWanted = isTooNew;
+    isNewestWanted ||= isTooNew;
     later(Math.max(retryAfterMs, isListDue ? backOff.relist.nextMs() : backOff.reconnect.nextMs()));
   }
 
@@ -209,6 +217,9 @@ export function watchPods(needs: WatchNeeds): PodWatch {
       const unreadable = cache.unreadable();
       if (unreadable.length > 0) findings.raise(podsUnreadable(unreadable));
       else findings.clear(PODS_UNREADABLE);
+      const annotated = cache.annotated();
+      if (annotated.length > 0) findings.raise(podsAnnotated(annotated, needs.protectNamespaces));
+      else findings.clear(PODS_ANNOTATED);
       if (cache.leftOut() > 0) findings.raise(tooManyPods(cache.leftOut()));
       else findings.clear(TOO_MANY_PODS);
       onChange();
@@ -220,7 +231,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     if (state === 'away') {
       // C7: after an outage the list comes first.
       isListDue = true;
-      later(0);
+      standIn();
     } else if (state === 'up' && isWaiting) later(backOff.relist.nextMs());
   });
   later(0);
@@ -241,6 +252,12 @@ export function watchPods(needs: WatchNeeds): PodWatch {
       stream?.close();
     },
   };
+}
+
+/** Versions are numbers of up to 64 bits, where they are numbers at all. */
+function isBefore(version: string, last: string | null): boolean {
+  if (last === null || !/^\d{1,20}$/.test(version) || !/^\d{1,20}$/.test(last)) return false;
+  return BigInt(version) < BigInt(last);
 }
 
 type Event =

@@ -1,5 +1,6 @@
 import type { Removed } from '../core/outcome.ts';
-import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { ReclaimCall } from '../core/reclaim/calls.ts';
 import { deadContainers } from '../core/reclaim/dead-containers.ts';
 import {
   type ImageUse,
@@ -59,8 +60,7 @@ export function openRuntimeReclaim(needs: {
     return known({ images: images.value, uses: uses.value });
   }
 
-  async function reclaim(calls: Parameters<NodeReclaim>[0]): Promise<Removed> {
-    const endMs = clock.monoMs() + RECLAIM_MS;
+  async function reclaim(calls: readonly ReclaimCall[], endMs: MonoMs): Promise<Removed> {
     const client = await connect();
     if (!client.known) return { containers: 0, images: 0, problem: client.detail };
     const tally = createTally(() => clock.monoMs() >= endMs);
@@ -113,7 +113,8 @@ export function openRuntimeReclaim(needs: {
   void inTurn(seeAgain);
   return {
     reclaim: async (calls) => {
-      const removed = await inTurn(() => reclaim(calls));
+      const endMs = clock.monoMs() + RECLAIM_MS;
+      const removed = await inTurn(() => reclaim(calls, endMs));
       if (removed.problem === null) findings.clear(RUNTIME_RECLAIM);
       else findings.raise(runtimeReclaimFailed(removed.problem));
       return removed;
@@ -255,7 +256,7 @@ async function sandboxNames(client: CriClient): Promise<Reading<ImageUse>> {
   if (newest !== null) named.push(ifKnown(await client.sandboxInfo(newest.id), imageOfSandbox));
   const names: string[] = [];
   for (const name of named) {
-    if (!name.known && name.why !== 'absent') return name;
+    if (!name.known && name.why !== 'absent' && name.why !== 'not-applicable') return name;
     const resolved = name.known ? await resolve(client, [name.value]) : known([]);
     if (!resolved.known) return resolved;
     names.push(...(name.known ? [name.value] : []), ...resolved.value);

@@ -32,8 +32,6 @@ type Seen = {
 
 /** A pod that has just started is told of by API and runtime a moment later, and a kubelet makes its cgroups when it starts. */
 const LASTING_MS = 10_000;
-/** So many pods are kept in mind for one finding. */
-const MAX_PODS = 1_000;
 
 /** What a person should know of how the pods were found: one finding of a kind, whatever tenants do (H14). */
 export function createSourceFindings({ clock, findings }: { readonly clock: Clock; readonly findings: Findings }) {
@@ -43,7 +41,7 @@ export function createSourceFindings({ clock, findings }: { readonly clock: Cloc
   const lasting = (id: string, pods: readonly string[]): readonly string[] => {
     const nowMs = clock.monoMs();
     const before = sinceMs.get(id);
-    const now = new Map(pods.slice(0, MAX_PODS).map((pod) => [pod, before?.get(pod) ?? nowMs]));
+    const now = new Map(pods.map((pod) => [pod, before?.get(pod) ?? nowMs]));
     sinceMs.set(id, now);
     return [...now].filter(([, beganMs]) => nowMs - beganMs >= LASTING_MS).map(([pod]) => pod);
   };

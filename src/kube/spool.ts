@@ -16,9 +16,9 @@ export type Spool = {
   readonly put: (entry: Spooled) => void;
   /**
    * After a relist: what waits is said, acts first, facts last. `isThere`: by the uid of the object; an act for a pod that is
-   * gone is dropped. Before the first call nothing is said.
+   * gone (false) is dropped, and kept where the pods are not known (null). Before the first call nothing is said.
    */
-  readonly flush: (isThere: (uid: PodUid) => boolean) => void;
+  readonly flush: (isThere: IsThere) => void;
   /** The pod has run again, ready, for 60 s with the signal clear: its act is dropped. */
   readonly recovered: (uid: PodUid) => void;
   readonly waiting: () => { readonly acts: number; readonly facts: number };
@@ -26,6 +26,7 @@ export type Spool = {
   readonly saved: () => Promise<void>;
   readonly close: () => Promise<void>;
 };
+type IsThere = (uid: PodUid) => boolean | null;
 type SpoolNeeds = {
   readonly clock: Clock;
   /** Made where it is missing. */
@@ -63,7 +64,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
   let saving: Promise<void> | null = null;
   let isClosed = false;
   let dropped = 0;
-  let isThere: ((uid: PodUid) => boolean) | null = null;
+  let isThere: IsThere | null = null;
   let flushing: Promise<void> | null = null;
   let cancel = (): void => undefined;
 

@@ -20,7 +20,8 @@ type StandaloneNeeds = Omit<ModeNeeds, 'kube'> & {
   /** What an earlier configuration of this run knew of bindings; absent: nothing. */
   readonly places?: PlaceMemory;
 };
-export type Standalone = Mode & {
+export type Standalone = Omit<Mode, 'close'> & {
+  readonly close: () => Promise<void>;
   /** What is stopped through systemd; null: nothing, or no such pod. */
   readonly unitOf: (uid: string) => string | null;
 };

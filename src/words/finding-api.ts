@@ -50,6 +50,13 @@ export function podsUnreadable(
   return { id: PODS_UNREADABLE, text: `${counted(pods.length, 'pod')} cannot be read: ${sayNames(said, 3)}` };
 }
 
+export const PODS_ANNOTATED = 'api-pods-annotated';
+export function podsAnnotated(pods: readonly string[], protectNamespaces: readonly string[]): Finding {
+  const but = protectNamespaces.length === 0 ? '' : `, but protect in ${sayNames(protectNamespaces)}`;
+  const text = `annotations of nodewarden.dev/ have no effect in mode kubelet${but}: ${sayNames(pods.map(escapeUnsafe))}`;
+  return { id: PODS_ANNOTATED, text };
+}
+
 export const TOO_MANY_PODS = 'api-too-many-pods';
 export function tooManyPods(leftOut: number): Finding {
   return { id: TOO_MANY_PODS, text: `${counted(leftOut, 'pod')} too many on this node: they are not known` };

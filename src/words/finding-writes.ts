@@ -32,12 +32,6 @@ export function rightMissing(right: ApiRight, said: string): Finding {
   return { id: rightId(right), text };
 }
 
-export const API_IDENTITY = 'api-identity';
-export function identityRefused(said: string): Finding {
-  const text = `the API server does not know this agent (${said}): nothing can be written to it; see scripts/node-kubeconfig`;
-  return { id: API_IDENTITY, text };
-}
-
 export const NOT_OUR_NODE = 'not-our-node';
 export function notOurNode(why: string): Finding {
   return { id: NOT_OUR_NODE, text: `nothing is written to the API: ${why}; check kubernetes.nodeName` };

@@ -19,6 +19,7 @@ describe('an eviction', () => {
     expect(outcome).toMatchObject({ of: 'boot-1', kind: 'ended' });
     expect(recorded).toEqual([outcome]);
     expect(did).toEqual([
+      'EvictionThresholdMet',
       'Evicted',
       'stop',
       'log: evicting shop/web: memory.available 90 MiB is below 100 MiB',

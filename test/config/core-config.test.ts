@@ -77,6 +77,11 @@ describe('toCoreConfig', () => {
     expect(core(text).reclaimSignals).toEqual(['nodefs.available', 'imagefs.available']);
   });
 
+  it('has a runtime that can give disk space back in mode kubelet only', () => {
+    expect(core('')).not.toHaveProperty('hasRuntime');
+    expect(core('mode: kubelet\nkubernetes: {kubeconfig: /k}').hasRuntime).toBe(true);
+  });
+
   it('switches the guard and the local limits off', () => {
     const off = core('guard: {sameOwnerKills: 0}\nlocalStorageCapacityIsolation: false');
     expect([off.guard, off.localStorageLimits]).toEqual([null, 'off']);

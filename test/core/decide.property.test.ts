@@ -88,6 +88,7 @@ const kubelets: fc.Arbitrary<CoreConfig> = fc.constantFrom(
       pressureTransitionMs: 10_000,
     },
   ),
+  aConfig([aThreshold('nodefs.available', 100 * MI), aThreshold('memory.available', 100 * MI)], { hasRuntime: true }),
 );
 
 const live = kubelets.map((core): CoreConfig => ({ ...core, isLive: true }));

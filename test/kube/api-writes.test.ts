@@ -296,9 +296,10 @@ describe('cordon', () => {
     expect(await writesTo(api).uncordon(null)).toEqual({ kind: 'done', uncordoned: true });
     expect(api.node.spec.unschedulable).toBeUndefined();
     bear(`${BOOT}/shutdown-2`);
+    api.node.spec.taints = [shutdown];
     expect(await writesTo(api).uncordon(null)).toEqual({ kind: 'nothing-of-ours' });
     expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'nothing-of-ours' });
-    expect(api.node.spec.unschedulable).toBe(true);
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [shutdown] });
   });
 });
 

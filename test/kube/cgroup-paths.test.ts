@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -106,6 +107,25 @@ describe('the cgroup of a pod', () => {
     expect(podOfPath('/', `/kubepods/pod${UID}x`)).toBeNull();
     expect(podOfPath('/', '/system.slice/ssh.service')).toBeNull();
     expect(podOfPath('/other', `/kubepods/pod${UID}`)).toBeNull();
+  });
+});
+
+describe('the cgroups of a real kubelet', () => {
+  const [, ...paths] = readFileSync(new URL('captured/kubepods-cgroupfs.txt', import.meta.url), 'utf8')
+    .trim()
+    .split('\n');
+
+  it('are classes, pods, and what is in pods, and nothing else', () => {
+    const root = '/nodewarden-lab/kube-scenes';
+    const classes = QOS_CLASSES.map((qos) => qosPath('cgroupfs', root, qos));
+    for (const path of paths) {
+      const of = podOfPath(root, path);
+      expect(of === null, path).toBe(classes.includes(path));
+      if (of === null) continue;
+      const pod = podPath('cgroupfs', root, of.qos, of.uid);
+      expect(path).toBe(of.containerId === null ? pod : `${pod}/${of.containerId}`);
+    }
+    expect(paths.filter((path) => podOfPath(root, path)?.containerId === null).length).toBeGreaterThan(1);
   });
 });
 

@@ -19,6 +19,9 @@ let sandbox: string;
 let serving: string;
 let dead: readonly [older: string, newer: string];
 let goneDead: string;
+/** containerd 2 mounts images: a container that does, and the image, which nothing but its status names. */
+const mounting: string[] = [];
+const volumes: string[] = [];
 const raised = new Map<string, Finding>();
 const findings: Findings = {
   raise: (finding) => void raised.set(finding.id, finding),
@@ -65,6 +68,12 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
       await runToEnd(sandbox, living, 'job', 'docker.io/lab/job:1'),
       await runToEnd(sandbox, living, 'job', 'docker.io/lab/job:1'),
     ];
+    const version = await client.version();
+    if (version.known && Number.parseInt(version.value.runtimeVersion, 10) >= 2) {
+      const volume = containerd.addImage('volume', ['/bin/true', 'volume']);
+      mounting.push(await containerd.startContainer(sandbox, living, 'server', 'docker.io/lab/server:1', volume));
+      volumes.push('volume');
+    }
     const other = await containerd.runPod(gone);
     goneDead = await runToEnd(other, gone, 'other', 'docker.io/lab/other:1');
     await client.stopSandbox(other);
@@ -83,6 +92,7 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
     expect(state).toEqual(
       new Map([
         [serving, 'server running'],
+        ...mounting.map((id) => [id, 'server running'] as const),
         [older, 'job exited'],
         [newer, 'job exited'],
         [goneDead, 'other exited'],
@@ -126,13 +136,13 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
       minImageAgeMs: () => 0,
       isGone: (uid) => uid === gone.uid,
     });
-    expect(await images()).toEqual(['job', 'other', 'pause', 'server', 'unused']);
+    expect(await images()).toEqual(['job', 'other', 'pause', 'server', 'unused', ...volumes]);
     expect(await reclaim.reclaim(['images'])).toEqual({ containers: 0, images: 1, problem: null });
-    expect(await images()).toEqual(['job', 'other', 'pause', 'server']);
+    expect(await images()).toEqual(['job', 'other', 'pause', 'server', ...volumes]);
     expect(await reclaim.reclaim(['containers', 'images'])).toEqual({ containers: 2, images: 1, problem: null });
     // Of the living pod the newest dead one stays, and with it its image.
-    expect(await images()).toEqual(['job', 'pause', 'server']);
-    expect([...(await containers())].sort()).toEqual([serving, dead[1]].sort());
+    expect(await images()).toEqual(['job', 'pause', 'server', ...volumes]);
+    expect([...(await containers())].sort()).toEqual([serving, dead[1], ...mounting].sort());
     expect(await client.container(serving)).toMatchObject({ value: { state: ContainerState.CONTAINER_RUNNING } });
     expect(await reclaim.reclaim(['containers', 'images'])).toEqual({ containers: 0, images: 0, problem: null });
     reclaim.close();
@@ -142,7 +152,15 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
     const status = await client.image('docker.io/lab/server:1');
     const id = status.known ? (status.value?.id ?? '') : '';
     expect(await client.removeImage(id)).toEqual({ known: true, value: null });
-    expect(await images()).toEqual(['job', 'pause']);
+    expect(await images()).toEqual(['job', 'pause', ...volumes]);
     expect(await client.container(serving)).toMatchObject({ value: { state: ContainerState.CONTAINER_RUNNING } });
+  });
+
+  it('stops a container that does not listen to SIGTERM, and its sandbox', async () => {
+    expect(await runtime.stopContainer(serving, 1)).toEqual({ known: true, value: null });
+    expect(await client.container(serving)).toMatchObject({ value: { state: ContainerState.CONTAINER_EXITED } });
+    expect(await runtime.stopSandbox(sandbox)).toEqual({ known: true, value: null });
+    const facts = await runtime.refresh();
+    expect(facts.known && facts.value.sandboxes.filter(({ isReady }) => isReady)).toEqual([]);
   });
 });

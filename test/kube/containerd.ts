@@ -51,7 +51,14 @@ export type TestContainerd = {
   readonly addImage: (name: string, command: readonly string[]) => string;
   readonly ctr: (...args: readonly string[]) => string;
   readonly runPod: (pod: PodSpec) => Promise<string>;
-  readonly startContainer: (sandbox: string, pod: PodSpec, name: string, image: string) => Promise<string>;
+  /** `volume`: an image that is mounted into it (containerd 2.1 and later; older ones refuse or ignore it). */
+  readonly startContainer: (
+    sandbox: string,
+    pod: PodSpec,
+    name: string,
+    image: string,
+    volume?: string,
+  ) => Promise<string>;
   readonly close: () => Promise<void>;
 };
 
@@ -122,13 +129,14 @@ export async function openContainerd(): Promise<TestContainerd> {
       return image;
     },
     runPod: async (pod) => (await ask(Setup.method.runPodSandbox, { config: configFor(pod) })).podSandboxId,
-    startContainer: async (sandbox, pod, name, image) => {
+    startContainer: async (sandbox, pod, name, image, volume) => {
       const sandboxConfig = configFor(pod);
       const { containerId } = await ask(Setup.method.createContainer, {
         podSandboxId: sandbox,
         config: {
           metadata: { name, attempt: attempts++ },
           image: { image },
+          mounts: volume === undefined ? [] : [{ containerPath: '/volume', readonly: true, image: { image: volume } }],
           labels: { ...sandboxConfig.labels, 'io.kubernetes.container.name': name },
           linux: { securityContext: { namespaceOptions: sandboxConfig.linux.securityContext.namespaceOptions } },
         },
@@ -141,7 +149,8 @@ export async function openContainerd(): Promise<TestContainerd> {
       const sandboxes = await cri.sandboxes();
       for (const { id } of sandboxes.known ? sandboxes.value : []) {
         await cri.stopSandbox(id);
-        await ask(Setup.method.removePodSandbox, { podSandboxId: id });
+        // Whatever is left, the daemon is ended below.
+        await ask(Setup.method.removePodSandbox, { podSandboxId: id }).catch(() => undefined);
       }
       cri.close();
       client.close();

@@ -10,12 +10,13 @@ export function directConnection(store: PodStore, clock: Clock) {
   const tells: ((state: ApiState) => void)[] = [];
   const streams = new Set<() => void>();
   let state: ApiState = 'up';
+  let delayMs = 1;
   let refuse: (path: string) => ApiAnswer | null = () => null;
   const none = (detail: string): ApiAnswer => ({ kind: 'none', detail, isTimeout: false });
   const connection: Pick<Connection, 'get' | 'stream' | 'state' | 'onState'> = {
     get: (path) =>
       new Promise((resolve) => {
-        clock.after(1, () => {
+        clock.after(delayMs, () => {
           const refused = state === 'away' ? none('away') : refuse(path);
           const { status, body } = store.list(new URL(path, 'https://stub').searchParams);
           resolve(refused ?? { kind: 'answer', status, body: JSON.parse(JSON.stringify(body)), retryAfterMs: null });
@@ -60,6 +61,10 @@ export function directConnection(store: PodStore, clock: Clock) {
     connection,
     refuse: (by: (path: string) => ApiAnswer | null) => {
       refuse = by;
+    },
+    /** How long a list takes from now on. */
+    delay: (ms: number) => {
+      delayMs = ms;
     },
     become: (next: ApiState) => {
       if (state === next) return;

@@ -89,7 +89,7 @@ describe('the connection to the API server', () => {
   it('is away after two deadlines in a row, asks nothing then but whether it is back, and comes back by itself', async () => {
     const { get } = open();
     await isState('up');
-    stub.fault(/./, { kind: 'hang' }, 3);
+    stub.fault(/./, { kind: 'hang' }, 2);
     await get(NODES, 50);
     await get(NODES, 50);
     expect(connection?.state()).toBe('away');
@@ -118,12 +118,13 @@ describe('the connection to the API server', () => {
   });
 
   it('keeps its connection warm, and finds out by that when the server hangs', async () => {
-    open({}, 200);
-    await isState('up');
-    await vi.waitFor(() => expect(asked(VERSION).length).toBeGreaterThan(3), { timeout: 10_000 });
-    expect(stub.sockets()).toBe(1);
+    const { onState } = open({}, 50);
+    const states: ApiState[] = [];
+    onState((state) => states.push(state));
+    await vi.waitFor(() => expect(asked(VERSION).length).toBeGreaterThan(2), { timeout: 30_000 });
+    await vi.waitFor(() => expect(stub.sockets()).toBe(1), { timeout: 30_000 });
     stub.fault(/version/, { kind: 'hang' }, 2);
-    await isState('away');
+    await vi.waitFor(() => expect(states).toContain('away'), { timeout: 30_000 });
     await isState('up');
   });
 
@@ -132,10 +133,18 @@ describe('the connection to the API server', () => {
     await isState('up');
     const lines: string[] = [];
     const ends: string[] = [];
+    let stop = (): void => undefined;
     const path = '/api/v1/pods?watch=true&resourceVersion=100';
     const mine = stream(
       path,
-      { opened: () => lines.push('open'), line: (text) => lines.push(text), ended: ({ detail }) => ends.push(detail) },
+      {
+        opened: () => lines.push('open'),
+        line: (text) => {
+          lines.push(text);
+          stop();
+        },
+        ended: ({ detail }) => ends.push(detail),
+      },
       60_000,
     );
     await vi.waitFor(() => expect(lines).toEqual(['open']));
@@ -147,8 +156,12 @@ describe('the connection to the API server', () => {
     await vi.waitFor(() => expect(lines).toEqual(['open', '{"a":"ö"}']));
     stub.sayRaw(':1}\n');
     await vi.waitFor(() => expect(lines).toEqual(['open', '{"a":"ö"}', '{"b":1}']));
+    // No line comes after the end, though it came with the last one.
+    stop = () => mine.close();
+    stub.sayRaw('last\nnever\n');
+    await vi.waitFor(() => expect(ends).toHaveLength(1));
     mine.close();
-    mine.close();
+    expect(lines.slice(3)).toEqual(['last']);
     expect(ends).toEqual(['closed']);
     await vi.waitFor(() => expect(stub.sockets()).toBe(1));
   });
@@ -187,6 +200,18 @@ describe('the connection to the API server', () => {
     expect(ends.at(-1)).toMatchObject({ status: null, detail: expect.stringContaining('is away') });
   });
 
+  it('that is closed while an answer is awaited opens no other', async () => {
+    const { get, close } = open();
+    await isState('up');
+    stub.fault(/nodes/, { kind: 'hang' });
+    const asking = get(NODES, 5_000);
+    await vi.waitFor(() => expect(asked(NODES)).toHaveLength(1));
+    close();
+    expect(await asking).toMatchObject({ kind: 'none' });
+    await vi.waitFor(() => expect(stub.sockets()).toBe(0));
+    expect(asked(NODES)).toHaveLength(1);
+  });
+
   it('leaves nothing behind', async () => {
     const { get, stream, close } = open();
     const ends: unknown[] = [];
@@ -195,7 +220,7 @@ describe('the connection to the API server', () => {
     stream('/api/v1/pods?watch=true&resourceVersion=100', listener, 60_000);
     await vi.waitFor(() => expect(stub.store.counts().open).toBe(1));
     const descriptors = readdirSync('/proc/self/fd').length;
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < 40; i++) {
       const { close: stop } = stream('/api/v1/pods?watch=true&resourceVersion=100', listener, 60_000);
       if (i % 2 === 0) await vi.waitFor(() => expect(stub.store.counts().open).toBe(2));
       stop();
@@ -203,7 +228,7 @@ describe('the connection to the API server', () => {
     }
     await vi.waitFor(() => expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(descriptors + 2));
     close();
-    expect(ends).toHaveLength(101);
+    expect(ends).toHaveLength(41);
     await vi.waitFor(() => expect(stub.sockets()).toBe(0));
     expect(await get(NODES, 5_000)).toMatchObject({ kind: 'none', detail: 'closed' });
   });

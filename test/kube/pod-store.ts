@@ -74,6 +74,9 @@ export function createPodStore() {
       if (next === null) lists += 1;
       const wanted = Number(query.get('resourceVersion') ?? 0);
       if (wanted > version) return { status: 504, body: status(504, `Too large resource version: ${wanted}`) };
+      // With a limit and without NotOlderThan it is that very version that is asked for.
+      const isExact = wanted > 0 && query.get('resourceVersionMatch') !== 'NotOlderThan';
+      if (isExact && wanted < forgotten) return { status: 410, body: status(410, 'too old resource version') };
       const all = [...pods.values()].filter((pod) => isOn(nodeOf(query), pod));
       // From its cache a server gives everything at once.
       const limit = query.get('resourceVersion') === '0' ? all.length : Number(query.get('limit') ?? all.length);

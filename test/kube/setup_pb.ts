@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file setup.proto.
  */
 export const file_setup: GenFile = /*@__PURE__*/
-  fileDesc("CgtzZXR1cC5wcm90bxIKcnVudGltZS52MSKNAQoPTmFtZXNwYWNlT3B0aW9uEioKB25ldHdvcmsYASABKA4yGS5ydW50aW1lLnYxLk5hbWVzcGFjZU1vZGUSJgoDcGlkGAIgASgOMhkucnVudGltZS52MS5OYW1lc3BhY2VNb2RlEiYKA2lwYxgDIAEoDjIZLnJ1bnRpbWUudjEuTmFtZXNwYWNlTW9kZSJVChtMaW51eFNhbmRib3hTZWN1cml0eUNvbnRleHQSNgoRbmFtZXNwYWNlX29wdGlvbnMYASABKAsyGy5ydW50aW1lLnYxLk5hbWVzcGFjZU9wdGlvbiJxChVMaW51eFBvZFNhbmRib3hDb25maWcSFQoNY2dyb3VwX3BhcmVudBgBIAEoCRJBChBzZWN1cml0eV9jb250ZXh0GAIgASgLMicucnVudGltZS52MS5MaW51eFNhbmRib3hTZWN1cml0eUNvbnRleHQiUwoSUG9kU2FuZGJveE1ldGFkYXRhEgwKBG5hbWUYASABKAkSCwoDdWlkGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRIPCgdhdHRlbXB0GAQgASgNIu4CChBQb2RTYW5kYm94Q29uZmlnEjAKCG1ldGFkYXRhGAEgASgLMh4ucnVudGltZS52MS5Qb2RTYW5kYm94TWV0YWRhdGESFQoNbG9nX2RpcmVjdG9yeRgDIAEoCRI4CgZsYWJlbHMYBiADKAsyKC5ydW50aW1lLnYxLlBvZFNhbmRib3hDb25maWcuTGFiZWxzRW50cnkSQgoLYW5ub3RhdGlvbnMYByADKAsyLS5ydW50aW1lLnYxLlBvZFNhbmRib3hDb25maWcuQW5ub3RhdGlvbnNFbnRyeRIwCgVsaW51eBgIIAEoCzIhLnJ1bnRpbWUudjEuTGludXhQb2RTYW5kYm94Q29uZmlnGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQQW5ub3RhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKFFJ1blBvZFNhbmRib3hSZXF1ZXN0EiwKBmNvbmZpZxgBIAEoCzIcLnJ1bnRpbWUudjEuUG9kU2FuZGJveENvbmZpZyIvChVSdW5Qb2RTYW5kYm94UmVzcG9uc2USFgoOcG9kX3NhbmRib3hfaWQYASABKAkiMQoXUmVtb3ZlUG9kU2FuZGJveFJlcXVlc3QSFgoOcG9kX3NhbmRib3hfaWQYASABKAkiGgoYUmVtb3ZlUG9kU2FuZGJveFJlc3BvbnNlIjIKEUNvbnRhaW5lck1ldGFkYXRhEgwKBG5hbWUYASABKAkSDwoHYXR0ZW1wdBgCIAEoDSIaCglJbWFnZVNwZWMSDQoFaW1hZ2UYASABKAkiVwodTGludXhDb250YWluZXJTZWN1cml0eUNvbnRleHQSNgoRbmFtZXNwYWNlX29wdGlvbnMYAyABKAsyGy5ydW50aW1lLnYxLk5hbWVzcGFjZU9wdGlvbiJbChRMaW51eENvbnRhaW5lckNvbmZpZxJDChBzZWN1cml0eV9jb250ZXh0GAIgASgLMikucnVudGltZS52MS5MaW51eENvbnRhaW5lclNlY3VyaXR5Q29udGV4dCKkAgoPQ29udGFpbmVyQ29uZmlnEi8KCG1ldGFkYXRhGAEgASgLMh0ucnVudGltZS52MS5Db250YWluZXJNZXRhZGF0YRIkCgVpbWFnZRgCIAEoCzIVLnJ1bnRpbWUudjEuSW1hZ2VTcGVjEg8KB2NvbW1hbmQYAyADKAkSNwoGbGFiZWxzGAkgAygLMicucnVudGltZS52MS5Db250YWluZXJDb25maWcuTGFiZWxzRW50cnkSEAoIbG9nX3BhdGgYCyABKAkSLwoFbGludXgYDyABKAsyIC5ydW50aW1lLnYxLkxpbnV4Q29udGFpbmVyQ29uZmlnGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEikwEKFkNyZWF0ZUNvbnRhaW5lclJlcXVlc3QSFgoOcG9kX3NhbmRib3hfaWQYASABKAkSKwoGY29uZmlnGAIgASgLMhsucnVudGltZS52MS5Db250YWluZXJDb25maWcSNAoOc2FuZGJveF9jb25maWcYAyABKAsyHC5ydW50aW1lLnYxLlBvZFNhbmRib3hDb25maWciLwoXQ3JlYXRlQ29udGFpbmVyUmVzcG9uc2USFAoMY29udGFpbmVyX2lkGAEgASgJIi0KFVN0YXJ0Q29udGFpbmVyUmVxdWVzdBIUCgxjb250YWluZXJfaWQYASABKAkiGAoWU3RhcnRDb250YWluZXJSZXNwb25zZSoxCg1OYW1lc3BhY2VNb2RlEgcKA1BPRBAAEg0KCUNPTlRBSU5FUhABEggKBE5PREUQAjL6AgoOUnVudGltZVNlcnZpY2USVAoNUnVuUG9kU2FuZGJveBIgLnJ1bnRpbWUudjEuUnVuUG9kU2FuZGJveFJlcXVlc3QaIS5ydW50aW1lLnYxLlJ1blBvZFNhbmRib3hSZXNwb25zZRJdChBSZW1vdmVQb2RTYW5kYm94EiMucnVudGltZS52MS5SZW1vdmVQb2RTYW5kYm94UmVxdWVzdBokLnJ1bnRpbWUudjEuUmVtb3ZlUG9kU2FuZGJveFJlc3BvbnNlEloKD0NyZWF0ZUNvbnRhaW5lchIiLnJ1bnRpbWUudjEuQ3JlYXRlQ29udGFpbmVyUmVxdWVzdBojLnJ1bnRpbWUudjEuQ3JlYXRlQ29udGFpbmVyUmVzcG9uc2USVwoOU3RhcnRDb250YWluZXISIS5ydW50aW1lLnYxLlN0YXJ0Q29udGFpbmVyUmVxdWVzdBoiLnJ1bnRpbWUudjEuU3RhcnRDb250YWluZXJSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("CgtzZXR1cC5wcm90bxIKcnVudGltZS52MSKNAQoPTmFtZXNwYWNlT3B0aW9uEioKB25ldHdvcmsYASABKA4yGS5ydW50aW1lLnYxLk5hbWVzcGFjZU1vZGUSJgoDcGlkGAIgASgOMhkucnVudGltZS52MS5OYW1lc3BhY2VNb2RlEiYKA2lwYxgDIAEoDjIZLnJ1bnRpbWUudjEuTmFtZXNwYWNlTW9kZSJVChtMaW51eFNhbmRib3hTZWN1cml0eUNvbnRleHQSNgoRbmFtZXNwYWNlX29wdGlvbnMYASABKAsyGy5ydW50aW1lLnYxLk5hbWVzcGFjZU9wdGlvbiJxChVMaW51eFBvZFNhbmRib3hDb25maWcSFQoNY2dyb3VwX3BhcmVudBgBIAEoCRJBChBzZWN1cml0eV9jb250ZXh0GAIgASgLMicucnVudGltZS52MS5MaW51eFNhbmRib3hTZWN1cml0eUNvbnRleHQiUwoSUG9kU2FuZGJveE1ldGFkYXRhEgwKBG5hbWUYASABKAkSCwoDdWlkGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRIPCgdhdHRlbXB0GAQgASgNIu4CChBQb2RTYW5kYm94Q29uZmlnEjAKCG1ldGFkYXRhGAEgASgLMh4ucnVudGltZS52MS5Qb2RTYW5kYm94TWV0YWRhdGESFQoNbG9nX2RpcmVjdG9yeRgDIAEoCRI4CgZsYWJlbHMYBiADKAsyKC5ydW50aW1lLnYxLlBvZFNhbmRib3hDb25maWcuTGFiZWxzRW50cnkSQgoLYW5ub3RhdGlvbnMYByADKAsyLS5ydW50aW1lLnYxLlBvZFNhbmRib3hDb25maWcuQW5ub3RhdGlvbnNFbnRyeRIwCgVsaW51eBgIIAEoCzIhLnJ1bnRpbWUudjEuTGludXhQb2RTYW5kYm94Q29uZmlnGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaMgoQQW5ub3RhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkQKFFJ1blBvZFNhbmRib3hSZXF1ZXN0EiwKBmNvbmZpZxgBIAEoCzIcLnJ1bnRpbWUudjEuUG9kU2FuZGJveENvbmZpZyIvChVSdW5Qb2RTYW5kYm94UmVzcG9uc2USFgoOcG9kX3NhbmRib3hfaWQYASABKAkiMQoXUmVtb3ZlUG9kU2FuZGJveFJlcXVlc3QSFgoOcG9kX3NhbmRib3hfaWQYASABKAkiGgoYUmVtb3ZlUG9kU2FuZGJveFJlc3BvbnNlIjIKEUNvbnRhaW5lck1ldGFkYXRhEgwKBG5hbWUYASABKAkSDwoHYXR0ZW1wdBgCIAEoDSIaCglJbWFnZVNwZWMSDQoFaW1hZ2UYASABKAkiVwodTGludXhDb250YWluZXJTZWN1cml0eUNvbnRleHQSNgoRbmFtZXNwYWNlX29wdGlvbnMYAyABKAsyGy5ydW50aW1lLnYxLk5hbWVzcGFjZU9wdGlvbiJbChRMaW51eENvbnRhaW5lckNvbmZpZxJDChBzZWN1cml0eV9jb250ZXh0GAIgASgLMikucnVudGltZS52MS5MaW51eENvbnRhaW5lclNlY3VyaXR5Q29udGV4dCJXCgVNb3VudBIWCg5jb250YWluZXJfcGF0aBgBIAEoCRIQCghyZWFkb25seRgDIAEoCBIkCgVpbWFnZRgJIAEoCzIVLnJ1bnRpbWUudjEuSW1hZ2VTcGVjIscCCg9Db250YWluZXJDb25maWcSLwoIbWV0YWRhdGEYASABKAsyHS5ydW50aW1lLnYxLkNvbnRhaW5lck1ldGFkYXRhEiQKBWltYWdlGAIgASgLMhUucnVudGltZS52MS5JbWFnZVNwZWMSDwoHY29tbWFuZBgDIAMoCRIhCgZtb3VudHMYByADKAsyES5ydW50aW1lLnYxLk1vdW50EjcKBmxhYmVscxgJIAMoCzInLnJ1bnRpbWUudjEuQ29udGFpbmVyQ29uZmlnLkxhYmVsc0VudHJ5EhAKCGxvZ19wYXRoGAsgASgJEi8KBWxpbnV4GA8gASgLMiAucnVudGltZS52MS5MaW51eENvbnRhaW5lckNvbmZpZxotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIpMBChZDcmVhdGVDb250YWluZXJSZXF1ZXN0EhYKDnBvZF9zYW5kYm94X2lkGAEgASgJEisKBmNvbmZpZxgCIAEoCzIbLnJ1bnRpbWUudjEuQ29udGFpbmVyQ29uZmlnEjQKDnNhbmRib3hfY29uZmlnGAMgASgLMhwucnVudGltZS52MS5Qb2RTYW5kYm94Q29uZmlnIi8KF0NyZWF0ZUNvbnRhaW5lclJlc3BvbnNlEhQKDGNvbnRhaW5lcl9pZBgBIAEoCSItChVTdGFydENvbnRhaW5lclJlcXVlc3QSFAoMY29udGFpbmVyX2lkGAEgASgJIhgKFlN0YXJ0Q29udGFpbmVyUmVzcG9uc2UqMQoNTmFtZXNwYWNlTW9kZRIHCgNQT0QQABINCglDT05UQUlORVIQARIICgROT0RFEAIy+gIKDlJ1bnRpbWVTZXJ2aWNlElQKDVJ1blBvZFNhbmRib3gSIC5ydW50aW1lLnYxLlJ1blBvZFNhbmRib3hSZXF1ZXN0GiEucnVudGltZS52MS5SdW5Qb2RTYW5kYm94UmVzcG9uc2USXQoQUmVtb3ZlUG9kU2FuZGJveBIjLnJ1bnRpbWUudjEuUmVtb3ZlUG9kU2FuZGJveFJlcXVlc3QaJC5ydW50aW1lLnYxLlJlbW92ZVBvZFNhbmRib3hSZXNwb25zZRJaCg9DcmVhdGVDb250YWluZXISIi5ydW50aW1lLnYxLkNyZWF0ZUNvbnRhaW5lclJlcXVlc3QaIy5ydW50aW1lLnYxLkNyZWF0ZUNvbnRhaW5lclJlc3BvbnNlElcKDlN0YXJ0Q29udGFpbmVyEiEucnVudGltZS52MS5TdGFydENvbnRhaW5lclJlcXVlc3QaIi5ydW50aW1lLnYxLlN0YXJ0Q29udGFpbmVyUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * @generated from message runtime.v1.NamespaceOption
@@ -288,6 +288,33 @@ export const LinuxContainerConfigSchema: GenMessage<LinuxContainerConfig> = /*@_
   messageDesc(file_setup, 12);
 
 /**
+ * @generated from message runtime.v1.Mount
+ */
+export type Mount = Message<"runtime.v1.Mount"> & {
+  /**
+   * @generated from field: string container_path = 1;
+   */
+  containerPath: string;
+
+  /**
+   * @generated from field: bool readonly = 3;
+   */
+  readonly: boolean;
+
+  /**
+   * @generated from field: runtime.v1.ImageSpec image = 9;
+   */
+  image?: ImageSpec | undefined;
+};
+
+/**
+ * Describes the message runtime.v1.Mount.
+ * Use `create(MountSchema)` to create a new message.
+ */
+export const MountSchema: GenMessage<Mount> = /*@__PURE__*/
+  messageDesc(file_setup, 13);
+
+/**
  * @generated from message runtime.v1.ContainerConfig
  */
 export type ContainerConfig = Message<"runtime.v1.ContainerConfig"> & {
@@ -305,6 +332,11 @@ export type ContainerConfig = Message<"runtime.v1.ContainerConfig"> & {
    * @generated from field: repeated string command = 3;
    */
   command: string[];
+
+  /**
+   * @generated from field: repeated runtime.v1.Mount mounts = 7;
+   */
+  mounts: Mount[];
 
   /**
    * @generated from field: map<string, string> labels = 9;
@@ -327,7 +359,7 @@ export type ContainerConfig = Message<"runtime.v1.ContainerConfig"> & {
  * Use `create(ContainerConfigSchema)` to create a new message.
  */
 export const ContainerConfigSchema: GenMessage<ContainerConfig> = /*@__PURE__*/
-  messageDesc(file_setup, 13);
+  messageDesc(file_setup, 14);
 
 /**
  * @generated from message runtime.v1.CreateContainerRequest
@@ -354,7 +386,7 @@ export type CreateContainerRequest = Message<"runtime.v1.CreateContainerRequest"
  * Use `create(CreateContainerRequestSchema)` to create a new message.
  */
 export const CreateContainerRequestSchema: GenMessage<CreateContainerRequest> = /*@__PURE__*/
-  messageDesc(file_setup, 14);
+  messageDesc(file_setup, 15);
 
 /**
  * @generated from message runtime.v1.CreateContainerResponse
@@ -371,7 +403,7 @@ export type CreateContainerResponse = Message<"runtime.v1.CreateContainerRespons
  * Use `create(CreateContainerResponseSchema)` to create a new message.
  */
 export const CreateContainerResponseSchema: GenMessage<CreateContainerResponse> = /*@__PURE__*/
-  messageDesc(file_setup, 15);
+  messageDesc(file_setup, 16);
 
 /**
  * @generated from message runtime.v1.StartContainerRequest
@@ -388,7 +420,7 @@ export type StartContainerRequest = Message<"runtime.v1.StartContainerRequest"> 
  * Use `create(StartContainerRequestSchema)` to create a new message.
  */
 export const StartContainerRequestSchema: GenMessage<StartContainerRequest> = /*@__PURE__*/
-  messageDesc(file_setup, 16);
+  messageDesc(file_setup, 17);
 
 /**
  * @generated from message runtime.v1.StartContainerResponse
@@ -401,7 +433,7 @@ export type StartContainerResponse = Message<"runtime.v1.StartContainerResponse"
  * Use `create(StartContainerResponseSchema)` to create a new message.
  */
 export const StartContainerResponseSchema: GenMessage<StartContainerResponse> = /*@__PURE__*/
-  messageDesc(file_setup, 17);
+  messageDesc(file_setup, 18);
 
 /**
  * @generated from enum runtime.v1.NamespaceMode

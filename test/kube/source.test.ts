@@ -171,6 +171,23 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(findings.all()).toEqual([]);
   });
 
+  it('are where their class says if an old cgroup was left elsewhere, else wherever they are', async () => {
+    const [burstable, bestEffort] = [tree.addPod('Burstable', WEB), tree.addPod('BestEffort', WEB)];
+    const source = open();
+    const pathOf = async () => {
+      const cgroup = (await podOf(source))?.cgroup;
+      return cgroup?.known ? cgroup.value.path : null;
+    };
+    for (const [qos, path] of [
+      ['Burstable', burstable],
+      ['BestEffort', bestEffort],
+      ['Guaranteed', burstable],
+    ] as const) {
+      declare(anApiPod({ name: 'web', uid: WEB, qos }));
+      expect(await pathOf()).toBe(path);
+    }
+  });
+
   it('have the containers of the moment for who stops them, also where one has taken the place of another', async () => {
     aWeb();
     tellRuntime();
@@ -257,7 +274,14 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       const web = await podOf(source);
       return [web?.declared.isTerminating, web?.stops];
     };
+    const isTerminating = (): readonly boolean[] => {
+      const pods = source.pods();
+      return pods.known ? pods.value.map(({ declared }) => declared.isTerminating) : [];
+    };
+    expect(isTerminating()).toEqual([false]);
     source.stopBegan(WEB);
+    // Within the look that began it, too.
+    expect(isTerminating()).toEqual([true]);
     expect(await seen()).toEqual([true, 0]);
     source.stopEnded(WEB, 'ended');
     expect(await seen()).toEqual([false, 1]);

@@ -101,6 +101,20 @@ describe('what could not be said', () => {
     await clock.advance(1_000);
     expect(said()).toEqual(['POST events']);
   });
+  it('is kept while nobody knows which pods there are', async () => {
+    let pods: boolean | null = null;
+    const { spool, clock, said } = aSpool(
+      anApi((method) => (pods === null && method !== 'GET' ? 'silence' : undefined)),
+    );
+    spool.put(act());
+    spool.flush(() => pods);
+    await clock.advance(5_000);
+    expect(spool.waiting().acts).toBe(1);
+    pods = true;
+    await clock.advance(12_000);
+    expect(spool.waiting().acts).toBe(0);
+    expect(said()).toContain('DELETE web-0');
+  });
   it('an act is too late after five minutes, an event never', async () => {
     const { spool, clock, said } = aSpool();
     spool.put(act());

@@ -37,7 +37,7 @@ const isThresholdName = isOneOf(
   ),
 );
 const isConditionName = isOneOf(...SIGNALS.map((signal) => SIGNAL_FACTS[signal].condition));
-const isQuantity = shape<Quantity>({
+export const isQuantity = shape<Quantity>({
   nanos: (value) => typeof value === 'string' && /^-?\d{1,60}$/.test(value),
   format: isOneOf('binary', 'decimal', 'exponent'),
   text: orNull(isText),

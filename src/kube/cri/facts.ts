@@ -155,7 +155,7 @@ function checked<A, B>(
   return known({ items, ignored });
 }
 
-/** Own properties only, of JSON that is at most one message long. */
+/** Of JSON that is at most one message long. */
 function fieldOf(json: string | undefined, path: readonly string[]): unknown {
   if (json === undefined) return undefined;
   let value: unknown;
@@ -165,7 +165,7 @@ function fieldOf(json: string | undefined, path: readonly string[]): unknown {
     return undefined;
   }
   for (const name of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+    if (typeof value !== 'object' || value === null) return undefined;
     value = Reflect.get(value, name);
   }
   return value;

@@ -280,6 +280,23 @@ describe('a reclaim before any pod', () => {
     expect(evictions(verdicts[1])[0]?.message).toContain('available: 90Mi. ');
   });
 
+  it.each([
+    ['nodefs-only', 'nodefs.available', ['containers', 'images']],
+    ['imagefs-separate', 'nodefs.available', null],
+    ['imagefs-separate', 'imagefs.available', ['containers', 'images']],
+    ['containerfs-separate', 'imagefs.available', ['images']],
+    ['containerfs-separate', 'nodefs.available', ['containers']],
+  ] as const)('asks the runtime, where there is one, for what lies there: %s, %s', (layout, signal, calls) => {
+    const threshold = aThreshold(signal, 100 * MI);
+    const low = { [signal]: { available: 90 * MI, capacity: NODE } };
+    const start = anObservation(0, low, { fsLayout: known(layout), pods: known([aPod({ name: 'filler' })]) });
+    const [verdict] = looks(aConfig([threshold], { hasRuntime: true }), start);
+    const reclaim = verdict?.decisions.find(({ kind }) => kind === 'reclaim');
+    expect(reclaim).toEqual(calls === null ? undefined : expect.objectContaining({ calls }));
+    const [without] = looks(aConfig([threshold]), start);
+    expect(without?.decisions.map(({ kind }) => kind)).not.toContain('reclaim');
+  });
+
   it('does not keep a memory threshold waiting', () => {
     const both = { ...config, thresholds: [...config.thresholds, hard] };
     const start = looks(both, disk(0, 90))[0];

@@ -1,0 +1,188 @@
+import type { ContainerView, PodUid, PodView, Toleration } from '../core/pod/pod.ts';
+import type { MonoMs } from '../core/reading.ts';
+import { type Check, isFlag, isNumber, isOneOf, isText, listOf, optional, orNull, shape } from '../core/shape.ts';
+import { isQuantity } from '../core/state/read.ts';
+import { isUid } from '../document/pod.ts';
+import { writeBeside } from '../host/files.ts';
+import { keepAside, readOwnFile } from '../host/own-file.ts';
+import type { Clock, Finding, Findings } from '../ports.ts';
+import { CHECKPOINT, checkpointCut, checkpointNotSaved, checkpointUnusable } from '../words/finding-api.ts';
+import type { ApiPod, PodRef } from './api-pod.ts';
+import type { PodWatch } from './pod-watch.ts';
+
+/** The pods of this node as the API server had them last, for a start without it (beside-a-kubelet.md D15). */
+export type Checkpoint = {
+  /** By the kubelet's uid; their resourceVersion is ''. */
+  readonly pods: ReadonlyMap<PodUid, ApiPod>;
+  /** When they were so, on the clock of that boot. */
+  readonly atMs: MonoMs;
+  readonly atWallMs: number;
+  /** False: only what had run before this boot (E21). */
+  readonly isOfThisBoot: boolean;
+};
+type CheckpointFile = {
+  readonly schema: 1;
+  readonly bootId: string;
+  readonly atMs: MonoMs;
+  readonly atWallMs: number;
+  readonly pods: readonly ApiPod[];
+};
+
+export const checkpointPath = (stateDirectory: string): string => `${stateDirectory}/api-pods.json`;
+const DEBOUNCE_MS = 1_000;
+/** 110 pods need a fortieth of this. */
+const MAX_BYTES = 8 * 1024 * 1024;
+const MODE = 0o600;
+
+/** Null: there is none that can be used; one that cannot is kept aside, and a finding. */
+export function loadCheckpoint(
+  stateDirectory: string,
+  bootId: string,
+  clock: Clock,
+): { readonly checkpoint: Checkpoint | null; readonly finding: Finding | null } {
+  const path = checkpointPath(stateDirectory);
+  // A little more than it may have been when it was written.
+  const found = readOwnFile(path, (value) => (isCheckpoint(value) ? value : null), 2 * MAX_BYTES);
+  if (!found.known && found.why === 'absent') return { checkpoint: null, finding: null };
+  if (!found.known || found.value === null) {
+    const why = found.known ? 'it is no checkpoint of nodewarden' : found.detail;
+    const complaint = `${path} cannot be used (${why}): it ${keepAside(path, clock)}`;
+    return { checkpoint: null, finding: checkpointUnusable(complaint) };
+  }
+  const { pods, atMs, atWallMs } = found.value;
+  const isOfThisBoot = bootId !== '' && found.value.bootId === bootId;
+  const byUid = new Map(pods.map((pod) => [pod.declared.uid, pod]));
+  return { checkpoint: { pods: byUid, atMs, atWallMs, isOfThisBoot }, finding: null };
+}
+
+/**
+ * Writes the pods a second after the first change that is not written yet, beside the loop. `changed` is to be called
+ * whenever they change. `close` writes what is due; it never rejects.
+ */
+export function keepCheckpoint({
+  stateDirectory,
+  bootId,
+  clock,
+  findings,
+  watch,
+}: {
+  readonly stateDirectory: string;
+  readonly bootId: string;
+  readonly clock: Clock;
+  readonly findings: Findings;
+  readonly watch: Pick<PodWatch, 'pods' | 'atMs'>;
+}): { readonly changed: () => void; readonly close: () => Promise<void> } {
+  const path = checkpointPath(stateDirectory);
+  let written = '';
+  let cancel: (() => void) | null = null;
+  let writing: Promise<void> = Promise.resolve();
+
+  async function write(): Promise<void> {
+    const pods = watch.pods();
+    const atMs = watch.atMs();
+    if (!pods.known || atMs === null) return;
+    const { text, leftOut } = podsText([...pods.value.values()]);
+    // The kubelet renews a status that says the same; a disk need not hear of it.
+    if (text === written) return;
+    const atWallMs = clock.wallMs() - (clock.monoMs() - atMs);
+    const head = JSON.stringify({ schema: 1, bootId, atMs, atWallMs }).slice(0, -1);
+    const saved = await writeBeside(path, `${head},"pods":[${text}]}\n`, MODE);
+    if (!saved.known) {
+      findings.raise(checkpointNotSaved(saved.where, saved.detail));
+      return;
+    }
+    written = text;
+    if (leftOut === 0) findings.clear(CHECKPOINT);
+    else findings.raise(checkpointCut(leftOut));
+  }
+  const flush = (): Promise<void> => {
+    cancel?.();
+    cancel = null;
+    writing = writing.then(write);
+    return writing;
+  };
+
+  return {
+    changed: () => {
+      cancel ??= clock.after(DEBOUNCE_MS, () => void flush());
+    },
+    close: () => (cancel === null ? writing : flush()),
+  };
+}
+
+/** The active ones first: what does not fit is over already, if anything is. */
+function podsText(pods: readonly ApiPod[]): { readonly text: string; readonly leftOut: number } {
+  const isOver = ({ phase }: ApiPod): number => Number(phase === 'Succeeded' || phase === 'Failed');
+  const texts: string[] = [];
+  let bytes = 0;
+  for (const pod of [...pods].sort((a, b) => isOver(a) - isOver(b))) {
+    const text = JSON.stringify({ ...pod, resourceVersion: '' });
+    bytes += Buffer.byteLength(text) + 1;
+    if (bytes > MAX_BYTES) break;
+    texts.push(text);
+  }
+  return { text: texts.join(','), leftOut: pods.length - texts.length };
+}
+
+const isAbsent: Check = (value) => value === undefined;
+const isContainerId: Check = (value) => isText(value) && /^[0-9a-f]{64}$/.test(value);
+const isAmounts = shape<ContainerView['requests']>({
+  memory: orNull(isQuantity),
+  ephemeralStorage: orNull(isQuantity),
+});
+const isDeclared = shape<Omit<PodView, 'usage'>>({
+  uid: isUid,
+  namespace: isText,
+  name: isText,
+  qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
+  priority: isNumber,
+  requests: shape<PodView['requests']>({ memoryBytes: isNumber, ephemeralStorageBytes: isNumber }),
+  podLevelMemoryRequest: orNull(isQuantity),
+  ephemeralStorageLimit: orNull(isQuantity),
+  containers: listOf(
+    shape<ContainerView>({
+      name: isText,
+      kind: isOneOf('app', 'init', 'sidecar'),
+      requests: isAmounts,
+      limits: isAmounts,
+    }),
+  ),
+  volumes: listOf(shape<PodView['volumes'][number]>({ name: isText, sizeLimit: orNull(isQuantity) })),
+  tolerations: listOf(shape<Toleration>({ key: isText, operator: isText, value: isText, effect: isText })),
+  terminationGraceSeconds: isNumber,
+  startedAtWallMs: orNull(isNumber),
+  ownerKey: orNull(isText),
+  isDaemonSet: isFlag,
+  isStaticCritical: isFlag,
+  isProtected: isFlag,
+  isTerminating: isFlag,
+  limitedBy: isOneOf(null),
+  // What only the standalone mode and the observer know.
+  boundTo: isAbsent,
+  inherited: isAbsent,
+  takesAlong: isAbsent,
+  stopsAfter: isAbsent,
+  stopsAfterUnits: isAbsent,
+  diskRelief: isAbsent,
+  isStalledByOwnLimit: isAbsent,
+});
+const isApiPod = shape<ApiPod>({
+  declared: isDeclared,
+  object: shape<PodRef>({ namespace: isText, name: isText, uid: isUid }),
+  resourceVersion: isOneOf(''),
+  phase: isOneOf('Pending', 'Running', 'Succeeded', 'Failed', 'Unknown'),
+  isEvictedByKubelet: isFlag,
+  isMirror: isFlag,
+  restartPolicy: isOneOf('Always', 'OnFailure', 'Never'),
+  owner: orNull(shape<NonNullable<ApiPod['owner']>>({ kind: isText, name: isText, uid: isText })),
+  deletionWallMs: orNull(isNumber),
+  containers: listOf(shape<ApiPod['containers'][number]>({ name: isText, id: orNull(isContainerId) })),
+  bindings: optional(listOf(isText)),
+});
+const isCheckpoint = shape<CheckpointFile>({
+  schema: isOneOf(1),
+  bootId: isText,
+  atMs: isNumber,
+  atWallMs: isNumber,
+  pods: listOf(isApiPod),
+});

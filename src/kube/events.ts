@@ -1,0 +1,138 @@
+import type { DecisionId } from '../core/decision.ts';
+import type { MonoMs } from '../core/reading.ts';
+import type { Clock, Findings } from '../ports.ts';
+import type { NotDone } from './api-said.ts';
+import type { ApiWrites, Done } from './api-writes.ts';
+import type { Spooled } from './spool-file.ts';
+import { tellWrite } from './tell-write.ts';
+import type { ApiEvent, EventObject, EventReason } from './write-rules.ts';
+
+export type TellEvent = (told: {
+  readonly reason: EventReason;
+  readonly about: EventObject;
+  readonly message: string;
+  readonly annotations: { readonly [key: string]: string };
+  readonly decision: DecisionId;
+}) => void;
+type EventNeeds = {
+  readonly clock: Clock;
+  readonly nodeName: string;
+  readonly writes: Pick<ApiWrites, 'createEvent' | 'countEvent'>;
+  readonly isUp: () => boolean;
+  /** Takes what could not be said now. */
+  readonly spool: (entry: Spooled) => void;
+  readonly findings: Pick<Findings, 'raise' | 'clear'>;
+};
+
+/** A18: the spam filter of the client library has these numbers. */
+const BURST = 25;
+const REFILL_MS = 300_000;
+/** Objects are as many as tenants make. */
+const PACES_MAX = 1_000;
+/** Waiting for the server; what is more goes to the spool. */
+const QUEUE_MAX = 100;
+const NAME_MAX = 253;
+
+type Pace = { tokens: number; atMs: MonoMs; last: ApiEvent | null; cancel: (() => void) | null };
+
+/**
+ * Tells the API what was done, in its own time: nobody waits for it, and it never throws. Of one object and reason 25 events
+ * are created, then one in five minutes; what comes in between is counted into the last one (A18).
+ */
+export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; readonly close: () => void } {
+  const { clock, writes } = needs;
+  const paces = new Map<string, Pace>();
+  const queue: { readonly event: ApiEvent; readonly isNew: boolean }[] = [];
+  let isSending = false;
+
+  const send = async (event: ApiEvent, isNew: boolean): Promise<void> => {
+    let said: Done | NotDone | null = null;
+    if (needs.isUp()) said = isNew ? await writes.createEvent(event) : await writes.countEvent(event);
+    // It has expired, or waits in the spool, where this one takes its place.
+    if (!isNew && said?.kind === 'rejected' && said.status === 404) said = await writes.createEvent(event);
+    if (said !== null) {
+      tellWrite(needs.findings, isNew ? 'create events' : 'patch events', said.kind === 'done' ? null : said);
+    }
+    if (said === null || said.kind === 'unheard' || said.kind === 'overload' || said.kind === 'not-our-node') {
+      needs.spool({ kind: 'event', event });
+    }
+  };
+  const pump = async (): Promise<void> => {
+    if (isSending) return;
+    isSending = true;
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) await send(next.event, next.isNew);
+    isSending = false;
+  };
+  const put = (event: ApiEvent, isNew: boolean): void => {
+    if (queue.length >= QUEUE_MAX) needs.spool({ kind: 'event', event });
+    else queue.push({ event, isNew });
+    // Not in this turn, in which somebody may be about to be stopped.
+    clock.after(0, () => void pump());
+  };
+  const paceOf = (key: string): Pace => {
+    const pace = paces.get(key) ?? { tokens: BURST, atMs: clock.monoMs(), last: null, cancel: null };
+    paces.delete(key);
+    paces.set(key, pace);
+    const [oldest] = paces;
+    if (paces.size > PACES_MAX && oldest !== undefined) {
+      oldest[1].cancel?.();
+      paces.delete(oldest[0]);
+    }
+    const refilled = pace.tokens + (clock.monoMs() - pace.atMs) / REFILL_MS;
+    pace.tokens = Math.min(BURST, refilled);
+    pace.atMs = clock.monoMs();
+    return pace;
+  };
+  const countLater = (key: string, pace: Pace): void => {
+    pace.cancel ??= clock.after(Math.ceil((1 - pace.tokens) * REFILL_MS), () => {
+      pace.cancel = null;
+      if (paceOf(key).last === null) return;
+      pace.tokens -= 1;
+      if (pace.last !== null) put(pace.last, false);
+    });
+  };
+  return {
+    tell: ({ reason, about, message, annotations, decision }) => {
+      const key = [reason, about.kind, ...(about.kind === 'Pod' ? [about.namespace, about.name, about.uid] : [])].join(
+        '/',
+      );
+      const pace = paceOf(key);
+      const nowMs = clock.wallMs();
+      if (pace.tokens < 1 && pace.last !== null) {
+        pace.last = { ...pace.last, message, count: pace.last.count + 1, lastWallMs: nowMs };
+        countLater(key, pace);
+        return;
+      }
+      pace.tokens -= 1;
+      const name = eventName(about.kind === 'Pod' ? about.name : needs.nodeName, reason, decision);
+      const times = { firstWallMs: nowMs, lastWallMs: nowMs, count: 1 };
+      pace.last = { name, about, reason, type: TYPES[reason], message, annotations, ...times };
+      put(pace.last, true);
+    },
+    close: () => {
+      for (const { last, cancel } of paces.values()) {
+        if (cancel === null || last === null) continue;
+        cancel();
+        needs.spool({ kind: 'event', event: last });
+      }
+      for (const { event } of queue.splice(0)) needs.spool({ kind: 'event', event });
+    },
+  };
+}
+
+/** As the kubelet's (kubelet-eviction.md 7.5). */
+const TYPES: { readonly [R in EventReason]: ApiEvent['type'] } = {
+  Evicted: 'Warning',
+  EvictionThresholdMet: 'Warning',
+  NodeShutdown: 'Normal',
+};
+
+/** The same for the same decision: told again after a crash it is still one event (C6). */
+function eventName(object: string, reason: EventReason, decision: DecisionId): string {
+  const what = `nodewarden-${reason}-${decision}`
+    .toLowerCase()
+    .replace(/[^a-z0-9-]/g, '-')
+    .replace(/-+$/, '');
+  const whose = object.slice(0, NAME_MAX - what.length - 1).replace(/[-.]+$/, '');
+  return `${whose}.${what}`;
+}

@@ -1,0 +1,209 @@
+import type { PodUid } from '../core/pod/pod.ts';
+import type { NodeCondition } from '../core/signal.ts';
+import { within } from '../host/clock.ts';
+import type { Clock, Findings, NodeMarks } from '../ports.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
+import type { PodRef } from './api-pod.ts';
+import type { NotDone } from './api-said.ts';
+import type { ApiWrites } from './api-writes.ts';
+import type { TellEvent } from './events.ts';
+import { createLane } from './lane.ts';
+import type { OwnNode } from './own-node.ts';
+import { tellWrite } from './tell-write.ts';
+import {
+  type NodeConditionEntry,
+  OWN_CONDITIONS,
+  OWN_TAINTS,
+  type OwnCondition,
+  type OwnTaint,
+} from './write-rules.ts';
+
+/** What the node shows of this agent (A13, A14). Everything is done in the background; nothing throws or rejects. */
+export type KubeMarks = NodeMarks & {
+  /** Besides pressure: how the shutdown is armed, and how the last boot ended. */
+  readonly tell: (
+    type: Exclude<OwnCondition, `Nodewarden${NodeCondition}`>,
+    status: NodeConditionEntry['status'],
+    /** One word in CamelCase: `ShuttingDown`, `Graceful`, `Cut`, … */
+    reason: string,
+    message: string,
+  ) => void;
+  /** The API is back: what differs is written at once. */
+  readonly retry: () => void;
+  /** The agent stops, and the machine stays: takes back every condition and taint. Null, or why something was left. */
+  readonly clear: () => Promise<NotDone | null>;
+  /** The agent goes, and what it said stays: it will be continued, or the machine goes down. */
+  readonly close: () => Promise<void>;
+};
+type MarksNeeds = {
+  readonly clock: Clock;
+  /** False: nothing is sent before `retry` is called. */
+  readonly isUp: () => boolean;
+  readonly writes: Pick<ApiWrites, 'verify' | 'setNodeConditions' | 'removeNodeConditions' | 'changeTaints'>;
+  readonly tellEvent: TellEvent;
+  /** The object of a pod; null: there is none any more. */
+  readonly objectOf: (uid: PodUid) => PodRef | null;
+  readonly findings: Pick<Findings, 'raise' | 'clear'>;
+  /** Those of the state that was taken over: later changes are reported. */
+  readonly conditions: readonly NodeCondition[];
+  /** product.md section 3: `kubernetes.conditions` and `kubernetes.taints`. */
+  readonly wants: { readonly conditions: boolean; readonly taints: boolean };
+};
+
+/** A13: a heartbeat that is older than 3 min means unknown. */
+const HEARTBEAT_MS = 60_000;
+/** kubelet-eviction.md 7.4, in the agent's own name. */
+const PRESSURES: {
+  readonly [C in NodeCondition]: { readonly type: OwnCondition; readonly key: OwnTaint['key']; readonly calm: string };
+} = {
+  MemoryPressure: {
+    type: 'NodewardenMemoryPressure',
+    key: 'nodewarden.dev/memory-pressure',
+    calm: 'the node has no memory pressure',
+  },
+  DiskPressure: {
+    type: 'NodewardenDiskPressure',
+    key: 'nodewarden.dev/disk-pressure',
+    calm: 'the node has no disk pressure',
+  },
+  PIDPressure: {
+    type: 'NodewardenPIDPressure',
+    key: 'nodewarden.dev/pid-pressure',
+    calm: 'the node has no PID pressure',
+  },
+};
+const AWAY: NotDone = { kind: 'unheard', isTimeout: false, text: 'the API server is away' };
+const CLEAR_MS = 5_000;
+const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${CLEAR_MS} ms` };
+const PRESSURE_NAMES = ['MemoryPressure', 'DiskPressure', 'PIDPressure'] as const;
+const PRESSURE_KEYS = PRESSURE_NAMES.map((name) => PRESSURES[name].key);
+
+/** `sinceWallMs` null: as long as the API says, or from now on. */
+type Shown = Pick<NodeConditionEntry, 'status' | 'reason' | 'message'> & { readonly sinceWallMs: number | null };
+
+export function createKubeMarks(needs: MarksNeeds): KubeMarks {
+  const { clock, writes, findings, wants } = needs;
+  const pressures = new Set<NodeCondition>(needs.conditions);
+  const shown = new Map<OwnCondition, Shown>(
+    PRESSURE_NAMES.map((name) => [
+      PRESSURES[name].type,
+      { ...pressureOf(pressures.has(name), name), sinceWallMs: null },
+    ]),
+  );
+  const earlier = new Map<unknown, { readonly status: unknown; readonly sinceWallMs: number }>();
+  let isReadBack = false;
+
+  const told = async (right: ApiRight, said: Promise<{ readonly kind: 'done' | 'unchanged' } | NotDone>) => {
+    const { kind, ...rest } = await said;
+    const failed = kind === 'done' || kind === 'unchanged' ? null : ({ kind, ...rest } as NotDone);
+    tellWrite(findings, right, failed);
+    return failed;
+  };
+  /** A13: after a crash they go on from where they were. */
+  const readBack = (node: OwnNode): void => {
+    for (const { type, status, lastTransitionTime } of node.conditions) {
+      const sinceWallMs = Date.parse(String(lastTransitionTime));
+      if (sinceWallMs >= 0) earlier.set(type, { status, sinceWallMs });
+    }
+    isReadBack = true;
+  };
+  const sinceOf = (type: OwnCondition, { status, sinceWallMs }: Shown, nowMs: number): number => {
+    const before = earlier.get(type);
+    return sinceWallMs ?? (before?.status === status ? before.sinceWallMs : nowMs);
+  };
+  const writeConditions = async (): Promise<NotDone | null> => {
+    if (!needs.isUp()) return AWAY;
+    if (!wants.conditions) return told('patch nodes/status', writes.removeNodeConditions(OWN_CONDITIONS));
+    if (!isReadBack) {
+      const node = await writes.verify();
+      if (node.kind !== 'node') {
+        tellWrite(findings, 'get nodes', node);
+        return node;
+      }
+      readBack(node);
+    }
+    const nowMs = clock.wallMs();
+    for (const [type, mine] of shown) shown.set(type, { ...mine, sinceWallMs: sinceOf(type, mine, nowMs) });
+    const entries = [...shown].map(([type, { status, reason, message, sinceWallMs }]) => {
+      return { type, status, reason, message, heartbeatWallMs: nowMs, transitionWallMs: sinceWallMs ?? nowMs };
+    });
+    return told('patch nodes/status', writes.setNodeConditions(entries));
+  };
+  const writeTaints = async (): Promise<NotDone | null> => {
+    if (!needs.isUp()) return AWAY;
+    const names = wants.taints ? [...pressures] : [];
+    const put = names.map((name) => ({ key: PRESSURES[name].key, effect: 'NoSchedule' }) as const);
+    const remove = PRESSURE_KEYS.filter((key) => put.every((taint) => taint.key !== key));
+    return told('patch nodes', writes.changeTaints({ put, remove }));
+  };
+  /** Each changes the resourceVersion under the other, which would then have to begin anew (A14). */
+  const inTurn = (write: () => Promise<NotDone | null>) => (): Promise<NotDone | null> => {
+    turn = turn.then(write);
+    return turn;
+  };
+  let turn: Promise<NotDone | null> = Promise.resolve(null);
+  const conditions = createLane(clock, inTurn(writeConditions));
+  const taints = createLane(clock, inTurn(writeTaints));
+  const show = (type: OwnCondition, next: Omit<Shown, 'sinceWallMs'>): void => {
+    const before = shown.get(type);
+    if (before?.status === next.status && before.reason === next.reason && before.message === next.message) return;
+    const sinceWallMs =
+      before === undefined || before.status === next.status ? (before?.sinceWallMs ?? null) : clock.wallMs();
+    shown.set(type, { ...next, sinceWallMs });
+    conditions.poke();
+  };
+  function beat(): void {
+    cancelBeat = clock.after(HEARTBEAT_MS, beat);
+    if (wants.conditions) conditions.poke();
+    // Somebody may have removed them.
+    if (wants.taints && pressures.size > 0) taints.poke();
+  }
+  const stop = async (): Promise<void> => {
+    cancelBeat();
+    await Promise.all([conditions.close(), taints.close()]);
+  };
+
+  let cancelBeat = clock.after(HEARTBEAT_MS, beat);
+  // Also what an earlier run left, with nothing wanted.
+  conditions.poke();
+  taints.poke();
+  return {
+    setCondition: (condition, status, message) => {
+      if (status) pressures.add(condition);
+      else pressures.delete(condition);
+      // B15: on its way before the first victim is asked to go.
+      taints.poke();
+      show(PRESSURES[condition].type, { ...pressureOf(status, condition), message });
+    },
+    event: (reason, message, { decision, pod, annotations }) => {
+      const object = pod === null ? null : needs.objectOf(pod);
+      if (pod !== null && object === null) return;
+      const about = object === null ? ({ kind: 'Node' } as const) : ({ kind: 'Pod', ...refOf(object) } as const);
+      needs.tellEvent({ reason, about, message, annotations, decision });
+    },
+    tell: (type, status, reason, message) => show(type, { status, reason, message }),
+    retry: () => {
+      conditions.retry();
+      taints.retry();
+    },
+    clear: async () => {
+      const cleared = async (): Promise<NotDone | null> => {
+        await stop();
+        const removed = told('patch nodes/status', writes.removeNodeConditions(OWN_CONDITIONS));
+        const untainted = told('patch nodes', writes.changeTaints({ put: [], remove: OWN_TAINTS }));
+        return (await removed) ?? (await untainted);
+      };
+      return within(clock, CLEAR_MS, cleared(), () => LATE);
+    },
+    close: stop,
+  };
+}
+
+const refOf = ({ namespace, name, uid }: PodRef): PodRef => ({ namespace, name, uid });
+
+function pressureOf(status: boolean, condition: NodeCondition): Omit<Shown, 'sinceWallMs'> {
+  const { calm } = PRESSURES[condition];
+  return status
+    ? { status: 'True', reason: 'ThresholdMet', message: calm.replace('has no', 'is under') }
+    : { status: 'False', reason: 'NoThresholdMet', message: calm };
+}

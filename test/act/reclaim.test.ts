@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { createReclaim } from '../../src/act/reclaim.ts';
+import { known } from '../../src/core/reading.ts';
+import { quantityOfBytes } from '../../src/core/units/quantity.ts';
+import { createClock } from '../../src/host/clock.ts';
+import { sayOutcome } from '../../src/words/decision.ts';
+import { MI } from '../a.ts';
+import { hard } from './an-actor.ts';
+
+const threshold = { ...hard, signal: 'nodefs.available', limit: quantityOfBytes(100 * MI, 'binary') } as const;
+const decision = { id: 'boot-1', atMs: 0, kind: 'reclaim', threshold } as const;
+const removed = { containers: 1, images: 2, problem: null } as const;
+
+function stage(runtime?: (calls: readonly string[]) => Promise<typeof removed>) {
+  const did: string[] = [];
+  let available = 10 * MI;
+  const log = (_: unknown, msg: string) => void did.push(msg);
+  const reclaim = createReclaim({
+    clock: createClock(),
+    observer: { reread: async () => known({ available, capacity: 1_000 * MI, sampledAtMs: 0 }) },
+    commands: () => [{ signal: 'nodefs.available', command: ['/bin/prune'], timeoutMs: 1 }],
+    run: async ({ argv }) => {
+      did.push(argv.join(' '));
+      return { kind: 'exited', code: 0, stdout: '', stderr: '' };
+    },
+    runtime:
+      runtime &&
+      (async (calls) => {
+        did.push(`runtime: ${calls.join(', ')}`);
+        available += 3 * MI;
+        return runtime(calls);
+      }),
+    log: { debug: log, info: log, warn: log, error: log },
+    findings: { raise: () => {}, clear: () => {}, all: () => [] },
+  });
+  return { did, reclaim };
+}
+
+describe('a reclaim', () => {
+  it("runs the operator's commands and asks the runtime; the outcome says what came of it", async () => {
+    const { did, reclaim } = stage(async () => removed);
+    const outcome = await reclaim({ ...decision, calls: ['containers', 'images'] });
+    expect(outcome).toMatchObject({ of: 'boot-1', kind: 'reclaimed', freed: known(3 * MI), removed });
+    expect(did).toEqual([
+      '/bin/prune',
+      'runtime: containers, images',
+      'the reclaim for nodefs.available freed 3 MiB; 1 dead container and 2 unused images removed',
+    ]);
+    expect(sayOutcome(outcome, null)).toBe('freed 3 MiB; 1 dead container and 2 unused images removed');
+    const partial = { ...outcome, removed: { ...removed, problem: 'no answer' } };
+    expect(sayOutcome(partial, null)).toContain('removed, not all that could go: no answer');
+  });
+
+  it('asks no runtime for a signal that it has nothing for, and where there is none', async () => {
+    const asked = stage(async () => removed);
+    expect(await asked.reclaim(decision)).not.toHaveProperty('removed');
+    const none = stage();
+    expect(await none.reclaim({ ...decision, calls: ['images'] })).not.toHaveProperty('removed');
+    expect([...asked.did, ...none.did].filter((line) => line.startsWith('runtime'))).toEqual([]);
+  });
+
+  it('that is under way is shared, not doubled', async () => {
+    const { did, reclaim } = stage(async () => removed);
+    const both = [
+      reclaim({ ...decision, calls: ['images'] }),
+      reclaim({ ...decision, id: 'boot-2', calls: ['images'] }),
+    ];
+    expect((await Promise.all(both)).map(({ of }) => of)).toEqual(['boot-1', 'boot-2']);
+    expect(did.filter((line) => line.startsWith('runtime'))).toHaveLength(1);
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { createEvents } from '../../src/kube/events.ts';
+import type { Spooled } from '../../src/kube/spool-file.ts';
+import type { EventObject } from '../../src/kube/write-rules.ts';
+import { aClock } from './a-clock.ts';
+import { anApi, NODE, status, VICTIM, writesTo } from './an-api.ts';
+
+function aTeller(api = anApi(), isUp = () => true) {
+  const clock = aClock();
+  const spooled: Spooled[] = [];
+  const found: string[] = [];
+  const events = createEvents({
+    clock,
+    nodeName: NODE,
+    writes: writesTo(api),
+    isUp,
+    spool: (entry) => void spooled.push(entry),
+    findings: { raise: ({ id }) => void found.push(id), clear: () => undefined },
+  });
+  const pod: EventObject = { kind: 'Pod', namespace: VICTIM.namespace, name: VICTIM.name, uid: VICTIM.uid };
+  const tell = (decision: string, about: EventObject = pod) =>
+    events.tell({ reason: 'Evicted', about, message: decision, annotations: { starved_resource: 'memory' }, decision });
+  return { clock, api, events, tell, spooled, found };
+}
+
+describe('events', () => {
+  it('nothing is sent in the turn in which they are told', async () => {
+    const { clock, api, tell } = aTeller();
+    tell('1a2b3c4d-7');
+    expect(api.asked).toEqual([]);
+    await clock.advance(1);
+    expect([...api.events.keys()]).toEqual(['/api/v1/namespaces/shop/events/web-0.nodewarden-evicted-1a2b3c4d-7']);
+  });
+  it('after 25 of one object one comes in five minutes, with what came in between counted', async () => {
+    const { clock, api, tell } = aTeller();
+    for (let n = 0; n < 40; n++) tell(`d-${n}`);
+    await clock.advance(1);
+    expect(api.events.size).toBe(25);
+    expect(api.sent()).toHaveLength(25);
+    await clock.advance(299_000);
+    expect(api.sent()).toHaveLength(25);
+    await clock.advance(1_500);
+    expect(api.sent()).toHaveLength(26);
+    expect([...api.events.values()].at(-1)).toMatchObject({ count: 16, message: 'd-39' });
+    // Another object has a burst of its own.
+    tell('d-41', { kind: 'Node' });
+    await clock.advance(1);
+    expect(api.events.size).toBe(26);
+  });
+  it('one that has expired meanwhile is created anew, with its count', async () => {
+    const { clock, api, tell } = aTeller();
+    for (let n = 0; n < 27; n++) tell(`d-${n}`);
+    await clock.advance(1);
+    api.events.clear();
+    await clock.advance(300_500);
+    expect([...api.events.values()]).toMatchObject([{ count: 3 }]);
+  });
+  it('what the server does not take waits, with its true time', async () => {
+    const { clock, tell, spooled } = aTeller(anApi((method) => (method === 'POST' ? 'silence' : undefined)));
+    const toldAtMs = clock.wallMs();
+    tell('d-1');
+    await clock.advance(60_000);
+    expect(spooled).toMatchObject([{ kind: 'event', event: { firstWallMs: toldAtMs, message: 'd-1' } }]);
+  });
+  it('nothing is asked of a server that is away', async () => {
+    const { clock, api, tell, spooled } = aTeller(anApi(), () => false);
+    tell('d-1');
+    await clock.advance(1);
+    expect(api.asked).toEqual([]);
+    expect(spooled).toHaveLength(1);
+  });
+  it('without the right for them a finding says so, and nothing waits for ever', async () => {
+    const api = anApi((method) => (method === 'POST' ? status(403, 'Forbidden', 'no') : undefined));
+    const { clock, tell, spooled, found } = aTeller(api);
+    tell('d-1');
+    await clock.advance(1);
+    expect(found).toEqual(['api-right/create events']);
+    expect(spooled).toEqual([]);
+  });
+  it('what was not sent yet waits when the agent ends', async () => {
+    const { clock, events, tell, spooled } = aTeller();
+    for (let n = 0; n < 30; n++) tell(`d-${n}`);
+    await clock.advance(1);
+    events.close();
+    expect(spooled).toMatchObject([{ event: { count: 6 } }]);
+  });
+  it('a pod with a name as long as names may be has an event too', async () => {
+    const { clock, api, tell } = aTeller();
+    const name = `${'a'.repeat(62)}.${'b'.repeat(62)}.${'c'.repeat(62)}.${'d'.repeat(62)}`;
+    tell('1a2b3c4d-7', { kind: 'Pod', namespace: 'shop', name, uid: VICTIM.uid });
+    await clock.advance(1);
+    const [key] = api.events.keys();
+    expect(key?.slice('/api/v1/namespaces/shop/events/'.length)).toMatch(/^[a-z0-9][a-z0-9.-]{0,251}[a-z0-9]$/);
+  });
+});

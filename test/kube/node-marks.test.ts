@@ -1,0 +1,208 @@
+import { describe, expect, it } from 'vitest';
+import type { NodeCondition } from '../../src/core/signal.ts';
+import { createKubeMarks } from '../../src/kube/node-marks.ts';
+import { aClock } from './a-clock.ts';
+import { anApi, BOOT, EARLIER_BOOT, type Json, NODE_PATH, status, VICTIM, writesTo } from './an-api.ts';
+
+const ABOUT = { decision: 'd-1', pod: VICTIM.uid, annotations: {} };
+const taint = (what: string) => ({ key: `nodewarden.dev/${what}`, effect: 'NoSchedule' });
+
+function someMarks(
+  api = anApi(),
+  rest: {
+    readonly conditions?: readonly NodeCondition[];
+    readonly isUp?: () => boolean;
+    readonly wants?: { readonly conditions: boolean; readonly taints: boolean };
+  } = {},
+) {
+  const clock = aClock();
+  const told: unknown[] = [];
+  const found = new Map<string, string>();
+  const marks = createKubeMarks({
+    clock,
+    writes: writesTo(api),
+    isUp: rest.isUp ?? (() => true),
+    tellEvent: (event) => void told.push(event),
+    objectOf: (uid) => (uid === VICTIM.uid ? VICTIM : null),
+    findings: { raise: ({ id, text }) => void found.set(id, text), clear: (id) => void found.delete(id) },
+    conditions: rest.conditions ?? [],
+    wants: rest.wants ?? { conditions: true, taints: true },
+  });
+  const shown = (what: string): Json | undefined =>
+    api.node.status.conditions.find(({ type }) => type === `Nodewarden${what}`);
+  const patches = () => api.sent().filter(({ path }) => path === `${NODE_PATH}/status`).length;
+  return { api, clock, marks, told, found, shown, patches };
+}
+
+describe('conditions', () => {
+  it('are there from the start, and renewed every minute', async () => {
+    const { clock, api, shown, patches } = someMarks();
+    await clock.advance(0);
+    expect(api.node.status.conditions.map(({ type, status: is }) => `${type} ${is}`)).toEqual([
+      'Ready True',
+      'NodewardenMemoryPressure False',
+      'NodewardenDiskPressure False',
+      'NodewardenPIDPressure False',
+    ]);
+    const first = { ...shown('MemoryPressure') };
+    await clock.advance(59_000);
+    expect(patches()).toBe(1);
+    await clock.advance(2_000);
+    expect(patches()).toBe(2);
+    expect(shown('MemoryPressure')?.['lastTransitionTime']).toBe(first['lastTransitionTime']);
+    expect(shown('MemoryPressure')?.['lastHeartbeatTime']).not.toBe(first['lastHeartbeatTime']);
+  });
+  it('change at once, with the time of the change', async () => {
+    const { clock, marks, shown, patches } = someMarks();
+    await clock.advance(10_000);
+    marks.setCondition('MemoryPressure', true, 'the node is under memory pressure');
+    marks.setCondition('MemoryPressure', true, 'the node is under memory pressure');
+    await clock.advance(0);
+    expect(patches()).toBe(2);
+    expect(shown('MemoryPressure')).toMatchObject({ status: 'True', message: 'the node is under memory pressure' });
+    expect(shown('MemoryPressure')?.['lastTransitionTime']).not.toBe(shown('DiskPressure')?.['lastTransitionTime']);
+  });
+  it('go on after a crash as of when they began, and not as if they were new', async () => {
+    const api = anApi();
+    const before = { reason: 'x', message: 'x', lastTransitionTime: '2025-12-01T00:00:00Z' };
+    api.node.status.conditions.push(
+      { type: 'NodewardenMemoryPressure', status: 'True', ...before },
+      { type: 'NodewardenDiskPressure', status: 'True', ...before },
+      { type: 'NodewardenLastBoot', status: 'True', ...before },
+    );
+    const { clock, marks, shown } = someMarks(api, { conditions: ['MemoryPressure'] });
+    await clock.advance(0);
+    marks.tell('NodewardenLastBoot', 'True', 'Graceful', `boot ${BOOT} follows ${EARLIER_BOOT}`);
+    await clock.advance(0);
+    expect(shown('MemoryPressure')).toMatchObject({ status: 'True', lastTransitionTime: before.lastTransitionTime });
+    // The state that was taken over has no disk pressure: it ended meanwhile.
+    expect(shown('DiskPressure')).toMatchObject({ status: 'False' });
+    expect(shown('DiskPressure')?.['lastTransitionTime']).not.toBe(before.lastTransitionTime);
+    expect(shown('LastBoot')).toMatchObject({ reason: 'Graceful', lastTransitionTime: before.lastTransitionTime });
+  });
+  it('of the shutdown are told with their reason', async () => {
+    const { clock, marks, shown } = someMarks();
+    marks.tell('NodewardenShutdownArmed', 'True', 'Armed', 'logind grants 30s');
+    await clock.advance(0);
+    marks.tell('NodewardenShutdownArmed', 'False', 'ShuttingDown', 'poweroff, 3 pods in 2 phases');
+    await clock.advance(0);
+    expect(shown('ShutdownArmed')).toMatchObject({ status: 'False', reason: 'ShuttingDown' });
+  });
+  it('the latest one is written where several changed while the server was away', async () => {
+    let isUp = false;
+    const { clock, marks, shown, patches } = someMarks(anApi(), { isUp: () => isUp });
+    marks.setCondition('PIDPressure', true, 'a');
+    await clock.advance(5_000);
+    marks.setCondition('PIDPressure', false, 'b');
+    marks.setCondition('PIDPressure', true, 'c');
+    await clock.advance(200_000);
+    expect(patches()).toBe(0);
+    isUp = true;
+    marks.retry();
+    await clock.advance(0);
+    expect(patches()).toBe(1);
+    expect(shown('PIDPressure')).toMatchObject({ status: 'True', message: 'c' });
+  });
+  it('are tried again, ever more seldom, where the server does not answer', async () => {
+    const api = anApi((method) => (method === 'PATCH' ? 'silence' : undefined));
+    const { clock, patches } = someMarks(api);
+    await clock.advance(10_000);
+    const early = patches();
+    expect(early).toBeGreaterThan(2);
+    await clock.advance(100_000);
+    expect(patches() - early).toBeLessThan(10);
+  });
+  it('without the right for them a finding names it; it goes once the right is there', async () => {
+    let isForbidden = true;
+    const api = anApi((method, path) =>
+      isForbidden && method === 'PATCH' && path.endsWith('/status') ? status(403, 'Forbidden', 'no') : undefined,
+    );
+    const { clock, found, patches } = someMarks(api);
+    await clock.advance(1_000);
+    expect([...found.keys()]).toEqual(['api-right/patch nodes/status']);
+    await clock.advance(50_000);
+    expect(patches()).toBe(1);
+    isForbidden = false;
+    await clock.advance(20_000);
+    expect(found.size).toBe(0);
+  });
+  it('without the right to see the node that is what is said, and nothing is written', async () => {
+    const api = anApi((method) => (method === 'GET' ? status(403, 'Forbidden', 'no') : undefined));
+    const { clock, found } = someMarks(api);
+    await clock.advance(1_000);
+    expect([...found.keys()]).toEqual(['api-right/get nodes']);
+    expect(api.sent()).toEqual([]);
+  });
+});
+
+describe('taints', () => {
+  it('come with the condition and go with it', async () => {
+    const { clock, marks, api } = someMarks();
+    marks.setCondition('MemoryPressure', true, '');
+    marks.setCondition('DiskPressure', true, '');
+    await clock.advance(0);
+    expect(api.node.spec.taints).toEqual([taint('memory-pressure'), taint('disk-pressure')]);
+    marks.setCondition('MemoryPressure', false, '');
+    await clock.advance(0);
+    expect(api.node.spec.taints).toEqual([taint('disk-pressure')]);
+  });
+  it('that an earlier run left are taken away, those of the shutdown and of others are not', async () => {
+    const api = anApi();
+    api.node.spec.taints = [taint('memory-pressure'), taint('pid-pressure'), taint('shutdown'), taint('fenced')];
+    const { clock } = someMarks(api, { conditions: ['PIDPressure'] });
+    await clock.advance(0);
+    expect(api.node.spec.taints).toEqual([taint('pid-pressure'), taint('shutdown'), taint('fenced')]);
+  });
+  it('that somebody removed under pressure come back', async () => {
+    const { clock, marks, api } = someMarks();
+    marks.setCondition('MemoryPressure', true, '');
+    await clock.advance(0);
+    api.node.spec.taints = [];
+    await clock.advance(61_000);
+    expect(api.node.spec.taints).toEqual([taint('memory-pressure')]);
+  });
+});
+
+describe('what is not wanted, and the end', () => {
+  it('is not shown, and what an earlier configuration left is removed', async () => {
+    const api = anApi();
+    api.node.spec.taints = [taint('memory-pressure')];
+    api.node.status.conditions.push({ type: 'NodewardenMemoryPressure', status: 'True' });
+    const wants = { conditions: false, taints: false };
+    const { clock, marks } = someMarks(api, { wants, conditions: ['MemoryPressure'] });
+    marks.setCondition('PIDPressure', true, '');
+    await clock.advance(0);
+    expect(api.node.spec.taints).toEqual([]);
+    expect(api.node.status.conditions).toEqual([{ type: 'Ready', status: 'True' }]);
+  });
+  it('clear leaves nothing of ours, and nothing is written after it', async () => {
+    const { clock, marks, api } = someMarks();
+    marks.setCondition('MemoryPressure', true, '');
+    marks.tell('NodewardenLastBoot', 'False', 'Cut', '');
+    await clock.advance(0);
+    expect(await marks.clear()).toBeNull();
+    marks.setCondition('DiskPressure', true, '');
+    await clock.advance(200_000);
+    expect(api.node.spec.taints).toEqual([]);
+    expect(api.node.status.conditions).toEqual([{ type: 'Ready', status: 'True' }]);
+  });
+  it('clear says what stood in its way', async () => {
+    const api = anApi((method) => (method === 'PATCH' ? 'silence' : undefined));
+    const { clock, marks } = someMarks(api);
+    await clock.advance(0);
+    expect(await marks.clear()).toMatchObject({ kind: 'unheard' });
+  });
+});
+
+describe('events', () => {
+  it('name the object of the pod, or the node', () => {
+    const { marks, told } = someMarks();
+    marks.event('Evicted', 'm', ABOUT);
+    marks.event('EvictionThresholdMet', 'm', { ...ABOUT, pod: null });
+    marks.event('Evicted', 'm', { ...ABOUT, pod: 'unknown' });
+    expect(told).toMatchObject([
+      { reason: 'Evicted', about: { kind: 'Pod', name: 'web-0', uid: VICTIM.uid }, decision: 'd-1' },
+      { reason: 'EvictionThresholdMet', about: { kind: 'Node' } },
+    ]);
+  });
+});

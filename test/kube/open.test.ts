@@ -1,0 +1,183 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { Outcome } from '../../src/core/outcome.ts';
+import { readBootId } from '../../src/host/clock.ts';
+import { startWorkload } from '../../src/host/workload.ts';
+import { openKube } from '../../src/kube/open.ts';
+import type { Mode } from '../../src/mode.ts';
+import type { BoundPod, StopOrder } from '../../src/ports.ts';
+import { clock, machine, until } from '../host/test-cgroup.ts';
+import { heardParts } from '../standalone/needs.ts';
+import { aKubeletTree, anId } from './a-kubelet-tree.ts';
+import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
+import { aUid, aV1Pod, NODE } from './pod-store.ts';
+import { type Heard, type StubApi, startStubApi } from './stub-api.ts';
+
+const boot = readBootId();
+const [APP, PAUSE] = [anId('a'), anId('b')];
+
+describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', () => {
+  let authority: Authority;
+  let stub: StubApi;
+  let mode: Mode;
+  let tree: ReturnType<typeof aKubeletTree>;
+  let directory: string;
+  let parts: ReturnType<typeof heardParts>;
+  let written: Heard[];
+  let answers: (request: Heard) => { readonly status: number; readonly body: object } | null;
+  beforeAll(() => {
+    authority = createAuthority();
+  });
+  afterAll(() => authority.remove());
+  beforeEach(async () => {
+    if (machine === null) return;
+    written = [];
+    answers = () => null;
+    stub = await startStubApi(authority, (request) => {
+      if (request.method === 'GET') return null;
+      written.push(request);
+      return { ...(answers(request) ?? { status: 200, body: { kind: 'Status', status: 'Success' } }) } as never;
+    });
+    sayBoot(boot.known ? boot.value : '');
+    tree = aKubeletTree(machine, 'cgroupfs');
+    directory = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-'));
+    parts = heardParts();
+  });
+  afterEach(async () => {
+    await mode?.close(true);
+    await stub.stop();
+    rmSync(directory, { recursive: true });
+  });
+  const sayBoot = (bootID: string): void => void Object.assign(stub.node, { status: { nodeInfo: { bootID } } });
+  const open = (): void => {
+    if (machine === null) return;
+    const { findings, log } = parts;
+    const { cgroupRoot } = tree;
+    mode = openKube(
+      { clock, mounts: machine, cgroupRoot, findings, log, wake: () => undefined, dry: false },
+      {
+        kubeconfig: writeKubeconfig(authority, stub.url),
+        nodeName: NODE,
+        ...{ areTaintsSet: true, areConditionsSet: true, isBudgetRequired: false, protectNamespaces: ['kube-system'] },
+        ...{ kubeletDirectory: directory, podLogsDir: directory, stateDirectory: directory, imageMinimumGCAgeMs: 1 },
+        ...{ runtimeEndpoint: `unix://${directory}/no.sock`, cgroupDriver: 'cgroupfs' },
+      },
+    );
+  };
+  const pods = (): readonly BoundPod[] => {
+    const bound = mode.pods.pods();
+    return bound.known ? bound.value : [];
+  };
+  const podNamed = (name: string): BoundPod | undefined => pods().find(({ declared }) => declared.name === name);
+  /** With a process in its container and one in its sandbox. */
+  const runPod = (uid: string) => {
+    const path = tree.addPod('Burstable', uid, APP, PAUSE);
+    const start = (id: string) => {
+      const started = startWorkload({
+        argv: ['/bin/sleep', '1000'],
+        join: [`${machine?.memory}${tree.containerIn(path, id)}`],
+        monoMs: clock.monoMs,
+        line: () => undefined,
+      });
+      if (typeof started === 'string') throw new Error(started);
+      onTestFinished(() => started.kill('SIGKILL'));
+      return started;
+    };
+    return { app: start(APP), pause: start(PAUSE) };
+  };
+  const statuses = { containerStatuses: [{ name: 'main', containerID: `containerd://${APP}` }] };
+  const stop = (pod: BoundPod | undefined, more: Partial<StopOrder> = {}): Promise<Outcome> => {
+    if (pod === undefined) throw new Error('no such pod');
+    const order: StopOrder = {
+      ...{ decision: 'd1', victim: pod.declared, graceMs: 1_000, why: 'eviction', isHard: true, resumedFromMs: null },
+      ...{ first: 'sigkill', givesBack: 'memory' },
+      ...more,
+    };
+    return mode.killer.stop(order, new AbortController().signal);
+  };
+
+  it('binds the pods of the API to their cgroups, and a pod that it has not told of yet by its cgroup', async () => {
+    const uid = aUid();
+    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
+    runPod(uid);
+    open();
+    await until(() => podNamed('web')?.cgroup.known === true);
+    expect(podNamed('web')?.declared).toMatchObject({ qos: 'Burstable', limitedBy: null });
+    const born = aUid();
+    runPod(born);
+    await until(() => podNamed(born) !== undefined);
+    expect(podNamed(born)?.declared).toMatchObject({ qos: 'Burstable', limitedBy: 'declaration-unknown' });
+    stub.store.put(aV1Pod({ name: 'fresh', uid: born, status: statuses }));
+    await until(() => podNamed('fresh')?.declared.limitedBy === null);
+  });
+
+  it('names no pod to be chosen as long as the node is not shown to be this machine', async () => {
+    sayBoot('99999999-2222-4333-8444-555555555555');
+    const uid = aUid();
+    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
+    runPod(uid);
+    open();
+    await until(() => stub.heard.some(({ path }) => path.startsWith('/api/v1/nodes/')));
+    await until(() => pods().length === 1);
+    expect(pods().map(({ declared }) => declared.limitedBy)).toEqual(['declaration-unknown']);
+    await until(() => [...parts.present.values()].some((text) => text.includes('kubernetes.nodeName')));
+  });
+
+  it('deletes a victim by its uid with a grace of 1 s, and kills its container', async () => {
+    const uid = aUid();
+    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
+    const { app } = runPod(uid);
+    open();
+    await until(() => podNamed('web')?.declared.limitedBy === null);
+    const outcome = await stop(podNamed('web'));
+    expect(outcome).toMatchObject({
+      kind: 'ended',
+      rungs: [{ act: 'delete', answer: 'accepted' }, { act: 'kill-containers' }],
+    });
+    await until(() => !app.isAlive());
+    const removed = written.find(({ method }) => method === 'DELETE');
+    expect(removed?.path).toContain('/namespaces/default/pods/web');
+    expect(removed?.body).toMatchObject({ gracePeriodSeconds: 1, preconditions: { uid } });
+    expect(written.find(({ method }) => method === 'PATCH')?.body).toMatchObject({
+      status: { conditions: [{ type: 'DisruptionTarget', reason: 'EvictionByNodewarden' }] },
+    });
+  });
+
+  it('leaves a pod whose disruption budget refuses, and passes it over for a while', async () => {
+    const uid = aUid();
+    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
+    const { app } = runPod(uid);
+    answers = ({ path }) =>
+      path.endsWith('/eviction')
+        ? {
+            status: 429,
+            body: {
+              kind: 'Status',
+              message: 'Cannot evict pod as it would violate the disruption budget',
+              details: { causes: [{ reason: 'DisruptionBudget', message: 'web needs 1' }] },
+            },
+          }
+        : null;
+    open();
+    await until(() => podNamed('web')?.declared.limitedBy === null);
+    const outcome = await stop(podNamed('web'), { isHard: false, first: 'sigterm' });
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'budget-refused' });
+    expect(app.isAlive()).toBe(true);
+    expect(podNamed('web')?.declared.limitedBy).toBe('budget-refused');
+  });
+
+  it('kills while the API server hangs, and says it once it answers again', async () => {
+    const uid = aUid();
+    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
+    const { app } = runPod(uid);
+    open();
+    await until(() => podNamed('web')?.declared.limitedBy === null);
+    stub.fault(/./, { kind: 'hang' }, 1_000);
+    const outcome = await stop(podNamed('web'));
+    expect(outcome.kind).toBe('ended');
+    await until(() => !app.isAlive());
+    expect(outcome.rungs?.map(({ act }) => act)).toContain('spool');
+  });
+});
