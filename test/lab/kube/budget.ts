@@ -13,8 +13,9 @@ const soft: KubeScene = {
   name: 'a budget that refuses the first candidate of a soft threshold: the next one goes',
   config: [
     'evictionHard: { memory.available: "200Mi" }',
-    `evictionSoft: { memory.available: "${SOFT_MIB}Mi" }`,
-    'evictionSoftGracePeriod: { memory.available: 2s }',
+    // A soft memory.available holds for the whole machine alone, as in the kubelet.
+    `evictionSoft: { allocatableMemory.available: "${SOFT_MIB}Mi" }`,
+    'evictionSoftGracePeriod: { allocatableMemory.available: 2s }',
     'evictionMaxPodGracePeriod: 5',
   ],
   culprits: ['guarded', 'next'],

@@ -305,6 +305,8 @@ export async function cleanNode(): Promise<void> {
     },
     CLEAN_DEADLINE_MS,
   );
+  // Their names are those of decisions, which begin anew with each state.
+  await ask(EVENTS, { method: 'DELETE' });
   for (const name of fs.readdirSync(SHARE)) fs.rmSync(path.join(SHARE, name), { recursive: true });
   const { metadata, spec } = await ask(NODE);
   const taints = (spec.taints ?? []).filter(({ key }: { key: string }) => !key.startsWith('nodewarden.dev/'));
