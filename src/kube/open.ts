@@ -64,7 +64,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   // Started before it is needed: then there may be neither memory nor a process id.
   const help = dry ? undefined : createDyingHelp(mounts);
   const reclaim = openRuntimeReclaim({
-    ...{ clock, log, findings, connect: runtime.connect },
+    ...{ clock, log, findings, connect: runtime.connectProven },
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });
