@@ -77,10 +77,8 @@ export type ApiWrites = {
   readonly cordon: (mark: ShutdownMark) => Promise<Cordoned>;
   /** E18, E22: takes back the taint, and the cordon that bears the mark of the cancelled shutdown or of another boot. */
   readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned>;
-  /** `done` also where the server has it already. */
+  /** Where the server has it already, its count is brought up to date. */
   readonly createEvent: (event: ApiEvent) => Promise<Done | NotDone>;
-  /** More of the same: `count` and `lastWallMs` of an event that was created. */
-  readonly countEvent: (event: ApiEvent) => Promise<Done | NotDone>;
 };
 type WritesNeeds = {
   readonly get: ApiGet;
@@ -288,14 +286,10 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
         const path = eventsPath(event);
         const answer = await send({ method: 'POST', path, contentType: JSON_TYPE, body, deadlineMs: ACT_MS.soft });
         const exists = answer.kind === 'answer' && answer.status === 409 && readSaid(answer).reason === 'AlreadyExists';
-        return exists ? { kind: 'done' } : done(answer, 'create events');
-      });
-    },
-    countEvent: (event) => {
-      mustBeEvent(event);
-      return onOurNode(async () => {
-        const body = { count: event.count, lastTimestamp: rfc3339(event.lastWallMs), message: cut(event.message) };
-        return done(await patch(`${eventsPath(event)}/${event.name}`, MERGE, body), 'patch events');
+        if (!exists) return done(answer, 'create events');
+        if (event.count === 1) return { kind: 'done' };
+        const more = { count: event.count, lastTimestamp: rfc3339(event.lastWallMs), message: cut(event.message) };
+        return done(await patch(`${path}/${event.name}`, MERGE, more), 'patch events');
       });
     },
   };

@@ -1,8 +1,8 @@
 import type { DecisionId } from '../core/decision.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
-import type { NotDone } from './api-said.ts';
-import type { ApiWrites, Done } from './api-writes.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
+import type { ApiWrites } from './api-writes.ts';
 import type { Spooled } from './spool-file.ts';
 import { tellWrite } from './tell-write.ts';
 import type { ApiEvent, EventObject, EventReason } from './write-rules.ts';
@@ -17,7 +17,7 @@ export type TellEvent = (told: {
 type EventNeeds = {
   readonly clock: Clock;
   readonly nodeName: string;
-  readonly writes: Pick<ApiWrites, 'createEvent' | 'countEvent'>;
+  readonly writes: Pick<ApiWrites, 'createEvent'>;
   readonly isUp: () => boolean;
   /** Takes what could not be said now. */
   readonly spool: (entry: Spooled) => void;
@@ -42,17 +42,12 @@ type Pace = { tokens: number; atMs: MonoMs; last: ApiEvent | null; cancel: (() =
 export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; readonly close: () => void } {
   const { clock, writes } = needs;
   const paces = new Map<string, Pace>();
-  const queue: { readonly event: ApiEvent; readonly isNew: boolean }[] = [];
+  const queue: ApiEvent[] = [];
   let isSending = false;
 
-  const send = async (event: ApiEvent, isNew: boolean): Promise<void> => {
-    let said: Done | NotDone | null = null;
-    if (needs.isUp()) said = isNew ? await writes.createEvent(event) : await writes.countEvent(event);
-    // It has expired, or waits in the spool, where this one takes its place.
-    if (!isNew && said?.kind === 'rejected' && said.status === 404) said = await writes.createEvent(event);
-    if (said !== null) {
-      tellWrite(needs.findings, isNew ? 'create events' : 'patch events', said.kind === 'done' ? null : said);
-    }
+  const send = async (event: ApiEvent): Promise<void> => {
+    const said = needs.isUp() ? await writes.createEvent(event) : null;
+    if (said !== null) tellWrite(needs.findings, rightFor(event), said.kind === 'done' ? null : said);
     if (said === null || said.kind === 'unheard' || said.kind === 'overload' || said.kind === 'not-our-node') {
       needs.spool({ kind: 'event', event });
     }
@@ -60,12 +55,12 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
   const pump = async (): Promise<void> => {
     if (isSending) return;
     isSending = true;
-    for (let next = queue.shift(); next !== undefined; next = queue.shift()) await send(next.event, next.isNew);
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) await send(next);
     isSending = false;
   };
-  const put = (event: ApiEvent, isNew: boolean): void => {
+  const put = (event: ApiEvent): void => {
     if (queue.length >= QUEUE_MAX) needs.spool({ kind: 'event', event });
-    else queue.push({ event, isNew });
+    else queue.push(event);
     // Not in this turn, in which somebody may be about to be stopped.
     clock.after(0, () => void pump());
   };
@@ -88,7 +83,7 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
       pace.cancel = null;
       if (paceOf(key).last === null) return;
       pace.tokens -= 1;
-      if (pace.last !== null) put(pace.last, false);
+      if (pace.last !== null) put(pace.last);
     });
   };
   return {
@@ -107,7 +102,7 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
       const name = eventName(about.kind === 'Pod' ? about.name : needs.nodeName, reason, decision);
       const times = { firstWallMs: nowMs, lastWallMs: nowMs, count: 1 };
       pace.last = { name, about, reason, type: TYPES[reason], message, annotations, ...times };
-      put(pace.last, true);
+      put(pace.last);
     },
     close: () => {
       for (const { last, cancel } of paces.values()) {
@@ -115,10 +110,13 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
         cancel();
         needs.spool({ kind: 'event', event: last });
       }
-      for (const { event } of queue.splice(0)) needs.spool({ kind: 'event', event });
+      for (const event of queue.splice(0)) needs.spool({ kind: 'event', event });
     },
   };
 }
+
+/** What telling it takes: one that was told before is counted. */
+export const rightFor = ({ count }: ApiEvent): ApiRight => (count > 1 ? 'patch events' : 'create events');
 
 /** As the kubelet's (kubelet-eviction.md 7.5). */
 const TYPES: { readonly [R in EventReason]: ApiEvent['type'] } = {

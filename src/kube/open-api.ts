@@ -1,5 +1,5 @@
 import type { PodUid } from '../core/pod/pod.ts';
-import { type Reading, unknown } from '../core/reading.ts';
+import { type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import type { KubeSettings, ModeNeeds } from '../mode.ts';
@@ -36,10 +36,14 @@ export type KubeApi = {
 /** What is asked once of a connection is asked again until it is answered. */
 const ASK_AGAIN_MS = 5_000;
 const ASK_MS = 5_000;
+const RECOVERED_MS = 60_000;
 const SPOOLED = 'the node was low on resources';
 
 export function openKubeApi(
-  needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'wake' | 'dry'>,
+  needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'wake' | 'dry'> & {
+    /** By the kubelet's uid: it has processes. */
+    readonly isRunning: (uid: PodUid) => boolean;
+  },
   settings: KubeSettings,
 ): KubeApi {
   const { clock, findings, log, dry } = needs;
@@ -52,6 +56,8 @@ export function openKubeApi(
   let isOurs: boolean | null = null;
   let whyNot = 'the API server has not said yet whether this is its node';
   let lists = 0;
+  /** Killed without the API, by the kubelet's uid. */
+  const spooled = new Map<PodUid, { readonly killedMs: MonoMs; readonly victimUid: PodUid }>();
   let isClosed = false;
   let cancel = (): void => undefined;
 
@@ -74,16 +80,25 @@ export function openKubeApi(
       const pods = watch.pods();
       if (pods.known) evictions.see(pods.value.values());
       // C7: what could not be said is said after a list, which shows who is still there.
-      if (!dry && watch.lists() !== lists && pods.known) spool.flush((uid) => isThere(uid));
+      if (!dry && watch.lists() !== lists && pods.known) flush();
       lists = watch.lists();
       kept.changed();
       needs.wake();
     },
   });
   const kept = keepCheckpoint({ stateDirectory, bootId, clock, findings, watch });
-  const isThere = (uid: PodUid): boolean => {
+  const isThere = (uid: PodUid): boolean | null => {
     const pods = watch.pods();
-    return pods.known && [...pods.value.values()].some(({ object }) => object.uid === uid);
+    return pods.known ? [...pods.value.values()].some(({ object }) => object.uid === uid) : null;
+  };
+  /** C5: a pod that has run again for a minute is not deleted for a kill of the past. */
+  const flush = (): void => {
+    for (const [uid, { killedMs, victimUid }] of spooled) {
+      const ageMs = clock.monoMs() - killedMs;
+      if (ageMs >= RECOVERED_MS && needs.isRunning(uid)) spool.recovered(victimUid);
+      if (ageMs >= RECOVERED_MS) spooled.delete(uid);
+    }
+    spool.flush(isThere);
   };
 
   /** Whether the node is this machine, and how evictions are said. */
@@ -117,6 +132,7 @@ export function openKubeApi(
     later: (pod, decision) => {
       const victim = victimOf(pod);
       if (victim === null) return;
+      spooled.set(pod.declared.uid, { killedMs: clock.monoMs(), victimUid: victim.uid });
       const said = { kind: 'delete', why: 'EvictionByNodewarden', message: SPOOLED, graceSeconds: 1 } as const;
       spool.put({ ...said, decision, victim, madeAtMs: clock.monoMs(), bootId });
     },

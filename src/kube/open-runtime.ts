@@ -23,8 +23,8 @@ export type OpenRuntime = Runtime & {
   /** E12. Resolves when it has stopped, or the grace and 5 s later. */
   readonly stopContainer: (containerId: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (sandboxId: string) => Promise<Reading<null>>;
-  /** For reclaim.ts. */
-  readonly connect: () => Promise<Reading<CriClient>>;
+  /** For reclaim.ts: unknown unless it runs a known pod, since nothing is removed from somebody else's runtime. */
+  readonly connectProven: () => Promise<Reading<CriClient>>;
 };
 export type RuntimeNeeds = {
   readonly clock: Clock;
@@ -132,7 +132,11 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     cgroupsPath: (id) => withClient(async (client) => ifKnown(await client.containerInfo(id), cgroupsPathOf)),
     stopContainer: (id, graceSeconds) => withClient((client) => client.stopContainer(id, graceSeconds)),
     stopSandbox: (id) => withClient((client) => client.stopSandbox(id)),
-    connect,
+    connectProven: async () => {
+      const client = await connect();
+      if (!client.known || !found.known || found.value.isProven) return client;
+      return unknown('absent', RUNTIME, `${found.value.socket} runs no pod that is known to be of this node`);
+    },
     close: () => {
       isClosed = true;
       cancelRest();

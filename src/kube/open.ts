@@ -37,7 +37,8 @@ const LAYERS_MS = 10_000;
  */
 export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
-  const api = openKubeApi(needs, settings);
+  const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
+  const api = openKubeApi({ ...needs, isRunning }, settings);
   const isKnownPod = (uid: PodUid): boolean => {
     const pods = api.pods();
     return pods.known && pods.value.has(uid);
@@ -63,7 +64,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   // Started before it is needed: then there may be neither memory nor a process id.
   const help = dry ? undefined : createDyingHelp(mounts);
   const reclaim = openRuntimeReclaim({
-    ...{ clock, log, findings, connect: runtime.connect },
+    ...{ clock, log, findings, connect: runtime.connectProven },
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });

@@ -40,8 +40,9 @@ function readOwnNode(answer: ApiAnswer, nodeName: string, bootId: string): OwnNo
     return { kind: 'rejected', status: 200, text: `the server's answer is not the node ${nodeName}` };
   }
   if (bootId === '' || itsBoot !== bootId) {
-    const its = isText(itsBoot) && /^[0-9a-f-]{36}$/.test(itsBoot) ? itsBoot : 'another one';
-    const text = `the boot id of node ${nodeName} is ${its}, not that of this machine, ${bootId || 'which is unknown'}`;
+    const has = isText(itsBoot) && /^[0-9a-f-]{36}$/.test(itsBoot) ? `the boot id ${itsBoot}` : 'no boot id';
+    const ours = bootId === '' ? 'the one of this machine is not known' : `this machine has ${bootId}`;
+    const text = `the node ${nodeName} has ${has} in the API, and ${ours}`;
     return { kind: 'not-our-node', text };
   }
   return {

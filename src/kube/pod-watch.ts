@@ -2,6 +2,7 @@ import type { PodUid } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { isObject, isText, parseJson } from '../core/shape.ts';
 import { isUid } from '../document/pod.ts';
+import { sleep } from '../host/clock.ts';
 import type { Clock, Findings } from '../ports.ts';
 import {
   PODS_ANNOTATED,
@@ -98,7 +99,8 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     lists += 1;
     isListing = true;
     const from = isNewestWanted ? '' : (resourceVersion ?? '0');
-    const listed = await listPods(connection.get, nodeName, from, (object) => readPod(object, protectNamespaces));
+    const reduce = (object: unknown) => readPod(object, protectNamespaces);
+    const listed = await listPods(connection.get, nodeName, from, reduce, () => sleep(clock, 0));
     isListing = false;
     if (isClosed) return;
     if (!listed.ok) {
@@ -152,11 +154,8 @@ export function watchPods(needs: WatchNeeds): PodWatch {
           if (event.kind === 'refused') leave(event.isGone ? 'gone' : 'strange', event.detail);
           else if (event.kind === 'ignored') return;
           else if (!isBefore(event.resourceVersion, resourceVersion)) take(event);
-          else {
-            // It was restored from a backup: what came since then is not there any more.
-            isNewestWanted = true;
-            leave('gone', 'the versions of the server have gone back');
-          }
+          // It was restored from a backup: what came since then is not there any more.
+          else leave('gone', 'the versions of the server have gone back');
         },
         ended: (why) => ended(because, why),
       },

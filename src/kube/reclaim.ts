@@ -39,6 +39,7 @@ export function openRuntimeReclaim(needs: {
   readonly clock: Clock;
   readonly log: Log;
   readonly findings: Findings;
+  /** OpenRuntime.connectProven. */
   readonly connect: () => Promise<Reading<CriClient>>;
   readonly minImageAgeMs: () => number;
   /** Of this node no more, by the kubelet's uid. False in doubt. */

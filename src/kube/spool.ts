@@ -7,6 +7,7 @@ import type { Clock, Findings, Log } from '../ports.ts';
 import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-writes.ts';
 import type { NotDone } from './api-said.ts';
 import { ACT_MS, type ApiWrites } from './api-writes.ts';
+import { rightFor } from './events.ts';
 import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
 import { tellWrite } from './tell-write.ts';
 
@@ -146,7 +147,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
   /** How long to wait before the next one; null: not now, and not before the next relist or in a while. */
   const after = (failed: NotDone | null, entry: Spooled, blocked: Set<Spooled['kind']>): number | null => {
     const key = keyOf(entry);
-    tellWrite(findings, entry.kind === 'delete' ? 'delete pods' : 'create events', failed);
+    tellWrite(findings, entry.kind === 'delete' ? 'delete pods' : rightFor(entry.event), failed);
     switch (failed?.kind) {
       case undefined:
         settled(entry);

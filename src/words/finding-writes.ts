@@ -28,13 +28,15 @@ const WITHOUT: { readonly [R in ApiRight]: string } = {
 export const rightId = (right: ApiRight): string => `api-right/${right}`;
 /** C3: no outage. `said`: by the server. */
 export function rightMissing(right: ApiRight, said: string): Finding {
-  const text = `the API server does not allow this agent to ${right} (${said}): ${WITHOUT[right]}; see config/kubernetes/rbac.yaml`;
+  const file = right.includes('nodes') ? 'rbac-per-node.yaml' : 'rbac.yaml';
+  const text = `the API server does not allow this agent to ${right} (${said}): ${WITHOUT[right]}; see config/kubernetes/${file}`;
   return { id: rightId(right), text };
 }
 
 export const NOT_OUR_NODE = 'not-our-node';
 export function notOurNode(why: string): Finding {
-  return { id: NOT_OUR_NODE, text: `nothing is written to the API: ${why}; check kubernetes.nodeName` };
+  const then = 'check kubernetes.nodeName, unless the kubelet of this boot is still to come';
+  return { id: NOT_OUR_NODE, text: `nothing is written to the API: ${why}; ${then}` };
 }
 
 export const SPOOL = 'spool';

@@ -329,7 +329,7 @@ describe('events', () => {
         firstTimestamp: '1970-01-01T00:00:00Z',
       },
     ]);
-    expect(await writes.countEvent({ ...event, count: 7, lastWallMs: 60_000 })).toEqual({ kind: 'done' });
+    expect(await writes.createEvent({ ...event, count: 7, lastWallMs: 60_000 })).toEqual({ kind: 'done' });
     expect([...api.events.values()]).toMatchObject([{ count: 7, lastTimestamp: '1970-01-01T00:01:00Z' }]);
   });
   it('of the node lie where those of the kubelet lie', async () => {

@@ -132,7 +132,7 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
       clock,
       log,
       findings,
-      connect: runtime.connect,
+      connect: runtime.connectProven,
       minImageAgeMs: () => 0,
       isGone: (uid) => uid === gone.uid,
     });

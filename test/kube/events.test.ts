@@ -40,7 +40,7 @@ describe('events', () => {
     await clock.advance(299_000);
     expect(api.sent()).toHaveLength(25);
     await clock.advance(1_500);
-    expect(api.sent()).toHaveLength(26);
+    expect(api.sent()).toHaveLength(27);
     expect([...api.events.values()].at(-1)).toMatchObject({ count: 16, message: 'd-39' });
     // Another object has a burst of its own.
     tell('d-41', { kind: 'Node' });

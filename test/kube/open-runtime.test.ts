@@ -242,6 +242,14 @@ describe('the runtime that is chosen', () => {
     );
   });
 
+  it('lets nothing be removed before it is seen to run a pod of this node', async () => {
+    const stranger = openOn(stub.socket, createClock(), () => false);
+    expect(await stranger.refresh()).toMatchObject({ known: true });
+    const detail = `${stub.socket} runs no pod that is known to be of this node`;
+    expect(await stranger.connectProven()).toMatchObject({ known: false, detail });
+    expect(await openOn(stub.socket).connectProven()).toMatchObject({ known: true });
+  });
+
   it('is looked for at the configured endpoint first', () => {
     const first = (endpoint: string) => {
       const sockets = socketsOf(endpoint);

@@ -41,6 +41,21 @@ describe('the pods of the node', () => {
     expect(watch.lists()).toBe(2);
   });
 
+  it('leave the loop its turns while a long list of them is read', async () => {
+    const { clock, store, start } = aWatch();
+    for (let i = 0; i < 1_000; i++) store.put(aV1Pod({ name: `pod-${i}` }));
+    let turns = 0;
+    const watch = start();
+    const turn = (): void => {
+      turns += 1;
+      if (!watch.pods().known) clock.after(0, turn);
+    };
+    clock.after(1, turn);
+    await clock.advance(100);
+    expect(watch.pods().known).toBe(true);
+    expect(turns).toBeGreaterThan(30);
+  });
+
   it('are others under the same name with another uid', async () => {
     const { clock, store, start } = aWatch();
     store.put(aV1Pod({ name: 'db-0', uid: '00000000-0000-4000-8000-00000000000a' }));
@@ -345,12 +360,22 @@ describe('the pods of the node', () => {
       pods: new Map([['u', { declared: { uid: 'u' }, object: { name: 'kept' } } as unknown as ApiPod]]),
       atMs: 5,
     };
-    const { clock, store, start, become, refuse } = aWatch({ kept });
+    const { clock, store, start, become, refuse, delay } = aWatch({ kept });
     refuse((path) => (path.includes('/pods') ? answer(500) : null));
     const early = start();
     await clock.advance(100);
     expect(early.pods()).toEqual({ known: true, value: kept.pods });
     early.close();
+    delay(8_000);
+    const hung = start();
+    await clock.advance(100);
+    expect(hung.pods().known).toBe(false);
+    become('away');
+    await clock.advance(100);
+    expect(hung.pods().known).toBe(true);
+    hung.close();
+    become('up');
+    delay(1);
     become('away');
     refuse(() => null);
     store.put(aV1Pod({ name: 'a' }));

@@ -184,7 +184,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     await until(clock, () => asked.length === 1, 10_000);
     hasten.abort({ first: 'sigkill', graceMs: 0 });
     expect(await stopping).toMatchObject({ kind: 'ended' });
-    expect(app.isAlive()).toBe(false);
+    await until(clock, () => !app.isAlive(), 10_000);
     expect(asked).toEqual(['evict 600', 'delete 1']);
   });
 
