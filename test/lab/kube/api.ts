@@ -27,6 +27,7 @@ export type KubeObject = {
 const PLACES: { readonly [kind: string]: string } = {
   Pod: '/api/v1/namespaces/default/pods',
   Deployment: '/apis/apps/v1/namespaces/default/deployments',
+  ReplicaSet: '/apis/apps/v1/namespaces/default/replicasets',
   StatefulSet: '/apis/apps/v1/namespaces/default/statefulsets',
   DaemonSet: '/apis/apps/v1/namespaces/default/daemonsets',
   Job: '/apis/batch/v1/namespaces/default/jobs',
@@ -106,7 +107,14 @@ export async function remove(kind: string, name: string, graceSeconds?: number):
     if (!error.message.includes(': 404 ')) throw error;
   });
 }
-export const OWNERS: readonly string[] = ['Deployment', 'StatefulSet', 'DaemonSet', 'Job', 'PodDisruptionBudget'];
+export const OWNERS: readonly string[] = [
+  'Deployment',
+  'ReplicaSet',
+  'StatefulSet',
+  'DaemonSet',
+  'Job',
+  'PodDisruptionBudget',
+];
 
 /** Events of a watch until its end, whatever ended it. */
 export function watch(place: string, onEvent: (type: string, object: KubeObject) => void): () => void {

@@ -295,7 +295,15 @@ export async function cleanNode(): Promise<void> {
     CLEAN_DEADLINE_MS,
   );
   for (const name of fs.readdirSync(STATIC)) fs.rmSync(path.join(STATIC, name));
-  for (const kind of OWNERS) for (const { metadata } of await list(kind)) await remove(kind, metadata.name);
+  await until(
+    'no owner is left',
+    async () => {
+      const owners = (await Promise.all(OWNERS.map(list))).flat();
+      for (const { kind, metadata } of owners) await remove(kind, metadata.name);
+      return owners.length === 0 || null;
+    },
+    CLEAN_DEADLINE_MS,
+  );
   await until(
     'no pod is left',
     async () => {
