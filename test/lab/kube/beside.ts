@@ -1,4 +1,5 @@
 // The kubelet's own decisions and the agent's, on the same node under the same pressure: one after the other.
+import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
 import { MIB, startPart } from './cluster.ts';
 import { barePod, DATABASE, type PodSpec } from './manifests.ts';
@@ -24,7 +25,9 @@ const PRESSURE: PodSpec = {
   requestMiB: 470,
   isInnocent: true,
 };
-const LEAST_VICTIMS = 2;
+const LEAST_VICTIMS = 3;
+const STATISTICS_MS = 25_000;
+const GONE_MS = 3_000;
 type Fall = { readonly victim: string; readonly goneMs: number; readonly deletedMs: number };
 /** By the run: what the kubelet did, for the agent's turn. */
 const turns = new Map<string, readonly Fall[]>();
@@ -33,6 +36,8 @@ async function play(scene: Scene): Promise<readonly Fall[]> {
   await scene.create(barePod(DATABASE), barePod(PRESSURE), ...CROWD.map(barePod));
   for (const { name } of [DATABASE, PRESSURE, ...CROWD]) await scene.ready(name);
   const pods = CROWD.flatMap(({ name }) => scene.podsOf(name));
+  // A pod that the kubelet has no statistics of ranks first with it.
+  await sleep(clock, STATISTICS_MS);
   const toldMs = clock.monoMs();
   scene.say('go');
   await until(
@@ -43,6 +48,8 @@ async function play(scene: Scene): Promise<readonly Fall[]> {
     },
     180_000,
   );
+  // Memory is back a moment before the last process is gone.
+  await sleep(clock, GONE_MS);
   const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
   return pods
     .flatMap((pod) => {
