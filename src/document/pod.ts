@@ -109,7 +109,8 @@ const volume = z.looseObject({
 
 /** In a scenario a name is only shown and compared: whatever somebody invented will do. */
 const anyName = z.string().check(z.minLength(1), z.maxLength(253), z.meta({ examples: ['web'] }));
-const anyContainer = z.extend(container, { name: anyName });
+const hook = z.nullish(z.looseObject({}));
+const anyContainer = z.extend(container, { name: anyName, lifecycle: z.nullish(z.object({ preStop: hook })) });
 
 /** What the API adds when a pod runs (`kubectl get pods -o json`), as far as it is read: scenarios.md 2.3.1. */
 export const runningPodSchema = z.extend(podSchema, {
@@ -118,6 +119,7 @@ export const runningPodSchema = z.extend(podSchema, {
     namespace: z.nullish(anyName),
     uid: z.nullish(anyName),
     creationTimestamp: z.nullish(instant),
+    deletionGracePeriodSeconds: z.nullish(graceSeconds),
     ownerReferences: z.nullish(z.array(ownerReference)),
   }),
   spec: z.extend(podSchema.shape.spec, {

@@ -7,7 +7,7 @@ import { inOrder } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import { sayReason } from '../words/reason.ts';
 import { type Comparison, compareLosses, type LookResult, lossesOfLooks, lossesOfShutdowns } from './compare.ts';
-import { readHead } from './envelope.ts';
+import { headOf, headProblems } from './envelope.ts';
 import { compareLook } from './eviction/expect.ts';
 import { isCapture } from './eviction/freed.ts';
 import type { EvictionResult } from './eviction/result.ts';
@@ -149,15 +149,26 @@ type Read = {
 /** null = not one of `only`: no further than its metadata, and whatever else is wrong there is nobody's business. */
 export function readScenario(item: Document, only: SimulateAsked<unknown>['only']): Read | null {
   const { yaml } = item;
-  const { head, problems: ofHead } = readHead(yaml);
+  const head = headOf(yaml);
   if (only !== null && head !== null && !only(head)) return null;
   // Below a syntax mistake everything else would be its echo; those have no path.
   const isBroken = item.problems.some(({ path }) => path === '');
-  let read: Omit<Read, 'isNamed'> = { scenario: null, problems: ofHead };
-  if (!isBroken && head?.kind === 'EvictionScenario') read = readEvictionScenario(yaml);
-  else if (!isBroken && head?.kind === 'ShutdownScenario') read = readShutdownScenario(yaml);
-  const problems = toldOf(inOrder([...item.problems, ...(isBroken ? [] : read.problems)]));
+  const read = isBroken ? NOT_READ : readKind(head?.kind ?? null, yaml);
+  const problems = toldOf(inOrder([...item.problems, ...read.problems]));
   return { scenario: problems.length > 0 ? null : read.scenario, problems, isNamed: head !== null };
+}
+
+const NOT_READ: Omit<Read, 'isNamed'> = { scenario: null, problems: [] };
+
+function readKind(kind: Scenario['kind'] | null, yaml: Document['yaml']): typeof NOT_READ {
+  switch (kind) {
+    case 'EvictionScenario':
+      return readEvictionScenario(yaml);
+    case 'ShutdownScenario':
+      return readShutdownScenario(yaml);
+    case null:
+      return { scenario: null, problems: headProblems(yaml) };
+  }
 }
 
 function toldOf(problems: readonly Problem[]): readonly Problem[] {

@@ -12,7 +12,16 @@ import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
 import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from '../scenario.ts';
 import { isCapture, withFreed } from './freed.ts';
-import { doneOf, type EvictionResult, NOTHING_DONE, NOTHING_OBSERVED, observedOf, reclaimSignals } from './result.ts';
+import {
+  doneOf,
+  type Eviction,
+  type EvictionResult,
+  isEviction,
+  NOTHING_DONE,
+  NOTHING_OBSERVED,
+  observedOf,
+  reclaimSignals,
+} from './result.ts';
 import { createStatsReader, mergePatch, NO_SIGNALS, type StatsReader } from './stats.ts';
 
 /** One look, with everything that it was decided from. */
@@ -110,8 +119,9 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const reasons = [...first.reasons, ...(second?.reasons ?? [])];
   const fails = (name: string): boolean => step.killFails === 'all' || step.killFails.includes(name);
   const observed = observedOf(first.reasons, first.state, run.isHard);
-  const outcomes = decisions.flatMap((decision) => outcomeOf(decision, step.atMs, fails));
-  const gone = new Set(decisions.flatMap((decision) => goneBy(decision, fails)));
+  const evictions = decisions.filter(isEviction);
+  const outcomes = evictions.map((eviction) => outcomeOf(eviction, step.atMs, fails));
+  const gone = new Set(evictions.flatMap(({ victim }) => (fails(podName(victim)) ? [] : [victim.uid])));
   const isGone = ({ declared }: ScenarioPod): boolean => gone.has(declared.uid);
   const active = gone.size === 0 ? before.active : before.active.filter((pod) => !isGone(pod));
   const nowKilled = run.isReacting && gone.size > 0 ? before.active.filter(isGone) : [];
@@ -197,21 +207,8 @@ function merged(summary: Json, patch: Json): Json {
 }
 
 /** A kill takes no virtual time; the next look that has stats hears of it. */
-function outcomeOf(decision: Decision, atMs: MonoMs, fails: (name: string) => boolean): readonly Outcome[] {
-  const name = victimName(decision);
-  if (name === null) return [];
-  const of = decision.id;
-  if (fails(name)) return [{ of, atMs, kind: 'survived', left: [], detail: 'the scenario says that the kill fails' }];
-  return [{ of, atMs, kind: 'ended', via: 'sigkill', releasedBytes: known(0) }];
-}
-
-function goneBy(decision: Decision, fails: (name: string) => boolean): readonly string[] {
-  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return [];
-  const name = victimName(decision);
-  return name === null || fails(name) ? [] : [decision.victim.uid];
-}
-
-function victimName(decision: Decision): string | null {
-  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return null;
-  return podName(decision.victim);
+function outcomeOf({ id: of, victim }: Eviction, atMs: MonoMs, fails: (name: string) => boolean): Outcome {
+  return fails(podName(victim))
+    ? { of, atMs, kind: 'survived', left: [], detail: 'the scenario says that the kill fails' }
+    : { of, atMs, kind: 'ended', via: 'sigkill', releasedBytes: known(0) };
 }

@@ -1,6 +1,7 @@
 import { SHUTDOWN_REFUSALS } from '../../config/shutdown.ts';
 import { isObject } from '../../core/shape.ts';
 import { sayValue } from '../../document/check.ts';
+import { HEAD, HEAD_KEYS } from '../envelope.ts';
 import {
   among,
   elsewhere,
@@ -13,7 +14,6 @@ import {
   readMs,
   type Shape,
   text,
-  theirs,
   whole,
 } from '../shape.ts';
 
@@ -118,28 +118,16 @@ const behaviours: Shape = (value, at) => {
 };
 
 /** shutdown-scenarios.md 1 to 4, but for the envelope, the configuration and the pods. */
-export const ROOT = ours({
-  apiVersion: elsewhere,
-  kind: elsewhere,
-  metadata: elsewhere,
-  config: elsewhere,
-  pods: elsewhere,
-  logind: orNull(ours({ inhibitDelayMax: delay, overrideGives: delay, overrideTakes: delay })),
-  behaviour: orNull(behaviours),
-  cancelAt: orNull(delay),
-  cancelPolicy: orNull(among(['afterPhases', 'promptly'])),
-  expect: orNull(expectShape),
-});
-
-const hooked = theirs({ lifecycle: theirs({}) });
-/** What only a shutdown reads of a v1 Pod. */
-export const SHUTDOWN_POD = theirs({
-  metadata: theirs({
-    deletionGracePeriodSeconds: (value, at) => {
-      if (!Number.isSafeInteger(value) || Number(value) < 0) {
-        at.mistakes.at(at.path, `expected whole seconds, 0 or more, not ${sayValue(value)}; for example 30`);
-      }
-    },
-  }),
-  spec: theirs({ containers: listOf(hooked), initContainers: listOf(hooked) }),
-});
+export const ROOT = ours(
+  {
+    ...HEAD,
+    config: elsewhere,
+    pods: elsewhere,
+    logind: orNull(ours({ inhibitDelayMax: delay, overrideGives: delay, overrideTakes: delay })),
+    behaviour: orNull(behaviours),
+    cancelAt: orNull(delay),
+    cancelPolicy: orNull(among(['afterPhases', 'promptly'])),
+    expect: orNull(expectShape),
+  },
+  HEAD_KEYS,
+);
