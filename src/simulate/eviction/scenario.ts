@@ -147,10 +147,6 @@ function readSteps(yaml: YamlDocument, list: readonly unknown[], mistakes: Mista
     }
     steps.push({
       atMs,
-      // Places are looked for only when they are wanted: in JSON that is a walk through the text.
-      get line() {
-        return yaml.problemAt(path, '').line;
-      },
       stats: statsOf(step),
       pods: step['pods'] === undefined ? null : readPods(yaml, [...path, 'pods'], mistakes),
       afterReclaim: afterReclaimOf(step),
