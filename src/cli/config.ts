@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective, Setting } from '../config/effective.ts';
 import { readHostSizes, withDisks } from '../config/host-sizes.ts';
@@ -15,9 +15,9 @@ import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
 import { counted, sayAmount, sayLimit } from '../words/parts.ts';
-import { clean, jsonText, painter, standardPaper, table } from './print.ts';
+import { clean, type Format, formatOption, jsonText, printAs, standardPaint, table } from './print.ts';
 
-type Options = { readonly output: 'text' | 'json' };
+type Options = { readonly output: Format };
 
 const BAD_CONFIG = 2;
 const NO_MANIFESTS: CheckedManifests = { pods: 0, problems: [] };
@@ -27,12 +27,11 @@ with what runs on this machine: only the agent does.`;
 
 /** `config check|show|schema`. Exit status: 0, or 2 where the configuration has errors. */
 export function configCommand(): Command {
-  const output = () => new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text');
   const status = '\n\nExit status: 0, or 2 when there are errors.';
   const check = new Command('check')
     .description('Report every error in a configuration and its pod manifests in one pass')
     .argument('[file]', `Configuration or manifest ${DEFAULT_HELP}`)
-    .addOption(output())
+    .addOption(formatOption())
     .addHelpText(
       'after',
       `\nExamples:\n  nodewarden config check ./config.yaml\n  nodewarden config check /etc/nodewarden/pods.d/web.yaml\n\n${CHECK_HELP}${status}`,
@@ -51,13 +50,12 @@ export function configCommand(): Command {
   const show = new Command('show')
     .description('Show every value in force and where it comes from')
     .argument('[file]', `Configuration file ${DEFAULT_HELP}`)
-    .addOption(output())
+    .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  nodewarden config show /etc/nodewarden/config.yaml${status}`)
     .action(async (file: string | undefined, options: Options) => {
       const loaded = await loadHere(file ?? null);
       if (loaded.effective === null) printProblems(loaded);
-      else if (options.output === 'json') printJson(shownJson(loaded.effective));
-      else standardPaper().write(shownText(loaded.effective.settings));
+      else printShown(options.output, loaded.effective);
     });
   const schema = new Command('schema')
     .description('Print the JSON Schema, for validation and completion in editors')
@@ -85,7 +83,7 @@ async function withWarningsHere(loaded: LoadedConfig): Promise<LoadedConfig> {
 }
 
 function printJson(value: unknown): void {
-  standardPaper().write(jsonText(value));
+  process.stdout.write(jsonText(value));
 }
 
 /** Errors on standard error, one per line, then their count. */
@@ -100,14 +98,13 @@ function printCheck(loaded: LoadedConfig, manifests: CheckedManifests, file: str
     printProblems(loaded);
     return;
   }
-  const paper = standardPaper();
-  const paint = painter(paper.hasColour);
-  for (const warning of loaded.warnings) paper.write(`${paint('yellow', 'warning')} ${clean(warning)}\n`);
+  const paint = standardPaint();
+  for (const warning of loaded.warnings) process.stdout.write(`${paint('yellow', 'warning')} ${clean(warning)}\n`);
   const name = clean(loaded.effective.file ?? file ?? `no ${DEFAULT_CONFIG_FILE}, all defaults`);
-  paper.write(`${name}: ${paint('green', 'valid')}, ${counted(loaded.warnings.length, 'warning')}\n`);
+  process.stdout.write(`${name}: ${paint('green', 'valid')}, ${counted(loaded.warnings.length, 'warning')}\n`);
   if (manifests.problems.length > 0) printProblems(manifests);
   else if (manifests.pods > 0) {
-    paper.write(
+    process.stdout.write(
       `${clean(loaded.effective.podManifests)}: ${paint('green', 'valid')}, ${counted(manifests.pods, 'pod')}\n`,
     );
   }
@@ -118,7 +115,7 @@ function printManifest({ pods, problems }: CheckedManifests, file: string, { out
   if (problems.length > 0) {
     if (output === 'json') process.exitCode = BAD_CONFIG;
     else printProblems({ problems });
-  } else if (output === 'text') standardPaper().write(`${clean(file)}: valid, ${counted(pods, 'pod')}\n`);
+  } else if (output === 'text') process.stdout.write(`${clean(file)}: valid, ${counted(pods, 'pod')}\n`);
 }
 
 function printCheckJson({ problems, warnings, effective }: LoadedConfig, manifests: CheckedManifests): void {
@@ -128,8 +125,8 @@ function printCheckJson({ problems, warnings, effective }: LoadedConfig, manifes
   if (!isValid) process.exitCode = BAD_CONFIG;
 }
 
-function shownJson({ settings, file, kind, ignoredFields }: Effective): unknown {
-  return { schema: 1, file, kind, ignoredFields, settings };
+function printShown(format: Format, { settings, file, kind, ignoredFields }: Effective): void {
+  printAs(format, { schema: 1, file, kind, ignoredFields, settings }, () => shownText(settings));
 }
 
 function shownText(settings: readonly Setting[]): string {
