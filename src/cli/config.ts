@@ -1,10 +1,10 @@
 import { Command } from 'commander';
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
-import type { Effective, Setting } from '../config/effective.ts';
+import type { Effective } from '../config/effective.ts';
 import { readHostSizes, withDisks } from '../config/host-sizes.ts';
 import { DEFAULT_CONFIG_FILE, type LoadedConfig, loadConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
-import { originOf, sayOrigin, sayPlace } from '../config/setting.ts';
+import { originOf, type Setting, sayOrigin, sayPlace } from '../config/setting.ts';
 import { isMet, limits } from '../core/eviction/threshold.ts';
 import { known } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Effective } from '../config/effective.ts';
 import { configOf } from '../config/load.ts';
-import { UNKNOWN_SIZES } from '../config/warnings.ts';
+import { UNKNOWN_SIZES } from '../config/margin.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
 import { openText, type TextPieces, textOf, wholeText } from '../host/text-stream.ts';

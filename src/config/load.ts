@@ -2,11 +2,11 @@ import { check } from '../document/check.ts';
 import { type Dialect, inOrder, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
 import { distrust, readDocument } from '../host/files.ts';
-import type { Effective, HostSizes } from './effective.ts';
+import { type Effective, effectiveOf } from './effective.ts';
 import { readEviction } from './eviction.ts';
 import { createFields, entryOf, type Fields, type Source } from './field.ts';
 import { readHostSizes } from './host-sizes.ts';
-import { effectiveOf } from './resolve.ts';
+import type { HostSizes } from './margin.ts';
 import {
   KUBELET_API_VERSION,
   KUBELET_DURATION_FIELDS,

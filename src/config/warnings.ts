@@ -9,20 +9,11 @@ import {
   quantityOfBytes,
   sayBytes,
 } from '../core/units/quantity.ts';
-import type { ConfiguredThreshold, Effective, HostSizes } from './effective.ts';
-import { DEFAULT_HARD } from './eviction.ts';
-import { capacityOf } from './margin.ts';
+import type { Effective } from './effective.ts';
+import { type ConfiguredThreshold, DEFAULT_HARD } from './eviction.ts';
+import { capacityOf, type HostSizes } from './margin.ts';
 import { originOf, sayPlace, sayValue } from './setting.ts';
 import { shutdownWarnings } from './shutdown-warnings.ts';
-
-export const UNKNOWN_SIZES: HostSizes = {
-  memoryBytes: null,
-  pids: null,
-  swapBytes: null,
-  hasMemoryPressure: null,
-  nodefs: null,
-  imagefs: null,
-};
 
 /** What is valid but probably not intended (product.md section 3), each with where it stands and what to do. */
 export function warnings(effective: Effective, sizes: HostSizes): readonly string[] {

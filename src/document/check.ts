@@ -31,6 +31,14 @@ export function check<S extends Schema>(schema: S, document: YamlDocument, at: P
   return { value: null, problems };
 }
 
+/** Text that `wrong` finds nothing against: it gives the sentence that says what is wrong, or null. */
+export function text(wrong: (value: string) => string | null, facts: { readonly [key: string]: unknown }) {
+  return z.string().check((context) => {
+    const message = wrong(context.value);
+    if (message !== null) context.issues.push({ code: 'custom', message, input: context.value, continue: true });
+  }, z.meta(facts));
+}
+
 function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path): readonly Problem[] {
   const inner = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step));
   const path = [...at, ...inner];

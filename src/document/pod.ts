@@ -1,20 +1,12 @@
 import * as z from 'zod/mini';
 import { parseQuantity, type Quantity } from '../core/units/quantity.ts';
+import { text } from './check.ts';
 import { parseInstant } from './instant.ts';
 
 /**
  * What is read of a v1 Pod. It is Kubernetes' kind, so unknown fields are nobody's mistake here; null is as absent, as
  * in the API.
  */
-
-type Facts = { readonly examples: readonly unknown[] };
-
-function text(wrong: (value: string) => string | null, facts: Facts) {
-  return z.string().check((context) => {
-    const message = wrong(context.value);
-    if (message !== null) context.issues.push({ code: 'custom', message, input: context.value, continue: true });
-  }, z.meta(facts));
-}
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 /** beside-a-kubelet.md H1: names become keys, log fields and parts of file names. */

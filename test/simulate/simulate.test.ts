@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { configOf } from '../../src/config/load.ts';
-import { UNKNOWN_SIZES } from '../../src/config/warnings.ts';
+import { UNKNOWN_SIZES } from '../../src/config/margin.ts';
 import { sayProblem } from '../../src/document/problem.ts';
 import { textOf } from '../../src/host/text-stream.ts';
 import type { Json } from '../../src/simulate/scenario.ts';

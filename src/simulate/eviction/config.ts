@@ -1,6 +1,6 @@
+import { msOf } from '../../config/effective.ts';
 import { readEviction, stallThreshold, withTwins } from '../../config/eviction.ts';
 import { createFields } from '../../config/field.ts';
-import { msOf } from '../../config/resolve.ts';
 import { evictionSchema, nodewardenSchema } from '../../config/schema.ts';
 import type { CoreConfig } from '../../core/core-config.ts';
 import { isObject } from '../../core/shape.ts';
