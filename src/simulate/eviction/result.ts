@@ -1,9 +1,9 @@
-import type { Decision, RankRow, StorageLimit } from '../../core/decision.ts';
+import type { Decision, StorageLimit } from '../../core/decision.ts';
 import { trueConditions } from '../../core/eviction/condition.ts';
 import { evictedStatus } from '../../core/eviction/pod-status.ts';
 import { rank } from '../../core/eviction/rank.ts';
 import type { MetThreshold, ThresholdId } from '../../core/eviction/threshold.ts';
-import { type PodView, podName } from '../../core/pod/pod.ts';
+import { namesOf, type PodView, podName } from '../../core/pod/pod.ts';
 import type { Reason } from '../../core/reason.ts';
 import {
   type FsLayout,
@@ -138,15 +138,12 @@ function actedOn(decisions: readonly Decision[], reasons: readonly Reason[]): Me
 }
 
 function rankingOf({ decisions, reasons, pods, layout }: Done): readonly string[] {
-  for (const decision of decisions) if (decision.kind === 'evict') return namesOf(decision.ranking, pods);
+  const nameOf = namesOf(pods);
+  for (const decision of decisions)
+    if (decision.kind === 'evict') return decision.ranking.map(({ uid }) => nameOf(uid));
   const none = reasons.find((reason) => reason.code === 'no-candidate');
   // Ranked too, but nobody of them may be evicted.
   return none === undefined ? [] : rank(none.signal, pods, layout).map(({ pod }) => podName(pod));
-}
-
-function namesOf(rows: readonly RankRow[], pods: readonly PodView[]): readonly string[] {
-  const names = new Map(pods.map((pod) => [pod.uid, podName(pod)]));
-  return rows.map(({ uid }) => names.get(uid) ?? uid);
 }
 
 function evictedBy(decision: Eviction, fails: Done['fails']): EvictedPod {

@@ -10,6 +10,7 @@ import type { Reason } from '../../core/reason.ts';
 import { isObject } from '../../core/shape.ts';
 import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
+import { BLANK_OBSERVATION } from '../blank.ts';
 import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from '../scenario.ts';
 import { isCapture, withFreed } from './freed.ts';
 import {
@@ -110,9 +111,16 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const times = step.stats.kind === 'same' ? 'fresh' : 'named';
   const killed = before.killed.length === 0 ? [] : stats.viewsOf(before.summary, before.killed);
   const signals = withFreed(stats.signalsOf(before.summary, step.atMs, times), killed, layout);
-  const growth = step.memoryGrowth === null ? {} : { memoryGrowth: known(step.memoryGrowth) };
-  const given = { signals, pods: known(pods), outcomes: before.outcomes, ...growth };
-  const observation = observationOf(scenario, step.atMs, given);
+  const observation: Observation = {
+    ...BLANK_OBSERVATION,
+    atMs: step.atMs,
+    wallMs: (scenario.startWallMs ?? 0) + step.atMs,
+    fsLayout: known(layout),
+    signals,
+    pods: known(pods),
+    outcomes: before.outcomes,
+    ...(step.memoryGrowth === null ? {} : { memoryGrowth: known(step.memoryGrowth) }),
+  };
   const first = decide(before.state, observation, config);
   const second = secondLook(run, step, before.summary, observation, first);
   const decisions = [...first.decisions, ...(second?.decisions ?? [])];
@@ -162,24 +170,6 @@ function secondLook(
       : run.stats.signalsOf(merged(summary, afterReclaim?.patch ?? {}), step.atMs, times);
   const outcomes: readonly Outcome[] = [{ of: reclaim.id, atMs: step.atMs, kind: 'reclaimed', freed }];
   return decide(first.state, { ...observation, signals, outcomes }, run.config);
-}
-
-function observationOf(
-  { layout, startWallMs }: EvictionScenario,
-  atMs: MonoMs,
-  rest: Pick<Observation, 'signals' | 'pods' | 'outcomes' | 'memoryGrowth'>,
-): Observation {
-  const none = unknown('not-applicable', 'scenario', 'a scenario has no such source');
-  return {
-    atMs,
-    cpuMs: 0,
-    wallMs: (startWallMs ?? 0) + atMs,
-    fsLayout: known(layout),
-    psi: { memory: none, io: none, cpu: none },
-    shutdownEvents: [],
-    volumesMounted: none,
-    ...rest,
-  };
 }
 
 /** A list of pods was recorded with those that are killed here. */
