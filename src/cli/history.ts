@@ -2,7 +2,6 @@ import { Command, InvalidArgumentError } from 'commander';
 import { valueOrNull } from '../core/reading.ts';
 import { parseDuration } from '../core/units/duration.ts';
 import { createClock, readBootId } from '../host/clock.ts';
-import type { RecordNote } from '../ports.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
@@ -102,16 +101,11 @@ const SHUTDOWNS: readonly string[] = ['stop-for-shutdown', 'take-lock', 'release
 const EVICTIONS: readonly string[] = ['evict', 'evict-over-limit', 'hasten', 'reclaim'];
 
 function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
-  return entries.flatMap((entry) =>
-    entry.kind === 'note' && entry.note.kind === 'kernel-oom-kill' ? [oomKillOf(entry.atWallMs, entry.note)] : [],
-  );
-}
-
-function oomKillOf(
-  atWallMs: number,
-  { count, pods, unattributed }: Extract<RecordNote, { kind: 'kernel-oom-kill' }>,
-): OomKill {
-  return { atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }) };
+  return entries.flatMap((entry) => {
+    if (entry.kind !== 'note' || entry.note.kind !== 'kernel-oom-kill') return [];
+    const { count, pods, unattributed } = entry.note;
+    return [{ atWallMs: entry.atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }) }];
+  });
 }
 
 function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {

@@ -1,7 +1,7 @@
 import type { Effective } from '../config/effective.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
-import { type PodUid, podName } from '../core/pod/pod.ts';
+import { namesOf, type PodUid } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
 import { inOrder } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
@@ -222,7 +222,7 @@ function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: Simul
 }
 
 function stepReport(look: EvictionLook, expect: EvictionScenario['steps'][number]['expect']): StepReport {
-  const nameOf = namesOf(look.observation);
+  const nameOf = namesIn(look.observation);
   return {
     step: look.step,
     at: look.atMs,
@@ -240,18 +240,17 @@ function reasonReport(reason: Reason, nameOf: (uid: PodUid) => string): ReasonRe
 }
 
 /** The names are gathered when the first is asked for: at most looks nobody asks. */
-function namesOf(observation: Observation | null): (uid: PodUid) => string {
-  let names: ReadonlyMap<PodUid, string> | null = null;
+function namesIn(observation: Observation | null): (uid: PodUid) => string {
+  let nameOf: ReturnType<typeof namesOf> | null = null;
   return (uid) => {
-    const pods = observation?.pods.known ? observation.pods.value : [];
-    names ??= new Map(pods.map((pod) => [pod.uid, podName(pod)]));
-    return names.get(uid) ?? uid;
+    nameOf ??= namesOf(observation?.pods.known ? observation.pods.value : []);
+    return nameOf(uid);
   };
 }
 
 function runOneShutdown<Step>(item: Document, scenario: ShutdownScenario, asked: SimulateAsked<Step>): Ran<Step> {
   const { config } = asked;
-  const { result, reasons } = runShutdown(config === null ? scenario : underConfig(scenario, config));
+  const { result, reasons } = runShutdown(config === null ? scenario : underConfig(scenario, config.shutdown));
   const isChecked = asked.expectations === 'compare' && scenario.expect !== null;
   const mismatches = isChecked && scenario.expect !== null ? compareShutdown(scenario.expect, result) : [];
   const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;
@@ -267,8 +266,7 @@ function placeOf({ file, document, line }: Document): Pick<ReportHead<string>, '
   return { file, document, line };
 }
 
-function underConfig(scenario: ShutdownScenario, { shutdown }: Effective): ShutdownScenario {
-  const { phases, cancelPolicy } = shutdown;
+function underConfig(scenario: ShutdownScenario, { phases, cancelPolicy }: Effective['shutdown']): ShutdownScenario {
   return { ...scenario, refusals: [], warnings: [], phases, cancelPolicy };
 }
 
