@@ -9,6 +9,7 @@ import {
   quantityOfBytes,
   sayBytes,
 } from '../core/units/quantity.ts';
+import { sayAmount } from '../words/parts.ts';
 import type { Effective } from './effective.ts';
 import { type ConfiguredThreshold, DEFAULT_HARD } from './eviction.ts';
 import { capacityOf, type HostSizes } from './margin.ts';
@@ -98,11 +99,6 @@ function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[
       capacity === null ? 'the whole capacity' : `the whole capacity of this host (${sayAmount(signal, capacity)})`;
     return [`${place} is ${all}: it is met as soon as anything is used`];
   });
-}
-
-function sayAmount(signal: Signal, amount: number): string {
-  const { unit } = SIGNAL_FACTS[signal];
-  return unit === 'bytes' ? sayBytes(amount) : `${amount} ${unit}`;
 }
 
 function withoutEffect(effective: Effective, sizes: HostSizes): readonly string[] {
