@@ -57,29 +57,22 @@ function watch(socket: string, options: Options, clock: Clock): Promise<number> 
   const paint = standardPaint();
   let linesUp = 0;
   return new Promise((resolve) => {
+    const end = (status: number): void => {
+      stop();
+      resolve(status);
+    };
     const stop = watchDaemon(socket, { ask: 'watch' }, clock, (asked) => {
       const report = asked.kind === 'answer' ? asked.answer : null;
-      if (!isReport(report)) {
-        stop();
-        resolve(fail(asked.kind === 'answer' ? OTHER_VERSION : asked, socket));
-        return;
-      }
+      if (!isReport(report)) return end(fail(asked.kind === 'answer' ? OTHER_VERSION : asked, socket));
       if (options.output === 'json') {
         process.stdout.write(`${clean(JSON.stringify(report))}\n`);
         return;
       }
       const text = ofAnswer(socket, () => statusText(report, paint));
-      if (text === null) {
-        stop();
-        resolve(1);
-        return;
-      }
+      if (text === null) return end(1);
       process.stdout.write(process.stdout.isTTY === true && linesUp > 0 ? `\x1b[${linesUp}A\x1b[J${text}` : text);
       linesUp = text.split('\n').length - 1;
     });
-    process.once('SIGINT', () => {
-      stop();
-      resolve(0);
-    });
+    process.once('SIGINT', () => end(0));
   });
 }
