@@ -1,5 +1,5 @@
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
-import type { VirtualNode, VirtualPod } from '../../src/simulate/virtual-node.ts';
+import type { VirtualNode, VirtualPod } from '../../test/virtual-node.ts';
 import type { Random } from './random.ts';
 
 const MIB = 2 ** 20;

@@ -16,7 +16,7 @@ import { createClock } from '../../src/host/clock.ts';
 import type { Clock, Finding, Parts } from '../../src/ports.ts';
 import type { RecordEntry } from '../../src/record/entry.ts';
 import { createRecorder, type OpenRecorder } from '../../src/record/writing/recorder.ts';
-import { createVirtualClock, createWorld } from '../../src/simulate/virtual-node.ts';
+import { createVirtualClock, createWorld } from '../../test/virtual-node.ts';
 import { quantile } from '../result.ts';
 import { type Checker, createChecker } from './checker.ts';
 import {

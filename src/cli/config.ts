@@ -1,10 +1,10 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
-import type { Effective, Setting } from '../config/effective.ts';
+import type { Effective } from '../config/effective.ts';
 import { readHostSizes, withDisks } from '../config/host-sizes.ts';
 import { DEFAULT_CONFIG_FILE, type LoadedConfig, loadConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
-import { originOf, sayOrigin, sayPlace } from '../config/setting.ts';
+import { originOf, type Setting, sayOrigin, sayPlace } from '../config/setting.ts';
 import { isMet, limits } from '../core/eviction/threshold.ts';
 import { known } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
@@ -15,9 +15,9 @@ import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
 import { counted, sayAmount, sayLimit } from '../words/parts.ts';
-import { clean, jsonText, painter, standardPaper, table } from './print.ts';
+import { clean, type Format, formatOption, jsonText, type Paint, printAs, table } from './print.ts';
 
-type Options = { readonly output: 'text' | 'json' };
+type Options = { readonly output: Format };
 
 const BAD_CONFIG = 2;
 const NO_MANIFESTS: CheckedManifests = { pods: 0, problems: [] };
@@ -27,42 +27,33 @@ with what runs on this machine: only the agent does.`;
 
 /** `config check|show|schema`. Exit status: 0, or 2 where the configuration has errors. */
 export function configCommand(): Command {
-  const output = () => new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text');
   const status = '\n\nExit status: 0, or 2 when there are errors.';
   const check = new Command('check')
     .description('Report every error in a configuration and its pod manifests in one pass')
     .argument('[file]', `Configuration or manifest ${DEFAULT_HELP}`)
-    .addOption(output())
+    .addOption(formatOption())
     .addHelpText(
       'after',
       `\nExamples:\n  nodewarden config check ./config.yaml\n  nodewarden config check /etc/nodewarden/pods.d/web.yaml\n\n${CHECK_HELP}${status}`,
     )
-    .action(async (file: string | undefined, options: Options) => {
-      if (file !== undefined && isManifestFile(file)) {
-        printManifest(checkManifest(file), file, options);
-        return;
-      }
-      const loaded = await withWarningsHere(await loadHere(file ?? null));
-      const manifests =
-        loaded.effective?.mode === 'standalone' ? checkManifests(loaded.effective.podManifests) : NO_MANIFESTS;
-      if (options.output === 'json') printCheckJson(loaded, manifests);
-      else printCheck(loaded, manifests, file ?? null);
+    .action(async (file: string | undefined, { output }: Options) => {
+      const isManifest = file !== undefined && isManifestFile(file);
+      printChecked(output, isManifest ? checkedManifest(file) : await checkedConfig(file ?? null));
     });
   const show = new Command('show')
     .description('Show every value in force and where it comes from')
     .argument('[file]', `Configuration file ${DEFAULT_HELP}`)
-    .addOption(output())
+    .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  nodewarden config show /etc/nodewarden/config.yaml${status}`)
     .action(async (file: string | undefined, options: Options) => {
       const loaded = await loadHere(file ?? null);
       if (loaded.effective === null) printProblems(loaded);
-      else if (options.output === 'json') printJson(shownJson(loaded.effective));
-      else standardPaper().write(shownText(loaded.effective.settings));
+      else printShown(options.output, loaded.effective);
     });
   const schema = new Command('schema')
     .description('Print the JSON Schema, for validation and completion in editors')
     .addHelpText('after', '\nExample:\n  nodewarden config schema > nodewarden.schema.json')
-    .action(() => printJson(jsonSchema()));
+    .action(() => void process.stdout.write(jsonText(jsonSchema())));
   return new Command('config')
     .description('Check and show the configuration, and print its JSON Schema')
     .addHelpText('after', '\nExample:\n  nodewarden config check')
@@ -84,10 +75,6 @@ async function withWarningsHere(loaded: LoadedConfig): Promise<LoadedConfig> {
   return { ...loaded, warnings: [...loaded.warnings, ...(await warningsHere(loaded.effective, createClock()))] };
 }
 
-function printJson(value: unknown): void {
-  standardPaper().write(jsonText(value));
-}
-
 /** Errors on standard error, one per line, then their count. */
 function printProblems({ problems }: Pick<LoadedConfig, 'problems'>): void {
   for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
@@ -95,41 +82,50 @@ function printProblems({ problems }: Pick<LoadedConfig, 'problems'>): void {
   process.exitCode = BAD_CONFIG;
 }
 
-function printCheck(loaded: LoadedConfig, manifests: CheckedManifests, file: string | null): void {
-  if (loaded.effective === null) {
-    printProblems(loaded);
-    return;
-  }
-  const paper = standardPaper();
-  const paint = painter(paper.hasColour);
-  for (const warning of loaded.warnings) paper.write(`${paint('yellow', 'warning')} ${clean(warning)}\n`);
-  const name = clean(loaded.effective.file ?? file ?? `no ${DEFAULT_CONFIG_FILE}, all defaults`);
-  paper.write(`${name}: ${paint('green', 'valid')}, ${counted(loaded.warnings.length, 'warning')}\n`);
-  if (manifests.problems.length > 0) printProblems(manifests);
-  else if (manifests.pods > 0) {
-    paper.write(
-      `${clean(loaded.effective.podManifests)}: ${paint('green', 'valid')}, ${counted(manifests.pods, 'pod')}\n`,
-    );
-  }
+/** `good`: lines about what is valid. */
+type Checked = Pick<LoadedConfig, 'problems' | 'warnings'> & {
+  readonly file: string | null;
+  readonly good: (paint: Paint) => readonly string[];
+};
+
+function printChecked(format: Format, { file, problems, warnings, good }: Checked): void {
+  const valid = problems.length === 0;
+  printAs(format, { schema: 1, valid, file, problems, warnings }, (paint) =>
+    good(paint)
+      .map((line) => `${line}\n`)
+      .join(''),
+  );
+  if (!valid && format === 'text') printProblems({ problems });
+  if (!valid) process.exitCode = BAD_CONFIG;
 }
 
-function printManifest({ pods, problems }: CheckedManifests, file: string, { output }: Options): void {
-  if (output === 'json') printJson({ schema: 1, valid: problems.length === 0, file, problems, warnings: [] });
-  if (problems.length > 0) {
-    if (output === 'json') process.exitCode = BAD_CONFIG;
-    else printProblems({ problems });
-  } else if (output === 'text') standardPaper().write(`${clean(file)}: valid, ${counted(pods, 'pod')}\n`);
+function checkedManifest(file: string): Checked {
+  const { pods, problems } = checkManifest(file);
+  const good = (paint: Paint) => (problems.length > 0 ? [] : [sayValid(file, counted(pods, 'pod'), paint)]);
+  return { file, problems, warnings: [], good };
 }
 
-function printCheckJson({ problems, warnings, effective }: LoadedConfig, manifests: CheckedManifests): void {
-  const all = [...problems, ...manifests.problems];
-  const isValid = effective !== null && all.length === 0;
-  printJson({ schema: 1, valid: isValid, file: effective?.file ?? null, problems: all, warnings });
-  if (!isValid) process.exitCode = BAD_CONFIG;
+async function checkedConfig(named: string | null): Promise<Checked> {
+  const { effective, problems, warnings } = await withWarningsHere(await loadHere(named));
+  if (effective === null) return { file: null, problems, warnings, good: () => [] };
+  const { file, mode, podManifests } = effective;
+  const manifests = mode === 'standalone' ? checkManifests(podManifests) : NO_MANIFESTS;
+  const good = (paint: Paint) => [
+    ...warnings.map((warning) => `${paint('yellow', 'warning')} ${clean(warning)}`),
+    sayValid(file ?? `no ${DEFAULT_CONFIG_FILE}, all defaults`, counted(warnings.length, 'warning'), paint),
+    ...(manifests.problems.length > 0 || manifests.pods === 0
+      ? []
+      : [sayValid(podManifests, counted(manifests.pods, 'pod'), paint)]),
+  ];
+  return { file, problems: [...problems, ...manifests.problems], warnings, good };
 }
 
-function shownJson({ settings, file, kind, ignoredFields }: Effective): unknown {
-  return { schema: 1, file, kind, ignoredFields, settings };
+function sayValid(what: string, count: string, paint: Paint): string {
+  return `${clean(what)}: ${paint('green', 'valid')}, ${count}`;
+}
+
+function printShown(format: Format, { settings, file, kind, ignoredFields }: Effective): void {
+  printAs(format, { schema: 1, file, kind, ignoredFields, settings }, () => shownText(settings));
 }
 
 function shownText(settings: readonly Setting[]): string {

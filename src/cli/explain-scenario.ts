@@ -2,7 +2,7 @@ import type { ExplainedLook } from '../core/explain.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayProblem } from '../document/problem.ts';
 import { textOf } from '../host/text-stream.ts';
-import { readHead } from '../simulate/envelope.ts';
+import { headOf } from '../simulate/envelope.ts';
 import { type EvictionLook, runEviction } from '../simulate/eviction/run.ts';
 import type { EvictionScenario } from '../simulate/scenario.ts';
 import { readScenario } from '../simulate/simulate.ts';
@@ -38,7 +38,7 @@ async function scenarioIn(
     if (item.kind === 'problems') return refused(...item.problems.map(sayProblem));
     const read = readScenario(item, only);
     if (read === null) {
-      names.push(readHead(item.yaml).head?.name ?? '(unnamed)');
+      names.push(headOf(item.yaml)?.name ?? '(unnamed)');
       continue;
     }
     if (read.scenario === null) return refused(...read.problems.map(sayProblem));

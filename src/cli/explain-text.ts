@@ -1,6 +1,6 @@
 import { COMPARATORS, type Comparator } from '../core/eviction/comparator.ts';
 import type { Change, Obstacle } from '../core/explain.ts';
-import { type PodUid, podName } from '../core/pod/pod.ts';
+import { namesOf, type PodUid, podName } from '../core/pod/pod.ts';
 import { isDisk, type Resource, SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
@@ -151,7 +151,7 @@ function whatIfText(report: ExplainReport, paint: Paint): string {
   const { whatIf, signal: status } = report;
   if (whatIf === null) return report.pods.length > 0 ? `${paint('yellow', 'no pod may be evicted')}\n` : '';
   const { signal } = status;
-  const nameOf = namesIn(report);
+  const nameOf = namesOf(report.pods);
   const { isVictim, uid, other, changes, usageObstacle } = whatIf;
   const name = paint('bold', clean(nameOf(uid)));
   const row = report.pods.find((pod) => pod.uid === uid);
@@ -170,7 +170,7 @@ function whatIfText(report: ExplainReport, paint: Paint): string {
 }
 
 function safeText(report: ExplainReport, name: string, row: ExplainedRow | undefined): string {
-  const nameOf = namesIn(report);
+  const nameOf = namesOf(report.pods);
   if (row?.candidate.kind === 'passed-over') {
     const { because } = row.candidate;
     return `${clean(sayReason({ code: 'passed-over', uid: row.uid, because }, nameOf))}.`;
@@ -247,7 +247,7 @@ function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind:
       case 'not-counted':
         return `the ranking for ${signal.signal} does not count usage on this node`;
       case 'decided': {
-        const against = clean(namesIn(report)(obstacle.against));
+        const against = clean(namesOf(report.pods)(obstacle.against));
         const by = COMPARATORS[obstacle.by].by;
         return whatIf?.isVictim
           ? `even without any usage, it comes before ${against} by ${by}`
@@ -255,9 +255,4 @@ function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind:
       }
     }
   }
-}
-
-function namesIn({ pods }: ExplainReport): (uid: PodUid) => string {
-  const names = new Map(pods.map((pod) => [pod.uid, podName(pod)]));
-  return (uid) => names.get(uid) ?? uid;
 }

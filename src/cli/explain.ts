@@ -10,7 +10,7 @@ import { explainReport, type LookSource } from './explain-report.ts';
 import { stepOf } from './explain-scenario.ts';
 import { explainText } from './explain-text.ts';
 import { placesOf } from './paths.ts';
-import { clean, jsonText, painter, sayNames, standardPaper } from './print.ts';
+import { clean, type Format, formatOption, printAs, sayNames } from './print.ts';
 import { type Only, parseOnly } from './simulate.ts';
 
 type Options = {
@@ -19,7 +19,7 @@ type Options = {
   readonly scenario?: string;
   readonly step?: number;
   readonly only?: Only;
-  readonly output: 'text' | 'json';
+  readonly output: Format;
 };
 
 const BAD_USAGE = 2;
@@ -47,7 +47,7 @@ export function explainCommand(): Command {
     )
     .option('--step <n>', 'Explain this sample of the scenario, counted from 1', parseStep)
     .option('--only <pattern>', 'Pick a scenario of the file: a glob on the name (*, ?), or LABEL=GLOB', parseOnly)
-    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
+    .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (pod: string | undefined, options: Options) => {
       process.exitCode = await run(pod ?? null, options);
@@ -84,9 +84,7 @@ function print(look: ExplainedLook, source: LookSource, pod: string | null, opti
   const found = pod === null ? null : findPod(look, pod);
   if (found !== null && !found.ok) return refuse(found.text);
   const report = explainReport(look, source, { signal: options.signal ?? null, of: found?.uid ?? null });
-  const paper = standardPaper();
-  if (options.output === 'json') paper.write(jsonText(report));
-  else paper.write(explainText(report, painter(paper.hasColour)));
+  printAs(options.output, report, (paint) => explainText(report, paint));
   return 0;
 }
 

@@ -1,18 +1,17 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { valueOrNull } from '../core/reading.ts';
 import { parseDuration } from '../core/units/duration.ts';
 import { createClock, readBootId } from '../host/clock.ts';
-import type { RecordNote } from '../ports.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
 import { placesOf } from './paths.ts';
-import { clean, jsonText, painter, standardPaper } from './print.ts';
+import { clean, type Format, formatOption, printAs } from './print.ts';
 
 type Options = {
   readonly config?: string;
-  readonly output: 'text' | 'json';
+  readonly output: Format;
   readonly since?: (nowWallMs: number) => number;
   readonly evictions?: true;
   readonly shutdowns?: true;
@@ -33,7 +32,7 @@ export function historyCommand(): Command {
     .option('--evictions', 'Show only evictions and kernel OOM kills')
     .option('--shutdowns', 'Show only shutdowns, plan versus actual, and boots that ended without one')
     .option('--since <when>', 'Start at an instant (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
-    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
+    .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((options: Options) => {
       const { stateDirectory } = placesOf(options.config ?? null);
@@ -46,15 +45,13 @@ export function historyCommand(): Command {
         valueOrNull(readBootId()),
       );
       const history = historyOf(records, shutdownsFrom(sinceWallMs, told), options);
-      const paper = standardPaper();
       const unreadable = new Set(records.flatMap((record) => record.unreadable));
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
       if (told.damaged > 0) process.stderr.write(`damaged entries omitted from the shutdowns: ${told.damaged}\n`);
       // What cannot be read may hold some.
       const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory, sinceWallMs);
-      if (options.output === 'json') paper.write(jsonText(history));
-      else paper.write(historyText(history, nothing, painter(paper.hasColour)));
+      printAs(options.output, history, (paint) => historyText(history, nothing, paint));
       if (unreadable.size > 0) process.exitCode = NOT_READ;
     });
 }
@@ -104,16 +101,11 @@ const SHUTDOWNS: readonly string[] = ['stop-for-shutdown', 'take-lock', 'release
 const EVICTIONS: readonly string[] = ['evict', 'evict-over-limit', 'hasten', 'reclaim'];
 
 function oomKills(entries: readonly RecordEntry[]): readonly OomKill[] {
-  return entries.flatMap((entry) =>
-    entry.kind === 'note' && entry.note.kind === 'kernel-oom-kill' ? [oomKillOf(entry.atWallMs, entry.note)] : [],
-  );
-}
-
-function oomKillOf(
-  atWallMs: number,
-  { count, pods, unattributed }: Extract<RecordNote, { kind: 'kernel-oom-kill' }>,
-): OomKill {
-  return { atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }) };
+  return entries.flatMap((entry) => {
+    if (entry.kind !== 'note' || entry.note.kind !== 'kernel-oom-kill') return [];
+    const { count, pods, unattributed } = entry.note;
+    return [{ atWallMs: entry.atWallMs, count, pods, ...(unattributed === undefined ? {} : { unattributed }) }];
+  });
 }
 
 function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {

@@ -1,29 +1,25 @@
+import { Option } from 'commander';
 import pc from 'picocolors';
 import { escapeUnsafe } from '../core/units/escape.ts';
+import * as parts from '../words/parts.ts';
 
-/** Where a command prints: a terminal, a pipe or a file. */
-export type Paper = {
-  readonly isTerminal: boolean;
-  readonly hasColour: boolean;
-  readonly columns: number;
-  readonly write: (text: string) => void;
-};
 type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
 export type Paint = (colour: Colour, text: string) => string;
+export type Format = 'text' | 'json';
 
-const COLUMNS_UNKNOWN = 100;
+export function formatOption(): Option {
+  return new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text');
+}
 
-/** Standard output. Colour only on a terminal, and never against NO_COLOR. */
-export function standardPaper(env: NodeJS.ProcessEnv = process.env): Paper {
-  const isTerminal = process.stdout.isTTY === true;
-  return {
-    isTerminal,
-    hasColour: isTerminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb',
-    columns: isTerminal ? process.stdout.columns : COLUMNS_UNKNOWN,
-    write: (text) => {
-      process.stdout.write(text);
-    },
-  };
+/** A report on standard output, in the format that was asked for. */
+export function printAs(format: Format, report: unknown, text: (paint: Paint) => string): void {
+  process.stdout.write(format === 'json' ? jsonText(report) : text(standardPaint()));
+}
+
+/** Of standard output: colour only on a terminal, and never against NO_COLOR. */
+export function standardPaint(): Paint {
+  const { NO_COLOR = '', TERM } = process.env;
+  return painter(process.stdout.isTTY === true && NO_COLOR === '' && TERM !== 'dumb');
 }
 
 export function painter(hasColour: boolean): Paint {
@@ -107,12 +103,7 @@ export function sayWhen(wallMs: number): string {
   return `${new Date(wallMs).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-const NAMES_SHOWN = 20;
-
 /** "a, b, c and 17 more"; "none". */
 export function sayNames(names: readonly string[]): string {
-  const more = names.length - NAMES_SHOWN;
-  return names.length === 0
-    ? 'none'
-    : `${names.slice(0, NAMES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return names.length === 0 ? 'none' : parts.sayNames(names, 20);
 }

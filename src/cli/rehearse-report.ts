@@ -65,21 +65,11 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
   const { lock } = status;
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
   const start: RehearsedStart = { kind: 'logind', grantedMs: grantedMs ?? neededMs };
-  const worst = rehearse(
-    config,
-    pods.map((pod) => worstOf(pod, input)),
-    start,
-  );
-  const expected = rehearse(
-    config,
-    pods.map((pod) => expectedOf(pod, input)),
-    start,
-  );
-  const soonest = rehearse(
-    config,
-    pods.map((pod) => soonestOf(pod, input)),
-    start,
-  );
+  const played = (stopOf: typeof worstOf): Rehearsal => {
+    const stops = pods.map((pod) => stopOf(pod, input));
+    return rehearse(config, stops, start);
+  };
+  const [worst, expected, soonest] = [played(worstOf), played(expectedOf), played(soonestOf)];
   const phases = phaseRows(input, { worst, expected, soonest });
   const rows = phases.flatMap((phase) => phase.pods);
   const secondTier = secondTierOf(input, neededMs);
@@ -173,11 +163,11 @@ function phaseRows(input: RehearseInput, { worst, expected, soonest }: Rehearsal
     expected: spanOf(expected, phase),
     pods: stops.flatMap(({ pod: { uid } }) => {
       const pod = byUid.get(uid);
-      const turn = expected.turns.get(uid);
+      const turn = expected.pods.get(uid);
       const toldAfterMs = Math.max(0, (turn?.toldMs ?? 0) - (spanOf(expected, phase)?.startMs ?? 0));
       const turnMs = turn?.getsMs ?? 0;
-      const row = { toldAfterMs, turnMs, mostMs: soonest.turns.get(uid)?.getsMs ?? turnMs };
-      return pod === undefined ? [] : [podRow(pod, worst.graceSeconds.get(uid) ?? 0, row, input)];
+      const row = { toldAfterMs, turnMs, mostMs: soonest.pods.get(uid)?.getsMs ?? turnMs };
+      return pod === undefined ? [] : [podRow(pod, worst.pods.get(uid)?.graceSeconds ?? 0, row, input)];
     }),
   }));
 }

@@ -1,4 +1,4 @@
-import type { PodUid } from '../core/pod/pod.ts';
+import type { PodView } from '../core/pod/pod.ts';
 import type { ObservedStops } from '../record/reading/observed-stops.ts';
 import type { StopVerdict } from './stop-verdict.ts';
 
@@ -12,11 +12,7 @@ export type PhaseRow = {
   readonly expected: Span | null;
   readonly pods: readonly PodStopRow[];
 };
-export type PodStopRow = {
-  readonly uid: PodUid;
-  readonly namespace: string;
-  readonly name: string;
-  readonly priority: number;
+export type PodStopRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'priority'> & {
   /** What it is asked to end within: its own, or what its phase has, whichever is less. */
   readonly graceSeconds: number;
   readonly ownGraceSeconds: number;

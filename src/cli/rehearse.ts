@@ -1,4 +1,4 @@
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { loadConfig } from '../config/load.ts';
 import { createClock } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
@@ -9,12 +9,12 @@ import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
 import { askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './daemon-answer.ts';
 import { placesOf } from './paths.ts';
-import { clean, jsonText, painter, standardPaper } from './print.ts';
+import { clean, type Format, formatOption, printAs } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
 import { type PhaseForm, rehearseText } from './rehearse-text.ts';
 import { stopTimeouts } from './stop-timeouts.ts';
 
-type Options = { readonly config?: string; readonly output: 'text' | 'json' };
+type Options = { readonly config?: string; readonly output: Format };
 
 const CANNOT_FINISH = 1;
 const CANNOT_ASK = 3;
@@ -35,7 +35,7 @@ export function rehearseCommand(): Command {
   const shutdown = new Command('shutdown')
     .description('Show the shutdown phases, which pods cannot finish in time, and what to set')
     .option('-c, --config <file>', 'Configuration file that names the socket, the manifests and the record')
-    .addOption(new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text'))
+    .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const { socket } = placesOf(options.config ?? null);
@@ -73,9 +73,7 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
     timeouts: await stopTimeouts(effective?.podManifests ?? DEFAULT_MANIFESTS, clock),
   });
   const form: PhaseForm = effective?.shutdown.byPodPriority.length === 0 ? 'durations' : 'list';
-  const paper = standardPaper();
-  if (output === 'json') paper.write(jsonText(report));
-  else paper.write(rehearseText(report, form, painter(paper.hasColour)));
+  printAs(output, report, (paint) => rehearseText(report, form, paint));
   return report.cannotFinish.length > 0 ? CANNOT_FINISH : 0;
 }
 

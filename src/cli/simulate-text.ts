@@ -8,7 +8,7 @@ import type { Mismatch } from '../simulate/scenario.ts';
 import type { ShutdownResult } from '../simulate/shutdown/result.ts';
 import type { EvictionReport, ShutdownReport, Simulated, StepReport, Summary } from '../simulate/simulate.ts';
 import { sayDecision } from '../words/decision.ts';
-import { counted, sayThreshold } from '../words/parts.ts';
+import { counted, sayNames, sayThreshold } from '../words/parts.ts';
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
 
@@ -35,13 +35,11 @@ export function scenarioText(shown: Shown, paint: Paint): string {
 /** Recorded usage cannot react to a kill that is only simulated. */
 function usageText(report: Shown['report']): readonly string[] {
   if (report.kind !== 'EvictionScenario' || report.recordedUsage === undefined) return [];
-  return report.recordedUsage === 'freed'
-    ? [
-        'recorded usage cannot react to a simulated kill: what a victim uses in later samples counts as freed (--no-react keeps it)',
-      ]
-    : [
-        'recorded usage cannot react to a simulated kill: a victim keeps its usage in later samples, so more pods may be evicted than on a live node (--react subtracts it)',
-      ];
+  const so =
+    report.recordedUsage === 'freed'
+      ? 'what a victim uses in later samples counts as freed (--no-react keeps it)'
+      : 'a victim keeps its usage in later samples, so more pods may be evicted than on a live node (--react subtracts it)';
+  return [`recorded usage cannot react to a simulated kill: ${so}`];
 }
 
 export function summaryText({ scenarios, steps, checked, failed, malformed }: Summary, paint: Paint): string {
@@ -216,9 +214,7 @@ function armingText(
 }
 
 function namesText(names: readonly string[]): string {
-  if (names.length === 0) return 'no pods';
-  const more = names.length > NAMES_SHOWN ? ` and ${names.length - NAMES_SHOWN} more` : '';
-  return clean(names.slice(0, NAMES_SHOWN).join(', ')) + more;
+  return names.length === 0 ? 'no pods' : clean(sayNames(names, NAMES_SHOWN));
 }
 
 /** With --config: what the other configuration changes. */

@@ -1,12 +1,10 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Effective } from '../config/effective.ts';
 import { configOf } from '../config/load.ts';
-import { UNKNOWN_SIZES } from '../config/warnings.ts';
+import { UNKNOWN_SIZES } from '../config/margin.ts';
 import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
-import { createClock } from '../host/clock.ts';
 import { openText, type TextPieces, textOf, wholeText } from '../host/text-stream.ts';
-import type { Clock } from '../ports.ts';
 import type { ScenarioHead } from '../simulate/scenario.ts';
 import {
   type ScenarioReport,
@@ -16,7 +14,7 @@ import {
   simulate,
 } from '../simulate/simulate.ts';
 import { readScenarioFiles, STDIN_NAME, sayUnreadable } from '../simulate/source.ts';
-import { painter, standardPaper } from './print.ts';
+import { standardPaint } from './print.ts';
 import { createLookText, type LookText, scenarioText, summaryText } from './simulate-text.ts';
 
 export type Only = (head: ScenarioHead) => boolean;
@@ -93,14 +91,7 @@ async function runThrough<Step>(
   asked: Omit<SimulateAsked<Step>, 'keep'>,
   { keep, print }: Printer<Step>,
 ): Promise<number> {
-  const progress = createProgress(createClock());
-  const items = readScenarioFiles(files, textOfStdin);
-  const kept = (step: StepReport): Step => {
-    progress.looked();
-    return keep(step);
-  };
-  for await (const item of simulate(items, { ...asked, keep: kept })) {
-    if (item.kind !== 'scenario' || process.stdout.isTTY === true) progress.clear();
+  for await (const item of simulate(readScenarioFiles(files, textOfStdin), { ...asked, keep })) {
     if (item.kind === 'problems') {
       for (const problem of item.problems) process.stderr.write(`${sayProblem(problem)}\n`);
       continue;
@@ -143,7 +134,7 @@ function textOfStdin(): TextPieces {
 }
 
 function textPrinter(): Printer<LookText> {
-  const paint = painter(standardPaper().hasColour);
+  const paint = standardPaint();
   return {
     keep: createLookText(paint),
     print: (item) => [item.kind === 'summary' ? summaryText(item.summary, paint) : scenarioText(item, paint)],
@@ -214,32 +205,4 @@ function globOf(pattern: string): RegExp {
     char === '*' ? '.*' : char === '?' ? '.' : `\\${char}`,
   );
   return new RegExp(`^${source}$`, 'su');
-}
-
-const PROGRESS_AFTER_MS = 1_000;
-const PROGRESS_EVERY_MS = 500;
-/** Asking the clock costs a tenth of a look. */
-const LOOKS_A_GLANCE = 64;
-
-/** How far a long run is, on a terminal only: one line of standard error, rewritten twice a second. */
-function createProgress(clock: Clock): { readonly looked: () => void; readonly clear: () => void } {
-  if (process.stderr.isTTY !== true) return { looked: () => undefined, clear: () => undefined };
-  let looks = 0;
-  let isShown = false;
-  let nextMs = clock.monoMs() + PROGRESS_AFTER_MS;
-  return {
-    looked: () => {
-      looks += 1;
-      if (looks % LOOKS_A_GLANCE !== 0) return;
-      const nowMs = clock.monoMs();
-      if (nowMs < nextMs) return;
-      nextMs = nowMs + PROGRESS_EVERY_MS;
-      isShown = true;
-      process.stderr.write(`\r\x1b[K${looks} samples simulated`);
-    },
-    clear: () => {
-      if (isShown) process.stderr.write('\r\x1b[K');
-      isShown = false;
-    },
-  };
 }

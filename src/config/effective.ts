@@ -1,114 +1,166 @@
-import type { ShutdownPhase } from '../core/core-config.ts';
 import type { StallSettings } from '../core/eviction/stall.ts';
-import type { Threshold, ThresholdValue } from '../core/eviction/threshold.ts';
-import type { Signal } from '../core/signal.ts';
-import type { Quantity } from '../core/units/quantity.ts';
-import type { NodewardenValues } from './schema.ts';
+import { isSignal } from '../core/signal.ts';
+import { parseDuration } from '../core/units/duration.ts';
+import { parseQuantity, type Quantity } from '../core/units/quantity.ts';
+import { type ConfiguredThreshold, type Eviction, stallThreshold } from './eviction.ts';
+import type { Fields } from './field.ts';
+import { type HostSizes, withMargin } from './margin.ts';
+import type { KubeletValues, NodewardenValues } from './schema.ts';
+import { parseListen } from './section-rules.ts';
+import { settingsOf } from './setting.ts';
+import { phasesOf, type ShutdownPeriods } from './shutdown.ts';
 
-/** Where a value comes from. `said` is what `config show` prints: `default`, `config.yaml:12`, and so on. */
-export type Origin =
-  | { readonly kind: 'default' }
-  | { readonly kind: 'file'; readonly file: string; readonly line: number }
-  /** The KubeletConfiguration named by `kubeletConfig`. */
-  | { readonly kind: 'kubelet'; readonly file: string; readonly line: number }
-  /** The kubelet's own value, from its file or its defaults, raised so that this agent acts first (beside-a-kubelet.md F2, F4). */
-  | { readonly kind: 'kubelet-and-margin'; readonly file: string; readonly margin: Quantity };
-
-type EvictionField = 'evictionHard' | 'evictionSoft' | 'evictionStall';
-/** A threshold as configured: no twin, containerfs not yet derived (the core does that by the layout). */
-export type ConfiguredThreshold = Threshold & { readonly field: EvictionField; readonly origin: Origin };
-
-export type ReclaimCommand = {
-  readonly signal: Signal;
-  readonly command: readonly string[];
-  readonly timeoutMs: number;
-};
-export type HttpAddress = {
-  readonly host: string;
-  readonly port: number;
-  readonly allowRemote: boolean;
-  readonly hosts: readonly string[];
-};
-export type Reserved = { readonly [resource: string]: Quantity };
-
-/** One line of `config show`: a value as it would be written in the file, and where it comes from. */
-export type Setting = { readonly path: string; readonly value: unknown; readonly origin: Origin };
-
-/** Everything that product.md section 3 configures, checked, with all defaults filled in. */
-export type Effective = {
-  /** null = no file was named and none stands at the default path. */
+/** What was checked and found good, to be put together. */
+export type Checked = {
   readonly file: string | null;
   readonly kind: 'NodewardenConfiguration' | 'KubeletConfiguration';
-  /** Path of the imported KubeletConfiguration, to be watched; null = none. */
-  readonly kubeletConfig: string | null;
-  /** Fields of a KubeletConfiguration that this agent does not use: to be named once at debug level. */
+  readonly fields: Fields;
+  /** The agent's own values with their defaults; a KubeletConfiguration has only the kubelet's. */
+  readonly own: NodewardenValues;
+  readonly imported: KubeletValues | null;
+  readonly eviction: Eviction;
+  readonly shutdown: ShutdownPeriods;
   readonly ignoredFields: readonly string[];
+};
 
-  readonly mode: 'standalone' | 'kubelet';
-  readonly dryRun: boolean;
-  readonly podManifests: string;
+type SharedField = keyof KubeletValues & keyof NodewardenValues;
 
-  readonly thresholds: readonly ConfiguredThreshold[];
-  readonly minReclaims: { readonly [S in Signal]?: ThresholdValue };
-  readonly mergeDefaultEvictionSettings: boolean;
-  readonly pressureTransitionMs: number;
-  readonly maxPodGraceSeconds: number;
-  readonly localStorageCapacityIsolation: boolean;
-  readonly imageMinimumGCAgeMs: number;
-  readonly imageGCHighThresholdPercent: number;
-  readonly enforceNodeAllocatable: readonly string[];
-  readonly systemReserved: Reserved;
-  readonly kubeReserved: Reserved;
+/** Everything that product.md section 3 configures, checked, with all defaults filled in. */
+export type Effective = ReturnType<typeof effectiveOf>;
 
-  readonly cgroupRoot: string;
-  /** Mode kubelet: what creates the cgroups of pods, as far as neither the runtime nor the disk says. */
-  readonly cgroupDriver: 'cgroupfs' | 'systemd';
-  readonly podLogsDir: string;
-  readonly containerRuntimeEndpoint: string;
-
-  readonly nodefsPath: string;
-  /** null = none of its own: from CRI in mode kubelet, not applicable in standalone. */
-  readonly imagefsPath: string | null;
-  readonly containerfsPath: string | null;
-  readonly memoryAvailable: 'workingSet' | 'reclaimable';
-  /** null = off. */
-  readonly evictionStall: StallSettings | null;
-  readonly oomScoreAdj: 'qos' | 'off';
-  readonly monitoringInterval: { readonly minMs: number; readonly maxMs: number; readonly cpuShare: number };
-  readonly reclaimCommands: readonly ReclaimCommand[];
-  readonly preKill: { readonly command: readonly string[]; readonly timeoutMs: number } | null;
-  /** null = off (sameOwnerKills: 0). */
-  readonly guard: { readonly sameOwnerKills: number; readonly windowMs: number } | null;
-
-  readonly shutdown: {
-    readonly totalMs: number;
-    readonly criticalMs: number;
-    readonly byPodPriority: readonly { readonly priority: number; readonly periodSeconds: number }[];
-    /** Ascending by priority; empty = off (kubelet-shutdown.md 1.2 to 1.4). */
-    readonly phases: readonly ShutdownPhase[];
-    readonly carryOver: boolean;
-    readonly cancelPolicy: 'promptly' | 'afterPhases';
-    readonly secondTier: boolean;
+/** Texts were checked before, so one that does not parse is a broken invariant. */
+export function effectiveOf(checked: Checked, sizes: HostSizes | null) {
+  const { file, kind, fields, own, imported, shutdown } = checked;
+  const shared = <K extends SharedField>(name: K): (NodewardenValues | KubeletValues)[K] => {
+    const isImported = imported !== null && fields.get(name)?.source.kind !== 'file';
+    return isImported ? imported[name] : own[name];
   };
+  const mode = kind === 'KubeletConfiguration' ? 'kubelet' : own.mode;
+  const values = {
+    /** null = no file was named and none stands at the default path. */
+    file,
+    kind,
+    /** Path of the imported KubeletConfiguration, to be watched; null = none. */
+    kubeletConfig: own.kubeletConfig ?? null,
+    /** Fields of a KubeletConfiguration that this agent does not use: to be named once at debug level. */
+    ignoredFields: checked.ignoredFields,
+    mode,
+    dryRun: own.dryRun,
+    podManifests: own.podManifests,
+    thresholds: thresholdsOf(checked, sizes, shared('imageGCHighThresholdPercent')),
+    minReclaims: checked.eviction.minReclaims,
+    mergeDefaultEvictionSettings: shared('mergeDefaultEvictionSettings'),
+    // 0 stands for the default, as in the kubelet's file (kubelet-eviction.md 2.1).
+    pressureTransitionMs: msOf(shared('evictionPressureTransitionPeriod')) || 300_000,
+    maxPodGraceSeconds: shared('evictionMaxPodGracePeriod'),
+    localStorageCapacityIsolation: shared('localStorageCapacityIsolation'),
+    imageMinimumGCAgeMs: msOf(shared('imageMinimumGCAge')) || 120_000,
+    imageGCHighThresholdPercent: shared('imageGCHighThresholdPercent'),
+    enforceNodeAllocatable: shared('enforceNodeAllocatable'),
+    systemReserved: reservedOf(shared('systemReserved')),
+    kubeReserved: reservedOf(shared('kubeReserved')),
+    cgroupRoot: shared('cgroupRoot') || '/',
+    /** Mode kubelet: what creates the cgroups of pods, as far as neither the runtime nor the disk says. */
+    cgroupDriver: shared('cgroupDriver'),
+    podLogsDir: shared('podLogsDir'),
+    containerRuntimeEndpoint: shared('containerRuntimeEndpoint'),
+    shutdown: {
+      ...shutdown,
+      /** Ascending by priority; empty = off (kubelet-shutdown.md 1.2 to 1.4). */
+      phases: phasesOf(shutdown),
+      carryOver: own.shutdownCarryOver,
+      cancelPolicy: own.shutdownCancelPolicy,
+      secondTier: own.shutdownSecondTier,
+    },
+    ...ownSectionsOf(own, mode),
+  } as const;
+  return {
+    ...values,
+    /** Every field with its origin, in the order of the reference. */
+    settings: settingsOf(values, own, shared, checked),
+  };
+}
 
-  /** null = off. */
-  readonly http: HttpAddress | null;
-  readonly socket: string;
-  readonly stateDirectory: string;
-  readonly runtimeDirectory: string;
-  readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
-  readonly kubernetes: NonNullable<NodewardenValues['kubernetes']> | null;
+/** In mode kubelet every hard threshold that is the kubelet's, from its file or its defaults, gets the margin. */
+function thresholdsOf(
+  { kind, imported, eviction, fields, own }: Checked,
+  sizes: HostSizes | null,
+  imageGcHighPercent: number,
+): readonly ConfiguredThreshold[] {
+  const isOwn =
+    imported === null ? kind !== 'KubeletConfiguration' : fields.get('evictionHard')?.source.kind === 'file';
+  const thresholds =
+    isOwn || sizes === null
+      ? eviction.thresholds
+      : eviction.thresholds.map((threshold) => withMargin(threshold, imageGcHighPercent, sizes));
+  const full = own.evictionStall?.memory.full;
+  const stall = full === undefined ? [] : [stallThreshold(full, fields.originOf(['evictionStall']))];
+  return [...thresholds, ...stall];
+}
 
-  /** Every field with its origin, in the order of the reference. */
-  readonly settings: readonly Setting[];
-};
+function ownSectionsOf(own: NodewardenValues, mode: NodewardenValues['mode']) {
+  const { monitoringInterval, guard, preKill } = own;
+  return {
+    nodefsPath: own.nodefs.path ?? (mode === 'kubelet' ? '/var/lib/kubelet' : '/var'),
+    /** null = none of its own: from CRI in mode kubelet, not applicable in standalone. */
+    imagefsPath: own.imagefs.path ?? null,
+    containerfsPath: own.containerfs.path ?? null,
+    memoryAvailable: own.memoryAvailable,
+    /** null = off, as the next ones. */
+    evictionStall: stallOf(own.evictionStall),
+    oomScoreAdj: own.oomScoreAdj,
+    monitoringInterval: {
+      minMs: msOf(monitoringInterval.min),
+      maxMs: msOf(monitoringInterval.max),
+      cpuShare: shareOf(monitoringInterval.cpu),
+    },
+    reclaimCommands: own.reclaimCommands.flatMap(({ signal, command, timeout }) =>
+      isSignal(signal) ? [{ signal, command, timeoutMs: msOf(timeout) }] : [],
+    ),
+    preKill: preKill === undefined ? null : { command: preKill.command, timeoutMs: msOf(preKill.timeout) },
+    guard: guard.sameOwnerKills === 0 ? null : { sameOwnerKills: guard.sameOwnerKills, windowMs: msOf(guard.window) },
+    http: httpOf(own.http),
+    socket: own.socket,
+    stateDirectory: own.stateDirectory,
+    runtimeDirectory: own.runtimeDirectory,
+    logLevel: own.log.level,
+    kubernetes: own.kubernetes ?? null,
+  } as const;
+}
 
-/** What is known about the machine; null = not known. Some warnings and the margin beside a kubelet need it. */
-export type HostSizes = {
-  readonly memoryBytes: number | null;
-  readonly pids: number | null;
-  readonly swapBytes: number | null;
-  readonly hasMemoryPressure: boolean | null;
-  readonly nodefs: { readonly bytes: number; readonly inodes: number } | null;
-  readonly imagefs: { readonly bytes: number; readonly inodes: number } | null;
-};
+function stallOf(section: NodewardenValues['evictionStall']): StallSettings | null {
+  if (section === undefined) return null;
+  const { full, for: time, belowAvailable } = section.memory;
+  return { fullShare: shareOf(full), forMs: msOf(time), belowShare: shareOf(belowAvailable) };
+}
+
+function shareOf(percent: string): number {
+  return Number.parseFloat(percent) / 100;
+}
+
+function httpOf(http: NodewardenValues['http']) {
+  const listen = http === undefined ? null : parseListen(http.listen);
+  if (http === undefined || listen === null) return null;
+  return { ...listen, allowRemote: http.allowRemote, hosts: http.hosts };
+}
+
+function reservedOf(texts: { readonly [resource: string]: string | undefined }): {
+  readonly [resource: string]: Quantity;
+} {
+  return Object.fromEntries(
+    Object.entries(texts).flatMap(([resource, text]) => (text === undefined ? [] : [[resource, quantityOf(text)]])),
+  );
+}
+
+function quantityOf(text: string): Quantity {
+  const parsed = parseQuantity(text);
+  if (!parsed.ok) throw new Error(`a checked quantity does not parse: ${text}: ${parsed.text}`);
+  return parsed.quantity;
+}
+
+/** Of a duration that was checked before. */
+export function msOf(text: string): number {
+  const parsed = parseDuration(text);
+  if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);
+  return parsed.duration.ms;
+}

@@ -4,8 +4,11 @@ import { parseDuration } from '../core/units/duration.ts';
 import { parseFloat32 } from '../core/units/float32.ts';
 import { parseQuantity, sayQuantity } from '../core/units/quantity.ts';
 import type { Path, Problem } from '../document/problem.ts';
-import type { ConfiguredThreshold, Origin } from './effective.ts';
-import { entryOf, type Fields } from './field.ts';
+import { entryOf, type Fields, type Origin } from './field.ts';
+
+type EvictionField = 'evictionHard' | 'evictionSoft' | 'evictionStall';
+/** A threshold as configured: no twin, containerfs not yet derived (the core does that by the layout). */
+export type ConfiguredThreshold = Threshold & { readonly field: EvictionField; readonly origin: Origin };
 
 /** kubelet-eviction.md 3.1. */
 export const DEFAULT_HARD: { readonly [signal: string]: string } = {

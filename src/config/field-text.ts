@@ -1,19 +1,7 @@
-import * as z from 'zod/mini';
 import { parseDuration } from '../core/units/duration.ts';
+import { text } from '../document/check.ts';
 
 /** The kinds of text that fields have: each finds what is wrong with a value, and shows an example. */
-
-type Facts = { readonly description: string; readonly examples?: readonly unknown[]; readonly [key: string]: unknown };
-
-/** Text that `wrong` finds nothing against: it gives the sentence that says what is wrong, or null. */
-export function text(wrong: (value: string) => string | null, facts: Facts) {
-  return z.string().check((context) => {
-    const message = wrong(context.value);
-    if (message !== null) {
-      context.issues.push({ code: 'custom', message, input: context.value, continue: true });
-    }
-  }, z.meta(facts));
-}
 
 export const DURATION_PATTERN = '^[+-]?(0|(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$';
 export const AMOUNT_PATTERN = '^([+-]?[0-9.]+([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|[^\\s%]+%+)$';

@@ -1,10 +1,19 @@
+import type { Quantity } from '../core/units/quantity.ts';
 import type { YamlDocument } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
-import type { Origin } from './effective.ts';
 import { KUBELET_FIELDS } from './schema.ts';
 
 /** One file that was read: the agent's own, or the KubeletConfiguration beside it. */
 export type Source = { readonly document: YamlDocument; readonly kind: 'file' | 'kubelet' };
+
+/** Where a value comes from. `said` is what `config show` prints: `default`, `config.yaml:12`, and so on. */
+export type Origin =
+  | { readonly kind: 'default' }
+  | { readonly kind: 'file'; readonly file: string; readonly line: number }
+  /** The KubeletConfiguration named by `kubeletConfig`. */
+  | { readonly kind: 'kubelet'; readonly file: string; readonly line: number }
+  /** The kubelet's own value, from its file or its defaults, raised so that this agent acts first (beside-a-kubelet.md F2, F4). */
+  | { readonly kind: 'kubelet-and-margin'; readonly file: string; readonly margin: Quantity };
 
 /** What the files say about the fields, before defaults. */
 export type Fields = {

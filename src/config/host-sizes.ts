@@ -3,7 +3,8 @@ import { type Reading, valueOrNull } from '../core/reading.ts';
 import { createProcfs, type Meminfo } from '../host/procfs.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import type { Clock } from '../ports.ts';
-import type { Effective, HostSizes } from './effective.ts';
+import type { Effective } from './effective.ts';
+import type { HostSizes } from './margin.ts';
 
 /** What /proc says at once. File systems can hang, so they are not known here: see `withDisks`. */
 export function readHostSizes(): HostSizes {

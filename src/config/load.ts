@@ -2,11 +2,11 @@ import { check } from '../document/check.ts';
 import { type Dialect, inOrder, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
 import { distrust, readDocument } from '../host/files.ts';
-import type { Effective, HostSizes } from './effective.ts';
+import { type Effective, effectiveOf } from './effective.ts';
 import { readEviction } from './eviction.ts';
 import { createFields, entryOf, type Fields, type Source } from './field.ts';
 import { readHostSizes } from './host-sizes.ts';
-import { effectiveOf } from './resolve.ts';
+import type { HostSizes } from './margin.ts';
 import {
   KUBELET_API_VERSION,
   KUBELET_DURATION_FIELDS,
@@ -86,17 +86,10 @@ function withKubeletKind(source: Source, form: readonly Problem[], file: string,
 
 const OWN_KIND = { apiVersion: NODEWARDEN_API_VERSION, kind: 'NodewardenConfiguration' } as const;
 
+/** As of a file that sets nothing. */
 function defaultConfig(sizes: HostSizes): LoadedConfig {
-  const document: YamlDocument = {
-    file: '(defaults)',
-    value: OWN_KIND,
-    problemAt: (_, text) => ({ file: '(defaults)', line: 1, column: 1, path: '', text }),
-    told: new Set(),
-  };
-  const fields = createFields({ document, kind: 'file' }, null);
-  const kind = 'NodewardenConfiguration';
-  const own = ownDefaults();
-  return loaded({ ...rulesOf(fields), file: null, kind, fields, own, imported: null, ignoredFields: [] }, sizes);
+  const loaded = configOf(JSON.stringify(OWN_KIND), '(defaults)', sizes);
+  return { ...loaded, effective: loaded.effective && { ...loaded.effective, file: null }, texts: null };
 }
 
 function ownDefaults(): NodewardenValues {

@@ -1,7 +1,25 @@
 import { resolve } from '../core/eviction/threshold.ts';
 import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/units/quantity.ts';
-import type { ConfiguredThreshold, HostSizes } from './effective.ts';
+import type { ConfiguredThreshold } from './eviction.ts';
+
+/** What is known about the machine; null = not known. Some warnings and the margin beside a kubelet need it. */
+export type HostSizes = {
+  readonly memoryBytes: number | null;
+  readonly pids: number | null;
+  readonly swapBytes: number | null;
+  readonly hasMemoryPressure: boolean | null;
+  readonly nodefs: { readonly bytes: number; readonly inodes: number } | null;
+  readonly imagefs: { readonly bytes: number; readonly inodes: number } | null;
+};
+export const UNKNOWN_SIZES: HostSizes = {
+  memoryBytes: null,
+  pids: null,
+  swapBytes: null,
+  hasMemoryPressure: null,
+  nodefs: null,
+  imagefs: null,
+};
 
 const MIB = 1024 ** 2;
 

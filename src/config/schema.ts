@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { isDisk, SIGNAL_FACTS, SIGNALS } from '../core/signal.ts';
 import { parseQuantity } from '../core/units/quantity.ts';
+import { text } from '../document/check.ts';
 import {
   AMOUNT_PATTERN,
   absolutePath,
@@ -9,7 +10,6 @@ import {
   ownDirectory,
   percentage,
   sayDots,
-  text,
 } from './field-text.ts';
 
 /**
@@ -18,6 +18,10 @@ import {
  */
 
 const flag = (description: string) => z.boolean().check(z.meta({ description }));
+const choice = <const T extends readonly string[]>(values: T, description: string) =>
+  z.enum(values).check(z.meta({ description }));
+const whole = (description: string, example: number, min: number, max: number) =>
+  z.int().check(z.minimum(min), z.maximum(max), z.meta({ description, examples: [example] }));
 
 function signalMap(signals: readonly string[], description: string, example: string, pattern: string) {
   const value = z.string().check(z.meta({ description: 'a value', examples: [example], pattern }));
@@ -69,14 +73,7 @@ const kubeletFields = {
     '5m',
   ),
   evictionMaxPodGracePeriod: z._default(
-    z.int().check(
-      z.minimum(INT32.min),
-      z.maximum(INT32.max),
-      z.meta({
-        description: 'longest grace period, in seconds, of a pod that a soft threshold evicts',
-        examples: [60],
-      }),
-    ),
+    whole('longest grace period, in seconds, of a pod that a soft threshold evicts', 60, INT32.min, INT32.max),
     0,
   ),
   mergeDefaultEvictionSettings: z._default(
@@ -86,13 +83,7 @@ const kubeletFields = {
   localStorageCapacityIsolation: z._default(flag('enforce local storage limits of pods'), true),
   imageMinimumGCAge: z._default(duration('images younger than this are never removed; 0 means 2m', '2m'), '2m'),
   imageGCHighThresholdPercent: z._default(
-    z
-      .int()
-      .check(
-        z.minimum(0),
-        z.maximum(100),
-        z.meta({ description: 'percent of the image file system above which images are removed', examples: [85] }),
-      ),
+    whole('percent of the image file system above which images are removed', 85, 0, 100),
     85,
   ),
   shutdownGracePeriod: z._default(duration('time for all pods at shutdown; 0 = off', '30s'), '0s'),
@@ -101,16 +92,7 @@ const kubeletFields = {
     z
       .array(
         z.strictObject({
-          priority: z._default(
-            z
-              .int()
-              .check(
-                z.minimum(INT32.min),
-                z.maximum(INT32.max),
-                z.meta({ description: 'pods of at least this priority', examples: [0] }),
-              ),
-            0,
-          ),
+          priority: z._default(whole('pods of at least this priority', 0, INT32.min, INT32.max), 0),
           shutdownGracePeriodSeconds: z._default(
             z.int().check(z.meta({ description: 'seconds for this phase', examples: [60] })),
             0,
@@ -127,10 +109,7 @@ const kubeletFields = {
     }),
     '/',
   ),
-  cgroupDriver: z._default(
-    z.enum(['cgroupfs', 'systemd']).check(z.meta({ description: 'what creates the cgroups of pods' })),
-    'cgroupfs',
-  ),
+  cgroupDriver: z._default(choice(['cgroupfs', 'systemd'], 'what creates the cgroups of pods'), 'cgroupfs'),
   cgroupsPerQOS: z._default(flag('place pods in cgroups by QoS class'), true),
   enforceNodeAllocatable: z._default(
     z
@@ -205,10 +184,7 @@ const evictionStall = z.optional(
 );
 
 const ownFields = {
-  mode: z._default(
-    z.enum(['standalone', 'kubelet']).check(z.meta({ description: 'without Kubernetes, or beside a kubelet' })),
-    'standalone',
-  ),
+  mode: z._default(choice(['standalone', 'kubelet'], 'without Kubernetes, or beside a kubelet'), 'standalone'),
   kubeletConfig: z.optional(
     absolutePath(
       'a KubeletConfiguration to import; a field set here replaces the whole imported one',
@@ -230,9 +206,7 @@ const ownFields = {
     z
       .array(
         z.strictObject({
-          signal: z
-            .enum(DISK_SIGNALS)
-            .check(z.meta({ description: 'run when this disk signal crosses its threshold' })),
+          signal: choice(DISK_SIGNALS, 'run when this disk signal crosses its threshold'),
           command: argv,
           timeout: z._default(duration('killed after this time', '30s', 1), '30s'),
         }),
@@ -248,15 +222,11 @@ const ownFields = {
   ),
   evictionStall,
   memoryAvailable: z._default(
-    z
-      .enum(['workingSet', 'reclaimable'])
-      .check(z.meta({ description: "the kubelet's formula, or what could really be freed" })),
+    choice(['workingSet', 'reclaimable'], "the kubelet's formula, or what could really be freed"),
     'workingSet',
   ),
   oomScoreAdj: z._default(
-    z
-      .enum(['qos', 'off'])
-      .check(z.meta({ description: "give processes the kubelet's oom_score_adj for the QoS class of their pod" })),
+    choice(['qos', 'off'], "give processes the kubelet's oom_score_adj for the QoS class of their pod"),
     'qos',
   ),
   monitoringInterval: z._default(
@@ -269,21 +239,14 @@ const ownFields = {
   ),
   shutdownCarryOver: z._default(flag('pass the unused time of a phase on to the next'), false),
   shutdownCancelPolicy: z._default(
-    z.enum(['promptly', 'afterPhases']).check(z.meta({ description: 'when a cancelled shutdown is honoured' })),
+    choice(['promptly', 'afterPhases'], 'when a cancelled shutdown is honoured'),
     'promptly',
   ),
   shutdownSecondTier: z._default(flag("also act when the machine goes down without logind's signal"), true),
   guard: z._default(
     z.strictObject({
       sameOwnerKills: z._default(
-        z.int().check(
-          z.minimum(0),
-          z.maximum(1000),
-          z.meta({
-            description: 'kills of one owner in the window before another pod is evicted first; 0 = off',
-            examples: [3],
-          }),
-        ),
+        whole('kills of one owner in the window before another pod is evicted first; 0 = off', 3, 0, 1000),
         3,
       ),
       window: z._default(duration('how long a kill counts', '10m', 1), '10m'),
@@ -305,10 +268,7 @@ const ownFields = {
   runtimeDirectory: z._default(ownDirectory('state, lost at reboot', '/run/nodewarden'), '/run/nodewarden'),
   log: z._default(
     z.strictObject({
-      level: z._default(
-        z.enum(['debug', 'info', 'warn', 'error']).check(z.meta({ description: 'lowest level that is logged' })),
-        'info',
-      ),
+      level: z._default(choice(['debug', 'info', 'warn', 'error'], 'lowest level that is logged'), 'info'),
     }),
     { level: 'info' },
   ),
@@ -319,18 +279,12 @@ const ownFields = {
         nodeName: z.optional(z.string().check(z.minLength(1), z.meta({ description: "default: the host's name" }))),
         taints: z._default(flag("set the agent's own taints under pressure"), true),
         conditions: z._default(flag("set the agent's own node conditions"), true),
-        pdb: z._default(
-          z.enum(['respect-soft', 'required']).check(z.meta({ description: 'what a PodDisruptionBudget can stop' })),
-          'respect-soft',
-        ),
+        pdb: z._default(choice(['respect-soft', 'required'], 'what a PodDisruptionBudget can stop'), 'respect-soft'),
         protectNamespaces: z._default(
           z.array(z.string()).check(z.meta({ description: 'namespaces whose protect annotation counts' })),
           ['kube-system'],
         ),
-        shutdownMode: z._default(
-          z.enum(['drain', 'restart']).check(z.meta({ description: 'whether pods stay bound across a reboot' })),
-          'drain',
-        ),
+        shutdownMode: z._default(choice(['drain', 'restart'], 'whether pods stay bound across a reboot'), 'drain'),
       })
       .check(z.meta({ description: 'mode kubelet only' })),
   ),

@@ -2,17 +2,27 @@ import type { ThresholdValue } from '../core/eviction/threshold.ts';
 import { percentText } from '../core/units/float32.ts';
 import { sayQuantity } from '../core/units/quantity.ts';
 import { type Path, sayPath } from '../document/problem.ts';
-import type { Effective, Origin, Setting } from './effective.ts';
-import type { Eviction } from './eviction.ts';
-import type { Fields } from './field.ts';
+import type { ConfiguredThreshold, Eviction } from './eviction.ts';
+import type { Fields, Origin } from './field.ts';
 import { KUBELET_FIELDS, type KubeletValues, type NodewardenValues, OWN_FIELDS } from './schema.ts';
+
+/** One line of `config show`: a value as it would be written in the file, and where it comes from. */
+export type Setting = { readonly path: string; readonly value: unknown; readonly origin: Origin };
 
 type SharedField = keyof KubeletValues & keyof NodewardenValues;
 type Shared = (name: SharedField) => unknown;
 
+/** What is not in the files as it is in force. */
+type Resolved = {
+  readonly kind: string;
+  readonly mode: string;
+  readonly nodefsPath: string;
+  readonly thresholds: readonly ConfiguredThreshold[];
+};
+
 /** Every field as it would be written, with its origin: own fields first, then the kubelet's, sections leaf by leaf. */
 export function settingsOf(
-  effective: Omit<Effective, 'settings'>,
+  effective: Resolved,
   own: NodewardenValues,
   shared: Shared,
   { fields, eviction: { off } }: { readonly fields: Fields; readonly eviction: Eviction },
@@ -52,7 +62,7 @@ function isShared(name: string): name is SharedField {
 }
 
 /** Where the first setting at or below a path is set; undefined where no file sets it. */
-export function originOf({ settings }: Pick<Effective, 'settings'>, path: string): Origin | undefined {
+export function originOf({ settings }: { readonly settings: readonly Setting[] }, path: string): Origin | undefined {
   const isBelow = (said: string) => said === path || said.startsWith(`${path}.`) || said.startsWith(`${path}[`);
   return settings.find((setting) => isBelow(setting.path) && setting.origin.kind !== 'default')?.origin;
 }

@@ -9,20 +9,12 @@ import {
   quantityOfBytes,
   sayBytes,
 } from '../core/units/quantity.ts';
-import type { ConfiguredThreshold, Effective, HostSizes } from './effective.ts';
-import { DEFAULT_HARD } from './eviction.ts';
-import { capacityOf } from './margin.ts';
+import { sayAmount } from '../words/parts.ts';
+import type { Effective } from './effective.ts';
+import { type ConfiguredThreshold, DEFAULT_HARD } from './eviction.ts';
+import { capacityOf, type HostSizes } from './margin.ts';
 import { originOf, sayPlace, sayValue } from './setting.ts';
 import { shutdownWarnings } from './shutdown-warnings.ts';
-
-export const UNKNOWN_SIZES: HostSizes = {
-  memoryBytes: null,
-  pids: null,
-  swapBytes: null,
-  hasMemoryPressure: null,
-  nodefs: null,
-  imagefs: null,
-};
 
 /** What is valid but probably not intended (product.md section 3), each with where it stands and what to do. */
 export function warnings(effective: Effective, sizes: HostSizes): readonly string[] {
@@ -107,11 +99,6 @@ function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[
       capacity === null ? 'the whole capacity' : `the whole capacity of this host (${sayAmount(signal, capacity)})`;
     return [`${place} is ${all}: it is met as soon as anything is used`];
   });
-}
-
-function sayAmount(signal: Signal, amount: number): string {
-  const { unit } = SIGNAL_FACTS[signal];
-  return unit === 'bytes' ? sayBytes(amount) : `${amount} ${unit}`;
 }
 
 function withoutEffect(effective: Effective, sizes: HostSizes): readonly string[] {

@@ -66,7 +66,13 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
     if (!join.known) return `${join.where}: ${join.detail}`;
     return start(pod.name, podArgv(pod, process.execPath, socket), join.value);
   };
-  const areReady = async (names: readonly DemoPodName[]): Promise<string | null> => {
+  /** Until they are ready, or with the sentence what went wrong. */
+  const startPods = async (pods: readonly DemoPod[]): Promise<string | null> => {
+    for (const pod of pods) {
+      const failed = startPod(pod);
+      if (failed !== null) return failed;
+    }
+    const names = pods.map(({ name }) => name);
     const isReady = (name: DemoPodName): boolean => members.get(name)?.said.word === 'ready';
     const isGone = (name: DemoPodName): boolean => members.get(name)?.process.isAlive() !== true;
     await until(clock, () => names.every(isReady) || names.some(isGone), START_DEADLINE_MS);
@@ -90,20 +96,10 @@ export function openCast(node: DemoNode, clock: Clock): Cast {
   };
 
   return {
-    startInnocents: async () => {
-      for (const pod of innocents) {
-        const failed = startPod(pod);
-        if (failed !== null) return failed;
-      }
-      return await areReady(innocents.map(({ name }) => name));
-    },
-    openDoors: async () => {
-      for (const pod of DEMO_PODS.filter(({ name }) => name === LEAKER)) {
-        const failed = startPod(pod);
-        if (failed !== null) return failed;
-      }
-      return (await areReady([LEAKER])) ?? start('visitors', visitorArgv(process.execPath, socket), []);
-    },
+    startInnocents: () => startPods(innocents),
+    openDoors: async () =>
+      (await startPods(DEMO_PODS.filter(({ name }) => name === LEAKER))) ??
+      start('visitors', visitorArgv(process.execPath, socket), []),
     podLines: () =>
       DEMO_PODS.map((pod) => ({
         name: `${DEMO_NAMESPACE}/${pod.name}`,

@@ -78,15 +78,13 @@ function failuresOf(measured: Measured, { innocents, kernelOomKills }: Witness):
 /** Each span from the first look that saw the threshold met; how much earlier it was crossed is bounded by the look before. */
 function sayTimes(measured: Measured, { kind, death }: Witness): readonly string[] {
   const since = measured.evictions[0]?.threshold.sinceMs ?? null;
-  if (since === null) return [];
+  // In virtual time a look, a decision and a kill take none.
+  if (since === null || kind === 'simulated') return [];
   const isProof = measured.outcome?.kind === 'ended';
   const before =
     measured.unmetLookMs === null
       ? []
       : [`crossed at most ${saySpan(measured.unmetLookMs, since)} before the sample that detected it`];
-  const back = `${saySpan(since, measured.backMs)} to the first sample with memory above the threshold again`;
-  // In virtual time a look, a decision and a signal take none, and how long the kernel frees memory is assumed.
-  if (kind === 'simulated') return [...before, `${back} (the kernel's part is assumed)`];
   const died =
     death === null
       ? []
@@ -98,7 +96,7 @@ function sayTimes(measured: Measured, { kind, death }: Witness): readonly string
     ...before,
     ...died,
     `${saySpan(since, isProof ? measured.outcome.atMs : null)} until its cgroup was proven empty`,
-    back,
+    `${saySpan(since, measured.backMs)} to the first sample with memory above the threshold again`,
   ];
 }
 

@@ -45,22 +45,15 @@ export async function openDemoNode(clock: Clock): Promise<Reading<DemoNode>> {
     for (const made of [directory, runtime]) if (made.known) left.push(removeScratchDirectory(made.value));
     return left.filter((sentence) => sentence !== null);
   };
-  const wrong = (reading: Unknown): Unknown =>
-    unknown('unreadable', reading.where, `no private directory for the agent: ${reading.where}: ${reading.detail}`);
-  if (!directory.known) {
+  const without = async ({ where, detail }: Unknown): Promise<Unknown> => {
     await close();
-    return wrong(directory);
-  }
-  if (!runtime.known) {
-    await close();
-    return wrong(runtime);
-  }
+    return unknown('unreadable', where, `no private directory for the agent: ${where}: ${detail}`);
+  };
+  if (!directory.known) return await without(directory);
+  if (!runtime.known) return await without(runtime);
   const paths = { directory: directory.value, runtimeDirectory: runtime.value };
   const files = writeFiles({ ...paths, cgroupRoot: cgroup.value.path });
-  if (!files.known) {
-    await close();
-    return wrong(files);
-  }
+  if (!files.known) return await without(files);
   const configFile = `${directory.value}/config.yaml`;
   return known({ mounts: mounts.value, cgroup: cgroup.value, ...paths, configFile, close });
 }

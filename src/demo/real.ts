@@ -36,16 +36,18 @@ export async function tellReally(needs: RealNeeds, stop: AbortSignal): Promise<b
   const { terminal, clock, node, keep } = needs;
   const say = (...lines: readonly string[]): void => terminal.write(lines.map((line) => `${line}\n`).join(''));
   const cast = openCast(node, clock);
-  const agent = createAgent(node, clock);
+  const startMs = clock.monoMs();
+  const screen = createScreen(terminal, startMs, NODE_MEMORY_BYTES);
+  const story = createStory({ startMs, say: screen.say });
+  const agent = createAgent(node, clock, story);
   let isProven = false;
   let last = 'not proven (real)';
   try {
     say(terminal.paint('bold', `Real: a node of 512 MiB and 512 pids in ${node.cgroup.path}, ${node.cgroup.made}`));
     for (const pod of DEMO_PODS) say(`  ${`${DEMO_NAMESPACE}/${pod.name}`.padEnd(14)} ${podFacts(pod)}: ${pod.what}`);
-    const screen = createScreen(terminal, clock, NODE_MEMORY_BYTES);
-    const failed = await play({ ...needs, cast, agent, screen }, stop);
+    const failed = await play({ ...needs, cast, agent, screen, story }, stop);
     screen.leave();
-    const ending = endingOf(agent.story().measured(), await cast.witness());
+    const ending = endingOf(story.measured(), await cast.witness());
     isProven = failed === null && ending.isProven;
     say(...ending.lines.slice(0, -1));
     last = failed === null ? (ending.lines.at(-1) ?? last) : `not proven: ${failed} (real)`;
@@ -64,10 +66,15 @@ export async function tellReally(needs: RealNeeds, stop: AbortSignal): Promise<b
   return isProven;
 }
 
-type Play = RealNeeds & { readonly cast: Cast; readonly agent: Agent; readonly screen: Screen };
+type Play = RealNeeds & {
+  readonly cast: Cast;
+  readonly agent: Agent;
+  readonly screen: Screen;
+  readonly story: Story;
+};
 
 /** Null when the story is over, else the sentence why it ended before. */
-async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Promise<string | null> {
+async function play({ clock, cast, agent, screen, story }: Play, stop: AbortSignal): Promise<string | null> {
   const endMs = clock.monoMs() + STORY_DEADLINE_MS;
   const happens = (isTrue: () => boolean): Promise<boolean> =>
     until(clock, () => isTrue() || stopped(), endMs - clock.monoMs());
@@ -78,7 +85,7 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
   };
   const failed = await cast.startInnocents();
   if (failed !== null || stop.aborted) return failed ?? why('');
-  agent.start(screen);
+  agent.start();
   const isReady = await happens(agent.isReady);
   if (!isReady || stopped()) return why('the agent was not ready in time');
   const draw = (): void => {
@@ -91,7 +98,7 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
     const shut = await cast.openDoors();
     if (shut !== null) return shut;
     runAhead(UNIT_NICE);
-    const isOver = await happens(() => agent.story().isOver());
+    const isOver = await happens(story.isOver);
     if (!isOver || stopped()) return why(`the demo was not over after ${STORY_DEADLINE_MS / 1_000} s`);
     await sleep(clock, LOOK_BACK_MS);
     return null;
@@ -101,50 +108,45 @@ async function play({ clock, cast, agent, screen }: Play, stop: AbortSignal): Pr
 }
 
 type Agent = {
-  readonly start: (screen: Screen) => void;
+  readonly start: () => void;
   readonly isReady: () => boolean;
   /** Its status and why, or null while it runs. */
   readonly ended: () => string | null;
   readonly report: () => Report | null;
-  readonly story: () => Story;
   readonly close: () => Promise<void>;
 };
 
 /** The daemon as `run` starts it, in this process; what it tells of itself becomes the story. */
-function createAgent(node: DemoNode, clock: Clock): Agent {
+function createAgent(node: DemoNode, clock: Clock, story: Story): Agent {
   const stop = new AbortController();
-  let story = createStory({ startMs: 0, say: () => undefined });
   let report: Report | null = null;
   let isReady = false;
   let ended: string | null = null;
   let running: Promise<void> = Promise.resolve();
   return {
-    start: (screen) => {
-      story = createStory({ startMs: screen.startMs, say: screen.say });
-      const onReport = (now: Report): void => {
-        report = now;
-        story.look(lookMs(now, clock), memoryOf(now));
-      };
+    start: () => {
+      const complaints: string[] = [];
       const options: AgentOptions = {
         configFile: node.configFile,
         dryRun: false,
         log: 'none',
-        onReport,
+        onReport: (now) => {
+          report = now;
+          story.look(lookMs(now, clock), sampleOf(now.signals.find(({ signal }) => signal === 'memory.available')));
+        },
         onEntry: (entry) => hear(story, entry),
         onReady: () => {
           isReady = true;
         },
+        complain: (line) => void complaints.push(line),
       };
-      const complaints: string[] = [];
-      const complain = (line: string): void => void complaints.push(line);
-      running = runDaemon({ ...options, complain }, stop.signal).then((status) => {
+      running = runDaemon(options, stop.signal).then((status) => {
         ended = `the agent ended with status ${status}${complaints.map((line) => `: ${line}`).join('')}`;
       });
     },
     isReady: () => isReady,
     ended: () => ended,
     report: () => report,
-    story: () => story,
     close: async () => {
       stop.abort();
       await new Promise<void>((resolve) => {
@@ -169,11 +171,6 @@ function lookMs(report: Report, clock: Clock): number {
   return clock.monoMs() - Math.max(0, clock.wallMs() - report.atWallMs) - 1;
 }
 
-function memoryOf(report: Report): Gauge['sample'] {
-  const memory = report.signals.find(({ signal }) => signal === 'memory.available');
-  return sampleOf(memory);
-}
-
 function sampleOf(status: Report['signals'][number] | undefined): Gauge['sample'] {
   if (status === undefined || status.available === null || status.capacity === null) {
     return status?.unknown ?? unknown('absent', 'report', 'no such signal');
@@ -183,12 +180,6 @@ function sampleOf(status: Report['signals'][number] | undefined): Gauge['sample'
 
 /** The configured signals; those derived from them (allocatable memory, containerfs) would only repeat. */
 function frameOf(report: Report): { readonly gauges: readonly Gauge[]; readonly conditions: readonly NodeCondition[] } {
-  const { MemoryPressure, DiskPressure, PIDPressure } = report.conditions;
-  const conditions: readonly (readonly [NodeCondition, boolean])[] = [
-    ['MemoryPressure', MemoryPressure],
-    ['DiskPressure', DiskPressure],
-    ['PIDPressure', PIDPressure],
-  ];
   return {
     gauges: report.signals
       .filter(({ signal }) => EVICTION_HARD.some((configured) => configured.signal === signal))
@@ -197,6 +188,6 @@ function frameOf(report: Report): { readonly gauges: readonly Gauge[]; readonly 
         sample: sampleOf(status),
         limits: status.thresholds.map(({ limit }) => limit).filter((limit) => limit !== null),
       })),
-    conditions: conditions.filter(([, isSet]) => isSet).map(([condition]) => condition),
+    conditions: (['MemoryPressure', 'DiskPressure', 'PIDPressure'] as const).filter((of) => report.conditions[of]),
   };
 }

@@ -26,7 +26,7 @@ export async function runDemo(options: DemoOptions, stop: AbortSignal): Promise<
   const why = node === null ? 'as requested' : node.detail;
   say(terminal.paint('bold', `Simulated, in virtual time: ${why}.`));
   if (node !== null) say('The real demo needs root and writable memory and pids cgroups (version 1 or 2).');
-  say("The numbers are made up; the decisions are the agent's own: the same loop, the same rules.");
+  say("The numbers are made up; the decisions are the agent's own, by the same rules.");
   const ending = await tellVirtually({ terminal, clock }, stop);
   for (const line of ending.lines) say(line);
   return ending.isProven;

@@ -1,7 +1,6 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
 import type { NodeCondition, Signal, SignalSample } from '../core/signal.ts';
 import { sayBytes } from '../core/units/quantity.ts';
-import type { Clock } from '../ports.ts';
 import { sayAmount } from '../words/parts.ts';
 
 /** One signal against its thresholds, resolved in the signal's own unit. */
@@ -32,7 +31,6 @@ export type Terminal = {
   readonly size: () => { readonly columns: number; readonly rows: number } | null;
 };
 export type Screen = {
-  readonly startMs: MonoMs;
   readonly say: (...lines: readonly string[]) => void;
   /** Draws at most ten times a second on a terminal, once a second in plain lines. */
   readonly show: (frame: Frame) => void;
@@ -48,9 +46,8 @@ const BAR_CELLS = 36;
 const AMOUNT_COLUMNS = 15;
 const ESC = '\u001b[';
 
-/** `clock` is the clock of the story, which begins now: in virtual time a second is a virtual one. */
-export function createScreen(terminal: Terminal, clock: Clock, memoryBytes: number): Screen {
-  const startMs = clock.monoMs();
+/** `startMs`: when the story begins, on the clock of its frames. */
+export function createScreen(terminal: Terminal, startMs: MonoMs, memoryBytes: number): Screen {
   let drawnMs: MonoMs | null = null;
   let drawnLines = 0;
   let last: Frame | null = null;
@@ -65,13 +62,11 @@ export function createScreen(terminal: Terminal, clock: Clock, memoryBytes: numb
     drawnLines = lines.length;
   };
   return {
-    startMs,
     say: (...lines) => draw(lines.map((line) => `${line}\n`).join('')),
     show: (frame) => {
-      const nowMs = clock.monoMs();
       const everyMs = canDraw(terminal.size(), frame) ? DRAW_EVERY_MS : PLAIN_EVERY_MS;
-      if (drawnMs !== null && nowMs - drawnMs < everyMs) return;
-      drawnMs = nowMs;
+      if (drawnMs !== null && frame.atMs - drawnMs < everyMs) return;
+      drawnMs = frame.atMs;
       last = frame;
       draw(everyMs === PLAIN_EVERY_MS ? `${plainLine(frame, frame.atMs - startMs)}\n` : '');
     },

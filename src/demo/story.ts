@@ -2,9 +2,10 @@ import type { Decision, DecisionId, RankRow } from '../core/decision.ts';
 import { COMPARATORS, type Comparator } from '../core/eviction/comparator.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { PodUid } from '../core/pod/pod.ts';
-import { assertNever, type MonoMs, type Reading } from '../core/reading.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
 import { bytesUp, sayBytes } from '../core/units/quantity.ts';
+import { sayOutcome } from '../words/decision.ts';
 import { sayThreshold } from '../words/parts.ts';
 import { DEMO_NAMESPACE, DEMO_PODS, MEMORY_THRESHOLD_BYTES, uidOf } from './load.ts';
 
@@ -46,32 +47,34 @@ export function createStory({ startMs, say }: StoryNeeds): Story {
   let hasPressure = false;
   const at = (atMs: MonoMs): string => `${((atMs - startMs) / 1000).toFixed(1).padStart(6)} s  `;
 
-  const decided = (decision: Decision): void => {
-    if (decision.kind === 'set-condition') {
-      hasPressure = decision.status;
-      const why = decision.status ? 'is set' : 'is cleared: its transition period is over';
-      say(`${at(decision.atMs)}${decision.condition} ${why}`);
-    }
-    if (decision.kind !== 'evict') return;
-    measured = { ...measured, evictions: [...measured.evictions, decision] };
-    say(`${at(decision.atMs)}${sayThreshold(decision.threshold)}: one pod must be evicted`, ...sayRanking(decision));
-  };
   return {
-    decided,
+    decided: (decision) => {
+      if (decision.kind === 'set-condition') {
+        hasPressure = decision.status;
+        const why = decision.status ? 'is set' : 'is cleared: its transition period is over';
+        say(`${at(decision.atMs)}${decision.condition} ${why}`);
+      }
+      if (decision.kind !== 'evict') return;
+      measured = { ...measured, evictions: [...measured.evictions, decision] };
+      say(`${at(decision.atMs)}${sayThreshold(decision.threshold)}: one pod must be evicted`, ...sayRanking(decision));
+    },
     stopBegan: (of, atMs) => {
       if (of === measured.evictions[0]?.id) measured = { ...measured, stopBeganMs: atMs };
     },
     ended: (outcome) => {
-      if (outcome.of !== measured.evictions[0]?.id) return;
+      const first = measured.evictions[0];
+      if (outcome.of !== first?.id) return;
       measured = { ...measured, outcome };
-      say(`${at(outcome.atMs)}${sayOutcome(outcome, victimOf(measured))}`);
+      say(`${at(outcome.atMs)}${podName(first.victim.uid)}: ${sayOutcome(outcome, null)}`);
     },
     look: (atMs, memory) => {
       if (!memory.known) return;
       measured = { ...measured, availableNow: memory.value.available };
       const first = measured.evictions[0];
-      if (first === undefined) measured = unmetBefore(measured, atMs, memory.value);
-      else if (
+      if (first === undefined) {
+        // The look that saw it met is told by the decision's own `sinceMs`.
+        if (memory.value.available >= MEMORY_THRESHOLD_BYTES) measured = { ...measured, unmetLookMs: atMs };
+      } else if (
         measured.backMs === null &&
         atMs > first.atMs &&
         memory.value.available >= bytesUp(first.threshold.limit)
@@ -83,28 +86,6 @@ export function createStory({ startMs, say }: StoryNeeds): Story {
     isOver: () => measured.outcome !== null && measured.backMs !== null && !hasPressure,
     measured: () => measured,
   };
-}
-
-/** Before a decision every look counts as unmet; the one that saw it met is told by the decision's own `sinceMs`. */
-function unmetBefore(measured: Measured, atMs: MonoMs, sample: SignalSample): Measured {
-  return sample.available >= MEMORY_THRESHOLD_BYTES ? { ...measured, unmetLookMs: atMs } : measured;
-}
-
-function sayOutcome(outcome: Outcome, pod: string): string {
-  switch (outcome.kind) {
-    case 'ended': {
-      const bytes = outcome.releasedBytes.known ? ` and freed ${sayBytes(outcome.releasedBytes.value)}` : '';
-      return `${pod} ended (${outcome.via})${bytes}`;
-    }
-    case 'survived':
-      return `the victim could not be terminated: ${outcome.detail}`;
-    case 'dropped':
-      return `the eviction was dropped: ${outcome.because}`;
-    case 'reclaimed':
-      return 'node-level reclaim ended';
-    default:
-      return assertNever(outcome);
-  }
 }
 
 export function podName(uid: PodUid): string {
@@ -139,9 +120,4 @@ function sayOver(row: RankRow): string {
 function comparedValue(row: RankRow, by: Comparator): number | string | boolean | null {
   const found = row.values.find((entry) => entry.by === by)?.value;
   return found?.known ? found.value : null;
-}
-
-function victimOf(measured: Measured): string {
-  const first = measured.evictions[0];
-  return first === undefined ? 'nobody' : podName(first.victim.uid);
 }

@@ -1,21 +1,15 @@
-import { trueConditions } from '../core/eviction/condition.ts';
-import { resolve, type Threshold } from '../core/eviction/threshold.ts';
+import { resolve } from '../core/eviction/threshold.ts';
 import type { Observation } from '../core/observation.ts';
-import { known } from '../core/reading.ts';
+import type { PodUid, PodView } from '../core/pod/pod.ts';
+import { known, type Reading, valueOrNull } from '../core/reading.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
+import { runEviction } from '../simulate/eviction/run.ts';
 import type { EvictionScenario } from '../simulate/scenario.ts';
 import { readScenario } from '../simulate/simulate.ts';
 import { readScenarioFiles } from '../simulate/source.ts';
-import {
-  createVirtualClock,
-  runVirtually,
-  type VirtualNode,
-  type VirtualPod,
-  type VirtualRun,
-} from '../simulate/virtual-node.ts';
-import { type Ending, endingOf, type Witness } from './ending.ts';
+import { type Ending, endingOf } from './ending.ts';
 import {
   DEMO_NAMESPACE,
   DEMO_PODS,
@@ -37,123 +31,107 @@ import { createStory } from './story.ts';
 const MIB = 1024 * 1024;
 /** Assumed: what a Node.js program without data uses, and when the visitors come. */
 const PROGRAM_BYTES = 13 * MIB;
-const VISITORS_FROM_MS = 1_000;
-/** Assumed: what the kernel needs to tear down a process of some 250 MiB. */
-const TEARDOWN_MS = 20;
-/** 3 % of a core at 2 ms looks (product.md section 6, D2). */
-const LOOK_CPU_MS = 0.06;
 const PROCESS_THREADS = 8;
-const CPUS = 2;
-const UNTIL_MS = 60_000;
+const VISITORS_FROM_MS = 1_000;
+/** More the node has not got. */
+const MOST_LEAKED_BYTES = 300 * MIB;
+/** A machine that has nothing to do with this one. */
+const FS = {
+  availableBytes: 20 * 1024 * MIB,
+  capacityBytes: 40 * 1024 * MIB,
+  inodesFree: 2_000_000,
+  inodes: 2_500_000,
+};
+const UNTIL_MS = 30_000;
+/** A look for each request. */
+const STEP_MS = 1_000 / REQUESTS_PER_SECOND;
 /** The node that recovered, before the summary. */
 const LOOK_BACK_MS = 500;
-/** On a terminal 100 ms of the story take this long, so that it can be read. */
-const STEP_MS = 100;
-const STEP_REAL_MS = 20;
+/** On a terminal a step takes this long, so that the story can be read. */
+const STEP_REAL_MS = 8;
 
-/** A machine that has nothing to do with this one. */
-const NODE: VirtualNode = {
-  memoryBytes: NODE_MEMORY_BYTES,
-  maxPids: NODE_MAX_PIDS,
-  disk: { bytesAvailable: 20 * 1024 * MIB, bytesCapacity: 40 * 1024 * MIB },
-  inodes: { free: 2_000_000, total: 2_500_000 },
-};
-
-/** The demo's story in virtual time, through the agent's own loop and core. Same output at any time on any machine. */
+/** The demo's story in virtual time, as `simulate` runs a scenario. Same output at any time on any machine. */
 export async function tellVirtually(
-  { terminal, clock: hostClock }: { readonly terminal: Terminal; readonly clock: Clock },
+  { terminal, clock }: { readonly terminal: Terminal; readonly clock: Clock },
   stop: AbortSignal,
 ): Promise<Ending> {
-  const clock = createVirtualClock(0);
-  const screen = createScreen(terminal, clock, NODE_MEMORY_BYTES);
-  const story = createStory({ startMs: screen.startMs, say: screen.say });
-  const over = new AbortController();
-  const abort = (): void => over.abort();
+  const screen = createScreen(terminal, 0, NODE_MEMORY_BYTES);
+  const story = createStory({ startMs: 0, say: screen.say });
   const demo = await readDemo();
-  const { thresholds } = demo.config;
-  let steppedMs = 0;
+  let alive: Alive = new Map();
   let overMs: number | null = null;
-  let alive: readonly VirtualPod[] = [];
-  const run: VirtualRun = {
-    clock,
-    node: NODE,
-    pods: demo.pods.map(virtualPodOf),
-    teardownMs: TEARDOWN_MS,
-    lookCpuMs: LOOK_CPU_MS,
-    config: { ...demo.config, pace: { ...demo.config.pace, cpus: CPUS }, isLive: true },
-    untilMs: UNTIL_MS,
-    decided: (decision) => {
+  for (const { atMs, observation, decisions, result } of runEviction(demo, demo.config, true)) {
+    if (stop.aborted || (overMs !== null && atMs - overMs >= LOOK_BACK_MS) || observation === null) break;
+    // A kill takes no virtual time: what it freed is what the victim used at the look before.
+    const freed = usedBy(alive, LEAKER);
+    for (const outcome of observation.outcomes) {
+      if (outcome.kind === 'ended') story.ended({ ...outcome, releasedBytes: freed });
+    }
+    alive = new Map(valueOrNull(observation.pods)?.map((pod) => [pod.uid, pod]));
+    for (const decision of decisions) {
       story.decided(decision);
-      if (decision.kind === 'evict') story.stopBegan(decision.id, clock.monoMs());
-    },
-    ended: story.ended,
-    looked: (observation, { state }, pods) => {
-      alive = pods;
-      const { atMs, signals } = observation;
-      story.look(atMs, signals['memory.available']);
-      const gauges = thresholds.map((threshold) => gaugeOf(threshold, observation));
-      const lines = DEMO_PODS.map((pod) => podLineOf(pod, alive, atMs));
-      screen.show({ atMs, gauges, conditions: trueConditions(state.conditionLastMetMs), pods: lines });
-      if (story.isOver()) overMs ??= atMs;
-    },
-    turn: async (nowMs) => {
-      if (overMs !== null && nowMs - overMs >= LOOK_BACK_MS) over.abort();
-      const isDue = terminal.size() !== null && nowMs - steppedMs >= STEP_MS;
-      if (isDue) steppedMs = nowMs;
-      await sleep(hostClock, isDue ? STEP_REAL_MS : 0);
-    },
-  };
-  if (stop.aborted) abort();
-  stop.addEventListener('abort', abort, { once: true });
-  await runVirtually(run, over.signal);
-  stop.removeEventListener('abort', abort);
+      if (decision.kind === 'evict') story.stopBegan(decision.id, atMs);
+    }
+    story.look(atMs, observation.signals['memory.available']);
+    const { conditions } = result;
+    screen.show({
+      atMs,
+      gauges: gaugesOf(demo, observation),
+      conditions,
+      pods: DEMO_PODS.map((pod) => podLineOf(pod, alive)),
+    });
+    if (story.isOver()) overMs ??= atMs;
+    await sleep(clock, terminal.size() === null ? 0 : STEP_REAL_MS);
+  }
   screen.leave();
-  return endingOf(story.measured(), witnessOf(alive, story.measured().stopBeganMs ?? clock.monoMs()));
-}
-
-/** In virtual time the world itself is the witness. */
-function witnessOf(alive: readonly VirtualPod[], servedUntilMs: number): Witness {
-  const isAlive = (pod: DemoPod): boolean => alive.some(({ declared }) => declared.uid === uidOf(pod.name));
-  const innocents = DEMO_PODS.filter(({ name }) => name !== LEAKER);
-  return {
+  const measured = story.measured();
+  return endingOf(measured, {
     kind: 'simulated',
-    innocents: innocents.map((pod) => ({ name: `${DEMO_NAMESPACE}/${pod.name}`, pid: null, isAlive: isAlive(pod) })),
+    innocents: DEMO_PODS.filter(({ name }) => name !== LEAKER).map(({ name }) => ({
+      name: `${DEMO_NAMESPACE}/${name}`,
+      pid: null,
+      isAlive: alive.has(uidOf(name)),
+    })),
     kernelOomKills: known(0),
-    requestsServed: Math.floor(leakedBytes(servedUntilMs) / LEAK_PER_REQUEST_BYTES),
+    requestsServed: leakedBytes(measured.stopBeganMs ?? 0) / LEAK_PER_REQUEST_BYTES,
     death: null,
     leakerPid: null,
-  };
+  });
 }
 
-function virtualPodOf({ declared }: EvictionScenario['pods'][number]): VirtualPod {
-  const heldMiB = DEMO_PODS.find(({ name }) => name === declared.name)?.holdsMiB ?? 0;
-  return {
-    declared,
-    processes: PROCESS_THREADS,
-    workingSetBytes: (atMs) => PROGRAM_BYTES + heldMiB * MIB + (declared.name === LEAKER ? leakedBytes(atMs) : 0),
-  };
+type Alive = ReadonlyMap<PodUid, PodView>;
+
+function usedBy(alive: Alive, name: DemoPod['name']): Reading<number> {
+  return alive.get(uidOf(name))?.usage.workingSetBytes ?? known(0);
+}
+
+function podLineOf(pod: DemoPod, alive: Alive): PodLine {
+  const note = alive.has(uidOf(pod.name)) ? '' : 'evicted';
+  return { name: `${DEMO_NAMESPACE}/${pod.name}`, facts: podFacts(pod), usedBytes: usedBy(alive, pod.name), note };
+}
+
+function gaugesOf({ config }: EvictionScenario, { signals }: Observation): readonly Gauge[] {
+  return config.thresholds.map(({ signal, value }) => {
+    const sample = signals[signal];
+    return { signal, sample, limits: sample.known ? [bytesUp(resolve(value, sample.value.capacity))] : [] };
+  });
 }
 
 function leakedBytes(atMs: number): number {
-  const servedFor = Math.max(0, atMs - VISITORS_FROM_MS) / 1_000;
-  return Math.floor(servedFor * REQUESTS_PER_SECOND) * LEAK_PER_REQUEST_BYTES;
+  const bytes = Math.floor(Math.max(0, atMs - VISITORS_FROM_MS) / STEP_MS) * LEAK_PER_REQUEST_BYTES;
+  return Math.min(bytes, MOST_LEAKED_BYTES);
 }
 
-function gaugeOf(threshold: Threshold, observation: Observation): Gauge {
-  const { signal, value } = threshold;
-  const sample = observation.signals[signal];
-  return { signal, sample, limits: sample.known ? [bytesUp(resolve(value, sample.value.capacity))] : [] };
-}
-
-function podLineOf(pod: DemoPod, alive: readonly VirtualPod[], atMs: number): PodLine {
-  const found = alive.find(({ declared }) => declared.uid === uidOf(pod.name));
-  const note = found === undefined ? 'evicted' : '';
-  return {
-    name: `${DEMO_NAMESPACE}/${pod.name}`,
-    facts: podFacts(pod),
-    usedBytes: known(found?.workingSetBytes(atMs) ?? 0),
-    note,
-  };
+/** What `/stats/summary` would say of the node, had nobody been evicted. */
+function summaryAt(atMs: number): object {
+  const pods = DEMO_PODS.map(({ name, holdsMiB }) => ({
+    podRef: { name, namespace: DEMO_NAMESPACE },
+    memory: { workingSetBytes: PROGRAM_BYTES + holdsMiB * MIB + (name === LEAKER ? leakedBytes(atMs) : 0) },
+    process_stats: { process_count: PROCESS_THREADS },
+  }));
+  const workingSetBytes = pods.reduce((sum, { memory }) => sum + memory.workingSetBytes, 0);
+  const memory = { availableBytes: NODE_MEMORY_BYTES - workingSetBytes, workingSetBytes };
+  return { node: { memory, fs: FS, rlimit: { maxpid: NODE_MAX_PIDS, curproc: pods.length * PROCESS_THREADS } }, pods };
 }
 
 /** The demo's own thresholds and pods, as the simulator reads them. */
@@ -170,7 +148,7 @@ async function readDemo(): Promise<EvictionScenario> {
       localStorageCapacityIsolation: false,
     },
     pods: DEMO_PODS.map(manifestOf),
-    steps: [{ at: 0 }],
+    steps: Array.from({ length: UNTIL_MS / STEP_MS }, (_, i) => ({ at: i * STEP_MS, summary: summaryAt(i * STEP_MS) })),
   });
   async function* pieces() {
     yield known(text);

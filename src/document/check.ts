@@ -46,6 +46,14 @@ export function checkValue<S extends Schema>(
 const NOWHERE = { file: '', line: 1, column: 1 };
 const MAX_MISTAKE = 300;
 
+/** Text that `wrong` finds nothing against: it gives the sentence that says what is wrong, or null. */
+export function text(wrong: (value: string) => string | null, facts: { readonly [key: string]: unknown }) {
+  return z.string().check((context) => {
+    const message = wrong(context.value);
+    if (message !== null) context.issues.push({ code: 'custom', message, input: context.value, continue: true });
+  }, z.meta(facts));
+}
+
 function problemsOf(issue: Issue, root: Schema, document: YamlDocument, at: Path): readonly Problem[] {
   const inner = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step));
   const path = [...at, ...inner];
@@ -76,19 +84,21 @@ export function sayUnknownName(name: string, valid: readonly string[], what: str
     : `unknown ${what}; valid are ${valid.join(', ')}`;
 }
 
+/** What a value that is none of these must be, with the one it was probably meant to be. */
+export function sayNotAmong(valid: readonly string[], value: unknown): string {
+  const must = `must be ${valid.length === 1 ? '' : 'one of '}${valid.join(', ')}`;
+  if (value === undefined) return `missing; ${must}`;
+  const nearest = typeof value === 'string' ? nearestName(value, valid) : null;
+  return `${must}, not ${sayValue(value)}${nearest === null ? '' : `; did you mean ${nearest}?`}`;
+}
+
 function sayIssue(issue: Issue, value: unknown): string {
   switch (issue.code) {
     case 'invalid_type':
       if (value === undefined) return 'missing';
       return `expected ${sayType(issue.expected)}, not ${sayValue(value)}`;
-    case 'invalid_value': {
-      const valid = issue.values.map(String);
-      if (value === undefined)
-        return `missing; ${valid.length === 1 ? 'must be' : 'must be one of'} ${valid.join(', ')}`;
-      const nearest = typeof value === 'string' ? nearestName(value, valid) : null;
-      const hint = nearest === null ? '' : `; did you mean ${nearest}?`;
-      return `must be ${valid.length === 1 ? '' : 'one of '}${valid.join(', ')}, not ${sayValue(value)}${hint}`;
-    }
+    case 'invalid_value':
+      return sayNotAmong(issue.values.map(String), value);
     case 'too_small':
       return `must ${sayBound(issue.origin, `at least ${issue.minimum}`)}${sayNot(value)}`;
     case 'too_big':

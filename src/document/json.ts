@@ -1,6 +1,6 @@
 import { sayCause } from '../core/reading.ts';
 import { MAX_DEPTH, type ParsedDocuments, type YamlDocument } from './document.ts';
-import { countKeys, findMistake, firstTooDeep, type Member, membersAt, skipBlank } from './json-text.ts';
+import { countKeys, findMistake, type Member, membersAt, skipBlank } from './json-text.ts';
 import { type Path, type Problem, sayPath } from './problem.ts';
 
 /** Where a text begins in its file; lines and columns count from 1. */
@@ -30,42 +30,27 @@ export function parseJsonDocument(
     const said = mistake?.text ?? sayCause(cause);
     return refused(mistake?.offset ?? 0, `not valid JSON: ${said}`);
   }
-  const keys = keysOf(value, MAX_DEPTH);
-  if (keys === null) return refused(firstTooDeep(text, MAX_DEPTH) ?? 0, `nested deeper than ${MAX_DEPTH} levels`);
+  const keys = typeof value === 'object' && value !== null ? keysOf(value, MAX_DEPTH) : 0;
+  if (keys === null)
+    return refused(findMistake(text, MAX_DEPTH)?.offset ?? 0, `nested deeper than ${MAX_DEPTH} levels`);
   const problems = keys === countKeys(text) ? [] : places.duplicates();
   const document: YamlDocument = { file, value, problemAt: places.problemAt, told: new Set() };
   return { documents: [document], problems };
 }
 
 /** Keys of all mappings together; null = nested deeper than `levels`. With for-in: Object.values takes six times as long. */
-function keysOf(value: unknown, levels: number): number | null {
-  if (Array.isArray(value)) {
-    if (levels === 0) return null;
-    let keys = 0;
-    for (const inner of value) {
-      if (typeof inner !== 'object') continue;
-      const below = keysOf(inner, levels - 1);
-      if (below === null) return null;
-      keys += below;
-    }
-    return keys;
-  }
-  if (!isMapping(value)) return 0;
+function keysOf(value: object, levels: number): number | null {
   if (levels === 0) return null;
+  const isList = Array.isArray(value);
   let keys = 0;
   for (const key in value) {
-    keys++;
-    const inner = value[key];
-    if (typeof inner !== 'object') continue;
-    const below = keysOf(inner, levels - 1);
+    if (!isList) keys++;
+    const inner: unknown = Reflect.get(value, key);
+    const below = typeof inner === 'object' && inner !== null ? keysOf(inner, levels - 1) : 0;
     if (below === null) return null;
     keys += below;
   }
   return keys;
-}
-
-function isMapping(value: unknown): value is { readonly [key: string]: unknown } {
-  return typeof value === 'object' && value !== null;
 }
 
 type Places = {

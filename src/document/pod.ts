@@ -1,20 +1,12 @@
 import * as z from 'zod/mini';
 import { parseQuantity, type Quantity } from '../core/units/quantity.ts';
+import { text } from './check.ts';
 import { parseInstant } from './instant.ts';
 
 /**
  * What is read of a v1 Pod. It is Kubernetes' kind, so unknown fields are nobody's mistake here; null is as absent, as
  * in the API.
  */
-
-type Facts = { readonly examples: readonly unknown[] };
-
-function text(wrong: (value: string) => string | null, facts: Facts) {
-  return z.string().check((context) => {
-    const message = wrong(context.value);
-    if (message !== null) context.issues.push({ code: 'custom', message, input: context.value, continue: true });
-  }, z.meta(facts));
-}
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 /** beside-a-kubelet.md H1: names become keys, log fields and parts of file names. */
@@ -109,7 +101,8 @@ const volume = z.looseObject({
 
 /** In a scenario a name is only shown and compared: whatever somebody invented will do. */
 const anyName = z.string().check(z.minLength(1), z.maxLength(253), z.meta({ examples: ['web'] }));
-const anyContainer = z.extend(container, { name: anyName });
+const hook = z.nullish(z.looseObject({}));
+const anyContainer = z.extend(container, { name: anyName, lifecycle: z.nullish(z.object({ preStop: hook })) });
 
 /** What the API adds when a pod runs (`kubectl get pods -o json`), as far as it is read: scenarios.md 2.3.1. */
 export const runningPodSchema = z.extend(podSchema, {
@@ -118,6 +111,7 @@ export const runningPodSchema = z.extend(podSchema, {
     namespace: z.nullish(anyName),
     uid: z.nullish(anyName),
     creationTimestamp: z.nullish(instant),
+    deletionGracePeriodSeconds: z.nullish(graceSeconds),
     ownerReferences: z.nullish(z.array(ownerReference)),
   }),
   spec: z.extend(podSchema.shape.spec, {

@@ -119,8 +119,12 @@ export function openKubeApi(
   void ask();
   connection.onState((now) => {
     // It may come back as another version.
-    if (now === 'away') version = null;
+    if (now === 'away') {
+      version = null;
+      log.warn({ event: 'api-away' }, 'the API server is away: evictions go on without it');
+    }
     if (now !== 'up') return;
+    log.info({ event: 'api-away' }, 'the API server answers');
     cancel();
     void ask();
   });

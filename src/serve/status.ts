@@ -94,19 +94,12 @@ type MemoryStatus = {
 export type PodsStatus =
   | { readonly known: false; readonly why: string }
   | { readonly known: true; readonly rankedFor: Signal; readonly order: readonly PodRow[] };
-type PodRow = {
-  readonly uid: PodUid;
-  readonly namespace: string;
-  readonly name: string;
-  readonly qos: PodView['qos'];
-  readonly priority: number;
+type PodRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected' | 'isTerminating'> & {
   readonly usage: number | null;
   /** Directories are walked beside the looks; null: this signal's usage is of the look itself, or not known. */
   readonly usageAgeMs: number | null;
   /** null: this signal knows no request. */
   readonly request: number | null;
-  readonly isProtected: boolean;
-  readonly isTerminating: boolean;
   /** The comparator that puts it before the next one. */
   readonly decidedBy: string | null;
 };

@@ -1,6 +1,6 @@
 import { toCoreConfig } from '../config/core-config.ts';
-import type { Effective, HostSizes } from '../config/effective.ts';
-import { withMargin } from '../config/margin.ts';
+import type { Effective } from '../config/effective.ts';
+import { type HostSizes, withMargin } from '../config/margin.ts';
 import { originOf } from '../config/setting.ts';
 import type { CoreConfig } from '../core/core-config.ts';
 import type { Signal } from '../core/signal.ts';

@@ -32,8 +32,6 @@ export type GivenStats =
 /** scenarios.md 2.4, checked; `stats` are merged when the run comes to the step. */
 export type EvictionStep = {
   readonly atMs: MonoMs;
-  /** Where it stands, for messages. */
-  readonly line: number;
   /** What is given beside stats that fail is kept for later patches. */
   readonly stats: GivenStats | { readonly kind: 'failed'; readonly kept: GivenStats };
   /** The whole new list; null = as before. */

@@ -1,10 +1,9 @@
 import { isObject } from '../core/shape.ts';
 import { parseDuration } from '../core/units/duration.ts';
 import { bytesUp, decimalOf, parseQuantity } from '../core/units/quantity.ts';
-import { sayUnknownName, sayValue } from '../document/check.ts';
+import { sayNotAmong, sayUnknownName, sayValue } from '../document/check.ts';
 import { inOrder, type YamlDocument } from '../document/document.ts';
 import { parseInstant } from '../document/instant.ts';
-import { nearestName } from '../document/nearest.ts';
 import { type Path, type Problem, sayPath } from '../document/problem.ts';
 import { MAX_MISTAKES } from './v1-pod.ts';
 
@@ -119,11 +118,7 @@ export function orNull(shape: Shape): Shape {
 
 export function among(valid: readonly string[]): Shape {
   return (value, at) => {
-    if (typeof value === 'string' && valid.includes(value)) return;
-    const nearest = typeof value === 'string' ? nearestName(value, valid) : null;
-    const hint = nearest === null ? '' : `; did you mean ${nearest}?`;
-    const one = valid.length === 1 ? '' : 'one of ';
-    at.mistakes.at(at.path, `must be ${one}${valid.join(', ')}, not ${sayValue(value)}${hint}`);
+    if (typeof value !== 'string' || !valid.includes(value)) at.mistakes.at(at.path, sayNotAmong(valid, value));
   };
 }
 

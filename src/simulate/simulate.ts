@@ -1,13 +1,13 @@
 import type { Effective } from '../config/effective.ts';
 import type { Decision } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
-import { type PodUid, podName } from '../core/pod/pod.ts';
+import { namesOf, type PodUid } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
 import { inOrder } from '../document/document.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import { sayReason } from '../words/reason.ts';
 import { type Comparison, compareLosses, type LookResult, lossesOfLooks, lossesOfShutdowns } from './compare.ts';
-import { readHead } from './envelope.ts';
+import { headOf, headProblems } from './envelope.ts';
 import { compareLook } from './eviction/expect.ts';
 import { isCapture } from './eviction/freed.ts';
 import type { EvictionResult } from './eviction/result.ts';
@@ -149,15 +149,26 @@ type Read = {
 /** null = not one of `only`: no further than its metadata, and whatever else is wrong there is nobody's business. */
 export function readScenario(item: Document, only: SimulateAsked<unknown>['only']): Read | null {
   const { yaml } = item;
-  const { head, problems: ofHead } = readHead(yaml);
+  const head = headOf(yaml);
   if (only !== null && head !== null && !only(head)) return null;
   // Below a syntax mistake everything else would be its echo; those have no path.
   const isBroken = item.problems.some(({ path }) => path === '');
-  let read: Omit<Read, 'isNamed'> = { scenario: null, problems: ofHead };
-  if (!isBroken && head?.kind === 'EvictionScenario') read = readEvictionScenario(yaml);
-  else if (!isBroken && head?.kind === 'ShutdownScenario') read = readShutdownScenario(yaml);
-  const problems = toldOf(inOrder([...item.problems, ...(isBroken ? [] : read.problems)]));
+  const read = isBroken ? NOT_READ : readKind(head?.kind ?? null, yaml);
+  const problems = toldOf(inOrder([...item.problems, ...read.problems]));
   return { scenario: problems.length > 0 ? null : read.scenario, problems, isNamed: head !== null };
+}
+
+const NOT_READ: Omit<Read, 'isNamed'> = { scenario: null, problems: [] };
+
+function readKind(kind: Scenario['kind'] | null, yaml: Document['yaml']): typeof NOT_READ {
+  switch (kind) {
+    case 'EvictionScenario':
+      return readEvictionScenario(yaml);
+    case 'ShutdownScenario':
+      return readShutdownScenario(yaml);
+    case null:
+      return { scenario: null, problems: headProblems(yaml) };
+  }
 }
 
 function toldOf(problems: readonly Problem[]): readonly Problem[] {
@@ -211,7 +222,7 @@ function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: Simul
 }
 
 function stepReport(look: EvictionLook, expect: EvictionScenario['steps'][number]['expect']): StepReport {
-  const nameOf = namesOf(look.observation);
+  const nameOf = namesIn(look.observation);
   return {
     step: look.step,
     at: look.atMs,
@@ -229,18 +240,17 @@ function reasonReport(reason: Reason, nameOf: (uid: PodUid) => string): ReasonRe
 }
 
 /** The names are gathered when the first is asked for: at most looks nobody asks. */
-function namesOf(observation: Observation | null): (uid: PodUid) => string {
-  let names: ReadonlyMap<PodUid, string> | null = null;
+function namesIn(observation: Observation | null): (uid: PodUid) => string {
+  let nameOf: ReturnType<typeof namesOf> | null = null;
   return (uid) => {
-    const pods = observation?.pods.known ? observation.pods.value : [];
-    names ??= new Map(pods.map((pod) => [pod.uid, podName(pod)]));
-    return names.get(uid) ?? uid;
+    nameOf ??= namesOf(observation?.pods.known ? observation.pods.value : []);
+    return nameOf(uid);
   };
 }
 
 function runOneShutdown<Step>(item: Document, scenario: ShutdownScenario, asked: SimulateAsked<Step>): Ran<Step> {
   const { config } = asked;
-  const { result, reasons } = runShutdown(config === null ? scenario : underConfig(scenario, config));
+  const { result, reasons } = runShutdown(config === null ? scenario : underConfig(scenario, config.shutdown));
   const isChecked = asked.expectations === 'compare' && scenario.expect !== null;
   const mismatches = isChecked && scenario.expect !== null ? compareShutdown(scenario.expect, result) : [];
   const head = { name: scenario.name, kind: scenario.kind, ...placeOf(item) } as const;
@@ -256,8 +266,7 @@ function placeOf({ file, document, line }: Document): Pick<ReportHead<string>, '
   return { file, document, line };
 }
 
-function underConfig(scenario: ShutdownScenario, { shutdown }: Effective): ShutdownScenario {
-  const { phases, cancelPolicy } = shutdown;
+function underConfig(scenario: ShutdownScenario, { phases, cancelPolicy }: Effective['shutdown']): ShutdownScenario {
   return { ...scenario, refusals: [], warnings: [], phases, cancelPolicy };
 }
 

@@ -5,12 +5,12 @@ import type { YamlDocument } from '../document/document.ts';
 import { runningPodSchema, type V1RunningPod } from '../document/pod.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import { localVolumesOf, runningPodOf } from '../document/running-pod.ts';
-import type { Json, ScenarioPod } from './scenario.ts';
+import type { ScenarioPod } from './scenario.ts';
 
-/** A v1 Pod of a scenario's list. `raw` is as written, its shape checked as far as runningPodSchema goes. */
+/** A v1 Pod of a scenario's list, and as it was written. */
 export type ListedPod = {
   readonly pod: ScenarioPod;
-  readonly raw: Json;
+  readonly v1: V1RunningPod;
   readonly path: Path;
   /** scenarios.md 2.3.3: false in phase Succeeded or Failed. */
   readonly isActive: boolean;
@@ -78,7 +78,7 @@ function readPod(
   if (value === null) return { pod: null, problems };
   const phase = value.status?.phase;
   return {
-    pod: { pod: scenarioPodOf(value), raw, path, isActive: phase !== 'Succeeded' && phase !== 'Failed' },
+    pod: { pod: scenarioPodOf(value), v1: value, path, isActive: phase !== 'Succeeded' && phase !== 'Failed' },
     problems,
   };
 }

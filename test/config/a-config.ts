@@ -1,6 +1,7 @@
-import type { Effective, HostSizes } from '../../src/config/effective.ts';
+import type { Effective } from '../../src/config/effective.ts';
 import { configOf, type LoadedConfig } from '../../src/config/load.ts';
-import { UNKNOWN_SIZES } from '../../src/config/warnings.ts';
+import type { HostSizes } from '../../src/config/margin.ts';
+import { UNKNOWN_SIZES } from '../../src/config/margin.ts';
 import { sayProblem } from '../../src/document/problem.ts';
 
 export const HEAD = 'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\n';

@@ -1,7 +1,7 @@
 // The kubelet's answers to quantities, durations, thresholds and whole configurations (config.jsonl.gz), and ours.
 import { toCoreConfig } from '../../src/config/core-config.ts';
 import { configOf, type LoadedConfig } from '../../src/config/load.ts';
-import { UNKNOWN_SIZES } from '../../src/config/warnings.ts';
+import { UNKNOWN_SIZES } from '../../src/config/margin.ts';
 import { resolve, type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/eviction/threshold.ts';
 import { isObject } from '../../src/core/shape.ts';
 import type { FsLayout } from '../../src/core/signal.ts';

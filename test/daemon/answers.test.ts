@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { createLookDesk, type ObservedLook } from '../../src/daemon/answers.ts';
-import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
 import { aContext, aVerdict } from '../serve/a-report.ts';
+import { createVirtualClock } from '../virtual-node.ts';
 
 const adopted = initialState('adopted');
 const seenPods = [aPod({ name: 'seen' })];

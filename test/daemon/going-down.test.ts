@@ -8,9 +8,9 @@ import { createGoingDown, type GoingDownNeeds } from '../../src/daemon/going-dow
 import { createInbox } from '../../src/daemon/loop.ts';
 import type { InhibitorStatus, ShutdownFact } from '../../src/ports.ts';
 import type { ShutdownListener } from '../../src/shutdown/open.ts';
-import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
 import { anObservation } from '../a.ts';
 import { aCore, aShutdownConfig, LOCK, PREPARING, web } from '../core/shutdown/a-shutdown.ts';
+import { createVirtualClock } from '../virtual-node.ts';
 
 const STOPPED = { kind: 'stopped-without-signal', leftMs: 60_000 } as const;
 const no = unknown('unreadable', 'the system bus', 'no connection');

@@ -28,18 +28,6 @@ function aTerminal(size: { columns: number; rows: number } | null): Terminal & {
   };
 }
 
-function aClock(): { monoMs: () => number; wallMs: () => number; after: () => () => void; set: (ms: number) => void } {
-  let nowMs = 0;
-  return {
-    monoMs: () => nowMs,
-    wallMs: () => nowMs,
-    after: () => () => undefined,
-    set: (ms) => {
-      nowMs = ms;
-    },
-  };
-}
-
 describe('a gauge', () => {
   const gauge = (available: number) => ({
     signal: 'memory.available' as const,
@@ -67,35 +55,30 @@ describe('a gauge', () => {
 
 describe('the screen', () => {
   it('prints at most one line a second where it is no terminal, and no control characters', () => {
-    const [terminal, clock] = [aTerminal(null), aClock()];
-    const screen = createScreen(terminal, clock, 512 * MIB);
-    for (let ms = 0; ms <= 3_000; ms += 10) {
-      clock.set(ms);
-      screen.show(aFrame(ms, 300));
-    }
+    const terminal = aTerminal(null);
+    const screen = createScreen(terminal, 0, 512 * MIB);
+    for (let ms = 0; ms <= 3_000; ms += 10) screen.show(aFrame(ms, 300));
     const lines = terminal.text().trimEnd().split('\n');
     expect(lines.map((line) => line.slice(0, 8))).toEqual(['   0.0 s', '   1.0 s', '   2.0 s', '   3.0 s']);
     expect(terminal.text()).not.toContain('\u001b');
   });
 
   it('draws over its own picture on a terminal, and says lines above it', () => {
-    const [terminal, clock] = [aTerminal({ columns: 120, rows: 40 }), aClock()];
-    const screen = createScreen(terminal, clock, 512 * MIB);
+    const terminal = aTerminal({ columns: 120, rows: 40 });
+    const screen = createScreen(terminal, 0, 512 * MIB);
     screen.show(aFrame(0, 300));
     const height = terminal.text().split('\n').length - 1;
     screen.say('something happened');
     expect(terminal.text()).toContain(`\u001b[${height}A\u001b[Jsomething happened\n─`);
-    clock.set(50);
     screen.show(aFrame(50, 111));
     expect(terminal.text()).not.toContain('111 MiB');
-    clock.set(100);
     screen.show(aFrame(100, 111));
     expect(terminal.text()).toContain('111 MiB');
   });
 
   it('falls back to plain lines on a terminal that is too small for the picture', () => {
-    const [terminal, clock] = [aTerminal({ columns: 120, rows: 5 }), aClock()];
-    createScreen(terminal, clock, 512 * MIB).show(aFrame(0, 300));
+    const terminal = aTerminal({ columns: 120, rows: 5 });
+    createScreen(terminal, 0, 512 * MIB).show(aFrame(0, 300));
     expect(terminal.text()).toMatch(/^ +0\.0 s {2}memory\.available 300 MiB\n$/);
   });
 

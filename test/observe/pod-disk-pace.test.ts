@@ -10,7 +10,7 @@ import { refOf } from '../../src/host/cgroupfs.ts';
 import { createPodDisk, type PodDisk } from '../../src/observe/pod-disk.ts';
 import { createPodReader } from '../../src/observe/usage.ts';
 import type { BoundPod, CgroupRef } from '../../src/ports.ts';
-import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
+import { createVirtualClock } from '../virtual-node.ts';
 import { aBoundPod, aDiskWalk, someFindings } from './a-bound-pod.ts';
 
 let opened: PodDisk | null = null;

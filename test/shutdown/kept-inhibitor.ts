@@ -2,8 +2,8 @@ import { expect, onTestFinished } from 'vitest';
 import type { ShutdownEvent } from '../../src/core/observation.ts';
 import type { Clock } from '../../src/ports.ts';
 import { type InhibitorNeeds, keepInhibitor } from '../../src/shutdown/inhibitor.ts';
-import { createVirtualClock } from '../../src/simulate/virtual-node.ts';
 import { aTree } from '../host/tree.ts';
+import { createVirtualClock } from '../virtual-node.ts';
 import { scriptedLogind } from './scripted-logind.ts';
 
 export const WALL_MS = 1_800_000_000_000;

@@ -131,5 +131,11 @@ export function countedOf(usage: PodView['usage'], counts: Exclude<SignalFacts['
   return swapBytes === undefined ? workingSetBytes : sumOf([workingSetBytes, swapBytes]);
 }
 
+/** The names of these pods; another one by its uid. Names are as tenants chose them: escape before printing. */
+export function namesOf(pods: readonly Pick<PodView, 'uid' | 'namespace' | 'name'>[]): (uid: PodUid) => string {
+  const names = new Map(pods.map((pod) => [pod.uid, podName(pod)]));
+  return (uid) => names.get(uid) ?? uid;
+}
+
 /** How a pod is named to people, and in files. */
 export const podName = ({ namespace, name }: Pick<PodView, 'namespace' | 'name'>): string => `${namespace}/${name}`;

@@ -1,13 +1,11 @@
 import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../../core/pod/pod.ts';
+import { type ContainerSpec, requestsOf, withDefaultRequests } from '../../core/pod/spec.ts';
 import type { Reading } from '../../core/reading.ts';
 import { priorityOf } from '../../core/shutdown/chain.ts';
 import { bytesUp, decimalOf, parseQuantity, type Quantity, sayQuantity } from '../../core/units/quantity.ts';
 
 /** A JSON object whose names are those of the scenario format, the kubelet or Kubernetes. */
 export type Json = { readonly [key: string]: unknown };
-
-type Resource = keyof Amounts;
-const NAME_OF: { readonly [R in Resource]: string } = { memory: 'memory', ephemeralStorage: 'ephemeral-storage' };
 
 /** The v1 Pod whose effective requests, ranking and messages are those of the view. */
 export function podOf(pod: PodView): Json {
@@ -62,43 +60,33 @@ function containerOf(container: ContainerView): Json {
 }
 
 function amountsOf(amounts: Amounts): Json {
-  return {
-    ...(amounts.memory === null ? {} : { memory: quantityText(amounts.memory) }),
-    ...(amounts.ephemeralStorage === null ? {} : { 'ephemeral-storage': quantityText(amounts.ephemeralStorage) }),
-  };
+  return Object.fromEntries(namedIn(amounts).map(([name, amount]) => [name, quantityText(amount)]));
 }
 
 /** What the effective requests have beyond those of the containers: the view keeps no overhead of its own. */
-function overheadOf(pod: PodView): Json {
-  const memory =
-    pod.podLevelMemoryRequest === null ? requestOfContainers(pod, 'memory') : bytesUp(pod.podLevelMemoryRequest);
+function overheadOf({ containers, requests, podLevelMemoryRequest }: PodView): Json {
+  const spec = { containers: containers.map(specOf), podLevel: null, overhead: new Map() };
+  const { memoryBytes, ephemeralStorageBytes } = requestsOf(withDefaultRequests(spec));
+  const base = podLevelMemoryRequest === null ? memoryBytes : bytesUp(podLevelMemoryRequest);
   const beyond = [
-    [NAME_OF.memory, pod.requests.memoryBytes - memory],
-    [NAME_OF.ephemeralStorage, pod.requests.ephemeralStorageBytes - requestOfContainers(pod, 'ephemeralStorage')],
+    ['memory', requests.memoryBytes - base],
+    ['ephemeral-storage', requests.ephemeralStorageBytes - ephemeralStorageBytes],
   ] as const;
   return Object.fromEntries(beyond.filter(([, bytes]) => bytes > 0).map(([name, bytes]) => [name, String(bytes)]));
 }
 
-/** Kubernetes' rule: the larger of all app containers together and the neediest init container, sidecars always running. */
-function requestOfContainers(pod: PodView, resource: Resource): number {
-  let running = 0;
-  let starting = 0;
-  for (const container of pod.containers) {
-    const bytes = bytesOf(container.requests[resource] ?? container.limits[resource]);
-    if (container.kind === 'init') starting = Math.max(starting, sidecarsBefore(pod, container, resource) + bytes);
-    else running += bytes;
-  }
-  return Math.max(running, starting);
+function specOf({ name, kind, requests, limits }: ContainerView): ContainerSpec {
+  return { name, kind, requests: new Map(namedIn(requests)), limits: new Map(namedIn(limits)) };
 }
 
-function sidecarsBefore(pod: PodView, init: ContainerView, resource: Resource): number {
-  return pod.containers
-    .slice(0, pod.containers.indexOf(init))
-    .filter(({ kind }) => kind === 'sidecar')
-    .reduce((sum, sidecar) => sum + bytesOf(sidecar.requests[resource] ?? sidecar.limits[resource]), 0);
+/** By the API's names. */
+function namedIn({ memory, ephemeralStorage }: Amounts): readonly (readonly [string, Quantity])[] {
+  const named = [
+    ['memory', memory],
+    ['ephemeral-storage', ephemeralStorage],
+  ] as const;
+  return named.flatMap(([name, amount]) => (amount === null ? [] : [[name, amount] as const]));
 }
-
-const bytesOf = (amount: Quantity | null): number => (amount === null ? 0 : bytesUp(amount));
 
 /** A mode may count directories that are no declared volume; they stand as one more. */
 const OTHER_VOLUME = 'other-local-volumes';

@@ -1,14 +1,14 @@
+import { msOf } from '../../config/effective.ts';
 import { readEviction, stallThreshold, withTwins } from '../../config/eviction.ts';
 import { createFields } from '../../config/field.ts';
-import { msOf } from '../../config/resolve.ts';
 import { evictionSchema, nodewardenSchema } from '../../config/schema.ts';
 import type { CoreConfig } from '../../core/core-config.ts';
 import { isObject } from '../../core/shape.ts';
 import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
+import { BLANK_CONFIG } from '../blank.ts';
 import { kubeletDocument } from '../envelope.ts';
-
 import type { Json } from '../scenario.ts';
 
 /** scenarios.md 2.1. What else a KubeletConfiguration has is ignored, as every unknown key here. */
@@ -25,7 +25,6 @@ const FIELDS = [
   'enforceNodeAllocatable',
   'localStorageCapacityIsolation',
 ] as const;
-const DEFAULT_TRANSITION_MS = 300_000;
 const guardSchema = nodewardenSchema.shape.guard;
 
 type ReadConfig = { readonly config: CoreConfig | null; readonly problems: readonly Problem[] };
@@ -53,19 +52,13 @@ export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
   const stall = full === undefined ? [] : [stallThreshold(full, { kind: 'default' })];
   const configured = [...eviction.thresholds, ...stall].map(({ field: _, origin: __, ...threshold }) => threshold);
   const config: CoreConfig = {
+    ...BLANK_CONFIG,
     thresholds: withTwins(configured, value.enforceNodeAllocatable),
     // 0 stands for the default (kubelet-eviction.md 2.1).
-    pressureTransitionMs: msOf(value.evictionPressureTransitionPeriod) || DEFAULT_TRANSITION_MS,
+    pressureTransitionMs: msOf(value.evictionPressureTransitionPeriod) || BLANK_CONFIG.pressureTransitionMs,
     maxPodGraceSeconds: value.evictionMaxPodGracePeriod,
-    // The steps are the pace.
-    pace: { minMs: 2, maxMs: 10_000, cpuShare: 0.01, cpus: 1 },
     guard: guard.guard,
     localStorageLimits: value.localStorageCapacityIsolation ? 'enforce' : 'off',
-    // By the node's layout: the run fills them in.
-    reclaimSignals: [],
-    phases: [],
-    shutdownCancel: 'afterPhases',
-    shutdownCarryOver: false,
   };
   return { config, problems: [] };
 }

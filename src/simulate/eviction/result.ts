@@ -1,9 +1,9 @@
-import type { Decision, RankRow, StorageLimit } from '../../core/decision.ts';
+import type { Decision, StorageLimit } from '../../core/decision.ts';
 import { trueConditions } from '../../core/eviction/condition.ts';
 import { evictedStatus } from '../../core/eviction/pod-status.ts';
 import { rank } from '../../core/eviction/rank.ts';
 import type { MetThreshold, ThresholdId } from '../../core/eviction/threshold.ts';
-import { type PodView, podName } from '../../core/pod/pod.ts';
+import { namesOf, type PodView, podName } from '../../core/pod/pod.ts';
 import type { Reason } from '../../core/reason.ts';
 import { type ReclaimCall, reclaimCalls } from '../../core/reclaim/calls.ts';
 import {
@@ -16,6 +16,9 @@ import {
 } from '../../core/signal.ts';
 import type { State } from '../../core/state/state.ts';
 
+export type Eviction = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
+export const isEviction = (decision: Decision): decision is Eviction =>
+  decision.kind === 'evict' || decision.kind === 'evict-over-limit';
 type EvictedPod = {
   /** `namespace/name` */
   readonly pod: string;
@@ -106,54 +109,40 @@ export function doneOf(done: Done): typeof NOTHING_DONE {
         : { signal: threshold.signal, soft: !threshold.isHard, resource: SIGNAL_FACTS[threshold.signal].resource },
     nodeReclaim: reclaim === undefined || threshold === null ? [] : reclaimCalls(threshold.signal, layout),
     ranking: rankingOf(done),
-    evicted: decisions.flatMap((decision) => evictedBy(decision, done.fails)),
+    evicted: decisions.filter(isEviction).map((decision) => evictedBy(decision, done.fails)),
   };
 }
 
 /** scenarios.md 3, step 7. */
 function actedOn(decisions: readonly Decision[], reasons: readonly Reason[]): MetThreshold | null {
-  for (const decision of decisions) {
-    if (decision.kind === 'reclaim' || decision.kind === 'evict') return decision.threshold;
-  }
-  for (const reason of reasons) if (reason.code === 'no-candidate') return reason.threshold;
-  return null;
+  const acted =
+    decisions.find((decision) => decision.kind === 'reclaim' || decision.kind === 'evict') ??
+    reasons.find((reason) => reason.code === 'no-candidate');
+  return acted?.threshold ?? null;
 }
 
 function rankingOf({ decisions, reasons, pods, layout }: Done): readonly string[] {
-  for (const decision of decisions) if (decision.kind === 'evict') return namesOf(decision.ranking, pods);
-  for (const reason of reasons) {
-    // Ranked too, but nobody of them may be evicted.
-    if (reason.code === 'no-candidate') {
-      return namesOf(
-        rank(reason.signal, pods, layout).map(({ row }) => row),
-        pods,
-      );
-    }
-  }
-  return [];
+  const nameOf = namesOf(pods);
+  for (const decision of decisions)
+    if (decision.kind === 'evict') return decision.ranking.map(({ uid }) => nameOf(uid));
+  const none = reasons.find((reason) => reason.code === 'no-candidate');
+  // Ranked too, but nobody of them may be evicted.
+  return none === undefined ? [] : rank(none.signal, pods, layout).map(({ pod }) => podName(pod));
 }
 
-function namesOf(rows: readonly RankRow[], pods: readonly PodView[]): readonly string[] {
-  const names = new Map(pods.map((pod) => [pod.uid, podName(pod)]));
-  return rows.map(({ uid }) => names.get(uid) ?? uid);
-}
-
-function evictedBy(decision: Decision, fails: Done['fails']): readonly EvictedPod[] {
-  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return [];
+function evictedBy(decision: Eviction, fails: Done['fails']): EvictedPod {
   const { victim, message, graceSeconds } = decision;
   const pod = podName(victim);
   const isPressure = decision.kind === 'evict';
   const status = evictedStatus(message, isPressure ? 'node-pressure' : 'over-limit');
-  return [
-    {
-      pod,
-      signal: isPressure ? decision.threshold.signal : `${decision.limit}.limit`,
-      gracePeriodSeconds: graceSeconds,
-      reason: status.reason,
-      disruptionTarget: status.conditions.length > 0,
-      killFailed: fails(pod),
-      message,
-      annotations: isPressure ? decision.annotations : {},
-    },
-  ];
+  return {
+    pod,
+    signal: isPressure ? decision.threshold.signal : `${decision.limit}.limit`,
+    gracePeriodSeconds: graceSeconds,
+    reason: status.reason,
+    disruptionTarget: status.conditions.length > 0,
+    killFailed: fails(pod),
+    message,
+    annotations: isPressure ? decision.annotations : {},
+  };
 }

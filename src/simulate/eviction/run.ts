@@ -10,9 +10,19 @@ import type { Reason } from '../../core/reason.ts';
 import { isObject } from '../../core/shape.ts';
 import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
+import { BLANK_OBSERVATION } from '../blank.ts';
 import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from '../scenario.ts';
 import { isCapture, withFreed } from './freed.ts';
-import { doneOf, type EvictionResult, NOTHING_DONE, NOTHING_OBSERVED, observedOf, reclaimSignals } from './result.ts';
+import {
+  doneOf,
+  type Eviction,
+  type EvictionResult,
+  isEviction,
+  NOTHING_DONE,
+  NOTHING_OBSERVED,
+  observedOf,
+  reclaimSignals,
+} from './result.ts';
 import { createStatsReader, mergePatch, NO_SIGNALS, type StatsReader } from './stats.ts';
 
 /** One look, with everything that it was decided from. */
@@ -101,17 +111,25 @@ function look(run: Run, step: EvictionStep, before: World): Looked {
   const times = step.stats.kind === 'same' ? 'fresh' : 'named';
   const killed = before.killed.length === 0 ? [] : stats.viewsOf(before.summary, before.killed);
   const signals = withFreed(stats.signalsOf(before.summary, step.atMs, times), killed, layout);
-  const growth = step.memoryGrowth === null ? {} : { memoryGrowth: known(step.memoryGrowth) };
-  const given = { signals, pods: known(pods), outcomes: before.outcomes, ...growth };
-  const observation = observationOf(scenario, step.atMs, given);
+  const observation: Observation = {
+    ...BLANK_OBSERVATION,
+    atMs: step.atMs,
+    wallMs: (scenario.startWallMs ?? 0) + step.atMs,
+    fsLayout: known(layout),
+    signals,
+    pods: known(pods),
+    outcomes: before.outcomes,
+    ...(step.memoryGrowth === null ? {} : { memoryGrowth: known(step.memoryGrowth) }),
+  };
   const first = decide(before.state, observation, config);
   const second = secondLook(run, step, before.summary, observation, first);
   const decisions = [...first.decisions, ...(second?.decisions ?? [])];
   const reasons = [...first.reasons, ...(second?.reasons ?? [])];
   const fails = (name: string): boolean => step.killFails === 'all' || step.killFails.includes(name);
   const observed = observedOf(first.reasons, first.state, run.isHard);
-  const outcomes = decisions.flatMap((decision) => outcomeOf(decision, step.atMs, fails));
-  const gone = new Set(decisions.flatMap((decision) => goneBy(decision, fails)));
+  const evictions = decisions.filter(isEviction);
+  const outcomes = evictions.map((eviction) => outcomeOf(eviction, step.atMs, fails));
+  const gone = new Set(evictions.flatMap(({ victim }) => (fails(podName(victim)) ? [] : [victim.uid])));
   const isGone = ({ declared }: ScenarioPod): boolean => gone.has(declared.uid);
   const active = gone.size === 0 ? before.active : before.active.filter((pod) => !isGone(pod));
   const nowKilled = run.isReacting && gone.size > 0 ? before.active.filter(isGone) : [];
@@ -154,24 +172,6 @@ function secondLook(
   return decide(first.state, { ...observation, signals, outcomes }, run.config);
 }
 
-function observationOf(
-  { layout, startWallMs }: EvictionScenario,
-  atMs: MonoMs,
-  rest: Pick<Observation, 'signals' | 'pods' | 'outcomes' | 'memoryGrowth'>,
-): Observation {
-  const none = unknown('not-applicable', 'scenario', 'a scenario has no such source');
-  return {
-    atMs,
-    cpuMs: 0,
-    wallMs: (startWallMs ?? 0) + atMs,
-    fsLayout: known(layout),
-    psi: { memory: none, io: none, cpu: none },
-    shutdownEvents: [],
-    volumesMounted: none,
-    ...rest,
-  };
-}
-
 /** A list of pods was recorded with those that are killed here. */
 function activeNow({ active, killed }: World, { pods }: EvictionStep): readonly ScenarioPod[] {
   if (pods === null || killed.length === 0) return pods ?? active;
@@ -197,21 +197,8 @@ function merged(summary: Json, patch: Json): Json {
 }
 
 /** A kill takes no virtual time; the next look that has stats hears of it. */
-function outcomeOf(decision: Decision, atMs: MonoMs, fails: (name: string) => boolean): readonly Outcome[] {
-  const name = victimName(decision);
-  if (name === null) return [];
-  const of = decision.id;
-  if (fails(name)) return [{ of, atMs, kind: 'survived', left: [], detail: 'the scenario says that the kill fails' }];
-  return [{ of, atMs, kind: 'ended', via: 'sigkill', releasedBytes: known(0) }];
-}
-
-function goneBy(decision: Decision, fails: (name: string) => boolean): readonly string[] {
-  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return [];
-  const name = victimName(decision);
-  return name === null || fails(name) ? [] : [decision.victim.uid];
-}
-
-function victimName(decision: Decision): string | null {
-  if (decision.kind !== 'evict' && decision.kind !== 'evict-over-limit') return null;
-  return podName(decision.victim);
+function outcomeOf({ id: of, victim }: Eviction, atMs: MonoMs, fails: (name: string) => boolean): Outcome {
+  return fails(podName(victim))
+    ? { of, atMs, kind: 'survived', left: [], detail: 'the scenario says that the kill fails' }
+    : { of, atMs, kind: 'ended', via: 'sigkill', releasedBytes: known(0) };
 }

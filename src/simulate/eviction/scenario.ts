@@ -1,11 +1,11 @@
 import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
-import { isObject } from '../../core/shape.ts';
+import { isNumber, isObject, shape } from '../../core/shape.ts';
 import type { FsLayout } from '../../core/signal.ts';
 import { sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import { parseInstant } from '../../document/instant.ts';
 import type { Problem } from '../../document/problem.ts';
-import { expectOf, readHead } from '../envelope.ts';
+import { expectOf, HEAD, HEAD_KEYS, headOf } from '../envelope.ts';
 import type { EvictionScenario, EvictionStep, Json, ScenarioPod } from '../scenario.ts';
 import {
   among,
@@ -38,11 +38,16 @@ const MEMORY_GROWTH = ours(
   },
   ['overMs', 'podsBytes', 'outsideBytes', 'others'],
 );
+/** Of one whose shape was checked. */
+const isGrowth = shape<MemoryGrowth>({
+  overMs: isNumber,
+  podsBytes: isNumber,
+  outsideBytes: isNumber,
+  others: Array.isArray,
+});
 const ROOT = ours(
   {
-    apiVersion: elsewhere,
-    kind: elsewhere,
-    metadata: elsewhere,
+    ...HEAD,
     start: (value, at) => {
       if (typeof value === 'string' && parseInstant(value) !== null) return;
       at.mistakes.at(
@@ -78,21 +83,19 @@ const ROOT = ours(
       1,
     ),
   },
-  ['steps'],
+  [...HEAD_KEYS, 'steps'],
 );
 
 /** scenarios.md 1 to 4 and 7: a scenario, or everything that is wrong with it, at most MAX_MISTAKES. */
 export function readEvictionScenario(yaml: YamlDocument): ReadScenario {
-  const { head, problems } = readHead(yaml);
-  const root = yaml.value;
-  if (!isObject(root)) return { scenario: null, problems };
+  const head = headOf(yaml);
+  const root = objectOf(yaml.value) ?? {};
   const mistakes = createMistakes(yaml);
-  mistakes.add(problems);
   const startWallMs = typeof root['start'] === 'string' ? parseInstant(root['start']) : null;
   // A start that is wrong is told once, not at every time that needs it.
   const isStartWrong = root['start'] !== undefined && startWallMs === null;
   const place: Place = { path: [], mistakes, startWallMs: isStartWrong ? 0 : startWallMs };
-  ROOT(root, place);
+  ROOT(yaml.value, place);
   const config = readScenarioConfig(yaml);
   mistakes.add(config.problems);
   const layout = readLayout(root['node'], mistakes);
@@ -144,16 +147,12 @@ function readSteps(yaml: YamlDocument, list: readonly unknown[], mistakes: Mista
     }
     steps.push({
       atMs,
-      // Places are looked for only when they are wanted: in JSON that is a walk through the text.
-      get line() {
-        return yaml.problemAt(path, '').line;
-      },
       stats: statsOf(step),
       pods: step['pods'] === undefined ? null : readPods(yaml, [...path, 'pods'], mistakes),
       afterReclaim: afterReclaimOf(step),
       killFails: step['killFails'] === true ? 'all' : textsOf(step['killFails']),
       reclaimFails: textsOf(step['reclaimFails']).filter((call) => call === 'containers' || call === 'images'),
-      memoryGrowth: growthOf(step['memoryGrowth']),
+      memoryGrowth: isGrowth(step['memoryGrowth']) ? step['memoryGrowth'] : null,
       expect: expectOf(step['expect']),
     });
   }
@@ -176,19 +175,6 @@ function afterReclaimOf(step: Json): EvictionStep['afterReclaim'] {
   if (step['afterReclaimFails'] === true) return { kind: 'fails' };
   const patch = objectOf(step['afterReclaim']);
   return patch === null ? null : { kind: 'patch', patch };
-}
-
-/** Its shape has been checked. */
-function growthOf(value: unknown): MemoryGrowth | null {
-  if (!isObject(value)) return null;
-  const { overMs, podsBytes, outsideBytes, others } = value;
-  const grown = Array.isArray(others) ? others.filter(isObject) : [];
-  return {
-    overMs: Number(overMs),
-    podsBytes: Number(podsBytes),
-    outsideBytes: Number(outsideBytes),
-    others: grown.map(({ where, bytes }) => ({ where: String(where), bytes: Number(bytes) })),
-  };
 }
 
 function objectOf(value: unknown): Json | null {

@@ -2,6 +2,7 @@ import type { ContainerUsage, DiskRelief, DiskUsage, PodView, Relief, VolumeUsag
 import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts';
 import { isObject } from '../../core/shape.ts';
 import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
+import { noUsage } from '../blank.ts';
 import type { Json, ScenarioPod } from '../scenario.ts';
 import { count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
 
@@ -20,14 +21,7 @@ const ABSENT = unknown('absent', 'summary', 'not there');
 const NEVER_NAMED = unknown('not-applicable', 'summary', 'not in any summary so far');
 const NO_SWAP = unknown('not-applicable', 'summary', 'this node has no swap');
 const EMPTY: Json = {};
-const NO_USAGE: Usage = {
-  workingSetBytes: ABSENT,
-  processes: ABSENT,
-  disk: ABSENT,
-  ephemeralStorageBytes: ABSENT,
-  containers: ABSENT,
-  volumes: ABSENT,
-};
+const NO_USAGE = noUsage(ABSENT);
 /** For signals no stats could be read for. */
 export const NO_SIGNALS: Signals = forEachSignal(() => ABSENT);
 

@@ -1,69 +1,81 @@
+import { SHUTDOWN_REFUSALS } from '../../config/shutdown.ts';
 import { isObject } from '../../core/shape.ts';
-import { type Path, sayPath } from '../../document/problem.ts';
+import { allOrAbsent, byName, type Expectation, eachOf, exactly, keys, orAbsent, setOf } from '../expect.ts';
 import type { Json, Mismatch } from '../scenario.ts';
-import { readMs } from '../shape.ts';
+import { among, flag, instant, readMs, type Shape, text, whole } from '../shape.ts';
 import type { ShutdownResult } from './result.ts';
-import { MS_KEYS, readSeconds, SECONDS_KEYS } from './shape.ts';
 
-/**
- * shutdown-scenarios.md 4.1: where the result is not what was expected. An absent key is not checked, null must be
- * absent or null. `expect` has been checked.
- */
-export function compareShutdown(expect: Json, result: ShutdownResult): readonly Mismatch[] {
-  const mismatches: Mismatch[] = [];
-  compare(['expect'], expect, result, mismatches);
-  return mismatches;
+/** shutdown-scenarios.md 1.2: a key that ends in `Seconds`, whole seconds or a duration of them; null = neither. */
+function readSeconds(value: unknown): number | null {
+  const seconds = typeof value === 'string' ? (readMs(value) ?? Number.NaN) / 1_000 : value;
+  return typeof seconds === 'number' && Number.isSafeInteger(seconds) ? seconds : null;
 }
+const seconds: Shape = (value, at) => {
+  if (readSeconds(value) === null) at.mistakes.at(at.path, 'expected whole seconds; for example 30 or "30s"');
+};
 
-/** Lists whose order says nothing; `pods` of a group, not the map. */
-const SETS = ['configErrors', 'pods', 'stillRunning', 'volumesPending'];
+const number = exactly(whole);
+const said = exactly(text);
+const yes = exactly(flag);
+/** Compared in milliseconds. */
+const time = exactly(instant, readMs);
+const span = exactly(seconds, readSeconds);
+const names = setOf(text);
+const record = (fields: { readonly [key: string]: Expectation }): Expectation => keys(allOrAbsent(fields));
 
-function compare(path: Path, written: unknown, actual: unknown, mismatches: Mismatch[]): void {
-  const key = String(path.at(-1));
-  const expected = inUnitOf(key, written);
-  if (expected === undefined) return;
-  const tell = () => void mismatches.push({ path: sayPath(path), expected, actual: actual ?? null });
-  if (expected === null) {
-    if (actual !== null && actual !== undefined) tell();
-  } else if (Array.isArray(expected)) {
-    // A list that does not apply is empty.
-    const found = actual ?? [];
-    if (!Array.isArray(found)) tell();
-    else if (!SETS.includes(key)) compareList(path, expected, found, mismatches);
-    else if (!isSameSet(expected, found)) tell();
-  } else if (isObject(expected)) {
-    if (!isObject(actual)) tell();
-    else
-      for (const [name, value] of Object.entries(expected)) compare([...path, name], value, actual[name], mismatches);
-  } else if (expected !== actual) tell();
-}
+const ofPhase = record({
+  priority: number,
+  periodSeconds: span,
+  start: time,
+  end: time,
+  endedBy: exactly(among(['done', 'period', 'volumeTimeout', 'cancelled'])),
+  stillRunning: names,
+  volumesPending: names,
+});
+/** An absent set is an empty one. */
+const phase: Expectation = {
+  shape: ofPhase.shape,
+  compare: (path, written, actual) =>
+    ofPhase.compare(path, { stillRunning: [], volumesPending: [], ...(isObject(written) ? written : {}) }, actual),
+};
+const pod = record({
+  group: number,
+  gracePeriodSeconds: span,
+  effectiveGracePeriodSeconds: span,
+  start: time,
+  sigtermAt: time,
+  killedAt: time,
+  stoppedAt: time,
+  status: record({ phase: said, reason: said, message: said, disruptionTarget: yes }),
+});
+const expected = record({
+  configErrors: setOf(among(SHUTDOWN_REFUSALS)),
+  enabled: yes,
+  inhibitDelay: time,
+  dropInSeconds: span,
+  readBacks: number,
+  armed: yes,
+  groups: eachOf(record({ priority: number, periodSeconds: span, pods: names })),
+  phases: eachOf(phase),
+  pods: byName(orAbsent(pod)),
+  lockReleasedAt: time,
+  shutdownProceedsAt: time,
+  refusesPods: record({ from: time, until: time }),
+  lockRetakenAt: time,
+});
 
-function inUnitOf(key: string, written: unknown): unknown {
-  if (typeof written !== 'string') return written;
-  if (MS_KEYS.includes(key)) return readMs(written);
-  return SECONDS_KEYS.includes(key) ? readSeconds(written) : written;
-}
-
-function compareList(
-  path: Path,
-  expected: readonly unknown[],
-  actual: readonly unknown[],
-  mismatches: Mismatch[],
-): void {
-  const isPhases = path.at(-1) === 'phases';
-  for (let i = 0; i < Math.max(expected.length, actual.length); i++) {
-    // One that was not expected at all must not be there.
-    const [wanted = null, found] = [expected[i], actual[i]].map((entry) => (isPhases ? withAbsentSets(entry) : entry));
-    compare([...path, i], wanted, found, mismatches);
+/** shutdown-scenarios.md section 4: what an `expect` may say; null must be absent or null. */
+export const EXPECT: Shape = (value, at) => {
+  expected.shape(value, at);
+  if (!isObject(value)) return;
+  const { configErrors, ...others } = value;
+  const isRefused = Array.isArray(configErrors) && configErrors.length > 0;
+  if (isRefused && Object.values(others).some((other) => other !== null)) {
+    at.mistakes.at([...at.path, 'configErrors'], 'cannot be combined with other keys of expect', 'key');
   }
-}
+};
 
-/** In a phase an absent set is an empty one. */
-function withAbsentSets(phase: unknown): unknown {
-  return isObject(phase) ? { stillRunning: [], volumesPending: [], ...phase } : phase;
-}
-
-function isSameSet(a: readonly unknown[], b: readonly unknown[]): boolean {
-  const [first, second] = [new Set(a), new Set(b)];
-  return first.size === second.size && [...first].every((value) => second.has(value));
+/** Where the result is not what was expected. `expect` has the shape of EXPECT. */
+export function compareShutdown(expect: Json, result: ShutdownResult): readonly Mismatch[] {
+  return expected.compare(['expect'], expect, result);
 }

@@ -8,9 +8,9 @@ import { known, unknown } from '../../core/reading.ts';
 import type { Reason } from '../../core/reason.ts';
 import { graceFrom, tellByMs, turnOfStop } from '../../core/shutdown/chain.ts';
 import { planStop } from '../../core/shutdown/plan.ts';
-import { forEachSignal } from '../../core/signal.ts';
 import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
+import { BLANK_CONFIG, BLANK_OBSERVATION, noUsage } from '../blank.ts';
 import { type StopTimes, stopTimes } from './pod-behaviour.ts';
 import type { ShutdownScenario, ShutdownScenarioPod } from './scenario.ts';
 
@@ -62,7 +62,13 @@ export function playShutdown(scenario: Playable, grantedMs: number): Played {
 
 /** What follows from what is heard at 0, through the core, from one instant at which something is due to the next. */
 export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): Played {
-  const config = configOf(scenario);
+  const { phases: configured, cancelPolicy, carryOver = false } = scenario;
+  const config: CoreConfig = {
+    ...BLANK_CONFIG,
+    phases: configured,
+    shutdownCancel: cancelPolicy,
+    shutdownCarryOver: carryOver,
+  };
   const world = createWorld(aliveAtSignal(scenario), scenario.stopper ?? 'kubelet');
   const { cancelAtMs } = scenario;
   const phases: Played['phases'][number][] = [];
@@ -122,7 +128,10 @@ type Life = { readonly pod: ShutdownScenarioPod; readonly view: PodView; times: 
 
 function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 'agent'): World {
   const lives = new Map<PodUid, Life>(
-    pods.map((pod) => [pod.declared.uid, { pod, view: { ...pod.declared, usage: NO_USAGE }, times: deletionOf(pod) }]),
+    pods.map((pod) => [
+      pod.declared.uid,
+      { pod, view: { ...pod.declared, usage: noUsage(NO_SAMPLE) }, times: deletionOf(pod) },
+    ]),
   );
   const told = new Map<PodUid, Told>();
   const waiting = new Map<DecisionId, number>();
@@ -183,7 +192,7 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
       });
       const all = [...lives.values()];
       return {
-        ...EMPTY,
+        ...BLANK_OBSERVATION,
         atMs,
         outcomes,
         shutdownEvents,
@@ -208,35 +217,3 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
 }
 
 const NO_SAMPLE = unknown('not-applicable', 'scenario', 'a shutdown scenario has no measurements');
-const NO_SIGNALS = forEachSignal(() => NO_SAMPLE);
-const NO_USAGE: PodView['usage'] = {
-  workingSetBytes: NO_SAMPLE,
-  processes: NO_SAMPLE,
-  disk: NO_SAMPLE,
-  ephemeralStorageBytes: NO_SAMPLE,
-  containers: NO_SAMPLE,
-  volumes: NO_SAMPLE,
-};
-const EMPTY = {
-  cpuMs: 0,
-  wallMs: 0,
-  signals: NO_SIGNALS,
-  fsLayout: known('nodefs-only'),
-  psi: { memory: NO_SAMPLE, io: NO_SAMPLE, cpu: NO_SAMPLE },
-} as const satisfies Partial<Observation>;
-
-/** No eviction takes part; the pace is the shutdown's own timers. */
-function configOf({ phases, cancelPolicy, carryOver = false }: Playable): CoreConfig {
-  return {
-    thresholds: [],
-    pressureTransitionMs: 300_000,
-    maxPodGraceSeconds: 0,
-    pace: { minMs: 1, maxMs: Number.MAX_SAFE_INTEGER, cpuShare: 1, cpus: 1 },
-    guard: null,
-    localStorageLimits: 'off',
-    reclaimSignals: [],
-    phases,
-    shutdownCancel: cancelPolicy,
-    shutdownCarryOver: carryOver,
-  };
-}

@@ -1,5 +1,6 @@
 import { entryOf } from '../../config/field.ts';
 import { isObject } from '../../core/shape.ts';
+import type { V1RunningPod } from '../../document/pod.ts';
 import type { Json } from '../scenario.ts';
 import { readMs } from '../shape.ts';
 
@@ -19,25 +20,19 @@ type ContainerBehaviour = { readonly stopAfterMs: number | null; readonly preSto
 
 const DEFAULT_KILL_DELAY_MS = 100;
 
-/** Of a checked v1 Pod, its own entry and the default one, both checked. */
-export function podBehaviourOf(pod: Json, own: Json, fallback: Json): PodBehaviour {
+/** Of a v1 Pod, its own entry and the default one, both checked. */
+export function podBehaviourOf({ metadata, spec }: V1RunningPod, own: Json, fallback: Json): PodBehaviour {
   const said = withFallback(own, fallback);
-  const graceSeconds = entryOf(pod['metadata'], 'deletionGracePeriodSeconds');
+  const graceSeconds = metadata.deletionGracePeriodSeconds ?? null;
   const terminatingForMs = readMs(said['terminatingFor']);
-  const containersOf = (key: string): readonly Json[] => {
-    const list = entryOf(pod['spec'], key);
-    return Array.isArray(list) ? list.filter(isObject) : [];
-  };
-  const sidecars = containersOf('initContainers').filter((container) => container['restartPolicy'] === 'Always');
+  const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
   return {
-    containers: containersOf('containers').map((container) => containerOf(container, said)),
+    containers: spec.containers.map((container) => containerOf(container, said)),
     sidecars: sidecars.map((container) => containerOf(container, said)),
     killDelayMs: readMs(said['killDelay']) ?? DEFAULT_KILL_DELAY_MS,
     unmountAfterMs: readMs(said['unmountAfter']) ?? 0,
     deletion:
-      typeof graceSeconds === 'number' && terminatingForMs !== null
-        ? { startMs: 0 - terminatingForMs, graceSeconds }
-        : null,
+      graceSeconds !== null && terminatingForMs !== null ? { startMs: 0 - terminatingForMs, graceSeconds } : null,
   };
 }
 
@@ -48,16 +43,16 @@ function withFallback(own: Json, fallback: Json): Json {
   return { ...(isOwnStop ? rest : fallback), ...own };
 }
 
-function containerOf(container: Json, said: Json): ContainerBehaviour {
-  const own = entryOf(said['containers'], String(container['name']));
-  const preStop = entryOf(container['lifecycle'], 'preStop');
-  const hasHook = preStop !== undefined && preStop !== null;
-  if (isObject(own)) {
-    return { stopAfterMs: readMs(own['stopAfter']), preStopMs: hasHook ? (readMs(own['preStop']) ?? 0) : null };
-  }
+type V1Container = V1RunningPod['spec']['containers'][number];
+
+/** What a container says of itself replaces what its pod says; without a stopAfter it never ends by itself. */
+function containerOf({ name, lifecycle }: V1Container, ofPod: Json): ContainerBehaviour {
+  const own = entryOf(ofPod['containers'], name);
+  const { never, stopAfter, preStop } = isObject(own) ? { ...own, never: own['stopAfter'] === undefined } : ofPod;
+  const hasHook = (lifecycle?.preStop ?? null) !== null;
   return {
-    stopAfterMs: said['never'] === true ? null : (readMs(said['stopAfter']) ?? 0),
-    preStopMs: hasHook ? (readMs(said['preStop']) ?? 0) : null,
+    stopAfterMs: never === true ? null : (readMs(stopAfter) ?? 0),
+    preStopMs: hasHook ? (readMs(preStop) ?? 0) : null,
   };
 }
 

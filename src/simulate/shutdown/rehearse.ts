@@ -19,10 +19,11 @@ export type RehearsedStart =
 export type Rehearsal = {
   /** Those that have pods. */
   readonly phases: readonly { readonly phase: number; readonly startMs: number; readonly endMs: number }[];
-  /** What each pod is asked to end within, in the phase that stops it. */
-  readonly graceSeconds: ReadonlyMap<PodUid, number>;
-  /** When it is told, and what it gets from then on. */
-  readonly turns: ReadonlyMap<PodUid, { readonly toldMs: number; readonly getsMs: number }>;
+  /** What each pod is asked to end within, in the phase that stops it; when it is told, and what it gets from then on. */
+  readonly pods: ReadonlyMap<
+    PodUid,
+    { readonly graceSeconds: number; readonly toldMs: number; readonly getsMs: number }
+  >;
   /** When the last phase is over. */
   readonly totalMs: number;
 };
@@ -47,11 +48,10 @@ export function rehearse(
   );
   return {
     phases: played.phases.map(({ phase, startedMs, endMs }) => ({ phase, startMs: startedMs, endMs })),
-    graceSeconds: new Map([...played.told].map(([uid, { graceSeconds }]) => [uid, graceSeconds])),
-    turns: new Map(
-      [...played.told].map(([uid, { times, effectiveGraceSeconds }]) => [
+    pods: new Map(
+      [...played.told].map(([uid, { graceSeconds, times, effectiveGraceSeconds }]) => [
         uid,
-        { toldMs: Math.round(times.startMs), getsMs: Math.round(effectiveGraceSeconds * 1_000) },
+        { graceSeconds, toldMs: Math.round(times.startMs), getsMs: Math.round(effectiveGraceSeconds * 1_000) },
       ]),
     ),
     totalMs: played.releasedMs ?? 0,

@@ -1,3 +1,4 @@
+import { namesOf, podName } from '../../core/pod/pod.ts';
 import { dropInSeconds, neededDelayMs, planShutdown } from '../../core/shutdown/plan.ts';
 import { aliveAtSignal, type Played, playShutdown, type Told } from './play.ts';
 import type { PodResult, ShutdownReason, ShutdownResult } from './result.ts';
@@ -57,14 +58,13 @@ function arm({ phases, logind }: ShutdownScenario): Arming {
 
 function resultOf(scenario: ShutdownScenario, played: Played, grantedMs: number): ShutdownResult {
   const { phases, pods, cancelAtMs } = scenario;
-  const nameOf = new Map(pods.map(({ name, declared }) => [declared.uid, name]));
-  const namesOf = (uids: readonly string[]): readonly string[] => uids.map((uid) => nameOf.get(uid) ?? uid);
+  const nameOf = namesOf(pods.map(({ declared }) => declared));
   const alive = aliveAtSignal(scenario).map(({ declared }) => declared);
   return {
     groups: planShutdown(phases, alive).map(({ fromPriority, periodSeconds, stops }) => ({
       priority: fromPriority,
       periodSeconds,
-      pods: namesOf(stops.map(({ pod }) => pod.uid)),
+      pods: stops.map(({ pod }) => podName(pod)),
     })),
     phases: played.phases.map(({ phase, startedMs, endMs, by, running, mounted }) => ({
       priority: phases[phase - 1]?.fromPriority ?? 0,
@@ -72,8 +72,8 @@ function resultOf(scenario: ShutdownScenario, played: Played, grantedMs: number)
       start: startedMs,
       end: endMs,
       endedBy: by === 'volume-timeout' ? 'volumeTimeout' : by,
-      ...(running.length === 0 ? {} : { stillRunning: namesOf(running) }),
-      ...(mounted.length === 0 ? {} : { volumesPending: namesOf(mounted) }),
+      ...(running.length === 0 ? {} : { stillRunning: running.map(nameOf) }),
+      ...(mounted.length === 0 ? {} : { volumesPending: mounted.map(nameOf) }),
     })),
     lockReleasedAt: played.releasedMs,
     shutdownProceedsAt:

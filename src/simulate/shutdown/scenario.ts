@@ -14,12 +14,12 @@ import { isObject } from '../../core/shape.ts';
 import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
-import { expectOf, kubeletDocument, readHead } from '../envelope.ts';
+import { expectOf, headOf, kubeletDocument } from '../envelope.ts';
 import type { Json, ScenarioHead } from '../scenario.ts';
 import { createMistakes, type Mistakes, readMs } from '../shape.ts';
 import { type ListedPod, podsOf } from '../v1-pod.ts';
 import { type PodBehaviour, podBehaviourOf } from './pod-behaviour.ts';
-import { ROOT, SHUTDOWN_POD } from './shape.ts';
+import { ROOT } from './shape.ts';
 
 /** shutdown-scenarios.md, checked. Times in milliseconds; 0 is the arrival of PrepareForShutdown(true). */
 export type ShutdownScenario = ScenarioHead & {
@@ -59,12 +59,10 @@ export function readShutdownScenario(yaml: YamlDocument): {
   readonly scenario: ShutdownScenario | null;
   readonly problems: readonly Problem[];
 } {
-  const { head, problems } = readHead(yaml);
-  const root = yaml.value;
-  if (!isObject(root)) return { scenario: null, problems };
+  const head = headOf(yaml);
+  const root = objectOf(yaml.value);
   const mistakes = createMistakes(yaml);
-  mistakes.add(problems);
-  ROOT(root, { path: [], mistakes, startWallMs: null });
+  ROOT(yaml.value, { path: [], mistakes, startWallMs: null });
   const config = readConfig(yaml, root['config'], mistakes);
   const behaviour = objectOf(root['behaviour']);
   const pods = root['pods'] === undefined || root['pods'] === null ? [] : readPods(yaml, behaviour, mistakes);
@@ -127,7 +125,6 @@ function readPods(yaml: YamlDocument, behaviour: Json, mistakes: Mistakes): read
   mistakes.add(listed.problems);
   const seen = new Set<string>();
   return listed.pods.map((pod) => {
-    SHUTDOWN_POD(pod.raw, { path: [...pod.path], mistakes, startWallMs: null });
     const read = podOf(pod, behaviour);
     if (!read.isStopped || listed.problems.length > 0) return read;
     const { uid } = read.declared;
@@ -140,16 +137,14 @@ function readPods(yaml: YamlDocument, behaviour: Json, mistakes: Mistakes): read
   });
 }
 
-function podOf({ pod, raw, isActive }: ListedPod, all: Json): ShutdownScenarioPod {
-  const behaviour = podBehaviourOf(raw, objectOf(entryOf(all, pod.ref)), objectOf(entryOf(all, 'default')));
+function podOf({ pod, v1, isActive }: ListedPod, all: Json): ShutdownScenarioPod {
+  const behaviour = podBehaviourOf(v1, objectOf(entryOf(all, pod.ref)), objectOf(entryOf(all, 'default')));
   const isTerminating = behaviour.deletion !== null;
-  const priority = entryOf(raw['spec'], 'priority');
-  const annotations = entryOf(raw['metadata'], 'annotations');
-  const isMirror = entryOf(annotations, 'kubernetes.io/config.mirror') !== undefined;
+  const isMirror = entryOf(v1.metadata.annotations, 'kubernetes.io/config.mirror') !== undefined;
   return {
     name: pod.ref,
     // shutdown-scenarios.md 2.3: nothing resolves a priority class here.
-    declared: { ...pod.declared, priority: typeof priority === 'number' ? priority : 0, isTerminating },
+    declared: { ...pod.declared, priority: v1.spec.priority ?? 0, isTerminating },
     isStopped: !isMirror && (isActive || isTerminating),
     behaviour,
   };

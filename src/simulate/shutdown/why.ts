@@ -1,4 +1,4 @@
-import type { PodUid } from '../../core/pod/pod.ts';
+import { namesOf, type PodUid } from '../../core/pod/pod.ts';
 import { sayDuration } from '../../core/units/duration.ts';
 import { aliveAtSignal, type Played, type Told } from './play.ts';
 import type { ShutdownReason } from './result.ts';
@@ -18,8 +18,7 @@ export function notArmed(neededMs: number, grantedMs: number): ShutdownReason {
 
 /** shutdown-scenarios.md 6.2: who used up a phase, who was cut, who is killed late, and what was waited for. */
 export function runReasons(scenario: ShutdownScenario, played: Played): readonly ShutdownReason[] {
-  const nameOf = new Map(scenario.pods.map(({ name, declared }) => [declared.uid, name]));
-  const say = (uid: PodUid): string => nameOf.get(uid) ?? uid;
+  const say = namesOf(scenario.pods.map(({ declared }) => declared));
   const reasons: ShutdownReason[] = [];
   for (const [i, over] of played.phases.entries()) {
     const told = [...played.told.values()].filter(({ phase }) => phase === over.phase);

@@ -19,7 +19,7 @@ const RESULT: EvictionResult = {
       disruptionTarget: true,
       killFailed: true,
       message: 'short ',
-      annotations: { starved_resource: 'memory' },
+      annotations: { starved_resource: 'memory', offending_containers: 'web' },
     },
   ],
 };
@@ -35,6 +35,10 @@ describe('what was expected of a look', () => {
     ['a part of what is reclaimed', { reclaiming: { resource: 'memory' } }],
     ['any of several signals', { reclaiming: { signal: ['allocatableMemory.available', 'memory.available'] } }],
     ['groups of equals', { ranking: [['a/2', 'a/1'], 'a/3', ['a/4']] }],
+    [
+      'annotations in any order',
+      { evicted: [{ ...a1, annotations: { offending_containers: 'web', starved_resource: 'memory' } }] },
+    ],
     ['some keys of who is evicted', { evicted: [{ ...a1, signal: ['pid.available', 'memory.available'] }] }],
     [
       'one alternative that holds',
@@ -76,7 +80,10 @@ describe('what was expected of a look', () => {
         'expect.evicted[0].signal: [["pid.available"],"memory.available"]',
       ],
     ],
-    [{ evicted: [{ ...a1, annotations: {} }] }, ['expect.evicted[0].annotations: [{},{"starved_resource":"memory"}]']],
+    [
+      { evicted: [{ ...a1, annotations: {} }] },
+      ['expect.evicted[0].annotations: [{},{"starved_resource":"memory","offending_containers":"web"}]'],
+    ],
   ])('does not hold as %j', (wanted, mismatches) => {
     expect(said(wanted)).toEqual(mismatches);
   });

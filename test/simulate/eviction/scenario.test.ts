@@ -42,7 +42,6 @@ describe('an eviction scenario', () => {
     expect(scenario.steps).toEqual([
       {
         atMs: 0,
-        line: 4,
         stats: { kind: 'same' },
         pods: null,
         afterReclaim: null,

@@ -17,10 +17,10 @@ const SIGNAL: RehearsedStart = { kind: 'logind', grantedMs: 90_000 };
 /** `phase start-end`, then the grace of web, job and dns. */
 function played(start: RehearsedStart, stopMs: { readonly [name: string]: number } = {}, shutdownCarryOver = false) {
   const pods = [web, job, dns].map((declared) => ({ declared, stopMs: stopMs[declared.name] ?? null }));
-  const { phases, graceSeconds, totalMs } = rehearse({ ...config, shutdownCarryOver }, pods, start);
+  const { phases, pods: stopped, totalMs } = rehearse({ ...config, shutdownCarryOver }, pods, start);
   return {
     phases: phases.map(({ phase, startMs, endMs }) => `${phase} ${startMs}-${endMs}`),
-    graces: [web, job, dns].map(({ uid }) => graceSeconds.get(uid)),
+    graces: [web, job, dns].map(({ uid }) => stopped.get(uid)?.graceSeconds),
     totalMs,
   };
 }
@@ -50,6 +50,6 @@ describe('a rehearsed shutdown', () => {
   });
 
   it('is over at once where there is nobody', () => {
-    expect(rehearse(config, [], SIGNAL)).toEqual({ phases: [], graceSeconds: new Map(), turns: new Map(), totalMs: 0 });
+    expect(rehearse(config, [], SIGNAL)).toEqual({ phases: [], pods: new Map(), totalMs: 0 });
   });
 });

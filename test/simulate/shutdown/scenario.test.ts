@@ -170,6 +170,7 @@ expect:
     expect(problems.map(sayProblem)).toEqual([
       'reboot.yaml:5:31: config.shutdownGracePeriod: expected text, not the number 30; for example "30s"',
       'reboot.yaml:6:10: logind.inhibitDelayMaks: unknown key; did you mean inhibitDelayMax?',
+      'reboot.yaml:8:53: pods[0].metadata.deletionGracePeriodSeconds: must be at least 0, not -1; for example 30',
       'reboot.yaml:9:22: pods[0].spec.containers: must have at least 1 entry',
       'reboot.yaml:11:3: behaviour.web: must be default, or a pod as namespace/name; for example "default/web"',
       'reboot.yaml:12:24: behaviour.default.stopAfter: expected whole milliseconds or a duration; for example 40000 or "40s"',

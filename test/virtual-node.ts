@@ -1,14 +1,14 @@
-import type { CoreConfig } from '../core/core-config.ts';
-import type { Decision, DecisionId } from '../core/decision.ts';
-import type { Observation } from '../core/observation.ts';
-import { type Heard, isEnd, type Outcome } from '../core/outcome.ts';
-import type { PodUid, PodView, Victim } from '../core/pod/pod.ts';
-import { assertNever, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import { forEachSignal, type Signal, type SignalSample } from '../core/signal.ts';
-import { initialState } from '../core/state/state.ts';
-import type { Verdict } from '../core/verdict.ts';
-import { createInbox, runLoop } from '../daemon/loop.ts';
-import type { Arrived, Clock, Observer, Recorder } from '../ports.ts';
+import type { CoreConfig } from '../src/core/core-config.ts';
+import type { Decision, DecisionId } from '../src/core/decision.ts';
+import type { Observation } from '../src/core/observation.ts';
+import { type Heard, isEnd, type Outcome } from '../src/core/outcome.ts';
+import type { PodUid, PodView, Victim } from '../src/core/pod/pod.ts';
+import { assertNever, known, type MonoMs, type Reading, unknown } from '../src/core/reading.ts';
+import { forEachSignal, type Signal, type SignalSample } from '../src/core/signal.ts';
+import { initialState } from '../src/core/state/state.ts';
+import type { Verdict } from '../src/core/verdict.ts';
+import { createInbox, runLoop } from '../src/daemon/loop.ts';
+import type { Arrived, Clock, Observer, Recorder } from '../src/ports.ts';
 
 /** A clock whose time passes only in `run`: no machine, no waiting. */
 type VirtualClock = Clock & {

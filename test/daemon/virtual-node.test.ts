@@ -4,7 +4,7 @@ import type { Decision } from '../../src/core/decision.ts';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
-import { createVirtualClock, runVirtually, type VirtualPod, type VirtualRun } from '../../src/simulate/virtual-node.ts';
+import { createVirtualClock, runVirtually, type VirtualPod, type VirtualRun } from '../virtual-node.ts';
 
 const MIB = 1024 * 1024;
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
