@@ -7,6 +7,8 @@ K=$LAB_CACHE/kube
 RUN=$K/run/${LAB_KUBE:-default}
 CG=/nodewarden-lab/kube-${LAB_KUBE:-default}
 PORT=${LAB_KUBE_PORT:-16443}
+# Several clusters may have a node of this machine at a time.
+BRIDGE=nwlab$((PORT % 256)) SUBNET=10.88.$((PORT % 256)).0/24
 NODE_NAME=${LAB_NODE_NAME:-lab-node}
 export PATH=$K/bin:$K/deb/usr/bin:$K/deb/usr/sbin:$PATH
 # LAB_CONTAINERD: a directory with another containerd, ctr and shim (newer-containerd makes one); runc stays ours.
