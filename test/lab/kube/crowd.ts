@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
-import { signalPart } from './cluster.ts';
+import { MIB, signalPart, startPart } from './cluster.ts';
 import { barePod, boundPod, DATABASE } from './manifests.ts';
 import { HARD, HARD_MIB } from './owners.ts';
 import type { KubeScene } from './scene.ts';
@@ -53,12 +53,18 @@ const crowd: KubeScene = {
       600_000,
     );
     const { pid } = (await scene.status()).node;
+    // Far from every threshold: pods may have nearly the whole machine meanwhile.
+    startPart('kubelet', { RESERVE: '4Gi' });
     await sleep(clock, SETTLE_MS);
+    const roomMiB = scene.lives.memory().availableBytes / MIB;
     const startMs = clock.monoMs();
     const before = processorSeconds(pid);
     await sleep(clock, MEASURED_MS);
     const idlePercent = ((processorSeconds(pid) - before) / ((clock.monoMs() - startMs) / 1_000)) * 100;
     const rss = rssMiB(pid);
+    startPart('kubelet');
+    await until('the pods have their bound again', () => scene.lives.memory().capacityBytes < 2_048 * MIB || null);
+    await sleep(clock, 3_000);
     const toldMs = clock.monoMs();
     signalPart('apiserver', 'SIGSTOP');
     let goneMs = Number.NaN;
@@ -72,7 +78,7 @@ const crowd: KubeScene = {
     const record = await until('the eviction is in the record', () => scene.evictions()[0] ?? null);
     const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
     const stopMs = (record.evidence?.stopBeganAtMs ?? Number.NaN) - crossedMs;
-    const said = `RSS ${rss.toFixed(0)} MiB (at most ${MOST_RSS_MIB}), idle ${idlePercent.toFixed(2)} % of a core (at most ${MOST_IDLE_PERCENT}), first signal ${stopMs.toFixed(0)} ms and end ${Math.round(goneMs - crossedMs)} ms after crossing as the lab sampled it`;
+    const said = `RSS ${rss.toFixed(0)} MiB (at most ${MOST_RSS_MIB}), idle ${idlePercent.toFixed(2)} % of a core with ${roomMiB.toFixed(0)} MiB available (at most ${MOST_IDLE_PERCENT}), first signal ${stopMs.toFixed(0)} ms and end ${Math.round(goneMs - crossedMs)} ms after crossing as the lab sampled it`;
     if (rss > MOST_RSS_MIB || idlePercent > MOST_IDLE_PERCENT || !(stopMs <= MOST_MS)) throw new Error(said);
     return said;
   },
