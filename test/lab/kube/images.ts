@@ -16,8 +16,8 @@ const UNUSED_MIB = 60;
 const unusedName = (index: number): string => `docker.io/lab/unused-${index}:1`;
 const isUnused = (name: string): boolean => name.startsWith('docker.io/lab/unused-');
 
-/** The agent lists the images once a minute, and an image is as old as its first listing. */
-const LISTED_MS = 75_000;
+/** The agent lists the images once a minute, the first time when it knows a pod; an image is as old as its first listing. */
+const LISTED_MS = 140_000;
 /** One more of them crosses the threshold. */
 const NEAR_MIB = THRESHOLD_MIB + UNUSED_MIB;
 
