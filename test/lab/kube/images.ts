@@ -28,6 +28,8 @@ const imageScene = (isOld: boolean): KubeScene => ({
   culprits: [],
   evictions: { least: 0, most: 0 },
   body: async (scene) => {
+    // An earlier run may have lost it.
+    if (!imageNames().includes(IMAGE)) loadImage(IMAGE, 0);
     for (const name of [USED, EXITED]) loadImage(name, 20);
     await scene.create(
       barePod(DATABASE),
