@@ -112,7 +112,7 @@ describe('the configuration of the daemon', () => {
     expect(await start()).toBe(2);
   });
 
-  it('does not start with a bad file (2), nor in kubelet mode, which is not implemented (1)', async () => {
+  it('does not start with a bad file (2), nor in kubelet mode without credentials (1)', async () => {
     const said: string[] = [];
     const start = () =>
       runDaemon(
@@ -122,9 +122,9 @@ describe('the configuration of the daemon', () => {
     write(['evictionHard: { pid.available: "-1" }', 'podManifest: x']);
     expect(await start()).toBe(2);
     expect(said).toHaveLength(2);
-    write(['mode: kubelet', 'kubernetes: { kubeconfig: /etc/kubernetes/kubelet.conf }']);
+    writeFileSync(file, 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n', { mode: 0o600 });
     said.length = 0;
     expect(await start()).toBe(1);
-    expect(said.join()).toContain('kubelet mode is not implemented');
+    expect(said.join()).toContain('kubernetes.kubeconfig');
   });
 });

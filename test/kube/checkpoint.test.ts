@@ -1,12 +1,13 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
 import { apiPodOf } from '../../src/kube/api-pod.ts';
 import { checkpointPath, keepCheckpoint, loadCheckpoint } from '../../src/kube/checkpoint.ts';
 import { heardParts } from '../standalone/needs.ts';
+import { eventually } from './eventually.ts';
 import { aV1Pod, type Json } from './pod-store.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
@@ -49,7 +50,7 @@ function keep() {
   return { clock, become, close, load, present: parts.present };
 }
 const file = () => checkpointPath(directory);
-const isWritten = () => vi.waitFor(() => statSync(file()));
+const isWritten = () => eventually(() => statSync(file()));
 
 describe('the checkpoint', () => {
   it('comes back as it was, for this boot and for nobody else to read', async () => {

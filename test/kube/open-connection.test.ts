@@ -1,10 +1,11 @@
 import { copyFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
 import type { ApiState, Connection } from '../../src/kube/connection.ts';
 import { openConnection } from '../../src/kube/open-connection.ts';
 import { heardParts, hurried } from '../standalone/needs.ts';
 import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
+import { eventually } from './eventually.ts';
 import { type StubApi, startStubApi } from './stub-api.ts';
 
 let authority: Authority;
@@ -32,7 +33,7 @@ function open(user: object = {}, times = 1): Connection {
   connection = openConnection({ clock: hurried(clock, times), findings: parts.findings, kubeconfig });
   return connection;
 }
-const isState = (state: ApiState) => vi.waitFor(() => expect(connection?.state()).toBe(state), { timeout: 20_000 });
+const isState = (state: ApiState) => eventually(() => expect(connection?.state()).toBe(state));
 const asked = (path: string) => stub.heard.filter((one) => one.path === path);
 const VERSION = '/version';
 const NODES = '/api/v1/nodes/node-1';
@@ -121,10 +122,10 @@ describe('the connection to the API server', () => {
     const { onState } = open({}, 50);
     const states: ApiState[] = [];
     onState((state) => states.push(state));
-    await vi.waitFor(() => expect(asked(VERSION).length).toBeGreaterThan(2), { timeout: 30_000 });
-    await vi.waitFor(() => expect(stub.sockets()).toBe(1), { timeout: 30_000 });
+    await eventually(() => expect(asked(VERSION).length).toBeGreaterThan(2));
+    await eventually(() => expect(stub.sockets()).toBe(1));
     stub.fault(/version/, { kind: 'hang' }, 2);
-    await vi.waitFor(() => expect(states).toContain('away'), { timeout: 30_000 });
+    await eventually(() => expect(states).toContain('away'));
     await isState('up');
   });
 
@@ -147,23 +148,23 @@ describe('the connection to the API server', () => {
       },
       60_000,
     );
-    await vi.waitFor(() => expect(lines).toEqual(['open']));
+    await eventually(() => expect(lines).toEqual(['open']));
     expect(stub.sockets()).toBe(2);
     // In the middle of a letter too.
     const text = Buffer.from('{"a":"ö"}\n{"b"');
     stub.sayRaw(text.subarray(0, 7).toString('latin1').slice(0, 6));
     stub.sayRaw('ö"}\n{"b"');
-    await vi.waitFor(() => expect(lines).toEqual(['open', '{"a":"ö"}']));
+    await eventually(() => expect(lines).toEqual(['open', '{"a":"ö"}']));
     stub.sayRaw(':1}\n');
-    await vi.waitFor(() => expect(lines).toEqual(['open', '{"a":"ö"}', '{"b":1}']));
+    await eventually(() => expect(lines).toEqual(['open', '{"a":"ö"}', '{"b":1}']));
     // No line comes after the end, though it came with the last one.
     stop = () => mine.close();
     stub.sayRaw('last\nnever\n');
-    await vi.waitFor(() => expect(ends).toHaveLength(1));
+    await eventually(() => expect(ends).toHaveLength(1));
     mine.close();
     expect(lines.slice(3)).toEqual(['last']);
     expect(ends).toEqual(['closed']);
-    await vi.waitFor(() => expect(stub.sockets()).toBe(1));
+    await eventually(() => expect(stub.sockets()).toBe(1));
   });
 
   it.each([
@@ -179,10 +180,10 @@ describe('the connection to the API server', () => {
       { opened: () => (isOpen = true), line: () => undefined, ended: (why) => ends.push(why.detail) },
       name === 'silent' ? 300 : 60_000,
     );
-    await vi.waitFor(() => expect(isOpen).toBe(true));
+    await eventually(() => expect(isOpen).toBe(true));
     happen();
-    await vi.waitFor(() => expect(ends).toEqual([expect.stringMatching(detail)]));
-    await vi.waitFor(() => expect(stub.sockets()).toBeLessThan(2));
+    await eventually(() => expect(ends).toEqual([expect.stringMatching(detail)]));
+    await eventually(() => expect(stub.sockets()).toBeLessThan(2));
   });
 
   it('says with which status a stream was refused, and ends it when the server is away', async () => {
@@ -192,9 +193,9 @@ describe('the connection to the API server', () => {
     const listener = { opened: () => undefined, line: () => undefined, ended: (why: unknown) => void ends.push(why) };
     stub.fault(/watch/, { kind: 'status', status: 429, headers: { 'retry-after': '2' } });
     stream('/api/v1/pods?watch=true', listener, 60_000);
-    await vi.waitFor(() => expect(ends).toEqual([{ status: 429, detail: 'a planted fault', retryAfterMs: 2_000 }]));
+    await eventually(() => expect(ends).toEqual([{ status: 429, detail: 'a planted fault', retryAfterMs: 2_000 }]));
     stream('/api/v1/pods?watch=true&resourceVersion=100', listener, 60_000);
-    await vi.waitFor(() => expect(stub.store.counts().open).toBe(1));
+    await eventually(() => expect(stub.store.counts().open).toBe(1));
     stub.fault(/nodes/, { kind: 'hang' }, 2);
     await Promise.all([get(NODES, 50), get(NODES, 50)]);
     expect(ends.at(-1)).toMatchObject({ status: null, detail: expect.stringContaining('is away') });
@@ -205,10 +206,10 @@ describe('the connection to the API server', () => {
     await isState('up');
     stub.fault(/nodes/, { kind: 'hang' });
     const asking = get(NODES, 5_000);
-    await vi.waitFor(() => expect(asked(NODES)).toHaveLength(1));
+    await eventually(() => expect(asked(NODES)).toHaveLength(1));
     close();
     expect(await asking).toMatchObject({ kind: 'none' });
-    await vi.waitFor(() => expect(stub.sockets()).toBe(0));
+    await eventually(() => expect(stub.sockets()).toBe(0));
     expect(asked(NODES)).toHaveLength(1);
   });
 
@@ -218,18 +219,18 @@ describe('the connection to the API server', () => {
     const listener = { opened: () => undefined, line: () => undefined, ended: (why: unknown) => void ends.push(why) };
     await get(NODES, 5_000);
     stream('/api/v1/pods?watch=true&resourceVersion=100', listener, 60_000);
-    await vi.waitFor(() => expect(stub.store.counts().open).toBe(1));
+    await eventually(() => expect(stub.store.counts().open).toBe(1));
     const descriptors = readdirSync('/proc/self/fd').length;
     for (let i = 0; i < 40; i++) {
       const { close: stop } = stream('/api/v1/pods?watch=true&resourceVersion=100', listener, 60_000);
-      if (i % 2 === 0) await vi.waitFor(() => expect(stub.store.counts().open).toBe(2));
+      if (i % 2 === 0) await eventually(() => expect(stub.store.counts().open).toBe(2));
       stop();
-      await vi.waitFor(() => expect(stub.store.counts().open).toBe(1));
+      await eventually(() => expect(stub.store.counts().open).toBe(1));
     }
-    await vi.waitFor(() => expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(descriptors + 2));
+    await eventually(() => expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(descriptors + 2));
     close();
     expect(ends).toHaveLength(41);
-    await vi.waitFor(() => expect(stub.sockets()).toBe(0));
+    await eventually(() => expect(stub.sockets()).toBe(0));
     expect(await get(NODES, 5_000)).toMatchObject({ kind: 'none', detail: 'closed' });
   });
 });
@@ -246,27 +247,22 @@ describe('credentials', () => {
     const { get } = open({}, 20);
     await isState('up');
     client('second');
-    await vi.waitFor(
-      async () => {
-        expect(await get(NODES, 50_000)).toMatchObject({ status: 200 });
-        expect(stub.heard.at(-1)?.user).toBe('second');
-      },
-      { timeout: 10_000 },
-    );
+    await eventually(async () => {
+      expect(await get(NODES, 50_000)).toMatchObject({ status: 200 });
+      expect(stub.heard.at(-1)?.user).toBe('second');
+    });
     expect(parts.present.size).toBe(0);
-    await vi.waitFor(() => expect(stub.sockets()).toBe(1), { timeout: 10_000 });
+    await eventually(() => expect(stub.sockets()).toBe(1));
   });
 
   it('that are half written stay out, and those of before in use', async () => {
     const { get } = open({}, 20);
     await isState('up');
     writeFileSync(authority.at('client.key'), 'half of a k');
-    await vi.waitFor(() => expect(parts.present.get('api-credentials')).toMatch(/those of before stay in use$/), {
-      timeout: 10_000,
-    });
+    await eventually(() => expect(parts.present.get('api-credentials')).toMatch(/those of before stay in use$/));
     expect(await get(NODES, 50_000)).toMatchObject({ status: 200 });
     authority.issue('client', '/CN=renewed');
-    await vi.waitFor(() => expect(parts.present.has('api-credentials')).toBe(false), { timeout: 10_000 });
+    await eventually(() => expect(parts.present.has('api-credentials')).toBe(false));
     expect(await get(NODES, 50_000)).toMatchObject({ status: 200 });
   });
 
@@ -294,9 +290,9 @@ describe('credentials', () => {
   it('that soon expire are a finding, expired ones say so', async () => {
     authority.issue('client', '/CN=short', '', 0);
     open();
-    await vi.waitFor(() => expect(parts.present.get('api-certificate')).toMatch(/has expired/));
+    await eventually(() => expect(parts.present.get('api-certificate')).toMatch(/has expired/));
     authority.issue('client', '/CN=long');
-    await vi.waitFor(() => expect(parts.present.has('api-certificate')).toBe(false), { timeout: 10_000 });
+    await eventually(() => expect(parts.present.has('api-certificate')).toBe(false));
   });
 
   it.each([

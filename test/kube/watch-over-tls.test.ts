@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createClock } from '../../src/host/clock.ts';
 import { discoverEviction } from '../../src/kube/eviction.ts';
 import { openConnection } from '../../src/kube/open-connection.ts';
@@ -11,6 +11,7 @@ import { lookAtNode } from '../../src/kube/own-node.ts';
 import { type PodWatch, watchPods } from '../../src/kube/pod-watch.ts';
 import { heardParts, hurried } from '../standalone/needs.ts';
 import { type Authority, createAuthority, writeKubeconfig } from './certificates.ts';
+import { eventually } from './eventually.ts';
 import { aV1Pod, type Json, NODE } from './pod-store.ts';
 import { BOOT_ID, startStubApi } from './stub-api.ts';
 
@@ -22,7 +23,6 @@ beforeAll(() => {
 afterAll(() => authority.remove());
 
 /** Of a machine that does much else. */
-const PATIENCE = { timeout: 60_000, interval: 5 };
 
 async function aCluster(times: number) {
   const stub = await startStubApi(authority);
@@ -41,7 +41,7 @@ async function aCluster(times: number) {
   const close = async () => {
     watch.close();
     connection.close();
-    await vi.waitFor(() => expect(stub.sockets()).toBe(0));
+    await eventually(() => expect(stub.sockets()).toBe(0));
     await stub.stop();
   };
   return { stub, connection, watch, present: parts.present, close };
@@ -62,9 +62,9 @@ describe('over TLS', () => {
     const own = { nodeName: NODE, bootId: BOOT_ID };
     expect(await lookAtNode(connection.get, own, 5_000)).toMatchObject({ kind: 'node' });
     expect(await discoverEviction(connection.get, 5_000)).toEqual({ known: true, value: 'policy/v1' });
-    await vi.waitFor(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))));
+    await eventually(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))));
     stub.store.put(aV1Pod({ name: 'b' }));
-    await vi.waitFor(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))));
+    await eventually(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))));
     expect(stub.heard.filter(({ path: at }) => at.includes('limit=500'))).toHaveLength(1);
     const watched = stub.heard.find(({ path: at }) => at.includes('watch=true'))?.path ?? '';
     const query = new URL(watched, stub.url).searchParams;
@@ -77,7 +77,7 @@ describe('over TLS', () => {
 
   it('broken connections and every fault lose no pod and leave nothing open', async () => {
     const { stub, watch, present, close } = await aCluster(50);
-    await vi.waitFor(() => expect(watch.isCurrent()).toBe(true));
+    await eventually(() => expect(watch.isCurrent()).toBe(true));
     const descriptors = readdirSync('/proc/self/fd').length;
     const faults = ['reset', 'garbage', 'cut-body', 410, 429, 500, 401, 403] as const;
     for (let i = 0; i < 16; i++) {
@@ -88,13 +88,13 @@ describe('over TLS', () => {
       if (i % 4 === 0) stub.sayRaw('{"type":"ADD');
       const before = stub.store.counts().watches;
       stub.breakAll();
-      await vi.waitFor(() => expect(stub.store.counts().watches).toBeGreaterThan(before), PATIENCE);
-      await vi.waitFor(() => expect(watch.isCurrent()).toBe(true), PATIENCE);
+      await eventually(() => expect(stub.store.counts().watches).toBeGreaterThan(before));
+      await eventually(() => expect(watch.isCurrent()).toBe(true));
     }
-    await vi.waitFor(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))), PATIENCE);
-    await vi.waitFor(() => expect(stub.sockets()).toBeLessThanOrEqual(3));
+    await eventually(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))));
+    await eventually(() => expect(stub.sockets()).toBeLessThanOrEqual(3));
     expect(readdirSync('/proc/self/fd').length).toBeLessThanOrEqual(descriptors + 6);
-    await vi.waitFor(() => expect([...present.keys()]).toEqual([]), PATIENCE);
+    await eventually(() => expect([...present.keys()]).toEqual([]));
     await close();
   });
 
@@ -102,15 +102,15 @@ describe('over TLS', () => {
     const { stub, watch, present, close } = await aCluster(20);
     stub.store.put(aV1Pod({ name: 'a' }));
     stub.store.put(aV1Pod({ name: 'b' }));
-    await vi.waitFor(() => expect(versions(watch)).toHaveLength(2));
+    await eventually(() => expect(versions(watch)).toHaveLength(2));
     await stub.stop();
-    await vi.waitFor(() => expect(present.has('api-away')).toBe(true), PATIENCE);
+    await eventually(() => expect(present.has('api-away')).toBe(true));
     expect([watch.isCurrent(), versions(watch).length]).toEqual([false, 2]);
     stub.store.remove('default/a');
     stub.store.forget();
     await stub.listen();
-    await vi.waitFor(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))), PATIENCE);
-    await vi.waitFor(() => expect([watch.isCurrent(), present.size]).toEqual([true, 0]), PATIENCE);
+    await eventually(() => expect(versions(watch)).toEqual(stored(stub.store.of(NODE))));
+    await eventually(() => expect([watch.isCurrent(), present.size]).toEqual([true, 0]));
     await close();
   });
 });

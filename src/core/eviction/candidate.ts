@@ -81,7 +81,8 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   const { pod } = entry;
   if (pod.isStaticCritical) return 'static-critical';
   if (pod.isTerminating || underWay.includes(pod.uid)) return 'terminating';
-  if (pod.limitedBy !== null) return pod.limitedBy;
+  // It gives way as the guard's do, and only to another that exceeds its request: nobody within it goes in its place.
+  if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard') return pod.limitedBy;
   if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
   if (pod.isDaemonSet && hasRequest(signal) && !isOverRequest(entry)) return 'daemonset-within-request';
   return isHelp(signal, pod, lacking) ? null : 'no-relief';
@@ -89,7 +90,8 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
 
 function laterBecause(pod: PodView, victim: PodView | null, isLate: (pod: PodView) => boolean): Why {
   if (pod.isProtected && !victim?.isProtected) return 'protected';
-  return isLate(pod) ? 'daemonset-within-request' : 'guard';
+  if (isLate(pod)) return 'daemonset-within-request';
+  return pod.limitedBy === 'restart-guard' ? 'restart-guard' : 'guard';
 }
 
 /** D6: a pod whose owner lost too many gives way, only to another that exceeds its request too. */
@@ -155,8 +157,12 @@ export function withoutBudgets(pods: readonly PodView[]): readonly PodView[] {
   return pods.map((pod) => (BUDGETS.includes(pod.limitedBy) ? { ...pod, limitedBy: null } : pod));
 }
 
-/** D6: has the pod's owner lost its share within the window? A pod without an owner never has. */
+/**
+ * D6: has the pod's owner lost its share within the window? A pod without an owner never has. B14: or was the pod itself
+ * killed in vain, because the API was away?
+ */
 export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {
+  if (pod.limitedBy === 'restart-guard') return true;
   if (guard === null || pod.ownerKey === null) return false;
   const lost = kills.filter((kill) => kill.ownerKey === pod.ownerKey && atMs - kill.atMs < guard.windowMs);
   return lost.length >= guard.kills;

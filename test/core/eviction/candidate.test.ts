@@ -68,7 +68,7 @@ describe('why a pod is passed over', () => {
     ['protected', { isProtected: true }, [], 'protected', ['D7']],
     ['of an owner that lost too many', {}, guarded, 'guard', ['D6']],
     ['terminating', { isTerminating: true }, [], 'terminating', ['D3']],
-    ['just restarted', { limitedBy: 'restart-guard' }, [], 'restart-guard', ['D13']],
+    ['just restarted', { limitedBy: 'restart-guard' }, guarded, 'restart-guard', ['D13']],
     ['not stoppable', { limitedBy: 'not-stoppable' }, [], 'not-stoppable', ['D13']],
     ['not declared', { limitedBy: 'declaration-unknown' }, [], 'declaration-unknown', ['D13']],
     ['evicted by the kubelet', { limitedBy: 'kubelet-evicting' }, [], 'kubelet-evicting', ['D13']],
@@ -77,6 +77,14 @@ describe('why a pod is passed over', () => {
     expect(chosen?.name).toBe('web');
     expect(passedOver).toEqual([{ code: 'passed-over', uid: 'uid-first', because }]);
     expect(given).toEqual(differences);
+  });
+
+  it('just restarted, beside one within its request: it is chosen again, and nobody goes in its place', () => {
+    const again = first({ limitedBy: 'restart-guard' });
+    const requests = { memoryBytes: 4 * MI, ephemeralStorageBytes: 0 };
+    const database = aPod({ name: 'db', workingSetBytes: MI, requests });
+    expect(isGuarded(again, [], null, 0)).toBe(true);
+    expect(choice('memory.available', [again, database], guarded).victim?.name).toBe('first');
   });
 
   it('a DaemonSet within its request: where nobody exceeds his, it ranks first by priority and stays', () => {
