@@ -8,6 +8,7 @@ import { RUN } from './cluster.ts';
 export type Proxy = {
   /** A kubeconfig of the agent that leads here. */
   readonly kubeconfig: string;
+  readonly connections: () => number;
   /** Cuts what is connected; how many that were. */
   readonly cut: () => number;
   readonly close: () => void;
@@ -44,6 +45,7 @@ export async function openProxy(): Promise<Proxy> {
   };
   return {
     kubeconfig,
+    connections: () => pairs.size,
     cut,
     close: () => {
       server.close();

@@ -9,11 +9,13 @@ import { HARD } from './owners.ts';
 import { openProxy } from './proxy.ts';
 import { isReady, type KubeScene, type Scene } from './scene.ts';
 
-const CUTS = 1_000;
+/** The agent comes back after up to 15 s, so that 1,000 take three hours: LAB_CUTS=1000. */
+const CUTS = Number(process.env['LAB_CUTS'] ?? 60);
+const BACK_MS = 60_000;
 const MOST_LISTS_A_MINUTE = 10;
-/** The watch is back by then most times, and is cut in the middle of its return the other times. */
+/** After its return: in the middle of its handshake, of a list, or of a watch. */
 const MOST_REST_MS = 900;
-const CHURN_EVERY = 25;
+const CHURN_EVERY = 3;
 const GROWN_MIB = 12;
 
 export const rssMiB = (pid: number): number =>
@@ -59,6 +61,7 @@ const watchScene: KubeScene = {
       let connections = 0;
       let kept: string | null = null;
       for (let cut = 1; cut <= CUTS; cut++) {
+        await until('it connects again', () => proxy.connections() > 0 || null, BACK_MS);
         await sleep(clock, Math.random() * MOST_REST_MS);
         connections += proxy.cut();
         if (cut % CHURN_EVERY === 0) {
@@ -85,7 +88,6 @@ const watchScene: KubeScene = {
       const grown = mean(rss.slice(-5)) - mean(rss.slice(half - 5, half));
       const perMinute = lists / minutes;
       const said = `${CUTS} cuts of ${connections} connections in ${minutes.toFixed(1)} min, ${perMinute.toFixed(1)} lists a minute, RSS ${rss[0]?.toFixed(0)} MiB at first, ${mean(rss.slice(-5)).toFixed(0)} at last, in the second half ${grown.toFixed(1)} more`;
-      if (connections < CUTS / 2) throw new Error(`only ${connections} connections were there to be cut: ${said}`);
       if (perMinute >= MOST_LISTS_A_MINUTE) throw new Error(said);
       if (grown > GROWN_MIB) throw new Error(`memory grows: ${said}`);
       return said;
