@@ -98,6 +98,10 @@ describe('warnings', () => {
     ],
     ['kubernetes: {kubeconfig: /k}', 'kubernetes: has no effect in mode standalone'],
     [
+      'mode: kubelet\nkubernetes: {kubeconfig: /k}\nshutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s',
+      'have no effect in mode kubelet',
+    ],
+    [
       'reclaimCommands: [{signal: containerfs.available, command: [/bin/true]}]',
       'reclaimCommands: containerfs.available has no threshold',
     ],
