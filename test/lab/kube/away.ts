@@ -81,7 +81,8 @@ function awayScene({ how, go, come }: Away, { said, leftMiB }: (typeof MOMENTS)[
 
 /** The kubelet's back-off brings it back after 0, 10, 20 and 40 s. */
 const COMEBACKS_MS = 80_000;
-const MOST_KILLS = 3;
+/** Nobody else exceeds its request: it is chosen each time. */
+const MOST_KILLS = 5;
 
 /** B14 and C4: what is killed and cannot be deleted comes back, and nobody else pays for that. */
 const comeback: KubeScene = {
