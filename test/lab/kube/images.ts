@@ -3,7 +3,6 @@ import { sleep } from '../../../src/host/clock.ts';
 import { type DecisionRecord, joinDecisions } from '../../../src/record/entry.ts';
 import { readRecord } from '../../../src/record/reading/record-file.ts';
 import { clock, until } from '../scene.ts';
-import { remove } from './api.ts';
 import { ctr, imagefsFree, imageNames, loadImage, MIB } from './cluster.ts';
 import { barePod, DATABASE, IMAGE } from './manifests.ts';
 import type { KubeScene, Scene } from './scene.ts';
@@ -85,9 +84,8 @@ const imageScene = (isOld: boolean): KubeScene => ({
       if (calm.includes(name) && !left.includes(name)) throw new Error(`${name} is in use, and it was deleted`);
     }
     if (reclaimsOf(scene).length === 0) throw new Error('no reclaim is in the record');
-    await scene.create(barePod({ name: 'later', load: ['hold=8'], requestMiB: 32, isInnocent: true }));
+    await scene.create(barePod({ name: 'later', load: ['hold=8'], requestMiB: 32 }));
     await scene.ready('later');
-    await remove('Pod', 'later');
     for (const name of imageNames().filter(isUnused)) ctr('images', 'rm', '--sync', name);
     return `${loaded} unused images filled it; room again after ${tookMs} ms, ${left.filter(isUnused).length} of them left, and a new pod started`;
   },
