@@ -130,6 +130,7 @@ export function openKubeApi(
   });
 
   const tell = createTellApi({
+    clock,
     writes,
     isAway: () => state() === 'away',
     isBudgetRequired: settings.isBudgetRequired,

@@ -2,7 +2,7 @@ import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { Outcome, Rung } from '../core/outcome.ts';
-import { podName } from '../core/pod/pod.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
 import { type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
@@ -53,6 +53,9 @@ const CUT_MS = 3_000;
 /** B11, hard: whoever is left in the pod's own cgroup is killed with it. */
 const WHOLE_MS = 2_000;
 const POLL_MS = 20;
+/** So long after a kill a deletion is no surprise. */
+const KNOWN_MS = 30_000;
+const KNOWN_POLL_MS = 250;
 const HARD_GRACE_SECONDS = 1;
 
 type Ladder = {
@@ -236,13 +239,29 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
   if (!ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
     await killNewcomers(ladder, found);
-    if (found.pod !== null && !ladder.isAccepted) {
-      needs.tell.later(found.pod, order.decision);
+    const now = found.pod ?? needs.source.find(order.victim.uid)?.pod ?? null;
+    if (now === null) void tellOnceKnown(needs, order.victim.uid);
+    else if (!ladder.isAccepted) {
+      needs.tell.later(now, order.decision);
       tell(ladder, 'spool', 'told to the API when it answers again');
     }
   }
   await untilUnmounted(needs.clock, needs.mounts, found.cgroup);
   return end;
+}
+
+/**
+ * Right after a start the API has not told of the pod yet: it is deleted as soon as it does, or the kubelet would start it again
+ * (B13).
+ */
+async function tellOnceKnown({ clock, source, tell: api }: KubeKillerNeeds, uid: PodUid): Promise<void> {
+  const endsMs = clock.monoMs() + KNOWN_MS;
+  while (clock.monoMs() < endsMs) {
+    const pod = source.find(uid)?.pod ?? null;
+    const said = pod === null ? null : api.remove(pod, HARD_GRACE_SECONDS);
+    if (said !== null && (await said).kind === 'accepted') return;
+    await sleep(clock, KNOWN_POLL_MS);
+  }
 }
 
 /** B11, rung 4: the kubelet has started a container anew before the API heard of the end. */

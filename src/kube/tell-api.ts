@@ -1,3 +1,5 @@
+import { within } from '../host/clock.ts';
+import type { Clock } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
@@ -5,6 +7,7 @@ import type { Said, TellApi } from './stop.ts';
 import { victimOf } from './write-rules.ts';
 
 type TellNeeds = {
+  readonly clock: Clock;
   readonly writes: Pick<ApiWrites, 'evictPod' | 'deletePod' | 'markDisruption'>;
   /** Known to be away (C1). */
   readonly isAway: () => boolean;
@@ -13,17 +16,19 @@ type TellNeeds = {
   readonly later: TellApi['later'];
 };
 
+/** Of the 100 ms that a kill waits (B6). */
+const MARK_MS = 30;
 const MESSAGE = 'the node was low on resources';
 /** Mirror pods are never victims (B16): who reaches this has found a mistake. */
 const MIRROR: Said = { kind: 'not-said', text: 'a mirror pod is not deleted' };
 
 /** What the killer says to the API server of a victim, and what the answer comes to for it. */
-export function createTellApi({ writes, isAway, isBudgetRequired, later }: TellNeeds): TellApi {
+export function createTellApi({ clock, writes, isAway, isBudgetRequired, later }: TellNeeds): TellApi {
   const remove = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
-    // Sent one after the other on one connection, without waiting (B11).
-    void writes.markDisruption(victim, 'EvictionByNodewarden', MESSAGE);
+    // On another connection the deletion could overtake it, and nobody would see why (A16).
+    await within<unknown>(clock, MARK_MS, writes.markDisruption(victim, 'EvictionByNodewarden', MESSAGE), () => null);
     return saidOf(await writes.deletePod(victim, graceSeconds));
   };
   const evict = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {

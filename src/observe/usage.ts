@@ -1,4 +1,4 @@
-import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
+import { type DiskUsage, type PodUid, type PodView, podName, type Relief } from '../core/pod/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS, type SignalFacts } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
@@ -156,11 +156,12 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     device: Reading<number> | null,
   ): PodView {
     const last = disk(pod.declared.uid);
-    // D14 is of a mode that names directories; elsewhere the kubelet's rule holds.
+    // A mode that names no directories removes what a pod has with the pod.
     const isMeasured = diskOn !== undefined && pod.directories !== undefined;
     const onDevice = isMeasured && device?.known ? diskOn(pod, device.value) : undefined;
     const notKnown = isMeasured && device?.known === false ? device : undefined;
-    const relief: PodView['diskRelief'] = onDevice === undefined ? notKnown : known(onDevice.relief);
+    const removed = pod.directories === undefined && last.known ? removedWith(last.value.pod) : undefined;
+    const relief = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
     // A ranking may use what an earlier life left behind; a limit evicts only for what is proven of this one.
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
     return {
@@ -205,4 +206,20 @@ const earlier = ({ declared }: BoundPod): Unknown =>
 /** kubelet-eviction.md 5.8, for 4.6.2. */
 function localBytes({ pod }: DiskWalk): number {
   return pod.logsBytes + pod.rootfsBytes + pod.volumesBytes;
+}
+
+/** D14: logs, writable layers and emptyDirs go with the pod. Undefined: the figures are a lower bound. */
+function removedWith(disk: DiskUsage): PodView['diskRelief'] {
+  if (disk.isAtLeast) return undefined;
+  const { logsBytes, rootfsBytes, volumesBytes, logsInodes, rootfsInodes, volumesInodes } = disk;
+  const nothing: Relief = { bytes: known(0), inodes: known(0) };
+  return known({
+    scratch: {
+      bytes: known(logsBytes + rootfsBytes + volumesBytes),
+      inodes: known(logsInodes + rootfsInodes + volumesInodes),
+    },
+    deletedOpen: nothing,
+    grownLastMinute: nothing,
+    writtenBytes: unknown('not-asked', 'writes of the pod', 'what it has is known'),
+  });
 }

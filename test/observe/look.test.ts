@@ -167,11 +167,16 @@ describe.skipIf(noCgroups !== null)(`a look at the machine [${needs}]`, () => {
     await until(() => observer.look(quiet, nothing).signals['nodefs.available'].known, 'a sample of the disk');
     const { pods: all } = observer.look(askFor('all'), nothing);
     expect(all.known && all.value.map(({ diskRelief }) => diskRelief?.known)).toEqual([true]);
-    // Where the mode names no directories the kubelet's rule holds: all that was walked counts, and nothing is said of relief.
+    // Where the mode names no directories all that was walked goes with the pod.
     pod = web;
     const plain = observer.podsNow('nodefs.available');
     expect(plain.known && plain.value.map(({ diskRelief, usage }) => [diskRelief, usage.disk])).toEqual([
-      [undefined, expect.objectContaining({ value: expect.objectContaining({ volumesBytes: 4_096 }) })],
+      [
+        expect.objectContaining({
+          value: expect.objectContaining({ scratch: { bytes: known(4_096), inodes: known(1) } }),
+        }),
+        expect.objectContaining({ value: expect.objectContaining({ volumesBytes: 4_096 }) }),
+      ],
     ]);
   });
 
