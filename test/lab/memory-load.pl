@@ -4,6 +4,7 @@
 #   grow MIB RATE       anonymous memory up to MIB, RATE MiB a second; then it stays
 #   thrash MIB RATE     the same, a quarter of each page not to be compressed; then all of its pages are written in turn, none beside the last
 #   read FILE           the file again and again, by read and by mmap in turn: a page cache in use
+#   reread FILE         pages of the file at random, of which the kernel cannot guess the next: each miss waits for the disk
 #   messages MIB        System V messages from a process of the root cgroup: memory of the kernel that is nobody's
 use strict;
 use warnings;
@@ -13,6 +14,7 @@ my ($verb, @args) = @ARGV;
 my $MIB = 1048576;
 # Of x86-64, which the guest is: perl has no mmap of its own.
 my ($SYS_MMAP, $SYS_MUNMAP, $PROT_READ, $MAP_SHARED) = (9, 11, 1, 1);
+my ($SYS_FADVISE64, $POSIX_FADV_RANDOM) = (221, 1);
 
 if ($verb eq 'hold') {
   my @held = map { "\xa5" x $MIB } 1 .. $args[0];
@@ -54,6 +56,19 @@ elsif ($verb eq 'read') {
       for (1 .. 2) { for my $i (0 .. 63) { my $part = unpack("P$MIB", pack('Q', $address + $i * $MIB)) } }
       syscall($SYS_MUNMAP, $address, 64 * $MIB);
     }
+  }
+}
+elsif ($verb eq 'reread') {
+  open(my $file, '<', $args[0]) or die "$args[0]: $!";
+  my $pages = (-s $file) / 4096;
+  while (sysread($file, my $part, $MIB)) { }
+  syscall($SYS_FADVISE64, fileno($file), 0, 0, $POSIX_FADV_RANDOM) == 0 or die "fadvise: $!";
+  my $last = 0;
+  while (1) {
+    my $page = int(rand($pages));
+    # The one before again: pages that were used twice are in use, and to miss those is what counts as a stall.
+    for my $at ($page, $last) { sysseek($file, $at * 4096, 0); sysread($file, my $part, 4096) }
+    $last = $page;
   }
 }
 elsif ($verb eq 'messages') {
