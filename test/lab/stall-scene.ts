@@ -40,12 +40,13 @@ export const STALL = { fullShare: 0.15, forMs: 10_000, belowShare: 0.25 } as con
 export const configOf = (rules: string): string => `apiVersion: nodewarden.dev/v1alpha1
 kind: NodewardenConfiguration
 memoryAvailable: reclaimable
+oomScoreAdj: "off"
 ${rules}
 evictionPressureTransitionPeriod: 2s
 `;
-export const onStall = ({ fullShare, belowShare }: Stall): string =>
+export const onStall = ({ fullShare, forMs, belowShare }: Stall): string =>
   configOf(`evictionHard: { memory.available: 3% }
-evictionStall: { memory: { full: ${fullShare * 100}%, for: 10s, belowAvailable: ${belowShare * 100}% } }`);
+evictionStall: { memory: { full: ${fullShare * 100}%, for: ${forMs / 1_000}s, belowAvailable: ${belowShare * 100}% } }`);
 const later = promisify(execFile);
 export const unitOf = ({ name }: Pick<Unit, 'name'>): string => `lab-${name}.service`;
 const pidOf = (unit: Unit): string => run('systemctl', 'show', '-P', 'MainPID', unitOf(unit));

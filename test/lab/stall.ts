@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { parseArgs } from 'node:util';
 import { type Peer, peers, run, SWAP_MIB, type Swap, swaps } from './stall-node.ts';
-import { ownLimitScenes } from './stall-own-limit.ts';
+import { stallInOwnLimits } from './stall-own-limit.ts';
 import { dueMs, endMs, type Sample, stallShares } from './stall-samples.ts';
 import { configOf, DB, type Guard, isActive, play, type Run, STALL, start, takes, watched } from './stall-scene.ts';
 
@@ -114,6 +114,12 @@ const swapped = (swap: Swap): Check => ({
   },
 });
 
+const inOwnLimits = (swap: Swap): Check => ({
+  name: `${swap.name}: pods stall in limits of their own beside one that grows within its request: nobody is stopped`,
+  times: Number(values.times),
+  body: () => stallInOwnLimits(swap),
+});
+
 async function judge(check: Check): Promise<void> {
   const { name, times } = check;
   const why = check.missing?.() ?? null;
@@ -142,7 +148,7 @@ async function judge(check: Check): Promise<void> {
 const checksOn = (swap: Swap): readonly Check[] => [
   thrashing(swap),
   swapped(swap),
-  ...ownLimitScenes(swap).map((scene) => ({ ...scene, times: Number(values.times) })),
+  inOwnLimits(swap),
   ...peers.map((peer) => compared(swap, peer)),
 ];
 /** Why it cannot be had here; null: it can. */
