@@ -1,5 +1,6 @@
 #!/usr/bin/perl
 # What takes memory, until it is killed:
+#   after FILE VERB ...  the same as VERB, once there is such a file
 #   hold MIB            so much anonymous memory, touched again and again so that it stays in memory
 #   grow MIB RATE       anonymous memory up to MIB, RATE MiB a second; then it stays
 #   thrash MIB RATE     the same, a quarter of each page not to be compressed; then all of its pages are written in turn, none beside the last
@@ -11,6 +12,11 @@ use warnings;
 use Time::HiRes qw(sleep time);
 
 my ($verb, @args) = @ARGV;
+if ($verb eq 'after') {
+  my $gate = shift @args;
+  sleep 0.1 until -e $gate;
+  $verb = shift @args;
+}
 my $MIB = 1048576;
 # Of x86-64, which the guest is: perl has no mmap of its own.
 my ($SYS_MMAP, $SYS_MUNMAP, $PROT_READ, $MAP_SHARED) = (9, 11, 1, 1);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { run, SLICE, type Swap } from './stall-node.ts';
 import { type Sample, stallShares } from './stall-samples.ts';
-import { DB, isActive, onStall, play, start, type Unit, unitOf, watched } from './stall-scene.ts';
+import { DB, isActive, onStall, play, type Unit, unitOf, untilKnown, watched } from './stall-scene.ts';
 
 /** `leastRestarts`: so often it dies of its limit; without it, it lives to the end. */
 type Limited = { readonly unit: Unit; readonly leastRestarts?: number };
@@ -19,15 +19,29 @@ const FILE = '/var/lib/nodewarden-lab-reread';
 const STALL_OF_ANY = { fullShare: 0.3, forMs: 1_000, belowShare: 0.99 } as const;
 const OTHER: Unit = { name: 'other', command: ['grow', '80', '0.5'], requestMiB: 120 };
 
+/** Each waits for its turn. */
+const gateOf = (name: string): string => `/run/nodewarden-lab-go-${name}`;
 const limited: readonly Limited[] = [
   // It reads more than it may keep. File pages can always be taken, so nothing dies of that.
-  { unit: { name: 'capped', command: ['reread', FILE], service: [`MemoryMax=${LIMIT_MIB}M`, 'MemorySwapMax=0'] } },
+  {
+    unit: {
+      name: 'capped',
+      command: ['after', gateOf('capped'), 'reread', FILE],
+      service: [`MemoryMax=${LIMIT_MIB}M`, 'MemorySwapMax=0'],
+    },
+  },
   // Nothing of it can be taken: the kernel makes it sleep, up to 2 s at each page.
-  { unit: { name: 'slowed', command: ['grow', '200', '100'], service: ['MemoryHigh=8M', 'MemorySwapMax=0'] } },
+  {
+    unit: {
+      name: 'slowed',
+      command: ['after', gateOf('slowed'), 'grow', '200', '100'],
+      service: ['MemoryHigh=8M', 'MemorySwapMax=0'],
+    },
+  },
   {
     unit: {
       name: 'dying',
-      command: ['grow', '200', '100'],
+      command: ['after', gateOf('dying'), 'grow', '200', '100'],
       service: [`MemoryMax=${LIMIT_MIB}M`, 'MemorySwapMax=4M', 'Restart=always', 'RestartSec=100ms'],
     },
     leastRestarts: 3,
@@ -55,23 +69,25 @@ function ownFigures(unit: Unit): string {
   return `its own stall ${stalledS} s, ${hits} times at its limit, ${run('systemctl', 'show', '-P', 'Result', unitOf(unit))}`;
 }
 
-/** One after another: an emulated machine needs a minute to begin a scene. */
+/** One after another: an emulated machine needs minutes to begin a scene. */
 export async function stallInOwnLimits(swap: Swap): Promise<string> {
   const said: string[] = [];
+  const pods = [DB, OTHER, ...limited.map(({ unit }) => unit)];
+  writeFile();
+  for (const { name } of pods) fs.rmSync(gateOf(name), { force: true });
   const body = async (): Promise<readonly Sample[]> => {
-    start(OTHER, 'nodewarden');
+    await untilKnown(pods);
     for (const one of limited) said.push(await stallsInItsLimit(one));
     return [];
   };
-  const { evicted } = await play(swap, 'nodewarden', body, onStall(STALL_OF_ANY));
+  const { evicted } = await play(swap, 'nodewarden', { pods, config: onStall(STALL_OF_ANY) }, body);
   const figures = `${said.join('; ')}; evicted: ${evicted.join(', ') || 'nobody'}`;
   assert.deepEqual(evicted, [], figures);
   return figures;
 }
 
 async function stallsInItsLimit({ unit, leastRestarts }: Limited): Promise<string> {
-  if (unit.command.includes(FILE)) writeFile();
-  start(unit, 'nodewarden');
+  fs.writeFileSync(gateOf(unit.name), '');
   const staying = leastRestarts === undefined ? [OTHER, DB, unit] : [OTHER, DB];
   const samples = await watched(staying, STALLS_S, 'leave');
   const most = Math.max(...stallShares(samples, STALL_OF_ANY));

@@ -7,7 +7,7 @@ import { sleep } from '../../src/host/clock.ts';
 import { createProcfs } from '../../src/host/procfs.ts';
 import type { DecisionRecord } from '../../src/record/entry.ts';
 import { installedAgent } from './agent.ts';
-import { clock } from './scene.ts';
+import { askStatus, clock, until } from './scene.ts';
 import { type Peer, run, SLICE, type Swap, UNITS } from './stall-node.ts';
 import { readSamples, type Sample, type Stall } from './stall-samples.ts';
 
@@ -116,12 +116,12 @@ export async function watched(
   return readSamples(WATCHED, lowWatermark());
 }
 
-/** `guard`: nodewarden, or what is started in its place. */
+/** `guard`: nodewarden, or what is started in its place. `pods`: those that are there before it. */
 export async function play(
   swap: Swap,
   guard: Guard,
+  { pods, config }: { readonly pods: readonly Unit[]; readonly config: string },
   body: () => Promise<readonly Sample[]>,
-  config = onStall(STALL),
 ): Promise<Run> {
   const agent = installedAgent();
   const closers: (() => unknown)[] = [];
@@ -133,10 +133,7 @@ export async function play(
       closers.push(guard.off);
       guard.on();
     }
-    writeUnit(DB);
-    if (guard === 'nodewarden') fs.writeFileSync(path.join(agent.places.manifests, 'db.yaml'), manifestOf(DB));
-    run('systemctl', 'daemon-reload');
-    run('systemctl', 'start', unitOf(DB));
+    start(pods, guard);
     await sleep(clock, 5_000);
     if (guard === 'nodewarden') await agent.start();
     const before = kernelKills();
@@ -152,7 +149,6 @@ export async function play(
     await agent.close();
     for (const close of closers) close();
     for (const file of fs.readdirSync(UNITS)) if (/^lab-.*\.service$/.test(file)) fs.rmSync(path.join(UNITS, file));
-    run('systemctl', 'daemon-reload');
     swap.off();
   }
 }
@@ -168,10 +164,22 @@ function evictions(): readonly string[] {
     );
 }
 
-/** A new pod, known to the agent before it takes anything. */
-export function start(unit: Unit, guard: Guard): void {
-  writeUnit(unit);
-  if (guard === 'nodewarden') fs.writeFileSync(`/etc/nodewarden/pods.d/${unit.name}.yaml`, manifestOf(unit));
+/** All at once: an emulated machine takes seconds for each call of systemd. */
+export function start(units: readonly Unit[], guard: Guard): void {
+  for (const unit of units) {
+    writeUnit(unit);
+    if (guard === 'nodewarden') fs.writeFileSync(`/etc/nodewarden/pods.d/${unit.name}.yaml`, manifestOf(unit));
+  }
   run('systemctl', 'daemon-reload');
-  run('systemctl', 'start', unitOf(unit));
+  run('systemctl', 'start', ...units.map(unitOf));
+}
+
+/** Its usage is known: an emulated machine may take half a minute until then. */
+export async function untilKnown(units: readonly Unit[]): Promise<void> {
+  await until(`the agent knows ${units.map(({ name }) => name).join(', ')}`, async () => {
+    await sleep(clock, 1_000);
+    const { pods } = await askStatus('/run/nodewarden/nodewarden.sock');
+    const known = new Set(pods.known ? pods.order.filter(({ usage }) => usage !== null).map(({ name }) => name) : []);
+    return units.every(({ name }) => known.has(name)) || null;
+  });
 }

@@ -6,7 +6,19 @@ import { parseArgs } from 'node:util';
 import { type Peer, peers, run, SWAP_MIB, type Swap, swaps } from './stall-node.ts';
 import { stallInOwnLimits } from './stall-own-limit.ts';
 import { dueMs, endMs, type Sample, stallShares } from './stall-samples.ts';
-import { configOf, DB, type Guard, isActive, play, type Run, STALL, start, takes, watched } from './stall-scene.ts';
+import {
+  configOf,
+  DB,
+  type Guard,
+  isActive,
+  onStall,
+  play,
+  type Run,
+  STALL,
+  start,
+  takes,
+  watched,
+} from './stall-scene.ts';
 
 const { values } = parseArgs({
   options: {
@@ -31,9 +43,9 @@ const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
 
 async function hogging(swap: Swap, guard: Guard): Promise<Run & { readonly isDatabaseAlive: boolean }> {
   let isDatabaseAlive = false;
-  const of = await play(swap, guard, async () => {
+  const of = await play(swap, guard, { pods: [DB], config: onStall(STALL) }, async () => {
     const hog = await takes('hog', ['thrash', '100'], LEFT_SHARE);
-    start(hog, guard);
+    start([hog], guard);
     const samples = await watched([hog, DB], THRASHES_S, 'kill');
     isDatabaseAlive = isActive(DB);
     return samples;
@@ -101,12 +113,12 @@ const swapped = (swap: Swap): Check => ({
     let isDatabaseAlive = false;
     const body = async (): Promise<readonly Sample[]> => {
       const hog = await takes('hog', ['grow', '100'], SWAPPED_SHARE);
-      start(hog, 'nodewarden');
+      start([hog], 'nodewarden');
       const samples = await watched([hog, DB], THRASHES_S, 'kill');
       isDatabaseAlive = isActive(DB);
       return samples;
     };
-    const of = await play(swap, 'nodewarden', body, ON_SWAP);
+    const of = await play(swap, 'nodewarden', { pods: [DB], config: ON_SWAP }, body);
     const free = Math.min(...of.samples.map(({ freeSwapMiB }) => freeSwapMiB));
     const figures = `least free swap ${Math.round(free)} of ${SWAP_MIB} MiB, evicted: ${of.evicted.join(', ') || 'nobody'}`;
     assert.deepEqual([of.evicted, of.kernelKills, isDatabaseAlive], [['hog for swap.available'], 0, true], figures);
