@@ -5,7 +5,8 @@
 #   grow MIB RATE       anonymous memory up to MIB, RATE MiB a second; then it stays
 #   thrash MIB RATE     the same, a quarter of each page not to be compressed; then all of its pages are written in turn, none beside the last
 #   read FILE           the file again and again, by read and by mmap in turn: a page cache in use
-#   reread FILE         pages of the file at random, of which the kernel cannot guess the next: each miss waits for the disk
+#   reread FILE [RATE]  pages of the file at random, of which the kernel cannot guess the next: each miss waits for the disk;
+#                       meanwhile RATE MiB a second of anonymous memory, beside which there is less and less room for the file
 #   messages MIB        System V messages from a process of the root cgroup: memory of the kernel that is nobody's
 use strict;
 use warnings;
@@ -66,16 +67,18 @@ elsif ($verb eq 'read') {
 }
 elsif ($verb eq 'reread') {
   open(my $file, '<', $args[0]) or die "$args[0]: $!";
-  my $pages = (-s $file) / 4096;
-  while (sysread($file, my $part, $MIB)) { }
+  my ($pages, $rate, $last) = ((-s $file) / 4096, $args[1] // 0, 0);
+  my ($from, @held) = (time);
+  # The one before again: pages that were used twice are in use, and to miss those is what counts as a stall.
+  my $read = sub {
+    for my $at ($_[0], $last) { sysseek($file, $at * 4096, 0); sysread($file, my $part, 4096) }
+    $last = $_[0];
+    push @held, 'x' x $MIB if @held < (time - $from) * $rate;
+  };
+  # While the kernel reads ahead: all of them were in use and have lost their place by then.
+  for (1 .. 3) { $read->($_) for 0 .. $pages - 1 }
   syscall($SYS_FADVISE64, fileno($file), 0, 0, $POSIX_FADV_RANDOM) == 0 or die "fadvise: $!";
-  my $last = 0;
-  while (1) {
-    my $page = int(rand($pages));
-    # The one before again: pages that were used twice are in use, and to miss those is what counts as a stall.
-    for my $at ($page, $last) { sysseek($file, $at * 4096, 0); sysread($file, my $part, 4096) }
-    $last = $page;
-  }
+  $read->(int(rand($pages))) while 1;
 }
 elsif ($verb eq 'messages') {
   open(my $root, '>', '/sys/fs/cgroup/cgroup.procs') or die "root cgroup: $!";
