@@ -42,7 +42,7 @@ const limited: readonly Limited[] = [
   {
     unit: {
       name: 'dying',
-      command: ['after', gateOf('dying'), 'reread', FILE, '2'],
+      command: ['after', gateOf('dying'), 'reread', FILE, '3'],
       service: [`MemoryMax=${LIMIT_MIB}M`, 'MemorySwapMax=0', 'Restart=always', 'RestartSec=100ms'],
     },
     leastRestarts: 2,
