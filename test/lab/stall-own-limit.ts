@@ -49,11 +49,9 @@ const limited: readonly Limited[] = [
   },
 ];
 
-function writeFile(): void {
-  // Not cached: who reads its pages first pays for them.
-  run('dd', 'if=/dev/zero', `of=${FILE}`, 'bs=1M', `count=${LIMIT_MIB}`, 'conv=fsync');
-  run('dd', `if=${FILE}`, 'iflag=nocache', 'count=0');
-}
+const writeFile = (): string => run('dd', 'if=/dev/zero', `of=${FILE}`, 'bs=1M', `count=${LIMIT_MIB}`, 'conv=fsync');
+/** Who reads it first pays for its pages, and they stay when he is gone. */
+const uncacheFile = (): string => run('dd', `if=${FILE}`, 'iflag=nocache', 'count=0');
 
 /** Of the life of its cgroup that is there now, if one is. */
 function ownFigures(unit: Unit): string {
@@ -88,6 +86,7 @@ export async function stallInOwnLimits(swap: Swap): Promise<string> {
 }
 
 async function stallsInItsLimit({ unit, leastRestarts }: Limited): Promise<string> {
+  uncacheFile();
   fs.writeFileSync(gateOf(unit.name), '');
   const staying = leastRestarts === undefined ? [OTHER, DB, unit] : [OTHER, DB];
   const samples = await watched(staying, STALLS_S, 'leave');
