@@ -23,6 +23,8 @@ export type Guard = 'nodewarden' | Peer;
 export type Run = {
   readonly samples: readonly Sample[];
   readonly evicted: readonly string[];
+  /** When the first of them was; null: nobody was evicted. */
+  readonly chosenMs: number | null;
   readonly kernelKills: number;
 };
 
@@ -140,7 +142,12 @@ export async function play(
     const samples = await body();
     // Its outcome is recorded, and what it holds given back.
     await sleep(clock, 3_000);
-    return { samples, evicted: guard === 'nodewarden' ? evictions() : [], kernelKills: kernelKills() - before };
+    const evictions = guard === 'nodewarden' ? evictionsNow() : [];
+    const evicted = evictions.map(({ decision }) =>
+      decision.kind === 'evict' ? `${decision.victim.name} for ${decision.threshold.signal}` : decision.kind,
+    );
+    const chosenMs = evictions[0]?.decision.atMs ?? null;
+    return { samples, evicted, chosenMs, kernelKills: kernelKills() - before };
   } catch (error) {
     throw new Error(`${error instanceof Error ? error.message : error}\n${agent.log().slice(-4_000)}`);
   } finally {
@@ -153,15 +160,12 @@ export async function play(
   }
 }
 
-/** Who, and for what. */
-function evictions(): readonly string[] {
+function evictionsNow(): readonly DecisionRecord[] {
   const history = run('nodewarden', 'history', '-o', 'json', '--evictions');
   const { decisions }: { readonly decisions: readonly DecisionRecord[] } = JSON.parse(history);
   return decisions
     .filter(({ outcomes }) => outcomes.every(({ kind }) => kind !== 'dropped'))
-    .map(({ decision }) =>
-      decision.kind === 'evict' ? `${decision.victim.name} for ${decision.threshold.signal}` : decision.kind,
-    );
+    .sort((a, b) => a.decision.atMs - b.decision.atMs);
 }
 
 /** All at once: an emulated machine takes seconds for each call of systemd. */

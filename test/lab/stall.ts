@@ -54,7 +54,7 @@ async function hogging(swap: Swap, guard: Guard): Promise<Run & { readonly isDat
 }
 
 /** What a run showed: how bad it was, who died, and how long after the stall was due. */
-function saidOf({ samples, kernelKills }: Run): string {
+function saidOf({ samples, chosenMs, kernelKills }: Run): string {
   const due = dueMs(samples, STALL);
   const [hogMs, dbMs] = [endMs(samples, 0), endMs(samples, 1)];
   const fromMs = samples[0]?.atMs ?? 0;
@@ -69,7 +69,8 @@ function saidOf({ samples, kernelKills }: Run): string {
   const most = Math.max(...stallShares(samples, STALL));
   const swap = Math.min(...samples.map(({ freeSwapMiB }) => freeSwapMiB));
   const when = due === null ? 'never due' : `due ${seconds(due - fromMs)} after its start`;
-  return `died: ${died.join(', ') || 'nobody'}; ${when}, stall that counts up to ${Math.round(most * 100)} % of 10 s, least available ${Math.round(least * 100)} %, least free swap ${Math.round(swap)} of ${SWAP_MIB} MiB`;
+  const chosen = chosenMs === null ? '' : `chosen ${after(chosenMs)}; `;
+  return `${chosen}died: ${died.join(', ') || 'nobody'}; ${when}, stall that counts up to ${Math.round(most * 100)} % of 10 s, least available ${Math.round(least * 100)} %, least free swap ${Math.round(swap)} of ${SWAP_MIB} MiB`;
 }
 
 type Check = {
