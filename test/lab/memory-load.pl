@@ -1,18 +1,27 @@
 #!/usr/bin/perl
 # What takes memory, until it is killed:
+#   after FILE VERB ...  the same as VERB, once there is such a file
 #   hold MIB            so much anonymous memory, touched again and again so that it stays in memory
 #   grow MIB RATE       anonymous memory up to MIB, RATE MiB a second; then it stays
 #   thrash MIB RATE     the same, a quarter of each page not to be compressed; then all of its pages are written in turn, none beside the last
 #   read FILE           the file again and again, by read and by mmap in turn: a page cache in use
+#   reread FILE [RATE]  pages of the file at random, of which the kernel cannot guess the next: each miss waits for the disk;
+#                       and then RATE MiB a second of anonymous memory, beside which there is less and less room for the file
 #   messages MIB        System V messages from a process of the root cgroup: memory of the kernel that is nobody's
 use strict;
 use warnings;
 use Time::HiRes qw(sleep time);
 
 my ($verb, @args) = @ARGV;
+if ($verb eq 'after') {
+  my $gate = shift @args;
+  sleep 0.1 until -e $gate;
+  $verb = shift @args;
+}
 my $MIB = 1048576;
 # Of x86-64, which the guest is: perl has no mmap of its own.
 my ($SYS_MMAP, $SYS_MUNMAP, $PROT_READ, $MAP_SHARED) = (9, 11, 1, 1);
+my ($SYS_FADVISE64, $POSIX_FADV_RANDOM) = (221, 1);
 
 if ($verb eq 'hold') {
   my @held = map { "\xa5" x $MIB } 1 .. $args[0];
@@ -55,6 +64,22 @@ elsif ($verb eq 'read') {
       syscall($SYS_MUNMAP, $address, 64 * $MIB);
     }
   }
+}
+elsif ($verb eq 'reread') {
+  open(my $file, '<', $args[0]) or die "$args[0]: $!";
+  my ($pages, $rate, $last) = ((-s $file) / 4096, $args[1] // 0, 0);
+  my ($from, @held);
+  # The one before again: pages that were used twice are in use, and to miss those is what counts as a stall.
+  my $read = sub {
+    for my $at ($_[0], $last) { sysseek($file, $at * 4096, 0); sysread($file, my $part, 4096) }
+    $last = $_[0];
+    push @held, 'x' x $MIB if $from && @held < (time - $from) * $rate;
+  };
+  # While the kernel reads ahead: all of them were in use and have lost their place by then.
+  for (1 .. 2) { $read->($_) for 0 .. $pages - 1 }
+  syscall($SYS_FADVISE64, fileno($file), 0, 0, $POSIX_FADV_RANDOM) == 0 or die "fadvise: $!";
+  $from = time;
+  $read->(int(rand($pages))) while 1;
 }
 elsif ($verb eq 'messages') {
   open(my $root, '>', '/sys/fs/cgroup/cgroup.procs') or die "root cgroup: $!";

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # What memory was like meanwhile, by somebody who does not stall: locked in memory, before all others at the processor.
-#   stall-watch.pl FILE SECONDS PID...
+#   stall-watch.pl FILE SECONDS kill|leave PID...
 # Ten times a second a line: ms on the monotonic clock, ms in which all tasks were stalled on memory, the values of FIELDS in
 # KiB, file pages read again since they were reclaimed, and of each process 1 while it lives, else 0. Ends a second after the
-# first of them is dead; when the time is over it ends the first that was named, since nothing else might get that far.
+# first of them is dead. With `kill` it ends the first that was named when the time is over: nothing else might get that far.
 use strict;
 use warnings;
 use Time::HiRes qw(sleep clock_gettime CLOCK_MONOTONIC);
@@ -13,7 +13,7 @@ my @FIELDS = qw(MemTotal SwapFree AnonPages Shmem Unevictable Slab KernelStack P
 # Of x86-64, which the guest is.
 my ($SYS_MLOCKALL, $SYS_SCHED_SETSCHEDULER, $MCL_CURRENT_AND_FUTURE, $SCHED_RR) = (151, 144, 3, 2);
 
-my ($file, $seconds, @pids) = @ARGV;
+my ($file, $seconds, $end, @pids) = @ARGV;
 open(my $out, '>', $file) or die "$file: $!";
 my $priority = pack('i', 50);
 syscall($SYS_SCHED_SETSCHEDULER, 0, $SCHED_RR, $priority) == 0 or die "sched_setscheduler: $!";
@@ -34,4 +34,4 @@ while ((my $now = clock_gettime(CLOCK_MONOTONIC)) < $until) {
   $until = $now + 1 if $until > $now + 1 && grep { !$_ } @lives;
   sleep 0.1;
 }
-kill 'KILL', $pids[0] if @pids && lives($pids[0]) && clock_gettime(CLOCK_MONOTONIC) >= $from + $seconds;
+kill 'KILL', $pids[0] if $end eq 'kill' && lives($pids[0]) && clock_gettime(CLOCK_MONOTONIC) >= $from + $seconds;

@@ -23,7 +23,9 @@ export type StallFacts = {
 export type StallPoint = StallFacts & {
   /** Since the point before, at least: the node's stall without that of pods in limits of their own. */
   readonly countedMs: number;
-  /** Since the pods were asked before: who stalled in a limit of its own, and for how long. */
+  /** Who is in a limit of its own: it was last seen to reach it then. */
+  readonly hitMs: ReadonlyMap<PodUid, MonoMs>;
+  /** Of these, since the pods were asked before: for how long they stalled. */
   readonly ownMs: ReadonlyMap<PodUid, number>;
 };
 /** Oldest first; the last is the newest that is kept, not the present. */
@@ -31,7 +33,7 @@ export type StallHistory = readonly StallPoint[];
 export type Stall = {
   /** In the window, at least. */
   readonly stalledMs: number;
-  /** Those whose stall is for the most part that of their own limit. */
+  /** Those who are in a limit of their own, and whose stall is for the most part that of it. */
   readonly byOwnLimit: ReadonlySet<PodUid>;
 };
 type Present = Pick<StallFacts, 'atMs' | 'stalledMs'>;
@@ -39,6 +41,11 @@ type Present = Pick<StallFacts, 'atMs' | 'stalledMs'>;
 /** So many points in a window: it begins between two of them. */
 const POINTS = 20;
 const LEAST_STEP_MS = 50;
+/**
+ * So long a pod is in its limit after it has reached it: the kernel counts that, and makes a task over memory.high sleep
+ * for up to 2 s then (MEMCG_MAX_HIGH_DELAY_JIFFIES). At memory.max it takes 32 pages at a time, and a disk as long to fill them.
+ */
+const IN_LIMIT_MS = 2_000;
 const NOBODY: ReadonlyMap<PodUid, number> = new Map();
 const NONE = { stalledMs: 0, limitHits: 0 };
 
@@ -58,11 +65,11 @@ export function stallAfter(history: StallHistory, facts: StallFacts, windowMs: n
   // What the pods had before they were first asked nobody knows.
   const isFirstAsked = facts.pods !== null && asked === undefined;
   if (last === undefined || isFirstAsked || last.stalledMs > facts.stalledMs) {
-    return [{ ...facts, countedMs: 0, ownMs: NOBODY }];
+    return [{ ...facts, countedMs: 0, hitMs: everHit(facts), ownMs: NOBODY }];
   }
   const grownMs = facts.stalledMs - last.stalledMs;
   const start = history.findLastIndex(({ atMs }) => atMs <= facts.atMs - windowMs);
-  return [...history.slice(Math.max(0, start)), { ...facts, ...countedBy(asked, facts.pods, grownMs) }];
+  return [...history.slice(Math.max(0, start)), { ...facts, ...countedBy(asked, facts, grownMs) }];
 }
 
 /**
@@ -116,26 +123,35 @@ function stalledIn(
   return stalledMs;
 }
 
+/** When they last did nobody knows: it may have been just now. */
+const everHit = ({ atMs, pods }: StallFacts): StallPoint['hitMs'] =>
+  new Map([...(pods ?? [])].filter(([, { limitHits }]) => limitHits > 0).map(([uid]) => [uid, atMs]));
+
 /**
  * `grownMs`: of the node, since the last point. Of a pod in its own limit that has gone or begun anew meanwhile, nobody
  * knows how much of it was its own: nothing counts then.
  */
 function countedBy(
   asked: StallPoint | undefined,
-  pods: StallFacts['pods'],
+  { atMs, pods }: StallFacts,
   grownMs: number,
-): Pick<StallPoint, 'countedMs' | 'ownMs'> {
-  if (asked?.pods == null || pods === null) return { countedMs: grownMs, ownMs: NOBODY };
-  const ownMs = new Map<PodUid, number>();
+): Pick<StallPoint, 'countedMs' | 'hitMs' | 'ownMs'> {
+  if (asked?.pods == null || pods === null) return { countedMs: grownMs, hitMs: NOBODY, ownMs: NOBODY };
+  const [hitMs, ownMs] = [new Map<PodUid, MonoMs>(), new Map<PodUid, number>()];
   let theirsMs = 0;
   for (const [uid, stall] of pods) {
-    const grown = growthOf(asked.pods.get(uid), stall);
-    if (grown.stalledMs === 0 || grown.limitHits === 0) continue;
+    const before = asked.pods.get(uid);
+    const grown = growthOf(before, stall);
+    const lastMs = before?.life === stall.life ? asked.hitMs.get(uid) : undefined;
+    const hit = grown.limitHits > 0 ? atMs : lastMs;
+    if (hit === undefined || hit + IN_LIMIT_MS <= asked.atMs) continue;
+    hitMs.set(uid, hit);
+    if (grown.stalledMs === 0) continue;
     ownMs.set(uid, grown.stalledMs);
     theirsMs += grown.stalledMs;
   }
-  const isLost = [...asked.ownMs.keys()].some((uid) => pods.get(uid)?.life !== asked.pods?.get(uid)?.life);
-  return { countedMs: isLost ? 0 : Math.max(0, grownMs - theirsMs), ownMs };
+  const isLost = [...asked.hitMs.keys()].some((uid) => pods.get(uid)?.life !== asked.pods?.get(uid)?.life);
+  return { countedMs: isLost ? 0 : Math.max(0, grownMs - theirsMs), hitMs, ownMs };
 }
 
 /** All of it where it began meanwhile. */
@@ -148,8 +164,9 @@ function growthOf(before: PodStall | undefined, now: PodStall): Pick<PodStall, '
 }
 
 function byOwnLimit(history: StallHistory, startMs: MonoMs): ReadonlySet<PodUid> {
-  const asked = history.flatMap(({ atMs, pods, ownMs }) => (pods === null ? [] : [{ atMs, pods, ownMs }]));
-  const uids = new Set(asked.flatMap(({ ownMs }) => [...ownMs.keys()]));
+  const asked = history.flatMap(({ atMs, pods, hitMs, ownMs }) =>
+    pods === null ? [] : [{ atMs, pods, hitMs, ownMs }],
+  );
   const isForTheMostPart = (uid: PodUid): boolean => {
     let [own, all] = [0, 0];
     for (const [i, { atMs, pods, ownMs }] of asked.entries()) {
@@ -161,5 +178,5 @@ function byOwnLimit(history: StallHistory, startMs: MonoMs): ReadonlySet<PodUid>
     }
     return own > 0 && 2 * own >= all;
   };
-  return new Set([...uids].filter(isForTheMostPart));
+  return new Set([...(asked.at(-1)?.hitMs.keys() ?? [])].filter(isForTheMostPart));
 }

@@ -191,18 +191,30 @@ describe('a pod that stalls in its own memory limit', () => {
   });
 
   it.each([
-    ['is made anew with larger counters', { own: { life: 1, stalledMs: 100, limitHits: 1 } }],
+    ['is made anew with larger counters', { own: { life: 1, stalledMs: 100, limitHits: 0 } }],
     ['appears', {}],
   ])('counts all of its own where its cgroup %s', (_, before) => {
     const history = historyOf(at(0, 0, before), at(500, 500, { own: { life: 2, stalledMs: 400, limitHits: 9 } }));
     expect(stallIn(history, at(500, 500), WINDOW_MS)).toEqual({ stalledMs: 100, byOwnLimit: new Set(['own']) });
   });
 
+  it('stays in it while the kernel makes it sleep for 2 s each time that it is over memory.high', () => {
+    const points = Array.from({ length: 21 }, (_, i) =>
+      at(i * 500, i * 500, { own: { stalledMs: i * 500, limitHits: 3 + Math.ceil(i / 4) } }),
+    );
+    const { stalledMs, byOwnLimit } = stallIn(historyOf(...points), at(10_000, 10_000), WINDOW_MS);
+    expect([...byOwnLimit]).toEqual(['own']);
+    expect(stalledMs).toBe(0);
+  });
+
   it('is named where half of its stall is that of its own limit, and not below', () => {
     const named = (own: number, rest: number) => {
       const pod = (stalledMs: number, limitHits: number) => ({ pod: { stalledMs, limitHits } });
-      const history = historyOf(at(0, 0, pod(0, 0)), at(500, 400, pod(own, 3)), at(1_000, 800, pod(own + rest, 3)));
-      return [...stallIn(history, at(1_000, 800), WINDOW_MS).byOwnLimit];
+      const history = historyOf(
+        ...[at(0, 0, pod(0, 0)), at(500, 400, pod(own, 3)), at(2_500, 400, pod(own, 3))],
+        ...[at(5_000, 800, pod(own + rest, 3)), at(5_500, 800, pod(own + rest, 4))],
+      );
+      return [...stallIn(history, at(5_500, 800), WINDOW_MS).byOwnLimit];
     };
     expect([named(200, 200), named(200, 201)]).toEqual([['pod'], []]);
   });
@@ -212,8 +224,24 @@ describe('a pod that stalls in its own memory limit', () => {
       at(i * 500, i * 400, { hog: { stalledMs: i * 400, limitHits: i < 7 ? 0 : 1 } }),
     );
     const { stalledMs, byOwnLimit } = stallIn(historyOf(...points), at(9_500, 7_600), WINDOW_MS);
-    expect(stalledMs).toBe(7_200);
+    // That of the step in which it did, and of the 2 s after it.
+    expect(stalledMs).toBe(7_600 - 5 * 400);
     expect(byOwnLimit.size).toBe(0);
+  });
+
+  it('is no longer named once it is out of its limit, whatever share of its stall was of it', () => {
+    const pod = (stalledMs: number, limitHits: number) => ({ hog: { stalledMs, limitHits } });
+    const history = historyOf(
+      ...[at(0, 0, pod(0, 0)), at(2_000, 2_000, pod(2_000, 3)), at(4_000, 4_000, pod(4_000, 3))],
+      at(5_500, 5_500, pod(5_500, 3)),
+    );
+    expect(stallIn(history, at(5_500, 5_500), WINDOW_MS)).toEqual({ stalledMs: 1_500, byOwnLimit: new Set() });
+  });
+
+  it('is taken to have reached its limit just before it was first read, if it ever has', () => {
+    const pod = (stalledMs: number) => ({ own: { stalledMs, limitHits: 9 } });
+    const points = [0, 500, 1_000, 1_500, 2_000, 2_500, 3_000].map((ms) => at(ms, ms, pod(ms)));
+    expect(stallIn(historyOf(...points), at(3_000, 3_000), WINDOW_MS).stalledMs).toBe(1_000);
   });
 
   it('started anew with smaller counters has grown by nothing', () => {
