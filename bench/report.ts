@@ -54,6 +54,7 @@ const TITLES: { readonly [name: string]: string } = {
   guest: 'Reaction in the guest (cgroup v2, emulated processor)',
   duress: 'Reaction with nothing free',
   footprint: 'At rest, and just above a threshold for an hour',
+  'footprint-swap': 'At rest with swap and stall thresholds, and just above a threshold for a minute',
   'footprint-30min': 'The same for half an hour, on a slower machine',
   'footprint-guest': 'At rest in the guest, beside systemd-oomd and earlyoom',
   'footprint-kubelet': 'At rest beside a kubelet',
