@@ -66,9 +66,12 @@ export function stallShares(samples: readonly Sample[], { forMs, belowShare }: S
   });
 }
 
-/** When the stall had its share; null: it never had. */
+/** The agent samples at other moments than the lab: what it counts of one window may be so much more. */
+const SLACK_SHARE = 0.02;
+
+/** When the stall had its share, or nearly; null: it never had. */
 export function dueMs(samples: readonly Sample[], stall: Stall): number | null {
-  const at = stallShares(samples, stall).findIndex((share) => share >= stall.fullShare);
+  const at = stallShares(samples, stall).findIndex((share) => share >= stall.fullShare - SLACK_SHARE);
   return samples[at]?.atMs ?? null;
 }
 
