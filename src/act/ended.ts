@@ -1,9 +1,9 @@
 import type { MetThreshold } from '../core/eviction/threshold.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { podName, type Victim } from '../core/pod/pod.ts';
-import { known, valueOrNull } from '../core/reading.ts';
+import { known, unknown, valueOrNull } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
-import type { Findings, Log, Observer, Scratch } from '../ports.ts';
+import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
 import { sayDropped, sayGivenBack } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
 
@@ -14,6 +14,22 @@ export type EndNeeds = {
   readonly log: Log;
   readonly findings: Findings;
 };
+
+/**
+ * What became of a victim that has no processes: one that an earlier run had signalled did not end by itself. `asked`: how it
+ * is asked to stop.
+ */
+export function goneAs(
+  { sentBefore }: Pick<StopOrder, 'sentBefore'>,
+  asked: 'sigterm' | 'stop-unit',
+):
+  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes'>
+  | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'> {
+  if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
+  const via = sentBefore === 'sigkill' ? 'sigkill' : asked;
+  const detail = 'the agent was killed before it could measure that';
+  return { kind: 'ended', via, releasedBytes: unknown('not-asked', 'memory of the cgroup', detail) };
+}
 
 /** What follows the end of a stop: what it brought is found out and told. `threshold` null: over a local storage limit. */
 export async function ended(

@@ -1,9 +1,8 @@
 import type { Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import type { ProcessView } from '../core/pod/pod.ts';
-import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
-import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import {
   anonBytes,
@@ -18,6 +17,7 @@ import { sleep, uptimeMs } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import { processName, processState, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
+import { releasedSince, usageBytes } from './given-back.ts';
 import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
 import { createSweep, type NotSent, type Sweep } from './sweep.ts';
 
@@ -90,7 +90,7 @@ type Kill = KillOrder & {
  */
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
   const { mounts, ref, clock } = order;
-  const before = usageBytes(order);
+  const before = usageBytes(mounts, ref);
   const kill: Kill = {
     ...order,
     sweep: createSweep(mounts, ref, clock),
@@ -98,7 +98,7 @@ export async function killCgroup(order: KillOrder): Promise<KillEnd> {
     spent: { sinceBootMs: null, wasEmpty: false },
   };
   const endOf = (via: Extract<KillEnd, { kind: 'ended' }>['via']): KillEnd => {
-    const releasedBytes = released(order, before);
+    const releasedBytes = releasedSince(mounts, ref, before);
     return { kind: 'ended', via, releasedBytes, unreaped: unreaped(mounts, ref) };
   };
   try {
@@ -363,20 +363,4 @@ function progressOf(kill: Kill, populated: Reading<boolean>): Progress {
   if (!anon.known) return isSame(mounts, ref) ? 'empty' : 'ended';
   // Read after it: what they hold grows.
   return anon.value < GIVEN_BACK_BYTES + rssOf(successors) ? 'ended' : 'empty';
-}
-
-function usageBytes({ mounts, ref }: KillOrder): Reading<number> {
-  const memory = openMemory(mounts, ref.path);
-  const use = memory.read();
-  memory.close();
-  // By path: what was read counts only if this very cgroup still has it.
-  if (!isSame(mounts, ref)) return unknown('absent', ref.path, 'the cgroup is gone');
-  return use.known ? known(use.value.usageBytes) : use;
-}
-
-function released(order: KillOrder, before: Reading<number>): Reading<number> {
-  if (!before.known) return before;
-  const after = usageBytes(order);
-  if (after.known) return known(Math.max(0, before.value - after.value));
-  return after.why === 'absent' ? before : after;
 }

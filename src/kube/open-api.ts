@@ -1,3 +1,4 @@
+import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { readBootId } from '../host/clock.ts';
@@ -12,7 +13,7 @@ import { createKubeletEvictions } from './kubelet-evictions.ts';
 import { openConnection } from './open-connection.ts';
 import { watchPods } from './pod-watch.ts';
 import { openSpool, type Spool } from './spool.ts';
-import { createTellApi } from './tell-api.ts';
+import { createTellApi, LOW_ON_RESOURCES } from './tell-api.ts';
 import { victimOf } from './write-rules.ts';
 
 /** All that this node hears of the API server, and says to it. */
@@ -37,7 +38,6 @@ export type KubeApi = {
 const ASK_AGAIN_MS = 5_000;
 const ASK_MS = 5_000;
 const RECOVERED_MS = 60_000;
-const SPOOLED = 'the node was low on resources';
 
 export function openKubeApi(
   needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'wake' | 'dry'> & {
@@ -138,8 +138,8 @@ export function openKubeApi(
       const victim = victimOf(pod);
       if (victim === null) return;
       spooled.set(pod.declared.uid, { killedMs: clock.monoMs(), victimUid: victim.uid });
-      const said = { kind: 'delete', why: 'EvictionByNodewarden', message: SPOOLED, graceSeconds: 1 } as const;
-      spool.put({ ...said, decision, victim, madeAtMs: clock.monoMs(), bootId });
+      const said = { kind: 'delete', why: 'EvictionByNodewarden', message: LOW_ON_RESOURCES } as const;
+      spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs: clock.monoMs(), bootId });
     },
   });
   return {

@@ -6,12 +6,12 @@ import type { Clock } from '../ports.ts';
 export type RestartGuard = {
   /** Its containers were killed, and the API has not accepted its end. */
   readonly killed: (uid: PodUid) => void;
-  /** It goes to the end of the ranking: it cannot be stopped without the API. */
+  /** It gives way to another pod that exceeds its request, as under the loop guard (D6). */
   readonly isBarred: (uid: PodUid) => boolean;
 };
 
 const WINDOW_MS = 600_000;
-/** The second kill in vain is the last one for a while. */
+/** So many kills in vain, and others go first. */
 const KILLS = 2;
 
 export function createRestartGuard(clock: Clock): RestartGuard {

@@ -1,19 +1,23 @@
+import { goneAs } from '../act/ended.ts';
+import { releasedSince, usageBytes } from '../act/given-back.ts';
 import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { Outcome, Rung } from '../core/outcome.ts';
+import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
-import { type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
 import { budgetRefuses, budgetRefusesId, resists, resistsId } from '../words/finding-eviction.ts';
+import { counted } from '../words/parts.ts';
 import type { ApiPod } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import type { LivePod } from './live-pods.ts';
-import { chargedBytes, releasedSince, untilUnmounted } from './pod-memory.ts';
+import { untilUnmounted } from './memory-volumes.ts';
 import type { Refusals } from './refusals.ts';
 import type { RestartGuard } from './restart-guard.ts';
 import type { KubeSource } from './source.ts';
@@ -56,7 +60,6 @@ const POLL_MS = 20;
 /** So long after a kill a deletion is no surprise. */
 const KNOWN_MS = 30_000;
 const KNOWN_POLL_MS = 250;
-const HARD_GRACE_SECONDS = 1;
 
 type Ladder = {
   readonly needs: KubeKillerNeeds;
@@ -86,7 +89,7 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
       if (result.kind === 'by-api') return { ...of, kind: 'ended', via: 'api', releasedBytes: result.releasedBytes };
       if (result.kind === 'ended')
         return { ...of, kind: 'ended', via: result.via, releasedBytes: result.releasedBytes };
-      return { ...of, ...goneAs(order) };
+      return { ...of, ...goneAs(order, 'sigterm') };
     },
     largestProcesses: ({ uid }, count, budgetMs) => {
       const found = source.find(uid);
@@ -95,18 +98,6 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
       return cgroup.known ? largestProcesses({ mounts, ref: cgroup.value, clock, count, budgetMs }) : cgroup;
     },
   };
-}
-
-/** A victim that an earlier run had signalled did not end by itself. */
-function goneAs({ sentBefore }: StopOrder):
-  | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes'>
-  | {
-      readonly kind: 'dropped';
-      readonly because: 'gone';
-    } {
-  if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
-  const detail = 'the agent was killed before it could measure that';
-  return { kind: 'ended', via: sentBefore, releasedBytes: unknown('not-asked', 'memory of the cgroup', detail) };
 }
 
 async function stop(ladder: Ladder): Promise<Result> {
@@ -178,13 +169,14 @@ async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<R
   const { needs, hasten } = ladder;
   const { mounts } = needs;
   const { cgroup } = found;
-  const before = chargedBytes(mounts, cgroup);
+  const before = ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
+  const released = (): Reading<number> => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
-  if (by === 'ended') return { kind: 'by-api', releasedBytes: releasedSince(mounts, cgroup, before) };
+  if (by === 'ended') return { kind: 'by-api', releasedBytes: released() };
   if (by === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
   if (found.pod !== null) void noted(ladder, 'delete', needs.tell.remove(found.pod, HARD_GRACE_SECONDS));
   const then = await untilEnded(ladder, found, CUT_MS);
-  if (then === 'ended') return { kind: 'by-api', releasedBytes: releasedSince(mounts, cgroup, before) };
+  if (then === 'ended') return { kind: 'by-api', releasedBytes: released() };
   return finished(ladder, found, await killAll(ladder, found, { first: 'sigkill', graceMs: 0 }));
 }
 
@@ -217,7 +209,11 @@ async function killAll(
     else findings.raise(resists(uid, podName(order.victim), left));
   };
   const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: who };
-  tell(ladder, 'kill-containers', `${refs.length} of ${refs.length} cgroups`);
+  tell(
+    ladder,
+    'kill-containers',
+    `${how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM'} to ${counted(refs.length, 'cgroup')}`,
+  );
   let whole: Promise<KillEnd> | null = null;
   const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
     const { cgroup } = now;
@@ -246,7 +242,7 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
       tell(ladder, 'spool', 'told to the API when it answers again');
     }
   }
-  await untilUnmounted(needs.clock, needs.mounts, found.cgroup);
+  if (found.cgroup.known) await untilUnmounted(needs.clock, needs.mounts, found.cgroup.value);
   return end;
 }
 
@@ -276,7 +272,7 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;
   if (now.pod !== null) void noted(ladder, 'delete', needs.tell.remove(now.pod, HARD_GRACE_SECONDS));
-  tell(ladder, 'kill-again', `${refs.length} containers that have just started`);
+  tell(ladder, 'kill-again', counted(refs.length, 'container'));
   const never = new AbortController().signal;
   await killContainers(needs, refs, {
     ...{ first: 'sigkill', graceMs: 0, givesBack: order.givesBack, hasten: never },

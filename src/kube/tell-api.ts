@@ -18,7 +18,8 @@ type TellNeeds = {
 
 /** Of the 100 ms that a kill waits (B6). */
 const MARK_MS = 30;
-const MESSAGE = 'the node was low on resources';
+/** What a pod's condition says of its end. */
+export const LOW_ON_RESOURCES = 'the node was low on resources';
 /** Mirror pods are never victims (B16): who reaches this has found a mistake. */
 const MIRROR: Said = { kind: 'not-said', text: 'a mirror pod is not deleted' };
 
@@ -28,7 +29,12 @@ export function createTellApi({ clock, writes, isAway, isBudgetRequired, later }
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
     // On another connection the deletion could overtake it, and nobody would see why (A16).
-    await within<unknown>(clock, MARK_MS, writes.markDisruption(victim, 'EvictionByNodewarden', MESSAGE), () => null);
+    await within<unknown>(
+      clock,
+      MARK_MS,
+      writes.markDisruption(victim, 'EvictionByNodewarden', LOW_ON_RESOURCES),
+      () => null,
+    );
     return saidOf(await writes.deletePod(victim, graceSeconds));
   };
   const evict = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {

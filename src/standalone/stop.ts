@@ -1,3 +1,4 @@
+import { goneAs } from '../act/ended.ts';
 import { type Asked, type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
@@ -86,7 +87,7 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, order, unlisted.unit) };
     }
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
-      return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, live?.unit ?? null) };
+      return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, askedBy(live?.unit ?? null)) };
     }
     // The manifest was edited while no agent ran.
     if (order.resumedFromMs !== null && isUnlisted) {
@@ -308,7 +309,7 @@ function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending 
     case 'survived':
       return end;
     case 'gone':
-      return goneAs(order, unit);
+      return goneAs(order, askedBy(unit));
     case 'spared':
       return { kind: 'dropped', because: 'cancelled' };
     default:
@@ -316,10 +317,4 @@ function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending 
   }
 }
 
-/** A victim that an earlier run had signalled did not end by itself. */
-function goneAs({ sentBefore }: StopOrder, unit: string | null): Ending {
-  if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
-  const via = sentBefore === 'sigkill' ? 'sigkill' : unit === null ? 'sigterm' : 'stop-unit';
-  const detail = 'the agent was killed before it could measure that';
-  return { kind: 'ended', via, releasedBytes: unknown('not-asked', 'memory of the cgroup', detail) };
-}
+const askedBy = (unit: string | null): 'sigterm' | 'stop-unit' => (unit === null ? 'sigterm' : 'stop-unit');

@@ -74,7 +74,7 @@ export function sayRung({ act, answer }: Rung, afterMs: number): string {
 const ACTS: { readonly [A in Rung['act']]: string } = {
   evict: 'asked the API server to evict it',
   delete: 'asked the API server to delete it',
-  'kill-containers': 'killed its containers',
+  'kill-containers': 'signalled its containers',
   'kill-pod': 'killed what was left in its cgroup',
   'kill-again': 'killed what the kubelet had started again',
   spool: 'kept the deletion for later',

@@ -1,0 +1,23 @@
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isSame } from '../host/cgroupfs.ts';
+import type { CgroupRef } from '../ports.ts';
+
+/** All memory that is charged to it now. Unknown `absent`: it is gone, or another one has its path. */
+export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
+  const memory = openMemory(mounts, ref.path);
+  const use = memory.read();
+  memory.close();
+  // By path: what was read counts only if this very cgroup still has it.
+  if (!isSame(mounts, ref)) return unknown('absent', ref.path, 'the cgroup is gone');
+  return use.known ? known(use.value.usageBytes) : use;
+}
+
+/** What came back since it had so much; all of it if the cgroup is gone. */
+export function releasedSince(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
+  if (!before.known) return before;
+  const after = usageBytes(mounts, ref);
+  if (after.known) return known(Math.max(0, before.value - after.value));
+  return after.why === 'absent' ? before : after;
+}

@@ -1,0 +1,28 @@
+import { usageBytes } from '../act/given-back.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { sleep } from '../host/clock.ts';
+import type { CgroupRef, Clock } from '../ports.ts';
+
+/** B12: what a memory-backed volume holds comes back with its unmount, which is waited for so long. */
+const UNMOUNT_MS = 30_000;
+const UNMOUNT_POLL_MS = 100;
+const MOSTLY = 0.5;
+
+/**
+ * Waits for the kubelet to unmount the memory volumes of a dead pod, if they are most of what it holds: until then its end
+ * has not given back what it took (B12, ii).
+ */
+export async function untilUnmounted(clock: Clock, mounts: CgroupMounts, pod: CgroupRef): Promise<void> {
+  const shmemBytes = (): number => {
+    const memory = openMemory(mounts, pod.path);
+    const stat = memory.stat();
+    memory.close();
+    return stat.known && stat.value.shmemBytes.known ? stat.value.shmemBytes.value : 0;
+  };
+  const charged = usageBytes(mounts, pod);
+  const held = shmemBytes();
+  if (!charged.known || held < charged.value * MOSTLY) return;
+  const endsMs = clock.monoMs() + UNMOUNT_MS;
+  while (shmemBytes() > held * (1 - MOSTLY) && clock.monoMs() < endsMs) await sleep(clock, UNMOUNT_POLL_MS);
+}
