@@ -48,8 +48,11 @@ export type Cordoned =
     })
   | NotDone;
 export type Uncordoned =
-  /** `nothing-of-ours`: no mark of ours is on it (E22). */
-  (Done & { readonly uncordoned: boolean }) | { readonly kind: 'nothing-of-ours' } | NotDone;
+  /** `nothing-of-ours`: no mark of ours is on it (E22). `autoscaler`: our cordon stays, since the node is being removed (F16). */
+  | (Done & { readonly uncordoned: boolean })
+  | { readonly kind: 'nothing-of-ours' }
+  | { readonly kind: 'autoscaler' }
+  | NotDone;
 
 /**
  * All that this agent can say to the API server: what it must not say (beside-a-kubelet.md J) has no words here. Every call
@@ -100,8 +103,8 @@ const JITTER_MS = 50;
 const MESSAGE_MAX = 4_096;
 const ANNOTATIONS_MAX = 16;
 const SHUTDOWN_TAINT: OwnTaint = { key: 'nodewarden.dev/shutdown', effect: 'NoSchedule' };
-/** F16: who set one of these empties the node himself. */
-const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted'];
+/** F16: who set one of these empties the node himself. The last is Karpenter's before its version 1. */
+const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
 const AGENT = 'nodewarden.dev/agent';
 
 const STRATEGIC = 'application/strategic-merge-patch+json';
@@ -247,9 +250,11 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
     cordon: (mark) => {
       mustBeMark(mark);
       return editNode<Cordoned>((seen) => {
-        const isOurs = seen.annotations[CORDONED_BY] === sayMark(mark) && seen.isUnschedulable;
-        const isTheirs = seen.taints.some(({ key }) => OTHERS_DRAIN.some((other) => other === key));
-        const doesCordon = !seen.isUnschedulable && !isTheirs;
+        const before = readMark(seen.annotations[CORDONED_BY]);
+        const isOurs = seen.isUnschedulable && before !== null && sayMark(before) === sayMark(mark);
+        const isTheirs = isDrainedByOthers(seen);
+        // Where an earlier shutdown of ours has cordoned it, the mark passes on to this one.
+        const doesCordon = !isTheirs && !isOurs && (!seen.isUnschedulable || before !== null);
         const taints = withTaints(seen.taints, { put: [SHUTDOWN_TAINT], remove: [] });
         const cordon = isOurs || doesCordon ? 'ours' : isTheirs ? 'autoscaler' : 'others';
         const result: Cordoned = { kind: 'done', cordon };
@@ -269,14 +274,14 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
         const isCancelled = mark !== null && cancelled !== null && sayMark(mark) === sayMark(cancelled);
         // A shutdown of this boot that nobody cancelled: it may be under way.
         if (mark !== null && mark.bootId === bootId && !isCancelled) return NOTHING_OF_OURS;
-        const isTheirs = seen.taints.some(({ key }) => OTHERS_DRAIN.some((other) => other === key));
-        const isOurs = mark !== null && !isTheirs;
+        const isOurs = mark !== null && !isDrainedByOthers(seen);
         const taints = withTaints(seen.taints, { put: [], remove: [SHUTDOWN_TAINT.key] });
-        if (!isOurs && taints === null) return NOTHING_OF_OURS;
+        const isKept = mark !== null && !isOurs;
+        if (!isOurs && taints === null) return isKept ? KEPT : NOTHING_OF_OURS;
         const uncordoned = isOurs && seen.isUnschedulable;
         const spec = { ...(uncordoned ? { unschedulable: null } : {}), ...(taints === null ? {} : { taints }) };
         const metadata = isOurs ? { annotations: { [CORDONED_BY]: null } } : {};
-        return { result: { kind: 'done', uncordoned }, change: { metadata, spec } };
+        return { result: isKept ? KEPT.result : { kind: 'done', uncordoned }, change: { metadata, spec } };
       });
     },
     createEvent: (event) => {
@@ -295,6 +300,9 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
   };
 }
 
+const isDrainedByOthers = ({ taints }: OwnNode): boolean =>
+  taints.some(({ key }) => OTHERS_DRAIN.some((other) => other === key));
+const KEPT = { result: { kind: 'autoscaler' }, change: null } as const;
 const NOTHING_OF_OURS = { result: { kind: 'nothing-of-ours' }, change: null } as const;
 type NodeEdit = {
   readonly metadata: { readonly annotations?: { readonly [CORDONED_BY]: string | null } };

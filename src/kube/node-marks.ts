@@ -30,7 +30,7 @@ export type KubeMarks = NodeMarks & {
   ) => void;
   /** The API is back: what differs is written at once. */
   readonly retry: () => void;
-  /** The agent stops, and the machine stays: takes back every condition and taint. Null, or why something was left. */
+  /** The agent stops, and the machine stays: takes back every condition and taint, and the cordon of an earlier boot. Null, or why something was left. */
   readonly clear: () => Promise<NotDone | null>;
   /** The agent goes, and what it said stays: it will be continued, or the machine goes down. */
   readonly close: () => Promise<void>;
@@ -39,7 +39,10 @@ type MarksNeeds = {
   readonly clock: Clock;
   /** False: nothing is sent before `retry` is called. */
   readonly isUp: () => boolean;
-  readonly writes: Pick<ApiWrites, 'verify' | 'setNodeConditions' | 'removeNodeConditions' | 'changeTaints'>;
+  readonly writes: Pick<
+    ApiWrites,
+    'verify' | 'setNodeConditions' | 'removeNodeConditions' | 'changeTaints' | 'uncordon'
+  >;
   readonly tellEvent: TellEvent;
   /** The object of a pod; null: there is none any more. */
   readonly objectOf: (uid: PodUid) => PodRef | null;
@@ -190,8 +193,10 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
       const cleared = async (): Promise<NotDone | null> => {
         await stop();
         const removed = told('patch nodes/status', writes.removeNodeConditions(OWN_CONDITIONS));
-        const untainted = told('patch nodes', writes.changeTaints({ put: [], remove: OWN_TAINTS }));
-        return (await removed) ?? (await untainted);
+        const untainted = await told('patch nodes', writes.changeTaints({ put: [], remove: OWN_TAINTS }));
+        // A cordon of an earlier boot, if the kubelet has not been ready since.
+        if (untainted === null) await writes.uncordon(null);
+        return (await removed) ?? untainted;
       };
       return within(clock, CLEAR_MS, cleared(), () => LATE);
     },

@@ -25,6 +25,7 @@ export type KubeApi = {
   readonly tell: ReturnType<typeof createTellApi>;
   readonly writes: ApiWrites;
   readonly nodeName: string;
+  readonly bootId: string;
   readonly isUp: () => boolean;
   /** Calls back whenever the API server answers again. */
   readonly whenUp: (run: () => void) => void;
@@ -148,6 +149,7 @@ export function openKubeApi(
     tell,
     writes,
     nodeName,
+    bootId,
     isUp,
     whenUp: (run) => connection.onState((now) => (now === 'up' ? run() : undefined)),
     spool: spool.put,

@@ -14,6 +14,7 @@ import { createRefusals } from './refusals.ts';
 import { createRestartGuard } from './restart-guard.ts';
 import { createKubeSource } from './source.ts';
 import { createKubeKiller } from './stop.ts';
+import { createTakeBack } from './take-back.ts';
 
 /** The mode beside a kubelet, of one run of the agent. */
 export function createKube(): OpenMode {
@@ -68,7 +69,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });
-  const { marks, close: closeMarks } = openMarks(needs, settings, api);
+  const { marks, setShuttingDown, close: closeMarks } = openMarks(needs, settings, api);
   return {
     pods: source,
     killer: createKubeKiller({ clock, mounts, source, tell: api.tell, refusals, guard, findings, help }),
@@ -85,7 +86,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     undoStops: async () => ({ started: [], notUndone: [] }),
     hasStops: () => false,
     forgetStops: () => undefined,
-    setShuttingDown: () => undefined,
+    setShuttingDown,
     isSettled: source.isSettled,
     running: source.running,
     // The kubelet's business (kubelet-eviction.md 8.5).
@@ -103,14 +104,25 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   };
 }
 
+type OpenMarks = {
+  readonly marks: NodeMarks;
+  readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  readonly close: (isOver: boolean) => Promise<void>;
+};
+const NO_MARKS: OpenMarks = {
+  marks: { setCondition: () => undefined, event: () => undefined },
+  setShuttingDown: () => undefined,
+  close: async () => undefined,
+};
+
 /** What the node shows of us: nothing in a dry run. */
 function openMarks(
-  { clock, findings, dry, conditions = [] }: KubeNeeds,
+  { clock, findings, log, dry, conditions = [] }: KubeNeeds,
   settings: KubeSettings,
   api: KubeApi,
-): { readonly marks: NodeMarks; readonly close: (isOver: boolean) => Promise<void> } {
-  if (dry) return { marks: { setCondition: () => undefined, event: () => undefined }, close: async () => undefined };
-  const { writes, isUp, nodeName, spool } = api;
+): OpenMarks {
+  if (dry) return NO_MARKS;
+  const { writes, isUp, nodeName, bootId, spool } = api;
   const events = createEvents({ clock, nodeName, writes, isUp, spool, findings });
   const marks = createKubeMarks({
     ...{ clock, isUp, writes, findings, conditions, tellEvent: events.tell },
@@ -121,9 +133,12 @@ function openMarks(
     wants: { conditions: settings.areConditionsSet, taints: settings.areTaintsSet },
   });
   api.whenUp(marks.retry);
+  const takeBack = createTakeBack({ clock, findings, log, writes, isUp, nodeName, bootId });
   return {
     marks,
+    setShuttingDown: takeBack.setShuttingDown,
     close: async (isOver) => {
+      takeBack.close();
       if (isOver) await marks.clear();
       else await marks.close();
       events.close();

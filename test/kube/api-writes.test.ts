@@ -283,8 +283,20 @@ describe('cordon', () => {
     expect(api.node.spec.unschedulable).toBeUndefined();
     api.node.spec.unschedulable = true;
     api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': `${BOOT}/shutdown-1` };
-    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: false });
+    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'autoscaler' });
+    api.node.spec.taints.push(shutdown);
+    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'autoscaler' });
+    expect(api.node.spec.taints).toHaveLength(1);
     expect(api.node.spec.unschedulable).toBe(true);
+  });
+  it('that an earlier shutdown of ours left passes on to the next, and is not lifted in the middle of it', async () => {
+    const api = anApi();
+    api.node.spec.unschedulable = true;
+    api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': `${EARLIER_BOOT}/shutdown-9` };
+    expect(await writesTo(api).cordon(SHUTDOWN)).toEqual({ kind: 'done', cordon: 'ours' });
+    expect(await writesTo(api).uncordon(null)).toEqual({ kind: 'nothing-of-ours' });
+    expect(api.node.spec.unschedulable).toBe(true);
+    expect(await writesTo(api).uncordon(SHUTDOWN)).toEqual({ kind: 'done', uncordoned: true });
   });
   it('of an earlier boot of ours is lifted, and one of this boot that was not cancelled is not', async () => {
     const api = anApi();

@@ -1,0 +1,124 @@
+import type { Clock, Findings, Log } from '../ports.ts';
+import { CORDON_KEPT, cordonKept, OUT_OF_SERVICE, outOfService } from '../words/finding-node.ts';
+import type { ApiWrites, Uncordoned } from './api-writes.ts';
+import type { OwnNode } from './own-node.ts';
+import { tellWrite } from './tell-write.ts';
+import { CORDONED_BY, readMark } from './write-rules.ts';
+
+type TakeBackNeeds = {
+  readonly clock: Clock;
+  readonly writes: Pick<ApiWrites, 'verify' | 'uncordon'>;
+  readonly isUp: () => boolean;
+  readonly findings: Pick<Findings, 'raise' | 'clear'>;
+  readonly log: Log;
+  readonly nodeName: string;
+  readonly bootId: string;
+};
+/** Cordon and taint of a shutdown that is over. */
+export type TakeBack = {
+  /** Nothing is taken back while it is true. */
+  readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  /** Calls back once, when the node is ready and nothing is left to be taken back. */
+  readonly whenDone: (run: () => void) => void;
+  readonly close: () => void;
+};
+
+const AGAIN_MS = 5_000;
+/** For what only others can change. */
+const WATCH_MS = 60_000;
+/** An agent that was restarted in the middle of a shutdown has heard of it by then. */
+const OVER_MS = 30_000;
+
+/**
+ * After a boot, a cancelled shutdown and a soft-reboot: waits for the kubelet to be ready, and takes back what bears our mark
+ * (beside-a-kubelet.md E21, E22). Nothing that anybody else has set.
+ */
+export function createTakeBack(needs: TakeBackNeeds): TakeBack {
+  const { clock, writes, findings } = needs;
+  const waiting: (() => void)[] = [];
+  let isShuttingDown = false;
+  let staysSinceMs = clock.monoMs();
+  let isDone = false;
+  let isClosed = false;
+  let isLooking = false;
+  let cancel = (): void => undefined;
+
+  /** How soon it is worth while again; null: it is not. */
+  async function look(): Promise<number | null> {
+    const node = needs.isUp() ? await writes.verify() : null;
+    if (node?.kind !== 'node') return AGAIN_MS;
+    const watchMs = tellOutOfService(node) ? WATCH_MS : null;
+    if (isDone) return watchMs;
+    if (isShuttingDown || !isReady(node)) return AGAIN_MS;
+    const mark = readMark(node.annotations[CORDONED_BY]);
+    const isOfThisBoot = mark !== null && mark.bootId === needs.bootId;
+    if (isOfThisBoot && clock.monoMs() - staysSinceMs < OVER_MS) return AGAIN_MS;
+    const said = await writes.uncordon(isOfThisBoot ? mark : null);
+    if (!tellUncordoned(said)) return said.kind === 'autoscaler' || said.kind === 'forbidden' ? WATCH_MS : AGAIN_MS;
+    isDone = !isShuttingDown;
+    if (isDone) for (const run of waiting.splice(0)) run();
+    return isDone ? watchMs : AGAIN_MS;
+  }
+
+  /** Whether nothing of ours is left. */
+  function tellUncordoned(said: Uncordoned): boolean {
+    if (said.kind === 'autoscaler') {
+      findings.raise(cordonKept());
+      return false;
+    }
+    findings.clear(CORDON_KEPT);
+    if (said.kind !== 'done' && said.kind !== 'nothing-of-ours') {
+      tellWrite(findings, 'patch nodes', said);
+      return false;
+    }
+    tellWrite(findings, 'patch nodes', null);
+    if (said.kind === 'done' && said.uncordoned) {
+      needs.log.info({ event: 'cordon' }, `the node ${needs.nodeName} was uncordoned: the shutdown is over`);
+    }
+    return true;
+  }
+
+  /** E24. */
+  function tellOutOfService({ taints }: OwnNode): boolean {
+    const taint = taints.find(({ key }) => key === 'node.kubernetes.io/out-of-service');
+    if (taint === undefined) findings.clear(OUT_OF_SERVICE);
+    else findings.raise(outOfService(needs.nodeName, String(taint['value'] ?? '')));
+    return taint !== undefined;
+  }
+
+  async function run(): Promise<void> {
+    if (isLooking) return;
+    isLooking = true;
+    const againMs = await look();
+    isLooking = false;
+    cancel();
+    if (againMs !== null && !isClosed) cancel = clock.after(againMs, () => void run());
+  }
+  cancel = clock.after(0, () => void run());
+
+  return {
+    setShuttingDown: (now) => {
+      if (isShuttingDown && !now) {
+        staysSinceMs = clock.monoMs();
+        isDone = false;
+      }
+      isShuttingDown = now;
+      if (!isDone && !isClosed) {
+        cancel();
+        cancel = clock.after(0, () => void run());
+      }
+    },
+    whenDone: (told) => {
+      if (isDone) told();
+      else waiting.push(told);
+    },
+    close: () => {
+      isClosed = true;
+      cancel();
+    },
+  };
+}
+
+function isReady({ conditions }: OwnNode): boolean {
+  return conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
+}

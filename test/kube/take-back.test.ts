@@ -1,0 +1,148 @@
+import { describe, expect, it } from 'vitest';
+import { createTakeBack } from '../../src/kube/take-back.ts';
+import { heardParts } from '../standalone/needs.ts';
+import { aClock } from './a-clock.ts';
+import { anApi, BOOT, EARLIER_BOOT, NODE, status, writesTo } from './an-api.ts';
+
+const TAINT = { key: 'nodewarden.dev/shutdown', effect: 'NoSchedule' };
+const AUTOSCALER = { key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' };
+
+function someNode(mark: string | null, api = anApi()) {
+  if (mark !== null) {
+    api.node.metadata.annotations = { 'nodewarden.dev/cordoned-by': mark };
+    api.node.spec = { unschedulable: true, taints: [TAINT] };
+  }
+  return api;
+}
+function take(api: ReturnType<typeof anApi>, isUp = () => true) {
+  const clock = aClock();
+  const parts = heardParts();
+  const { findings, log, present, lines } = parts;
+  const takeBack = createTakeBack({ clock, findings, log, isUp, writes: writesTo(api), nodeName: NODE, bootId: BOOT });
+  let done = 0;
+  takeBack.whenDone(() => {
+    done += 1;
+  });
+  return { clock, takeBack, present, lines, done: () => done };
+}
+const setReady = (api: ReturnType<typeof anApi>, is: 'True' | 'False'): void => {
+  api.node.status.conditions = [{ type: 'Ready', status: is }];
+};
+
+describe('after a boot', () => {
+  it('the node is uncordoned once the kubelet is ready, and not before', async () => {
+    const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
+    setReady(api, 'False');
+    const { clock, lines, done } = take(api);
+    await clock.advance(60_000);
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [TAINT] });
+    expect(done()).toBe(0);
+    setReady(api, 'True');
+    await clock.advance(5_000);
+    expect(api.node.spec).toEqual({ taints: [] });
+    expect(api.node.metadata.annotations).toEqual({});
+    expect(lines).toEqual([`cordon: the node ${NODE} was uncordoned: the shutdown is over`]);
+    expect(done()).toBe(1);
+  });
+  it('what the kubelet wrote in the boot before counts for nothing', async () => {
+    const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
+    api.node.status.nodeInfo.bootID = EARLIER_BOOT;
+    const { clock } = take(api);
+    await clock.advance(60_000);
+    expect(api.sent()).toEqual([]);
+  });
+  it('the cordon and the taints of others stay', async () => {
+    const api = anApi();
+    const kured = { key: 'weave.works/kured-node-reboot', effect: 'NoSchedule' };
+    api.node.spec = { unschedulable: true, taints: [kured, TAINT] };
+    const { clock, done } = take(api);
+    await clock.advance(5_000);
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [kured] });
+    expect(done()).toBe(1);
+  });
+  it('without a mark nothing is written, and it is not asked again', async () => {
+    const api = anApi();
+    const { clock, done } = take(api);
+    await clock.advance(0);
+    expect(done()).toBe(1);
+    const asked = api.asked.length;
+    await clock.advance(600_000);
+    expect(api.asked.length).toBe(asked);
+    expect(api.sent()).toEqual([]);
+  });
+  it('the server may come late', async () => {
+    const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
+    let isUp = false;
+    const { clock } = take(api, () => isUp);
+    await clock.advance(60_000);
+    expect(api.asked).toEqual([]);
+    isUp = true;
+    await clock.advance(5_000);
+    expect(api.node.spec).toEqual({ taints: [] });
+  });
+  it('without the right to patch nodes that is what is said', async () => {
+    const api = someNode(
+      `${EARLIER_BOOT}/shutdown-1`,
+      anApi((method) => (method === 'PATCH' ? status(403, 'Forbidden', 'no') : undefined)),
+    );
+    const { clock, present } = take(api);
+    await clock.advance(5_000);
+    expect([...present.keys()]).toEqual(['api-right/patch nodes']);
+    const sent = api.sent().length;
+    await clock.advance(50_000);
+    expect(api.sent().length).toBe(sent);
+  });
+});
+
+describe('while the autoscaler removes the node', () => {
+  it('it stays cordoned, which is said, until the autoscaler has changed its mind', async () => {
+    const api = someNode(`${EARLIER_BOOT}/shutdown-1`);
+    api.node.spec.taints = [AUTOSCALER, TAINT];
+    const { clock, present, done } = take(api);
+    await clock.advance(5_000);
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [AUTOSCALER] });
+    expect([...present.keys()]).toEqual(['node-cordon-kept']);
+    expect(done()).toBe(0);
+    api.node.spec.taints = [];
+    await clock.advance(60_000);
+    expect(api.node.spec).toEqual({ taints: [] });
+    expect(present.size).toBe(0);
+    expect(done()).toBe(1);
+  });
+});
+
+describe('in the boot of the shutdown', () => {
+  it('nothing is taken back while it lasts', async () => {
+    const api = someNode(`${BOOT}/shutdown-1`);
+    const { clock, takeBack } = take(api);
+    takeBack.setShuttingDown(true);
+    await clock.advance(600_000);
+    expect(api.sent()).toEqual([]);
+  });
+  it('a mark that a cancel or a soft-reboot left is taken back, once it is sure that none goes on', async () => {
+    const api = someNode(`${BOOT}/shutdown-1`);
+    const { clock, takeBack } = take(api);
+    takeBack.setShuttingDown(true);
+    await clock.advance(100_000);
+    takeBack.setShuttingDown(false);
+    await clock.advance(25_000);
+    expect(api.node.spec.unschedulable).toBe(true);
+    await clock.advance(10_000);
+    expect(api.node.spec).toEqual({ taints: [] });
+  });
+});
+
+describe('an out-of-service taint', () => {
+  it('is a finding as long as it is there, and is not removed', async () => {
+    const api = anApi();
+    const taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
+    api.node.spec.taints = [taint];
+    const { clock, present } = take(api);
+    await clock.advance(0);
+    expect(present.get('node-out-of-service')).toContain(`kubectl taint node ${NODE}`);
+    expect(api.sent()).toEqual([]);
+    api.node.spec.taints = [];
+    await clock.advance(61_000);
+    expect(present.size).toBe(0);
+  });
+});
