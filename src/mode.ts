@@ -5,9 +5,11 @@ import type { CgroupMounts } from './host/cgroup-mounts.ts';
 import type { Systemd } from './host/systemd.ts';
 import type { CommandRunner } from './host/transient.ts';
 import type {
+  BootEndSaid,
   BoundPod,
   Clock,
   Findings,
+  InhibitorStatus,
   Killer,
   Log,
   NodeMarks,
@@ -63,6 +65,12 @@ export type Mode = {
   readonly pods: PodSource;
   readonly killer: Killer;
   readonly marks: NodeMarks;
+  /** What others can see of the agent besides pressure; absent: the mode has nowhere to show it. */
+  readonly shows?: {
+    /** Called at every change while the machine does not go down. */
+    readonly lock: (status: InhibitorStatus) => void;
+    readonly lastBoot: (said: BootEndSaid) => void;
+  };
   readonly scratch: Scratch;
   /** What its container runtime can give back, before any pod goes; absent: it has none (CoreConfig.hasRuntime). */
   readonly reclaim?: NodeReclaim;
@@ -84,6 +92,8 @@ export type Mode = {
    * false in the turn of `undoStops`.
    */
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  /** Why this run has to end: another agent keeps this node. Null: none does; absent: that cannot be. */
+  readonly isTaken?: () => string | null;
   /** Whether the pods are all there: false for a moment after the start. */
   readonly isSettled: () => boolean;
   /** Pods that have processes now. */

@@ -213,6 +213,14 @@ export type InhibitorStatus = {
   readonly scheduled: { readonly type: string; readonly atWallMs: number } | null;
 };
 
+/** How an earlier boot ended, as the record shows it. */
+export type BootEndSaid = {
+  readonly bootId: string;
+  readonly end: 'graceful' | 'cut' | 'ungraceful' | 'not-watched' | 'unknown';
+  /** No run of the running boot has said it before. */
+  readonly isNew: boolean;
+};
+
 export type RecordNote =
   | {
       readonly kind: 'evidence';

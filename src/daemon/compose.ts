@@ -65,7 +65,10 @@ export type OpenParts = {
   /** What the kernel would go by, should it have to choose. */
   readonly oomScores: () => readonly OomScore[];
   /** Its pods, and what becomes of them when the machine goes down. */
-  readonly mode: Pick<Mode, 'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown'>;
+  readonly mode: Pick<
+    Mode,
+    'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown' | 'shows' | 'isTaken'
+  >;
   readonly undoStops: () => void;
   /** As the last run of this boot left it. */
   readonly state: State;

@@ -81,7 +81,10 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   function tellLock(): void {
     const status = side.inhibitor.status();
     const { lock } = status;
-    if (!isDown()) notify.status(sayLock(status));
+    if (!isDown()) {
+      notify.status(sayLock(status));
+      mode.shows?.lock(status);
+    }
     // While the machine goes down none can be had, and what is configured then counts for the next time.
     if (lock.kind === 'not-armed' && !isDown() && !lock.isPending) findings.raise(notArmed(lock.why));
     else findings.clear(NOT_ARMED);
@@ -184,7 +187,9 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       else if (mode.hasStops()) parts.undoStops();
     },
     seen: (observation, verdict) => {
+      const wasDown = isDown();
       shutdown = verdict.state.shutdown;
+      if (wasDown && !isDown()) mode.shows?.lock(side.inhibitor.status());
       isCancelIgnored &&= isDown();
       if (isHeldOver && !isDown()) machine = 'stays';
       isStopSeen ||= observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');

@@ -214,7 +214,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         lastBoot.seen(observation.atMs);
         parts.oomKills(observation.atMs, verdict.state);
         parts.ownFiles.seen(observation.atMs);
-        if (parts.ownFiles.isTaken() !== null) end();
+        if (parts.ownFiles.isTaken() !== null || isNodeTaken(parts)) end();
         answers.seen(observation, verdict);
         pulse(observation);
         if (goingDown.isOver()) end();
@@ -234,11 +234,17 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   else notify.reloading();
   await settled(clock, actor);
   await answers.close();
-  await parts.close(next === null && goingDown.machine() === 'stays');
+  // A dry run changes nothing: what the node shows of this agent goes before it.
+  const isOver = next === null || withOptions(next, options).effective.dryRun;
+  await parts.close(isOver && goingDown.machine() === 'stays');
   const taken = parts.ownFiles.isTaken();
   if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
+  if (isNodeTaken(parts)) throw new Error(`this agent stops: ${parts.mode.isTaken?.()}`);
   return stop.aborted ? null : next;
 }
+
+/** beside-a-kubelet.md F18. */
+const isNodeTaken = ({ mode }: OpenParts): boolean => (mode.isTaken?.() ?? null) !== null;
 
 function withOptions({ effective, ...loaded }: Loaded, options: DaemonOptions): Loaded {
   const { mode, dryRun, shutdown } = effective;

@@ -3,6 +3,7 @@ import type { NodeCondition } from '../core/signal.ts';
 import { within } from '../host/clock.ts';
 import type { Clock, Findings, NodeMarks } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
+import { type AgentId, freshAgents, signed } from './agent-id.ts';
 import type { PodRef } from './api-pod.ts';
 import type { NotDone } from './api-said.ts';
 import type { ApiWrites } from './api-writes.ts';
@@ -18,16 +19,20 @@ import {
   type OwnTaint,
 } from './write-rules.ts';
 
+/** Said by the agent itself; the others follow from pressure. */
+type ToldCondition = Exclude<OwnCondition, `Nodewarden${NodeCondition}`>;
 /** What the node shows of this agent (A13, A14). Everything is done in the background; nothing throws or rejects. */
 export type KubeMarks = NodeMarks & {
   /** Besides pressure: how the shutdown is armed, and how the last boot ended. */
   readonly tell: (
-    type: Exclude<OwnCondition, `Nodewarden${NodeCondition}`>,
+    type: ToldCondition,
     status: NodeConditionEntry['status'],
     /** One word in CamelCase: `ShuttingDown`, `Graceful`, `Cut`, … */
     reason: string,
     message: string,
   ) => void;
+  /** Nothing is said of it any more. */
+  readonly untell: (type: ToldCondition) => void;
   /** The API is back: what differs is written at once. */
   readonly retry: () => void;
   /** The agent stops, and the machine stays: takes back every condition and taint, and the cordon of an earlier boot. Null, or why something was left. */
@@ -51,6 +56,10 @@ type MarksNeeds = {
   readonly conditions: readonly NodeCondition[];
   /** product.md section 3: `kubernetes.conditions` and `kubernetes.taints`. */
   readonly wants: { readonly conditions: boolean; readonly taints: boolean };
+  readonly agent: AgentId;
+  readonly isAlive: (agent: AgentId) => boolean;
+  /** F18: another agent keeps this node. Nothing is written. */
+  readonly taken: (by: AgentId) => void;
 };
 
 /** A13: a heartbeat that is older than 3 min means unknown. */
@@ -76,6 +85,9 @@ const PRESSURES: {
   },
 };
 const AWAY: NotDone = { kind: 'unheard', isTimeout: false, text: 'the API server is away' };
+const TAKEN: NotDone = { kind: 'unheard', isTimeout: false, text: 'another agent keeps this node' };
+/** Well within what is sent of a message: who wrote it must not be cut off. */
+const MESSAGE_MAX = 3_900;
 const CLEAR_MS = 5_000;
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${CLEAR_MS} ms` };
 const PRESSURE_NAMES = ['MemoryPressure', 'DiskPressure', 'PIDPressure'] as const;
@@ -94,7 +106,12 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     ]),
   );
   const earlier = new Map<unknown, { readonly status: unknown; readonly sinceWallMs: number }>();
+  /** What the node has of ours, as far as we know. */
+  const present = new Set<OwnCondition>();
+  /** This run may still say it: what an earlier one said stays for a heartbeat. */
+  const unsaid = new Set<OwnCondition>(['NodewardenShutdownArmed', 'NodewardenLastBoot']);
   let isReadBack = false;
+  let isTaken = false;
 
   const told = async (right: ApiRight, said: Promise<{ readonly kind: 'done' | 'unchanged' } | NotDone>) => {
     const { kind, ...rest } = await said;
@@ -108,32 +125,56 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
       const sinceWallMs = Date.parse(String(lastTransitionTime));
       if (sinceWallMs >= 0) earlier.set(type, { status, sinceWallMs });
     }
+    for (const type of OWN_CONDITIONS) if (node.conditions.some((at) => at['type'] === type)) present.add(type);
     isReadBack = true;
   };
   const sinceOf = (type: OwnCondition, { status, sinceWallMs }: Shown, nowMs: number): number => {
     const before = earlier.get(type);
     return sinceWallMs ?? (before?.status === status ? before.sinceWallMs : nowMs);
   };
-  const writeConditions = async (): Promise<NotDone | null> => {
+  /** What the API had of earlier runs is read before anything is written over it. */
+  const readFirst = async (): Promise<NotDone | null> => {
+    if (isTaken) return TAKEN;
     if (!needs.isUp()) return AWAY;
-    if (!wants.conditions) return told('patch nodes/status', writes.removeNodeConditions(OWN_CONDITIONS));
-    if (!isReadBack) {
-      const node = await writes.verify();
-      if (node.kind !== 'node') {
-        tellWrite(findings, 'get nodes', node);
-        return node;
-      }
-      readBack(node);
+    if (isReadBack) return null;
+    const node = await writes.verify();
+    if (node.kind !== 'node') {
+      tellWrite(findings, 'get nodes', node);
+      return node;
     }
+    const other = freshAgents(node.conditions, needs.agent, clock.wallMs()).find(needs.isAlive);
+    if (other !== undefined) {
+      isTaken = true;
+      needs.taken(other);
+      return TAKEN;
+    }
+    readBack(node);
+    return null;
+  };
+  const writeConditions = async (): Promise<NotDone | null> =>
+    (await readFirst()) ?? (await setConditions()) ?? (await removeConditions());
+  const setConditions = async (): Promise<NotDone | null> => {
+    if (!wants.conditions) return null;
     const nowMs = clock.wallMs();
     for (const [type, mine] of shown) shown.set(type, { ...mine, sinceWallMs: sinceOf(type, mine, nowMs) });
     const entries = [...shown].map(([type, { status, reason, message, sinceWallMs }]) => {
-      return { type, status, reason, message, heartbeatWallMs: nowMs, transitionWallMs: sinceWallMs ?? nowMs };
+      const told = signed(message.slice(0, MESSAGE_MAX), needs.agent);
+      return { type, status, reason, message: told, heartbeatWallMs: nowMs, transitionWallMs: sinceWallMs ?? nowMs };
     });
+    for (const { type } of entries) present.add(type);
     return told('patch nodes/status', writes.setNodeConditions(entries));
   };
+  const removeConditions = async (): Promise<NotDone | null> => {
+    const isKept = (type: OwnCondition): boolean => wants.conditions && (shown.has(type) || unsaid.has(type));
+    const gone = [...present].filter((type) => !isKept(type));
+    if (gone.length === 0) return null;
+    const failed = await told('patch nodes/status', writes.removeNodeConditions(gone));
+    if (failed === null) for (const type of gone) if (!shown.has(type)) present.delete(type);
+    return failed;
+  };
   const writeTaints = async (): Promise<NotDone | null> => {
-    if (!needs.isUp()) return AWAY;
+    const failed = await readFirst();
+    if (failed !== null) return failed;
     const names = wants.taints ? [...pressures] : [];
     const put = names.map((name) => ({ key: PRESSURES[name].key, effect: 'NoSchedule' }) as const);
     const remove = PRESSURE_KEYS.filter((key) => put.every((taint) => taint.key !== key));
@@ -157,6 +198,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
   };
   function beat(): void {
     cancelBeat = clock.after(HEARTBEAT_MS, beat);
+    unsaid.clear();
     if (wants.conditions) conditions.poke();
     // Somebody may have removed them.
     if (wants.taints && pressures.size > 0) taints.poke();
@@ -184,7 +226,15 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
       const about = object === null ? ({ kind: 'Node' } as const) : ({ kind: 'Pod', ...refOf(object) } as const);
       needs.tellEvent({ reason, about, message, annotations, decision });
     },
-    tell: (type, status, reason, message) => show(type, { status, reason, message }),
+    tell: (type, status, reason, message) => {
+      unsaid.delete(type);
+      show(type, { status, reason, message });
+    },
+    untell: (type) => {
+      unsaid.delete(type);
+      shown.delete(type);
+      conditions.poke();
+    },
     retry: () => {
       conditions.retry();
       taints.retry();
@@ -192,6 +242,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     clear: async () => {
       const cleared = async (): Promise<NotDone | null> => {
         await stop();
+        if (isTaken) return null;
         const removed = told('patch nodes/status', writes.removeNodeConditions(OWN_CONDITIONS));
         const untainted = await told('patch nodes', writes.changeTaints({ put: [], remove: OWN_TAINTS }));
         // A cordon of an earlier boot, if the kubelet has not been ready since.

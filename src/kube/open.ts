@@ -3,7 +3,8 @@ import { ifKnown, known } from '../core/reading.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
-import type { NodeMarks } from '../ports.ts';
+import { sayArmed, sayBootEnd } from '../words/node-condition.ts';
+import { isAliveHere, ownAgentId } from './agent-id.ts';
 import { createEvents } from './events.ts';
 import { createKubeMarks } from './node-marks.ts';
 import { type KubeApi, openKubeApi } from './open-api.ts';
@@ -69,11 +70,11 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });
-  const { marks, setShuttingDown, close: closeMarks } = openMarks(needs, settings, api);
+  const { close: closeMarks, ...shown } = openMarks(needs, settings, api);
   return {
     pods: source,
     killer: createKubeKiller({ clock, mounts, source, tell: api.tell, refusals, guard, findings, help }),
-    marks,
+    ...shown,
     scratch: { empty: async () => null },
     reclaim: reclaim.reclaim,
     places: {
@@ -86,7 +87,6 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     undoStops: async () => ({ started: [], notUndone: [] }),
     hasStops: () => false,
     forgetStops: () => undefined,
-    setShuttingDown,
     isSettled: source.isSettled,
     running: source.running,
     // The kubelet's business (kubelet-eviction.md 8.5).
@@ -104,9 +104,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   };
 }
 
-type OpenMarks = {
-  readonly marks: NodeMarks;
-  readonly setShuttingDown: (isShuttingDown: boolean) => void;
+type OpenMarks = Pick<Mode, 'marks' | 'shows' | 'isTaken' | 'setShuttingDown'> & {
   readonly close: (isOver: boolean) => Promise<void>;
 };
 const NO_MARKS: OpenMarks = {
@@ -117,12 +115,13 @@ const NO_MARKS: OpenMarks = {
 
 /** What the node shows of us: nothing in a dry run. */
 function openMarks(
-  { clock, findings, log, dry, conditions = [] }: KubeNeeds,
+  { clock, findings, log, wake, dry, conditions = [] }: KubeNeeds,
   settings: KubeSettings,
   api: KubeApi,
 ): OpenMarks {
   if (dry) return NO_MARKS;
   const { writes, isUp, nodeName, bootId, spool } = api;
+  let taken: string | null = null;
   const events = createEvents({ clock, nodeName, writes, isUp, spool, findings });
   const marks = createKubeMarks({
     ...{ clock, isUp, writes, findings, conditions, tellEvent: events.tell },
@@ -131,11 +130,35 @@ function openMarks(
       return pods.known ? (pods.value.get(uid)?.object ?? null) : null;
     },
     wants: { conditions: settings.areConditionsSet, taints: settings.areTaintsSet },
+    agent: ownAgentId(),
+    isAlive: isAliveHere,
+    taken: ({ pid }) => {
+      takeBack.close();
+      taken = `another nodewarden (process ${pid}) keeps the conditions of the node ${nodeName}`;
+      wake();
+    },
   });
   api.whenUp(marks.retry);
   const takeBack = createTakeBack({ clock, findings, log, writes, isUp, nodeName, bootId });
   return {
     marks,
+    shows: {
+      lock: (status) => {
+        const said = sayArmed(status);
+        if (said === null) marks.untell('NodewardenShutdownArmed');
+        else if (said !== undefined) marks.tell('NodewardenShutdownArmed', said.status, said.reason, said.message);
+      },
+      // E21: plan against fact comes last.
+      lastBoot: (said) =>
+        takeBack.whenDone(() => {
+          const { status, reason, message } = sayBootEnd(said, bootId);
+          marks.tell('NodewardenLastBoot', status, reason, message);
+          if (!said.isNew) return;
+          const about = { decision: `boot-${bootId}`, pod: null, annotations: {} };
+          marks.event('NodeShutdown', message, about);
+        }),
+    },
+    isTaken: () => taken,
     setShuttingDown: takeBack.setShuttingDown,
     close: async (isOver) => {
       takeBack.close();

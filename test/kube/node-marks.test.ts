@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { NodeCondition } from '../../src/core/signal.ts';
+import type { AgentId } from '../../src/kube/agent-id.ts';
 import { createKubeMarks } from '../../src/kube/node-marks.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, BOOT, EARLIER_BOOT, type Json, NODE_PATH, status, VICTIM, writesTo } from './an-api.ts';
 
 const ABOUT = { decision: 'd-1', pod: VICTIM.uid, annotations: {} };
+const AGENT: AgentId = { pid: 100, startTicks: 5_000 };
 const taint = (what: string) => ({ key: `nodewarden.dev/${what}`, effect: 'NoSchedule' });
 
 function someMarks(
@@ -12,11 +14,13 @@ function someMarks(
   rest: {
     readonly conditions?: readonly NodeCondition[];
     readonly isUp?: () => boolean;
+    readonly isAlive?: (agent: AgentId) => boolean;
     readonly wants?: { readonly conditions: boolean; readonly taints: boolean };
   } = {},
 ) {
   const clock = aClock();
   const told: unknown[] = [];
+  const takenBy: number[] = [];
   const found = new Map<string, string>();
   const marks = createKubeMarks({
     clock,
@@ -27,11 +31,14 @@ function someMarks(
     findings: { raise: ({ id, text }) => void found.set(id, text), clear: (id) => void found.delete(id) },
     conditions: rest.conditions ?? [],
     wants: rest.wants ?? { conditions: true, taints: true },
+    agent: AGENT,
+    isAlive: rest.isAlive ?? (() => true),
+    taken: ({ pid }) => void takenBy.push(pid),
   });
   const shown = (what: string): Json | undefined =>
     api.node.status.conditions.find(({ type }) => type === `Nodewarden${what}`);
   const patches = () => api.sent().filter(({ path }) => path === `${NODE_PATH}/status`).length;
-  return { api, clock, marks, told, found, shown, patches };
+  return { api, clock, marks, told, takenBy, found, shown, patches };
 }
 
 describe('conditions', () => {
@@ -59,7 +66,10 @@ describe('conditions', () => {
     marks.setCondition('MemoryPressure', true, 'the node is under memory pressure');
     await clock.advance(0);
     expect(patches()).toBe(2);
-    expect(shown('MemoryPressure')).toMatchObject({ status: 'True', message: 'the node is under memory pressure' });
+    expect(shown('MemoryPressure')).toMatchObject({
+      status: 'True',
+      message: 'the node is under memory pressure; agent 100-5000',
+    });
     expect(shown('MemoryPressure')?.['lastTransitionTime']).not.toBe(shown('DiskPressure')?.['lastTransitionTime']);
   });
   it('go on after a crash as of when they began, and not as if they were new', async () => {
@@ -88,6 +98,24 @@ describe('conditions', () => {
     await clock.advance(0);
     expect(shown('ShutdownArmed')).toMatchObject({ status: 'False', reason: 'ShuttingDown' });
   });
+  it('that are no longer said are removed', async () => {
+    const { clock, marks, shown } = someMarks();
+    marks.tell('NodewardenShutdownArmed', 'False', 'NotArmed', 'logind grants 5s');
+    await clock.advance(0);
+    marks.untell('NodewardenShutdownArmed');
+    await clock.advance(0);
+    expect(shown('ShutdownArmed')).toBeUndefined();
+    expect(shown('MemoryPressure')).toBeDefined();
+  });
+  it('of an earlier run that this one does not say are removed with the first heartbeat', async () => {
+    const api = anApi();
+    api.node.status.conditions.push({ type: 'NodewardenShutdownArmed', status: 'False', reason: 'ShuttingDown' });
+    const { clock, shown } = someMarks(api);
+    await clock.advance(59_000);
+    expect(shown('ShutdownArmed')).toBeDefined();
+    await clock.advance(2_000);
+    expect(shown('ShutdownArmed')).toBeUndefined();
+  });
   it('the latest one is written where several changed while the server was away', async () => {
     let isUp = false;
     const { clock, marks, shown, patches } = someMarks(anApi(), { isUp: () => isUp });
@@ -101,7 +129,7 @@ describe('conditions', () => {
     marks.retry();
     await clock.advance(0);
     expect(patches()).toBe(1);
-    expect(shown('PIDPressure')).toMatchObject({ status: 'True', message: 'c' });
+    expect(shown('PIDPressure')).toMatchObject({ status: 'True', message: 'c; agent 100-5000' });
   });
   it('are tried again, ever more seldom, where the server does not answer', async () => {
     const api = anApi((method) => (method === 'PATCH' ? 'silence' : undefined));
@@ -191,6 +219,36 @@ describe('what is not wanted, and the end', () => {
     const { clock, marks } = someMarks(api);
     await clock.advance(0);
     expect(await marks.clear()).toMatchObject({ kind: 'unheard' });
+  });
+});
+
+describe('another agent', () => {
+  const signedBy = (agent: string, heartbeat = '2026-01-01T00:15:00Z') => {
+    const api = anApi();
+    const message = `the node has no memory pressure; agent ${agent}`;
+    const times = { lastHeartbeatTime: heartbeat, lastTransitionTime: heartbeat };
+    api.node.status.conditions.push({ type: 'NodewardenMemoryPressure', status: 'False', message, ...times });
+    api.node.spec.taints = [taint('memory-pressure')];
+    return api;
+  };
+  it('that lives and has written a moment ago keeps the node: nothing is written, and nothing taken back', async () => {
+    const api = signedBy('200-9000');
+    const { clock, marks, takenBy } = someMarks(api);
+    marks.setCondition('DiskPressure', true, '');
+    await clock.advance(500_000);
+    expect(takenBy).toContain(200);
+    expect(await marks.clear()).toBeNull();
+    expect(api.sent()).toEqual([]);
+  });
+  it.each([
+    ['has ended', signedBy('200-9000'), () => false],
+    ['is this process, after a reload', signedBy('100-5000'), () => true],
+    ['wrote long ago', signedBy('200-9000', '2026-01-01T00:00:00Z'), () => true],
+  ])('that %s is none', async (_what, api, isAlive) => {
+    const { clock, takenBy, shown } = someMarks(api, { isAlive });
+    await clock.advance(0);
+    expect(takenBy).toEqual([]);
+    expect(shown('MemoryPressure')?.['message']).toContain('agent 100-5000');
   });
 });
 

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Outcome } from '../../src/core/outcome.ts';
 import { readBootId } from '../../src/host/clock.ts';
-import { startWorkload } from '../../src/host/workload.ts';
+import { startTicks, startWorkload } from '../../src/host/workload.ts';
 import { openKube } from '../../src/kube/open.ts';
 import type { Mode } from '../../src/mode.ts';
 import type { BoundPod, StopOrder } from '../../src/ports.ts';
@@ -16,6 +16,7 @@ import { aUid, aV1Pod, NODE } from './pod-store.ts';
 import { type Heard, type StubApi, startStubApi } from './stub-api.ts';
 
 const boot = readBootId();
+const EARLIER = '99999999-2222-4333-8444-555555555555';
 const [APP, PAUSE] = [anId('a'), anId('b')];
 
 describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', () => {
@@ -50,7 +51,8 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     await stub.stop();
     rmSync(directory, { recursive: true });
   });
-  const sayBoot = (bootID: string): void => void Object.assign(stub.node, { status: { nodeInfo: { bootID } } });
+  const sayBoot = (bootID: string, conditions: object[] = []): void =>
+    void Object.assign(stub.node, { status: { nodeInfo: { bootID }, conditions } });
   const open = (): void => {
     if (machine === null) return;
     const { findings, log } = parts;
@@ -166,6 +168,34 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(outcome).toMatchObject({ kind: 'dropped', because: 'budget-refused' });
     expect(app.isAlive()).toBe(true);
     expect(podNamed('web')?.declared.limitedBy).toBe('budget-refused');
+  });
+
+  it('shows how the last boot ended once the kubelet is ready, as a condition and, once in a boot, as an event', async () => {
+    open();
+    mode.shows?.lastBoot({ bootId: EARLIER, end: 'cut', isNew: true });
+    await until(() => written.some(({ path }) => path.endsWith('/status')));
+    const told = () => written.filter(({ body }) => JSON.stringify(body).includes(EARLIER));
+    expect(told()).toEqual([]);
+    sayBoot(boot.known ? boot.value : '', [{ type: 'Ready', status: 'True' }]);
+    await until(() => told().length === 2);
+    const [event, condition] = told().toSorted(({ method }) => (method === 'POST' ? -1 : 1));
+    expect(event?.body).toMatchObject({ reason: 'NodeShutdown', involvedObject: { kind: 'Node' } });
+    expect(condition?.body).toMatchObject({
+      status: {
+        conditions: expect.arrayContaining([expect.objectContaining({ type: 'NodewardenLastBoot', reason: 'Cut' })]),
+      },
+    });
+  });
+
+  it('gives way to an agent that lives and keeps the conditions of the node', async () => {
+    const message = `the node has no memory pressure; agent 1-${startTicks(1)}`;
+    const lastHeartbeatTime = new Date().toISOString();
+    sayBoot(boot.known ? boot.value : '', [{ type: 'NodewardenMemoryPressure', message, lastHeartbeatTime }]);
+    open();
+    await until(() => mode.isTaken?.() !== null);
+    expect(mode.isTaken?.()).toContain('process 1');
+    await mode.close(true);
+    expect(written).toEqual([]);
   });
 
   it('kills while the API server hangs, and says it once it answers again', async () => {

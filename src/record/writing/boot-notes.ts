@@ -1,6 +1,6 @@
 import { podName } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
-import type { Clock, Findings, Log, RecordNote } from '../../ports.ts';
+import type { BootEndSaid, Clock, Findings, Log, RecordNote } from '../../ports.ts';
 import { lastBootUnreadable } from '../../words/finding-own.ts';
 import { readBootEntries } from '../reading/boot-entries.ts';
 import { lastBoot } from '../reading/boot-report.ts';
@@ -19,6 +19,7 @@ type BootNotesNeeds = {
     readonly mode: {
       readonly isSettled: () => boolean;
       readonly running: () => readonly { readonly namespace: string; readonly name: string }[];
+      readonly shows?: { readonly lastBoot: (said: BootEndSaid) => void };
     };
   };
 };
@@ -48,8 +49,13 @@ export function createBootNotes({ clock, bootId, directory, isFirst, parts }: Bo
       const entries = await readBootEntries(directory, dry);
       if (entries.known) {
         const earlier = entries.value.filter((entry) => entry.bootId !== bootId);
-        sentence = lastBoot(earlier, bootId)?.sentence ?? null;
+        const last = lastBoot(earlier, bootId);
         const report = lastBoot(entries.value, bootId);
+        sentence = last?.sentence ?? null;
+        if (last !== null) {
+          const { bootId: id, end } = last.boot;
+          mode.shows?.lastBoot({ bootId: id, end, isNew: report !== null });
+        }
         if (report !== null) log[report.finding === null ? 'info' : 'warn']({ event: 'shutdown' }, report.sentence);
         if (report?.finding) findings.raise(report.finding);
       } else findings.raise(lastBootUnreadable(entries.where, entries.detail));
