@@ -3,12 +3,17 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { isLeaf, listIn, type ProcessWalk } from './cgroup-walk.ts';
-import { cgroupPathsOf, processState, type Thread, threadsOf } from './procfs.ts';
+import { createClock } from './clock.ts';
+import { cgroupPathsOf, createProcfs, processState, type Thread, threadsOf } from './procfs.ts';
 
 /** Checked in one process whose main thread is elsewhere. */
 const MOST_THREADS = 4_096;
 /** In one look: about 10 ms. */
 const LOOK_PROCESSES = 1_000;
+/** The same while the kernel kills: to list a directory that it keeps locked takes minutes. */
+const LOOK_PROCESSES_IN_KILLS = 10_000;
+/** So long after a kill the kernel counts as killing. */
+const KILLS_LAST_MS = 10_000;
 const BUFFERED_NAMES = 256;
 
 /** Where the main thread of a process is, in the hierarchy whose paths a CgroupRef has. */
@@ -123,15 +128,30 @@ export function lookInProc(
 function searchProc(mounts: CgroupMounts): Found {
   const pids = new Map<string, number[]>();
   let steps = 0;
+  let most = LOOK_PROCESSES;
   const search = placesInProc(mounts);
   for (let next = search.next(); ; next = search.next()) {
     if (next.done === true) return { mounts, pids, isWhole: next.value };
     if (next.value !== null) note(pids, next.value);
-    if (++steps >= LOOK_PROCESSES) {
+    if (++steps === LOOK_PROCESSES && isKernelKilling()) most = LOOK_PROCESSES_IN_KILLS;
+    if (steps >= most) {
       search.return(false);
       return { mounts, pids, isWhole: false };
     }
   }
+}
+
+const { oomKills } = createProcfs();
+const { monoMs } = createClock();
+let kills: { readonly count: number; readonly lastMs: number } | null = null;
+
+/** By the kills since the last time it was asked. */
+function isKernelKilling(): boolean {
+  const count = oomKills();
+  const nowMs = monoMs();
+  // The first answer compares with nothing, and takes the slower way.
+  if (count.known && count.value !== kills?.count) kills = { count: count.value, lastMs: nowMs };
+  return kills !== null && nowMs - kills.lastMs < KILLS_LAST_MS;
 }
 
 function note(pids: Map<string, number[]>, { pid, path }: Placed): void {

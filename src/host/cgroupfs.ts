@@ -56,12 +56,32 @@ export function isPopulated(mounts: CgroupMounts, ref: CgroupRef): Reading<boole
       // Only the root has no such file.
       if (events.why !== 'absent' || ref.path !== '/') return events;
     }
-    return populatedBy(mounts, directory, somebodyIn(mounts, ref, directory));
+    return isAnybodyIn(mounts, ref, directory);
   });
 }
 
-const somebodyIn = (mounts: CgroupMounts, ref: CgroupRef, directory: string): Reading<Seen> =>
-  lookIn(mounts, ref, directory, (pids) => pids.size > 0);
+/** By the inode of a cgroup, a process that was found in it: it is checked first, without a search. Version 1 only. */
+const foundIn = new Map<number, number>();
+const MAX_REMEMBERED = 16_384;
+
+function isFoundAgain(mounts: CgroupMounts, ref: CgroupRef): boolean {
+  const pid = foundIn.get(ref.inode);
+  if (pid === undefined) return false;
+  const member = isMember(mounts, ref, pid);
+  if (member.known && member.value) return true;
+  foundIn.delete(ref.inode);
+  return false;
+}
+
+function isAnybodyIn(mounts: CgroupMounts, ref: CgroupRef, directory: string): Reading<boolean> {
+  if (isFoundAgain(mounts, ref)) return known(true);
+  const seen = lookIn(mounts, ref, directory, (pids) => pids.size > 0);
+  const pid = seen.known ? [...seen.value.pids].find((shown) => shown !== 0) : undefined;
+  // Those of cgroups that are gone stay in it until then.
+  if (foundIn.size >= MAX_REMEMBERED) foundIn.clear();
+  if (pid !== undefined) foundIn.set(ref.inode, pid);
+  return populatedBy(mounts, directory, seen);
+}
 
 /** /proc first: a tenant that creates cgroups keeps their directory locked while the kernel reclaims memory for it. */
 function lookIn(
@@ -108,12 +128,16 @@ export function holdCgroup(mounts: CgroupMounts, ref: CgroupRef): Reading<HeldCg
     const memory = holdMemory(mounts, directory, own);
     if (!memory.known) return memory;
     const { workingSetBytes } = memory.value;
-    const letGo = keepAtHand(directory);
+    const letGo = keepAtHand(mounts, directory);
     const close = (): void => {
       memory.value.close();
       letGo();
     };
-    if (mounts.version === 1) return known({ isPopulated: seekingProcess(mounts, ref), workingSetBytes, close });
+    if (mounts.version === 1) {
+      const isThere = (): Reading<boolean> =>
+        isFoundAgain(mounts, ref) ? known(true) : inCgroup(mounts, ref, (again) => isAnybodyIn(mounts, ref, again));
+      return known({ isPopulated: isThere, workingSetBytes, close });
+    }
     const path = `${own}/cgroup.events`;
     const events = holdKernelFile(`${directory}/cgroup.events`, path, EVENTS_BYTES);
     if (!events.known) {
@@ -137,35 +161,20 @@ export function holdCgroup(mounts: CgroupMounts, ref: CgroupRef): Reading<HeldCg
  * What a kill opens anew: as long as it is open the kernel finds its name without the lock of the directory, which a
  * tenant may hold.
  */
-function keepAtHand(directory: string): () => void {
+function keepAtHand({ version }: CgroupMounts, directory: string): () => void {
   const { O_RDONLY, O_WRONLY, O_NOFOLLOW } = constants;
   const fds: number[] = [];
-  for (const [name, how] of [
-    ['cgroup.procs', O_RDONLY],
-    ['cgroup.kill', O_WRONLY],
-  ] as const) {
+  const open = (name: string, how: number): void => {
     try {
       fds.push(openSync(`${directory}/${name}`, how | O_NOFOLLOW));
     } catch {
-      // v1 and old kernels have no cgroup.kill; a caller that needs the other file gets the reason.
+      // Kernels before 5.14 have no cgroup.kill; a caller that needs the other file gets the reason.
     }
-  }
+  };
+  open('cgroup.procs', O_RDONLY);
+  if (version === 2) open('cgroup.kill', O_WRONLY);
   return () => {
     for (const fd of fds.splice(0)) closeSync(fd);
-  };
-}
-
-/** v1 has only lists of processes, and a pod's processes are in those of its containers: the last one found is checked first. */
-function seekingProcess(mounts: CgroupMounts, ref: CgroupRef): () => Reading<boolean> {
-  let last: number | null = null;
-  return () => {
-    const member = last === null ? null : isMember(mounts, ref, last);
-    if (member?.known === true && member.value) return known(true);
-    return inCgroup(mounts, ref, (directory) => {
-      const seen = somebodyIn(mounts, ref, directory);
-      last = seen.known ? ([...seen.value.pids].find((pid) => pid !== 0) ?? null) : null;
-      return populatedBy(mounts, directory, seen);
-    });
   };
 }
 

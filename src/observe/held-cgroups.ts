@@ -12,9 +12,10 @@ type HeldCgroups = {
   readonly close: () => void;
 };
 
-/** Three descriptors each on version 1 and five on version 2; those that are read have a page of the kernel's. */
+/** Those of their files that are read have a page of the kernel's. */
 const MAX_HELD = 4_096;
-const MOST_FILES_EACH = 5;
+/** By cgroup version. */
+const DESCRIPTORS_EACH = { 1: 3, 2: 5 };
 /** Of all the descriptors that this process may have. */
 const SHARE_OF_FILES = 0.5;
 
@@ -23,7 +24,7 @@ const SHARE_OF_FILES = 0.5;
  * opened and closed for each reading. `openFiles`: how many descriptors this process may have.
  */
 export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles()): HeldCgroups {
-  const maxHeld = Math.min(MAX_HELD, Math.floor((SHARE_OF_FILES * openFiles) / MOST_FILES_EACH));
+  const maxHeld = Math.min(MAX_HELD, Math.floor((SHARE_OF_FILES * openFiles) / DESCRIPTORS_EACH[mounts.version]));
   const held = new Map<number, { readonly path: string; readonly cgroup: HeldCgroup; isUsed: boolean }>();
   const forget = (inode: number): void => {
     held.get(inode)?.cgroup.close();

@@ -237,6 +237,24 @@ describe.skipIf(machine === null)('real cgroups [needs root and a writable memor
     expect(seen.known && [...seen.value].sort()).toEqual([first.pid, second.pid].sort());
   });
 
+  it('the process that was found below stands for the others only as long as it is there', async () => {
+    const path = aCgroup(mounts.memory);
+    const below = `${mounts.memory}${path}/below`;
+    mkdirSync(below);
+    const [first, second] = [await aProcess('', below), await aProcess('', below)];
+    const ref = refTo(mounts, path);
+    expect(isPopulated(mounts, ref)).toEqual(known(true));
+    const elsewhere = mounts.memory + aCgroup(mounts.memory);
+    enter(elsewhere, first.pid);
+    expect(isPopulated(mounts, ref)).toEqual(known(true));
+    await Promise.resolve();
+    enter(elsewhere, second.pid);
+    expect(isPopulated(mounts, ref)).toEqual(known(false));
+    await Promise.resolve();
+    enter(below, second.pid);
+    expect(isPopulated(mounts, ref)).toEqual(known(true));
+  });
+
   it('anonymous memory is what the process touched, and falls below 1 MiB when it ended', async () => {
     const path = aCgroup(mounts.memory);
     const ref = refTo(mounts, path);

@@ -1,5 +1,7 @@
 // Tenants who own their cgroups, and make of them what they like.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import { clock, until } from '../scene.ts';
 import { clear } from './resist.ts';
@@ -11,6 +13,9 @@ const CHOSEN_MS = 120_000;
 const SOON_MS = 5_000;
 const JAIL_MIB = 48;
 const RATE = 200;
+
+/** More than a look searches in /proc when the kernel does not kill. */
+const CROWD = 1_500;
 
 const churn: TruthScene = {
   name: 'a tenant that makes cgroups as fast as it can, while the kernel kills in them',
@@ -37,6 +42,24 @@ const churn: TruthScene = {
   },
 };
 
+const crowded: TruthScene = {
+  ...churn,
+  name: `${churn.name}, on a machine with ${CROWD} other processes`,
+  body: async (scene, run) => {
+    // Older than all others, so that /proc shows them first.
+    const crowd = spawn('perl', ['-e', `for (2 .. ${CROWD}) { fork or last } close STDOUT; sleep`], {
+      detached: true,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    try {
+      await once(crowd.stdout, 'end');
+      return await churn.body(scene, run);
+    } finally {
+      if (crowd.pid !== undefined) process.kill(-crowd.pid, 'SIGKILL');
+    }
+  },
+};
+
 /** By /proc: the directories may be locked. */
 function membersBelow(directory: string): readonly string[] {
   const path = directory.slice(directory.indexOf('/nodewarden'));
@@ -51,4 +74,4 @@ function membersBelow(directory: string): readonly string[] {
   });
 }
 
-export const tenantScenes: readonly TruthScene[] = [churn];
+export const tenantScenes: readonly TruthScene[] = [churn, crowded];
