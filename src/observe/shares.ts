@@ -1,5 +1,5 @@
 import type { MemoryShare, MemoryShares } from '../core/eviction/attribution.ts';
-import { known, type MonoMs, type Reading, sumOf, unknown } from '../core/reading.ts';
+import { known, type MonoMs, type Reading, sumOf, unknown, valueOrNull } from '../core/reading.ts';
 import { type CgroupMemory, openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
@@ -11,6 +11,8 @@ export type ShareNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
+  /** Where the mode has found the cgroup of all pods; absent: its name alone shows it, right below the node. */
+  readonly podsCgroup?: (() => Reading<string>) | undefined;
 };
 /** Paths of bound pods, with what was measured of them already; null = not yet. */
 export type PodPaths = ReadonlyMap<string, number | null>;
@@ -38,6 +40,7 @@ const MAX_TOPS = 64;
 const LEAST_READ = 24;
 const KUBEPODS = ['kubepods', 'kubepods.slice'];
 export const KERNEL = 'kernel';
+const NOT_TOLD = unknown('not-asked', 'the cgroup of all pods', 'the mode does not tell');
 const OWN = 'processes in no cgroup of their own';
 
 /** Who has the node's memory, in a few readings: its top-level cgroups less their pods, and on a machine the kernel. */
@@ -118,12 +121,18 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
         stat === null ? known(0) : less(stat.value.kernelBytes, isWorkingSet ? null : stat.value.slabReclaimableBytes);
       if (!kernel.known) return kernel;
       const isPods = KUBEPODS.some((name) => path.endsWith(`/${name}`));
-      const podsBytes = isPods
-        ? bytes
-        : sumOf([...pods].filter(([pod]) => pod.startsWith(`${path}/`)).map((pod) => podBytes(pod, mayRead)));
+      const podsBytes = isPods ? bytes : podsBytesIn(path, pods, mayRead);
       if (!podsBytes.known) return podsBytes;
       return known({ bytes: bytes.value, kernelBytes: kernel.value, podsBytes: podsBytes.value });
     });
+  }
+  const allPods = (): string | null => valueOrNull(needs.podsCgroup?.() ?? NOT_TOLD);
+  /** One figure for all that lie in the cgroup of all pods, whoever they are. */
+  function podsBytesIn(path: string, pods: PodPaths, mayRead: () => boolean): Reading<number> {
+    const all = allPods();
+    const isHere = all?.startsWith(`${path}/`) === true;
+    const others = [...pods].filter(([pod]) => pod.startsWith(`${path}/`) && !(isHere && pod.startsWith(`${all}/`)));
+    return sumOf([...(isHere ? [cgroupBytes(all)] : []), ...others.map((pod) => podBytes(pod, mayRead))]);
   }
   function podBytes([path, measured]: readonly [string, number | null], mayRead: () => boolean): Reading<number> {
     if (measured !== null) return known(measured);
@@ -134,8 +143,9 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
   function servicesIn(slice: string, pods: PodPaths): readonly string[] | null {
     const listed = childrenOf(directoryOf(mounts, slice), MAX_LISTED);
     if (!listed.known || !listed.value.isWhole) return null;
+    const all = allPods();
     const holders = new Set(
-      [...pods.keys()].map((pod) =>
+      [...pods.keys(), ...(all === null ? [] : [all])].map((pod) =>
         pod
           .split('/')
           .slice(0, slice.split('/').length + 1)

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { cgroupPathOf } from '../../src/host/cgroup-members.ts';
@@ -7,7 +8,7 @@ import type { ApiPod } from '../../src/kube/api-pod.ts';
 import type { RuntimeFacts } from '../../src/kube/runtime.ts';
 import { createKubeSource, type KubeSource } from '../../src/kube/source.ts';
 import type { BoundPod, Clock } from '../../src/ports.ts';
-import { aProcess, clock, enter, machine } from '../host/test-cgroup.ts';
+import { aProcess, clock, enter, machine, until } from '../host/test-cgroup.ts';
 import { someFindings } from '../observe/a-bound-pod.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';
 import { aContainer, anApiPod, aSandbox } from './an-api-pod.ts';
@@ -332,8 +333,16 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     const source = open();
     expect(source.running()).toEqual([]);
     const path = tree.containerIn(`${tree.kubepods}/burstable/pod${WEB}`, APP);
-    await aProcess('', mounts.memory + path);
-    expect(source.running().map(({ name }) => name)).toEqual(['web']);
+    const running = (): readonly string[] => source.running().map(({ name }) => name);
+    const first = await aProcess('', mounts.memory + path);
+    expect(running()).toEqual(['web']);
+    const second = await aProcess('', mounts.memory + path);
+    first.kill('SIGKILL');
+    await until(() => !existsSync(`/proc/${first.pid}`));
+    expect(running()).toEqual(['web']);
+    second.kill('SIGKILL');
+    await until(() => !existsSync(`/proc/${second.pid}`));
+    expect(running()).toEqual([]);
   });
 
   it('are never the one that the agent itself runs in', async () => {

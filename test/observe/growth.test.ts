@@ -27,11 +27,17 @@ const clock = {
   },
 };
 
-function open(cgroupRoot: string, pods: () => readonly BoundPod[], memoryAvailable: Counted = 'workingSet'): Growth {
+function open(
+  cgroupRoot: string,
+  pods: () => readonly BoundPod[],
+  memoryAvailable: Counted = 'workingSet',
+  podsCgroup?: string,
+): Growth {
   const common = { mounts: realMounts(), procfs, memoryAvailable };
   const memory = createNodeMemory({ ...common, cgroupRoot });
   opened.push(memory);
-  return createGrowth({ ...common, clock, nodePath: memory.nodePath, pods: () => known(pods()) });
+  const found = podsCgroup === undefined ? undefined : () => known(podsCgroup);
+  return createGrowth({ ...common, clock, nodePath: memory.nodePath, pods: () => known(pods()), podsCgroup: found });
 }
 type Counted = 'workingSet' | 'reclaimable';
 
@@ -93,6 +99,19 @@ describe.skipIf(noCgroups !== null)(`who took the memory of a bounded node [${ne
     expect(saidBy(growth)).toBe('');
     await node.addPod('backup').start(96 * MIB);
     expect(saidBy(growth)).toContain('not in pods: backup took ');
+  });
+
+  it('is nobody outside when it is a pod that nobody declares, below the cgroup of all pods', async () => {
+    const [slice, kubepods] = ['kubelet.slice', 'kubelet.slice/kubelet-kubepods.slice'].map((path) =>
+      node.addPod(path),
+    );
+    const web = node.addPod('kubelet.slice/kubelet-kubepods.slice/pod1');
+    const growth = open(node.path, () => [], 'workingSet', kubepods?.ref().path);
+    growth.follow(nowMs);
+    await web.start(48 * MIB);
+    expect(saidBy(growth)).toBe('');
+    await slice?.start(96 * MIB);
+    expect(saidBy(growth)).toContain('not in pods: kubelet.slice took ');
   });
 
   it('is the service within its slice, also one that is new, and not the pod beside it', async () => {
