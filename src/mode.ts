@@ -48,7 +48,8 @@ export type KubeSettings = {
   readonly kubeconfig: string;
   /** Null: the name of the host (D3). */
   readonly nodeName: string | null;
-  readonly areTaintsSet: boolean;
+  /** Where the keys of its taints lie; null: it sets none under pressure. */
+  readonly taintKeys: 'own' | 'cluster-autoscaler' | null;
   readonly areConditionsSet: boolean;
   /** Without the right to ask a disruption budget, no soft threshold evicts. */
   readonly isBudgetRequired: boolean;

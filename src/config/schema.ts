@@ -277,7 +277,15 @@ const ownFields = {
       .strictObject({
         kubeconfig: absolutePath('credentials for the API server', '/etc/nodewarden/kubeconfig'),
         nodeName: z.optional(z.string().check(z.minLength(1), z.meta({ description: "default: the host's name" }))),
-        taints: z._default(flag("set the agent's own taints under pressure"), true),
+        taints: z._default(
+          z.literal([true, false, 'cluster-autoscaler']).check(
+            z.meta({
+              description:
+                "set the agent's own taints under pressure; cluster-autoscaler: with keys that it ignores in node templates",
+            }),
+          ),
+          true,
+        ),
         conditions: z._default(flag("set the agent's own node conditions"), true),
         pdb: z._default(choice(['respect-soft', 'required'], 'what a PodDisruptionBudget can stop'), 'respect-soft'),
         protectNamespaces: z._default(

@@ -259,7 +259,7 @@ function kubeOf(made: Effective): KubeSettings | null {
   return {
     kubeconfig: kubernetes.kubeconfig,
     nodeName: kubernetes.nodeName ?? null,
-    areTaintsSet: kubernetes.taints,
+    taintKeys: kubernetes.taints === true ? 'own' : kubernetes.taints || null,
     areConditionsSet: kubernetes.conditions,
     isBudgetRequired: kubernetes.pdb === 'required',
     protectNamespaces: kubernetes.protectNamespaces,

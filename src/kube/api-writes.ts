@@ -33,8 +33,11 @@ import {
   type OwnTaint,
   type OwnTaintKey,
   readMark,
+  SHUTDOWN_TAINTS,
   type ShutdownMark,
   sayMark,
+  type TaintKeys,
+  taintKey,
 } from './write-rules.ts';
 
 export type Done = { readonly kind: 'done' };
@@ -89,6 +92,7 @@ type WritesNeeds = {
   readonly clock: Clock;
   readonly nodeName: string;
   readonly bootId: string;
+  readonly taintKeys: TaintKeys;
   /** Null: the server has not been asked yet (discoverEviction), or has no such thing. */
   readonly evictionVersion: () => EvictionVersion | null;
 };
@@ -102,7 +106,6 @@ const TRIES = 5;
 const JITTER_MS = 50;
 const MESSAGE_MAX = 4_096;
 const ANNOTATIONS_MAX = 16;
-const SHUTDOWN_TAINT: OwnTaint = { key: 'nodewarden.dev/shutdown', effect: 'NoSchedule' };
 /** F16: who set one of these empties the node himself. The last is Karpenter's before its version 1. */
 const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
 const AGENT = 'nodewarden.dev/agent';
@@ -111,7 +114,9 @@ const STRATEGIC = 'application/strategic-merge-patch+json';
 const MERGE = 'application/merge-patch+json';
 const JSON_TYPE = 'application/json';
 
-export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVersion }: WritesNeeds): ApiWrites {
+export function createApiWrites(needs: WritesNeeds): ApiWrites {
+  const { get, send, clock, nodeName, bootId, evictionVersion } = needs;
+  const shutdownTaint = { key: taintKey(needs.taintKeys, 'shutdown'), effect: 'NoSchedule' } as const;
   mustBeNodeName(nodeName);
   const node = `/api/v1/nodes/${nodeName}`;
   let nodeUid: string | null = null;
@@ -255,7 +260,7 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
         const isTheirs = isDrainedByOthers(seen);
         // Where an earlier shutdown of ours has cordoned it, the mark passes on to this one.
         const doesCordon = !isTheirs && !isOurs && (!seen.isUnschedulable || before !== null);
-        const taints = withTaints(seen.taints, { put: [SHUTDOWN_TAINT], remove: [] });
+        const taints = withTaints(seen.taints, { put: [shutdownTaint], remove: [] });
         const cordon = isOurs || doesCordon ? 'ours' : isTheirs ? 'autoscaler' : 'others';
         const result: Cordoned = { kind: 'done', cordon };
         if (!doesCordon && taints === null) return { result, change: null };
@@ -275,7 +280,7 @@ export function createApiWrites({ get, send, clock, nodeName, bootId, evictionVe
         // A shutdown of this boot that nobody cancelled: it may be under way.
         if (mark !== null && mark.bootId === bootId && !isCancelled) return NOTHING_OF_OURS;
         const isOurs = mark !== null && !isDrainedByOthers(seen);
-        const taints = withTaints(seen.taints, { put: [], remove: [SHUTDOWN_TAINT.key] });
+        const taints = withTaints(seen.taints, { put: [], remove: SHUTDOWN_TAINTS });
         const isKept = mark !== null && !isOurs;
         if (!isOurs && taints === null) return isKept ? KEPT : NOTHING_OF_OURS;
         const uncordoned = isOurs && seen.isUnschedulable;

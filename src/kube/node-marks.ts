@@ -16,7 +16,9 @@ import {
   OWN_CONDITIONS,
   OWN_TAINTS,
   type OwnCondition,
-  type OwnTaint,
+  PRESSURE_TAINTS,
+  type TaintKeys,
+  taintKey,
 } from './write-rules.ts';
 
 /** Said by the agent itself; the others follow from pressure. */
@@ -55,7 +57,7 @@ type MarksNeeds = {
   /** Those of the state that was taken over: later changes are reported. */
   readonly conditions: readonly NodeCondition[];
   /** product.md section 3: `kubernetes.conditions` and `kubernetes.taints`. */
-  readonly wants: { readonly conditions: boolean; readonly taints: boolean };
+  readonly wants: { readonly conditions: boolean; readonly taints: TaintKeys | null };
   readonly agent: AgentId;
   readonly isAlive: (agent: AgentId) => boolean;
   /** F18: another agent keeps this node. Nothing is written. */
@@ -66,21 +68,25 @@ type MarksNeeds = {
 const HEARTBEAT_MS = 60_000;
 /** kubelet-eviction.md 7.4, in the agent's own name. */
 const PRESSURES: {
-  readonly [C in NodeCondition]: { readonly type: OwnCondition; readonly key: OwnTaint['key']; readonly calm: string };
+  readonly [C in NodeCondition]: {
+    readonly type: OwnCondition;
+    readonly taint: `${'memory' | 'disk' | 'pid'}-pressure`;
+    readonly calm: string;
+  };
 } = {
   MemoryPressure: {
     type: 'NodewardenMemoryPressure',
-    key: 'nodewarden.dev/memory-pressure',
+    taint: 'memory-pressure',
     calm: 'the node has no memory pressure',
   },
   DiskPressure: {
     type: 'NodewardenDiskPressure',
-    key: 'nodewarden.dev/disk-pressure',
+    taint: 'disk-pressure',
     calm: 'the node has no disk pressure',
   },
   PIDPressure: {
     type: 'NodewardenPIDPressure',
-    key: 'nodewarden.dev/pid-pressure',
+    taint: 'pid-pressure',
     calm: 'the node has no PID pressure',
   },
 };
@@ -91,7 +97,6 @@ const MESSAGE_MAX = 3_900;
 const CLEAR_MS = 5_000;
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${CLEAR_MS} ms` };
 const PRESSURE_NAMES = ['MemoryPressure', 'DiskPressure', 'PIDPressure'] as const;
-const PRESSURE_KEYS = PRESSURE_NAMES.map((name) => PRESSURES[name].key);
 
 /** `sinceWallMs` null: as long as the API says, or from now on. */
 type Shown = Pick<NodeConditionEntry, 'status' | 'reason' | 'message'> & { readonly sinceWallMs: number | null };
@@ -175,9 +180,10 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
   const writeTaints = async (): Promise<NotDone | null> => {
     const failed = await readFirst();
     if (failed !== null) return failed;
-    const names = wants.taints ? [...pressures] : [];
-    const put = names.map((name) => ({ key: PRESSURES[name].key, effect: 'NoSchedule' }) as const);
-    const remove = PRESSURE_KEYS.filter((key) => put.every((taint) => taint.key !== key));
+    const keys = wants.taints;
+    const whats = keys === null ? [] : [...pressures].map((name) => taintKey(keys, PRESSURES[name].taint));
+    const put = whats.map((key) => ({ key, effect: 'NoSchedule' }) as const);
+    const remove = PRESSURE_TAINTS.filter((key) => put.every((taint) => taint.key !== key));
     return told('patch nodes', writes.changeTaints({ put, remove }));
   };
   /** Each changes the resourceVersion under the other, which would then have to begin anew (A14). */
@@ -201,7 +207,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     unsaid.clear();
     if (wants.conditions) conditions.poke();
     // Somebody may have removed them.
-    if (wants.taints && pressures.size > 0) taints.poke();
+    if (wants.taints !== null && pressures.size > 0) taints.poke();
   }
   const stop = async (): Promise<void> => {
     cancelBeat();

@@ -63,7 +63,10 @@ export function openKubeApi(
   let cancel = (): void => undefined;
 
   const { get, send, state } = connection;
-  const writes = createApiWrites({ get, send, clock, nodeName, bootId, evictionVersion: () => version });
+  const writes = createApiWrites({
+    ...{ get, send, clock, nodeName, bootId, evictionVersion: () => version },
+    taintKeys: settings.taintKeys ?? 'own',
+  });
   const isUp = (): boolean => state() === 'up';
   const spool = openSpool({
     ...{ clock, bootId, writes, isUp, findings, log },

@@ -129,7 +129,7 @@ function openMarks(
       const pods = api.pods();
       return pods.known ? (pods.value.get(uid)?.object ?? null) : null;
     },
-    wants: { conditions: settings.areConditionsSet, taints: settings.areTaintsSet },
+    wants: { conditions: settings.areConditionsSet, taints: settings.taintKeys },
     agent: ownAgentId(),
     isAlive: isAliveHere,
     taken: ({ pid }) => {

@@ -26,14 +26,23 @@ export type NodeConditionEntry = {
   readonly transitionWallMs: number;
 };
 
-/** The taints of this agent (A14). `nodewarden.dev/fenced` is the guard's. */
-export const OWN_TAINTS = [
-  'nodewarden.dev/memory-pressure',
-  'nodewarden.dev/disk-pressure',
-  'nodewarden.dev/pid-pressure',
-  'nodewarden.dev/shutdown',
-] as const;
-export type OwnTaintKey = (typeof OWN_TAINTS)[number];
+/** What the taints of this agent say (A14). `nodewarden.dev/fenced` is the guard's. */
+const TAINTS = ['memory-pressure', 'disk-pressure', 'pid-pressure', 'shutdown'] as const;
+/** F16: the cluster autoscaler takes any other taint for one that new nodes have too. */
+const TAINT_PREFIXES = {
+  own: 'nodewarden.dev/',
+  'cluster-autoscaler': 'status-taint.cluster-autoscaler.kubernetes.io/nodewarden-',
+} as const;
+export type TaintKeys = keyof typeof TAINT_PREFIXES;
+export type OwnTaintKey = `${(typeof TAINT_PREFIXES)[TaintKeys]}${(typeof TAINTS)[number]}`;
+export const taintKey = (keys: TaintKeys, what: (typeof TAINTS)[number]): OwnTaintKey =>
+  `${TAINT_PREFIXES[keys]}${what}`;
+/** Of a configuration before, too: whichever is not wanted is removed. */
+const keysOf = (whats: readonly (typeof TAINTS)[number][]): readonly OwnTaintKey[] =>
+  (['own', 'cluster-autoscaler'] as const).flatMap((keys) => whats.map((what) => taintKey(keys, what)));
+export const OWN_TAINTS = keysOf(TAINTS);
+export const PRESSURE_TAINTS = keysOf(['memory-pressure', 'disk-pressure', 'pid-pressure']);
+export const SHUTDOWN_TAINTS = keysOf(['shutdown']);
 /** Nothing that runs is ended by them (A3). */
 export type OwnTaint = { readonly key: OwnTaintKey; readonly effect: 'NoSchedule' | 'PreferNoSchedule' };
 

@@ -147,7 +147,15 @@ export function writesTo(
   } = {},
 ) {
   const { evictionVersion = 'policy/v1', nodeName = NODE, bootId = BOOT } = rest;
-  return createApiWrites({ get, send, clock, nodeName, bootId, evictionVersion: () => evictionVersion });
+  return createApiWrites({
+    get,
+    send,
+    clock,
+    nodeName,
+    bootId,
+    evictionVersion: () => evictionVersion,
+    taintKeys: 'own',
+  });
 }
 
 /** The same server behind a real socket: what is sent is what HTTP and JSON make of it. */

@@ -15,7 +15,7 @@ function someMarks(
     readonly conditions?: readonly NodeCondition[];
     readonly isUp?: () => boolean;
     readonly isAlive?: (agent: AgentId) => boolean;
-    readonly wants?: { readonly conditions: boolean; readonly taints: boolean };
+    readonly wants?: { readonly conditions: boolean; readonly taints: 'own' | 'cluster-autoscaler' | null };
   } = {},
 ) {
   const clock = aClock();
@@ -30,7 +30,7 @@ function someMarks(
     objectOf: (uid) => (uid === VICTIM.uid ? VICTIM : null),
     findings: { raise: ({ id, text }) => void found.set(id, text), clear: (id) => void found.delete(id) },
     conditions: rest.conditions ?? [],
-    wants: rest.wants ?? { conditions: true, taints: true },
+    wants: rest.wants ?? { conditions: true, taints: 'own' },
     agent: AGENT,
     isAlive: rest.isAlive ?? (() => true),
     taken: ({ pid }) => void takenBy.push(pid),
@@ -181,6 +181,15 @@ describe('taints', () => {
     await clock.advance(0);
     expect(api.node.spec.taints).toEqual([taint('pid-pressure'), taint('shutdown'), taint('fenced')]);
   });
+  it('have keys that the cluster autoscaler knows, where that is wanted, and those of before go', async () => {
+    const api = anApi();
+    api.node.spec.taints = [taint('memory-pressure')];
+    const wants = { conditions: true, taints: 'cluster-autoscaler' } as const;
+    const { clock } = someMarks(api, { wants, conditions: ['MemoryPressure'] });
+    await clock.advance(0);
+    const key = 'status-taint.cluster-autoscaler.kubernetes.io/nodewarden-memory-pressure';
+    expect(api.node.spec.taints).toEqual([{ key, effect: 'NoSchedule' }]);
+  });
   it('that somebody removed under pressure come back', async () => {
     const { clock, marks, api } = someMarks();
     marks.setCondition('MemoryPressure', true, '');
@@ -196,7 +205,7 @@ describe('what is not wanted, and the end', () => {
     const api = anApi();
     api.node.spec.taints = [taint('memory-pressure')];
     api.node.status.conditions.push({ type: 'NodewardenMemoryPressure', status: 'True' });
-    const wants = { conditions: false, taints: false };
+    const wants = { conditions: false, taints: null };
     const { clock, marks } = someMarks(api, { wants, conditions: ['MemoryPressure'] });
     marks.setCondition('PIDPressure', true, '');
     await clock.advance(0);

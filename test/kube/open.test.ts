@@ -62,7 +62,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
       {
         kubeconfig: writeKubeconfig(authority, stub.url),
         nodeName: NODE,
-        ...{ areTaintsSet: true, areConditionsSet: true, isBudgetRequired: false, protectNamespaces: ['kube-system'] },
+        ...{ taintKeys: 'own', areConditionsSet: true, isBudgetRequired: false, protectNamespaces: ['kube-system'] },
         ...{ kubeletDirectory: directory, podLogsDir: directory, stateDirectory: directory, imageMinimumGCAgeMs: 1 },
         ...{ runtimeEndpoint: `unix://${directory}/no.sock`, cgroupDriver: 'cgroupfs' },
       },
