@@ -93,6 +93,8 @@ export type Mode = {
    * false in the turn of `undoStops`.
    */
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
+  /** What the kubelet beside the agent says of its own configuration, as JSON; absent: there is none. */
+  readonly kubeletConfigz?: () => Promise<Reading<string>>;
   /** Why this run has to end: another agent keeps this node. Null: none does; absent: that cannot be. */
   readonly isTaken?: () => string | null;
   /** Whether the pods are all there: false for a moment after the start. */

@@ -67,7 +67,7 @@ export type OpenParts = {
   /** Its pods, and what becomes of them when the machine goes down. */
   readonly mode: Pick<
     Mode,
-    'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown' | 'shows' | 'isTaken'
+    'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown' | 'shows' | 'isTaken' | 'kubeletConfigz'
   >;
   readonly undoStops: () => void;
   /** As the last run of this boot left it. */

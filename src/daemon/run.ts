@@ -28,6 +28,7 @@ import { createStandalone } from '../standalone/open.ts';
 import { SOCKET, socketNotServed } from '../words/finding-own.ts';
 import { startSentence } from '../words/start.ts';
 import { createLookDesk } from './answers.ts';
+import { createBesideKubelet } from './beside-kubelet.ts';
 import { type OpenParts, openParts, type PartsHost } from './compose.ts';
 import { createGoingDown } from './going-down.ts';
 import { runLoop } from './loop.ts';
@@ -185,6 +186,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   if (stop.aborted) stopAsked();
   stop.addEventListener('abort', stopAsked);
   const lastBoot = createBootNotes({ ...host, parts, directory: now.effective.stateDirectory, isFirst: host.isFirst });
+  const besideKubelet = createBesideKubelet({ clock, findings, mode: parts.mode, effective: () => now.effective });
   const shutdownContext = (): ShutdownContext => goingDown.context(lastBoot.sentence());
   const answers = await openAnswers(host, parts, { loaded: () => now, lastReload: reload.last, shutdownContext });
   const tell = createTeller({ log, findings });
@@ -212,6 +214,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         parts.whatFills(observation, verdict);
         goingDown.seen(observation, verdict);
         lastBoot.seen(observation.atMs);
+        besideKubelet.seen(observation);
         parts.oomKills(observation.atMs, verdict.state);
         parts.ownFiles.seen(observation.atMs);
         if (parts.ownFiles.isTaken() !== null || isNodeTaken(parts)) end();
@@ -227,6 +230,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   host.isHungUp = false;
   reload.close();
   goingDown.close();
+  besideKubelet.close();
   host.isFirst = false;
   if (stop.aborted) lastBoot.stopped(goingDown.machine());
   lastBoot.close();

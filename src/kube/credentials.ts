@@ -32,13 +32,17 @@ type Json = { readonly [name: string]: unknown };
  * with a sentence. Never rejects. The files are read anew by each call (G7).
  *
  * The package is only asked for what node:https takes. Its `agent` is dropped: it would keep the certificates of the first
- * call, and obey the proxy of the environment's author. It knows no `tokenFile`, and trims no token.
+ * call, and obey the proxy of the environment's author. It knows no `tokenFile`, and trims no token. `alsoTrusted`: certificates
+ * for another server than the API's.
  */
-export async function readCredentials(kubeconfig: string): Promise<Reading<Credentials>> {
+export async function readCredentials(
+  kubeconfig: string,
+  alsoTrusted: string | null = null,
+): Promise<Reading<Credentials>> {
   const document = readKubeconfig(kubeconfig);
   if (!document.known) return document;
   try {
-    return await credentialsOf(document.value, kubeconfig);
+    return await credentialsOf(document.value, kubeconfig, alsoTrusted);
   } catch (cause) {
     return unknown('unreadable', kubeconfig, sayCause(cause));
   }
@@ -56,7 +60,7 @@ function readKubeconfig(path: string): Reading<Json> {
   return documents.length === 1 && isObject(value) ? known(value) : unknown('malformed', path, 'not a kubeconfig');
 }
 
-async function credentialsOf(document: Json, path: string): Promise<Reading<Credentials>> {
+async function credentialsOf(document: Json, path: string, alsoTrusted: string | null): Promise<Reading<Credentials>> {
   const config = new KubeConfig();
   config.loadFromString(JSON.stringify(document));
   config.makePathsAbsolute(directoryOf(path));
@@ -81,12 +85,18 @@ async function credentialsOf(document: Json, path: string): Promise<Reading<Cred
   return known({
     server: { host, port: port === '' ? 443 : Number(port), ...(servername === undefined ? {} : { servername }) },
     prefix: pathname.replace(/\/+$/, ''),
-    secureContext: createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' }),
+    secureContext: createSecureContext({ ca: trusted(ca, alsoTrusted), cert, key, minVersion: 'TLSv1.2' }),
     headers,
     certificate: cert === undefined ? null : lifeOf(String(cert)),
     files: [path, cluster.caFile, user.certFile, user.keyFile, file].filter((name) => isText(name)),
     stamp: JSON.stringify([cluster.server, servername, ca, cert, key, text].map((part) => String(part))),
   });
+}
+
+type Authorities = NonNullable<RequestOptions['ca']>;
+function trusted(ca: RequestOptions['ca'], also: string | null): Authorities | undefined {
+  if (also === null) return ca;
+  return [...(ca === undefined ? [] : [ca].flat()), also];
 }
 
 /** As written: the package leaves out what it does not know. */

@@ -5,6 +5,7 @@ import { createDyingHelp } from '../host/dying.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
 import { sayArmed, sayBootEnd } from '../words/node-condition.ts';
 import { isAliveHere, ownAgentId } from './agent-id.ts';
+import { readConfigz } from './configz.ts';
 import { createEvents } from './events.ts';
 import { createKubeMarks } from './node-marks.ts';
 import { type KubeApi, openKubeApi } from './open-api.ts';
@@ -87,6 +88,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     undoStops: async () => ({ started: [], notUndone: [] }),
     hasStops: () => false,
     forgetStops: () => undefined,
+    kubeletConfigz: () => readConfigz({ clock, ...settings, nodeName: api.nodeName }),
     isSettled: source.isSettled,
     running: source.running,
     // The kubelet's business (kubelet-eviction.md 8.5).

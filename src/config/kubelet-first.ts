@@ -1,0 +1,90 @@
+import { resolve } from '../core/eviction/threshold.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
+import { isObject } from '../core/shape.ts';
+import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import { bytesUp } from '../core/units/quantity.ts';
+import { parseDocuments } from '../document/document.ts';
+import { sayProblem } from '../document/problem.ts';
+import type { KubeletFirst } from '../words/finding-kubelet.ts';
+import { type ConfiguredThreshold, readEviction } from './eviction.ts';
+import { createFields } from './field.ts';
+import type { KubeletFlags } from './kubelet-flags.ts';
+
+type Json = { readonly [name: string]: unknown };
+
+/** F3: the kubelet's clock for a soft threshold starts at its look, which may be so much later than ours. */
+const SOFT_LEAD_MS = 15_000;
+
+/** One text of a kubelet's configuration, YAML or JSON, as a mapping. */
+export function readKubeletText(text: string, file: string): Reading<Json> {
+  const { documents, problems } = parseDocuments(text, file, 'kubelet');
+  const [problem] = problems;
+  if (problem !== undefined) return unknown('malformed', file, sayProblem(problem));
+  const value = documents[0]?.value;
+  return isObject(value) ? known(value) : unknown('malformed', file, 'not a mapping');
+}
+
+/** The thresholds that a kubelet makes of its file, the files beside it in their order, and its flags (F1). */
+export function kubeletThresholds(
+  texts: readonly Json[],
+  flags: KubeletFlags['fields'],
+): Reading<readonly ConfiguredThreshold[]> {
+  const merged = texts.reduce<Json>((all, next) => mergePatch(all, next), {});
+  const { documents } = parseDocuments(JSON.stringify({ ...merged, ...flags }), 'the kubelet', 'kubelet');
+  const [document] = documents;
+  if (document === undefined) return unknown('malformed', 'the kubelet', 'its configuration cannot be read');
+  const { thresholds, problems } = readEviction(createFields({ document, kind: 'kubelet' }, null));
+  const [problem] = problems;
+  return problem === undefined ? known(thresholds) : unknown('malformed', 'the kubelet', sayProblem(problem));
+}
+
+/** As RFC 7396, by which the kubelet merges the files of --config-dir. */
+function mergePatch(base: Json, patch: Json): Json {
+  const merged: { [name: string]: unknown } = { ...base };
+  for (const [name, value] of Object.entries(patch)) {
+    const before = merged[name];
+    if (value === null) delete merged[name];
+    else merged[name] = isObject(value) ? mergePatch(isObject(before) ? before : {}, value) : value;
+  }
+  return merged;
+}
+
+/** What the kubelet reaches before this agent does (F2, F3, F5), or goes on to (F7). Without a capacity nothing is said. */
+export function kubeletFirsts(
+  ours: readonly ConfiguredThreshold[],
+  theirs: readonly ConfiguredThreshold[],
+  capacityOf: (signal: Signal) => number | null,
+): readonly Omit<KubeletFirst, 'from'>[] {
+  return theirs.flatMap((their) => {
+    const { signal } = their;
+    const capacity = capacityOf(signal);
+    if (capacity === null) return [];
+    const at = ({ value }: Pick<ConfiguredThreshold, 'value'>): number => bytesUp(resolve(value, capacity));
+    const reach = (one: ConfiguredThreshold): number =>
+      at(one) + (one.minReclaim === null ? 0 : at({ value: one.minReclaim }));
+    const same = ours.filter((one) => one.signal === signal);
+    const isHard = their.graceMs === 0;
+    const counting = same.filter(
+      ({ graceMs }) => graceMs === 0 || (!isHard && graceMs <= their.graceMs - SOFT_LEAD_MS),
+    );
+    const highest = highestOf(counting.map(at));
+    const margin = isHard ? marginOf(signal, capacity) : 0;
+    const first =
+      highest !== null && highest >= at(their) + margin
+        ? []
+        : [{ signal, kind: isHard ? ('hard' as const) : ('soft' as const), theirs: at(their), ours: highest, margin }];
+    const ourReach = highestOf(same.map(reach));
+    const goesOn = their.minReclaim !== null && ourReach !== null && ourReach < reach(their);
+    return goesOn
+      ? [...first, { signal, kind: 'reclaim' as const, theirs: reach(their), ours: ourReach, margin: 0 }]
+      : first;
+  });
+}
+
+function marginOf(signal: Signal, capacity: number): number {
+  const { least, share } = SIGNAL_FACTS[signal].margin;
+  return Math.ceil(Math.max(least, share * capacity));
+}
+
+const highestOf = (amounts: readonly number[]): number | null =>
+  amounts.reduce<number | null>((most, amount) => (most === null || amount > most ? amount : most), null);

@@ -1,0 +1,40 @@
+import type { Signal } from '../core/signal.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import type { Finding } from '../ports.ts';
+import { sayAmount } from './parts.ts';
+
+/** About the thresholds of the kubelet beside the agent, in the unit of the signal. */
+
+export type KubeletFirst = {
+  readonly signal: Signal;
+  readonly kind: 'hard' | 'soft' | 'reclaim';
+  /** What the kubelet acts at; for `reclaim`, what it goes on to. */
+  readonly theirs: number;
+  /** The highest of ours that counts against it; null: there is none. */
+  readonly ours: number | null;
+  /** Of a hard threshold, what ours must be above it: both act at the moment of crossing. Else 0. */
+  readonly margin: number;
+  /** Where the kubelet's comes from, in words. */
+  readonly from: string;
+};
+
+export const kubeletFirstId = (signal: Signal, kind: KubeletFirst['kind']): string => `kubelet-first/${signal}/${kind}`;
+export function kubeletFirst({ signal, kind, theirs, ours, margin, from }: KubeletFirst): Finding {
+  const say = (amount: number): string => sayAmount(signal, amount);
+  const source = escapeUnsafe(from);
+  const id = kubeletFirstId(signal, kind);
+  if (kind === 'reclaim') {
+    const stops = ours === null ? '' : `, and nodewarden stops at ${say(ours)}`;
+    const text = `${signal}: once the kubelet evicts, it goes on to ${say(theirs)} (${source})${stops}: raise evictionMinimumReclaim`;
+    return { id, text };
+  }
+  const its = `its ${kind} threshold is ${say(theirs)} (${source})`;
+  const todo =
+    kind === 'hard'
+      ? `set evictionHard of nodewarden to at least ${say(theirs + margin)}`
+      : 'give nodewarden a soft threshold that is not lower, with a grace period at least 15 s shorter';
+  if (ours === null)
+    return { id, text: `${signal}: the kubelet acts first: ${its}, and nodewarden has none that acts before; ${todo}` };
+  const first = ours > theirs ? 'the kubelet may act first' : 'the kubelet acts first';
+  return { id, text: `${signal}: ${first}: ${its}, that of nodewarden ${say(ours)}; ${todo}` };
+}
