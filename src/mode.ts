@@ -1,3 +1,5 @@
+import type { DecisionId } from './core/decision.ts';
+import type { Unconfirmed } from './core/observation.ts';
 import type { OomScore } from './core/pod/oom-score.ts';
 import type { Reading } from './core/reading.ts';
 import type { NodeCondition } from './core/signal.ts';
@@ -60,6 +62,8 @@ export type KubeSettings = {
   readonly cgroupDriver: 'cgroupfs' | 'systemd';
   readonly stateDirectory: string;
   readonly imageMinimumGCAgeMs: number;
+  /** Pods that something makes anew elsewhere are deleted at a shutdown; false: all stay bound (E13). */
+  readonly isDrained: boolean;
 };
 /** Binds and stops pods. It measures nothing and decides nothing. */
 export type Mode = {
@@ -82,6 +86,17 @@ export type Mode = {
     /** Of images and of writable layers, as the runtime says. */
     readonly latePaths: () => Reading<{ readonly imagefsPath: string | null; readonly containerfsPath: string | null }>;
   };
+  /**
+   * Says to others that the machine goes down (beside-a-kubelet.md E4); resolves with what was said, in words. Absent: there
+   * is nobody to tell.
+   */
+  readonly announce?: (shutdown: {
+    readonly decision: DecisionId;
+    readonly totalMs: number;
+    readonly byKubelet: boolean;
+  }) => Promise<string>;
+  /** What of this shutdown others do not show as done yet (E16, E17); absent: nobody shows it. */
+  readonly unconfirmed?: () => Reading<Unconfirmed>;
   /** After a cancelled shutdown: starts again the units that it stopped, and only those, once each stop has ended. */
   readonly undoStops: () => Promise<UndoneStops>;
   /** Whether a shutdown has stopped what was not undone: with no shutdown under way, an earlier run died in between. */

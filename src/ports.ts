@@ -1,7 +1,7 @@
 import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
 import type { PodStatus } from './core/eviction/pod-status.ts';
-import type { Observation, ShutdownEvent } from './core/observation.ts';
+import type { Observation, ShutdownEvent, Unconfirmed } from './core/observation.ts';
 import type { Emptied, Heard, Outcome, Removed, Signalled } from './core/outcome.ts';
 import type { ContainerUsage, DiskUsage, PodUid, PodView, ProcessView, Victim, VolumeUsage } from './core/pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './core/reading.ts';
@@ -104,6 +104,8 @@ export type StopOrder = {
   readonly sentBefore?: Signalled['with'] | undefined;
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what is reported to the API. */
   readonly first: 'sigterm' | 'sigkill';
+  /** Of a shutdown: because the agent itself is stopped; absent: after logind's signal. */
+  readonly tier?: 'stop';
   /** For a shutdown: its grace period begins when the pod is asked to stop, in its turn. */
   readonly turn?: Turn;
   /** What must be free again for the proof: unreaped processes still count against the pids of their cgroup. */
@@ -209,6 +211,8 @@ export type InhibitorStatus = {
   readonly isPreparing: boolean;
   /** `poweroff`, `reboot`, `halt`, … as logind said it (255 and later, or from the schedule); null = not known. */
   readonly type: string | null;
+  /** The kubelet holds a shutdown lock of its own; null: not known. */
+  readonly isKubeletArmed: boolean | null;
   /** A scheduled shutdown; nothing is stopped for it before its time. */
   readonly scheduled: { readonly type: string; readonly atWallMs: number } | null;
 };
@@ -259,7 +263,15 @@ export type ShutdownFact =
       readonly grantedMs: number | null;
       /** Less than the phases need in total: they were shrunk to fit (D11); null = not limited. */
       readonly limitMs: number | null;
+      /** Of a shutdown whose first tier has told already: what it left is stopped with the agent. Absent: it is not. */
+      readonly isSecond?: true;
+      /** The kubelet stops the pods; absent: nodewarden does. */
+      readonly byKubelet?: true;
     }
+  /** beside-a-kubelet.md E4; null: not in time. */
+  | { readonly what: 'announced'; readonly detail: string | null }
+  /** E17; `left` null: the API could not be asked. */
+  | { readonly what: 'confirmed'; readonly tookMs: number; readonly left: Unconfirmed | null }
   /** `wantedMs`: its own period; `periodMs`: what it got. */
   | {
       readonly what: 'phase';

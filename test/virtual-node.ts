@@ -133,6 +133,7 @@ export function createWorld(needs: WorldNeeds): World {
             needs.put({ of: decision.id, atMs: clock.monoMs(), kind: 'reclaimed', freed: known(0) }),
           );
         case 'set-condition':
+        case 'announce-shutdown':
         case 'take-lock':
         case 'undo-stops':
         case 'release-lock':

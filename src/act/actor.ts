@@ -31,6 +31,8 @@ export type ActorNeeds = EndNeeds &
     readonly recorder: Recorder;
     readonly inbox: Pick<Inbox, 'put'>;
     readonly lock: Pick<Inhibitor, 'take' | 'release'>;
+    /** Whoever waits for it hears of it as an event. */
+    readonly announce: (decision: Extract<Decision, { kind: 'announce-shutdown' }>) => void;
     /** After a cancelled shutdown. */
     readonly undoStops: () => void;
     /** Only for the words: what dry run leaves out is left out by the parts it is given. */
@@ -151,6 +153,8 @@ export function createActor(needs: ActorNeeds): Actor {
           const already = evicting.get(decision.victim.uid) ?? null;
           return void carry(decision.id, () => stopForShutdown(needs, decision, already));
         }
+        case 'announce-shutdown':
+          return needs.announce(decision);
         case 'take-lock':
           return needs.lock.take();
         case 'release-lock':

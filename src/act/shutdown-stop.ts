@@ -32,13 +32,13 @@ export async function stopForShutdown(
     // Anything else did not stop it, and it is stopped now.
     if (outcome.kind === 'ended') return told(needs, victim, { ...outcome, of: id });
   }
-  return stop(needs, { ...orderOf(id, victim, graceMs), turn, resumedFromMs: null });
+  return stop(needs, { ...orderOf(id, victim, graceMs), ...tierOf(decision), turn, resumedFromMs: null });
 }
 
 /** Goes on with a stop that an earlier run of the agent had begun; `victim` null: the pod is not declared any more. */
 export async function resumeShutdownStop(
   needs: ShutdownStopNeeds,
-  { decision, decidedMs, graceEndsMs, graceSeconds, chain, endsMs }: ShutdownStop,
+  { decision, decidedMs, graceEndsMs, graceSeconds, chain, endsMs, tier }: ShutdownStop,
   victim: Victim | null,
 ): Promise<Outcome> {
   const { clock } = needs;
@@ -48,8 +48,11 @@ export async function resumeShutdownStop(
     graceSeconds === undefined || endsMs === undefined
       ? turnOf(graceMs / 1_000, undefined, { atMs: decidedMs, endsMs: clock.monoMs() + graceMs })
       : turnOf(graceSeconds, chain, { atMs: decidedMs, endsMs });
-  return stop(needs, { ...orderOf(decision, victim, graceMs), turn, resumedFromMs: decidedMs });
+  return stop(needs, { ...orderOf(decision, victim, graceMs), ...tierOf({ tier }), turn, resumedFromMs: decidedMs });
 }
+
+const tierOf = ({ tier }: { readonly tier?: 'stop' | undefined }): Pick<StopOrder, 'tier'> =>
+  tier === undefined ? {} : { tier };
 
 function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOrder, 'resumedFromMs'> {
   return { decision, victim, graceMs, why: 'shutdown', isHard: false, first: 'sigterm', givesBack: 'memory' };

@@ -86,6 +86,7 @@ function rehearseDecision(needs: WarmUpNeeds): void {
     },
     inbox: { put: () => undefined },
     lock: { take: () => undefined, release: () => undefined },
+    announce: () => undefined,
     undoStops: () => undefined,
     log: needs.log,
     findings: silent,

@@ -4,6 +4,7 @@ import { sayDuration } from '../core/units/duration.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { PhaseRecord, PodStop, ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDropped } from '../words/decision.ts';
+import { NOT_ANNOUNCED, sayConfirmed } from '../words/reason.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
 /** One block: how it ended, the phases and the pods as tables of plan against fact, and what went otherwise. */
@@ -65,7 +66,10 @@ function planLines({ plan, phases }: ShutdownRecord): string[][] {
   const how =
     plan.tier === 'logind'
       ? `on logind's signal, ${granted}`
-      : 'without a signal from logind, when systemd stopped the agent during the shutdown';
+      : plan.isSecond
+        ? 'what the phases had left, when systemd stopped the agent during the shutdown'
+        : 'without a signal from logind, when systemd stopped the agent during the shutdown';
+  if (plan.byKubelet) return [['plan', `${how}; the kubelet stopped the pods`]];
   const limit = plan.limitMs === null ? '' : `: shrunk to ${saySpan(plan.limitMs)}`;
   return [['plan', `${how}, ${saySpan(wantedMs)} needed in total${limit}`]];
 }
@@ -145,7 +149,12 @@ function sayHow({ end }: PodStop): string {
 function otherwiseLines(shutdown: ShutdownRecord): string[][] {
   const { startedAgain, lockLost, resumed, cancelled, undone, end, beganMs } = shutdown;
   const after = (atMs: number): string => `after ${saySpan(atMs - beganMs)}`;
+  const { announced, confirmed } = shutdown;
   return [
+    ...(announced === undefined
+      ? []
+      : [['announced', `${after(announced.atMs)}: ${announced.detail ?? NOT_ANNOUNCED}`]]),
+    ...(confirmed === undefined ? [] : [['confirmed', `${after(confirmed.atMs)}: ${sayConfirmed(confirmed.left)}`]]),
     ...startedAgain.map(({ atMs, pod, times }) => [
       'again',
       `${pod} was started during the shutdown, noticed ${after(atMs)}: ${times < STOPS_AGAIN ? 'stopped again' : `left running after ${STOPS_AGAIN} such stops`}`,

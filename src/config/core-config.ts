@@ -26,9 +26,13 @@ export function toCoreConfig(effective: Effective, cpus: number): CoreConfig {
     phases: effective.shutdown.phases,
     shutdownCancel: effective.shutdown.cancelPolicy,
     shutdownCarryOver: effective.shutdown.carryOver,
+    ...(effective.mode === 'kubelet' ? { tiers: BESIDE_A_KUBELET } : {}),
     isLive: true,
   };
 }
+
+/** product.md section 9. */
+const BESIDE_A_KUBELET = { announceMs: 2_000, confirmMs: 10_000 };
 
 /** Beside a kubelet they are its own business (product.md section 6). */
 function localStorageOf({ mode, localStorageCapacityIsolation }: Effective): CoreConfig['localStorageLimits'] {

@@ -24,6 +24,11 @@ export type CoreConfig = {
   readonly shutdownCancel: 'promptly' | 'afterPhases';
   /** Whether the unused time of a phase goes to the next. */
   readonly shutdownCarryOver: boolean;
+  /**
+   * Beside a kubelet: a shutdown is announced before its first phase and confirmed after the last one, for so long at most,
+   * and who then still runs is stopped with the agent itself (beside-a-kubelet.md E4, E12, E17). Absent: there is one tier.
+   */
+  readonly tiers?: { readonly announceMs: number; readonly confirmMs: number };
   /** What takes real time is told apart: D3 for each resource by itself, D14, D15. Absent: as the kubelet (`simulate`). */
   readonly isLive?: true;
 };

@@ -54,7 +54,11 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly endsMs?: MonoMs;
       /** Absent: it waits for nobody, and nobody waits for it. */
       readonly chain?: StopChain;
+      /** It is stopped because the agent itself is; absent: after logind's signal. */
+      readonly tier?: 'stop';
     } & Ties)
+  /** `totalMs`: how long logind is delayed at most; `byKubelet`: it stops the pods. */
+  | { readonly kind: 'announce-shutdown'; readonly totalMs: number; readonly byKubelet: boolean }
   | { readonly kind: 'take-lock' }
   /** A cancelled shutdown: what it stopped may run again, once its stop has ended. */
   | { readonly kind: 'undo-stops' }

@@ -30,12 +30,25 @@ export type Observation = {
   readonly shutdownEvents: readonly ShutdownEvent[];
   /** Who of those that are or were here still has volumes mounted (kubelet-shutdown.md 5.3). */
   readonly volumesMounted: Reading<readonly PodUid[]>;
+  /** Of what this shutdown stopped, what the API does not show as gone yet (beside-a-kubelet.md E16, E17). Absent: none is told. */
+  readonly unconfirmed?: Reading<Unconfirmed>;
 };
+/** `pods` as namespace/name with their uid, `volumes` as the node's `volumesInUse` has them. */
+export type Unconfirmed = { readonly pods: readonly string[]; readonly volumes: readonly string[] };
 export type ShutdownEvent =
   | { readonly kind: 'lock-granted'; readonly delayMaxMs: number }
   | { readonly kind: 'lock-lost'; readonly detail: string }
   /** `leftMs`: heard late, so much time is left at most; absent: all that was granted. */
-  | { readonly kind: 'preparing'; readonly leftMs?: number }
+  | {
+      readonly kind: 'preparing';
+      readonly leftMs?: number;
+      /** The kubelet has a shutdown lock of its own, and stops the pods itself (beside-a-kubelet.md E10). */
+      readonly byKubelet?: true;
+    }
+  /** The answer to `announce-shutdown`, in words. */
+  | { readonly kind: 'announced'; readonly detail: string }
+  /** The kubelet has given back its own shutdown lock. */
+  | { readonly kind: 'kubelet-released' }
   /** `machineStays`: not logind's word alone, systemd too does not take the machine down. */
   | { readonly kind: 'cancelled'; readonly machineStays?: true }
   /** It went down and is up again under the same boot id (soft-reboot): whatever ran before is gone, whatever runs is new. */

@@ -6,7 +6,7 @@ import type { Signal } from './signal.ts';
 /** beside-a-kubelet.md B11: what was done about a victim, and what came of it, as the API or the kernel said it. */
 export type Rung = {
   readonly atMs: MonoMs;
-  readonly act: 'evict' | 'delete' | 'kill-containers' | 'kill-pod' | 'kill-again' | 'spool';
+  readonly act: 'evict' | 'delete' | 'kill-containers' | 'kill-pod' | 'kill-again' | 'spool' | 'stop-container';
   readonly answer: string;
 };
 /** How a decision ended. `rungs`: in mode kubelet, of a victim. */
@@ -48,7 +48,9 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         | 'left-to-systemd'
         | 'rebound'
         /** beside-a-kubelet.md B1, of a soft threshold. */
-        | 'budget-refused';
+        | 'budget-refused'
+        /** beside-a-kubelet.md E14, of a shutdown: it is stopped with the agent. */
+        | 'not-deleted';
     }
 );
 

@@ -1,6 +1,7 @@
 import type { DecisionId } from './decision.ts';
 import type { Attribution } from './eviction/attribution.ts';
 import type { MetThreshold, ThresholdId } from './eviction/threshold.ts';
+import type { Unconfirmed } from './observation.ts';
 import type { CandidateLimit, PodUid } from './pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './reading.ts';
 import type { NodeCondition, Signal } from './signal.ts';
@@ -88,6 +89,10 @@ export type Reason =
   /** It was started again after its stop. `times`: how many stops there were before this one; at 3 it is left running. */
   | { readonly code: 'shutdown-started-again'; readonly uid: PodUid; readonly times: number }
   | { readonly code: 'shutdown-cancelled'; readonly phase: number; readonly policy: 'promptly' | 'afterPhases' }
+  /** beside-a-kubelet.md E4. `detail` null: there was no answer in time. */
+  | { readonly code: 'shutdown-announced'; readonly detail: string | null }
+  /** E17: the wait after the last phase is over; `left` null: nobody could say what is. */
+  | { readonly code: 'shutdown-confirmed'; readonly tookMs: number; readonly left: Unconfirmed | null }
   | { readonly code: 'shutdown-not-armed'; readonly why: string };
 /** kubelet-shutdown.md 5.1: the wait for pods and volumes ended, its time was over, or volumes took 123 s. */
 export type PhaseEnd = 'done' | 'period' | 'volume-timeout' | 'cancelled';

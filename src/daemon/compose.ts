@@ -24,7 +24,7 @@ import { createCommandRunner } from '../host/transient.ts';
 import { userName } from '../host/user-name.ts';
 import { watchWakeups } from '../host/wake.ts';
 import type { KubeSettings, Mode, OpenMode } from '../mode.ts';
-import { createObserver, type OpenObserver } from '../observe/look.ts';
+import { createObserver, type ObserverNeeds, type OpenObserver } from '../observe/look.ts';
 import type { OomKills, OomWatch } from '../observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
@@ -85,7 +85,7 @@ export type OpenParts = {
   readonly close: (isOver: boolean) => Promise<void>;
 };
 
-const GOES_DOWN: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock'];
+const GOES_DOWN: readonly Decision['kind'][] = ['announce-shutdown', 'stop-for-shutdown', 'release-lock'];
 const SILENT = { writeLine: () => {} };
 
 /** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
@@ -150,7 +150,14 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const { pods, follow: followPods, unsettled: podsUnsettled } = mode.pods;
   const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
   const isSwapCounted = (): boolean => core().thresholds.some(({ signal }) => countsSwap(signal));
-  const observer = createObserver({ ...common, ...observedOf(made), ...ofPods, ...mode.places, isSwapCounted });
+  const observer = createObserver({
+    ...common,
+    ...observedOf(made),
+    ...ofPods,
+    ...mode.places,
+    isSwapCounted,
+    ...confirmedBy(mode),
+  });
   // Of its own: a long look for what fills a disk holds up no walk of the pods.
   const surveyor = createDiskWalker(clock);
   const whatFills = createWhatFills({
@@ -192,6 +199,10 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       event: (reason, message, about) => acting().marks.event(reason, message, about),
     },
     lock: inhibitor,
+    announce: ({ id, totalMs, byKubelet }) =>
+      void mode
+        .announce?.({ decision: id, totalMs, byKubelet })
+        .then((detail) => inbox.put({ kind: 'announced', detail })),
     undoStops,
     reclaim: (decision) => acting().reclaim(decision),
     scratch: { empty: (uid) => acting().scratch.empty(uid) },
@@ -269,8 +280,12 @@ function kubeOf(made: Effective): KubeSettings | null {
     cgroupDriver: made.cgroupDriver,
     stateDirectory: made.stateDirectory,
     imageMinimumGCAgeMs: made.imageMinimumGCAgeMs,
+    isDrained: kubernetes.shutdownMode === 'drain',
   };
 }
+
+const confirmedBy = ({ unconfirmed }: Mode): Pick<ObserverNeeds, 'unconfirmed'> =>
+  unconfirmed === undefined ? {} : { unconfirmed };
 
 /** A cancelled shutdown: what was stopped is started again, and the record says what could not be. */
 function undoing(needs: {

@@ -1,7 +1,7 @@
 import type { Effective } from '../config/effective.ts';
 import type { Observation, ShutdownEvent } from '../core/observation.ts';
 import type { MonoMs, Reading } from '../core/reading.ts';
-import { neededDelayMs } from '../core/shutdown/plan.ts';
+import { neededTotalMs } from '../core/shutdown/plan.ts';
 import type { State } from '../core/state/state.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { Verdict } from '../core/verdict.ts';
@@ -99,7 +99,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     // A dry run beside the agent that acts takes nothing away from it. And a shutdown goes on as it began; one that an
     // earlier run began has to be watched.
     if (isFirst ? dryRun : isDown()) return;
-    const neededMs = neededDelayMs(parts.core().phases);
+    const neededMs = neededTotalMs(parts.core());
     side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
   }
 
@@ -212,7 +212,8 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       machine = 'goes-down';
       if (dryRun || !configured.secondTier || configured.phases.length === 0) return true;
       const event: ShutdownEvent = { kind: 'stopped-without-signal', leftMs: finite(leftMs) };
-      if (shutdown.kind === 'released') return true;
+      // What the phases have left running is stopped now, where there is such a thing (beside-a-kubelet.md E12).
+      if (shutdown.kind === 'released' && parts.core().tiers === undefined) return true;
       inbox.put(event);
       watchForCancel();
       return false;

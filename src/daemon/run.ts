@@ -251,10 +251,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
 const isNodeTaken = ({ mode }: OpenParts): boolean => (mode.isTaken?.() ?? null) !== null;
 
 function withOptions({ effective, ...loaded }: Loaded, options: DaemonOptions): Loaded {
-  const { mode, dryRun, shutdown } = effective;
-  // Pods of a kubelet are stopped by phases in a way of their own, which this version has not (docs/status.md).
-  const own = mode === 'kubelet' ? { ...shutdown, phases: [] } : shutdown;
-  return { ...loaded, effective: { ...effective, dryRun: dryRun || options.dryRun, shutdown: own } };
+  return { ...loaded, effective: { ...effective, dryRun: effective.dryRun || options.dryRun } };
 }
 
 async function settled(clock: Clock, actor: Actor): Promise<void> {

@@ -165,6 +165,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   stopsAfterUnits: isAbsent,
   diskRelief: isAbsent,
   isStalledByOwnLimit: isAbsent,
+  leaves: isAbsent,
 });
 const isApiPod = shape<ApiPod>({
   declared: isDeclared,

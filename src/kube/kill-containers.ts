@@ -16,6 +16,8 @@ type KillNeeds = {
 export type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
   /** SIGTERM goes to the first process of each container alone, as the runtime's stop does; otherwise to all of them. */
   readonly isAsRuntime?: true;
+  /** How a container is asked to stop instead. */
+  readonly ask?: (ref: CgroupRef) => Promise<Asked>;
   readonly hasten: AbortSignal;
   readonly signalled: (how: 'sigterm' | 'sigkill') => void;
   readonly resists: (who: string | null) => void;
@@ -29,14 +31,16 @@ export async function killContainers(
 ): Promise<KillEnd> {
   const { mounts } = needs;
   const ends = refs.map((ref) => {
-    const ask = kill.isAsRuntime === true ? (): Promise<Asked> => Promise.resolve(askFirst(mounts, ref)) : null;
-    return killCgroup({ ...needs, ...kill, ref, ask });
+    const asRuntime = kill.isAsRuntime === true ? async (): Promise<Asked> => askFirst(mounts, ref) : null;
+    const { ask: asked, ...how } = kill;
+    const ask = asked === undefined ? asRuntime : (): Promise<Asked> => asked(ref);
+    return killCgroup({ ...needs, ...how, ref, ask });
   });
   return together(await Promise.all(ends));
 }
 
 /** A container's first process is the one that has lived longest. */
-function askFirst(mounts: CgroupMounts, ref: CgroupRef): Asked {
+export function askFirst(mounts: CgroupMounts, ref: CgroupRef): Asked {
   const pids = processesOf(mounts, ref);
   if (!pids.known) return 'not-told';
   const ageOf = (pid: number): number => startTicks(pid) ?? Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-import type { CandidateLimit } from '../core/pod/pod.ts';
+import type { CandidateLimit, PodView } from '../core/pod/pod.ts';
 import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
@@ -22,6 +22,8 @@ type Known = {
   readonly isStopping: (uid: string) => boolean;
   /** beside-a-kubelet.md F6 (i). */
   readonly isKubeletEvicting: boolean;
+  /** A shutdown may delete pods (E11, E13, E14). */
+  readonly isDrained: boolean;
   /** The pod that the agent itself runs in; null: in none. */
   readonly ownUid: string | null;
 };
@@ -77,6 +79,7 @@ function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts
       ...declared,
       isTerminating: declared.isTerminating || isEnding || facts.isStopping(uid),
       limitedBy: limitOf(uid, isStoppable && containers.containers.length > 0, true, facts),
+      ...leavesAs(pod, isEnding, facts),
     },
     cgroup: found === null ? unknown('absent', `cgroup of ${declared.name}`, 'it has none') : known(found.cgroup),
   };
@@ -111,9 +114,21 @@ function undeclaredPod(found: PodCgroup, facts: Known): LivePod {
       isProtected: false,
       isTerminating: facts.isStopping(uid),
       limitedBy: limitOf(uid, !isStatic && containers.containers.length > 0, false, facts),
+      leaves: isStatic ? 'last' : 'with-agent',
     },
     cgroup: known(cgroup),
   };
+}
+
+/** E11: who deletes a bare pod destroys it, and the pod of a DaemonSet comes back at once. */
+function leavesAs(
+  { isMirror, owner, declared }: ApiPod,
+  isEnding: boolean,
+  facts: Known,
+): Partial<Pick<PodView, 'leaves'>> {
+  if (isMirror) return { leaves: 'last' };
+  const isMovable = owner !== null && owner.kind !== 'Node' && !declared.isDaemonSet && !isEnding;
+  return isMovable && facts.isDrained ? {} : { leaves: 'with-agent' };
 }
 
 function limitOf(

@@ -27,6 +27,8 @@ export type KubeApi = {
   readonly nodeName: string;
   readonly bootId: string;
   readonly isUp: () => boolean;
+  readonly isAway: () => boolean;
+  readonly bootId: string;
   /** Calls back whenever the API server answers again. */
   readonly whenUp: (run: () => void) => void;
   readonly spool: Spool['put'];
@@ -154,6 +156,7 @@ export function openKubeApi(
     nodeName,
     bootId,
     isUp,
+    isAway: () => state() === 'away',
     whenUp: (run) => connection.onState((now) => (now === 'up' ? run() : undefined)),
     spool: spool.put,
     isKubeletEvicting: evictions.isRecent,

@@ -1,5 +1,6 @@
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
 import { ifKnown, known } from '../core/reading.ts';
+import { sayDuration } from '../core/units/duration.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
@@ -14,6 +15,7 @@ import { createKubePodDisk } from './pod-disk.ts';
 import { openRuntimeReclaim } from './reclaim.ts';
 import { createRefusals } from './refusals.ts';
 import { createRestartGuard } from './restart-guard.ts';
+import { createKubeShutdown } from './shutdown.ts';
 import { createKubeSource } from './source.ts';
 import { createKubeKiller } from './stop.ts';
 import { createTakeBack } from './take-back.ts';
@@ -28,16 +30,13 @@ export function createKube(): OpenMode {
 
 export type KubeNeeds = Pick<
   ModeNeeds,
-  'clock' | 'mounts' | 'cgroupRoot' | 'findings' | 'log' | 'wake' | 'dry' | 'conditions'
+  'clock' | 'mounts' | 'cgroupRoot' | 'runtimeDirectory' | 'findings' | 'log' | 'wake' | 'dry' | 'conditions'
 >;
 
 /** A figure of a writable layer may be so old. */
 const LAYERS_MS = 10_000;
 
-/**
- * Pods come from the API server, their cgroups and their containers from the machine (beside-a-kubelet.md). The phases of a
- * shutdown are the kubelet's in this version: nothing is stopped for one.
- */
+/** Pods come from the API server, their cgroups and their containers from the machine (beside-a-kubelet.md). */
 export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
   const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
@@ -57,6 +56,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     configuredDriver: settings.cgroupDriver,
     apiPods: api.pods,
     isKubeletEvicting: api.isKubeletEvicting,
+    isDrained: () => settings.isDrained && !api.isAway(),
     disk: createKubePodDisk({
       walker,
       kubeletRoot: settings.kubeletDirectory,
@@ -72,9 +72,23 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });
   const { close: closeMarks, ...shown } = openMarks(needs, settings, api);
+  const shutdown = createKubeShutdown({
+    ...{ clock, log, findings, runtimeDirectory: needs.runtimeDirectory },
+    ...{ bootId: api.bootId, writes: api.writes, isAway: api.isAway, pods: api.pods },
+    kubeletDirectory: settings.kubeletDirectory,
+    running: () => source.running().map(({ uid }) => uid),
+    tell: (decision, totalMs) => {
+      const message = `the node is shutting down, within ${sayDuration(totalMs)}`;
+      shown.marks.event('NodeShutdown', message, { decision, pod: null, annotations: {} });
+    },
+  });
+  if (!dry) api.whenUp(shutdown.retry);
   return {
     pods: source,
-    killer: createKubeKiller({ clock, mounts, source, tell: api.tell, refusals, guard, findings, help }),
+    killer: createKubeKiller({
+      ...{ clock, mounts, source, tell: api.tell, refusals, guard, findings, help, runtime },
+      deleting: shutdown.deleting,
+    }),
     ...shown,
     scratch: { empty: async () => null },
     reclaim: reclaim.reclaim,
@@ -85,17 +99,20 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
           known({ imagefsPath: imagefs, containerfsPath: containerfs }),
         ),
     },
-    undoStops: async () => ({ started: [], notUndone: [] }),
-    hasStops: () => false,
-    forgetStops: () => undefined,
+    announce: shutdown.announce,
+    unconfirmed: shutdown.unconfirmed,
+    undoStops: shutdown.undo,
+    hasStops: shutdown.hasTold,
+    forgetStops: shutdown.forget,
     kubeletConfigz: () => readConfigz({ clock, ...settings, nodeName: api.nodeName }),
     isSettled: source.isSettled,
     running: source.running,
     // The kubelet's business (kubelet-eviction.md 8.5).
     oomScores: () => [],
-    rewrite: () => undefined,
+    rewrite: shutdown.rewrite,
     close: async (isOver) => {
       help?.close();
+      await shutdown.close();
       await closeMarks(isOver);
       reclaim.close();
       await source.close();

@@ -13,6 +13,8 @@ export type OwnNode = {
   readonly annotations: { readonly [key: string]: unknown };
   readonly taints: readonly RawTaint[];
   readonly conditions: readonly { readonly [field: string]: unknown }[];
+  /** Of `status`: attached, and mounted or about to be. */
+  readonly volumesInUse: readonly string[];
 };
 
 /**
@@ -53,6 +55,7 @@ function readOwnNode(answer: ApiAnswer, nodeName: string, bootId: string): OwnNo
     annotations: part(metadata, 'annotations'),
     taints: list(spec['taints']),
     conditions: list(status['conditions']),
+    volumesInUse: texts(status['volumesInUse']),
   };
 }
 
@@ -61,4 +64,5 @@ const part = (value: unknown, name: string): Json => {
   const found = isObject(value) ? value[name] : null;
   return isObject(found) ? found : {};
 };
+const texts = (value: unknown): readonly string[] => (Array.isArray(value) ? value.filter(isText) : []);
 const list = (value: unknown): readonly Json[] => (Array.isArray(value) ? value.filter(isObject) : []);

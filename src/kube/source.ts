@@ -28,6 +28,8 @@ type KubeSourceNeeds = {
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
   readonly isKubeletEvicting: () => boolean;
+  /** A shutdown may delete pods. */
+  readonly isDrained: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
   readonly disk: (pod: LivePod, soFar: Parameters<BoundPod['disk']>[0]) => ReturnType<BoundPod['disk']>;
   readonly wake: () => void;
@@ -35,7 +37,7 @@ type KubeSourceNeeds = {
 export type KubeSource = PodSource & {
   /** Read now with its containers, for who stops it. Null: there is no such pod. */
   readonly find: (uid: string) => LivePod | null;
-  /** False until the first list: then running pods are not known by name. */
+  /** False until the first list, for a moment after the start: then running pods are not known by name. */
   readonly isSettled: () => boolean;
   /** Those with processes, as declared. */
   readonly running: () => readonly BoundPod['declared'][];
@@ -110,6 +112,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
       isKubeletEvicting: isKubeletEvicting(),
+      isDrained: needs.isDrained(),
       ownUid,
     });
     declaredBefore = new Map(
@@ -194,7 +197,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       const pods = podsWith('containers');
       return pods.known ? (pods.value.get(uid) ?? null) : null;
     },
-    isSettled: () => hasSettled,
+    // An API server that does not answer keeps nobody from holding the lock.
+    isSettled: () => hasSettled || clock.monoMs() - startMs >= SETTLE_MS,
     running: () => {
       const pods = podsNow();
       if (!pods.known) return [];

@@ -3,49 +3,33 @@ import { releasedSince, usageBytes } from '../act/given-back.ts';
 import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
-import type { Outcome, Rung } from '../core/outcome.ts';
+import type { Rung } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { ifKnown, type MonoMs, type Reading, unknown } from '../core/reading.ts';
-import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
-import type { DyingHelp } from '../host/dying.ts';
-import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
-import { budgetRefuses, budgetRefusesId, resists, resistsId } from '../words/finding-eviction.ts';
+import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
+import { budgetRefuses, budgetRefusesId } from '../words/finding-eviction.ts';
 import { counted } from '../words/parts.ts';
-import type { ApiPod } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
+import {
+  hastenedOf,
+  hastenedOrder,
+  isAlive,
+  type KubeKillerNeeds,
+  killAll,
+  type Ladder,
+  NOT_ASKED,
+  type Result,
+  refsOf,
+  type Said,
+  tell,
+  untilEnded,
+} from './ladder.ts';
 import type { LivePod } from './live-pods.ts';
 import { untilUnmounted } from './memory-volumes.ts';
-import type { Refusals } from './refusals.ts';
-import type { RestartGuard } from './restart-guard.ts';
-import type { KubeSource } from './source.ts';
-
-/** What the API made of it. `refused`: by a disruption budget. `not-said`: it does not know, or does not allow it. */
-export type Said =
-  | { readonly kind: 'accepted'; readonly text: string }
-  | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number }
-  | { readonly kind: 'not-said'; readonly text: string };
-/** Tells the API of a victim (api-writes.ts); null where it is away (C1), and nothing is waited for. Never rejects. */
-export type TellApi = {
-  /** The Eviction subresource (B1). */
-  readonly evict: (pod: ApiPod, graceSeconds: number) => Promise<Said> | null;
-  /** DisruptionTarget, then DELETE (A16, B2). */
-  readonly remove: (pod: ApiPod, graceSeconds: number) => Promise<Said> | null;
-  /** Kept, to be said when the API is back (C5). */
-  readonly later: (pod: ApiPod, decision: string) => void;
-};
-export type KubeKillerNeeds = {
-  readonly clock: Clock;
-  readonly mounts: CgroupMounts;
-  readonly source: Pick<KubeSource, 'find' | 'stopBegan' | 'stopEnded'>;
-  readonly tell: TellApi;
-  readonly refusals: Refusals;
-  readonly guard: RestartGuard;
-  readonly findings: Findings;
-  readonly help?: DyingHelp | undefined;
-};
+import { byDelete, byRuntime } from './shutdown-stop.ts';
 
 /** B6: a kill waits no longer for the API. */
 const SAY_MS = 100;
@@ -54,24 +38,9 @@ const LEAVE_MS = 5_000;
 /** B11, soft: after its grace it has so long before the grace is cut, and then so long before it is killed. */
 const OVERDUE_MS = 2_000;
 const CUT_MS = 3_000;
-/** B11, hard: whoever is left in the pod's own cgroup is killed with it. */
-const WHOLE_MS = 2_000;
-const POLL_MS = 20;
 /** So long after a kill a deletion is no surprise. */
 const KNOWN_MS = 30_000;
 const KNOWN_POLL_MS = 250;
-
-type Ladder = {
-  readonly needs: KubeKillerNeeds;
-  readonly order: StopOrder;
-  readonly hasten: AbortSignal;
-  readonly signalled: (how: 'sigterm' | 'sigkill') => void;
-  readonly rungs: Rung[];
-  /** Whether the API has accepted its end. */
-  isAccepted: boolean;
-};
-type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
-type Result = KillEnd | { readonly kind: 'by-api'; readonly releasedBytes: Reading<number> } | { readonly drop: Drop };
 
 /**
  * Stops pods beside a kubelet: the API is told, the containers' processes are killed, and the end is proven (B11, B12). A
@@ -109,27 +78,21 @@ async function stop(ladder: Ladder): Promise<Result> {
   // Resumed: what runs now was started after the decision, so the victim has ended (B13).
   if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
   needs.source.stopBegan(order.victim.uid);
-  const result = await (order.isHard ? byForce(ladder, found, order) : byLeave(ladder, found));
+  const result = await stopBy(ladder, found);
   needs.source.stopEnded(order.victim.uid, 'kind' in result && result.kind === 'survived' ? 'survived' : 'ended');
   return result;
 }
 
-function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
-  if (!cgroup.known) return cgroup.why !== 'absent';
-  const populated = isPopulated(mounts, cgroup.value);
-  return !populated.known || populated.value;
+function stopBy(ladder: Ladder, found: LivePod): Promise<Result> {
+  const { order } = ladder;
+  if (order.why === 'shutdown') return order.tier === 'stop' ? byRuntime(ladder, found) : byDelete(ladder, found);
+  return order.isHard ? byForce(ladder, found, order) : byLeave(ladder, found);
 }
 
 function oldestContainerMs({ mounts }: KubeKillerNeeds, found: LivePod): MonoMs | null {
   const starts = refsOf(found).map((ref) => oldestStartMs(mounts, ref));
   const oldest = Math.min(...starts.filter((start) => start !== null));
   return Number.isFinite(oldest) ? oldest : null;
-}
-
-/** The cgroups of its containers; its own where they cannot be told apart (B5). */
-function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
-  if (containers.length > 0) return containers.map((container) => container.cgroup);
-  return cgroup.known ? [cgroup.value] : [];
 }
 
 /** B11, soft. */
@@ -187,45 +150,12 @@ async function byForce(
   { first, graceMs }: Pick<StopOrder, 'first' | 'graceMs'>,
 ): Promise<Result> {
   const { needs } = ladder;
-  const removed = found.pod === null ? null : noted(ladder, 'delete', needs.tell.remove(found.pod, HARD_GRACE_SECONDS));
+  // A shutdown that overtakes a soft eviction gives it the time of its phase.
+  const graceSeconds =
+    first === 'sigkill' ? HARD_GRACE_SECONDS : Math.max(HARD_GRACE_SECONDS, Math.ceil(graceMs / 1_000));
+  const removed = found.pod === null ? null : noted(ladder, 'delete', needs.tell.remove(found.pod, graceSeconds));
   if (removed !== null) await within(needs.clock, SAY_MS, removed, () => undefined);
   return finished(ladder, found, await killAll(ladder, found, { first, graceMs }));
-}
-
-/** Rung 2, and with it the pod's own cgroup where somebody is left after 2 s. */
-async function killAll(
-  ladder: Ladder,
-  found: LivePod,
-  how: Pick<StopOrder, 'first' | 'graceMs'> & { readonly isAsRuntime?: true },
-): Promise<KillEnd> {
-  const { needs, order, hasten, signalled } = ladder;
-  const { clock, findings } = needs;
-  const { uid } = order.victim;
-  // Those of now: it may have started another one while the API was asked.
-  const now = needs.source.find(uid) ?? found;
-  const refs = refsOf(now);
-  const who = (left: string | null): void => {
-    if (left === null) findings.clear(resistsId(uid));
-    else findings.raise(resists(uid, podName(order.victim), left));
-  };
-  const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: who };
-  tell(
-    ladder,
-    'kill-containers',
-    `${how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM'} to ${counted(refs.length, 'cgroup')}`,
-  );
-  let whole: Promise<KillEnd> | null = null;
-  const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
-    const { cgroup } = now;
-    if (!cgroup.known) return;
-    tell(ladder, 'kill-pod', cgroup.value.path);
-    whole = killContainers(needs, [cgroup.value], { ...kill, first: 'sigkill', graceMs: 0 });
-  });
-  const end = await killContainers(needs, refs, kill);
-  cancel();
-  await whole;
-  findings.clear(resistsId(uid));
-  return end;
 }
 
 /** What a kill leaves to be done: a container that started meanwhile, a memory volume, and what the API has not heard. */
@@ -284,11 +214,6 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
 const hasContainers = ({ containers }: LivePod): boolean => containers.length > 0;
 
 const SILENT: Said = { kind: 'not-said', text: `no answer within ${LEAVE_MS / 1_000} s` };
-const NOT_ASKED: Said = { kind: 'not-said', text: 'the API is away' };
-
-function tell({ needs, rungs }: Ladder, act: Rung['act'], answer: string): void {
-  rungs.push({ atMs: needs.clock.monoMs(), act, answer });
-}
 
 /** A rung whose answer comes later, or never: then its time is known at least. */
 async function noted(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<void> {
@@ -300,32 +225,4 @@ async function noted(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | nu
 /** The answer, or at once `hastened` when a hard threshold overtakes it. */
 function answered(ladder: Ladder, said: Promise<Said>): Promise<Said | 'hastened'> {
   return Promise.race([said, hastenedOf(ladder.hasten)]);
-}
-
-function hastenedOf(hasten: AbortSignal): Promise<'hastened'> {
-  if (hasten.aborted) return Promise.resolve('hastened');
-  return new Promise((resolve) => hasten.addEventListener('abort', () => resolve('hastened'), { once: true }));
-}
-
-function hastenedOrder({ reason }: AbortSignal): Pick<StopOrder, 'first' | 'graceMs'> {
-  if (typeof reason !== 'object' || reason === null) return { first: 'sigkill', graceMs: 0 };
-  return { first: 'sigkill', graceMs: 0, ...reason };
-}
-
-async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Promise<'ended' | 'hastened' | 'late'> {
-  const { needs, hasten } = ladder;
-  const { clock, mounts } = needs;
-  const refs = refsOf(found);
-  const endsMs = clock.monoMs() + ms;
-  const hastened = hastenedOf(hasten);
-  for (;;) {
-    const isOver = refs.every((ref) => {
-      const populated = isPopulated(mounts, ref);
-      return populated.known ? !populated.value : populated.why === 'absent';
-    });
-    if (isOver) return 'ended';
-    if (clock.monoMs() >= endsMs) return 'late';
-    const next = await Promise.race([sleep(clock, POLL_MS), hastened]);
-    if (next === 'hastened') return 'hastened';
-  }
 }

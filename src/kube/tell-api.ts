@@ -3,7 +3,7 @@ import type { Clock } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
-import type { Said, TellApi } from './stop.ts';
+import type { Said, TellApi } from './ladder.ts';
 import { victimOf } from './write-rules.ts';
 
 type TellNeeds = {
@@ -20,22 +20,24 @@ type TellNeeds = {
 const MARK_MS = 30;
 /** What a pod's condition says of its end. */
 export const LOW_ON_RESOURCES = 'the node was low on resources';
+const SHUTTING_DOWN = 'the node is shutting down';
+/** All pods of a phase are asked for at once. */
+const SHUTDOWN_MS = 2_000;
 /** Mirror pods are never victims (B16): who reaches this has found a mistake. */
 const MIRROR: Said = { kind: 'not-said', text: 'a mirror pod is not deleted' };
 
 /** What the killer says to the API server of a victim, and what the answer comes to for it. */
 export function createTellApi({ clock, writes, isAway, isBudgetRequired, later }: TellNeeds): TellApi {
-  const remove = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {
+  const remove = async (pod: ApiPod, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
     // On another connection the deletion could overtake it, and nobody would see why (A16).
-    await within<unknown>(
-      clock,
-      MARK_MS,
-      writes.markDisruption(victim, 'EvictionByNodewarden', LOW_ON_RESOURCES),
-      () => null,
-    );
-    return saidOf(await writes.deletePod(victim, graceSeconds));
+    const marked =
+      why === 'shutdown'
+        ? writes.markDisruption(victim, 'TerminationByNodewarden', SHUTTING_DOWN)
+        : writes.markDisruption(victim, 'EvictionByNodewarden', LOW_ON_RESOURCES);
+    await within<unknown>(clock, MARK_MS, marked, () => null);
+    return saidOf(await writes.deletePod(victim, graceSeconds, why === 'shutdown' ? SHUTDOWN_MS : undefined));
   };
   const evict = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {
     const victim = victimOf(pod);
@@ -54,7 +56,7 @@ export function createTellApi({ clock, writes, isAway, isBudgetRequired, later }
       if (!isAway()) return evict(pod, graceSeconds).then(required);
       return isBudgetRequired ? Promise.resolve(required(AWAY)) : null;
     },
-    remove: (pod, graceSeconds) => (isAway() ? null : remove(pod, graceSeconds)),
+    remove: (pod, graceSeconds, why) => (isAway() ? null : remove(pod, graceSeconds, why)),
     later,
   };
 }

@@ -40,6 +40,8 @@ export type ObserverNeeds = DiskPaths &
     readonly pods: PodSource['pods'];
     readonly podsUnsettled?: PodSource['unsettled'];
     readonly followPods: PodSource['follow'];
+    /** Of a shutdown; absent: nobody shows what is left of it. */
+    readonly unconfirmed?: () => NonNullable<Observation['unconfirmed']>;
     readonly findings: Findings;
     /** A sample beside the loop wants a look. */
     readonly wake: () => void;
@@ -151,6 +153,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
         psi: pressure(atMs),
         shutdownEvents: arrived.events,
         volumesMounted: NO_VOLUMES,
+        ...(needs.unconfirmed === undefined ? {} : { unconfirmed: needs.unconfirmed() }),
       };
     },
     glance: () => memory.again(clock.monoMs()),

@@ -89,14 +89,14 @@ function sayHolder(dropIn: LogindDropIn, wantedMs: number): string {
   return `${winner.path} sets it to ${winner.text}: write ${line} there, ${then}`;
 }
 
-/** Whether logind itself knows the lock that we believe to hold. */
-export async function proveListed(logind: Logind, pid: number): Promise<Reading<boolean>> {
-  const locks = await logind.inhibitors();
-  return locks.known ? known(locks.value.some((lock) => isOurs(lock, pid))) : locks;
+/** Whether it is the lock that we believe to hold. */
+export function isOurs({ who, mode, what, pid }: InhibitorLock, ourPid: number): boolean {
+  return who === LOCK_WHO && mode === 'delay' && pid === ourPid && what.split(':').includes('shutdown');
 }
 
-function isOurs({ who, mode, what, pid }: InhibitorLock, ourPid: number): boolean {
-  return who === LOCK_WHO && mode === 'delay' && pid === ourPid && what.split(':').includes('shutdown');
+/** beside-a-kubelet.md E1: the kubelet's configuration does not say whether its own shutdown manager works. */
+export function isKubelets({ who, mode, what }: InhibitorLock): boolean {
+  return who === 'kubelet' && mode === 'delay' && what.split(':').includes('shutdown');
 }
 
 export function sayShort(grantedMs: number, neededMs: number, hindrance: string | null): string {

@@ -1,11 +1,11 @@
 import type { ShutdownEvent } from '../core/observation.ts';
-import type { MonoMs, Unknown } from '../core/reading.ts';
+import type { MonoMs, Reading, Unknown } from '../core/reading.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { TakeLock } from '../host/inhibit-child.ts';
-import type { Logind } from '../host/logind.ts';
+import type { InhibitorLock, Logind } from '../host/logind.ts';
 import type { LogindDropIn } from '../host/logind-drop-in.ts';
 import type { Clock, Inhibitor, InhibitorStatus, Log } from '../ports.ts';
-import { createGrants, proveListed, sayShort, wantedDelayMs } from './arming.ts';
+import { createGrants, isKubelets, isOurs, sayShort, wantedDelayMs } from './arming.ts';
 import { createBackOff, LEAST_MS } from './back-off.ts';
 import { createLockHolder } from './lock-holder.ts';
 import { type HowPreparing, type Preparing, watchPreparing } from './preparing.ts';
@@ -54,6 +54,8 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   let toldMs: number | null = null;
   /** When logind goes on at the latest with the shutdown that was told last; null: not known. */
   let goesOnMs: MonoMs | null = null;
+  /** Whether the kubelet holds a shutdown lock of its own; null: not known. */
+  let isKubeletArmed: boolean | null = null;
   let retries = createBackOff(LEAST_MS);
   let watch: Preparing | null = null;
   let isFirstWatch = true;
@@ -95,11 +97,12 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     const isWanted = (): boolean => isStill() && !is();
     const wantedMs = is() ? 0 : wantedDelayMs(needed);
     const grant = await grants.obtain(wantedMs, isWanted);
-    const listed = await proveListed(logind, pid);
+    const locks = await logind.inhibitors();
     if (!isStill() || holder.pid() !== pid) return NEVER;
+    noteKubelet(locks, is());
     if (!grant.known) return unproven(grant);
-    if (!listed.known) return unproven(listed);
-    if (!listed.value) {
+    if (!locks.known) return unproven(locks);
+    if (!locks.value.some((one) => isOurs(one, pid))) {
       holder.giveUp(`logind reports that process ${pid} no longer holds it`);
       return NEVER;
     }
@@ -109,7 +112,16 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     if (is() && lock.kind === 'not-armed' && lock.grantedMs === grantedMs) return retries.nextMs();
     if (grantedMs < needed) return notArmed(sayShort(grantedMs, needed, grant.value.hindrance), grantedMs);
     armed(needed, grantedMs);
-    return PROOF_MS;
+    return is() && isKubeletArmed === true ? CHANGE_MS : PROOF_MS;
+  }
+
+  function noteKubelet(locks: Reading<readonly InhibitorLock[]>, isPreparing: boolean): void {
+    if (!locks.known) return;
+    const was = isKubeletArmed;
+    isKubeletArmed = locks.value.some(isKubelets);
+    if (was === isKubeletArmed) return;
+    if (isPreparing && was === true) onEvent({ kind: 'kubelet-released' });
+    onChange();
   }
 
   function armed(needed: number, granted: number): void {
@@ -152,13 +164,20 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   }
 
   function hearPreparing(how: HowPreparing): void {
+    if (how.kind === 'signal') noteKubelet(how.locks, false);
     const granted = how.kind === 'signal' && how.granted.known ? finite(how.granted.value) : grantedMs;
     // What it was when the signal came: a proof may be under way, or the last one long ago.
     if (holder.pid() !== null && granted !== null) tell(Math.min(granted, toldMs ?? granted));
     const leftMs = how.kind === 'found' ? how.leftMs : null;
     const waitsMs = leftMs ?? granted;
     goesOnMs = waitsMs === null ? null : clock.monoMs() + waitsMs;
-    onEvent(leftMs === null ? { kind: 'preparing' } : { kind: 'preparing', leftMs });
+    tellPreparing(leftMs);
+    if (isKubeletArmed) askIn(CHANGE_MS);
+  }
+
+  function tellPreparing(leftMs: number | null): void {
+    const left = leftMs === null ? {} : { leftMs };
+    onEvent({ kind: 'preparing', ...left, ...(isKubeletArmed ? { byKubelet: true } : {}) });
   }
 
   function hearCancelled(): void {
@@ -245,11 +264,12 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
       isPreparing: watch?.is() ?? false,
       type: watch?.type() ?? null,
       scheduled: watch?.scheduled() ?? null,
+      isKubeletArmed,
     }),
     retell: () => {
       if (toldMs !== null) onEvent({ kind: 'lock-granted', delayMaxMs: toldMs });
       if (watch?.is() && goesOnMs !== null) {
-        onEvent({ kind: 'preparing', leftMs: Math.max(0, goesOnMs - clock.monoMs()) });
+        tellPreparing(Math.max(0, goesOnMs - clock.monoMs()));
       }
       onChange();
     },

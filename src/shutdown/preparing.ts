@@ -1,5 +1,5 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
-import type { Logind, ScheduledShutdown } from '../host/logind.ts';
+import type { InhibitorLock, Logind, ScheduledShutdown } from '../host/logind.ts';
 import type { Clock } from '../ports.ts';
 
 type PreparingNeeds = {
@@ -16,7 +16,11 @@ type PreparingNeeds = {
 };
 /** `signal`: logind said so just now, with what it grants. `found`: its signal was missed, and so much is left at most. */
 export type HowPreparing =
-  | { readonly kind: 'signal'; readonly granted: Reading<number> }
+  | {
+      readonly kind: 'signal';
+      readonly granted: Reading<number>;
+      readonly locks: Reading<readonly InhibitorLock[]>;
+    }
   | { readonly kind: 'found'; readonly leftMs: number | null };
 /** Whether logind takes the machine down: once for a shutdown, and once that it was taken back. */
 export type Preparing = {
@@ -83,10 +87,14 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
       return;
     }
     const asked = signals;
-    const [read, granted] = await Promise.all([logind.preparingForShutdown(), logind.inhibitDelayMaxMs()]);
+    const [read, granted, locks] = await Promise.all([
+      logind.preparingForShutdown(),
+      logind.inhibitDelayMaxMs(),
+      logind.inhibitors(),
+    ]);
     // Only logind can have sent the signal: where it cannot be asked any more it is believed.
     if (isClosed || asked !== signals || isPreparing || (read.known && !read.value)) return;
-    begin({ kind: 'signal', granted });
+    begin({ kind: 'signal', granted, locks });
   }
 
   async function look(): Promise<Reading<boolean>> {

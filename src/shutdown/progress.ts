@@ -1,6 +1,7 @@
 import type { Observation } from '../core/observation.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import type { Reason } from '../core/reason.ts';
+import { isInPhase } from '../core/shutdown/stopping.ts';
 import type { State, Stopping } from '../core/state/state.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { Verdict } from '../core/verdict.ts';
@@ -22,6 +23,8 @@ type PhaseOver = Extract<Reason, { code: 'shutdown-phase-over' }>;
 const EVENTS: { readonly [W in ShutdownFact['what']]: LogEvent } = {
   began: 'shutdown',
   resumed: 'shutdown',
+  announced: 'cordon',
+  confirmed: 'shutdown',
   phase: 'phase',
   'phase-over': 'phase',
   'stopped-again': 'phase',
@@ -105,7 +108,7 @@ type Look = {
 function factsOf(look: Look): readonly ShutdownFact[] {
   const { was, observation, verdict } = look;
   const { shutdown } = verdict.state;
-  const began = !isUnderWay(was) && isUnderWay(shutdown) ? [beganFact(look)] : [];
+  const began = (!isUnderWay(was) && isUnderWay(shutdown)) || isSecondTier(was, shutdown) ? [beganFact(look)] : [];
   const lost = observation.shutdownEvents.flatMap((event): ShutdownFact[] =>
     event.kind === 'lock-lost' && was.kind === 'stopping' ? [{ what: 'lock-lost', detail: event.detail }] : [],
   );
@@ -126,10 +129,27 @@ function factsOf(look: Look): readonly ShutdownFact[] {
   const ended = over.filter(({ phase }) => !newPhases.has(phase));
   // A phase without time is over in the look in which it began.
   const begunAndEnded = begun.flatMap((fact) => [fact, ...overFacts(over.filter(({ phase }) => phase === fact.phase))]);
+  const announced = verdict.reasons.flatMap((reason): ShutdownFact[] =>
+    reason.code === 'shutdown-announced' ? [{ what: 'announced', detail: reason.detail }] : [],
+  );
+  const confirmed = verdict.reasons.flatMap((reason): ShutdownFact[] =>
+    reason.code === 'shutdown-confirmed'
+      ? [{ what: 'confirmed', tookMs: Math.round(reason.tookMs), left: reason.left }]
+      : [],
+  );
   const released = verdict.decisions.flatMap((decision): ShutdownFact[] =>
     decision.kind === 'release-lock' ? [{ what: 'released', why: decision.why }] : [],
   );
-  return [...began, ...lost, ...backs, ...overFacts(ended), ...cancelled, ...begunAndEnded, ...released];
+  const before = [...lost, ...backs, ...overFacts(ended), ...cancelled];
+  // What the first tier left running ends with it.
+  const first = isSecondTier(was, shutdown) ? [...before, ...began] : [...began, ...before];
+  return [...first, ...announced, ...begunAndEnded, ...confirmed, ...released];
+}
+
+/** The agent is stopped after the phases that logind's signal began: those begin anew with all that still runs. */
+function isSecondTier(was: State['shutdown'], now: State['shutdown']): boolean {
+  if (now.kind !== 'stopping' || now.tier !== 'stop') return false;
+  return was.kind === 'released' || (was.kind === 'stopping' && was.startedMs !== now.startedMs);
 }
 
 function beganFact({ observation, verdict, was, status }: Look): ShutdownFact {
@@ -146,6 +166,8 @@ function beganFact({ observation, verdict, was, status }: Look): ShutdownFact {
     // Nobody waits for the lock where logind does not know of it.
     grantedMs: tier === 'stop' ? null : (stopping?.delayMaxMs ?? (was.kind === 'armed' ? was.delayMaxMs : null)),
     limitMs: stopping === null || mustEndMs === null ? null : mustEndMs - stopping.startedMs,
+    ...(isSecondTier(was, shutdown) ? { isSecond: true } : {}),
+    ...(stopping?.byKubelet === undefined ? {} : { byKubelet: true }),
   };
 }
 
@@ -153,8 +175,8 @@ function beganFact({ observation, verdict, was, status }: Look): ShutdownFact {
 function phasesBegun({ verdict, was, names }: Look, over: readonly PhaseOver[]) {
   const { shutdown } = verdict.state;
   const stops = verdict.decisions.filter((decision): decision is Stop => decision.kind === 'stop-for-shutdown');
-  const lastPhase = was.kind === 'stopping' ? was.phase : 0;
-  const running = shutdown.kind === 'stopping' && shutdown.wait.kind !== 'next' ? shutdown : null;
+  const lastPhase = was.kind === 'stopping' && !isSecondTier(was, shutdown) ? was.phase : 0;
+  const running = shutdown.kind === 'stopping' && isInPhase(shutdown) ? shutdown : null;
   // Of the one that runs perhaps nobody is told: a shutdown that was cancelled had told them.
   const seen = new Set([...stops.map(({ phase }) => phase), ...(running === null ? [] : [running.phase])]);
   const phases = [...seen].filter((phase) => phase > lastPhase);

@@ -26,6 +26,8 @@ export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => st
       return `${decision.condition} is ${decision.status ? 'true' : 'false'}`;
     case 'stop-for-shutdown':
       return and(`stop ${podName(decision.victim)} in phase ${decision.phase} of the shutdown`, sayTies(decision));
+    case 'announce-shutdown':
+      return `announce the shutdown, which takes at most ${sayDuration(decision.totalMs)}`;
     case 'take-lock':
       return 'take the shutdown lock';
     case 'undo-stops':
@@ -78,6 +80,7 @@ const ACTS: { readonly [A in Rung['act']]: string } = {
   'kill-pod': 'killed what was left in its cgroup',
   'kill-again': 'killed what the kubelet had started again',
   spool: 'kept the deletion for later',
+  'stop-container': 'asked the container runtime to stop a container',
 };
 
 /** What the runtime removed, of a reclaim; '' if it was not asked. */
@@ -98,6 +101,7 @@ const DROPPED: { readonly [B in Dropped]: string } = {
   cancelled: 'the shutdown was cancelled before its turn',
   'left-to-systemd': 'it has no processes, and systemd stops it after the phases',
   'budget-refused': 'its disruption budget refuses it',
+  'not-deleted': 'the API server has not taken its deletion, so it is stopped with the agent',
   rebound: 'its manifest now names another cgroup, unit or container',
 };
 

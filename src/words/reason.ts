@@ -1,11 +1,12 @@
 import { sayCulprit } from '../core/eviction/attribution.ts';
 import { UNSENT_MS } from '../core/eviction/under-way.ts';
+import type { Unconfirmed } from '../core/observation.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd, Reason } from '../core/reason.ts';
 import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { and, countPods, sayThreshold } from './parts.ts';
+import { and, counted, countPods, sayNames, sayThreshold } from './parts.ts';
 
 /** `nameOf`: how the reader knows the pod, as namespace/name. */
 export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): string {
@@ -56,6 +57,10 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
       return reason.policy === 'promptly'
         ? 'the shutdown was cancelled: no further phase begins, stops in progress continue'
         : 'the shutdown was cancelled: the phases continue, and the lock is taken again after the last one';
+    case 'shutdown-announced':
+      return `the shutdown is announced: ${reason.detail ?? NOT_ANNOUNCED}`;
+    case 'shutdown-confirmed':
+      return `after ${ms(reason.tookMs)} ${sayConfirmed(reason.left)}`;
     case 'shutdown-not-armed':
       return `the machine is going down, but the shutdown was not armed (${reason.why}): no phase begins`;
     default:
@@ -96,6 +101,22 @@ const PHASE_END: { readonly [B in PhaseEnd]: string } = {
 export function sayStartedAgain(pod: string, times: number): string {
   const then = times < STOPS_AGAIN ? 'it is stopped again' : `it is left running after ${STOPS_AGAIN} such stops`;
   return `${pod} was started during the shutdown: ${then}`;
+}
+
+/** beside-a-kubelet.md E4: the phases begin all the same. */
+export const NOT_ANNOUNCED = 'the API server did not answer in time';
+
+/** What the API shows after the last phase; null: it could not be asked. */
+export function sayConfirmed(left: Unconfirmed | null): string {
+  if (left === null) return 'the API server could not be asked whether the pods are gone';
+  const { pods, volumes } = left;
+  const still = [
+    ...(pods.length === 0 ? [] : [`${countPods(pods.length)} (${sayNames(pods)})`]),
+    ...(volumes.length === 0 ? [] : [`${counted(volumes.length, 'volume')} in use (${sayNames(volumes)})`]),
+  ];
+  return still.length === 0
+    ? 'the API shows that all stopped pods and their volumes are gone'
+    : `the API still shows ${still.join(' and ')}`;
 }
 
 function sayLeft(

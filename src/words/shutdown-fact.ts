@@ -3,7 +3,7 @@ import { assertNever } from '../core/reading.ts';
 import { sayTenths } from '../core/units/duration.ts';
 import type { ShutdownFact } from '../ports.ts';
 import { countPods, sayNames } from './parts.ts';
-import { sayPhaseEnd, sayStartedAgain } from './reason.ts';
+import { NOT_ANNOUNCED, sayConfirmed, sayPhaseEnd, sayStartedAgain } from './reason.ts';
 
 export type Names = (uid: PodUid) => string;
 
@@ -12,6 +12,10 @@ export function sayFact(fact: ShutdownFact): string {
   switch (fact.what) {
     case 'began':
       return sayBegan(fact);
+    case 'announced':
+      return `shutdown: ${fact.detail ?? NOT_ANNOUNCED}`;
+    case 'confirmed':
+      return `shutdown: ${sayTenths(fact.tookMs)} after the last phase ${sayConfirmed(fact.left)}`;
     case 'resumed':
       return `shutdown: nodewarden was restarted ${fact.phase === 0 ? 'before the first phase' : `in phase ${fact.phase}`} and continues`;
     case 'phase': {
@@ -39,15 +43,17 @@ export function sayFact(fact: ShutdownFact): string {
   }
 }
 
-function sayBegan({ tier, type, phases, grantedMs, limitMs }: Extract<ShutdownFact, { what: 'began' }>): string {
-  const how = tier === 'logind' ? '' : ', without a signal from logind';
+function sayBegan(fact: Extract<ShutdownFact, { what: 'began' }>): string {
+  const { tier, type, phases, grantedMs, limitMs, isSecond, byKubelet } = fact;
+  const how = tier === 'logind' ? '' : isSecond ? ': nodewarden stops what is left' : ', without a signal from logind';
   const what = type === null || type === '' ? 'the machine is going down' : `the machine is going down (${type})`;
   const plan = phases
     .map(({ fromPriority, periodSeconds }) => `priority ${fromPriority}: ${periodSeconds} s`)
     .join(', ');
   const granted = grantedMs === null ? '' : `; logind grants ${sayTenths(grantedMs)}`;
   const limit = limitMs === null ? '' : `; the phases have ${sayTenths(limitMs)} in total`;
-  return `shutdown: ${what}${how}${plan === '' ? ': no pod has to stop' : `; phases from ${plan}`}${granted}${limit}`;
+  const who = byKubelet ? ': the kubelet stops the pods' : ': no pod has to stop';
+  return `shutdown: ${what}${how}${plan === '' ? who : `; phases from ${plan}`}${granted}${limit}`;
 }
 
 function sayRunning(running: readonly string[]): string {

@@ -65,6 +65,7 @@ export function stage(rest: Partial<ActorNeeds> = {}) {
       event: (reason) => did.push(reason),
     },
     lock: { take: () => void did.push('take'), release: () => void did.push('release') },
+    announce: () => void did.push('announce'),
     undoStops: () => void did.push('undo'),
     log: { debug: log, info: log, warn: log, error: log },
     findings: { raise: ({ text }) => void did.push(`finding: ${text}`), clear: () => {}, all: () => [] },

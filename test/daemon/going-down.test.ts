@@ -76,7 +76,7 @@ function glued({
         take: quiet,
         release: quiet,
         retell: quiet,
-        status: () => ({ lock, isPreparing, type: null, scheduled: null }),
+        status: () => ({ lock, isPreparing, type: null, scheduled: null, isKubeletArmed: null }),
         close: async () => undefined,
       },
       secondTier: {

@@ -58,13 +58,22 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     const { findings, log } = parts;
     const { cgroupRoot } = tree;
     mode = openKube(
-      { clock, mounts: machine, cgroupRoot, findings, log, wake: () => undefined, dry: false },
+      {
+        clock,
+        mounts: machine,
+        cgroupRoot,
+        runtimeDirectory: directory,
+        findings,
+        log,
+        wake: () => undefined,
+        dry: false,
+      },
       {
         kubeconfig: writeKubeconfig(authority, stub.url),
         nodeName: NODE,
         ...{ taintKeys: 'own', areConditionsSet: true, isBudgetRequired: false, protectNamespaces: ['kube-system'] },
         ...{ kubeletDirectory: directory, podLogsDir: directory, stateDirectory: directory, imageMinimumGCAgeMs: 1 },
-        ...{ runtimeEndpoint: `unix://${directory}/no.sock`, cgroupDriver: 'cgroupfs' },
+        ...{ runtimeEndpoint: `unix://${directory}/no.sock`, cgroupDriver: 'cgroupfs', isDrained: true },
       },
     );
   };

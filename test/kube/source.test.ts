@@ -84,6 +84,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       },
       ownLimitOf: (uid) => (guarded.includes(uid) ? 'restart-guard' : null),
       isKubeletEvicting: () => isKubeletEvicting,
+      isDrained: () => true,
       disk: async () => notListed,
       wake: () => {
         wakes += 1;

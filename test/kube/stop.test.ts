@@ -5,12 +5,14 @@ import { until } from '../../src/demo/cast.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { Said, TellApi } from '../../src/kube/ladder.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
 import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
-import { createKubeKiller, type Said, type TellApi } from '../../src/kube/stop.ts';
+import { createKubeKiller } from '../../src/kube/stop.ts';
 import type { CgroupRef, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { aRuntime } from './a-runtime.ts';
 
 const clock = createClock();
 const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
@@ -83,7 +85,11 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     };
     const find = (uid: string) => (uid === UID ? live(...names()) : null);
     const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
-    return createKubeKiller({ clock, mounts, source, tell, refusals, guard, findings });
+    const runtime = aRuntime();
+    return createKubeKiller({
+      ...{ clock, mounts, source, tell, refusals, guard, findings, runtime },
+      deleting: () => undefined,
+    });
   };
   const order = (more: Partial<StopOrder>): StopOrder => ({
     ...{ decision: 'd1', victim: DECLARED, graceMs: 1_000, why: 'eviction', isHard: true, resumedFromMs: null },

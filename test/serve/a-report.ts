@@ -10,7 +10,7 @@ import { MI } from '../a.ts';
 /** Nobody holds a lock or watches logind. */
 export const NO_SHUTDOWN: ShutdownContext = {
   nowMs: 0,
-  inhibitor: { lock: { kind: 'off' }, isPreparing: false, type: null, scheduled: null },
+  inhibitor: { lock: { kind: 'off' }, isPreparing: false, type: null, scheduled: null, isKubeletArmed: null },
   stopTimeoutMs: null,
   last: null,
   secondTier: false,

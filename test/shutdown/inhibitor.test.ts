@@ -7,6 +7,38 @@ import { scriptedLogind } from './scripted-logind.ts';
 /** No name sorts after it. */
 const LAST = `etc/systemd/logind.conf.d/${'\u{10ffff}'.repeat(62)}.conf`;
 
+describe('a kubelet beside it', () => {
+  it('is seen by its lock, asked for again at the signal, and told when it lets go', async () => {
+    const { now, inhibitor, pass, signal, events, kinds } = kept();
+    inhibitor.want(30_000);
+    await pass(1_000);
+    expect(inhibitor.status().isKubeletArmed).toBe(false);
+    // Nobody has told of it.
+    now.isKubeletArmed = true;
+    now.isPreparing = true;
+    signal.preparing(true);
+    await pass(100);
+    expect(events.at(-1)).toMatchObject({ kind: 'preparing', byKubelet: true });
+    now.isKubeletArmed = false;
+    await pass(2_500);
+    expect(kinds().at(-1)).toBe('kubelet-released');
+    expect(inhibitor.status().isKubeletArmed).toBe(false);
+  });
+
+  it('is no reason to wait where it holds no lock', async () => {
+    const { now, inhibitor, pass, signal, events } = kept();
+    now.isKubeletArmed = true;
+    inhibitor.want(30_000);
+    await pass(1_000);
+    expect(inhibitor.status().isKubeletArmed).toBe(true);
+    now.isKubeletArmed = false;
+    now.isPreparing = true;
+    signal.preparing(true);
+    await pass(100);
+    expect(events.at(-1)).toEqual({ kind: 'preparing', atMs: expect.any(Number) });
+  });
+});
+
 describe('arming', () => {
   it('asks for nothing before the lock is wanted', async () => {
     const { calls, pass, lock, locks } = kept();

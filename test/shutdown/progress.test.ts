@@ -8,7 +8,13 @@ import { createProgress, sayLock } from '../../src/shutdown/progress.ts';
 import { aPod } from '../a.ts';
 import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, web } from '../core/shutdown/a-shutdown.ts';
 
-const STATUS: InhibitorStatus = { lock: { kind: 'off' }, isPreparing: true, type: 'reboot', scheduled: null };
+const STATUS: InhibitorStatus = {
+  lock: { kind: 'off' },
+  isPreparing: true,
+  type: 'reboot',
+  scheduled: null,
+  isKubeletArmed: null,
+};
 const START = { shutdownEvents: [LOCK, PREPARING] };
 
 /** A core whose looks are followed; `facts` are those of the record, `lines` those that people see. */

@@ -31,6 +31,7 @@ export type ScriptedLogind = {
     isUp: boolean;
     doesReload: boolean;
     doesList: boolean;
+    isKubeletArmed: boolean;
     take: 'held' | 'fails' | 'too-late' | 'hangs';
   };
   readonly letTake: () => void;
@@ -60,6 +61,7 @@ export function scriptedLogind(root: string): ScriptedLogind {
     isUp: true,
     doesReload: true,
     doesList: true,
+    isKubeletArmed: false,
     take: 'held',
   };
   const calls: string[] = [];
@@ -75,7 +77,8 @@ export function scriptedLogind(root: string): ScriptedLogind {
 
   const list = (): readonly InhibitorLock[] => {
     const pids = [...children.keys()];
-    return [lockOf(7), ...pids.flatMap(notOurs), ...(now.doesList ? pids.map(lockOf) : [])];
+    const kubelets = now.isKubeletArmed ? [{ ...lockOf(8), who: 'kubelet' }] : [];
+    return [lockOf(7), ...kubelets, ...pids.flatMap(notOurs), ...(now.doesList ? pids.map(lockOf) : [])];
   };
   const ask = <T>(name: string, value: () => T): Promise<Reading<T>> => {
     calls.push(name);
@@ -147,7 +150,7 @@ const lockOf = (pid: number): InhibitorLock => ({
 });
 /** What is not the lock on shutdown of this agent, however like it. */
 const notOurs = (pid: number): readonly InhibitorLock[] => [
-  { ...lockOf(pid), who: 'kubelet' },
+  { ...lockOf(pid), who: 'another agent' },
   { ...lockOf(pid), what: 'sleep:handle-power-key' },
   { ...lockOf(pid), mode: 'block' },
 ];

@@ -45,6 +45,11 @@ export type PodView = {
   readonly diskRelief?: Reading<DiskRelief>;
   /** D17: it reached its own memory limit again and again while all its tasks stalled on memory. Absent: not, or not known. */
   readonly isStalledByOwnLimit?: true;
+  /**
+   * Beside a kubelet: it stays bound to the node, so it is stopped with the agent alone; `last`: in the last phase, whatever
+   * its priority (beside-a-kubelet.md E12, E15). Absent: in the phase of its priority, whichever way the machine goes down.
+   */
+  readonly leaves?: 'with-agent' | 'last';
   readonly usage: {
     readonly workingSetBytes: Reading<number>;
     /** Absent: the kernel does not say whose swap it is. */

@@ -19,8 +19,8 @@ export function timeOf(
   config: Pick<CoreConfig, 'shutdownCarryOver'>,
 ): PhaseTime {
   const wanted = wantedTime(shutdown, atMs, config);
-  const { mustEndMs } = shutdown;
-  if (mustEndMs === null) return wanted;
+  if (shutdown.mustEndMs === null) return wanted;
+  const mustEndMs = shutdown.mustEndMs - (shutdown.confirm?.ms ?? 0);
   const periodMs = Math.max(0, shareMs(shutdown, groups, mustEndMs - atMs));
   // Carried over or not: never past the end, and never into the time of those after it.
   if (wanted.endsMs - atMs <= periodMs) return wanted;
@@ -61,8 +61,9 @@ export function totalMs(phases: readonly ShutdownPhase[]): number {
 }
 
 /** When all phases are over at the latest. */
-export function lastMs({ startedMs, phases, mustEndMs }: Stopping): MonoMs {
-  return Math.min(startedMs + totalMs(phases), mustEndMs ?? Number.POSITIVE_INFINITY);
+export function lastMs({ startedMs, phases, mustEndMs, confirm }: Stopping): MonoMs {
+  const endMs = mustEndMs === null ? Number.POSITIVE_INFINITY : mustEndMs - (confirm?.ms ?? 0);
+  return Math.min(startedMs + totalMs(phases), endMs);
 }
 
 /** D11: logind goes on when its time is over, whoever still stops: the plan ends before it. */

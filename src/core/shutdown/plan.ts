@@ -1,4 +1,4 @@
-import type { ShutdownPhase } from '../core-config.ts';
+import type { CoreConfig, ShutdownPhase } from '../core-config.ts';
 import type { PodUid, PodView, Victim } from '../pod/pod.ts';
 import { chainsOf, priorityOf, type StopChain } from './chain.ts';
 
@@ -12,6 +12,7 @@ type ShutdownPod = Pick<
   | 'takesAlong'
   | 'stopsAfter'
   | 'stopsAfterUnits'
+  | 'leaves'
 >;
 export type PlannedStop = {
   readonly pod: ShutdownPod;
@@ -38,7 +39,7 @@ export type Assigned = { readonly [uid: PodUid]: number };
 
 /** Where each pod belongs, by the priorities of this moment. */
 export function assign(phases: readonly ShutdownPhase[], pods: readonly ShutdownPod[]): Assigned {
-  const numbers = pods.map((pod) => [pod.uid, phaseIndex(phases, priorityOf(pod)) + 1] as const);
+  const numbers = pods.map((pod) => [pod.uid, phaseNumber(phases, pod)] as const);
   return Object.fromEntries(numbers.filter(([, phase]) => phase > 1));
 }
 
@@ -53,7 +54,7 @@ export function planShutdown(
 ): readonly ShutdownGroup[] {
   const stopsOf = phases.map((): PlannedStop[] => []);
   for (const pod of pods) {
-    const index = (assigned[pod.uid] ?? phaseIndex(phases, priorityOf(pod)) + 1) - 1;
+    const index = (assigned[pod.uid] ?? phaseNumber(phases, pod)) - 1;
     const phase = phases[index];
     if (phase !== undefined) stopsOf[index]?.push(planStop(pod, phase.periodSeconds));
   }
@@ -82,6 +83,10 @@ export function planStop(pod: ShutdownPod, periodSeconds: number): PlannedStop {
   };
 }
 
+function phaseNumber(phases: readonly ShutdownPhase[], pod: ShutdownPod): number {
+  return pod.leaves === 'last' ? phases.length : phaseIndex(phases, priorityOf(pod)) + 1;
+}
+
 /**
  * kubelet-shutdown.md 4.3: the last phase that begins at the priority or below it, the first one for lower ones; of two
  * that begin at the same priority the first has the pods of exactly that (1.4).
@@ -95,6 +100,12 @@ function phaseIndex(phases: readonly ShutdownPhase[], priority: number): number 
 /** kubelet-shutdown.md 2.3: what logind must grant, the sum of all periods, those of phases without pods too. */
 export function neededDelayMs(phases: readonly ShutdownPhase[]): number {
   return phases.reduce((sum, { periodSeconds }) => sum + periodSeconds, 0) * 1_000;
+}
+
+/** product.md section 9: with what comes before the phases and after them. */
+export function neededTotalMs({ phases, tiers }: Pick<CoreConfig, 'phases' | 'tiers'>): number {
+  const phasesMs = neededDelayMs(phases);
+  return phasesMs <= 0 || tiers === undefined ? phasesMs : tiers.announceMs + phasesMs + tiers.confirmMs;
 }
 
 /** kubelet-shutdown.md 2.4: what the drop-in says; null: what is granted is enough, none is written. */

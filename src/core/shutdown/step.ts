@@ -1,14 +1,16 @@
 import type { CoreConfig } from '../core-config.ts';
 import type { Observation, ShutdownEvent } from '../observation.ts';
 import { isEnd } from '../outcome.ts';
-import type { PodUid, PodView } from '../pod/pod.ts';
-import { assertNever, type MonoMs } from '../reading.ts';
+import type { PodUid } from '../pod/pod.ts';
+import { assertNever } from '../reading.ts';
 import type { PhaseEnd } from '../reason.ts';
 import type { ShutdownStop, State, Stopping } from '../state/state.ts';
-import { nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
-import { tiesOf } from './chain.ts';
+import { type Step, waiting, withDecision, withReason } from '../step.ts';
 import { lastMs, timeOf, totalMs, withoutReserve } from './phase-time.ts';
-import { assign, neededDelayMs, type PlannedStop, planShutdown, planStop, STOPS_AGAIN, withChains } from './plan.ts';
+import { assign, neededTotalMs, planShutdown, planStop, withChains } from './plan.ts';
+import { isInPhase, setShutdown, withShutdown } from './stopping.ts';
+import { alive, stopAgain, tell } from './tell.ts';
+import { announced, beginConfirm, endTierWait, kubeletReleased } from './tiers.ts';
 
 /** kubelet-shutdown.md 5.3. */
 const VOLUME_LOOK_MS = 300;
@@ -23,7 +25,7 @@ const MAX_WHY = 200;
  * ended, volumes, the deadline of the phase, events, the next phase.
  */
 export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
-  let step = endPhase(stopAgain(settleStops(state, observation), observation), observation);
+  let step = endTierWait(endPhase(stopAgain(settleStops(state, observation), observation), observation), observation);
   for (const event of observation.shutdownEvents) step = hear(step, event, observation, config);
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
 }
@@ -75,7 +77,7 @@ function isStaying({ kind }: State['shutdown'], stop: ShutdownStop, atMs: number
 /** kubelet-shutdown.md 5.1 to 5.4: is the phase that runs over? */
 function endPhase(step: Step, observation: Observation): Step {
   const { shutdown } = step.state;
-  if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
+  if (shutdown.kind !== 'stopping' || !isInPhase(shutdown)) return step;
   const { atMs } = observation;
   let { wait } = shutdown;
   if (wait.kind === 'stops' && shutdown.pending.length === 0) wait = { kind: 'volumes', sinceMs: atMs, lookMs: atMs };
@@ -125,20 +127,28 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
       if (shutdown.kind === 'released') return step;
       return setShutdown(step, { kind: 'unarmed', why: event.detail.slice(0, MAX_WHY) });
     case 'preparing':
-      return prepare(step, event.leftMs ?? null, observation.atMs, config);
+      return prepare(step, event, observation.atMs, config);
+    case 'announced':
+      return announced(step, event.detail, observation.atMs);
+    case 'kubelet-released':
+      return kubeletReleased(step, observation.atMs);
     case 'cancelled':
       return cancel(step, event.machineStays ?? false, observation, config);
     case 'came-back':
       return comeBack(step);
     case 'stopped-without-signal':
-      return prepareLate(step, event.leftMs, observation.atMs, config);
+      return prepareLate(step, event.leftMs, observation, config);
     default:
       return assertNever(event);
   }
 }
 
-/** `leftMs`: it was heard late, so it counts without a lock too; null: all that was granted is left. */
-function prepare(step: Step, leftMs: number | null, atMs: number, { phases }: CoreConfig): Step {
+type Preparing = Extract<ShutdownEvent, { kind: 'preparing' }>;
+
+/** `leftMs`: it was heard late, so it counts without a lock too; absent: all that was granted is left. */
+function prepare(step: Step, { leftMs: saidMs, byKubelet }: Preparing, atMs: number, config: CoreConfig): Step {
+  const { phases, tiers } = config;
+  const leftMs = saidMs ?? null;
   const { shutdown } = step.state;
   if (phases.length === 0) return step;
   if (shutdown.kind === 'unarmed' && leftMs === null) {
@@ -147,14 +157,40 @@ function prepare(step: Step, leftMs: number | null, atMs: number, { phases }: Co
   if (shutdown.kind !== 'armed' && shutdown.kind !== 'unarmed') return step;
   const delayMaxMs = shutdown.kind === 'armed' ? shutdown.delayMaxMs : null;
   const timeMs = Math.min(leftMs ?? Number.POSITIVE_INFINITY, delayMaxMs ?? Number.POSITIVE_INFINITY);
-  const mustEndMs = timeMs < neededDelayMs(phases) ? atMs + withoutReserve(timeMs) : null;
-  return begin(step, { tier: 'logind', atMs, phases, delayMaxMs, mustEndMs });
+  const neededMs = neededTotalMs(config);
+  const mustEndMs = timeMs < neededMs ? atMs + withoutReserve(timeMs) : null;
+  const given = { tier: 'logind', atMs, phases, delayMaxMs, mustEndMs } as const;
+  if (tiers === undefined) return begin(step, given);
+  // Of what there is, each part gets its share (D11).
+  const share = mustEndMs === null ? 1 : Math.min(1, (mustEndMs - atMs) / Math.max(1, neededMs));
+  // What the kubelet stops may take as long as logind waits.
+  const grantedMs = byKubelet === true && Number.isFinite(timeMs) ? withoutReserve(timeMs) : neededMs;
+  const begun = begin(step, {
+    ...given,
+    phases: byKubelet === true ? [] : phases,
+    confirm: { ms: tiers.confirmMs * share, latestMs: mustEndMs ?? atMs + grantedMs },
+    ...(byKubelet === true ? { byKubelet: 'holds' } : {}),
+    wait: { kind: 'announce', untilMs: atMs + tiers.announceMs * share },
+  });
+  return withDecision(begun, atMs, {
+    kind: 'announce-shutdown',
+    totalMs: neededMs,
+    byKubelet: byKubelet === true,
+  });
 }
 
 /** Product.md section 9, second tier: the same phases in the time that the stop of the agent itself may take. */
-function prepareLate(step: Step, leftMs: number, atMs: number, { phases }: CoreConfig): Step {
+function prepareLate(step: Step, leftMs: number, observation: Observation, { phases, tiers }: CoreConfig): Step {
+  const { atMs } = observation;
   const { shutdown } = step.state;
   const endMs = atMs + leftMs;
+  const isFirstTier = shutdown.kind === 'released' || (shutdown.kind === 'stopping' && shutdown.tier === 'logind');
+  if (tiers !== undefined && isFirstTier && phases.length > 0) {
+    const isRunning = shutdown.kind === 'stopping' && isInPhase(shutdown);
+    const over = isRunning ? phaseOver(step, shutdown, 'period', observation) : step;
+    const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
+    return begin(over, { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs });
+  }
   if (shutdown.kind === 'stopping') {
     const mustEndMs = Math.min(shutdown.mustEndMs ?? endMs, endMs);
     const phaseEndsMs = Math.min(shutdown.phaseEndsMs, mustEndMs);
@@ -165,9 +201,12 @@ function prepareLate(step: Step, leftMs: number, atMs: number, { phases }: CoreC
   return begin(step, { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs });
 }
 
-type Begin = Pick<Stopping, 'tier' | 'phases' | 'delayMaxMs' | 'mustEndMs'> & { readonly atMs: number };
+type Begin = Pick<Stopping, 'tier' | 'phases' | 'delayMaxMs' | 'mustEndMs' | 'confirm' | 'byKubelet'> & {
+  readonly atMs: number;
+  readonly wait?: Stopping['wait'];
+};
 
-function begin(step: Step, { atMs, ...given }: Begin): Step {
+function begin(step: Step, { atMs, wait = { kind: 'next' }, ...given }: Begin): Step {
   return withShutdown(step, {
     ...given,
     startedMs: atMs,
@@ -178,7 +217,7 @@ function begin(step: Step, { atMs, ...given }: Begin): Step {
     phaseEndsMs: atMs,
     pending: [],
     group: [],
-    wait: { kind: 'next' },
+    wait,
   });
 }
 
@@ -198,10 +237,10 @@ function cancel(
   if (shutdown.kind !== 'stopping' || shutdown.cancelledMs !== null) return step;
   // Without logind's signal its word about a shutdown says nothing of this one.
   if (shutdown.tier === 'stop' && !machineStays) return step;
-  const { phase, wait, delayMaxMs } = shutdown;
+  const { phase, delayMaxMs } = shutdown;
   const heard = withReason(step, { code: 'shutdown-cancelled', phase, policy });
   if (policy === 'afterPhases') return withShutdown(heard, { ...shutdown, cancelledMs: atMs });
-  const ended = wait.kind === 'next' ? heard : phaseOver(heard, shutdown, 'cancelled', observation);
+  const ended = isInPhase(shutdown) ? phaseOver(heard, shutdown, 'cancelled', observation) : heard;
   const kept = delayMaxMs === null ? retakeLock(ended, atMs) : setShutdown(ended, { kind: 'armed', delayMaxMs });
   return undoStops(kept, atMs);
 }
@@ -225,7 +264,11 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
   for (;;) {
     const { shutdown } = now.state;
     if (shutdown.kind !== 'stopping' || shutdown.wait.kind !== 'next') return now;
-    if (shutdown.phase >= shutdown.phases.length) return release(now, shutdown, 'all-phases-done', observation.atMs);
+    if (shutdown.phase >= shutdown.phases.length) {
+      if (shutdown.confirm === undefined) return release(now, shutdown, 'all-phases-done', observation.atMs);
+      now = beginConfirm(now, shutdown, observation);
+      continue;
+    }
     const { pods, atMs } = observation;
     if (!pods.known) {
       if (atMs >= lastMs(shutdown)) return release(now, shutdown, 'out-of-time', atMs);
@@ -239,7 +282,7 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
 /** kubelet-shutdown.md 5.1: all at once. Who is alive now counts, not who was when the signal came (12.3). */
 function beginPhase(step: Step, shutdown: Stopping, observation: Observation, config: CoreConfig): Step {
   const { atMs } = observation;
-  const pods = alive(step, observation, shutdown.startedMs);
+  const pods = alive(step, observation, shutdown, shutdown.startedMs);
   const assigned = shutdown.assigned ?? assign(shutdown.phases, pods);
   const groups = planShutdown(shutdown.phases, pods, assigned);
   const group = groups[shutdown.phase];
@@ -261,84 +304,10 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   const short = { code: 'shutdown-shortened', phase, periodMs, wantedMs } as const;
   const said = periodMs < wantedMs ? withReason(begun, short) : begun;
   const stops = withChains(group.stops.map(({ pod }) => planStop(pod, periodSeconds)));
-  const told = tell(said, stops, { phase, atMs, endsMs });
+  const told = tell(said, stops, { phase, atMs, endsMs, tier: shutdown.tier });
   // A phase without time waits for nobody (kubelet-shutdown.md 5.9).
   const running = told.state.shutdown;
   return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
-}
-
-/** Who is alive and was not told to stop since then. A stop of a shutdown that was cancelled before is one to wait for. */
-function alive({ state }: Step, { pods }: Observation, sinceMs: number): readonly PodView[] {
-  const told = new Set(state.stops.filter(({ decidedMs }) => decidedMs >= sinceMs).map(({ uid }) => uid));
-  return pods.known ? pods.value.filter(({ uid }) => !told.has(uid)) : [];
-}
-
-type Now = { readonly phase: number; readonly atMs: MonoMs; readonly endsMs: MonoMs };
-
-function tell(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs }: Now): Step {
-  let told = step;
-  const stops: ShutdownStop[] = [];
-  const isTold = new Set(step.state.stops.map(({ uid }) => uid));
-  for (const { pod, graceSeconds, waitMs, chain } of planned) {
-    const { uid } = pod;
-    if (isTold.has(uid)) continue;
-    const own = { graceSeconds, endsMs, ...(chain === undefined ? {} : { chain }) };
-    // How long those take that are no pods nobody knows.
-    const isWaiting = (chain?.after.length ?? 0) > 0 || pod.stopsAfterUnits !== undefined;
-    const times = !isWaiting
-      ? { graceEndsMs: atMs + graceSeconds * 1_000, waitEndsMs: atMs + waitMs }
-      : { graceEndsMs: endsMs, waitEndsMs: Math.max(endsMs, atMs + waitMs) };
-    const stop = { decision: nextId(told.state), decidedMs: atMs, uid, ...times };
-    stops.push(chain === undefined ? stop : { ...stop, ...own });
-    told = withDecision(told, atMs, {
-      kind: 'stop-for-shutdown',
-      victim: victimOf(pod),
-      phase,
-      ...own,
-      ...tiesOf(pod),
-    });
-  }
-  return { ...told, state: { ...told.state, stops: [...told.state.stops, ...stops] } };
-}
-
-/**
- * Within a phase: pods of it or of one before it that started since the shutdown began. They are pods of this phase and
- * are stopped too, three times at most. Who only outlived its stop is not among them.
- */
-function stopAgain(step: Step, observation: Observation): Step {
-  const { shutdown } = step.state;
-  if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
-  const { atMs, wallMs } = observation;
-  const { phase, again, phaseEndsMs } = shutdown;
-  const beganWallMs = wallMs - (atMs - shutdown.startedMs);
-  const isBack = ({ isTerminating, startedAtWallMs, uid }: PodView): boolean =>
-    !isTerminating && (startedAtWallMs ?? 0) > beganWallMs && (again[uid] ?? 0) <= STOPS_AGAIN;
-  const groups = planShutdown(shutdown.phases, alive(step, observation, 0).filter(isBack), shutdown.assigned);
-  const back = groups.slice(0, phase).flatMap(({ stops }) => stops.map(({ pod }) => pod));
-  const leftSeconds = Math.max(0, phaseEndsMs - atMs) / 1_000;
-  const wanted = back.filter(({ uid }) => (again[uid] ?? 0) < STOPS_AGAIN).map((pod) => planStop(pod, leftSeconds));
-  const stopped = withChains(wanted);
-  const seen = back.reduce((now, { uid }) => comesBack(now, uid), step);
-  return stopped.length === 0 ? seen : tell(seen, stopped, { phase, atMs, endsMs: phaseEndsMs });
-}
-
-/** One more time; the phase waits for it unless it was stopped often enough. */
-function comesBack(step: Step, uid: PodUid): Step {
-  const { shutdown } = step.state;
-  if (shutdown.kind !== 'stopping') return step;
-  const times = shutdown.again[uid] ?? 0;
-  const again = { ...shutdown.again, [uid]: times + 1 };
-  const said = withReason(step, { code: 'shutdown-started-again', uid, times });
-  if (times >= STOPS_AGAIN) return withShutdown(said, { ...shutdown, again });
-  const { group, pending } = shutdown;
-  const others = group.filter((other) => other !== uid);
-  return withShutdown(said, {
-    ...shutdown,
-    again,
-    group: [...others, uid],
-    pending: [...pending, uid],
-    wait: { kind: 'stops' },
-  });
 }
 
 function release(step: Step, { cancelledMs }: Stopping, why: 'all-phases-done' | 'out-of-time', atMs: number): Step {
@@ -351,6 +320,8 @@ function holdUntil(step: Step, atMs: number): Step {
   const { shutdown, stops } = step.state;
   if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
   const { wait, phase, phaseEndsMs } = shutdown;
+  if (wait.kind === 'announce') return { ...step, heldToMs: Math.max(0, wait.untilMs - atMs) };
+  if (wait.kind === 'confirm') return { ...step, heldToMs: VOLUME_LOOK_MS };
   const pending = new Set(shutdown.pending);
   const nextMs =
     wait.kind === 'volumes'
@@ -360,12 +331,4 @@ function holdUntil(step: Step, atMs: number): Step {
   const running = withReason(step, { code: 'shutdown-phase', phase, remainingMs, pods: pending.size });
   // With the pods, for those that are started again: whoever knows of one wakes the loop.
   return { ...running, pods: 'all', heldToMs: Math.max(0, Math.min(phaseEndsMs, nextMs) - atMs) };
-}
-
-function withShutdown(step: Step, stopping: Stopping): Step {
-  return setShutdown(step, { kind: 'stopping', ...stopping });
-}
-
-function setShutdown(step: Step, shutdown: State['shutdown']): Step {
-  return { ...step, state: { ...step.state, shutdown } };
 }

@@ -76,7 +76,15 @@ export type Stopping = {
   readonly wait:
     | { readonly kind: 'next' }
     | { readonly kind: 'stops' }
-    | { readonly kind: 'volumes'; readonly sinceMs: MonoMs; readonly lookMs: MonoMs };
+    | { readonly kind: 'volumes'; readonly sinceMs: MonoMs; readonly lookMs: MonoMs }
+    /** Before the first phase. */
+    | { readonly kind: 'announce'; readonly untilMs: MonoMs }
+    /** After the last one. */
+    | { readonly kind: 'confirm'; readonly sinceMs: MonoMs };
+  /** Of two tiers the first: how long what was stopped is confirmed, and when that is over at the latest. Absent: not at all. */
+  readonly confirm?: { readonly ms: number; readonly latestMs: MonoMs };
+  /** The kubelet stops the pods. `holds`: while it has its lock. */
+  readonly byKubelet?: 'holds' | 'released';
 };
 export type ShutdownStop = {
   readonly decision: DecisionId;
@@ -86,6 +94,7 @@ export type ShutdownStop = {
   readonly graceEndsMs: MonoMs;
   /** kubelet-shutdown.md 5.2: when its phase no longer waits for it. */
   readonly waitEndsMs: MonoMs;
+  readonly tier?: 'stop';
   /** As in the decision; of one in a chain alone. */
   readonly graceSeconds?: number;
   readonly endsMs?: MonoMs;

@@ -1,5 +1,6 @@
 import type { ShutdownPhase } from '../../core/core-config.ts';
 import type { Decision, DecisionId } from '../../core/decision.ts';
+import type { Unconfirmed } from '../../core/observation.ts';
 import type { Outcome } from '../../core/outcome.ts';
 import { type PodUid, podName } from '../../core/pod/pod.ts';
 import type { MonoMs } from '../../core/reading.ts';
@@ -19,6 +20,10 @@ export type ShutdownRecord = {
   readonly plan: ShutdownPlan | null;
   /** By number: all that were configured, those without pods too. */
   readonly phases: readonly PhaseRecord[];
+  /** Beside a kubelet: what was said of it before the first phase; null: nothing in time. Absent: nobody had to be told. */
+  readonly announced?: { readonly atMs: MonoMs; readonly detail: string | null };
+  /** Beside a kubelet: what the API still showed at the end; null: it could not be asked. Absent: it was not waited for. */
+  readonly confirmed?: { readonly atMs: MonoMs; readonly tookMs: number; readonly left: Unconfirmed | null };
   /** Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left running. */
   readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
   readonly lockLost: readonly { readonly atMs: MonoMs; readonly phase: number; readonly detail: string }[];
@@ -40,6 +45,10 @@ type ShutdownPlan = {
   readonly grantedMs: number | null;
   /** The phases were shrunk into this (D11); null = they were not. */
   readonly limitMs: number | null;
+  /** It stops what the phases on logind's signal left; absent: there were none. */
+  readonly isSecond?: true;
+  /** The kubelet stopped the pods. */
+  readonly byKubelet?: true;
 };
 type CancelRecord = {
   readonly atMs: MonoMs;
@@ -171,12 +180,18 @@ function recordOf(part: Part, of: { readonly bootId: string; readonly dry: boole
   const plan = factsOf(facts, 'began')[0]?.fact;
   const undone = factsOf(facts, 'undone').at(-1)?.fact;
   const end = endOf(part);
+  const announced = factsOf(facts, 'announced')[0];
+  const confirmed = factsOf(facts, 'confirmed').at(-1);
   return {
     ...of,
     beganWallMs: first.wallMs,
     beganMs: first.atMs,
     plan: plan === undefined ? null : planOf(plan),
     phases: phasesOf(part, end),
+    ...(announced === undefined ? {} : { announced: { atMs: announced.atMs, detail: announced.fact.detail } }),
+    ...(confirmed === undefined
+      ? {}
+      : { confirmed: { atMs: confirmed.atMs, tookMs: confirmed.fact.tookMs, left: confirmed.fact.left } }),
     startedAgain: factsOf(facts, 'stopped-again').map(({ atMs, fact: { pod, times } }) => ({ atMs, pod, times })),
     lockLost: factsOf(facts, 'lock-lost').map((lost) => {
       return { atMs: lost.atMs, phase: phaseAt(part, lost.atMs), detail: lost.fact.detail };
@@ -190,8 +205,12 @@ function recordOf(part: Part, of: { readonly bootId: string; readonly dry: boole
   };
 }
 
-function planOf({ tier, type, grantedMs, limitMs }: ShutdownPlan): ShutdownPlan {
-  return { tier, type: type === '' ? null : type, grantedMs, limitMs };
+function planOf({ tier, type, grantedMs, limitMs, isSecond, byKubelet }: ShutdownPlan): ShutdownPlan {
+  return {
+    ...{ tier, type: type === '' ? null : type, grantedMs, limitMs },
+    ...(isSecond === undefined ? {} : { isSecond }),
+    ...(byKubelet === undefined ? {} : { byKubelet }),
+  };
 }
 
 function endOf(part: Part): ShutdownEnd {

@@ -82,6 +82,8 @@ const FACTS: Demands = {
     by: isOneOf('done', 'period', 'volume-timeout', 'cancelled'),
     running: isTexts,
   },
+  announced: { detail: orNull(isText) },
+  confirmed: { tookMs: isNumber, left: orNull(shape({ pods: isTexts, volumes: isTexts })) },
   'stopped-again': { pod: isText, times: isNumber },
   'lock-lost': { detail: isText },
   cancelled: { phase: isNumber, why: isText },

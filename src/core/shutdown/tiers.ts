@@ -1,0 +1,52 @@
+import type { Observation } from '../observation.ts';
+import type { MonoMs } from '../reading.ts';
+import type { Stopping } from '../state/state.ts';
+import { type Step, withReason } from '../step.ts';
+import { withShutdown } from './stopping.ts';
+
+/** Beside a kubelet: what comes before the first phase and after the last one (beside-a-kubelet.md E4, E10, E16, E17). */
+
+/** The node says that it goes down, or that could not be said. */
+export function announced(step: Step, detail: string | null, atMs: MonoMs): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping' || shutdown.wait.kind !== 'announce') return step;
+  const said = withReason(step, { code: 'shutdown-announced', detail });
+  // The time of the phases begins now.
+  return withShutdown(said, { ...shutdown, startedMs: atMs, wait: { kind: 'next' } });
+}
+
+/** Its pods have been stopped, or it has died: what it did is confirmed for as long as what we did would be. */
+export function kubeletReleased(step: Step, atMs: MonoMs): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping' || shutdown.byKubelet !== 'holds') return step;
+  const wait: Stopping['wait'] = shutdown.wait.kind === 'confirm' ? { kind: 'confirm', sinceMs: atMs } : shutdown.wait;
+  return withShutdown(step, { ...shutdown, byKubelet: 'released', wait });
+}
+
+/** The phases are through. */
+export function beginConfirm(step: Step, shutdown: Stopping, observation: Observation): Step {
+  const waiting = withShutdown(step, { ...shutdown, wait: { kind: 'confirm', sinceMs: observation.atMs } });
+  return endTierWait(waiting, observation);
+}
+
+/** Whether what is waited for outside of the phases is there, or its time is over. */
+export function endTierWait(step: Step, observation: Observation): Step {
+  const { shutdown } = step.state;
+  if (shutdown.kind !== 'stopping') return step;
+  const { atMs } = observation;
+  const { wait } = shutdown;
+  if (wait.kind === 'announce') return atMs >= wait.untilMs ? announced(step, null, atMs) : step;
+  if (wait.kind !== 'confirm' || shutdown.confirm === undefined) return step;
+  const { confirm, byKubelet, ...rest } = shutdown;
+  const { unconfirmed } = observation;
+  const left = unconfirmed === undefined ? NOTHING : unconfirmed.known ? unconfirmed.value : null;
+  const patientMs = byKubelet === 'holds' ? confirm.latestMs : Math.min(confirm.latestMs, wait.sinceMs + confirm.ms);
+  // A volume that is still in use costs the next node minutes: it is waited for as long as logind waits.
+  const untilMs = left !== null && left.pods.length === 0 ? confirm.latestMs : patientMs;
+  const isDone = left !== null && left.pods.length === 0 && left.volumes.length === 0;
+  if (!isDone && atMs < untilMs) return step;
+  const said = withReason(step, { code: 'shutdown-confirmed', tookMs: atMs - wait.sinceMs, left });
+  return withShutdown(said, { ...rest, wait: { kind: 'next' } });
+}
+
+const NOTHING = { pods: [], volumes: [] };

@@ -1,0 +1,151 @@
+import type { KillEnd } from '../act/kill.ts';
+import type { Outcome, Rung } from '../core/outcome.ts';
+import { podName } from '../core/pod/pod.ts';
+import type { Reading } from '../core/reading.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
+import { sleep } from '../host/clock.ts';
+import type { DyingHelp } from '../host/dying.ts';
+import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
+import { resists, resistsId } from '../words/finding-eviction.ts';
+import { counted } from '../words/parts.ts';
+import type { ApiPod } from './api-pod.ts';
+import { killContainers } from './kill-containers.ts';
+import type { LivePod } from './live-pods.ts';
+import type { OpenRuntime } from './open-runtime.ts';
+import type { Refusals } from './refusals.ts';
+import type { RestartGuard } from './restart-guard.ts';
+import type { KubeSource } from './source.ts';
+
+/** What the API made of it. `refused`: by a disruption budget. `not-said`: it does not know, or does not allow it. */
+export type Said =
+  | { readonly kind: 'accepted'; readonly text: string }
+  | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number }
+  | { readonly kind: 'not-said'; readonly text: string };
+/** Tells the API of a victim (api-writes.ts); null where it is away (C1), and nothing is waited for. Never rejects. */
+export type TellApi = {
+  /** The Eviction subresource (B1). */
+  readonly evict: (pod: ApiPod, graceSeconds: number) => Promise<Said> | null;
+  /** DisruptionTarget, then DELETE (A16, B2). */
+  readonly remove: (pod: ApiPod, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
+  /** Kept, to be said when the API is back (C5). */
+  readonly later: (pod: ApiPod, decision: string) => void;
+};
+export type KubeKillerNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  readonly source: Pick<KubeSource, 'find' | 'stopBegan' | 'stopEnded'>;
+  readonly tell: TellApi;
+  readonly refusals: Refusals;
+  readonly guard: RestartGuard;
+  readonly runtime: Pick<OpenRuntime, 'facts' | 'refresh' | 'stopContainer' | 'stopSandbox'>;
+  /** Its deletion for a shutdown is about to be sent. */
+  readonly deleting: (pod: ApiPod) => void;
+  readonly findings: Findings;
+  readonly help?: DyingHelp | undefined;
+};
+
+/** B11, hard: whoever is left in the pod's own cgroup is killed with it. */
+const WHOLE_MS = 2_000;
+const POLL_MS = 20;
+
+export const NOT_ASKED: Said = { kind: 'not-said', text: 'the API is away' };
+
+export type Ladder = {
+  readonly needs: KubeKillerNeeds;
+  readonly order: StopOrder;
+  readonly hasten: AbortSignal;
+  readonly signalled: (how: 'sigterm' | 'sigkill') => void;
+  readonly rungs: Rung[];
+  /** Whether the API has accepted its end. */
+  isAccepted: boolean;
+};
+export type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
+export type Result =
+  | KillEnd
+  | { readonly kind: 'by-api'; readonly releasedBytes: Reading<number> }
+  | { readonly drop: Drop };
+
+export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
+  if (!cgroup.known) return cgroup.why !== 'absent';
+  const populated = isPopulated(mounts, cgroup.value);
+  return !populated.known || populated.value;
+}
+
+/** The cgroups of its containers; its own where they cannot be told apart (B5). */
+export function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
+  if (containers.length > 0) return containers.map((container) => container.cgroup);
+  return cgroup.known ? [cgroup.value] : [];
+}
+
+export function tell({ needs, rungs }: Ladder, act: Rung['act'], answer: string): void {
+  rungs.push({ atMs: needs.clock.monoMs(), act, answer });
+}
+
+export function resistsTo({ needs, order }: Ladder): (left: string | null) => void {
+  const { uid } = order.victim;
+  return (left) => {
+    if (left === null) needs.findings.clear(resistsId(uid));
+    else needs.findings.raise(resists(uid, podName(order.victim), left));
+  };
+}
+
+/** Rung 2, and with it the pod's own cgroup where somebody is left after 2 s. */
+export async function killAll(
+  ladder: Ladder,
+  found: LivePod,
+  how: Pick<StopOrder, 'first' | 'graceMs'> & { readonly isAsRuntime?: true },
+): Promise<KillEnd> {
+  const { needs, order, hasten, signalled } = ladder;
+  const { clock, findings } = needs;
+  const { uid } = order.victim;
+  // Those of now: it may have started another one while the API was asked.
+  const now = needs.source.find(uid) ?? found;
+  const refs = refsOf(now);
+  const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) };
+  tell(
+    ladder,
+    'kill-containers',
+    `${how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM'} to ${counted(refs.length, 'cgroup')}`,
+  );
+  let whole: Promise<KillEnd> | null = null;
+  const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
+    const { cgroup } = now;
+    if (!cgroup.known) return;
+    tell(ladder, 'kill-pod', cgroup.value.path);
+    whole = killContainers(needs, [cgroup.value], { ...kill, first: 'sigkill', graceMs: 0 });
+  });
+  const end = await killContainers(needs, refs, kill);
+  cancel();
+  await whole;
+  findings.clear(resistsId(uid));
+  return end;
+}
+
+export function hastenedOf(hasten: AbortSignal): Promise<'hastened'> {
+  if (hasten.aborted) return Promise.resolve('hastened');
+  return new Promise((resolve) => hasten.addEventListener('abort', () => resolve('hastened'), { once: true }));
+}
+
+export function hastenedOrder({ reason }: AbortSignal): Pick<StopOrder, 'first' | 'graceMs'> {
+  if (typeof reason !== 'object' || reason === null) return { first: 'sigkill', graceMs: 0 };
+  return { first: 'sigkill', graceMs: 0, ...reason };
+}
+
+export async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Promise<'ended' | 'hastened' | 'late'> {
+  const { needs, hasten } = ladder;
+  const { clock, mounts } = needs;
+  const refs = refsOf(found);
+  const endsMs = clock.monoMs() + ms;
+  const hastened = hastenedOf(hasten);
+  for (;;) {
+    const isOver = refs.every((ref) => {
+      const populated = isPopulated(mounts, ref);
+      return populated.known ? !populated.value : populated.why === 'absent';
+    });
+    if (isOver) return 'ended';
+    if (clock.monoMs() >= endsMs) return 'late';
+    const next = await Promise.race([sleep(clock, POLL_MS), hastened]);
+    if (next === 'hastened') return 'hastened';
+  }
+}

@@ -1,0 +1,40 @@
+import { isOneOf, isText, listOf, orNull, shape } from '../core/shape.ts';
+import { writeAtomic } from '../host/files.ts';
+import { readOwnFile } from '../host/own-file.ts';
+import type { PodRef } from './api-pod.ts';
+
+/** A pod that a shutdown asked the API to delete. `owner`: who makes another one. */
+export type DeletedPod = PodRef & { readonly owner: string | null };
+/** What a shutdown of this boot has said to the API, until it is taken back. */
+export type ToldShutdown = {
+  /** Names its mark on the node (A15). */
+  readonly shutdownId: string;
+  readonly deleted: readonly DeletedPod[];
+};
+type File = { readonly schema: 1; readonly bootId: string; readonly told: ToldShutdown | null };
+
+const MODE = 0o640;
+/** As many as are kept of the API's pods. */
+const PODS_MAX = 10_000;
+const BYTES_MAX = 4 * 1024 * 1024;
+
+const pathIn = (runtimeDirectory: string): string => `${runtimeDirectory}/kube-shutdown.json`;
+const isDeleted = shape<DeletedPod>({ namespace: isText, name: isText, uid: isText, owner: orNull(isText) });
+const isFile = shape<File>({
+  schema: isOneOf(1),
+  bootId: isText,
+  told: orNull(shape<ToldShutdown>({ shutdownId: isText, deleted: listOf(isDeleted, PODS_MAX) })),
+});
+
+/** Null: nothing was told, or nobody can say. */
+export function loadTold(runtimeDirectory: string, bootId: string): ToldShutdown | null {
+  const found = readOwnFile(pathIn(runtimeDirectory), (value) => (isFile(value) ? value : null), BYTES_MAX);
+  return found.known && found.value?.bootId === bootId ? found.value.told : null;
+}
+
+/** Null, or why it could not be written. */
+export function saveTold(runtimeDirectory: string, bootId: string, told: ToldShutdown | null): string | null {
+  const file: File = { schema: 1, bootId, told };
+  const done = writeAtomic(pathIn(runtimeDirectory), `${JSON.stringify(file)}\n`, MODE, 'boot');
+  return done.known ? null : `${done.where}: ${done.detail}`;
+}

@@ -1,0 +1,111 @@
+import { releasedSince, usageBytes } from '../act/given-back.ts';
+import type { Asked } from '../act/kill.ts';
+import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
+import { ifKnown, type MonoMs, type Reading } from '../core/reading.ts';
+import { graceFrom } from '../core/shutdown/chain.ts';
+import { isPopulated } from '../host/cgroupfs.ts';
+import { sleep, within } from '../host/clock.ts';
+import type { CgroupRef } from '../ports.ts';
+import type { ApiPod } from './api-pod.ts';
+import { containerIdOfName } from './cgroup-paths.ts';
+import { askFirst, killContainers } from './kill-containers.ts';
+import { killAll, type Ladder, NOT_ASKED, type Result, refsOf, resistsTo, tell, untilEnded } from './ladder.ts';
+import type { LivePod } from './live-pods.ts';
+
+/** A deletion that the API server did not take is sent again, so often at most. */
+const TRIES = 3;
+const AGAIN_MS = 500;
+/** The API's times are whole seconds. */
+const SAME_MS = 1_000;
+/** containerd answers when the container has ended: who has not answered by then may be waiting for it, or hang. */
+const ASKED_MS = 1_000;
+const ALIVE_MS = 2_000;
+/** Its network goes with it; nobody waits longer for that. */
+const SANDBOX_MS = 2_000;
+
+/** E11: by DELETE; at the end of its phase what still runs is killed (B5). Where the API takes none, the pod is left alone. */
+export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> {
+  const { needs, order } = ladder;
+  const { clock, mounts } = needs;
+  const endsMs = order.turn?.endsMs ?? clock.monoMs() + order.graceMs;
+  const { pod, cgroup } = found;
+  if (pod === null || !(await isDeleted(ladder, pod, endsMs))) return { drop: 'not-deleted' };
+  ladder.isAccepted = true;
+  ladder.signalled('sigterm');
+  const before = ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
+  const released = (): Reading<number> => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
+  for (let now: LivePod | null = found; now !== null; now = stillRunning(ladder)) {
+    if ((await untilEnded(ladder, now, endsMs - clock.monoMs())) === 'ended') continue;
+    return killAll(ladder, now, { first: 'sigkill', graceMs: 0 });
+  }
+  return { kind: 'by-api', releasedBytes: released() };
+}
+
+/** Null: no container of it runs. One that was about to start may have done so meanwhile. */
+function stillRunning({ needs, order }: Ladder): LivePod | null {
+  const now = needs.source.find(order.victim.uid);
+  const isRunning = ({ cgroup }: { readonly cgroup: CgroupRef }): boolean => {
+    const populated = isPopulated(needs.mounts, cgroup);
+    return populated.known && populated.value;
+  };
+  return now?.containers.some(isRunning) ? now : null;
+}
+
+async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<boolean> {
+  const { needs, order } = ladder;
+  const { clock } = needs;
+  const leftMs = Math.min(order.graceMs, endsMs - clock.monoMs());
+  const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.round(leftMs / 1_000));
+  // F17: whoever deletes it has given it less.
+  if (pod.deletionWallMs !== null && pod.deletionWallMs <= clock.wallMs() + graceSeconds * 1_000 + SAME_MS) {
+    tell(ladder, 'delete', 'it is being deleted already');
+    return true;
+  }
+  needs.deleting(pod);
+  for (let tried = 1; ; tried++) {
+    const said = (await needs.tell.remove(pod, graceSeconds, 'shutdown')) ?? NOT_ASKED;
+    tell(ladder, 'delete', said.text);
+    if (said.kind === 'accepted') return true;
+    // Only its answer was lost.
+    const now = needs.source.find(order.victim.uid)?.pod ?? null;
+    if (now !== null && now.deletionWallMs !== null) return true;
+    if (tried === TRIES || clock.monoMs() + AGAIN_MS >= endsMs) return false;
+    await sleep(clock, AGAIN_MS);
+  }
+}
+
+/** E12: by the runtime, with no kubelet to start it again; by signals where the runtime is away. */
+export async function byRuntime(ladder: Ladder, found: LivePod): Promise<Result> {
+  const { needs, order, hasten, signalled } = ladder;
+  const { clock } = needs;
+  const graceMs = order.turn === undefined ? order.graceMs : graceFrom(order.turn, clock.monoMs());
+  const end = await killContainers(needs, refsOf(found), {
+    ...{ first: 'sigterm', graceMs, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) },
+    ask: (ref) => askRuntime(ladder, ref, graceMs),
+  });
+  await within<unknown>(clock, SANDBOX_MS, stopSandboxes(ladder), () => null);
+  return end;
+}
+
+async function askRuntime(ladder: Ladder, ref: CgroupRef, graceMs: number): Promise<Asked> {
+  const { clock, mounts, runtime } = ladder.needs;
+  const id = containerIdOfName(ref.path.slice(ref.path.lastIndexOf('/') + 1));
+  if (id === null) return askFirst(mounts, ref);
+  let hasAnswered = false;
+  const asked = runtime.stopContainer(id, Math.max(1, Math.round(graceMs / 1_000))).then((answer): Asked => {
+    hasAnswered = true;
+    tell(ladder, 'stop-container', answer.known ? 'it has ended' : answer.detail);
+    return answer.known ? 'told' : askFirst(mounts, ref);
+  });
+  const first = await within<Asked | null>(clock, ASKED_MS, asked, () => null);
+  if (first !== null) return first;
+  const isAlive = await within(clock, ALIVE_MS, runtime.refresh(), () => null);
+  return hasAnswered || isAlive?.known ? 'told' : askFirst(mounts, ref);
+}
+
+async function stopSandboxes({ needs, order }: Ladder): Promise<void> {
+  const facts = needs.runtime.facts();
+  const sandboxes = facts.known ? facts.value.sandboxes : [];
+  const mine = sandboxes.filter(({ podUid, isReady }) => podUid === order.victim.uid && isReady);
+  await Promise.all(mine.map(({ id }) => needs.runtime.stopSandbox(id)));
+}

@@ -1,0 +1,197 @@
+import type { DecisionId } from '../core/decision.ts';
+import type { Unconfirmed } from '../core/observation.ts';
+import { type PodUid, podName } from '../core/pod/pod.ts';
+import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import type { UndoneStops } from '../mode.ts';
+import type { Clock, Findings, Log } from '../ports.ts';
+import type { ApiPod } from './api-pod.ts';
+import type { NotDone } from './api-said.ts';
+import type { ApiWrites, Cordoned } from './api-writes.ts';
+import { createLane } from './lane.ts';
+import { type DeletedPod, loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
+import { withoutVolumesOf } from './staying-volumes.ts';
+import { tellWrite } from './tell-write.ts';
+
+type ShutdownNeeds = {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly findings: Pick<Findings, 'raise' | 'clear'>;
+  readonly runtimeDirectory: string;
+  readonly bootId: string;
+  readonly kubeletDirectory: string;
+  readonly writes: Pick<ApiWrites, 'verify' | 'cordon' | 'uncordon'>;
+  readonly isAway: () => boolean;
+  readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
+  /** Pods with processes, by the kubelet's uid. */
+  readonly running: () => readonly PodUid[];
+  /** What the node shows of the shutdown besides (E6): its condition, and an event. Nobody waits for it. */
+  readonly tell: (decision: DecisionId, totalMs: number) => void;
+};
+/** What a shutdown says to the API, sees confirmed there, and takes back when it is cancelled. */
+export type KubeShutdown = {
+  /** E4: cordon and taint. Resolves with what became of them, in words. */
+  readonly announce: (shutdown: {
+    readonly decision: DecisionId;
+    readonly totalMs: number;
+    readonly byKubelet: boolean;
+  }) => Promise<string>;
+  /** Its deletion is about to be sent. */
+  readonly deleting: (pod: ApiPod) => void;
+  /** E16, E17, E10. */
+  readonly unconfirmed: () => Reading<Unconfirmed>;
+  /** E18. */
+  readonly undo: () => Promise<UndoneStops>;
+  readonly hasTold: () => boolean;
+  /** The system went down and came back: nothing is to be told of, but the node takes pods again. */
+  readonly forget: () => void;
+  /** The API is back. */
+  readonly retry: () => void;
+  readonly rewrite: () => void;
+  readonly close: () => Promise<void>;
+};
+
+/** How old what the node says of its volumes may be. */
+const VOLUMES_MS = 500;
+/** So long a cancel waits to say what became of the cordon. */
+const UNDO_MS = 5_000;
+const AWAY = 'the API server is away: the node is not cordoned, and no pod is deleted';
+const NOT_ASKED = unknown('not-asked', 'the volumes of the node', 'they are being asked for');
+
+export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
+  const { clock, log, writes, runtimeDirectory, bootId } = needs;
+  let told: ToldShutdown | null = loadTold(runtimeDirectory, bootId);
+  /** Of E10: by the uid of the object; null: we stop the pods. */
+  let ofKubelet: ReadonlySet<string> | null = null;
+  let announcing: Promise<unknown> = Promise.resolve();
+  let isSaving = false;
+  let volumes: Reading<readonly string[]> = NOT_ASKED;
+  let volumesAskedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  const heard: ((failed: NotDone | null) => void)[] = [];
+  const lane = createLane(clock, uncordon);
+
+  function save(): void {
+    isSaving = false;
+    const failed = saveTold(runtimeDirectory, bootId, told);
+    if (failed !== null) log.warn({ event: 'cordon' }, `what the shutdown has told the API is not kept: ${failed}`);
+  }
+
+  async function cordon(shutdownId: string): Promise<string> {
+    const said = await writes.cordon({ bootId, shutdownId });
+    tellWrite(needs.findings, 'patch nodes', said.kind === 'done' ? null : said);
+    return sayCordon(said);
+  }
+
+  /** Null where nothing of ours is left on the node. */
+  async function uncordon(): Promise<NotDone | null> {
+    await announcing;
+    if (told === null) return null;
+    const said = await writes.uncordon({ bootId, shutdownId: told.shutdownId });
+    const failed = said.kind === 'done' || said.kind === 'nothing-of-ours' ? null : said;
+    tellWrite(needs.findings, 'patch nodes', failed);
+    if (failed === null) {
+      told = null;
+      save();
+      log.info({ event: 'cordon' }, 'the shutdown is cancelled: the node takes pods again');
+    }
+    for (const tell of heard.splice(0)) tell(failed);
+    return failed;
+  }
+
+  function end(): Promise<NotDone | null> {
+    ofKubelet = null;
+    volumes = NOT_ASKED;
+    return new Promise((resolve) => {
+      heard.push(resolve);
+      clock.after(UNDO_MS, () => resolve(LATE));
+      lane.poke();
+    });
+  }
+
+  /** `status.volumesInUse`, beside the loop. */
+  function askVolumes(): void {
+    if (clock.monoMs() - volumesAskedMs < VOLUMES_MS) return;
+    volumesAskedMs = clock.monoMs();
+    void writes.verify().then((node) => {
+      if (node.kind === 'node') volumes = known(node.volumesInUse);
+      else volumes = unknown('unreadable', 'the volumes of the node', node.text);
+    });
+  }
+
+  return {
+    announce: async ({ decision, totalMs, byKubelet }) => {
+      const pods = needs.pods();
+      const active = pods.known ? [...pods.value.values()].filter((pod) => !isOver(pod)) : [];
+      ofKubelet = byKubelet ? new Set(active.map(({ object }) => object.uid)) : null;
+      // Of a cordon that could not be taken back yet the mark stays on the node.
+      told = { shutdownId: told?.shutdownId ?? decision, deleted: [] };
+      save();
+      if (needs.isAway()) return AWAY;
+      needs.tell(decision, totalMs);
+      const cordoned = cordon(told.shutdownId);
+      announcing = cordoned;
+      return cordoned;
+    },
+    deleting: ({ object, owner }) => {
+      if (told === null || told.deleted.some(({ uid }) => uid === object.uid)) return;
+      told = { ...told, deleted: [...told.deleted, { ...object, owner: owner?.kind ?? null }] };
+      // All of a phase come in one turn.
+      if (!isSaving) queueMicrotask(save);
+      isSaving = true;
+    },
+    unconfirmed: () => {
+      const waited = ofKubelet ?? new Set((told?.deleted ?? []).map(({ uid }) => uid));
+      if (waited.size === 0) return known({ pods: [], volumes: [] });
+      if (needs.isAway()) return unknown('unreadable', 'the API server', 'it is away');
+      const pods = needs.pods();
+      if (!pods.known) return pods;
+      askVolumes();
+      if (!volumes.known) return volumes;
+      const there = [...pods.value.values()].filter(({ object }) => waited.has(object.uid));
+      const left = ofKubelet === null ? there : there.filter((pod) => !isOver(pod));
+      const staying = needs.running().filter((uid) => !waited.has(pods.value.get(uid)?.object.uid ?? uid));
+      return known({
+        pods: left.map(({ object }) => `${podName(object)} (${object.uid})`),
+        volumes: withoutVolumesOf(staying, volumes.value, needs.kubeletDirectory),
+      });
+    },
+    undo: async () => {
+      if (told === null) return { started: [], notUndone: [] };
+      const { deleted } = told;
+      const failed = await end();
+      return {
+        started: [],
+        notUndone: [...deleted.map(sayDeleted), ...(failed === null ? [] : [sayCordoned(failed)])],
+      };
+    },
+    hasTold: () => told !== null,
+    forget: () => {
+      if (told !== null) void end();
+    },
+    retry: lane.retry,
+    rewrite: save,
+    close: () => lane.close(),
+  };
+}
+
+const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${UNDO_MS / 1_000} s` };
+const isOver = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
+
+function sayCordon(said: Cordoned): string {
+  if (said.kind !== 'done') return `the node could not be cordoned: ${said.text}`;
+  switch (said.cordon) {
+    case 'ours':
+      return 'the node is cordoned and tainted';
+    case 'others':
+      return 'the node is tainted; somebody else had cordoned it';
+    case 'autoscaler':
+      return 'the node is tainted; an autoscaler is removing it';
+  }
+}
+
+/** E18: what cannot be taken back. */
+function sayDeleted(pod: DeletedPod): string {
+  const then = pod.owner === null ? 'nobody makes another one' : `its ${pod.owner} makes another one`;
+  return `${podName(pod)} was deleted: ${then}`;
+}
+
+const sayCordoned = ({ text }: NotDone): string => `the cordon of the node, which is tried again: ${text}`;

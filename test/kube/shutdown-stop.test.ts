@@ -1,0 +1,147 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known, type Reading } from '../../src/core/reading.ts';
+import { turnOfStop } from '../../src/core/shutdown/chain.ts';
+import { until } from '../../src/demo/cast.ts';
+import { refOf } from '../../src/host/cgroupfs.ts';
+import { createClock, sleep } from '../../src/host/clock.ts';
+import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { KubeKillerNeeds, Said } from '../../src/kube/ladder.ts';
+import type { LivePod } from '../../src/kube/live-pods.ts';
+import { createRefusals } from '../../src/kube/refusals.ts';
+import { createRestartGuard } from '../../src/kube/restart-guard.ts';
+import { createKubeKiller } from '../../src/kube/stop.ts';
+import type { StopOrder } from '../../src/ports.ts';
+import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { AWAY, aRuntime } from './a-runtime.ts';
+import { anApiPod } from './an-api-pod.ts';
+
+const clock = createClock();
+const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+const OBEYS = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
+const APP = 'a'.repeat(64);
+const ACCEPTED: Said = { kind: 'accepted', text: 'accepted' };
+const REFUSED: Said = { kind: 'not-said', text: 'status 500' };
+const none = { raise: () => undefined, clear: () => undefined, all: () => [] };
+
+describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgroups}`, () => {
+  let cgroup: TestCgroup;
+  let pod: ApiPod;
+  let asked: string[];
+  beforeEach(() => {
+    cgroup = makeCgroup();
+    pod = anApiPod({ name: 'web' });
+    asked = [];
+  });
+  afterEach(() => cgroup.remove());
+  const live = (): LivePod => {
+    const found = mounts === null ? null : refOf(mounts, `${cgroup.path}/${APP}`);
+    return {
+      ...{ declared: pod.declared, cgroup: known(cgroup.ref), pod, sandboxes: [] },
+      containers: found?.known ? [{ id: APP, name: 'main', cgroup: found.value }] : [],
+    };
+  };
+  const stop = (tier: 'stop' | null, seconds: number, more: Partial<KubeKillerNeeds> = {}) => {
+    if (mounts === null) throw new Error('no cgroups');
+    const killer = createKubeKiller({
+      ...{ clock, mounts, findings: none, guard: createRestartGuard(clock), refusals: createRefusals(clock, none) },
+      source: { find: live, stopBegan: () => undefined, stopEnded: () => undefined },
+      tell: {
+        evict: () => null,
+        remove: async (_, grace, why) => {
+          asked.push(`delete ${grace} ${why}`);
+          return ACCEPTED;
+        },
+        later: () => void asked.push('later'),
+      },
+      runtime: aRuntime(),
+      deleting: ({ object }) => void asked.push(`deleting ${object.name}`),
+      ...more,
+    });
+    const turn = turnOfStop({ graceSeconds: seconds, atMs: clock.monoMs(), endsMs: clock.monoMs() + seconds * 1_000 });
+    const order: StopOrder = {
+      ...{ decision: 'd1', victim: pod.declared, graceMs: seconds * 1_000, why: 'shutdown', isHard: false },
+      ...{ first: 'sigterm', givesBack: 'memory', resumedFromMs: null, turn },
+      ...(tier === null ? {} : { tier }),
+    };
+    return killer.stop(order, new AbortController().signal);
+  };
+
+  it('deletes it with the grace of its phase, and signals nobody before that is over', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const stopping = stop(null, 30);
+    await sleep(clock, 200);
+    expect(app.isAlive()).toBe(true);
+    app.kill('SIGTERM');
+    expect(await stopping).toMatchObject({ kind: 'ended', via: 'api', rungs: [{ act: 'delete', answer: 'accepted' }] });
+    expect(asked).toEqual([`deleting ${pod.object.name}`, 'delete 30 shutdown']);
+  });
+
+  it('kills what still runs at the end of its phase', async () => {
+    const app = await cgroup.child(APP, IGNORES);
+    expect(await stop(null, 1)).toMatchObject({ kind: 'ended' });
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(asked).not.toContain('later');
+  });
+
+  it('leaves it alone where the API does not take its deletion', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const remove = async (): Promise<Said> => REFUSED;
+    const outcome = await stop(null, 1, { tell: { evict: () => null, remove, later: () => void asked.push('later') } });
+    expect(outcome).toMatchObject({ kind: 'dropped', because: 'not-deleted' });
+    expect(app.isAlive()).toBe(true);
+    expect(asked).not.toContain('later');
+  });
+
+  it('takes a deletion for said whose answer alone was lost', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const remove = async (): Promise<Said> => {
+      pod = { ...pod, deletionWallMs: clock.wallMs() + 60_000 };
+      return REFUSED;
+    };
+    const stopping = stop(null, 30, { tell: { evict: () => null, remove, later: () => undefined } });
+    await sleep(clock, 100);
+    app.kill('SIGTERM');
+    expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });
+  });
+
+  it('deletes nobody again whom somebody else gave less time', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    pod = { ...pod, deletionWallMs: clock.wallMs() + 2_000 };
+    const stopping = stop(null, 30);
+    await sleep(clock, 100);
+    app.kill('SIGTERM');
+    expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });
+    expect(asked).toEqual([]);
+  });
+
+  it('is stopped with the agent by the runtime, and the API hears nothing', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const runtime = aRuntime(async (): Promise<Reading<null>> => {
+      app.kill('SIGTERM');
+      return known(null);
+    });
+    expect(await stop('stop', 30, { runtime })).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    expect(runtime.asked).toEqual(['stop aaaa 30']);
+    expect(asked).toEqual([]);
+  });
+
+  it('gets SIGTERM and its grace where the runtime is away, and SIGKILL afterwards', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const outcome = await stop('stop', 30, { runtime: aRuntime(async () => AWAY) });
+    expect(outcome).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(app.ended()?.code).toBe(0);
+    const deaf = await cgroup.child(APP, IGNORES);
+    expect(await stop('stop', 1)).toMatchObject({ kind: 'ended' });
+    await until(clock, () => !deaf.isAlive(), 10_000);
+  });
+
+  it('is not killed untold where the runtime hangs', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    const hangs: Promise<never> = new Promise(() => undefined);
+    const runtime = { ...aRuntime(() => hangs), refresh: async () => AWAY };
+    expect(await stop('stop', 30, { runtime })).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(app.ended()?.code).toBe(0);
+  });
+});

@@ -1,0 +1,147 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { ApiPod } from '../../src/kube/api-pod.ts';
+import { createKubeShutdown, type KubeShutdown } from '../../src/kube/shutdown.ts';
+import { anApi, BOOT, type Json, writesTo } from './an-api.ts';
+import { anApiPod } from './an-api-pod.ts';
+import { eventually } from './eventually.ts';
+
+const clock = createClock();
+const MARK = 'nodewarden.dev/cordoned-by';
+const owner = { kind: 'ReplicaSet', name: 'web', uid: 'r' };
+const anyPod = (name: string, api: Partial<ApiPod> = {}): ApiPod => anApiPod({ name, uid: `uid-${name}`, api });
+const web = anyPod('web', { owner });
+const PLAN = { decision: 'boot-7', totalMs: 32_000, byKubelet: false };
+
+describe('what a shutdown says to the API server', () => {
+  let directory: string;
+  let api: ReturnType<typeof anApi>;
+  let pods: Map<string, ApiPod>;
+  let running: string[];
+  let isAway: boolean;
+  let isDeaf: boolean;
+  let opened: KubeShutdown[];
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-'));
+    isAway = isDeaf = false;
+    api = anApi((method) => (isDeaf && method === 'PATCH' ? 'silence' : undefined));
+    pods = new Map([['uid-web', web]]);
+    running = [];
+    opened = [];
+  });
+  afterEach(async () => {
+    await Promise.all(opened.map((one) => one.close()));
+    rmSync(directory, { recursive: true });
+  });
+  const open = (): KubeShutdown => {
+    const quiet = () => undefined;
+    const shutdown = createKubeShutdown({
+      ...{ clock, runtimeDirectory: directory, bootId: BOOT, kubeletDirectory: directory, tell: quiet },
+      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      findings: { raise: quiet, clear: quiet },
+      writes: writesTo(api),
+      isAway: () => isAway,
+      pods: () => known(pods),
+      running: () => running,
+    });
+    opened.push(shutdown);
+    return shutdown;
+  };
+  const isOpen = (): boolean => api.node.spec.unschedulable !== true && (api.node.spec.taints ?? []).length === 0;
+
+  it('cordons and taints the node, with a mark of the shutdown, in one patch', async () => {
+    expect(await open().announce(PLAN)).toBe('the node is cordoned and tainted');
+    expect(api.sent().map(({ method }) => method)).toEqual(['PATCH']);
+    expect(api.node.spec).toEqual({
+      unschedulable: true,
+      taints: [{ key: 'nodewarden.dev/shutdown', effect: 'NoSchedule' }],
+    });
+    expect(api.node.metadata.annotations[MARK]).toBe(`${BOOT}/boot-7`);
+  });
+
+  it('says nothing where the API server is away', async () => {
+    isAway = true;
+    expect(await open().announce(PLAN)).toContain('the API server is away');
+    expect(api.asked).toEqual([]);
+  });
+
+  it('takes all of it back when it is cancelled, and names whom that does not bring back', async () => {
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    shutdown.deleting(web);
+    const { notUndone } = await shutdown.undo();
+    expect(notUndone).toEqual(['default/web was deleted: its ReplicaSet makes another one']);
+    expect(isOpen()).toBe(true);
+    expect(api.node.metadata.annotations[MARK]).toBeUndefined();
+    expect(shutdown.hasTold()).toBe(false);
+    expect(open().hasTold()).toBe(false);
+  });
+
+  it('leaves the cordon of somebody else', async () => {
+    api.node.spec.unschedulable = true;
+    const shutdown = open();
+    expect(await shutdown.announce(PLAN)).toContain('somebody else had cordoned it');
+    await shutdown.undo();
+    expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
+  });
+
+  it('knows after a restart what it has to take back', async () => {
+    const before = open();
+    await before.announce(PLAN);
+    before.deleting(web);
+    await new Promise((resolve) => setImmediate(resolve));
+    const after = open();
+    expect(after.hasTold()).toBe(true);
+    expect((await after.undo()).notUndone).toHaveLength(1);
+    expect(isOpen()).toBe(true);
+  });
+
+  it('waits for what it deleted until the API has it no more, and for nobody else', async () => {
+    const shutdown = open();
+    pods.set('uid-db', anyPod('db'));
+    await shutdown.announce(PLAN);
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
+    shutdown.deleting(web);
+    await eventually(() => expect(shutdown.unconfirmed().known).toBe(true));
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: ['default/web (uid-web)'], volumes: [] }));
+    pods.delete('uid-web');
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
+    isAway = true;
+    expect(shutdown.unconfirmed()).toMatchObject({ known: false });
+  });
+
+  it('waits for volumes, but not for those of pods that stay', async () => {
+    const volume = join(directory, 'pods/uid-db/volumes/kubernetes.io~csi/pv-1');
+    mkdirSync(volume, { recursive: true });
+    writeFileSync(join(volume, 'vol_data.json'), '{"driverName":"csi.lab","volumeHandle":"one"}');
+    running = ['uid-db'];
+    const status: Json = api.node.status;
+    status['volumesInUse'] = ['kubernetes.io/csi/csi.lab^one', 'kubernetes.io/csi/csi.lab^two'];
+    const shutdown = open();
+    await shutdown.announce(PLAN);
+    shutdown.deleting(web);
+    pods.delete('uid-web');
+    await eventually(() => expect(shutdown.unconfirmed().known).toBe(true));
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: ['kubernetes.io/csi/csi.lab^two'] }));
+    // One that its directory does not name may be any.
+    mkdirSync(join(directory, 'pods/uid-db/volumes/kubernetes.io~aws-ebs/pv-2'), { recursive: true });
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
+  });
+
+  it('waits for all pods where the kubelet stops them, until each is over', async () => {
+    pods.set('uid-bare', anyPod('bare'));
+    const shutdown = open();
+    await shutdown.announce({ ...PLAN, byKubelet: true });
+    await eventually(() => expect(shutdown.unconfirmed().known).toBe(true));
+    expect(shutdown.unconfirmed()).toMatchObject({
+      value: { pods: ['default/web (uid-web)', 'default/bare (uid-bare)'] },
+    });
+    pods.set('uid-web', { ...web, phase: 'Failed' });
+    pods.delete('uid-bare');
+    expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
+  });
+});
