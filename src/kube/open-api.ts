@@ -28,7 +28,6 @@ export type KubeApi = {
   readonly bootId: string;
   readonly isUp: () => boolean;
   readonly isAway: () => boolean;
-  readonly bootId: string;
   /** Calls back whenever the API server answers again. */
   readonly whenUp: (run: () => void) => void;
   readonly spool: Spool['put'];

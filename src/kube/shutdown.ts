@@ -86,7 +86,9 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     await announcing;
     if (told === null) return null;
     const said = await writes.uncordon({ bootId, shutdownId: told.shutdownId });
-    const failed = said.kind === 'done' || said.kind === 'nothing-of-ours' ? null : said;
+    // An autoscaler empties the node and removes it (F16).
+    const isOver = said.kind === 'done' || said.kind === 'nothing-of-ours' || said.kind === 'autoscaler';
+    const failed = isOver ? null : said;
     tellWrite(needs.findings, 'patch nodes', failed);
     if (failed === null) {
       told = null;

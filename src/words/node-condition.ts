@@ -10,7 +10,8 @@ export type NodeFact = {
 };
 
 /** Null: it is off, and nothing is said of it. Undefined: as before. */
-export function sayArmed({ lock }: InhibitorStatus): NodeFact | null | undefined {
+export function sayArmed({ lock, isPreparing }: InhibitorStatus): NodeFact | null | undefined {
+  if (isPreparing && lock.kind !== 'off') return SHUTTING_DOWN;
   switch (lock.kind) {
     case 'off':
       return null;
@@ -26,6 +27,8 @@ export function sayArmed({ lock }: InhibitorStatus): NodeFact | null | undefined
       return undefined;
   }
 }
+
+const SHUTTING_DOWN: NodeFact = { status: 'False', reason: 'ShuttingDown', message: 'the node is shutting down' };
 
 /** No names of pods: whoever may see the node need not see them. */
 const ENDS: { readonly [E in BootEndSaid['end']]: NodeFact } = {

@@ -125,12 +125,15 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(asked).toEqual([]);
   });
 
-  it('gets SIGTERM and its grace where the runtime is away, and SIGKILL afterwards', async () => {
+  it('gets SIGTERM and its grace where the runtime is away', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const outcome = await stop('stop', 30, { runtime: aRuntime(async () => AWAY) });
     expect(outcome).toMatchObject({ kind: 'ended', via: 'sigterm' });
     await until(clock, () => !app.isAlive(), 10_000);
     expect(app.ended()?.code).toBe(0);
+  });
+
+  it('gets SIGKILL after that', async () => {
     const deaf = await cgroup.child(APP, IGNORES);
     expect(await stop('stop', 1)).toMatchObject({ kind: 'ended' });
     await until(clock, () => !deaf.isAlive(), 10_000);
