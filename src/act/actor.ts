@@ -43,8 +43,8 @@ export type Actor = {
   readonly prepare: (decision: Decision) => void;
   readonly begin: (decision: Decision) => void;
   /**
-   * Goes on with an eviction that an earlier run of the agent had decided. One whose stop had not begun begins now, with
-   * its last look (D9).
+   * Goes on with an eviction that an earlier run of the agent had decided. One whose stop had not begun begins now,
+   * with its last look (D9).
    */
   readonly resume: (eviction: Eviction, left: Left) => void;
   /** The same with a stop for a shutdown; `victim` null: the pod is not declared any more. */
@@ -62,12 +62,14 @@ type Begun = {
 };
 type Largest = Reading<readonly ProcessView[]>;
 
-/** The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace. */
+/**
+ * The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace.
+ */
 const PRE_KILL_MS = 6_000;
 /** D9: a reading that takes longer does not stop the kill. */
 const LAST_LOOK_MS = 10;
 const LARGEST_SHOWN = 5;
-/** Product.md section 6: how long the largest processes may be looked for under D12, and otherwise. */
+/** Product.md section 6: how long the search for the largest processes may take under D12, and otherwise. */
 const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
 
 /** Turns decisions into effects. Never throws: what goes wrong comes back as an outcome. */
@@ -167,7 +169,7 @@ export function createActor(needs: ActorNeeds): Actor {
     },
     resume: (eviction, left) => {
       const { decision, victim, decidedMs } = eviction;
-      // It ended before, and only the state had not heard.
+      // It ended before, and only the state did not know yet.
       if (left.outcome !== null) return inbox.put(left.outcome);
       const signalled = tellSignals(decision);
       const begunMs = eviction.signalledMs ?? left.begunMs;
@@ -195,7 +197,7 @@ export function createActor(needs: ActorNeeds): Actor {
         first,
         givesBack: givesBackOf(threshold),
       };
-      // The state had not heard of it: its time counts from then on, and not from now.
+      // The state did not know of it: its time counts from then, not from now.
       if (begunMs !== null && eviction.signalledMs === undefined)
         inbox.put({ of: decision, atMs: begunMs, kind: 'signalled', with: first });
       carryEviction(decision, victim, async (hasten) => {
@@ -210,8 +212,8 @@ export function createActor(needs: ActorNeeds): Actor {
 }
 
 /**
- * Order of product.md section 7 after the intent: last look, tell, stop, prove. Nothing else before the first signal but
- * the evidence for a soft one, which the last look follows.
+ * Order of product.md section 7 after the intent: last check, notify, stop, prove. Nothing else before the first signal
+ * but the evidence for a soft one, which the last look follows.
  */
 async function evict(
   needs: ActorNeeds,

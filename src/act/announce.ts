@@ -8,11 +8,14 @@ import type { Finding, Findings, Log } from '../ports.ts';
 import { findingOfReason, signalsUnreadable } from '../words/finding-eviction.ts';
 import { sayThreshold } from '../words/parts.ts';
 
-/** D5: a signal that could not be read is a finding after so many looks over at least so long. */
+/** D5: a signal that could not be read is a finding after this many looks over at least this time. */
 const UNKNOWN_LOOKS = 3;
 const UNKNOWN_MS = 10_000;
 
-/** Says what a look changed: conditions in the log, what a person should know as findings. One line per fact, none per look. */
+/**
+ * Says what a look changed: conditions in the log, what a person should know as findings. One line per fact, none per
+ * look.
+ */
 export function createTeller(needs: {
   readonly log: Log;
   readonly findings: Findings;

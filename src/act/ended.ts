@@ -9,15 +9,15 @@ import { survived, survivedId } from '../words/finding-eviction.ts';
 
 export type EndNeeds = {
   readonly observer: Pick<Observer, 'reread'>;
-  /** Absent: nobody has any. */
+  /** Absent: none. */
   readonly scratch?: Scratch;
   readonly log: Log;
   readonly findings: Findings;
 };
 
 /**
- * What became of a victim that has no processes: one that an earlier run had signalled did not end by itself. `asked`: how it
- * is asked to stop.
+ * What became of a victim that has no processes: one that an earlier run had signalled did not end by itself. `asked`:
+ * how it is asked to stop.
  */
 export function goneAs(
   { sentBefore }: Pick<StopOrder, 'sentBefore'>,
@@ -31,7 +31,9 @@ export function goneAs(
   return { kind: 'ended', via, releasedBytes: unknown('not-asked', 'memory of the cgroup', detail) };
 }
 
-/** What follows the end of a stop: what it brought is found out and told. `threshold` null: over a local storage limit. */
+/**
+ * What follows the end of a stop: what it freed is measured and reported. `threshold` null: over a local storage limit.
+ */
 export async function ended(
   needs: EndNeeds,
   victim: Victim,
@@ -79,14 +81,15 @@ async function emptyScratch(
   return emptied ? { emptied } : {};
 }
 
-/** Memory is told by what the victim held; of all else there is only what the node has now. */
+/** Memory is reported by what the victim held; of all else there is only what the node has now. */
 async function signalAfter(
   { observer }: EndNeeds,
   threshold: MetThreshold | null,
 ): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'signal'>> {
   const name = threshold?.signal ?? 'nodefs.available';
   if (SIGNAL_FACTS[name].resource === 'memory') return {};
-  // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already.
+  // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back
+  // already.
   const after = await observer.reread(name);
   const reading = after.known ? known(after.value.available) : after;
   return { signal: { name, before: threshold?.available ?? null, after: reading } };

@@ -14,7 +14,7 @@ export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number
   return use.known ? known(use.value.usageBytes) : use;
 }
 
-/** What came back since it had so much; all of it if the cgroup is gone. */
+/** What came back since it had that much; all of it if the cgroup is gone. */
 export function releasedSince(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
   if (!before.known) return before;
   const after = usageBytes(mounts, ref);

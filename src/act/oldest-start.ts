@@ -4,7 +4,7 @@ import { processesOf } from '../host/cgroupfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
-/** Of more processes the first ones are looked at. */
+/** Of more processes only the first ones are read. */
 const MAX_AGED = 1_000;
 
 /** When the oldest process in the cgroup started; null: it has none, or that is not known. */

@@ -17,7 +17,10 @@ type ShutdownStopNeeds = {
 /** A stop that is under way for another reason. `hasten` cuts its grace. */
 export type UnderWay = { readonly hasten: AbortController; readonly ended: Promise<Outcome> };
 
-/** Stops a pod in its phase. One that an eviction stops already is not told twice: its grace is cut to that of the phase. */
+/**
+ * Stops a pod in its phase. One that an eviction stops already is not signalled twice: its grace is cut to that of the
+ * phase.
+ */
 export async function stopForShutdown(
   needs: ShutdownStopNeeds,
   decision: Extract<Decision, { kind: 'stop-for-shutdown' }>,
@@ -66,8 +69,8 @@ async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome
     if (how === 'sigterm') toldMs ??= needs.clock.monoMs();
   });
   if (outcome.kind !== 'ended' && outcome.kind !== 'survived') return told(needs, order.victim, outcome);
-  // Who ended by itself may have done so before it was seen that it is told; of one that an earlier run began it is that
-  // run that may have told it.
+  // A pod that ended by itself may have done so before the signal was noticed; of a stop that an earlier run began it
+  // is that run that may have signalled it.
   const isKilled = outcome.kind === 'survived' || outcome.via === 'sigkill' || outcome.via === 'cgroup.kill';
   const isKnown = toldMs === null ? isKilled : order.resumedFromMs === null;
   return told(needs, order.victim, isKnown ? { ...outcome, toldMs } : outcome);

@@ -4,10 +4,10 @@ import { rssBytes } from '../host/procfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
-/** Since when nobody who is to be ended can have started another process, by the time since boot; null: not seen yet. */
+/** Since when, in time since boot, no process that is to be ended can have started another; null: not seen yet. */
 export type Spent = {
   sinceBootMs: number | null;
-  /** Nobody was in it. False: everybody had been sent SIGKILL, who forks no more. */
+  /** No process was in it. False: all had been sent SIGKILL, and fork no more. */
   wasEmpty: boolean;
 };
 type Ended = {
@@ -19,15 +19,15 @@ type Ended = {
 };
 
 /**
- * What takes more is no clean-up, or not one that others should die for. Before the cgroup was seen empty nothing else is
- * spared: whoever is put there in numbers or takes memory belongs to what is to be ended, and so does everybody where pids
- * have to come back.
+ * What takes more is no clean-up, or not one that others should die for. Before the cgroup was seen empty nothing else
+ * is spared: whoever is put there in numbers or takes memory belongs to what is to be ended, and so does everybody
+ * where pids have to come back.
  */
 export const CLEAN_UP = { processes: 32, bytes: 16 * 1024 * 1024 };
-/** So many are not looked at one by one. */
+/** More than this are not checked one by one. */
 const MOST = 1_000;
 
-/** D3: who was started in the place of those that were to be ended. Null: of these somebody is left, or that is not known. */
+/** D3: processes started in place of those that were to be ended. Null: one of these is left, or that is not known. */
 export function successorsIn(ended: Ended): readonly number[] | null {
   const { mounts, ref, spent } = ended;
   if (spent.sinceBootMs === null) return null;
@@ -46,7 +46,7 @@ export function spares(ended: Ended): (pid: number) => boolean {
   };
 }
 
-/** One that has gone meanwhile is nobody's rest; of one that our pid namespace does not show (0) nothing is known. */
+/** One that has gone meanwhile is no remainder; of one that our pid namespace does not show (0) nothing is known. */
 function isSuccessor({ spent, killed, givesBack }: Ended, pid: number): boolean {
   if (spent.sinceBootMs === null || pid === 0 || killed.has(pid)) return false;
   if (!spent.wasEmpty && (givesBack === 'pids' || rssOf([pid]) > CLEAN_UP.bytes)) return false;

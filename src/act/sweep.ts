@@ -9,8 +9,8 @@ import type { CgroupRef, Clock } from '../ports.ts';
 /** All that one kill asks of a cgroup's tree: what one walk has found serves the next. */
 export type Sweep = {
   /**
-   * Every process, and again those that came while the others were signalled, until nobody is new: v1 has no way to
-   * signal a cgroup as a whole, and who forks faster than one pass escapes it. The first signals are sent before the
+   * Every process, and again those that came while the others were signalled, until none is new: v1 has no way to
+   * signal a cgroup as a whole, and what forks faster than one pass escapes it. The first signals are sent before the
    * promise is returned. Resolves to when, since boot, everybody in it had been sent it; null: that is not known.
    */
   readonly signal: (signal: 'SIGTERM' | 'SIGKILL', heard: Heard) => Promise<number | null>;
@@ -32,18 +32,18 @@ export type NotSent = Exclude<ReturnType<typeof signalInCgroup>, 'sent' | 'gone'
 /** Then the event loop turns: a tenant's tree of 10,000 cgroups takes some 150 ms. */
 const SLICE_MS = 5;
 const LONG_MS = 20;
-/** SIGTERM is a courtesy: who forks on is left to SIGKILL. */
+/** SIGTERM is a courtesy: what keeps forking is left to SIGKILL. */
 const SIGTERM_PASSES = 3;
-/** So long the dying are left in peace: nobody walks the whole tree again because of them. */
+/** Within this time, dying processes are no reason to walk the whole tree again. */
 const REST_MS = 100;
 /** Of those that were sent SIGKILL. */
 const LEFT_LOOKED_AT = 64;
 
 export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock): Sweep {
-  // Held to the end: whatever is put under its name is not looked at.
+  // Held to the end: whatever is put under its name is not read.
   const held = holdDirectory(mounts, ref);
   const top = held.known ? held.value.directory : '';
-  /** Where somebody was found first. */
+  /** Where a process was found first. */
   let last: string | null = null;
   let refused: ReadonlyMap<number, NotSent> = new Map();
   /** By the last SIGKILL. */
@@ -81,7 +81,7 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
       isAnybodyNew ||= how === 'new';
       return how;
     });
-    // Whoever is left then shows only in the tree, and few are left who may keep its directories locked.
+    // Processes left then show only in the tree, and few are left that could keep its directories locked.
     const isTreeLast = isAnybody && (isAnybodyNew || (shown.known && shown.value));
     return isTreeLast || !shown.known ? shown : await eachIn(walkProcesses(top), visit);
   }
@@ -105,7 +105,7 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
           if (isClosed) return CLOSED;
         }
         if (clock.monoMs() >= sliceEndsMs) await pause();
-        // Its descriptor may be somebody else's by now.
+        // Its descriptor may be in use for something else by now.
         if (isClosed) return CLOSED;
       }
     } finally {
@@ -135,12 +135,12 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
           return 'new';
         });
         const isNobodyNew = done.size === before && !isOver();
-        // A tree is not read at one moment: somebody may have moved meanwhile.
+        // A tree is not read at one moment: a process may have moved meanwhile.
         const isAll = isNobodyNew && whole.known && whole.value && !isHidden && failed.size === 0 && isLeaf(top);
         if (isAll && uptime.known) allSentMs = uptime.value;
-        // Of a tree that takes long the proof is another walk, and finds who came meanwhile.
+        // Of a tree that takes long the proof is another walk, which finds what came meanwhile.
         if (isNobodyNew || isOver() || clock.monoMs() > beganMs + LONG_MS) break;
-        // Without a turn nobody who takes the place of the dead comes between two passes.
+        // Without a turn, no successor of the dead can appear between two passes.
         if (clock.monoMs() < turnedMs + SLICE_MS) continue;
         await sleep(clock, 0);
         turnedMs = clock.monoMs();

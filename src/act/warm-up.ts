@@ -24,13 +24,13 @@ export type WarmUpNeeds = {
   readonly config: () => CoreConfig;
   readonly podsNow: () => Reading<readonly PodView[]>;
   readonly largestProcesses: Killer['largestProcesses'];
-  /** Makes of a step what would be recorded, and keeps none of it. */
+  /** Builds what would be recorded of a step, and discards it. */
   readonly rehearse: (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
   /** Says nothing to anybody. */
   readonly log: Log;
 };
 
-/** V8 interprets a function at first, and reads its text at its first call: after so many calls both are behind it. */
+/** V8 parses a function at its first call and interprets it at first: after this many calls it is compiled. */
 const ROUNDS = 24;
 /** A round takes a millisecond or two, which no look shall wait for twice. */
 const APART_MS = 20;
@@ -96,7 +96,7 @@ function rehearseDecision(needs: WarmUpNeeds): void {
   for (const decision of verdict.decisions) actor.begin(decision);
 }
 
-/** A cgroup that is not there is gone before anybody is signalled, and nobody signals himself. */
+/** A cgroup that does not exist is gone before anything is signalled, and the agent never signals itself. */
 async function rehearseKill({ clock, mounts }: WarmUpNeeds): Promise<void> {
   const hasten = new AbortController().signal;
   const order = { mounts, ref: NOBODY, clock, graceMs: 0, first: 'sigkill', givesBack: 'memory', ask: null } as const;

@@ -25,7 +25,7 @@ type WhatFillsNeeds = {
 
 /** A walk of the whole file system may take a minute of a quarter of a core. */
 const AGAIN_MS = 60_000;
-/** Told are directories with so much of what is used. */
+/** Directories are reported from this share of what is used. */
 const SHARE = 1 / 20;
 const MEMORY_SHARE = 1 / 50;
 /** ext4 keeps a twentieth for root, which counts as used. */
@@ -36,7 +36,7 @@ const VICTIMS_KEPT = 16;
 
 type Topic = {
   readonly signal: Signal;
-  /** Who was stopped for it in vain; null: nobody. */
+  /** The pod that was stopped for it in vain; null: none. */
   victim: Stopped | null;
   found: string | null;
   /** When the last look at it began. */
@@ -46,7 +46,7 @@ type Topic = {
 
 /**
  * D14 and D15: where an end helps nothing, or did not help enough, people have to. What fills the file system, or holds
- * memory without a process, is looked for beside the loop, and is a finding until the threshold is no longer met.
+ * memory without a process, is searched for beside the loop, and is a finding until the threshold is no longer met.
  */
 export function createWhatFills(needs: WhatFillsNeeds): (observation: Observation, verdict: Verdict) => void {
   const { clock, findings } = needs;
@@ -100,7 +100,7 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
   };
 }
 
-/** The signals that no eviction helps now, each with whom it cost. */
+/** The signals that no eviction relieves now, each with the pod that was evicted in vain. */
 function inVain({ reasons }: Verdict, victims: ReadonlyMap<DecisionId, Stopped>): ReadonlyMap<Signal, Stopped | null> {
   const signals = new Map<Signal, Stopped | null>();
   for (const reason of reasons) {

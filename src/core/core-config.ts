@@ -14,9 +14,15 @@ export type CoreConfig = {
   };
   readonly guard: { readonly kills: number; readonly windowMs: number } | null;
   readonly localStorageLimits: 'enforce' | 'show' | 'off';
-  /** Signals for which this node has a node-level reclaim by command (reclaimCommands; `simulate`: kubelet-eviction.md 6.1). */
+  /**
+   * Signals for which this node has a node-level reclaim by command (reclaimCommands; `simulate`: kubelet-eviction.md
+   * 6.1).
+   */
   readonly reclaimSignals: readonly Signal[];
-  /** The mode removes dead containers and unused images, for the signals of kubelet-eviction.md 6.1. Absent: it has no runtime. */
+  /**
+   * The mode removes dead containers and unused images, for the signals of kubelet-eviction.md 6.1. Absent: it has no
+   * runtime.
+   */
   readonly hasRuntime?: true;
   /** Ascending by priority; empty = off. */
   readonly phases: readonly ShutdownPhase[];
@@ -25,10 +31,14 @@ export type CoreConfig = {
   /** Whether the unused time of a phase goes to the next. */
   readonly shutdownCarryOver: boolean;
   /**
-   * Beside a kubelet: a shutdown is announced before its first phase and confirmed after the last one, for so long at most,
-   * and who then still runs is stopped with the agent itself (beside-a-kubelet.md E4, E12, E17). Absent: there is one tier.
+   * Beside a kubelet: a shutdown is announced before its first phase and confirmed after the last one, for so long at
+   * most, and who then still runs is stopped with the agent itself (beside-a-kubelet.md E4, E12, E17). Absent: there is
+   * one tier.
    */
   readonly tiers?: { readonly announceMs: number; readonly confirmMs: number };
-  /** What takes real time is told apart: D3 for each resource by itself, D14, D15. Absent: as the kubelet (`simulate`). */
+  /**
+   * Live: the rules for what takes real time (D3 for each resource by itself, D14, D15) hold. Absent: as the kubelet
+   * (`simulate`).
+   */
   readonly isLive?: true;
 };

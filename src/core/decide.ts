@@ -49,7 +49,7 @@ export function decide(state: State, observation: Observation, config: CoreConfi
   };
 }
 
-/** No threshold counts as met, and nobody is waited for: another look at the same would come to the same. */
+/** No threshold counts as met, and no victim is waited for: another look at the same would have the same result. */
 function isNothingUnderWay({ act, reclaims, firstMetMs, unresolved, stops }: State): boolean {
   const isIdle = act.kind === 'idle' && reclaims.length === 0;
   return isIdle && stops.length === 0 && unresolved.length === 0 && Object.keys(firstMetMs).length === 0;
@@ -59,7 +59,7 @@ function isUrgent(decision: Decision): boolean {
   return decision.kind === 'hasten' || (decision.kind === 'evict' && decision.threshold.isHard);
 }
 
-/** Whether a disk threshold is met, or may soon be: then who uses the disk should be known before it is asked. */
+/** Whether a disk threshold is met, or may soon be: the pods' disk usage should be known before a ranking needs it. */
 export function isDiskNear({ signals }: Pick<Observation, 'signals'>, thresholds: readonly Threshold[]): boolean {
   return thresholds.some(({ signal, value }) => {
     const sample = signals[signal];

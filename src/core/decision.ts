@@ -24,7 +24,7 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly message: string;
       readonly annotations: { readonly [key: string]: string };
       readonly differences: readonly Difference[];
-      /** Of node memory only: who grew. Absent where nobody asked. */
+      /** Of node memory only: what grew. Absent where it was not determined. */
       readonly growth?: Reading<Attribution>;
     } & Ties)
   | {
@@ -52,7 +52,7 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly graceSeconds: number;
       /** When its phase is over; absent in records of earlier versions. */
       readonly endsMs?: MonoMs;
-      /** Absent: it waits for nobody, and nobody waits for it. */
+      /** Absent: it waits for no pod, and no pod waits for it. */
       readonly chain?: StopChain;
       /** It is stopped because the agent itself is; absent: after logind's signal. */
       readonly tier?: 'stop';

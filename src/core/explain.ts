@@ -15,7 +15,7 @@ import { type FsLayout, hasRequest, SIGNAL_FACTS, type Signal, type SignalFacts 
 import type { State } from './state/state.ts';
 import { bytesUp } from './units/quantity.ts';
 
-/** One look that was decided: what was seen, what was remembered before it, and what came of it. */
+/** One decided look: what was observed, the state before it, and the verdict. */
 export type ExplainedLook = {
   readonly observation: Observation;
   readonly config: CoreConfig;
@@ -42,11 +42,13 @@ export type Explanation = {
   readonly comparators: readonly { readonly by: Comparator; readonly first: 'true' | 'lowest' | 'highest' }[];
   /** In eviction order. */
   readonly pods: readonly ExplainedPod[];
-  /** Who is or would be evicted for the signal; null = nobody may be. */
+  /** The pod that is or would be evicted for the signal; null = none may be. */
   readonly victim: PodView | null;
 };
 
-/** The thresholds that count at this look: at the first one appended copies are not yet seen (kubelet-eviction.md 3.4). */
+/**
+ * The thresholds that count at this look: at the first one appended copies are not yet seen (kubelet-eviction.md 3.4).
+ */
 export function thresholdsOf({ observation, config, state }: ExplainedLook): readonly Threshold[] {
   const { all, atOnce } = withContainerfs(config.thresholds, layoutOf(observation));
   return state.lastLookMs === null ? atOnce : all;
@@ -75,7 +77,9 @@ export function signalOf(look: ExplainedLook): Signal | null {
   return metAt(look)[0]?.signal ?? null;
 }
 
-/** The ranking for the signal, whether or not it has to act, and who may be chosen. null: the pods are not known. */
+/**
+ * The ranking for the signal, whether or not it has to act, and which pods may be chosen. null: the pods are not known.
+ */
 export function explain(look: ExplainedLook, signal: Signal): Explanation | null {
   const question = questionOf(look, signal);
   if (question === null) return null;
@@ -188,7 +192,7 @@ export type Obstacle =
 export type WhatIf = {
   readonly uid: PodUid;
   readonly isVictim: boolean;
-  /** Who is chosen in its place (of a victim), or before it; null = nobody. */
+  /** The pod that is chosen in its place (of a victim), or before it; null = none. */
   readonly other: PodUid | null;
   /** Each of them alone turns the victim into a safe pod, or a safe pod into the victim. */
   readonly changes: readonly Change[];
@@ -271,7 +275,7 @@ function requestChange(trial: Trial): Change | null {
   return numberChange(trial, 'request', range, (bytes) => ({ ...pod, requests: { ...pod.requests, [field]: bytes } }));
 }
 
-/** `isLess`: it is looked for from `now` down to `least`, else up to `most`. */
+/** `isLess`: searched from `now` down to `least`, else up to `most`. */
 type Range = { readonly now: number | null; readonly least: number; readonly most: number; readonly isLess: boolean };
 
 /**

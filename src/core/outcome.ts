@@ -24,16 +24,19 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'api';
       /** Memory. */
       readonly releasedBytes: Reading<number>;
-      /** Of the signal it was evicted for, where that is not memory: when it was decided (null: not known) and afterwards. */
+      /**
+       * Of the signal it was evicted for, where that is not memory: when it was decided (null: not known) and
+       * afterwards.
+       */
       readonly signal?: { readonly name: Signal; readonly before: number | null; readonly after: Reading<number> };
-      /** When it was told to end, of a stop for a shutdown; null: it was not. */
+      /** Of a stop for a shutdown: when it was asked to end; null: it was not. */
       readonly toldMs?: MonoMs | null;
       /** Its scratch directories; absent: it has none, or it was not evicted for a disk. */
       readonly emptied?: Emptied;
     }
   | {
       readonly kind: 'survived';
-      /** Ten of them at most; where they were not listed, none: `detail` says who is left. */
+      /** Ten of them at most; none where they were not listed: `detail` says what is left. */
       readonly left: readonly ProcessView[];
       readonly detail: string;
       readonly toldMs?: MonoMs | null;
@@ -54,7 +57,9 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
     }
 );
 
-/** What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is. */
+/**
+ * What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is.
+ */
 export type Removed = { readonly containers: number; readonly images: number; readonly problem: string | null };
 
 /** `problem`: what is not empty, and why; null: all of it is. */
@@ -70,7 +75,7 @@ export type Signalled = {
   readonly kind: 'signalled';
   readonly with: 'sigterm' | 'sigkill';
 };
-/** What is heard of earlier decisions. */
+/** What became of earlier decisions. */
 export type Heard = Outcome | Signalled;
 
 export const isEnd = (heard: Heard): heard is Outcome => heard.kind !== 'signalled';

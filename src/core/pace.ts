@@ -7,7 +7,7 @@ import type { State } from './state/state.ts';
 import { bytesUp } from './units/quantity.ts';
 import type { Glance, NextLook } from './verdict.ts';
 
-/** D2: what so many online CPUs can plausibly use up in a millisecond, at most. Bench: product.md section 6, D2. */
+/** D2: the most that this many online CPUs can plausibly use up in a millisecond. Bench: product.md section 6, D2. */
 const FASTEST_PER_MS: { readonly [U in Unit]: (cpus: number) => number } = {
   bytes: (cpus) => (cpus * 2 * 2 ** 30) / 1_000,
   pids: (cpus) => (cpus * 20_000) / 1_000,
@@ -20,7 +20,7 @@ const SPENT_STEP_MS = 1_000;
 const SPENT_KEPT = 61;
 /** The pace when the minute's CPU budget is spent and a threshold could be crossed within a second. */
 const SPENT_PACE_MS = 20;
-/** Decision record 0006: to memory that falls looks 2 ms apart are paid beyond the budget, up to this times it. */
+/** Decision record 0006: while memory falls, looks stay 2 ms apart beyond the budget, up to this many times it. */
 const FALLING_BUDGETS = 3;
 /** Memory falls when it would cross within this at the rate last seen: five looks at the pace of a spent budget. */
 const SOON_MS = 5 * SPENT_PACE_MS;
@@ -47,8 +47,8 @@ export function nextLookMs(
 }
 
 /**
- * The same for the file systems, whose samples are taken beside the looks and cost more than a look: those of a node that
- * is short of memory alone need none every 50 ms.
+ * The same for the file systems, whose samples are taken beside the looks and cost more than a look: those of a node
+ * that is short of memory alone need none every 50 ms.
  */
 export function nextDisksMs(
   observation: Observation,
@@ -61,7 +61,7 @@ export function nextDisksMs(
 }
 
 /**
- * What a look at the memory alone is to be compared with until the next whole look; null where that comes sooner, or
+ * What a glance compares memory.available with until the next full look; null where that comes sooner, or
  * memory.available has no threshold. For a node on which nothing is met and nothing under way. `paceMs`: of nextLookMs.
  */
 export function glanceFor(
@@ -88,7 +88,7 @@ export function glanceFor(
   };
 }
 
-/** `afterMs` null: a whole look is due now; `pods` is what it is to bring. `glance`: for what is seen next. */
+/** `afterMs` null: a full look is due now, which reads `pods`. `glance`: for the next glance. */
 type AfterGlance = {
   readonly afterMs: number | null;
   readonly pods: NextLook['pods'];
@@ -96,8 +96,8 @@ type AfterGlance = {
 };
 
 /**
- * When memory.available is to be looked at again. Once a threshold is met that is a whole look with the pods, of whom it
- * may choose a victim.
+ * When memory.available is to be looked at again. Once a threshold is met that is a whole look with the pods, of whom
+ * it may choose a victim.
  */
 export function afterGlance(glance: Glance, memory: Reading<SignalSample>): AfterGlance {
   if (!memory.known) return { afterMs: null, pods: null, glance };
@@ -136,7 +136,7 @@ function crossedInMs(observation: Observation, thresholds: readonly Threshold[],
   return afterMs;
 }
 
-/** D2's minute: CPU time at most once a second, 61 entries. A process that started anew begins again. */
+/** D2's minute: CPU time at most once a second, 61 entries. A restarted process begins again. */
 export function spentAfter(spent: State['spent'], observation: Observation): State['spent'] {
   const { atMs, cpuMs } = observation;
   const last = spent.at(-1);

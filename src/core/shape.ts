@@ -53,6 +53,6 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // Nothing of ours, as whoever asks for its shape finds.
+    return null; // Nothing of ours: the shape check finds it.
   }
 }

@@ -8,11 +8,11 @@ import type { State } from './state/state.ts';
 export type NextLook = {
   readonly afterMs: number;
   readonly pods: Signal | 'all' | null;
-  /** The pods' directories are to be known, not older than a minute. */
+  /** The pods' directories have to be known, not older than a minute. */
   readonly isDiskNear?: true;
   /** How far apart the file systems may be sampled meanwhile; absent: as often as the looks come. */
   readonly disksAfterMs?: number;
-  /** Somebody asked for it: what no threshold counts is measured as well. */
+  /** A reader asked for it: what no threshold counts is measured as well. */
   readonly isForReader?: true;
   /** Nothing else is waited for: meanwhile memory.available may be looked at alone. */
   readonly glance?: Glance;
@@ -27,9 +27,9 @@ export type Glance = {
   readonly floorMs: number;
   /** The same while memory falls so fast that it would be met soon. */
   readonly fallingFloorMs: number;
-  /** What is compared with to tell how fast it falls. */
+  /** The sample that shows how fast it falls. */
   readonly since: SignalSample;
-  /** When the rest wants to be looked at. */
+  /** When the next full look is due. */
   readonly untilMs: MonoMs;
 };
 export type Verdict = {

@@ -22,10 +22,10 @@ type LookDeskNeeds = {
 type LookDesk = {
   /** The next look as JSON text. */
   readonly ask: () => Promise<string>;
-  /** What the loop looks for, with every pod when somebody asked for them and the core did not. */
+  /** What the next look reads: every pod when a reader asked for them and the core did not. */
   readonly wanted: (next: NextLook) => NextLook;
   readonly seen: (observation: Observation, verdict: Verdict) => void;
-  /** What it reads pods with is about to go: who still waits hears nothing more. */
+  /** Its source of pods is about to close: pending readers get no answer. */
   readonly close: () => void;
 };
 
@@ -34,7 +34,7 @@ const WRITE_AFTER_MS = 20;
 /** Who asks without end is answered no faster: a look at every pod is paid from the budget of the pace (D2). */
 const LEAST_APART_MS = 100;
 
-/** Gives the next look to who asks. Its readers share one look and one text, however many they are. */
+/** Gives the next look to every reader that asks. They share one look and one text, however many they are. */
 export function createLookDesk(needs: LookDeskNeeds): LookDesk {
   let before = needs.adopted;
   let waiting: ((text: string) => void)[] = [];

@@ -49,7 +49,7 @@ export type PartsHost = {
   readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
   readonly oomWatch: OomWatch;
   readonly openMode: OpenMode;
-  /** A sentence about a shutdown that runs, for people who watch. */
+  /** A sentence about the shutdown in progress, for people who watch. */
   readonly show: (line: string) => void;
 };
 /** Everything that one configuration is made into. */
@@ -75,11 +75,11 @@ export type OpenParts = {
   readonly core: () => CoreConfig;
   /** Once, after READY: the first eviction is then as fast as every later one. */
   readonly warmUp: (stop: AbortSignal) => Promise<void>;
-  /** After each look: what no eviction helps is looked for, and told. */
+  /** After each look: the cause of pressure that no eviction relieves is searched for and reported. */
   readonly whatFills: (observation: Observation, verdict: Verdict) => void;
   /** After each look: kills by the kernel are logged and recorded. */
   readonly oomKills: (atMs: MonoMs, state: State) => void;
-  /** State, record and runtime directory, should somebody remove them. */
+  /** State, record and runtime directory, should they be removed. */
   readonly ownFiles: Pick<OwnFiles, 'alsoCheck' | 'alsoRestore' | 'seen' | 'isTaken'>;
   /** `isOver`: as of a mode. */
   readonly close: (isOver: boolean) => Promise<void>;
@@ -88,7 +88,10 @@ export type OpenParts = {
 const GOES_DOWN: readonly Decision['kind'][] = ['announce-shutdown', 'stop-for-shutdown', 'release-lock'];
 const SILENT = { writeLine: () => {} };
 
-/** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
+/**
+ * Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest
+ * configuration.
+ */
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
   const { clock, mounts, bootId, oomWatch } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
@@ -182,7 +185,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     preKill: createPreKill({ configured: () => effective().preKill, run, findings }),
   };
   const dry = dryParts(clock, mode.killer);
-  // Dry run is the kill switch: it holds for the next decision, before the parts are made anew.
+  // Dry run is the kill switch: it holds for the next decision, before the reload.
   const acting = () => (effective().dryRun ? dry : live);
   const actor = createActor({
     ...common,
@@ -255,7 +258,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
       observer.close();
       surveyor.close();
       await mode.close(isOver);
-      // Last: nobody looks any more, unless parts are made anew, which then tell what is killed from here on.
+      // Last: after this, kills are no longer read, unless a reload follows, whose parts report them from here on.
       await tellKills(clock.monoMs(), oomWatch.now(mode.pods.pods));
       findings.close();
       await recorder.close();

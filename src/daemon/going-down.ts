@@ -29,13 +29,13 @@ type GoingDown = {
   /** Before the first look: goes on with what an earlier run had begun. */
   readonly resume: () => Promise<void>;
   readonly seen: (observation: Observation, verdict: Verdict) => void;
-  /** The agent is told to stop. True: it may, at once; false: the machine goes down, and the phases come first. */
+  /** The agent got SIGTERM. True: it may stop at once; false: the machine goes down, and the phases come first. */
   readonly stopAsked: () => Promise<boolean>;
   /** The phases that came first are through. */
   readonly isOver: () => boolean;
-  /** A phase runs, or the machine is about to go: no part may be made anew. */
+  /** A phase runs, or the machine is about to go down: no reload now. */
   readonly isBusy: () => boolean;
-  /** Whether the machine was known to go down when the agent was told to stop. */
+  /** Whether the machine was known to go down when the agent got SIGTERM. */
   readonly machine: () => 'stays' | 'goes-down';
   readonly context: (last: string | null) => ShutdownContext;
   readonly close: () => void;
@@ -45,7 +45,7 @@ const SETTLE_POLL_MS = 20;
 /** A bus that is just coming back answers within this. */
 const ASK_MS = 10_000;
 const CANCEL_LOOK_MS = 500;
-/** For so long systemd is asked to wait for the end of the agent, again and again: one ask may get lost. */
+/** How long systemd is asked, each time, to wait for the agent's end. Asked repeatedly: one request may get lost. */
 const EXTEND_MS = 30_000;
 const EXTEND_EVERY_MS = 5_000;
 
@@ -54,9 +54,9 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   const { inbox, findings, progress, mode } = parts;
   let shutdown: State['shutdown'] = parts.state.shutdown;
   let machine: 'stays' | 'goes-down' = 'stays';
-  /** A look has seen that the agent is told to stop while the machine goes down. */
+  /** A look has seen that the agent got SIGTERM while the machine goes down. */
   let isStopSeen = false;
-  /** It is told so in the phases of a shutdown that goes on all the same. */
+  /** It got SIGTERM during the phases of a shutdown, which continue. */
   let isHeldOver = false;
   /** `shutdown -c` came in the delay, and logind goes down all the same. */
   let isCancelIgnored = false;
@@ -91,7 +91,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     inbox.wake();
   }
 
-  /** Only once the pods are known: a signal that came before would find nobody to stop. */
+  /** Only once the pods are known: a signal before that would find no pod to stop. */
   function want(): void {
     if (!mode.isSettled()) return;
     const { dryRun } = effective();
@@ -103,7 +103,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
   }
 
-  /** Of logind and systemd, which may only be coming up; `inDoubt`: nobody can say. */
+  /** From logind and systemd, which may still be starting; `inDoubt`: neither can say. */
   async function ask(question: () => Promise<Reading<boolean>>, inDoubt: boolean): Promise<boolean> {
     const endsMs = clock.monoMs() + ASK_MS;
     for (;;) {
@@ -114,7 +114,9 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     }
   }
 
-  /** Whether the system went down and came back since the earlier run looked last, with that run's state still there. */
+  /**
+   * Whether the system went down and came back since the earlier run looked last, with that run's state still there.
+   */
   async function isBack(): Promise<boolean> {
     const { lastLookMs, stops } = parts.state;
     if (lastLookMs === null || !(isDown() || stops.length > 0 || mode.hasStops())) return false;
@@ -123,7 +125,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
 
   /** In the middle of a shutdown that an earlier run had begun. */
   async function goOn(): Promise<void> {
-    // beside-a-kubelet.md E9: what was saved says nothing of the machine, and in doubt nobody is stopped.
+    // beside-a-kubelet.md E9: what was saved says nothing about the machine, and in doubt no pod is stopped.
     if (!(await ask(side.goesDown, false))) {
       inbox.put({ kind: 'cancelled', machineStays: true });
       return;
@@ -148,7 +150,9 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     });
   }
 
-  /** Nobody tells a service whose stop is taken back (systemctl cancel). What it stopped its next run starts again. */
+  /**
+   * A service is not notified when its stop is cancelled (systemctl cancel). Its next run starts again what it stopped.
+   */
   function watchForCancel(): void {
     cancelWatch = clock.after(CANCEL_LOOK_MS, async () => {
       const goesDown = await side.goesDown();

@@ -79,8 +79,8 @@ export async function runLoop(saved: State, parts: Parts, stop: AbortSignal): Pr
 }
 
 /**
- * Between whole looks the memory alone is looked at where that is enough: so it may be near a threshold for long (D2).
- * What the whole look is to bring.
+ * Between full looks, glances read only memory.available where that is enough: it may be near a threshold for hours
+ * (D2). Resolves to what the next full look has to read.
  */
 async function untilNextLook(next: NextLook, { inbox, observer }: Parts): Promise<NextLook> {
   let { glance, pods } = next;

@@ -14,15 +14,15 @@ type OwnFilesNeeds = Directories & {
   /** Of the runtime directory, as long as the agent runs. */
   readonly stateFile: string;
 };
-/** What is lost when somebody removes the directories of our own while we run. */
+/** What to restore when the agent's own directories are removed while it runs. */
 type Losses = {
-  /** What memory holds of the runtime directory is written there anew. */
+  /** Writes again what memory holds of the runtime directory. */
   readonly rewrite: () => void;
   readonly checkRecord: () => void;
 };
 export type OwnFiles = {
   readonly recordLost: () => void;
-  /** From now on, with each look, and at once when the kernel tells of a change. */
+  /** From now on, with each look, and at once when the kernel reports a change. */
   readonly watch: (losses: Losses) => void;
   /** What else is kept beside the record. */
   readonly alsoRestore: (restore: () => void) => void;
@@ -35,7 +35,7 @@ export type OwnFiles = {
   readonly close: () => void;
 };
 
-/** What is read from them decides who is stopped. */
+/** Their contents decide which pods are stopped. */
 const RUNTIME_FILES = /^(state|held|shutdown-stops|manifests-last-good)[^/]*\.json/;
 const STATE_FILES = /^record[^/]*\.jsonl|^config-/;
 const DIRECTORY_MODE = 0o750;
@@ -129,7 +129,7 @@ function checkDirectory(directory: OwnDirectory, stateFile: string): Checked {
   return why === null ? { kind: 'made-again' } : { kind: 'not-ours', why };
 }
 
-/** That nobody else acts, or writes a dry run's record, on the same directory. Throws where somebody does. */
+/** Ensures that no other agent acts, or writes a dry run's record, in the same directory. Throws if one does. */
 function lockOwn({ runtimeDirectory, dryRun, bootId }: OwnFilesNeeds): Lock {
   const lock = takeLock(`${runtimeDirectory}/${dryRun ? 'lock-dry' : 'lock'}`, bootId);
   if ('keep' in lock) return lock;
@@ -140,7 +140,7 @@ function lockOwn({ runtimeDirectory, dryRun, bootId }: OwnFilesNeeds): Lock {
   throw new Error(`${lock.why}; ${then}`);
 }
 
-/** One finding for each directory, which stays: whoever did it should know. */
+/** One finding for each directory, which stays: whoever removed it should learn of it. */
 function createTeller(clock: Clock, findings: Findings) {
   const times = new Map<string, number>();
   return {

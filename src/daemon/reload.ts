@@ -6,7 +6,7 @@ import { watchPath, writeBeside } from '../host/files.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
 import { CONFIG, lastGoodInForce, modeNotReloaded, notReloaded } from '../words/finding-own.ts';
 
-/** The last attempt to load the configuration anew; null = none yet. */
+/** The last reload of the configuration; null = none yet. */
 export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
 export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
   readonly effective: Effective;
@@ -28,7 +28,7 @@ function isAsLoaded({ texts }: Loaded, configFile: string | null): boolean {
 
 /**
  * The configuration to start with: that of the file, or, where that is broken, the last one that was in force. Null:
- * there is none, and `complain` has heard why.
+ * there is none, and `complain` was given the reason.
  */
 export function loadToRun(configFile: string | null, complain: (line: string) => void): Loaded | null {
   const { effective, problems, ...rest } = loadConfig(configFile);
@@ -61,7 +61,7 @@ async function keepGood({ effective, texts, refused }: Loaded, clock: Clock): Pr
 }
 
 /**
- * Loads the configuration anew on SIGHUP and when its file or the imported one changes. A bad file changes nothing:
+ * Reloads the configuration on SIGHUP and when its file or the imported one changes. A bad file changes nothing:
  * the running configuration stays in force, and log, finding and status say so (product.md section 3).
  */
 export function createReload(needs: {
@@ -105,7 +105,7 @@ export function createReload(needs: {
   process.on('SIGHUP', reload);
   const watched = [needs.loaded.effective.file, needs.loaded.effective.kubeletConfig].filter((path) => path !== null);
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
-  // What was written while the parts were made anew was watched by nobody.
+  // Nothing watched for what was written while the parts were rebuilt.
   if (needs.loaded.refused === null && !isAsLoaded(needs.loaded, configFile)) reload();
   return {
     last: () => last,
@@ -118,7 +118,7 @@ export function createReload(needs: {
   };
 }
 
-/** Take effect at the next look, or not yet. A change of any other field, also of one that is new, makes the parts anew. */
+/** Take effect at the next look, or not yet. A change of any other field, also of a new one, rebuilds the parts. */
 const AT_NEXT_LOOK: readonly string[] = [
   'file',
   'kind',

@@ -18,7 +18,7 @@ type ReporterHost = Pick<PartsHost, 'mounts'> & {
   readonly onReport: ((report: StatusReport) => void) | undefined;
 };
 
-/** The report of the last look, for the socket and for who watches from within. */
+/** The report of the last look, for the socket and for watchers within the process. */
 export function createReporter(
   host: ReporterHost,
   parts: OpenParts,

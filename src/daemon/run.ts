@@ -41,7 +41,7 @@ type DaemonOptions = {
   readonly configFile: string | null;
   readonly dryRun: boolean;
   readonly log: 'stdout' | 'none';
-  /** Sentences for whoever started it: why it did not start. */
+  /** For the person who started it: why it did not start. */
   readonly complain?: (line: string) => void;
   readonly onReport?: (report: StatusReport) => void;
   readonly onEntry?: (entry: RecordEntry) => void;
@@ -52,7 +52,7 @@ type Host = PartsHost & {
   readonly notify: Notify;
   readonly options: DaemonOptions;
   isFirst: boolean;
-  /** SIGHUP came, perhaps while the parts were made anew and nobody else heard it. */
+  /** SIGHUP came, perhaps during a reload, when nothing else listened for it. */
   isHungUp: boolean;
 };
 
@@ -131,8 +131,8 @@ async function loadMode(mode: Effective['mode']): Promise<OpenMode> {
 }
 
 /**
- * Why it may not start; null: it may. Two that act would choose, and stop, each for itself; two dry runs would write one
- * record. One of each is fine: a dry run has files of its own.
+ * Why it may not start; null: it may. Two that act would choose, and stop, each for itself; two dry runs would write
+ * one record. One of each is fine: a dry run has files of its own.
  */
 async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Promise<string | null> {
   const asked = await askDaemon(socket, { ask: 'status' }, clock, BESIDE_MS);

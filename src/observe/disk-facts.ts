@@ -21,9 +21,9 @@ type DiskFacts = {
 
 /** Growth is of the last minute; walks are not made by the clock. */
 const WINDOW_MS = 70_000;
-/** What was new to a walk so long ago is not of the last minute any more. */
+/** What a walk found new this long ago did not grow in the last minute. */
 const FRESH_FOR_MS = 10_000;
-/** Under pressure walks may follow each other in 100 ms: what is kept is to reach back over the whole window. */
+/** Under pressure walks may be 100 ms apart: what is kept has to cover the whole window. */
 const APART_MS = 5_000;
 const KEPT = 1 + WINDOW_MS / APART_MS;
 const NOT_LOOKED = 'they have not been read yet';

@@ -9,7 +9,7 @@ export type DiskPaths = {
   readonly imagefsPath: string | null;
   readonly containerfsPath: string | null;
 };
-/** Of imagefs and containerfs where no path is configured, from who keeps the images; null: it has none of its own. */
+/** Of imagefs and containerfs where no path is configured, from the container runtime; null: it has none of its own. */
 export type LateDiskPaths = {
   /** Asked with each look until it is known, once for all (kubelet-eviction.md 1.2.7). Absent: no path comes late. */
   readonly latePaths?: () => Reading<Omit<DiskPaths, 'nodefsPath'>>;
@@ -28,7 +28,7 @@ export type DiskSampler = {
   readonly layout: () => Reading<FsLayout>;
   /** st_dev of the signal's file system. */
   readonly device: (signal: Signal) => Reading<number>;
-  /** Samples as often as the loop looks, within bounds. */
+  /** Samples at the pace of the loop, within bounds. */
   readonly follow: (paceMs: number) => void;
   /** A sample from after this was asked, which becomes the latest one. At most two deadlines of host/statfs.ts. */
   readonly refresh: (signal: Signal) => Promise<Reading<SignalSample>>;
@@ -177,8 +177,8 @@ function openSources(needs: DiskPaths & LateDiskPaths, opened: Map<string, Sourc
 }
 
 /**
- * What is measured is what was there at the start: the file system below an unmounted one has other figures, and nobody's
- * end would help it.
+ * What is measured is what was there at the start: the file system below an unmounted one has other figures, and
+ * nobody's end would help it.
  */
 function onSameDevice(source: Source, sample: FileSystemSample): Reading<FileSystemSample> {
   source.device ??= sample.device;

@@ -4,7 +4,7 @@ import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { diskOf, writtenByDevice } from '../host/io-stat.ts';
 import type { BoundPod, Clock } from '../ports.ts';
 
-/** Who writes to a disk, while somebody wants to know. */
+/** Which pods write to a disk, while a reader wants to know. */
 type DiskWrites = {
   readonly follow: (isWanted: boolean) => void;
   /** To the disk of that file system, in about the last 10 s. */

@@ -18,7 +18,10 @@ type GrowthNeeds = ShareNeeds & {
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
 };
 export type Growth = {
-  /** Reads who has what now and then, to compare with: not for a look that chooses by memory, so that the growth stays seen. */
+  /**
+   * Now and then reads who uses what, as the baseline. Not in a look that chooses by memory: the baseline would swallow
+   * the growth.
+   */
   readonly follow: (atMs: MonoMs) => void;
   /** Since the oldest reading of the last minute. `views`: the pods as this look presents them. */
   readonly read: (atMs: MonoMs, views: Reading<readonly PodView[]>) => Reading<MemoryGrowth>;
@@ -28,11 +31,11 @@ const PACE_MS = 20_000;
 const WINDOW_MS = 60_000;
 /** Beyond it the slice is named, not the service. */
 const MAX_SERVICES = 256;
-/** Of a kill that waits: reading who has what. */
+/** How long a pending kill waits for the attribution. */
 const READING_MS = 10;
 /** And only when most of the growth is not in pods: looking for the service within its slice. */
 const NAMING_MS = 2;
-/** So many are read all the same, as many as a plain machine has: a slow one that names nobody would tell nothing. */
+/** Read in any case, as many as a plain machine has: on a slow machine no culprit would ever be named otherwise. */
 const LEAST_NAMED = 24;
 const MAX_NAME = 160;
 

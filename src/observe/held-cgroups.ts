@@ -20,8 +20,8 @@ const DESCRIPTORS_EACH = { 1: 3, 2: 5 };
 const SHARE_OF_FILES = 0.5;
 
 /**
- * Cgroups of pods and containers; they are held, since a look that asks is followed by others. Beyond a bound a cgroup is
- * opened and closed for each reading. `openFiles`: how many descriptors this process may have.
+ * Cgroups of pods and containers; they are held, since a look that asks is followed by others. Beyond a bound a cgroup
+ * is opened and closed for each reading. `openFiles`: how many descriptors this process may have.
  */
 export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles()): HeldCgroups {
   const maxHeld = Math.min(MAX_HELD, Math.floor((SHARE_OF_FILES * openFiles) / DESCRIPTORS_EACH[mounts.version]));
@@ -36,7 +36,7 @@ export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles
       if (found?.path === ref.path) {
         const answer = ask(found.cgroup);
         found.isUsed = true;
-        // What failed is opened anew next time.
+        // What failed is opened again next time.
         if (!answer.known) forget(ref.inode);
         return answer;
       }

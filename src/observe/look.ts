@@ -31,11 +31,11 @@ export type ObserverNeeds = DiskPaths &
     /** Relative to each controller's mount, begins with '/': the node (product.md section 4). */
     readonly cgroupRoot: string;
     readonly memoryAvailable: 'workingSet' | 'reclaimable';
-    /** Where the mode has found the cgroup of all pods; absent: it is looked for below cgroupRoot. */
+    /** Where the mode found the cgroup of all pods; absent: it is searched for below cgroupRoot. */
     readonly podsCgroup?: () => Reading<string>;
     /** Null: off. */
     readonly evictionStall: StallSettings | null;
-    /** A threshold is of swap, or ranks by it; the next look may be told otherwise. */
+    /** A threshold is of swap, or ranks by it. May change from one look to the next. */
     readonly isSwapCounted: () => boolean;
     readonly pods: PodSource['pods'];
     readonly podsUnsettled?: PodSource['unsettled'];
@@ -50,8 +50,8 @@ export type OpenObserver = Observer & {
   /** memory.available by both formulas of product.md section 8, read now. */
   readonly memoryFacts: () => MemoryFigures;
   /**
-   * Every pod with all that is measured of it, or with what is needed for one signal, read now: for a reader, who pays for
-   * it. Disks as they were walked last.
+   * Every pod with all that is measured of it, or with what is needed for one signal, read now: for a reader, who pays
+   * for it. Disks as they were walked last.
    */
   readonly podsNow: (want?: Signal) => Reading<readonly PodView[]>;
   readonly close: () => void;
@@ -85,7 +85,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     isStalledByOwnLimit: stall.isByOwnLimit,
   });
 
-  /** By the look that is under way, or by a reader between looks. */
+  /** By the current look, or by a reader between two looks. */
   let isSwapAsked = true;
 
   const sampled = { now: (_: MonoMs, signal: Signal) => disk.latest(signal), fresh: disk.refresh };
@@ -104,7 +104,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     imagefs: sampled,
     containerfs: sampled,
   };
-  /** Who explains or captures is told of nodefs, where it is measured: a pod has one answer (D14), not one for each disk. */
+  /** `explain` and `capture` get nodefs, where it is measured: a pod has one answer (D14), not one for each disk. */
   const deviceFor = (of: NextLook['pods']): Reading<number> | null => {
     if (of !== 'all') return of !== null && isDisk(of) ? disk.device(of) : null;
     const nodefs = disk.device('nodefs.available');
@@ -125,8 +125,8 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     return readPods(want);
   };
   /**
-   * Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. Only a fork
-   * bomb does not wait for it.
+   * Whatever the pods were asked for, a memory threshold met at this very look chooses its victim from them. Only a
+   * fork bomb does not wait for it.
    */
   const podsAndGrowth = (want: NextLook['pods'], atMs: MonoMs): Pick<Observation, 'pods' | 'memoryGrowth'> => {
     const pods = podsFor(want);

@@ -9,7 +9,10 @@ import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 
 /** Whose a kill may be, by the configuration in force. */
 type Pods = () => Reading<readonly BoundPod[]>;
-/** Kills by the kernel; `pods`: whose, as namespace/name; `unattributed`: how many of `count` are nobody's that we know. */
+/**
+ * Kills by the kernel; `pods`: the victims' pods, as namespace/name; `unattributed`: how many of `count` belong to no
+ * known pod.
+ */
 export type OomKills = { readonly count: number; readonly pods: readonly string[]; readonly unattributed: number };
 type Whose = Omit<OomKills, 'count'>;
 export type OomWatch = {
@@ -19,7 +22,7 @@ export type OomWatch = {
     state: Pick<State, 'act' | 'firstMetMs'>,
     pods: Pods,
   ) => Promise<OomKills | null> | null;
-  /** Kills since the last reading, read now: before nobody looks any more. */
+  /** Kills since the last reading, read now: before the observer closes. */
   readonly now: (pods: Pods) => Promise<OomKills | null> | null;
   readonly close: () => void;
 };
@@ -27,9 +30,9 @@ export type OomWatch = {
 type Counted = { readonly inode: number; readonly kills: number };
 
 /**
- * To read the machine's counter takes 28 µs (the kernel writes all of /proc/vmstat anew, hot, on an AMD EPYC), more than
- * the rest of a look, and there is no cheaper one: version 1 counts in the victim's own cgroup only, and the root of
- * version 2 has no memory.events. Hence at each look only while the kernel is likely to kill.
+ * To read the machine's counter takes 28 µs (the kernel writes all of /proc/vmstat anew, hot, on an AMD EPYC), more
+ * than the rest of a look, and there is no cheaper one: version 1 counts in the victim's own cgroup only, and the root
+ * of version 2 has no memory.events. Hence at each look only while the kernel is likely to kill.
  */
 const CALM_PACE_MS = 1_000;
 /** A pod whose counter takes longer is left out. */
@@ -38,7 +41,10 @@ const MOST_UNANSWERED = 2;
 const HELD_UP = unknown('timed-out', 'memory.oom_control', `no answer within ${ANSWER_MS} ms`);
 const MEMORY = SIGNALS.filter((signal) => SIGNAL_FACTS[signal].resource === 'memory');
 
-/** One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it configures. */
+/**
+ * One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it
+ * configures.
+ */
 export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const procfs = createProcfs();
   let last: number | null = null;
@@ -62,7 +68,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
     });
   }
 
-  /** The pods' counters now, and who was killed since `counted`. */
+  /** The pods' counters now, and which pods were hit since `counted`. */
   async function scan(count: number, bound: readonly BoundPod[]): Promise<Whose> {
     const now = new Map<PodUid, Counted>();
     const hit: { readonly name: string; readonly kills: number; readonly isNew: boolean }[] = [];
@@ -83,7 +89,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
     const killsOf = (some: typeof hit): number => some.reduce((sum, { kills }) => sum + kills, 0);
     const fits = killsOf(hit) <= count;
     const whose = hit.filter(({ isNew }) => !isNew || fits);
-    // Of a cgroup that is gone by now nobody can tell.
+    // A cgroup that is gone by now cannot be attributed.
     return { pods: whose.map(({ name }) => name), unattributed: Math.max(0, count - killsOf(whose)) };
   }
   /** One after the other: each begins where the last one ended. */

@@ -1,6 +1,6 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
 
-/** For what changes by an operator's hand only: read anew when `paceMs` have passed, and at once while it is unknown. */
+/** For what only an operator changes: read again after `paceMs`, and at once while it is unknown. */
 export function paced<T>(paceMs: number, read: () => Reading<T>): (atMs: MonoMs) => Reading<T> {
   let last: { readonly atMs: MonoMs; readonly reading: Reading<T> } | null = null;
   return (atMs) => {

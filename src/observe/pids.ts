@@ -11,12 +11,14 @@ type NodePids = {
   readonly close: () => void;
 };
 
-/** Limits change by an operator's hand; three files that are opened anew each time. */
+/** Only an operator changes limits: three files that are opened each time. */
 const LIMITS_PACE_MS = 1_000;
 
 type Limit = { readonly pids: number; readonly of: 'machine' | 'cgroup' };
 
-/** pid.available of the node: the kernel's limits, or those of its cgroup where they are smaller (product.md section 4). */
+/**
+ * pid.available of the node: the kernel's limits, or those of its cgroup where they are smaller (product.md section 4).
+ */
 export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): NodePids {
   const own = cgroupRoot === '/' ? null : openPids(mounts, cgroupRoot);
 

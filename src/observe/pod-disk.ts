@@ -14,16 +14,21 @@ type PodDiskNeeds = {
   readonly pods: () => Reading<readonly BoundPod[]>;
   readonly wake: () => void;
 };
-/** `life`: of the pod, as its walk began (lifeOf); null: nobody ran in it, and what runs now may have cleaned up since. */
+/**
+ * `life`: of the pod when its walk began (lifeOf); null: nothing ran in it, and what runs now may have cleaned up
+ * since.
+ */
 export type PodWalk = DiskWalk & { readonly life: string | null };
 export type PodDisk = {
   /** The last walk of the pod's directories. */
   readonly latest: (uid: PodUid) => Reading<PodWalk>;
   /** What it uses of one file system, and what its end would give back there (D14), by the last round. */
   readonly on: (pod: BoundPod, device: number) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
-  /** Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next. */
+  /**
+   * Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next.
+   */
   readonly follow: (want: NextLook) => void;
-  /** While a ranking for the signal would be a guess, because nobody has been walked yet: why. Else null. */
+  /** Why a ranking for the signal would be a guess: no pod has been walked yet. Null: it would not. */
   readonly notReady: (signal: NextLook['pods']) => Unknown | null;
   /** True once after new results: a look may bring a local storage limit to bear. */
   readonly takeNews: () => boolean;
@@ -33,14 +38,15 @@ export type PodDisk = {
 /** The kubelet's own period: while a disk threshold is met or near, and how often it is asked whether a walk is due. */
 const ROUND_MS = 10_000;
 /**
- * For limits alone, from the end of one round to the end of the next, and up to ROUND_MS more: figures are to be no older
- * than a minute. Each round starts a child, which every 10 s would be 0.4 % of a core. The kubelet compares every 10 s,
- * but what cAdvisor's du counted up to a minute ago (wishes.md W6).
+ * For limits alone, from the end of one round to the end of the next, and up to ROUND_MS more: figures are to be no
+ * older than a minute. Each round starts a child, which every 10 s would be 0.4 % of a core. The kubelet compares every
+ * 10 s, but what cAdvisor's du counted up to a minute ago (wishes.md W6).
  */
 const LIMITS_ROUND_MS = 45_000;
 /**
- * While a threshold is near but not met, walking takes at most a twentieth of the time: many files mean fewer rounds, as in cAdvisor.
- * But no fewer than it takes to begin the next one within 50 s: figures are to be no older than a minute.
+ * While a threshold is near but not met, walking takes at most a twentieth of the time: many files mean fewer rounds,
+ * as in cAdvisor. But no fewer than it takes to begin the next one within 50 s: figures are to be no older than a
+ * minute.
  */
 const UNMET_REST_FACTOR = 19;
 const UNMET_ROUND_MS = 50_000;
@@ -54,7 +60,10 @@ const SECOND_ROUND_MS = 1_000;
 const STALE_MS = 600_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
 const FIRST_ROUND_MS = 10_000;
-/** A ranking may use figures of the last three rounds that began in this pressure: who fills the disk now was small before. */
+/**
+ * A ranking may use figures of the last three rounds that began in this pressure: the pod that fills the disk now was
+ * small before.
+ */
 const READY_FOR_MS = 3 * ROUND_MS;
 const NEWS_PACE_MS = 1_000;
 
@@ -63,8 +72,8 @@ type Walked = { readonly reading: Reading<PodWalk>; readonly atMs: MonoMs };
 type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoMs; readonly tookMs: number };
 
 /**
- * Walks the pods' directories beside the loop, one pod after another: everybody's while a disk threshold is met or near,
- * else only those with a limit.
+ * Walks the pods' directories beside the loop, one pod after another: everybody's while a disk threshold is met or
+ * near, else only those with a limit.
  */
 export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodDisk {
   const facts = createDiskFacts();
@@ -164,8 +173,8 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
   const isLimitsRoundDue = (): boolean =>
     lastRound === null || clock.monoMs() - lastRound.endedMs + lastRound.tookMs >= LIMITS_ROUND_MS;
   /**
-   * Between rounds: one that is new, was stopped or started, or whose walk failed, by itself. For a twentieth of the time
-   * at most: what fails for ever, or starts again and again, waits for the rounds where its walk is long.
+   * Between rounds: one that is new, was stopped or started, or whose walk failed, by itself. For a twentieth of the
+   * time at most: what fails for ever, or starts again and again, waits for the rounds where its walk is long.
    */
   const isDueAlone = (pod: BoundPod): boolean => {
     const last = tried.get(pod.declared.uid);
@@ -198,7 +207,10 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     });
   };
   const isOverdue = (): boolean => asked !== null && clock.monoMs() - asked.sinceMs > FIRST_ROUND_MS;
-  /** Overdue figures were asked for: who chooses a victim does so without them, and does not ask again at once. */
+  /**
+   * Overdue figures were requested: the choice of a victim goes on without them, and does not request them again at
+   * once.
+   */
   const notWalked = (uid: PodUid): Unknown =>
     isOverdue()
       ? unknown('timed-out', `disk of ${uid}`, 'the measurement timed out')
@@ -259,8 +271,8 @@ function isMore({ pod }: DiskWalk, before: DiskWalk): boolean {
 const hangs = (what: string): Unknown => unknown('timed-out', what, 'a walk hangs in a file system');
 
 /**
- * The same until the pod runs in another cgroup or a stop of ours has ended: what was measured in an earlier life proves
- * nothing against this one. null: it is bound to no cgroup.
+ * The same until the pod runs in another cgroup or a stop of ours has ended: what was measured in an earlier life
+ * proves nothing against this one. null: it is bound to no cgroup.
  */
 export function lifeOf({ cgroup, stops }: BoundPod): string | null {
   return cgroup.known ? `${cgroup.value.inode}/${stops ?? 0}` : null;

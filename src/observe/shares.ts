@@ -29,14 +29,14 @@ export type ShareReader = {
   readonly now: (node: string, atMs: MonoMs, pods: PodPaths, budgetMs?: number) => Reading<ShareSample>;
   /** What memory.available counts of one cgroup. */
   readonly bytes: (path: string) => Reading<number>;
-  /** The cgroups right below one that are no pod's and hold none; null: more than are looked at, or not known. */
+  /** The cgroups right below one that belong to no pod and hold none; null: there are too many, or it is not known. */
   readonly servicesIn: (path: string, pods: PodPaths) => readonly string[] | null;
 };
 
 /** What a tenant may make us list. */
 const MAX_LISTED = 1_000;
 const MAX_TOPS = 64;
-/** So many pods are read whatever time it takes: a slow machine would else never tell who grew. */
+/** Read whatever time it takes: a slow machine would never attribute growth otherwise. */
 const LEAST_READ = 24;
 const KUBEPODS = ['kubepods', 'kubepods.slice'];
 export const KERNEL = 'kernel';
@@ -105,7 +105,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     else others.push({ where: OWN, bytes: Math.max(0, restBytes) });
     return known({ shares: { atMs, podsBytes, others }, kernel: kernel.value });
   };
-  /** One cgroup right below the node, and what of it is pods'. */
+  /** One cgroup right below the node, and how much of it pods use. */
   function readTop(
     path: string,
     pods: PodPaths,
@@ -166,7 +166,7 @@ function isRightBelow(node: string, path: string): boolean {
   return path.slice(0, Math.max(1, end)) === node;
 }
 
-/** Null: this cgroup version does not tell. */
+/** `part` null: this cgroup version does not report it. */
 function less(all: Reading<number>, part: Reading<number> | null): Reading<number> {
   if (part === null || !all.known) return all;
   return part.known ? known(Math.max(0, all.value - part.value)) : part;

@@ -15,7 +15,7 @@ type PodReaderNeeds = {
   readonly findings: Findings;
   /** The last walk of the pod's directories. */
   readonly disk: (uid: PodUid) => Reading<PodWalk>;
-  /** What of it lies on one file system, and what the pod's end would give back there; absent: nobody measures that. */
+  /** What of it is on one file system, and what the pod's end would free there; absent: that is not measured. */
   readonly diskOn?: PodDisk['on'];
   readonly isStalledByOwnLimit?: (uid: PodUid) => boolean;
 };
@@ -49,7 +49,7 @@ function idleView({ declared, isUnseen }: BoundPod): PodView {
   };
 }
 
-/** D13: a ranking by disk usage takes nobody's for nothing because it could not be measured. */
+/** D13: in a ranking by disk usage, a usage that could not be measured does not count as zero. */
 const isDiskSignal = (want: NextLook['pods']): boolean => want !== null && want !== 'all' && isDisk(want);
 const NOT_ASKED = unknown('not-asked', 'cgroup', 'only a decision about processes or swap needs it');
 const isAsked = (want: NextLook['pods'], counts: SignalFacts['counts']): boolean =>
@@ -124,8 +124,8 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
   };
 
   /**
-   * D13: an empty or removed cgroup is no candidate; what cannot be told is unknown. Of one that is being stopped the dead
-   * are waited for as well.
+   * D13: an empty or removed cgroup is no candidate. Of a pod that is being stopped, unreaped dead processes
+   * count as well.
    */
   function readPod(
     { declared }: BoundPod,

@@ -36,7 +36,7 @@ export type Evidence = {
   readonly psi: Observation['psi'];
   /** null: the pods were not known at this look, so nothing can be derived again. */
   readonly scenario: EvictionScenario | null;
-  /** Who is not in it, because it could not be chosen: a reason may name it. Absent: nobody. */
+  /** Pods that are not in it because they could not be chosen: a reason may name them. Absent: none. */
   readonly others?: readonly Pick<PodView, 'uid' | 'namespace' | 'name'>[];
 };
 
@@ -60,7 +60,7 @@ export function sayEntry(entry: RecordEntry): string {
   return `${JSON.stringify(entry)}\n`;
 }
 
-/** null: no whole line of the record. The agent is the only writer, so the envelope is looked at and the body believed. */
+/** null: no whole line of the record. The agent is the only writer, so only the envelope is checked. */
 export function parseEntry(line: string): RecordEntry | null {
   // What is no JSON costs JSON.parse 20 µs: a file of nothing but short lines would take minutes.
   if (!line.startsWith(LINE_START)) return null;
@@ -98,7 +98,7 @@ export type DecisionRecord = {
   readonly reasons: readonly Reason[];
   readonly isDeferred: boolean;
   readonly observation: Evidence | null;
-  /** The largest processes of the victim and the status told to the API; null where none was taken. */
+  /** The largest processes of the victim and the status sent to the API; null where none was taken. */
   readonly evidence: Extract<RecordNote, { kind: 'evidence' }> | null;
   readonly outcomes: readonly Outcome[];
 };

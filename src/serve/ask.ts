@@ -5,7 +5,7 @@ import type { Clock } from '../ports.ts';
 
 export type Asked =
   | { readonly kind: 'answer'; readonly answer: unknown }
-  /** `isStale`: a socket lies there and nobody listens. */
+  /** `isStale`: the socket file exists and nothing listens. */
   | { readonly kind: 'not-running'; readonly isStale: boolean; readonly detail: string }
   | { readonly kind: 'failed'; readonly detail: string };
 export type Request = { readonly ask: 'status' | 'watch' | 'observe' };

@@ -1,7 +1,9 @@
 import type { Observation } from '../core/observation.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 
-/** Pods as namespace/name, as tenants chose them: escape before printing. `before`: of pods that the look has not got. */
+/**
+ * Pods as namespace/name, as tenants chose them: escape before printing. `before`: of pods that the look has not got.
+ */
 export function namesOf(
   { pods }: Observation,
   before: (uid: PodUid) => string | undefined = () => undefined,
@@ -12,7 +14,7 @@ export function namesOf(
 
 const MAX_NAMES = 10_000;
 
-/** Those of all looks: a pod that is being stopped keeps its name, and one that a look did not ask about. */
+/** Those of all looks: a pod that is being stopped keeps its name, and so does one that a look did not read. */
 export function createPodNames(): {
   readonly learn: (observation: Observation) => void;
   readonly nameOf: (uid: PodUid) => string | undefined;

@@ -12,7 +12,7 @@ export type ShutdownStatus = {
   readonly lock: LockStatus;
   /** As configured, ascending by priority; empty = off. */
   readonly phases: readonly PlannedPhase[];
-  /** A shutdown that is to come. */
+  /** A scheduled shutdown. */
   readonly scheduled: ScheduledShutdown | null;
   readonly running: RunningShutdown | null;
   /** A sentence about the last shutdown of an earlier boot; null: the record has none. */
@@ -133,7 +133,7 @@ function plannedPhases(phases: readonly ShutdownPhase[], { pods }: Observation):
   }));
 }
 
-/** Nothing is stopped before its time: the first phase begins when logind tells. */
+/** Nothing is stopped before its time: the first phase begins with logind's signal. */
 function scheduledShutdown(
   { scheduled, lock }: InhibitorStatus,
   phases: readonly PlannedPhase[],

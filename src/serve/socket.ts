@@ -37,15 +37,15 @@ const WATCH_MS = 1_000;
 const OBSERVERS_MAX = 4;
 /** Far more than thousands of pods; less than what a client takes (ask.ts). */
 const OBSERVED_CHARS = 32 * 1024 * 1024;
-/** Below the client's own deadline, so that it hears why. */
+/** Below the client's own deadline, so that it gets the reason. */
 const OBSERVE_MS = 4_000;
 /** rw-rw----: owner and group. */
 const UMASK = 0o117;
 
 /**
  * Listens on a unix socket: a client sends one line of JSON, `{"ask":"status"}`, `{"ask":"watch"}` or
- * `{"ask":"observe"}`, and gets lines of JSON, `{"answer":…}` or `{"error":"…"}`. Unknown: why there is no socket, and the
- * agent works without.
+ * `{"ask":"observe"}`, and gets lines of JSON, `{"answer":…}` or `{"error":"…"}`. Unknown: why there is no socket, and
+ * the agent works without.
  */
 export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocket>> {
   const { clock, path } = needs;
@@ -84,7 +84,9 @@ type Clients = Map<Socket, Client>;
 type ClientState = 'silent' | 'watching' | 'answered';
 type Client = { readonly sinceMs: MonoMs; readonly state: ClientState };
 
-/** Who asks gets an answer, whoever else sits there: the first of those that ask nothing goes, or the first watcher. */
+/**
+ * A client that asks gets an answer however many are connected: the first idle one is dropped, else the first watcher.
+ */
 function makeRoom(clients: Clients, clock: Clock): void {
   if (clients.size < CLIENTS_MAX) return;
   const all = [...clients];
@@ -96,11 +98,14 @@ function makeRoom(clients: Clients, clock: Clock): void {
     all[0]?.[0];
   if (goes === undefined) return;
   clients.delete(goes);
-  // Not waited for: who never reads would be one client more for each that comes.
+  // Not waited for: a client that never reads would add one connection for each that comes.
   goes.end(say({ error: `more than ${CLIENTS_MAX} clients: the newest are served` }), () => goes.destroy());
 }
 
-/** Created with the mode and group that it keeps: nothing is changed after bind, so nobody can slip something under us. */
+/**
+ * Created with the mode and group that it keeps: nothing is changed after bind, so the path cannot be swapped in
+ * between.
+ */
 function listen(server: Server, path: string, groupId: number | null): Promise<Reading<true>> {
   return new Promise((resolve) => {
     server.on('error', (error) => resolve(unknown('unreadable', path, error.message)));
@@ -159,7 +164,7 @@ function serveClient(
 
 const REQUESTS = 'a request is one line: {"ask":"status"}, {"ask":"watch"} or {"ask":"observe"}';
 
-/** Null for garbage: the client is told what a request is. */
+/** Null for garbage: the answer says what a request is. */
 function parseAsk(line: string): Request['ask'] | null {
   const json = parseJson(line);
   const ask = isObject(json) ? json['ask'] : null;
@@ -223,11 +228,11 @@ function say(line: Line): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-/** The last line; who does not take it within 5 s is cut. */
+/** The last line; a client that does not take it within 5 s is disconnected. */
 function finish(socket: Socket, clock: Clock, line: string): void {
   const cancel = clock.after(UNREAD_MS, () => socket.destroy());
   socket.on('close', cancel);
-  // Its end is only seen by who reads.
+  // Only a reader notices its end.
   socket.resume();
   socket.end(line);
 }

@@ -130,7 +130,7 @@ type ConfigStatus = {
   /** null: no file, all defaults. */
   readonly path: string | null;
   readonly loadedWallMs: number;
-  /** The last attempt to load it anew; a bad file leaves the running configuration in force. */
+  /** The last reload; a bad file leaves the running configuration in force. */
   readonly lastReload: { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
 };
 

@@ -20,7 +20,7 @@ export type MemoryGrowth = {
   /** Those of them that grew most, largest first; at most MAX_GROWN. */
   readonly others: readonly MemoryShare[];
 };
-/** Part of a decision. `culprit`: who outside pods grew most, if most of the growth is not in pods; else null. */
+/** Part of a decision. `culprit`: what grew most outside pods, if most of the growth is not in pods; else null. */
 export type Attribution = {
   readonly overMs: number;
   readonly podsBytes: number;
@@ -30,7 +30,7 @@ export type Attribution = {
 };
 
 const MAX_GROWN = 3;
-/** Services breathe by a few MiB: less than this says nothing about who it was. */
+/** Services vary by a few MiB: growth below this is not attributed. */
 const LEAST_BYTES = 4 * 2 ** 20;
 
 /** Who is new has grown from nothing. */
@@ -49,8 +49,8 @@ export function growthBetween(before: MemoryShares, now: MemoryShares): MemoryGr
 }
 
 /**
- * Is most of what grew outside pods? Then pods may be the wrong ones to go, and a person should hear who it was. Where pods gave
- * back more than that, one that went hides how much another grew: nobody is named.
+ * Is most of what grew outside pods? Then pods may be the wrong ones to go, and a person should hear who it was. Where
+ * pods gave back more than that, a pod that ended hides how much another grew: no culprit is named.
  */
 export function isOutsidePods({ podsBytes, outsideBytes }: MemoryGrowth): boolean {
   return outsideBytes >= LEAST_BYTES && outsideBytes > Math.abs(podsBytes);
@@ -64,7 +64,10 @@ export function attribute(growth: Reading<MemoryGrowth>): Reading<Attribution> {
   return known({ overMs, podsBytes, totalBytes, culprit });
 }
 
-/** A sentence's half about the culprit, to stand after the decision; '' when there is none. `where` may be a tenant's: escape. */
+/**
+ * A sentence's half about the culprit, to stand after the decision; '' when there is none. `where` may be a tenant's:
+ * escape.
+ */
 export function sayCulprit(growth: Reading<Attribution> | undefined): string {
   if (growth === undefined || !growth.known || growth.value.culprit === null) return '';
   const { overMs, totalBytes, culprit } = growth.value;

@@ -17,7 +17,7 @@ const BUDGETS: readonly PodView['limitedBy'][] = ['budget-refused', 'budgets-ref
 
 export type Choice = {
   readonly victim: PodView | null;
-  /** Who would be, were it proven that `against` does not come before it; null: it is proven, or nobody would be. */
+  /** The victim, were it proven that `against` does not come before it; null: it is proven, or there would be none. */
   readonly unproven: { readonly first: PodView; readonly against: PodView } | null;
   readonly passedOver: readonly Reason[];
   readonly differences: readonly Difference[];
@@ -26,9 +26,9 @@ export type Choice = {
 /**
  * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
  * pods whose stop is under way (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8),
- * pods whose end frees nothing of a disk, or next to nothing of what it lacks (D14), pods that stall in their own memory
- * limit (D17). Only when nobody else is left: DaemonSet pods for signals without a
- * request (D8), then protected ones (D7). `lacking`: what the signal lacks.
+ * pods whose end frees nothing of a disk, or next to nothing of what it lacks (D14), pods that stall in their own
+ * memory limit (D17). Only when no other pod is left: DaemonSet pods for signals without a request (D8), then protected
+ * ones (D7). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -50,7 +50,8 @@ export function firstCandidate(
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
   const first = giveWay(pool, isRequested, guarded);
   const because = ({ pod }: Ranked): Why => barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
-  // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
+  // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no
+  // candidate.
   const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
   const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
   const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);
@@ -61,7 +62,7 @@ export function firstCandidate(
 }
 
 /**
- * The pod that may use more than the first, as far as is known of it. Null: nobody may, or the first has the better
+ * The pod that may use more than the first, as far as is known. Null: none may, or the first has the better
  * evidence against it (D14): its end is known to free more than that of each of them, and as much as the signal lacks
  * where nothing is known that theirs would free.
  */
@@ -81,7 +82,8 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   const { pod } = entry;
   if (pod.isStaticCritical) return 'static-critical';
   if (pod.isTerminating || underWay.includes(pod.uid)) return 'terminating';
-  // It gives way as the guard's do, and only to another that exceeds its request: nobody within it goes in its place.
+  // It gives way as the guard's do, and only to another that exceeds its request: no pod within its request is evicted
+  // instead.
   if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard') return pod.limitedBy;
   if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
   if (pod.isDaemonSet && hasRequest(signal) && !isOverRequest(entry)) return 'daemonset-within-request';
@@ -158,8 +160,8 @@ export function withoutBudgets(pods: readonly PodView[]): readonly PodView[] {
 }
 
 /**
- * D6: has the pod's owner lost its share within the window? A pod without an owner never has. B14: or was the pod itself
- * killed in vain, because the API was away?
+ * D6: has the pod's owner lost its share within the window? A pod without an owner never has. B14: or was the pod
+ * itself killed in vain, because the API was away?
  */
 export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {
   if (pod.limitedBy === 'restart-guard') return true;

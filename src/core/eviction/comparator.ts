@@ -13,7 +13,7 @@ type Row = {
   readonly isTie: boolean;
   /** Not one of the kubelet's (kubelet-eviction.md 5.1): the difference that a decision by it names. */
   readonly difference: 'D1' | null;
-  /** Follows from what was measured of the pod, which may be only a part of it. */
+  /** Derived from what was measured of the pod, which may be only a part of it. */
   readonly isMeasured: boolean;
   /** A number is in the unit of what the signal counts of a pod. */
   readonly isUsage: boolean;
@@ -23,7 +23,10 @@ type Row = {
   readonly because: string;
 };
 
-/** Every comparator of a ranking. Which of them rank for a signal, and in which order, is SIGNAL_FACTS; ties follow in this order. */
+/**
+ * Every comparator of a ranking. Which of them rank for a signal, and in which order, is SIGNAL_FACTS; ties follow in
+ * this order.
+ */
 const ROWS = {
   'over-request': {
     compare: (pod, signal, layout) => map(usageFor(signal, pod, layout), (used) => used > exceededRequest(signal, pod)),
@@ -145,7 +148,10 @@ function exceededRequest(signal: Signal, pod: PodView): number {
   return hasRequest(signal) ? subtractedRequest(signal, pod) : 0;
 }
 
-/** The inode ranking subtracts the ephemeral-storage request, in bytes, from a number of inodes: the kubelet's quirk (5.4). */
+/**
+ * The inode ranking subtracts the ephemeral-storage request, in bytes, from a number of inodes: the kubelet's quirk
+ * (5.4).
+ */
 function subtractedRequest(signal: Signal, pod: PodView): number {
   return SIGNAL_FACTS[signal].resource === 'memory' ? pod.requests.memoryBytes : pod.requests.ephemeralStorageBytes;
 }

@@ -326,7 +326,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   );
 }
 
-/** Those that changed not who is stopped, but when, how or for what. */
+/** Those that changed not which pod is stopped, but when, how or for what. */
 function differencesInTime(state: State, look: Look, threshold: MetThreshold): readonly Difference[] {
   const { observation, layout } = look;
   const { difference } = SIGNAL_FACTS[threshold.signal];
@@ -350,7 +350,7 @@ function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): b
   return asked === null || asked === 'all' || shortageOf(asked, layout) !== shortageOf(signal, layout);
 }
 
-/** Pods that came for another reason than this ranking (a limit, a reader): nobody measured what it compares. */
+/** Pods that were read for another reason than this ranking (a limit, a reader): what it compares was not measured. */
 function isUnmeasured({ usage }: PodView, signal: Signal): boolean {
   const { counts } = SIGNAL_FACTS[signal];
   const compared = counts === 'disk' ? usage.disk : countedOf(usage, counts);

@@ -17,14 +17,14 @@ import { isSoonZero, isWorse } from './usage-trend.ts';
 /** While a victim is waited for. */
 export const VICTIM_PACE_MS = 20;
 
-/** Looks are less far apart than this while somebody is held back, and the pods are at hand by then. */
+/** Looks are closer together than this while a pod is held back, and the pods have been read by then. */
 const HELD_BACK_MS = 2_000;
 
 type CleanUp = Extract<Reason, { code: 'clean-up-wait' }>;
 
-/** D3: so long after its SIGKILL a victim is waited for, whatever the signal does meanwhile. */
+/** D3: a victim is waited for this long after its SIGKILL, whatever the signal does meanwhile. */
 const DYING_MS = 1_000;
-/** And so long what it holds counts as coming back: what has not died by then is held by something else than want of CPU. */
+/** And this long what it holds counts as coming back: what has not died by then is not merely short of CPU. */
 const COMING_MS = 3_000;
 
 /** D3: the eviction that the shortage waits for; null: the next one may be chosen. */
@@ -79,13 +79,15 @@ function comingOf(state: State, { atMs }: Observation): readonly Eviction[] {
   );
 }
 
-/** Of a stall nobody knows its share. */
+/** Its share of a stall is not known. */
 export function atChoiceOf({ signal, available }: MetThreshold, pod: PodView): Pick<Eviction, 'atChoice'> {
   const held = givesBack(pod, signal);
   return Number.isFinite(held) ? { atChoice: { signal, available, held } } : {};
 }
 
-/** What a victim takes until it has ended comes back with it: at most so much was taken by others since it was chosen. */
+/**
+ * What a victim takes until it has ended comes back with it: at most so much was taken by others since it was chosen.
+ */
 function takenByOthers(
   eviction: Eviction,
   under: readonly Eviction[],
@@ -101,8 +103,8 @@ function takenByOthers(
 
 type Usage = PodView['usage'];
 /**
- * At most. Of a working set the file cache and files of a tmpfs outlive the processes: COMING_MS bounds what goes wrong by
- * that. Of a stall nobody can say how much of it is the pod's: all of it, then.
+ * At most. Of a working set the file cache and files of a tmpfs outlive the processes: COMING_MS bounds what goes wrong
+ * by that. Of a stall the pod's share is not known: all of it, then.
  */
 const GIVES_BACK: { readonly [what in SignalFacts['comesBack']]: (usage: Usage) => Reading<number> | undefined } = {
   memory: ({ workingSetBytes }) => workingSetBytes,
@@ -135,7 +137,7 @@ export function cleanUpOf(
   return { code: 'clean-up-wait', signal: first.signal, eviction: proof.decision, remainingMs };
 }
 
-/** D15 keeps somebody waiting at this look: what is decided right after it says so. */
+/** D15 holds an eviction back at this look: the decision right after it says so. */
 export function withHeldBack(state: State, shortage: Shortage, { atMs }: Observation): State {
   return { ...state, heldBackMs: { ...state.heldBackMs, [shortage]: atMs } };
 }
@@ -159,7 +161,7 @@ export function isActedOn(
 
 /**
  * The pod that would be chosen is being stopped already, for another shortage or its own limit: that is waited for, and
- * nobody goes in its place. Null: it is not, or it was waited for in vain.
+ * no pod is evicted in its place. Null: it is not, or it was waited for in vain.
  */
 export function joinedOf(
   state: State,

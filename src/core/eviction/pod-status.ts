@@ -4,7 +4,7 @@ import { SIGNAL_FACTS } from '../signal.ts';
 import { compareQuantity, type Quantity, quantityOfBytes, sayQuantity } from '../units/quantity.ts';
 import { type MetThreshold, ZERO_QUANTITY } from './threshold.ts';
 
-/** kubelet-eviction.md 7.3: what the API is told of an evicted pod. */
+/** kubelet-eviction.md 7.3: the status of an evicted pod in the API. */
 export type PodStatus = {
   readonly phase: 'Failed';
   readonly reason: 'Evicted';

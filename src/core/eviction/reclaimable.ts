@@ -29,8 +29,8 @@ const REFAULT_WINDOW_MS = 10_000;
 const REFAULT_STEP_MS = 1_000;
 
 /**
- * product.md section 8: capacity less what could not be freed without stopping somebody. May be negative. Locked memory
- * is counted once (decision record 0007).
+ * product.md section 8: capacity less what could not be freed without stopping a process. May be negative. Locked
+ * memory is counted once (decision record 0007).
  */
 export function reclaimableBytes(facts: MemoryFacts): number {
   const lockedFile = lockedFileBytes(facts);
@@ -61,7 +61,9 @@ function lockedFileBytes(facts: MemoryFacts): number {
 /** A counter of refaulted bytes at times, oldest first; at most 12 entries. */
 export type RefaultHistory = readonly { readonly atMs: MonoMs; readonly bytes: number }[];
 
-/** Takes a new reading, at most one a second. A counter that fell belongs to something new: the history begins again. */
+/**
+ * Takes a new reading, at most one a second. A counter that fell belongs to something new: the history begins again.
+ */
 export function refaultsAfter(history: RefaultHistory, atMs: MonoMs, bytes: number): RefaultHistory {
   const last = history.at(-1);
   if (last === undefined || bytes < last.bytes || atMs < last.atMs) return [{ atMs, bytes }];

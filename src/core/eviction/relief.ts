@@ -4,8 +4,8 @@ import { isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 
 /**
  * D14: what the end of the pod is known to free or save of the signal: scratch that is emptied, files that only its
- * processes hold, growth of the last minute or, of bytes, what it wrote lately. Null: nobody measures it in this mode, or
- * the signal is of no disk.
+ * processes hold, growth of the last minute or, of bytes, what it wrote lately. Null: nobody measures it in this mode,
+ * or the signal is of no disk.
  */
 export function reliefOf(signal: Signal, pod: PodView): number | null {
   const parts = partsOf(signal, pod);
@@ -27,13 +27,13 @@ function partsOf(signal: Signal, { diskRelief }: PodView): Parts | null {
 /** Who frees less than this share of what the signal lacks, and saves nothing, is no help. */
 const LEAST_FREED = 0.01;
 
-/** D14: whether its end is known to help. True where nobody measures that. */
+/** D14: whether its end is known to help. True where that is not measured. */
 export function isHelp(signal: Signal, pod: PodView, lacking: number): boolean {
   const parts = partsOf(signal, pod);
   return parts === null || parts.saved > 0 || (parts.freed > 0 && parts.freed >= lacking * LEAST_FREED);
 }
 
-/** Only a lower bound is known of what the ranking compares: a walk that was cut short, or nobody looked at all. */
+/** Only a lower bound is known of what the ranking compares: a walk that was cut short, or none. */
 export function isAtLeast(signal: Signal, { usage, diskRelief }: PodView): boolean {
   if (!isDisk(signal)) return false;
   return usage.disk.known ? usage.disk.value.isAtLeast === true : diskRelief !== undefined;

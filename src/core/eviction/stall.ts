@@ -17,7 +17,7 @@ export type StallFacts = {
   readonly atMs: MonoMs;
   /** Time in which all tasks of the node were stalled on memory; only grows. */
   readonly stalledMs: number;
-  /** Null: nobody had to ask then, or no pod has pressure of its own here. */
+  /** Null: it was not needed then, or no pod has pressure of its own here. */
   readonly pods: ReadonlyMap<PodUid, PodStall> | null;
 };
 export type StallPoint = StallFacts & {
@@ -33,7 +33,7 @@ export type StallHistory = readonly StallPoint[];
 export type Stall = {
   /** In the window, at least. */
   readonly stalledMs: number;
-  /** Those who are in a limit of their own, and whose stall is for the most part that of it. */
+  /** Pods in a limit of their own, whose stall is mostly due to it. */
   readonly byOwnLimit: ReadonlySet<PodUid>;
 };
 type Present = Pick<StallFacts, 'atMs' | 'stalledMs'>;
@@ -42,8 +42,9 @@ type Present = Pick<StallFacts, 'atMs' | 'stalledMs'>;
 const POINTS = 20;
 const LEAST_STEP_MS = 50;
 /**
- * So long a pod is in its limit after it has reached it: the kernel counts that, and makes a task over memory.high sleep
- * for up to 2 s then (MEMCG_MAX_HIGH_DELAY_JIFFIES). At memory.max it takes 32 pages at a time, and a disk as long to fill them.
+ * So long a pod is in its limit after it has reached it: the kernel counts that, and makes a task over memory.high
+ * sleep for up to 2 s then (MEMCG_MAX_HIGH_DELAY_JIFFIES). At memory.max it takes 32 pages at a time, and a disk as
+ * long to fill them.
  */
 const IN_LIMIT_MS = 2_000;
 const NOBODY: ReadonlyMap<PodUid, number> = new Map();
@@ -62,7 +63,7 @@ export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number
 export function stallAfter(history: StallHistory, facts: StallFacts, windowMs: number): StallHistory {
   const last = history.at(-1);
   const asked = history.findLast(({ pods }) => pods !== null);
-  // What the pods had before they were first asked nobody knows.
+  // What the pods had before their first reading is not known.
   const isFirstAsked = facts.pods !== null && asked === undefined;
   if (last === undefined || isFirstAsked || last.stalledMs > facts.stalledMs) {
     return [{ ...facts, countedMs: 0, hitMs: everHit(facts), ownMs: NOBODY }];
@@ -74,19 +75,20 @@ export function stallAfter(history: StallHistory, facts: StallFacts, windowMs: n
 
 /**
  * D17: how long all tasks of the node were stalled in the last `windowMs`, without what pods stalled in limits of their
- * own. Where the window begins between two points as much as possible of the time between them is taken to lie before it.
+ * own. Where the window begins between two points as much as possible of the time between them is taken to lie before
+ * it.
  */
 export function stallIn(history: StallHistory, now: Present, windowMs: number): Stall {
   const last = history.at(-1);
-  // What such a pod stalled since nobody has read.
+  // What such a pod has stalled since was not read.
   const isCounted = last !== undefined && last.ownMs.size === 0;
   const stalledMs = stalledIn(history, now, windowMs, ({ countedMs }) => countedMs, isCounted);
   return { stalledMs, byOwnLimit: byOwnLimit(history, now.atMs - windowMs) };
 }
 
 /**
- * With a point of the present: `podsFor` hears how long all of the node was stalled, whoever's that is, and says what is
- * known of the pods.
+ * With a point of the present: `podsFor` hears how long all of the node was stalled, whoever's that is, and says what
+ * is known of the pods.
  */
 export function stallStep(
   history: StallHistory,
@@ -123,7 +125,7 @@ function stalledIn(
   return stalledMs;
 }
 
-/** When they last did nobody knows: it may have been just now. */
+/** When they last did is not known: it may have been just now. */
 const everHit = ({ atMs, pods }: StallFacts): StallPoint['hitMs'] =>
   new Map([...(pods ?? [])].filter(([, { limitHits }]) => limitHits > 0).map(([uid]) => [uid, atMs]));
 

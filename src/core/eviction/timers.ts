@@ -9,11 +9,11 @@ import { isSoft, limits, type MetThreshold, type Threshold, type ThresholdId } f
 /** D2: a soft threshold has recovered when it was unmet at every look for this long. */
 const RECOVERED_AFTER_MS = 1_000;
 
-/** While a timer runs looks are far closer together: more time than this between two of them was seen by nobody. */
+/** While a timer runs looks are far closer together: a longer time between two of them was not observed. */
 export const SEEN_BETWEEN_LOOKS_MS = 1_000;
 
 /**
- * Live: a soft grace counts only time during which somebody looked, `seenMs` of the time since the last look at most.
+ * Live: a soft grace counts only observed time, at most `seenMs` of the time since the last look.
  * While no agent ran, or it was stopped or starved, the signal may have recovered. The kubelet counts all of it, and so
  * does `simulate`, whose steps may be far apart. The deadline of an eviction counts no more of it.
  */
@@ -28,7 +28,7 @@ export function withoutUnseen(state: State, atMs: MonoMs, seenMs: number): State
   return { ...state, firstMetMs, act: withTime(state.act, unseenMs) };
 }
 
-/** D3: whoever was not sent SIGKILL yet was not ended by an agent that stood still: nobody else is chosen for that. */
+/** D3: an agent that stood still has not sent SIGKILL yet: no other pod is chosen because of that. */
 function withTime(act: State['act'], unseenMs: number): State['act'] {
   if (act.kind !== 'evicting') return act;
   const evictions = act.evictions.map((eviction) =>

@@ -10,7 +10,10 @@ import { proofOf } from './usage-trend.ts';
 
 /** D3: a victim has its grace and 10 s to give back. */
 export const PROOF_MS = 10_000;
-/** Its grace begins with its first signal. One that could not be sent for so long is waited for no more, and that is said. */
+/**
+ * Its grace begins with its first signal. One that could not be sent for this long is no longer waited for, and a
+ * reason says so.
+ */
 export const UNSENT_MS = 10_000;
 /** D15, kubelet-eviction.md 4.13. */
 export const CLEAN_UP_MS = 30_000;
@@ -19,8 +22,9 @@ type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit'>;
 
 /**
  * D3: what became of the evictions under way. One with an outcome is over. One after whose grace no threshold of its
- * shortage is met any more, or whose deadline has passed, no longer holds back the next: while a soft threshold is still
- * met above the hard one that chose it, what it holds is coming back. Live it holds back again where one is met once more.
+ * shortage is met any more, or whose deadline has passed, no longer holds back the next: while a soft threshold is
+ * still met above the hard one that chose it, what it holds is coming back. Live it holds back again where one is met
+ * once more.
  */
 export function settleEvictions(
   state: State,
@@ -88,8 +92,8 @@ function shortagesOf(eviction: Eviction, layout: FsLayout): ReadonlySet<Shortage
 }
 
 /**
- * Its grace and the time for the proof count from its first signal, of which the next run of the agent may hear late: it
- * has its time from then on. SIGKILL too has its time to work.
+ * Its grace and the time for the proof count from its first signal, of which the next run of the agent may hear late:
+ * it has its time from then on. SIGKILL too has its time to work.
  */
 function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
   let now = eviction;
@@ -120,7 +124,7 @@ function settle(eviction: Eviction, atMs: number, isShort: (threshold: MetThresh
   return atMs >= eviction.deadlineMs ? 'out-of-time' : 'as-before';
 }
 
-/** It was asked to end, where nobody looks any more: what it holds may be coming back, as after a proven end (D15). */
+/** It was asked to end and is no longer watched: what it holds may be coming back, as after a proven end (D15). */
 function isLetGo({ signalledMs }: Eviction, outcome: Outcome | undefined): boolean {
   return outcome?.kind === 'dropped' && outcome.because === 'rebound' && signalledMs !== undefined;
 }
@@ -130,8 +134,8 @@ function isDryDrop(outcome: Outcome): boolean {
 }
 
 /**
- * At the moment when the next run of the agent goes on with them: while no agent lived, or while it started, nobody ended
- * the victims. They have their time from now on, or the next one dies for it (D3).
+ * At the moment when the next run of the agent goes on with them: while no agent lived, or while it started, nobody
+ * ended the victims. They have their time from now on, or the next one dies for it (D3).
  */
 export function resumeEvictions(state: State, atMs: MonoMs): State {
   const { act } = state;

@@ -9,8 +9,8 @@ const KEPT_MS = 3_000;
 /** D15: lower than at the proof by more than this share of the capacity. */
 const WORSE_SHARE = 0.01;
 /**
- * D15: what would reach zero within 30 s, seen for at most KEPT_MS: it then took a tenth of what is left. By a shorter look
- * back the same share is asked for, so that a step of some pages between two looks is no rate.
+ * D15: what would reach zero within 30 s, seen for at most KEPT_MS: it then took a tenth of what is left. By a shorter
+ * look back the same share is asked for, so that a step of some pages between two looks is no rate.
  */
 const WORSE_LEFT_SHARE = 0.1;
 /** D15: what is no worsening whatever the capacity. */
@@ -23,8 +23,8 @@ const LEAST_WORSE: { readonly [U in Unit]: (capacity: number) => number } = {
   ms: (capacity) => 0.3 * capacity,
 };
 /**
- * D3: nobody is waited for while the signal would reach zero within this, at the rate of the last second; and at that of
- * its last part, so that what the victim itself took before it was stopped is over.
+ * D3: no victim is waited for while the signal would reach zero within this, at the rate of the last second; and at
+ * that of its last part, so that what the victim itself took before it was stopped is over.
  */
 const SOON_MS = 10_000;
 const RATES_MS = [1_000, 300];
@@ -49,8 +49,8 @@ export function trailAfter(
 }
 
 /**
- * D3: would the signal reach zero soon at the rate of the last second, if `coming` more came back? Others than the victim
- * took no more than `byOthers` since it was chosen.
+ * D3: would the signal reach zero soon at the rate of the last second, if `coming` more came back? Others than the
+ * victim took no more than `byOthers` since it was chosen.
  */
 export function isSoonZero(
   points: readonly Point[],
@@ -65,7 +65,7 @@ export function isSoonZero(
   });
 }
 
-/** D15: lower than at the proof of the last kill, and by so much that nobody may wait. */
+/** D15: lower than at the proof of the last kill, by so much that the next eviction may not wait. */
 export function isWorse(
   signal: Signal,
   { available, capacity, sampledAtMs }: SignalSample,

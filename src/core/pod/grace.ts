@@ -6,7 +6,7 @@ import type { PodView } from './pod.ts';
 const LEAST_GRACE_SECONDS = 2;
 export const HARD_GRACE_SECONDS = 1;
 
-/** What the processes get between SIGTERM and SIGKILL where a grace of so many seconds is asked for. */
+/** The time between SIGTERM and SIGKILL where a grace of this many seconds is requested. */
 export const givenSeconds = (graceSeconds: number): number => (graceSeconds > 0 ? graceSeconds : LEAST_GRACE_SECONDS);
 
 /** Hard: 1 s. Soft: the smaller of the maximum and the pod's own (kubelet-eviction.md 4.12). */

@@ -19,8 +19,9 @@ const LEAST_BURSTABLE = 3;
 const MOST_BURSTABLE = 999;
 
 /**
- * kubelet-eviction.md 8.5: how much the kernel adds to the size of a process, in thousandths of memory, when it chooses.
- * For all processes of a pod at once, by the request of the pod: in standalone nobody tells its containers apart.
+ * kubelet-eviction.md 8.5: how much the kernel adds to the size of a process, in thousandths of memory, when it
+ * chooses. For all processes of a pod at once, by the request of the pod: standalone mode does not tell its containers
+ * apart.
  */
 export function oomScoreAdj(
   { qos, priority, requests }: Pick<PodView, 'qos' | 'priority' | 'requests'>,

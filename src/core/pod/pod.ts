@@ -30,7 +30,7 @@ export type PodView = {
   readonly isTerminating: boolean;
   /** D13: what the mode knows against choosing this pod; null = nothing. */
   readonly limitedBy: CandidateLimit | null;
-  /** Absent: nobody of a higher priority goes with it. */
+  /** Absent: no pod of a higher priority is stopped with it. */
   readonly inherited?: Inherited;
   /** What runs and stops with it: pods as namespace/name, else units by name; absent: nothing that is known. */
   readonly takesAlong?: readonly string[];
@@ -43,11 +43,15 @@ export type PodView = {
    * measure it, and the kubelet's rule holds.
    */
   readonly diskRelief?: Reading<DiskRelief>;
-  /** D17: it reached its own memory limit again and again while all its tasks stalled on memory. Absent: not, or not known. */
+  /**
+   * D17: it reached its own memory limit again and again while all its tasks stalled on memory. Absent: not, or not
+   * known.
+   */
   readonly isStalledByOwnLimit?: true;
   /**
-   * Beside a kubelet: it stays bound to the node, so it is stopped with the agent alone; `last`: in the last phase, whatever
-   * its priority (beside-a-kubelet.md E12, E15). Absent: in the phase of its priority, whichever way the machine goes down.
+   * Beside a kubelet: it stays bound to the node, so it is stopped with the agent alone; `last`: in the last phase,
+   * whatever its priority (beside-a-kubelet.md E12, E15). Absent: in the phase of its priority, whichever way the
+   * machine goes down.
    */
   readonly leaves?: 'with-agent' | 'last';
   readonly usage: {
@@ -55,7 +59,9 @@ export type PodView = {
     /** Absent: the kernel does not say whose swap it is. */
     readonly swapBytes?: Reading<number>;
     readonly processes: Reading<number>;
-    /** What its end gives back of the process ids: its threads too, and its dead that nobody has reaped. Absent: nobody looked. */
+    /**
+     * What its end gives back of the process ids: its threads too, and its unreaped dead processes. Absent: not read.
+     */
     readonly pidsHeld?: Reading<number>;
     readonly disk: Reading<DiskUsage>;
     /** What the pod's ephemeral-storage limit bounds (kubelet-eviction.md 5.8). */
@@ -66,8 +72,8 @@ export type PodView = {
   };
 };
 /**
- * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget has refused its eviction,
- * or those of three pods have, a moment ago. In standalone there is none.
+ * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget has refused its
+ * eviction, or those of three pods have, a moment ago. In standalone there is none.
  */
 export type CandidateLimit =
   | 'restart-guard'
@@ -112,7 +118,7 @@ export type DiskUsage = {
   /** When this was measured; walked directories are not of the same moment as the look. */
   readonly sampledAtMs?: MonoMs;
 };
-/** Of one file system. Inodes are unknown where nobody counts them. */
+/** Of one file system. Inodes are unknown where they are not counted. */
 export type Relief = { readonly bytes: Reading<number>; readonly inodes: Reading<number> };
 export type DiskRelief = {
   /** What is emptied once the pod is proven dead. */
@@ -124,7 +130,7 @@ export type DiskRelief = {
   /** To the device, during the last 10 s, as the kernel attributes them (v2 `io.stat`). */
   readonly writtenBytes: Reading<number>;
 };
-/** D16: who depends on the pod so that its stop takes it along, and has the highest priority above the pod's own. */
+/** D16: of the pods that this pod's stop also stops, the one with the highest priority above its own. */
 export type Inherited = { readonly priority: number; readonly from: string };
 export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo'>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };

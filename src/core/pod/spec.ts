@@ -115,7 +115,10 @@ function hashOf(text: string, seed: number): string {
 
 const ZERO: Quantity = { nanos: '0', format: 'binary', text: null };
 
-/** All app containers and sidecars together, or the neediest init container with the sidecars before it; null = nobody names any. */
+/**
+ * All app containers and sidecars together, or the neediest init container with the sidecars before it; null = none is
+ * declared.
+ */
 function aggregate(
   containers: readonly ContainerSpec[],
   amountOf: (container: ContainerSpec) => Quantity | null,

@@ -4,10 +4,13 @@ export type ListedImage = {
   readonly id: string;
   /** Tags and digests. */
   readonly names: readonly string[];
-  /** The runtime is told to keep it. */
+  /** The runtime has been asked to keep it. */
   readonly isPinned: boolean;
 };
-/** The names by which a container calls one image that it uses: its own, or that of a volume. Any of them may be the one that counts. */
+/**
+ * The names by which a container calls one image that it uses: its own, or that of a volume. Any of them may be the one
+ * that counts.
+ */
 export type ImageUse = readonly string[];
 /** `usedMs`: when it was last seen in use; null: never. */
 export type Sighting = { readonly firstMs: MonoMs; readonly usedMs: MonoMs | null };
@@ -16,15 +19,17 @@ export type Sightings = ReadonlyMap<string, Sighting>;
 export type ImagePlan =
   | { readonly kind: 'remove'; readonly images: readonly ListedImage[]; readonly tooYoung: number }
   /**
-   * Nothing may be removed. `sandbox-unknown`: neither is the image of the sandboxes known, nor is any pinned, so that any may
-   * be the one without which no pod starts. `no-container`: a node that runs pods has containers; none may be a runtime that
-   * has not yet read its own state.
+   * Nothing may be removed. `sandbox-unknown`: neither is the image of the sandboxes known, nor is any pinned, so that
+   * any may be the one without which no pod starts. `no-container`: a node that runs pods has containers; none may be a
+   * runtime that has not yet read its own state.
    */
   | { readonly kind: 'none'; readonly because: 'sandbox-unknown' | 'no-container' };
 
 const DIGEST = /[0-9a-f]{64}/g;
 
-/** One name is written in several ways (`sha256:…`, `name@sha256:…`, `docker://…`): the same digest is the same image. */
+/**
+ * One name is written in several ways (`sha256:…`, `name@sha256:…`, `docker://…`): the same digest is the same image.
+ */
 function keysOf(names: readonly string[]): readonly string[] {
   return names.flatMap((name) => (name === '' ? [] : [name, ...(name.match(DIGEST) ?? [])]));
 }
@@ -59,9 +64,10 @@ export function seeImages(
 }
 
 /**
- * kubelet-eviction.md 6.6: every image that nobody uses, that is not pinned and that was first seen `minAgeMs` ago or
- * longer; never-used ones first, then by last use, then by first sight. beside-a-kubelet.md A12 for the sandbox image, which
- * containerd before 1.7 does not pin and no container names: `sandbox` are its names, none if it is not known.
+ * kubelet-eviction.md 6.6: every image that no container uses, that is not pinned and that was first seen `minAgeMs`
+ * ago or longer; never-used ones first, then by last use, then by first sight. beside-a-kubelet.md A12 for the sandbox
+ * image, which containerd before 1.7 does not pin and no container names: `sandbox` are its names, none if it is not
+ * known.
  */
 export function unusedImages(facts: {
   readonly images: readonly ListedImage[];

@@ -3,11 +3,11 @@ import type { PodUid, PodView } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 
 /**
- * Where a pod stands among those of its phase that are stopped one after another, because the service manager orders them.
- * Seconds of grace, as each of them asks for; along a chain they share the time of the phase.
+ * Where a pod stands among those of its phase that are stopped one after another, because the service manager orders
+ * them. Seconds of grace, as each of them asks for; along a chain they share the time of the phase.
  */
 export type StopChain = {
-  /** Those right before it: it is told when they have ended. */
+  /** Those right before it: it is signalled when they have ended. */
   readonly after: readonly PodUid[];
   /** The longest way to it, without it. */
   readonly beforeSeconds: number;
@@ -20,10 +20,10 @@ type Link = {
   readonly stopsAfter?: readonly PodUid[] | undefined;
 };
 
-/** Told at the latest so long before its end, whoever it waits for. */
+/** Signalled at the latest this long before its end, whatever it waits for. */
 export const LAST_WORD_MS = 2_000;
 
-/** D16: whoever depends on it lends it its priority. */
+/** D16: a pod that depends on it lends it its priority. */
 export function priorityOf({ priority, inherited }: Pick<PodView, 'priority' | 'inherited'>): number {
   return Math.max(priority, inherited?.priority ?? priority);
 }
@@ -37,7 +37,7 @@ export function tiesOf({ inherited, takesAlong }: Ties): Ties {
   };
 }
 
-/** Those of a phase that wait for others of it, or are waited for; whoever is not among them is told at once. */
+/** Pods of a phase that wait for others of it, or are waited for; all others are signalled at once. */
 export function chainsOf(links: readonly Link[]): ReadonlyMap<PodUid, StopChain> {
   const graceOf = new Map(links.map(({ uid, graceSeconds }) => [uid, givenSeconds(graceSeconds)]));
   const before = new Map<PodUid, readonly PodUid[]>();
@@ -59,7 +59,10 @@ export function chainsOf(links: readonly Link[]): ReadonlyMap<PodUid, StopChain>
   return chains;
 }
 
-/** The sum of the graces on the longest way from a pod, itself included; a circle is left where it closes, as systemd does. */
+/**
+ * The sum of the graces on the longest way from a pod, itself included; a circle is left where it closes, as systemd
+ * does.
+ */
 function longestWays(
   next: ReadonlyMap<PodUid, readonly PodUid[]>,
   graceOf: ReadonlyMap<PodUid, number>,
@@ -79,7 +82,7 @@ function longestWays(
   return wayOf;
 }
 
-/** A stop whose grace begins when the pod is told. */
+/** A stop whose grace begins when the pod is signalled. */
 export type Turn = {
   readonly after: readonly PodUid[];
   /** From the decision on. */
@@ -122,13 +125,13 @@ export function turnOfStop({
   return turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs, atMs + givenSeconds(graceSeconds) * 1_000) });
 }
 
-/** What a pod gets that is told now: all it asks for, or its part of what those behind it need too. */
+/** What a pod signalled now gets: all it asks for, or its share if those after it need time too. */
 export function graceFrom({ graceMs, restMs, endsMs }: Turn, toldMs: MonoMs): number {
   const leftMs = Math.max(0, endsMs - toldMs);
   return Math.min(graceMs, (leftMs * graceMs) / restMs);
 }
 
-/** By when it must be told, whoever is still before it, so that it is not killed untold. */
+/** By when it must be signalled, whatever it still waits for, so that it is not killed without a signal. */
 export function tellByMs({ periodMs, endsMs, beforeMs, restMs }: Turn): MonoMs {
   const shareMs = restMs * Math.min(1, periodMs / Math.max(1, beforeMs + restMs));
   return endsMs - Math.max(Math.min(shareMs / 2, LAST_WORD_MS), shareMs / 4);

@@ -46,7 +46,10 @@ function wantedTime(
   };
 }
 
-/** D11: all of `leftMs` where the phases to come fit into it, else its part of it by their periods; phases without pods take none. */
+/**
+ * D11: all of `leftMs` where the phases to come fit into it, else its part of it by their periods; phases without pods
+ * take none.
+ */
 function shareMs({ phases, phase }: Stopping, groups: readonly ShutdownGroup[], leftMs: number): number {
   const toCome = groups.slice(phase).filter(({ stops }) => stops.length > 0);
   const later = totalMs(toCome.slice(1));
@@ -66,7 +69,7 @@ export function lastMs({ startedMs, phases, mustEndMs, confirm }: Stopping): Mon
   return Math.min(startedMs + totalMs(phases), endMs);
 }
 
-/** D11: logind goes on when its time is over, whoever still stops: the plan ends before it. */
+/** D11: logind goes on when its time is over, whichever pod is still stopping: the plan ends before that. */
 export function withoutReserve(grantedMs: number): number {
   return Math.max(grantedMs - RESERVE_MS, grantedMs / 2);
 }

@@ -22,7 +22,7 @@ export type PlannedStop = {
   readonly effectiveGraceSeconds: number | null;
   /** How long the phase waits for it at most (5.2). */
   readonly waitMs: number;
-  /** Absent: it waits for nobody, and nobody waits for it. */
+  /** Absent: it waits for no pod, and no pod waits for it. */
   readonly chain?: StopChain;
 };
 /** A phase with its pods; `phase` counts from 1. */
@@ -44,8 +44,8 @@ export function assign(phases: readonly ShutdownPhase[], pods: readonly Shutdown
 }
 
 /**
- * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given; D16, and chains.
- * `assigned`: those keep their phase, whatever became of their priority.
+ * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given; D16, and
+ * chains. `assigned`: those keep their phase, whatever became of their priority.
  */
 export function planShutdown(
   phases: readonly ShutdownPhase[],

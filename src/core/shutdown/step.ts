@@ -30,7 +30,7 @@ export function stepShutdown(state: State, observation: Observation, config: Cor
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
 }
 
-/** Pods of which a stop is under way are being stopped for whoever else looks at them. */
+/** Pods whose stop is under way appear as being stopped to everything else. */
 export function withStopsTerminating(observation: Observation, stops: readonly ShutdownStop[]): Observation {
   const { pods } = observation;
   if (stops.length === 0 || !pods.known) return observation;
@@ -245,7 +245,7 @@ function cancel(
   return undoStops(kept, atMs);
 }
 
-/** Nothing is undone, and nobody waited for: who runs now was started since. */
+/** Nothing is undone or waited for: what runs now was started since. */
 function comeBack({ state, ...step }: Step): Step {
   const shutdown = { kind: 'unarmed', why: 'the system has just come back, the lock is being taken' } as const;
   return { ...step, state: { ...state, shutdown, stops: [] } };
@@ -279,7 +279,7 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
   }
 }
 
-/** kubelet-shutdown.md 5.1: all at once. Who is alive now counts, not who was when the signal came (12.3). */
+/** kubelet-shutdown.md 5.1: all at once. The pods alive now count, not those alive when the signal came (12.3). */
 function beginPhase(step: Step, shutdown: Stopping, observation: Observation, config: CoreConfig): Step {
   const { atMs } = observation;
   const pods = alive(step, observation, shutdown, shutdown.startedMs);
@@ -305,7 +305,7 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   const said = periodMs < wantedMs ? withReason(begun, short) : begun;
   const stops = withChains(group.stops.map(({ pod }) => planStop(pod, periodSeconds)));
   const told = tell(said, stops, { phase, atMs, endsMs, tier: shutdown.tier });
-  // A phase without time waits for nobody (kubelet-shutdown.md 5.9).
+  // A phase without time waits for no pod (kubelet-shutdown.md 5.9).
   const running = told.state.shutdown;
   return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
 }

@@ -4,7 +4,7 @@ import { initialState, type State } from './state.ts';
 
 /**
  * Meets the present boot, at `atMs`: timers of another boot go, and an interrupted shutdown is reported. A reclaim
- * that was running died with the agent and is decided anew; evictions under way stay, so that nobody is chosen twice.
+ * that was running died with the agent and is decided again; evictions under way stay, so that no pod is chosen twice.
  */
 export function adoptState(
   saved: State,

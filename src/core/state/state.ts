@@ -34,7 +34,7 @@ export type State = {
   readonly reclaims: readonly Reclaim[];
   /** D15: the last kill of each shortage that was proven, for as long as its clean-up is waited for. */
   readonly proofs: { readonly [S in Shortage]?: Proof };
-  /** When D15 last kept somebody of the shortage from being chosen. Absent: never. */
+  /** When D15 last held an eviction for the shortage back. Absent: never. */
   readonly heldBackMs?: { readonly [S in Shortage]?: MonoMs };
   /** The last 3 s of the signals of a shortage that is acted on, oldest first; at most 31 of each. */
   readonly trail: { readonly [S in Signal]?: readonly Point[] };
@@ -81,7 +81,10 @@ export type Stopping = {
     | { readonly kind: 'announce'; readonly untilMs: MonoMs }
     /** After the last one. */
     | { readonly kind: 'confirm'; readonly sinceMs: MonoMs };
-  /** Of two tiers the first: how long what was stopped is confirmed, and when that is over at the latest. Absent: not at all. */
+  /**
+   * Of two tiers the first: how long what was stopped is confirmed, and when that is over at the latest. Absent: not at
+   * all.
+   */
   readonly confirm?: { readonly ms: number; readonly latestMs: MonoMs };
   /** The kubelet stops the pods. `holds`: while it has its lock. */
   readonly byKubelet?: 'holds' | 'released';
@@ -116,16 +119,20 @@ export type Eviction = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
   readonly victim: Victim;
-  /** What there was of the signal that chose it, and what it held of that itself; absent: over a limit, or not known. */
+  /**
+   * What there was of the signal that chose it, and what it held of that itself; absent: over a limit, or not known.
+   */
   readonly atChoice?: { readonly signal: Signal; readonly available: number; readonly held: number };
   /** When its first request to end, and its first SIGKILL, went out; absent: not yet. */
   readonly signalledMs?: MonoMs;
   readonly killedMs?: MonoMs;
   /** Counts from the first signal; until that went out, as if it went out with the decision. */
   readonly graceEndsMs: MonoMs;
-  /** Until then it is waited for: before its first signal, so long for that; after it, so long for the proof. */
+  /** The deadline: of its first signal until that is sent, then of the proof of its end. */
   readonly deadlineMs: MonoMs;
-  /** D3: when it had given back or was out of time, so that the next victim may be chosen; null while it is waited for. */
+  /**
+   * D3: when it had given back or was out of time, so that the next victim may be chosen; null while it is waited for.
+   */
   readonly settledMs: MonoMs | null;
   readonly cause:
     | { readonly kind: 'threshold'; readonly threshold: MetThreshold }

@@ -1,4 +1,7 @@
-/** Exact: `nanos` is the amount in 10^-9 as a decimal integer, at most 48 digits. Compared, added and printed by core/units/quantity.ts only. */
+/**
+ * Exact: `nanos` is the amount in 10^-9 as a decimal integer, at most 48 digits. Compared, added and printed by
+ * core/units/quantity.ts only.
+ */
 export type Quantity = {
   readonly nanos: string;
   readonly format: 'binary' | 'decimal' | 'exponent';
@@ -15,7 +18,7 @@ const WRONG_FORMAT = 'not an amount';
 const MAX_EXPONENT = 30;
 /** Below 10^-9 everything rounds to 1n, so this is only a bound on the arithmetic. */
 const MIN_EXPONENT = -999;
-/** Ours: longer than any amount that means something; bounds the big integers made of it. */
+/** Our own limit: longer than any meaningful amount; bounds the big integers made of it. */
 const MAX_TEXT_LENGTH = 100;
 const MAX_NANOS_DIGITS = 48;
 const NANO_DIGITS = 9;

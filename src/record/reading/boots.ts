@@ -8,15 +8,15 @@ export type BootRecord = {
   /** Nothing but dry runs were recorded in it. */
   readonly dry: boolean;
   readonly firstWallMs: number;
-  /** The last that the record has of it: it ended some time later. */
+  /** The last entry of it: it ended some time later. */
   readonly lastWallMs: number;
   readonly end: BootEnd;
   /** Pods that ran when they were last written down, at most a minute late; null: not recorded. */
   readonly running: { readonly atWallMs: number; readonly pods: readonly string[] } | null;
 };
 /**
- * `graceful`: a shutdown released its lock, or the agent was stopped because the machine went down. `cut`: a shutdown had
- * begun and did not come to its end. `ungraceful`: the agent ran and has left no trace of an end: power cut, panic,
+ * `graceful`: a shutdown released its lock, or the agent was stopped because the machine went down. `cut`: a shutdown
+ * had begun and did not come to its end. `ungraceful`: the agent ran and has left no trace of an end: power cut, panic,
  * watchdog, `reboot -f`, or it was killed and not started again. `not-watched`: the agent had been stopped while the
  * machine stayed up. `unknown`: the record has no beginning of the agent, as that of an older version has none.
  */
@@ -61,7 +61,8 @@ function endOf(run: Run | null, shutdown: ShutdownRecord | null, hasRun: boolean
 function whatItCameTo({ end, beganMs, released, resumed }: ShutdownRecord, run: Run | null): BootEnd | null {
   if (end.kind === 'cancelled') return null;
   const goesOnMs = Math.max(beganMs, released?.atMs ?? 0, resumed.at(-1)?.atMs ?? 0);
-  // systemd starts nothing while the machine goes down: an agent that came later and did not go on with it saw it stay up.
+  // systemd starts nothing while the machine goes down: an agent that came later and did not go on with it saw it stay
+  // up.
   if (run?.kind === 'started' && run.atMs > goesOnMs) return null;
   return end.kind === 'released' ? 'graceful' : 'cut';
 }

@@ -17,7 +17,10 @@ type Stop = { readonly tookMs: number; readonly isEnded: boolean };
 /** Older ones say little about the program of today. */
 const STOPS_COUNTED = 5;
 
-/** Of every pod that an eviction or a shutdown asked to end, from records in their order. A kill without a question says nothing. */
+/**
+ * Of every pod that an eviction or a shutdown asked to end, from records in their order. A kill without a question says
+ * nothing.
+ */
 export function observedStops(records: readonly DecisionRecord[]): ReadonlyMap<PodUid, ObservedStops> {
   const stopsOf = new Map<PodUid, Stop[]>();
   for (const record of records) {
@@ -37,7 +40,7 @@ function believed(stop: () => Stop | null): Stop | null {
     const found = stop();
     return found !== null && Number.isFinite(found.tookMs) ? found : null;
   } catch {
-    // The stop is not counted; `history` tells that its entry is damaged.
+    // The stop is not counted; `history` reports its entry as damaged.
     return null;
   }
 }
@@ -48,7 +51,7 @@ function stopOf({ decision, outcomes, evidence }: DecisionRecord): Stop | null {
   const outcome = outcomes.find(({ kind }) => kind === 'ended' || kind === 'survived');
   if (outcome === undefined) return null;
   const toldMs = 'toldMs' in outcome ? outcome.toldMs : undefined;
-  // Who was not told was not asked.
+  // A pod that was not signalled was not asked to stop.
   if (toldMs === null) return null;
   const tookMs = outcome.atMs - (toldMs ?? evidence?.stopBeganAtMs ?? decision.atMs);
   // Neither holds of an entry that a sick disk changed.

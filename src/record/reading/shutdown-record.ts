@@ -12,7 +12,7 @@ import { groupBy } from './group.ts';
 /** One shutdown, plan against fact. Every `atMs` belongs to `bootId`. */
 export type ShutdownRecord = {
   readonly bootId: string;
-  /** A dry run only thought of it: nothing was stopped. */
+  /** In a dry run: nothing was stopped. */
   readonly dry: boolean;
   readonly beganWallMs: number;
   readonly beganMs: MonoMs;
@@ -20,11 +20,18 @@ export type ShutdownRecord = {
   readonly plan: ShutdownPlan | null;
   /** By number: all that were configured, those without pods too. */
   readonly phases: readonly PhaseRecord[];
-  /** Beside a kubelet: what was said of it before the first phase; null: nothing in time. Absent: nobody had to be told. */
+  /**
+   * Beside a kubelet: what was said of it before the first phase; null: nothing in time. Absent: nobody had to be told.
+   */
   readonly announced?: { readonly atMs: MonoMs; readonly detail: string | null };
-  /** Beside a kubelet: what the API still showed at the end; null: it could not be asked. Absent: it was not waited for. */
+  /**
+   * Beside a kubelet: what the API still showed at the end; null: it could not be asked. Absent: it was not waited for.
+   */
   readonly confirmed?: { readonly atMs: MonoMs; readonly tookMs: number; readonly left: Unconfirmed | null };
-  /** Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left running. */
+  /**
+   * Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left
+   * running.
+   */
   readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
   readonly lockLost: readonly { readonly atMs: MonoMs; readonly phase: number; readonly detail: string }[];
   /** An agent that was started in the middle went on with it. */
@@ -37,7 +44,7 @@ export type ShutdownRecord = {
   readonly decisions: readonly DecisionId[];
 };
 type ShutdownPlan = {
-  /** `stop`: without a signal of logind, the agent was told to stop while the machine went down. */
+  /** `stop`: without logind's signal, systemd stopped the agent while the machine went down. */
   readonly tier: 'logind' | 'stop';
   /** poweroff, reboot, …; null = not known. */
   readonly type: string | null;
@@ -87,7 +94,7 @@ export type PodStop = {
   readonly decision: DecisionId | null;
   /** When its turn was planned, with its phase. */
   readonly atMs: MonoMs;
-  /** How long after that it was told to stop; null: it was not; absent: not known. */
+  /** How long after that it was asked to stop; null: it was not; absent: not known. */
   readonly toldAfterMs?: number | null;
   /** It had been stopped before in this shutdown, and was started. */
   readonly isAgain: boolean;
@@ -114,7 +121,7 @@ type FactAt<W extends ShutdownFact['what']> = {
   readonly wallMs: number;
   readonly fact: Extract<ShutdownFact, { what: W }>;
 };
-/** The part of a boot's entries that one shutdown is told from. */
+/** The part of a boot's entries that one shutdown is derived from. */
 type Part = {
   readonly facts: readonly Fact[];
   readonly decisions: readonly DecisionRecord[];
@@ -126,7 +133,9 @@ type Part = {
 };
 const KINDS: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock', 'take-lock', 'undo-stops'];
 
-/** Those of one boot and one kind of run, dry or not, oldest first. Entries that are not sound must be left out before. */
+/**
+ * Those of one boot and one kind of run, dry or not, oldest first. Entries that are not sound must be left out before.
+ */
 export function shutdownsOfBoot(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly ShutdownRecord[] {
   const [first] = entries;
   if (first === undefined) return [];
@@ -219,7 +228,7 @@ function endOf(part: Part): ShutdownEnd {
   const phase = phaseAt(part, Number.POSITIVE_INFINITY);
   const run = part.runs.at(-1);
   const lastMs = Math.max(part.facts.at(-1)?.atMs ?? 0, part.stops.at(-1)?.decision.atMs ?? 0);
-  // An agent that ended, or began anew and did not go on with it, does not bring it to its end any more.
+  // An agent that ended, or restarted and did not resume it, no longer completes it.
   const hasAgentEnded = !part.isLast || (run !== undefined && run.atMs > lastMs);
   if (hasAgentEnded) return { kind: 'cut', phase, by: 'agent-ended' };
   return part.isBootOver ? { kind: 'cut', phase, by: 'boot-ended' } : { kind: 'running', phase };
@@ -272,7 +281,7 @@ function phasesOf(part: Part, end: ShutdownEnd): readonly PhaseRecord[] {
   const planned = factsOf(part.facts, 'began')[0]?.fact.phases ?? [];
   const lastPhase = phaseAt(part, Number.POSITIVE_INFINITY);
   const isAllDone = releaseOf(part)?.why === 'all-phases-done';
-  // A phase is begun once: a second fact of it is that of an agent that went on.
+  // A phase begins once: a second fact about it comes from an agent that resumed it.
   const ran = new Map(
     factsOf(part.facts, 'phase')
       .map((begun) => [begun.fact.phase, begun] as const)

@@ -14,7 +14,7 @@ export type Shutdowns = {
 };
 
 /**
- * What the record tells of shutdowns, and of how boots ended. `entries`: of one record, or of the real and the dry one
+ * What the record says about shutdowns, and how boots ended. `entries`: of one record, or of the real and the dry one
  * behind each other. `bootId`: of the boot that runs, which has not ended; null = not known, then nothing is said of
  * how the last boot in the record ended.
  */
@@ -42,7 +42,8 @@ function newest(entries: readonly RecordEntry[]): RecordEntry | null {
 
 /**
  * Whether a reader of shutdowns may go on with this entry. An entry's body is believed when it is read; whoever joins
- * several of them must not lose all for one that a sick disk changed. Kinds that no shutdown is told from are not looked at.
+ * several of them must not lose all for one that a failing disk changed. Kinds that no shutdown is derived from are
+ * skipped.
  */
 function isSound(entry: RecordEntry): boolean {
   switch (entry.kind) {

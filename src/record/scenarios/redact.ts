@@ -2,7 +2,7 @@ import { type PodView, podName } from '../../core/pod/pod.ts';
 import type { CapturedLook } from './capture-of.ts';
 
 /**
- * The looks with every name that somebody chose replaced: pods, namespaces, uids, containers, volumes, owners. The same
+ * The looks with every name that a person chose replaced: pods, namespaces, uids, containers, volumes, owners. The same
  * one is replaced by the same one throughout. Pseudonyms sort as what they stand for, so that equals are settled the
  * same way (D1); priorities, requests, usage and times stay. Names are those of the API, without a slash.
  */

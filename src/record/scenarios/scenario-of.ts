@@ -34,7 +34,7 @@ type ScenarioInput = {
   readonly acted: MetThreshold | null;
 };
 
-/** A scenario says nothing of what somebody was told before it begins. */
+/** A scenario says nothing about what was reported before it begins. */
 export const isInScenario = ({ isTerminating, limitedBy }: PodView): boolean => !isTerminating && limitedBy === null;
 
 /**
@@ -140,7 +140,7 @@ export function summaryOf(observation: Observation, pods: readonly PodView[], ze
   return { node: Object.assign({}, ...node), pods: pods.flatMap((pod) => statsOf(pod) ?? []) };
 }
 
-/** What of the node's statistics tells the signals of a source, as `simulate` reads it. */
+/** The node statistics from which `simulate` reads the signals of a source. */
 const NODE_STATS: { readonly [S in SignalSource]: (observation: Observation, zeroMs: MonoMs) => Json } = {
   'node-memory': (observation, zeroMs) => ({ memory: memory(observation, 'memory.available', zeroMs) }),
   'pods-memory': (observation, zeroMs) => {

@@ -10,7 +10,7 @@ type BootNotesNeeds = {
   readonly bootId: string;
   /** Of the record. */
   readonly directory: string;
-  /** False where parts were made anew within one run of the agent. */
+  /** False where a reload rebuilt the parts within one run of the agent. */
   readonly isFirst: boolean;
   readonly parts: {
     readonly log: Log;
@@ -72,7 +72,7 @@ export function createBootNotes({ clock, bootId, directory, isFirst, parts }: Bo
   };
 }
 
-/** Writes down which pods run, so that an end that nobody saw coming can be told with them. */
+/** Records which pods run, so that the report of an unexpected end can name them. */
 type RunningNote = {
   /** `pods`: as namespace/name. */
   readonly seen: (pods: readonly string[], atMs: MonoMs) => void;

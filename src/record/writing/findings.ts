@@ -22,16 +22,16 @@ type Episode = {
   readonly sinceMs: MonoMs;
   /** How often it came, with the first. */
   times: number;
-  /** It came back for the first time, and that was told. */
+  /** It came back for the first time, and that was reported. */
   isToldAgain: boolean;
-  /** Changes that no line has told. */
+  /** Changes that no log line has reported. */
   untold: number;
   cancel: () => void;
 };
 
 /**
- * A finding is logged and recorded once when it is raised and logged once when it is cleared; a new text replaces the old
- * in silence. One that comes and goes fills no journal: `all` follows each change, the log sums them up.
+ * A finding is logged and recorded once when it is raised and logged once when it is cleared; a new text replaces the
+ * old in silence. One that comes and goes fills no journal: `all` follows each change, the log sums them up.
  */
 export function createFindings({ clock, log, note }: FindingsNeeds): OpenFindings {
   const present = new Map<string, Finding>();

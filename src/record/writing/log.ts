@@ -14,8 +14,8 @@ const SHORT_MSG_CHARS = 1024;
 const PRIORITY: { readonly [L in LogLevel]: number } = { debug: 7, info: 6, warn: 4, error: 3 };
 
 /**
- * One JSON line for each fact, its sentence first, with journald's priority in front. Never waits for a reader. Under the
- * journal (JOURNAL_STREAM) without a time of its own, since the journal has one. On a terminal the sentence alone.
+ * One JSON line for each fact, its sentence first, with journald's priority in front. Never waits for a reader. Under
+ * the journal (JOURNAL_STREAM) without a time of its own, since the journal has one. On a terminal the sentence alone.
  */
 export function createLog(level: LogLevel, stdout: Stdout, env: NodeJS.ProcessEnv = process.env): Log {
   const stream = {
@@ -50,7 +50,7 @@ function levelOf(line: string): LogLevel {
   return label === 'debug' || label === 'warn' || label === 'error' ? label : 'info';
 }
 
-/** pino begins with the level; who reads the journal wants the sentence. */
+/** pino puts the level first; a reader of the journal wants the sentence. */
 function levelLast(level: LogLevel, line: string): string {
   const head = `{"level":"${level}",`;
   return `{${line.slice(head.length, -1)},"level":"${level}"}`;

@@ -53,9 +53,9 @@ export type OpenRecorder = Recorder & {
   readonly rehearse: Observed;
   /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
   readonly close: () => Promise<void>;
-  /** After close: goes on for parts that were made anew, with what the disk has not taken yet. */
+  /** After close: continues for rebuilt parts, with what the disk has not taken yet. */
   readonly reopen: (parts: PartsNeeds) => void;
-  /** The files beside the state were lost: they are written anew. */
+  /** The files beside the state were lost: they are written again. */
   readonly rewrite: () => void;
   /** Whether the record's file is where it was, beside what is written to it. */
   readonly checkRecord: () => void;
@@ -63,14 +63,17 @@ export type OpenRecorder = Recorder & {
 
 const RECENT_MAX = 10;
 const KEEP_MS = 1_000;
-/** While nothing is going on a restart misses nothing of so long. */
+/** While nothing happens, a restart loses nothing within this time. */
 const CALM_KEEP_MS = 10_000;
 const CLOSE_MS = 2_000;
-/** An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this loses it. */
+/**
+ * An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this
+ * loses it.
+ */
 const EVIDENCE_MS = 20;
 
 /**
- * The recorders of one process: one for each file, whatever is made anew. A second one would write once more what a full
+ * The recorders of one process: one for each file, across reloads. A second one would write once more what a full
  * disk still holds up in the first, and cut off what that one appends.
  */
 export function createRecorders(): (needs: RecorderNeeds) => OpenRecorder {
@@ -118,7 +121,9 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     evidence.push(put);
     clock.after(EVIDENCE_MS, putEvidence);
   };
-  /** Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk. */
+  /**
+   * Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk.
+   */
   const keepLine = (of: DecisionId, line: string): (() => void) => {
     const recorded = unsettled.add([of], line);
     return () => spool.put(line, (how) => how !== 'waiting' && recorded());
@@ -178,7 +183,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       parts = next;
       isOpen = true;
       disk.reopen();
-      // The file is then open before the first decision, and a disk that refuses is told to the new findings.
+      // The file is then open before the first decision, and a disk that refuses is reported to the new findings.
       void spool.drained();
     },
   };
@@ -249,7 +254,10 @@ type StateFile = {
   readonly close: () => void;
 };
 
-/** Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is calm. */
+/**
+ * Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is
+ * calm.
+ */
 function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (state: State) => void): StateFile {
   let writtenMs = Number.NEGATIVE_INFINITY;
   let writtenKey = '';

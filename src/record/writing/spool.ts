@@ -5,7 +5,10 @@ import { RECORD, recordHangs, recordRefused } from '../../words/finding-own.ts';
 
 /** Lines on their way to the disk. What the disk does not take stays in memory until there is room. */
 type Spool = {
-  /** `ended` hears `waiting` whenever the disk refused the line, which is kept, and in the end whether it is durable or lost. */
+  /**
+   * `ended` is called with `waiting` whenever the disk refused the line, which is kept, and finally with `durable` or
+   * `lost`.
+   */
   readonly put: (line: string, ended?: Ended) => void;
   /** Looks whether the file is still in its place, as soon as nothing is being written. */
   readonly check: () => void;
@@ -24,10 +27,10 @@ type SpoolNeeds = {
 const ENTRIES_MAX = 10_000;
 /** An entry with 1,000 pods has about 1 MB: the count alone does not bound the memory. */
 const CHARS_MAX = 8 * 1024 * 1024;
-/** One write; the next one takes what came meanwhile. */
+/** One write at a time; the next one takes what was queued meanwhile. */
 const BATCH_CHARS = 1024 * 1024;
 const RETRY_MS = 1_000;
-/** A write that takes longer is told: the disk hangs, and nothing can be done about it but to go on. */
+/** A write that takes longer is reported: the disk hangs, and all that can be done is to go on. */
 const HUNG_MS = 10_000;
 
 type Ended = (how: 'durable' | 'waiting' | 'lost') => void;
@@ -61,7 +64,8 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
     });
   };
   const pump = async (): Promise<void> => {
-    // Also with nothing to write: the file is then open before the first decision, and a disk that refuses is told early.
+    // Also with nothing to write: the file is then open before the first decision, and a disk that refuses is reported
+    // early.
     do {
       if (isCheckWanted) {
         isCheckWanted = false;
@@ -85,7 +89,7 @@ export function createSpool({ clock, disk, findings, sayLost }: SpoolNeeds): Spo
       tell(batch, 'durable');
       findings.clear(RECORD);
     } while (queue.length > 0 || isCheckWanted);
-    // Not in a later turn: whoever was just told may put the next line before that.
+    // Not in a later turn: a callee may queue the next line before that.
     writing = null;
   };
   const start = (): void => {

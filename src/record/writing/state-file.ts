@@ -39,8 +39,8 @@ function lastDecision(path: string, bootId: string, { recordDirectory, dry }: De
 }
 
 /**
- * Whether the last run of this boot was in the middle of a shutdown that logind had announced. Only looks; what is wrong
- * with the file is told by `loadState`.
+ * Whether the last run of this boot was in the middle of a shutdown that logind had announced. Only looks; what is
+ * wrong with the file is reported by `loadState`.
  */
 export function wasPreparing(path: string, bootId: string): boolean {
   const saved = valueOrNull(readOwnFile(path, readState));

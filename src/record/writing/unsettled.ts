@@ -8,15 +8,15 @@ import { parseEntry, type RecordEntry } from '../entry.ts';
 import { numberOf, readRecord } from '../reading/record-file.ts';
 
 /**
- * Lines that the record's disk has not taken yet, and those of decisions that the state still waits for, beside the live
- * state and on tmpfs as it is: an agent that is killed loses none, and its next run knows how far each had come.
+ * Lines that the record's disk has not taken yet, and those of decisions that the state still waits for, beside the
+ * live state and on tmpfs as it is: an agent that is killed loses none, and its next run knows how far each had come.
  */
 type Unsettled = {
   /** Written at once. The function that is returned says that the record has the lines, or has given them up. */
   readonly add: (ids: readonly DecisionId[], lines: string) => () => void;
   /** The state is written: what it no longer waits for and the record has is not needed here. */
   readonly follow: (state: State) => void;
-  /** All of it once more: the file was lost. */
+  /** Writes all of it again: the file was lost. */
   readonly rewrite: () => void;
   /** How far a decision had come that the state still waits for. */
   readonly left: (of: DecisionId) => Left;
@@ -29,7 +29,7 @@ const FILE_MAX_BYTES = 32 * 1024 * 1024;
 const KEPT_MAX = 1_000;
 /** A decision among 1,000 pods has some 0.5 MB. */
 const KEPT_CHARS = 4 * 1024 * 1024;
-/** The file is written anew when it has so many characters more than that. */
+/** The file is rewritten when it has this many characters more than that. */
 const STALE_CHARS = 4 * 1024 * 1024;
 const MODE = 0o640;
 
@@ -51,7 +51,7 @@ export function openUnsettled(needs: UnsettledNeeds): {
   const { path, findings } = needs;
   let kept: readonly Kept[] = leftBy(needs);
   let waitedFor = idsOf(needs.adopted);
-  /** Characters of the file; null: it holds something else than what is kept, and is written anew. */
+  /** Characters in the file; null: its content differs from what is kept, and it is rewritten. */
   let fileChars: number | null = null;
 
   const told = (written: ReturnType<typeof writeAtomic>): void => {
@@ -76,7 +76,7 @@ export function openUnsettled(needs: UnsettledNeeds): {
   };
   const bound = (): void => {
     if (kept.length <= KEPT_MAX && charsOf(kept) <= KEPT_CHARS) return;
-    // Some more than need be, so that not every line to come writes all of them anew; never the newest.
+    // A few more than needed, so that not every later line rewrites the file; never the newest.
     let chars = 0;
     const newest = kept.toReversed().filter(({ lines }, i) => {
       chars += lines.length;
@@ -176,7 +176,7 @@ export function lastUnsettledNumber(path: string, bootId: string): number {
   );
 }
 
-/** Of which decisions an entry tells that is kept here. */
+/** The decisions that an entry kept here is about. */
 function idsIn(entry: RecordEntry): readonly DecisionId[] {
   if (entry.kind === 'decision') return [entry.decision.id];
   if (entry.kind === 'outcome') return [entry.outcome.of];
