@@ -62,9 +62,7 @@ type Begun = {
 };
 type Largest = Reading<readonly ProcessView[]>;
 
-/**
- * The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace.
- */
+/** The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace. */
 const PRE_KILL_MS = 6_000;
 /** D9: a reading that takes longer does not stop the kill. */
 const LAST_LOOK_MS = 10;

@@ -12,10 +12,7 @@ import { sayThreshold } from '../words/parts.ts';
 const UNKNOWN_LOOKS = 3;
 const UNKNOWN_MS = 10_000;
 
-/**
- * Says what a look changed: conditions in the log, what a person should know as findings. One line per fact, none per
- * look.
- */
+/** Says what a look changed: conditions in the log, what a person should know as findings. One line per fact, none per look. */
 export function createTeller(needs: {
   readonly log: Log;
   readonly findings: Findings;

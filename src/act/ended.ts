@@ -88,8 +88,7 @@ async function signalAfter(
 ): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'signal'>> {
   const name = threshold?.signal ?? 'nodefs.available';
   if (SIGNAL_FACTS[name].resource === 'memory') return {};
-  // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back
-  // already.
+  // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already.
   const after = await observer.reread(name);
   const reading = after.known ? known(after.value.available) : after;
   return { signal: { name, before: threshold?.available ?? null, after: reading } };

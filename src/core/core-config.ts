@@ -14,15 +14,9 @@ export type CoreConfig = {
   };
   readonly guard: { readonly kills: number; readonly windowMs: number } | null;
   readonly localStorageLimits: 'enforce' | 'show' | 'off';
-  /**
-   * Signals for which this node has a node-level reclaim by command (reclaimCommands; `simulate`: kubelet-eviction.md
-   * 6.1).
-   */
+  /** Signals for which this node has a node-level reclaim by command (reclaimCommands; `simulate`: kubelet-eviction.md 6.1). */
   readonly reclaimSignals: readonly Signal[];
-  /**
-   * The mode removes dead containers and unused images, for the signals of kubelet-eviction.md 6.1. Absent: it has no
-   * runtime.
-   */
+  /** The mode removes dead containers and unused images, for the signals of kubelet-eviction.md 6.1. Absent: it has no runtime. */
   readonly hasRuntime?: true;
   /** Ascending by priority; empty = off. */
   readonly phases: readonly ShutdownPhase[];

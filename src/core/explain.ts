@@ -46,9 +46,7 @@ export type Explanation = {
   readonly victim: PodView | null;
 };
 
-/**
- * The thresholds that count at this look: at the first one appended copies are not yet seen (kubelet-eviction.md 3.4).
- */
+/** The thresholds that count at this look: at the first one appended copies are not yet seen (kubelet-eviction.md 3.4). */
 export function thresholdsOf({ observation, config, state }: ExplainedLook): readonly Threshold[] {
   const { all, atOnce } = withContainerfs(config.thresholds, layoutOf(observation));
   return state.lastLookMs === null ? atOnce : all;

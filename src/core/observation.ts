@@ -30,10 +30,7 @@ export type Observation = {
   readonly shutdownEvents: readonly ShutdownEvent[];
   /** Who of those that are or were here still has volumes mounted (kubelet-shutdown.md 5.3). */
   readonly volumesMounted: Reading<readonly PodUid[]>;
-  /**
-   * Of what this shutdown stopped, what the API does not show as gone yet (beside-a-kubelet.md E16, E17). Absent: none
-   * is told.
-   */
+  /** Of what this shutdown stopped, what the API does not show as gone yet (beside-a-kubelet.md E16, E17). Absent: none is told. */
   readonly unconfirmed?: Reading<Unconfirmed>;
 };
 /** `pods` as namespace/name with their uid, `volumes` as the node's `volumesInUse` has them. */
@@ -54,10 +51,7 @@ export type ShutdownEvent =
   | { readonly kind: 'kubelet-released' }
   /** `machineStays`: not logind's word alone, systemd too does not take the machine down. */
   | { readonly kind: 'cancelled'; readonly machineStays?: true }
-  /**
-   * It went down and is up again under the same boot id (soft-reboot): whatever ran before is gone, whatever runs is
-   * new.
-   */
+  /** It went down and is up again under the same boot id (soft-reboot): whatever ran before is gone, whatever runs is new. */
   | { readonly kind: 'came-back' }
   /** The machine goes down without logind's signal: the agent itself got SIGTERM, and has this much time. */
   | { readonly kind: 'stopped-without-signal'; readonly leftMs: number };

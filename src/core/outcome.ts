@@ -24,10 +24,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'api';
       /** Memory. */
       readonly releasedBytes: Reading<number>;
-      /**
-       * Of the signal it was evicted for, where that is not memory: when it was decided (null: not known) and
-       * afterwards.
-       */
+      /** Of the signal it was evicted for, where that is not memory: when it was decided (null: not known) and afterwards. */
       readonly signal?: { readonly name: Signal; readonly before: number | null; readonly after: Reading<number> };
       /** Of a stop for a shutdown: when it was asked to end; null: it was not. */
       readonly toldMs?: MonoMs | null;
@@ -57,9 +54,7 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
     }
 );
 
-/**
- * What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is.
- */
+/** What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is. */
 export type Removed = { readonly containers: number; readonly images: number; readonly problem: string | null };
 
 /** `problem`: what is not empty, and why; null: all of it is. */

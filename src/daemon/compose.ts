@@ -88,10 +88,7 @@ export type OpenParts = {
 const GOES_DOWN: readonly Decision['kind'][] = ['announce-shutdown', 'stop-for-shutdown', 'release-lock'];
 const SILENT = { writeLine: () => {} };
 
-/**
- * Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest
- * configuration.
- */
+/** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
   const { clock, mounts, bootId, oomWatch } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);

@@ -114,9 +114,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     }
   }
 
-  /**
-   * Whether the system went down and came back since the earlier run looked last, with that run's state still there.
-   */
+  /** Whether the system went down and came back since the earlier run looked last, with that run's state still there. */
   async function isBack(): Promise<boolean> {
     const { lastLookMs, stops } = parts.state;
     if (lastLookMs === null || !(isDown() || stops.length > 0 || mode.hasStops())) return false;

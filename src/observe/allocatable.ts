@@ -18,9 +18,7 @@ type AllocatableMemory = {
 /** A file that is not there costs an exception, at each look: on a machine without a kubelet it never comes. */
 const ABSENT_PACE_MS = 10_000;
 
-/**
- * allocatableMemory.available: the limit of the cgroup of all pods less its working set (kubelet-eviction.md 1.1.5).
- */
+/** allocatableMemory.available: the limit of the cgroup of all pods less its working set (kubelet-eviction.md 1.1.5). */
 export function createAllocatableMemory({ mounts, cgroupRoot, podsCgroup }: AllocatableNeeds): AllocatableMemory {
   const usual = [kubepodsPath('cgroupfs', cgroupRoot), kubepodsPath('systemd', cgroupRoot)];
   const opened = new Map<string, CgroupMemory>();

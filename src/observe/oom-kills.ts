@@ -41,10 +41,7 @@ const MOST_UNANSWERED = 2;
 const HELD_UP = unknown('timed-out', 'memory.oom_control', `no answer within ${ANSWER_MS} ms`);
 const MEMORY = SIGNALS.filter((signal) => SIGNAL_FACTS[signal].resource === 'memory');
 
-/**
- * One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it
- * configures.
- */
+/** One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it configures. */
 export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const procfs = createProcfs();
   let last: number | null = null;

@@ -24,9 +24,7 @@ export type PodDisk = {
   readonly latest: (uid: PodUid) => Reading<PodWalk>;
   /** What it uses of one file system, and what its end would give back there (D14), by the last round. */
   readonly on: (pod: BoundPod, device: number) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
-  /**
-   * Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next.
-   */
+  /** Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next. */
   readonly follow: (want: NextLook) => void;
   /** Why a ranking for the signal would be a guess: no pod has been walked yet. Null: it would not. */
   readonly notReady: (signal: NextLook['pods']) => Unknown | null;

@@ -1,9 +1,7 @@
 import type { Observation } from '../core/observation.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 
-/**
- * Pods as namespace/name, as tenants chose them: escape before printing. `before`: of pods that the look has not got.
- */
+/** Pods as namespace/name, as tenants chose them: escape before printing. `before`: of pods that the look has not got. */
 export function namesOf(
   { pods }: Observation,
   before: (uid: PodUid) => string | undefined = () => undefined,

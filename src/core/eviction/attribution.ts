@@ -64,10 +64,7 @@ export function attribute(growth: Reading<MemoryGrowth>): Reading<Attribution> {
   return known({ overMs, podsBytes, totalBytes, culprit });
 }
 
-/**
- * A sentence's half about the culprit, to stand after the decision; '' when there is none. `where` may be a tenant's:
- * escape.
- */
+/** A sentence's half about the culprit, to stand after the decision; '' when there is none. `where` may be a tenant's: escape. */
 export function sayCulprit(growth: Reading<Attribution> | undefined): string {
   if (growth === undefined || !growth.known || growth.value.culprit === null) return '';
   const { overMs, totalBytes, culprit } = growth.value;

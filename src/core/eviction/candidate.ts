@@ -50,8 +50,7 @@ export function firstCandidate(
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
   const first = giveWay(pool, isRequested, guarded);
   const because = ({ pod }: Ranked): Why => barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
-  // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no
-  // candidate.
+  // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
   const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
   const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
   const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);

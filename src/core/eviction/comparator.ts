@@ -23,10 +23,7 @@ type Row = {
   readonly because: string;
 };
 
-/**
- * Every comparator of a ranking. Which of them rank for a signal, and in which order, is SIGNAL_FACTS; ties follow in
- * this order.
- */
+/** Every comparator of a ranking. Which of them rank for a signal, and in which order, is SIGNAL_FACTS; ties follow in this order. */
 const ROWS = {
   'over-request': {
     compare: (pod, signal, layout) => map(usageFor(signal, pod, layout), (used) => used > exceededRequest(signal, pod)),
@@ -148,10 +145,7 @@ function exceededRequest(signal: Signal, pod: PodView): number {
   return hasRequest(signal) ? subtractedRequest(signal, pod) : 0;
 }
 
-/**
- * The inode ranking subtracts the ephemeral-storage request, in bytes, from a number of inodes: the kubelet's quirk
- * (5.4).
- */
+/** The inode ranking subtracts the ephemeral-storage request, in bytes, from a number of inodes: the kubelet's quirk (5.4). */
 function subtractedRequest(signal: Signal, pod: PodView): number {
   return SIGNAL_FACTS[signal].resource === 'memory' ? pod.requests.memoryBytes : pod.requests.ephemeralStorageBytes;
 }

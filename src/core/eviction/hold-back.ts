@@ -85,9 +85,7 @@ export function atChoiceOf({ signal, available }: MetThreshold, pod: PodView): P
   return Number.isFinite(held) ? { atChoice: { signal, available, held } } : {};
 }
 
-/**
- * What a victim takes until it has ended comes back with it: at most so much was taken by others since it was chosen.
- */
+/** What a victim takes until it has ended comes back with it: at most so much was taken by others since it was chosen. */
 function takenByOthers(
   eviction: Eviction,
   under: readonly Eviction[],

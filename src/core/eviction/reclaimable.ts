@@ -61,9 +61,7 @@ function lockedFileBytes(facts: MemoryFacts): number {
 /** A counter of refaulted bytes at times, oldest first; at most 12 entries. */
 export type RefaultHistory = readonly { readonly atMs: MonoMs; readonly bytes: number }[];
 
-/**
- * Takes a new reading, at most one a second. A counter that fell belongs to something new: the history begins again.
- */
+/** Takes a new reading, at most one a second. A counter that fell belongs to something new: the history begins again. */
 export function refaultsAfter(history: RefaultHistory, atMs: MonoMs, bytes: number): RefaultHistory {
   const last = history.at(-1);
   if (last === undefined || bytes < last.bytes || atMs < last.atMs) return [{ atMs, bytes }];

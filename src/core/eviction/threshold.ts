@@ -6,10 +6,7 @@ export type ThresholdValue =
   | { readonly kind: 'quantity'; readonly amount: Quantity }
   /** float32 as the kubelet holds it: Math.fround(Math.fround(percent) / 100). */
   | { readonly kind: 'fraction'; readonly fraction: number };
-/**
- * Key of every timer; survives a reload that leaves the threshold alone. An explicit allocatable threshold and its
- * derived twin are two.
- */
+/** Key of every timer; survives a reload that leaves the threshold alone. An explicit allocatable threshold and its derived twin are two. */
 export type ThresholdId = `${Signal}/${'evictionHard' | 'evictionSoft'}${'' | '/twin'}`;
 export const isSoft = (id: ThresholdId): boolean => id.includes('/evictionSoft');
 export type Threshold = {
@@ -59,9 +56,7 @@ export function isMet(threshold: Threshold, sample: SignalSample): boolean {
   return isLess(sample.available, resolve(threshold.value, sample.capacity));
 }
 
-/**
- * Below the threshold with its min reclaim added: what a node-level reclaim, a latch and the last look compare with.
- */
+/** Below the threshold with its min reclaim added: what a node-level reclaim, a latch and the last look compare with. */
 export function isMetWithMinReclaim(threshold: Threshold, sample: SignalSample): boolean {
   return isLess(sample.available, limits(threshold, sample).target);
 }
@@ -109,8 +104,7 @@ export function withContainerfs(
       }
       if (source !== undefined && own.length === 0) {
         const id: ThresholdId = `${to}/${isHard ? 'evictionHard' : 'evictionSoft'}`;
-        // A soft entry written by hand without grace is hard and has this name: two thresholds never share their
-        // timers.
+        // A soft entry written by hand without grace is hard and has this name: two thresholds never share their timers.
         appended.push({ ...source, id: configured.some((own) => own.id === id) ? `${id}/twin` : id, signal: to });
       }
     }

@@ -43,10 +43,7 @@ export type PodView = {
    * measure it, and the kubelet's rule holds.
    */
   readonly diskRelief?: Reading<DiskRelief>;
-  /**
-   * D17: it reached its own memory limit again and again while all its tasks stalled on memory. Absent: not, or not
-   * known.
-   */
+  /** D17: it reached its own memory limit again and again while all its tasks stalled on memory. Absent: not, or not known. */
   readonly isStalledByOwnLimit?: true;
   /**
    * Beside a kubelet: it stays bound to the node, so it is stopped with the agent alone; `last`: in the last phase,

@@ -7,10 +7,7 @@ export type ListedImage = {
   /** The runtime has been asked to keep it. */
   readonly isPinned: boolean;
 };
-/**
- * The names by which a container calls one image that it uses: its own, or that of a volume. Any of them may be the one
- * that counts.
- */
+/** The names by which a container calls one image that it uses: its own, or that of a volume. Any of them may be the one that counts. */
 export type ImageUse = readonly string[];
 /** `usedMs`: when it was last seen in use; null: never. */
 export type Sighting = { readonly firstMs: MonoMs; readonly usedMs: MonoMs | null };
@@ -27,9 +24,7 @@ export type ImagePlan =
 
 const DIGEST = /[0-9a-f]{64}/g;
 
-/**
- * One name is written in several ways (`sha256:…`, `name@sha256:…`, `docker://…`): the same digest is the same image.
- */
+/** One name is written in several ways (`sha256:…`, `name@sha256:…`, `docker://…`): the same digest is the same image. */
 function keysOf(names: readonly string[]): readonly string[] {
   return names.flatMap((name) => (name === '' ? [] : [name, ...(name.match(DIGEST) ?? [])]));
 }

@@ -59,10 +59,7 @@ export function chainsOf(links: readonly Link[]): ReadonlyMap<PodUid, StopChain>
   return chains;
 }
 
-/**
- * The sum of the graces on the longest way from a pod, itself included; a circle is left where it closes, as systemd
- * does.
- */
+/** The sum of the graces on the longest way from a pod, itself included; a circle is left where it closes, as systemd does. */
 function longestWays(
   next: ReadonlyMap<PodUid, readonly PodUid[]>,
   graceOf: ReadonlyMap<PodUid, number>,

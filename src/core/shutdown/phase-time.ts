@@ -46,10 +46,7 @@ function wantedTime(
   };
 }
 
-/**
- * D11: all of `leftMs` where the phases to come fit into it, else its part of it by their periods; phases without pods
- * take none.
- */
+/** D11: all of `leftMs` where the phases to come fit into it, else its part of it by their periods; phases without pods take none. */
 function shareMs({ phases, phase }: Stopping, groups: readonly ShutdownGroup[], leftMs: number): number {
   const toCome = groups.slice(phase).filter(({ stops }) => stops.length > 0);
   const later = totalMs(toCome.slice(1));

@@ -81,10 +81,7 @@ export type Stopping = {
     | { readonly kind: 'announce'; readonly untilMs: MonoMs }
     /** After the last one. */
     | { readonly kind: 'confirm'; readonly sinceMs: MonoMs };
-  /**
-   * Of two tiers the first: how long what was stopped is confirmed, and when that is over at the latest. Absent: not at
-   * all.
-   */
+  /** Of two tiers the first: how long what was stopped is confirmed, and when that is over at the latest. Absent: not at all. */
   readonly confirm?: { readonly ms: number; readonly latestMs: MonoMs };
   /** The kubelet stops the pods. `holds`: while it has its lock. */
   readonly byKubelet?: 'holds' | 'released';
@@ -119,9 +116,7 @@ export type Eviction = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
   readonly victim: Victim;
-  /**
-   * What there was of the signal that chose it, and what it held of that itself; absent: over a limit, or not known.
-   */
+  /** What there was of the signal that chose it, and what it held of that itself; absent: over a limit, or not known. */
   readonly atChoice?: { readonly signal: Signal; readonly available: number; readonly held: number };
   /** When its first request to end, and its first SIGKILL, went out; absent: not yet. */
   readonly signalledMs?: MonoMs;
@@ -130,9 +125,7 @@ export type Eviction = {
   readonly graceEndsMs: MonoMs;
   /** The deadline: of its first signal until that is sent, then of the proof of its end. */
   readonly deadlineMs: MonoMs;
-  /**
-   * D3: when it had given back or was out of time, so that the next victim may be chosen; null while it is waited for.
-   */
+  /** D3: when it had given back or was out of time, so that the next victim may be chosen; null while it is waited for. */
   readonly settledMs: MonoMs | null;
   readonly cause:
     | { readonly kind: 'threshold'; readonly threshold: MetThreshold }

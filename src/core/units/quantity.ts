@@ -1,7 +1,4 @@
-/**
- * Exact: `nanos` is the amount in 10^-9 as a decimal integer, at most 48 digits. Compared, added and printed by
- * core/units/quantity.ts only.
- */
+/** Exact: `nanos` is the amount in 10^-9 as a decimal integer, at most 48 digits. Compared, added and printed by core/units/quantity.ts only. */
 export type Quantity = {
   readonly nanos: string;
   readonly format: 'binary' | 'decimal' | 'exponent';

@@ -6,10 +6,7 @@ import { recordName } from './record-file.ts';
 
 /** Boots and shutdowns leave few lines; a report reads no more than this. */
 const ENTRIES_MAX = 20_000;
-/**
- * What a line of interest has in its head; what a decision was made from is most of the record, and is passed over
- * unread.
- */
+/** What a line of interest has in its head; what a decision was made from is most of the record, and is passed over unread. */
 const WANTED =
   /"kind":"(?:note|outcome)"|"kind":"decision".{0,120}"kind":"(?:stop-for-shutdown|release-lock|take-lock|undo-stops)"/;
 const HEAD_CHARS = 400;

@@ -17,10 +17,7 @@ type Stop = { readonly tookMs: number; readonly isEnded: boolean };
 /** Older ones say little about the program of today. */
 const STOPS_COUNTED = 5;
 
-/**
- * Of every pod that an eviction or a shutdown asked to end, from records in their order. A kill without a question says
- * nothing.
- */
+/** Of every pod that an eviction or a shutdown asked to end, from records in their order. A kill without a question says nothing. */
 export function observedStops(records: readonly DecisionRecord[]): ReadonlyMap<PodUid, ObservedStops> {
   const stopsOf = new Map<PodUid, Stop[]>();
   for (const record of records) {

@@ -20,18 +20,11 @@ export type ShutdownRecord = {
   readonly plan: ShutdownPlan | null;
   /** By number: all that were configured, those without pods too. */
   readonly phases: readonly PhaseRecord[];
-  /**
-   * Beside a kubelet: what was said of it before the first phase; null: nothing in time. Absent: nobody had to be told.
-   */
+  /** Beside a kubelet: what was said of it before the first phase; null: nothing in time. Absent: nobody had to be told. */
   readonly announced?: { readonly atMs: MonoMs; readonly detail: string | null };
-  /**
-   * Beside a kubelet: what the API still showed at the end; null: it could not be asked. Absent: it was not waited for.
-   */
+  /** Beside a kubelet: what the API still showed at the end; null: it could not be asked. Absent: it was not waited for. */
   readonly confirmed?: { readonly atMs: MonoMs; readonly tookMs: number; readonly left: Unconfirmed | null };
-  /**
-   * Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left
-   * running.
-   */
+  /** Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left running. */
   readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
   readonly lockLost: readonly { readonly atMs: MonoMs; readonly phase: number; readonly detail: string }[];
   /** An agent that was started in the middle went on with it. */
@@ -133,9 +126,7 @@ type Part = {
 };
 const KINDS: readonly Decision['kind'][] = ['stop-for-shutdown', 'release-lock', 'take-lock', 'undo-stops'];
 
-/**
- * Those of one boot and one kind of run, dry or not, oldest first. Entries that are not sound must be left out before.
- */
+/** Those of one boot and one kind of run, dry or not, oldest first. Entries that are not sound must be left out before. */
 export function shutdownsOfBoot(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly ShutdownRecord[] {
   const [first] = entries;
   if (first === undefined) return [];

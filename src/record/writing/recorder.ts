@@ -66,10 +66,7 @@ const KEEP_MS = 1_000;
 /** While nothing happens, a restart loses nothing within this time. */
 const CALM_KEEP_MS = 10_000;
 const CLOSE_MS = 2_000;
-/**
- * An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this
- * loses it.
- */
+/** An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this loses it. */
 const EVIDENCE_MS = 20;
 
 /**
@@ -121,9 +118,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     evidence.push(put);
     clock.after(EVIDENCE_MS, putEvidence);
   };
-  /**
-   * Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk.
-   */
+  /** Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk. */
   const keepLine = (of: DecisionId, line: string): (() => void) => {
     const recorded = unsettled.add([of], line);
     return () => spool.put(line, (how) => how !== 'waiting' && recorded());
@@ -254,10 +249,7 @@ type StateFile = {
   readonly close: () => void;
 };
 
-/**
- * Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is
- * calm.
- */
+/** Written at once when what a restart would miss has changed, else at most once a second, and more rarely while all is calm. */
 function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (state: State) => void): StateFile {
   let writtenMs = Number.NEGATIVE_INFINITY;
   let writtenKey = '';
