@@ -1,4 +1,4 @@
-import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
+import { type PodTrait, type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { sayMs } from '../words/decision.ts';
 import { sayNames } from './print.ts';
 import type { StopTimeouts, UnitTimeout } from './stop-timeouts.ts';
@@ -21,6 +21,37 @@ export function notesOf(
       return [...tieNotes(pod, row, { phase, phaseOf, byUid }), ...killModeNotes(podName(pod), units.get(row.uid))];
     }),
   ]);
+}
+
+/** So long a pod serves on, unless a hook keeps it up, while others hear that it goes. */
+const SHORT_SECONDS = 5;
+
+/** beside-a-kubelet.md E11, E16: what the mode has read of the pods, none of it in standalone. */
+export function traitNotes(
+  phases: readonly Phase[],
+  withAgent: readonly Phase[],
+  pods: readonly PodView[],
+): readonly string[] {
+  const byUid = new Map(pods.map((pod) => [pod.uid, pod]));
+  const has = (pod: PodView | undefined, trait: PodTrait): boolean => pod?.traits?.includes(trait) === true;
+  const abrupt = pods.filter((pod) => has(pod, 'serves-to-the-end') && pod.terminationGraceSeconds <= SHORT_SECONDS);
+  // In one tier: who is deleted has gone before the agent stops anybody.
+  const early = [phases, withAgent].flatMap((tier) => {
+    const at = tier.flatMap(({ phase, pods: rows }) => rows.map(({ uid }) => ({ phase, pod: byUid.get(uid) })));
+    const users = at.filter(({ pod }) => has(pod, 'uses-volumes'));
+    const last = Math.max(0, ...users.map(({ phase }) => phase));
+    return at.flatMap(({ phase, pod }) => (pod !== undefined && has(pod, 'csi-plugin') && phase <= last ? [pod] : []));
+  });
+  return [
+    ...abrupt.map(
+      (pod) =>
+        `${podName(pod)} serves, and has neither a preStop hook nor more than ${SHORT_SECONDS} s: requests that reach it while it ends fail`,
+    ),
+    ...early.map(
+      (pod) =>
+        `${podName(pod)} looks like a CSI plugin, and stops no later than pods that use volumes: they may not be unmounted; give it a higher priority`,
+    ),
+  ];
 }
 
 /** Processes that systemd does not signal, and the agent does. */

@@ -2,8 +2,8 @@ import type { CoreConfig, ShutdownPhase } from '../core/core-config.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
-import { AGENT_END_MS } from '../core/shutdown/phase-time.ts';
-import { neededDelayMs, planShutdown } from '../core/shutdown/plan.ts';
+import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
+import { neededTotalMs, planShutdown } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { Finding } from '../ports.ts';
 import type { ObservedStops } from '../record/reading/observed-stops.ts';
@@ -12,7 +12,7 @@ import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from
 import { sayMs } from '../words/decision.ts';
 import { countPods } from '../words/parts.ts';
 import { agentChanges, type Change, changesOf } from './rehearse-changes.ts';
-import { notesOf } from './rehearse-notes.ts';
+import { notesOf, traitNotes } from './rehearse-notes.ts';
 import type { PhaseRow, PodStopRow, SecondTier, Span } from './rehearse-rows.ts';
 import type { StopTimeouts } from './stop-timeouts.ts';
 import { verdictOf } from './stop-verdict.ts';
@@ -24,12 +24,14 @@ export type RehearseReport = {
   readonly atWallMs: number;
   readonly dryRun: boolean;
   readonly lock: LockStatus;
-  /** What the phases want of logind in all, those without pods too. */
+  /** What is wanted of logind in all: for the phases, those without pods too, and beside a kubelet before and after them. */
   readonly neededMs: number;
   /** What logind grants; null: not known, and taken as enough. */
   readonly grantedMs: number | null;
   /** Empty: shutdown is off. */
   readonly phases: readonly PhaseRow[];
+  /** Beside a kubelet: the phases when systemd stops the agent, for pods that stay bound to the node. Absent: there are none. */
+  readonly withAgent?: readonly PhaseRow[];
   /** How long all phases take: with every pod until its grace is over, and as it went before. */
   readonly worstMs: number;
   readonly expectedMs: number;
@@ -46,7 +48,7 @@ export type RehearseReport = {
 export type RehearseInput = {
   readonly node: { readonly name: string; readonly dryRun: boolean };
   readonly atWallMs: number;
-  readonly config: Pick<CoreConfig, 'phases' | 'shutdownCarryOver' | 'shutdownCancel'>;
+  readonly config: Pick<CoreConfig, 'phases' | 'shutdownCarryOver' | 'shutdownCancel' | 'tiers'>;
   readonly pods: readonly PodView[];
   readonly status: Pick<ShutdownStatus, 'lock' | 'stopTimeoutMs' | 'secondTier' | 'running'>;
   readonly observed: ReadonlyMap<PodUid, ObservedStops>;
@@ -61,19 +63,22 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
   const { node, atWallMs, config, status } = given;
   const pods = withUnitsOfPhase(config.phases, given.pods);
   const input = { ...given, pods };
-  const neededMs = neededDelayMs(config.phases);
+  const neededMs = neededTotalMs(config);
   const { lock } = status;
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
-  const start: RehearsedStart = { kind: 'logind', grantedMs: grantedMs ?? neededMs };
-  const played = (stopOf: typeof worstOf): Rehearsal => {
-    const stops = pods.map((pod) => stopOf(pod, input));
-    return rehearse(config, stops, start);
-  };
-  const [worst, expected, soonest] = [played(worstOf), played(expectedOf), played(soonestOf)];
-  const phases = phaseRows(input, { worst, expected, soonest });
-  const rows = phases.flatMap((phase) => phase.pods);
+  const aroundMs = neededMs - totalMs(config.phases);
+  // Of what logind grants the phases have their part.
+  const forPhasesMs = grantedMs === null ? neededMs : Math.max(0, grantedMs - aroundMs);
+  const first = { ...input, pods: pods.filter(({ leaves }) => leaves === undefined) };
+  const played = playedOf(first, { kind: 'logind', grantedMs: forPhasesMs });
+  const { worst, expected } = played;
+  const phases = phaseRows(first, played);
   const secondTier = secondTierOf(input, neededMs);
-  const changes = changesOf(phases, chainedOf(config.phases, pods));
+  const leftMs = secondTier === null ? neededMs : (secondTier.leftMs ?? neededMs);
+  const second = { ...input, pods: pods.filter(({ leaves }) => leaves !== undefined) };
+  const withAgent = config.tiers === undefined ? [] : phaseRows(second, playedOf(second, { kind: 'stop', leftMs }));
+  const rows = [...phases, ...withAgent].flatMap((phase) => phase.pods);
+  const changes = changesOf([...phases, ...withAgent], chainedOf(config.phases, pods));
   return {
     schema: 1,
     node: node.name,
@@ -83,14 +88,23 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
     neededMs,
     grantedMs,
     phases,
+    ...(config.tiers === undefined ? {} : { withAgent }),
     worstMs: worst.totalMs,
     expectedMs: expected.totalMs,
     secondTier,
     changes: [...changes, ...agentChanges(config.phases, changes, secondTier, worst.totalMs)],
-    notes: notesOf(phases, pods, input.timeouts),
+    notes: [...notesOf(phases, pods, input.timeouts), ...traitNotes(phases, withAgent, pods)],
     warnings: phases.length === 0 ? [] : warningsOf(input, phases, { neededMs, grantedMs }),
     cannotFinish: rows.filter(({ verdict }) => verdict.kind === 'cannot-finish').map(podName),
   };
+}
+
+function playedOf(input: RehearseInput, start: RehearsedStart): Rehearsals {
+  const played = (stopOf: typeof worstOf): Rehearsal => {
+    const stops = input.pods.map((pod) => stopOf(pod, input));
+    return rehearse(input.config, stops, start);
+  };
+  return { worst: played(worstOf), expected: played(expectedOf), soonest: played(soonestOf) };
 }
 
 function chainedOf(phases: readonly ShutdownPhase[], pods: readonly PodView[]): ReadonlySet<PodUid> {

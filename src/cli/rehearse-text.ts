@@ -25,6 +25,7 @@ export function rehearseText(report: RehearseReport, form: PhaseForm, paint: Pai
     `lock        ${lockText(report.lock, report.dryRun, paint).join(INDENT)}\n\n`,
     ...phases.map((phase) => `${phaseText(phase, phases, paint)}\n`),
     timeText(report),
+    ...withAgentText(report, paint),
     secondTierText(report),
     ...report.warnings.map((text) => `${paint('yellow', 'warning')}     ${clean(text)}\n`),
     ...report.notes.map((text) => `note        ${clean(text)}\n`),
@@ -36,6 +37,13 @@ export function rehearseText(report: RehearseReport, form: PhaseForm, paint: Pai
 function headText({ node, atWallMs, dryRun }: RehearseReport): string {
   const dry = dryRun ? ' (dry run: nothing would be stopped)' : '';
   return `${clean(node)}, ${sayWhen(atWallMs)}: rehearsal of a shutdown with the pods running now${dry}; nothing is changed\n`;
+}
+
+/** Beside a kubelet. */
+function withAgentText({ withAgent = [] }: RehearseReport, paint: Paint): readonly string[] {
+  if (withAgent.every(({ pods }) => pods.length === 0)) return [];
+  const head = '\nthen        what stays bound to the node, when systemd stops the agent after the kubelet\n';
+  return [head, ...withAgent.map((phase) => `${phaseText(phase, withAgent, paint)}\n`)];
 }
 
 function phaseText(row: PhaseRow, all: readonly PhaseRow[], paint: Paint): string {
@@ -157,8 +165,8 @@ function phaseChanges(
   return [total, `shutdownGracePeriodCriticalPods: ${critical}s (now ${second?.periodSeconds ?? 0}s)`];
 }
 
-function verdictText({ cannotFinish, phases }: RehearseReport, paint: Paint): string {
-  const count = phases.reduce((sum, { pods }) => sum + pods.length, 0);
+function verdictText({ cannotFinish, phases, withAgent = [] }: RehearseReport, paint: Paint): string {
+  const count = [...phases, ...withAgent].reduce((sum, { pods }) => sum + pods.length, 0);
   if (count === 0) return 'no pod is running: nothing would be stopped';
   if (cannotFinish.length === 0) return `no pod is known to need more time than it gets (${countPods(count)})`;
   const who = sayNames(cannotFinish.map(clean));

@@ -12,6 +12,9 @@ export function shutdownText({ shutdown, node }: StatusReport, paint: Paint): st
   const lines = [
     ...(running === null ? lockText(lock, node.dryRun, paint) : [runningText(running, phases, paint)]),
     ...(running === null ? planText(shutdown) : []),
+    ...(shutdown.kubelet === undefined
+      ? []
+      : ['the kubelet holds a lock of its own: it stops the pods, and the phases are for what it leaves']),
     ...(scheduled === null ? [] : scheduledText(scheduled, paint)),
     ...(last === null ? [] : [`last: ${clean(last)}`]),
   ];

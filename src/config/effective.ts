@@ -71,6 +71,10 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null) {
       carryOver: own.shutdownCarryOver,
       cancelPolicy: own.shutdownCancelPolicy,
       secondTier: own.shutdownSecondTier,
+      /** By its own configuration the kubelet has a shutdown of its own. */
+      isKubelets:
+        imported !== null &&
+        (msOf(imported.shutdownGracePeriod) > 0 || imported.shutdownGracePeriodByPodPriority.length > 0),
     },
     ...ownSectionsOf(own, mode),
   } as const;

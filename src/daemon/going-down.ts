@@ -13,6 +13,7 @@ import type { ShutdownSide } from '../shutdown/open.ts';
 import { sayLock } from '../shutdown/progress.ts';
 import { NOT_ARMED, notArmed } from '../words/finding-own.ts';
 import type { OpenParts } from './compose.ts';
+import { watchKubeletLock } from './kubelet-lock.ts';
 
 export type GoingDownNeeds = {
   readonly clock: Clock;
@@ -63,6 +64,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   let isClosed = false;
   let cancelWatch: () => void = () => undefined;
   let cancelExtend: () => void = () => undefined;
+  const seeKubelet = watchKubeletLock({ clock, findings, isConfigured: () => effective().shutdown.isKubelets });
   mode.setShuttingDown(shutdown.kind === 'stopping' || shutdown.kind === 'released');
   const endListening = side.listen({
     log: parts.log,
@@ -196,6 +198,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       if (isHeldOver && !isDown()) machine = 'stays';
       isStopSeen ||= observation.shutdownEvents.some(({ kind }) => kind === 'stopped-without-signal');
       progress.seen(observation, verdict);
+      seeKubelet(observation, side.inhibitor.status());
       want();
     },
     stopAsked: async () => {

@@ -135,6 +135,12 @@ const containerStatus = z.object({
   allocatedResources: resourceList,
 });
 const containerStatuses = z.nullish(z.array(containerStatus));
+/** Of the rest of it only whether it is there counts. */
+const apiContainer = z.extend(container, {
+  ports: z.nullish(z.array(z.unknown())),
+  readinessProbe: hook,
+  lifecycle: z.nullish(z.object({ preStop: hook })),
+});
 
 /**
  * A pod as the API server has it. Its size is bounded by who reads it, not here: a pod with more containers or a longer
@@ -151,7 +157,7 @@ export const apiPodSchema = z.extend(runningPodSchema, {
   spec: z.extend(runningPodSchema.shape.spec, {
     nodeName: z.nullish(z.string()),
     restartPolicy: z.nullish(z.string()),
-    containers: z.array(container).check(z.minLength(1)),
+    containers: z.array(apiContainer).check(z.minLength(1)),
     initContainers: z.nullish(z.array(container)),
     tolerations: z.nullish(z.array(toleration)),
     terminationGracePeriodSeconds: z.nullish(z.number()),

@@ -1,5 +1,6 @@
-import type { PodView } from '../core/pod/pod.ts';
+import type { PodTrait, PodView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
+import { isObject } from '../core/shape.ts';
 import { checkValue } from '../document/check.ts';
 import { parseInstant } from '../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
@@ -60,6 +61,7 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
       isStaticCritical: declared.isStaticCritical || isMirror,
       isProtected,
       isTerminating: typeof metadata.deletionTimestamp === 'string',
+      ...traitsOf(pod),
     },
     object: { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
     resourceVersion: metadata.resourceVersion,
@@ -110,6 +112,24 @@ function asAdmitted(pod: V1ApiPod): V1ApiPod {
         typeof grace === 'number' ? Math.min(MAX_GRACE_SECONDS, grace < 0 ? 1 : Math.trunc(grace)) : null,
     },
   };
+}
+
+/** The kubelet's: below it CSI plugins have their sockets. */
+const PLUGINS = /\/plugins(_registry)?(\/|$)/;
+
+function traitsOf({ spec }: V1ApiPod): Partial<Pick<PodView, 'traits'>> {
+  const volumes = spec.volumes ?? [];
+  const hostPaths = volumes.flatMap(({ hostPath }) => (isObject(hostPath) ? [String(hostPath['path'])] : []));
+  const serves = spec.containers.some(({ ports, readinessProbe }) => (ports ?? []).length > 0 || readinessProbe);
+  const drains = spec.containers.some(({ lifecycle }) => lifecycle?.preStop);
+  const traits: PodTrait[] = [
+    ...(serves && !drains ? (['serves-to-the-end'] as const) : []),
+    ...(volumes.some(({ persistentVolumeClaim, csi }) => persistentVolumeClaim || csi)
+      ? (['uses-volumes'] as const)
+      : []),
+    ...(hostPaths.some((path) => PLUGINS.test(path)) ? (['csi-plugin'] as const) : []),
+  ];
+  return traits.length === 0 ? {} : { traits };
 }
 
 function statusesOf({ status }: V1ApiPod) {

@@ -166,6 +166,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   diskRelief: isAbsent,
   isStalledByOwnLimit: isAbsent,
   leaves: isAbsent,
+  traits: optional(listOf(isOneOf('serves-to-the-end', 'uses-volumes', 'csi-plugin'))),
 });
 const isApiPod = shape<ApiPod>({
   declared: isDeclared,

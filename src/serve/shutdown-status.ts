@@ -3,7 +3,7 @@ import type { Observation } from '../core/observation.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
 import { totalMs, withoutReserve } from '../core/shutdown/phase-time.ts';
-import { neededDelayMs, planShutdown } from '../core/shutdown/plan.ts';
+import { neededTotalMs, planShutdown } from '../core/shutdown/plan.ts';
 import type { State } from '../core/state/state.ts';
 import type { InhibitorStatus } from '../ports.ts';
 
@@ -21,6 +21,8 @@ export type ShutdownStatus = {
   readonly stopTimeoutMs: number | 'infinity' | null;
   /** Whether it also acts when the machine goes down without logind's signal. */
   readonly secondTier: boolean;
+  /** The kubelet holds a shutdown lock of its own, and stops the pods itself; absent: it does not, or nobody knows. */
+  readonly kubelet?: 'armed';
 };
 type Lock = InhibitorStatus['lock'];
 export type LockStatus =
@@ -74,7 +76,7 @@ export type ShutdownContext = {
 type ShutdownInput = {
   readonly observation: Observation;
   readonly state: Pick<State, 'shutdown'>;
-  readonly config: Pick<CoreConfig, 'phases'>;
+  readonly config: Pick<CoreConfig, 'phases' | 'tiers'>;
   readonly context: ShutdownContext;
   readonly nameOf: (uid: PodUid) => string;
 };
@@ -86,7 +88,7 @@ export function shutdownStatus({ observation, state, config, context, nameOf }: 
   return {
     lock: lockStatus(inhibitor.lock, nowMs),
     phases,
-    scheduled: scheduledShutdown(inhibitor, phases),
+    scheduled: scheduledShutdown(inhibitor, phases, neededTotalMs(config)),
     running:
       shutdown.kind !== 'stopping'
         ? null
@@ -103,6 +105,7 @@ export function shutdownStatus({ observation, state, config, context, nameOf }: 
     // JSON has no infinity: it would become null, which is what "not known" is.
     stopTimeoutMs: stopTimeoutMs === Number.POSITIVE_INFINITY ? 'infinity' : stopTimeoutMs,
     secondTier,
+    ...(config.tiers !== undefined && inhibitor.isKubeletArmed === true ? { kubelet: 'armed' } : {}),
   };
 }
 
@@ -137,11 +140,12 @@ function plannedPhases(phases: readonly ShutdownPhase[], { pods }: Observation):
 function scheduledShutdown(
   { scheduled, lock }: InhibitorStatus,
   phases: readonly PlannedPhase[],
+  neededMs: number,
 ): ScheduledShutdown | null {
   if (scheduled === null) return null;
   // Those without pods take no time (kubelet-shutdown.md 5.1).
   const toCome = phases.filter(({ pods }) => pods !== 0);
-  const share = shareOf(lock, phases, toCome);
+  const share = shareOf(lock, neededMs, toCome);
   let startsWallMs = scheduled.atWallMs;
   const timed = toCome.map(({ phase, periodSeconds }) => {
     const endsWallMs = startsWallMs + Math.floor(Math.max(0, periodSeconds) * 1_000 * share);
@@ -153,8 +157,8 @@ function scheduledShutdown(
 }
 
 /** D11: how much of its period each phase gets, 0 to 1. */
-function shareOf(lock: Lock, phases: readonly ShutdownPhase[], toCome: readonly ShutdownPhase[]): number {
+function shareOf(lock: Lock, neededMs: number, toCome: readonly ShutdownPhase[]): number {
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
-  if (grantedMs === null || grantedMs >= neededDelayMs(phases)) return 1;
+  if (grantedMs === null || grantedMs >= neededMs) return 1;
   return Math.min(1, withoutReserve(grantedMs) / Math.max(1, totalMs(toCome)));
 }

@@ -1,5 +1,7 @@
 import { sayDuration } from '../core/units/duration.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
+import { countPods, sayNames } from './parts.ts';
 
 /** About the agent itself: its configuration, files and locks. */
 
@@ -24,6 +26,17 @@ export function socketNotServed(where: string, detail: string): Finding {
 
 export const NOT_ARMED = 'shutdown-not-armed';
 export const notArmed = (why: string): Finding => ({ id: NOT_ARMED, text: `the shutdown is not armed: ${why}` });
+
+export const KUBELET_NOT_ARMED = 'kubelet-not-armed';
+export function kubeletNotArmed(): Finding {
+  const text =
+    'the configuration of the kubelet gives it time for a shutdown, but logind lists no lock of it: nodewarden stops the pods instead. To arm the kubelet, restart it';
+  return { id: KUBELET_NOT_ARMED, text };
+}
+export function kubeletLetGo(pods: readonly string[]): Finding {
+  const text = `the kubelet has given back its shutdown lock, and the API still shows ${countPods(pods.length)}: ${escapeUnsafe(sayNames(pods))}; what runs is stopped with nodewarden`;
+  return { id: 'kubelet-let-go', text };
+}
 
 export const DIRECTORY_NOT_MADE = 'own-directory-not-made';
 export function directoryNotMade(directory: string, why: string): Finding {

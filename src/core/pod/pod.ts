@@ -51,6 +51,8 @@ export type PodView = {
    * machine goes down.
    */
   readonly leaves?: 'with-agent' | 'last';
+  /** What a rehearsal of a shutdown has to know of it besides; absent: nothing, or the mode does not tell. */
+  readonly traits?: readonly PodTrait[];
   readonly usage: {
     readonly workingSetBytes: Reading<number>;
     /** Absent: the kernel does not say whose swap it is. */
@@ -68,6 +70,11 @@ export type PodView = {
     readonly volumes: Reading<readonly VolumeUsage[]>;
   };
 };
+/**
+ * beside-a-kubelet.md E11, E16. `serves-to-the-end`: it serves, and no preStop hook keeps it up while others turn away from
+ * it.
+ */
+export type PodTrait = 'serves-to-the-end' | 'uses-volumes' | 'csi-plugin';
 /**
  * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget has refused its
  * eviction, or those of three pods have, a moment ago. In standalone there is none.
