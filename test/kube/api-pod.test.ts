@@ -87,6 +87,20 @@ describe('a pod of the API', () => {
     expect(JSON.stringify(pod)).not.toContain('secret');
   });
 
+  it('tells what a shutdown has to know of it', () => {
+    const traits = (spec: Json) => read(aV1Pod({ name: 'a', spec })).declared.traits;
+    const main = { name: 'main' };
+    expect(traits({ containers: [main] })).toBeUndefined();
+    expect(traits({ containers: [{ ...main, ports: [{ containerPort: 80 }] }] })).toEqual(['serves-to-the-end']);
+    const hook = { preStop: { exec: { command: ['sleep', '5'] } } };
+    expect(traits({ containers: [{ ...main, readinessProbe: {}, lifecycle: hook }] })).toBeUndefined();
+    const volumes = [
+      { name: 'a', persistentVolumeClaim: { claimName: 'a' } },
+      { name: 'b', hostPath: { path: '/var/lib/kubelet/plugins/csi.lab' } },
+    ];
+    expect(traits({ containers: [main], volumes })).toEqual(['uses-volumes', 'csi-plugin']);
+  });
+
   it('of a static pod has the uid of the manifest, and acts name the object', () => {
     const hash = 'd41d8cd98f00b204e9800998ecf8427e';
     const annotations = { 'kubernetes.io/config.mirror': hash, 'kubernetes.io/config.hash': hash };
