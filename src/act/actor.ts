@@ -6,7 +6,7 @@ import { thresholdsOf } from '../core/eviction/under-way.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { givenSeconds } from '../core/pod/grace.ts';
 import { type PodUid, type ProcessView, podName, type Victim } from '../core/pod/pod.ts';
-import { assertNever, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { assertNever, type MonoMs, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { SIGNAL_FACTS, type SignalSample } from '../core/signal.ts';
 import type { Eviction, ShutdownStop } from '../core/state/state.ts';
 import { isLess } from '../core/units/quantity.ts';
@@ -228,7 +228,7 @@ async function evict(
   const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
   if (decision.kind === 'evict') tellThreshold(marks, decision);
   const annotations = decision.kind === 'evict' ? decision.annotations : {};
-  marks.event('Evicted', decision.message, { decision: id, pod: victim.uid, annotations });
+  marks.event('Evicted', decision.message, { decision: nameOf(decision), pod: victim.uid, annotations });
   const stopBeganAtMs = clock.monoMs();
   const graceMs = givenSeconds(decision.graceSeconds) * 1_000;
   const threshold = decision.kind === 'evict' ? decision.threshold : null;
@@ -246,13 +246,18 @@ async function evict(
   return ended(needs, victim, threshold, await stopped);
 }
 
+/** With its time: the numbers begin anew where the state is lost, and an event of this name may be there (C6). */
+const nameOf = ({ id, atMs }: { readonly id: DecisionId; readonly atMs: MonoMs }): DecisionId =>
+  `${id}-${Math.trunc(atMs)}`;
+
 /** kubelet-eviction.md 7.5 */
 function tellThreshold(
   marks: NodeMarks,
-  { id, threshold }: { readonly id: DecisionId; readonly threshold: MetThreshold },
+  decision: { readonly id: DecisionId; readonly atMs: MonoMs; readonly threshold: MetThreshold },
 ): void {
+  const { threshold } = decision;
   const message = `Attempting to reclaim ${SIGNAL_FACTS[threshold.signal].resource}`;
-  marks.event('EvictionThresholdMet', message, { decision: id, pod: null, annotations: {} });
+  marks.event('EvictionThresholdMet', message, { decision: nameOf(decision), pod: null, annotations: {} });
 }
 
 function notEvicting({ log, clock }: ActorNeeds, of: DecisionId, victim: Victim, why: string): Outcome {

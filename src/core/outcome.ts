@@ -62,13 +62,14 @@ export type Emptied = { readonly freedBytes: Reading<number>; readonly problem: 
 
 /**
  * The first request to end has gone out to a victim, or the first SIGKILL: no end yet, but what its grace and its
- * deadline count from (D3).
+ * deadline count from (D3). `unmount`: it has no process any more, and most of what it held comes back with its memory
+ * volumes.
  */
 export type Signalled = {
   readonly of: DecisionId;
   readonly atMs: MonoMs;
   readonly kind: 'signalled';
-  readonly with: 'sigterm' | 'sigkill';
+  readonly with: 'sigterm' | 'sigkill' | 'unmount';
 };
 /** What became of earlier decisions. */
 export type Heard = Outcome | Signalled;

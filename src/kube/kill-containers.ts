@@ -1,4 +1,5 @@
 import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
+import type { Signalled } from '../core/outcome.ts';
 import { sumOf } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf } from '../host/cgroupfs.ts';
@@ -19,7 +20,7 @@ export type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> &
   /** How a container is asked to stop instead. */
   readonly ask?: (ref: CgroupRef) => Promise<Asked>;
   readonly hasten: AbortSignal;
-  readonly signalled: (how: 'sigterm' | 'sigkill') => void;
+  readonly signalled: (how: Signalled['with']) => void;
   readonly resists: (who: string | null) => void;
 };
 

@@ -1,5 +1,5 @@
 import type { KillEnd } from '../act/kill.ts';
-import type { Outcome, Rung } from '../core/outcome.ts';
+import type { Outcome, Rung, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -30,6 +30,8 @@ export type TellApi = {
   readonly remove: (pod: ApiPod, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
   /** Kept, to be said when the API is back (C5). */
   readonly later: (pod: ApiPod, decision: string) => void;
+  /** It need not be said any more: the answer to the first time came late. */
+  readonly heard: (pod: ApiPod) => void;
 };
 export type KubeKillerNeeds = {
   readonly clock: Clock;
@@ -55,10 +57,12 @@ export type Ladder = {
   readonly needs: KubeKillerNeeds;
   readonly order: StopOrder;
   readonly hasten: AbortSignal;
-  readonly signalled: (how: 'sigterm' | 'sigkill') => void;
+  readonly signalled: (how: Signalled['with']) => void;
   readonly rungs: Rung[];
   /** Whether the API has accepted its end. */
   isAccepted: boolean;
+  /** What the API was asked last; null: nothing. */
+  asked: Promise<unknown> | null;
 };
 export type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
 export type Result =

@@ -1,19 +1,22 @@
 import { usageBytes } from '../act/given-back.ts';
+import { UNMOUNT_MS } from '../core/eviction/under-way.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { sleep } from '../host/clock.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 
-/** B12: what a memory-backed volume holds comes back with its unmount, which is waited for so long. */
-const UNMOUNT_MS = 30_000;
 const UNMOUNT_POLL_MS = 100;
 const MOSTLY = 0.5;
 
 /**
  * Waits for the kubelet to unmount the memory volumes of a dead pod, if they are most of what it holds: until then its end
- * has not given back what it took (B12, ii).
+ * has not given back what it took (B12, ii). `begins` is called if it has to wait.
  */
-export async function untilUnmounted(clock: Clock, mounts: CgroupMounts, pod: CgroupRef): Promise<void> {
+export async function untilUnmounted(
+  { clock, mounts }: { readonly clock: Clock; readonly mounts: CgroupMounts },
+  pod: CgroupRef,
+  begins: () => void,
+): Promise<void> {
   const shmemBytes = (): number => {
     const memory = openMemory(mounts, pod.path);
     const stat = memory.stat();
@@ -23,6 +26,7 @@ export async function untilUnmounted(clock: Clock, mounts: CgroupMounts, pod: Cg
   const charged = usageBytes(mounts, pod);
   const held = shmemBytes();
   if (!charged.known || held < charged.value * MOSTLY) return;
+  begins();
   const endsMs = clock.monoMs() + UNMOUNT_MS;
   while (shmemBytes() > held * (1 - MOSTLY) && clock.monoMs() < endsMs) await sleep(clock, UNMOUNT_POLL_MS);
 }

@@ -139,6 +139,10 @@ export function openKubeApi(
     writes,
     isAway: () => state() === 'away',
     isBudgetRequired: settings.isBudgetRequired,
+    heard: (pod) => {
+      spooled.delete(pod.declared.uid);
+      spool.recovered(pod.object.uid);
+    },
     later: (pod, decision) => {
       const victim = victimOf(pod);
       if (victim === null) return;

@@ -12,7 +12,7 @@ import { createKubeMarks } from './node-marks.ts';
 import { type KubeApi, openKubeApi } from './open-api.ts';
 import { openRuntime } from './open-runtime.ts';
 import { createKubePodDisk } from './pod-disk.ts';
-import { openRuntimeReclaim } from './reclaim.ts';
+import { openRuntimeReclaim, type SeenImages } from './reclaim.ts';
 import { createRefusals } from './refusals.ts';
 import { createRestartGuard } from './restart-guard.ts';
 import { createKubeShutdown } from './shutdown.ts';
@@ -22,9 +22,10 @@ import { createTakeBack } from './take-back.ts';
 
 /** The mode beside a kubelet, of one run of the agent. */
 export function createKube(): OpenMode {
+  const images: SeenImages = { sightings: new Map() };
   return (needs) => {
     if (needs.kube === null) throw new Error('mode kubelet needs kubernetes.kubeconfig');
-    return openKube(needs, needs.kube);
+    return openKube(needs, needs.kube, images);
   };
 }
 
@@ -37,7 +38,7 @@ export type KubeNeeds = Pick<
 const LAYERS_MS = 10_000;
 
 /** Pods come from the API server, their cgroups and their containers from the machine (beside-a-kubelet.md). */
-export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
+export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenImages): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
   const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
   const api = openKubeApi({ ...needs, isRunning }, settings);
@@ -67,7 +68,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings): Mode {
   // Started before it is needed: then there may be neither memory nor a process id.
   const help = dry ? undefined : createDyingHelp(mounts);
   const reclaim = openRuntimeReclaim({
-    ...{ clock, log, findings, connect: runtime.connectProven },
+    ...{ clock, log, findings, connect: runtime.connectProven, seen: images },
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });

@@ -16,9 +16,16 @@ export type RuntimeIndex = {
   readonly sandboxes: ReadonlyMap<string, RuntimeSandbox>;
   /** The newest knowledge of a pod: of a sandbox that is ready, if one is. */
   readonly podOf: ReadonlyMap<string, RuntimeSandbox>;
+  /** When it was listed. */
+  readonly atMs: number;
 };
 
-const NOTHING: RuntimeIndex = { containers: new Map(), sandboxes: new Map(), podOf: new Map() };
+const NOTHING: RuntimeIndex = {
+  containers: new Map(),
+  sandboxes: new Map(),
+  podOf: new Map(),
+  atMs: Number.NEGATIVE_INFINITY,
+};
 
 /** What the runtime listed, by id; made anew only for another list. */
 export function createRuntimeIndex(facts: () => Reading<RuntimeFacts>): () => RuntimeIndex {
@@ -28,8 +35,9 @@ export function createRuntimeIndex(facts: () => Reading<RuntimeFacts>): () => Ru
     const now = facts();
     if (!now.known || now.value === of) return index;
     of = now.value;
-    const { containers, sandboxes } = now.value;
+    const { containers, sandboxes, atMs } = now.value;
     index = {
+      atMs,
       containers: new Map(containers.map((container) => [container.id, container])),
       sandboxes: new Map(sandboxes.map((sandbox) => [sandbox.id, sandbox])),
       podOf: new Map(

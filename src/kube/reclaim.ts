@@ -23,6 +23,8 @@ import type { CriClient } from './cri/client.ts';
 import { type Container, ContainerState, type Image, type ImageSpec, type PodSandbox } from './cri/cri_pb.ts';
 import { configuredSandboxImage, containersOf, ENTRIES_MAX, imageOfSandbox, sandboxesOf } from './cri/facts.ts';
 
+/** Of images, for as long as the agent runs: their age counts from when it has first seen them. */
+export type SeenImages = { sightings: Sightings };
 export type RuntimeReclaim = { readonly reclaim: NodeReclaim; readonly close: () => void };
 
 /** How often images are seen, so that their age and last use are known when it counts. */
@@ -32,8 +34,8 @@ const RECLAIM_MS = 60_000;
 
 /**
  * Removes dead containers and unused images (kubelet-eviction.md 6.5, 6.6), with the guards that the runtime lacks
- * (beside-a-kubelet.md A12). One reclaim at a time. What was seen of images begins with this run, as in the kubelet: for
- * `minImageAgeMs` after the start none is removed.
+ * (beside-a-kubelet.md A12). One reclaim at a time. What was seen of images begins with the agent, as in the kubelet: for
+ * `minImageAgeMs` after its start none is removed.
  */
 export function openRuntimeReclaim(needs: {
   readonly clock: Clock;
@@ -41,13 +43,13 @@ export function openRuntimeReclaim(needs: {
   readonly findings: Findings;
   /** OpenRuntime.connectProven. */
   readonly connect: () => Promise<Reading<CriClient>>;
+  readonly seen: SeenImages;
   readonly minImageAgeMs: () => number;
   /** Of this node no more, by the kubelet's uid. False in doubt. */
   readonly isGone: (podUid: string) => boolean;
 }): RuntimeReclaim {
-  const { clock, log, findings, connect, minImageAgeMs, isGone } = needs;
+  const { clock, log, findings, connect, seen: kept, minImageAgeMs, isGone } = needs;
   const volumes: Volumes = new Map();
-  let sightings: Sightings = new Map();
   let last: Promise<unknown> = Promise.resolve();
   let cancel = (): void => undefined;
   let isClosed = false;
@@ -57,7 +59,7 @@ export function openRuntimeReclaim(needs: {
     const uses = images.known ? await usesNow(client, images.value, volumes) : images;
     if (!images.known) return images;
     if (!uses.known) return uses;
-    sightings = seeImages(sightings, images.value, uses.value, clock.monoMs());
+    kept.sightings = seeImages(kept.sightings, images.value, uses.value, clock.monoMs());
     return known({ images: images.value, uses: uses.value });
   }
 
@@ -82,7 +84,7 @@ export function openRuntimeReclaim(needs: {
       images,
       uses,
       sandbox: sandbox.value,
-      sightings,
+      sightings: kept.sightings,
       atMs: clock.monoMs(),
       minAgeMs: minImageAgeMs(),
     });

@@ -6,6 +6,8 @@ import type { Clock } from '../ports.ts';
 export type RestartGuard = {
   /** Its containers were killed, and the API has not accepted its end. */
   readonly killed: (uid: PodUid) => void;
+  /** The API had accepted its end after all: its answer came after the kill. */
+  readonly accepted: (uid: PodUid) => void;
   /** It gives way to another pod that exceeds its request, as under the loop guard (D6). */
   readonly isBarred: (uid: PodUid) => boolean;
 };
@@ -23,6 +25,7 @@ export function createRestartGuard(clock: Clock): RestartGuard {
       killedMs.set(uid, [...recent(uid), clock.monoMs()]);
       for (const other of killedMs.keys()) if (recent(other).length === 0) killedMs.delete(other);
     },
+    accepted: (uid) => void killedMs.set(uid, recent(uid).slice(0, -1)),
     isBarred: (uid) => recent(uid).length >= KILLS,
   };
 }

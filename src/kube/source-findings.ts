@@ -36,6 +36,7 @@ const LASTING_MS = 10_000;
 /** What a person should know of how the pods were found: one finding of a kind, whatever tenants do (H14). */
 export function createSourceFindings({ clock, findings }: { readonly clock: Clock; readonly findings: Findings }) {
   const sinceMs = new Map<string, Map<string, MonoMs>>();
+  let toldMs: MonoMs = Number.NEGATIVE_INFINITY;
 
   /** Those of these pods that have been among them for a while. */
   const lasting = (id: string, pods: readonly string[]): readonly string[] => {
@@ -54,7 +55,8 @@ export function createSourceFindings({ clock, findings }: { readonly clock: Cloc
   const sayLasting: typeof sayOf = (id, pods, words) => sayOf(id, lasting(id, pods), words);
 
   return {
-    tell: ({ pods, api, runtime, cgroups }: Seen): void => {
+    /** Whether the runtime has to be asked before the next time. */
+    tell: ({ pods, api, runtime, cgroups }: Seen): boolean => {
       const kubepods = cgroups.kubepods();
       sayLasting(NO_KUBEPODS, kubepods.known ? [] : [kubepods.where], ([where = '']) => noKubepods(where));
       const mismatch = cgroups.mismatch();
@@ -63,17 +65,21 @@ export function createSourceFindings({ clock, findings }: { readonly clock: Cloc
       say(PODS_CGROUPS, pods.known ? partly : podCgroupsUnreadable(pods.where, pods.detail));
       const bound = api.known ? [...api.value.values()].filter(({ bindings = [] }) => bindings.length > 0) : [];
       sayOf(BINDINGS_IGNORED, bound.map(nameOf), bindingsIgnored);
-      if (!pods.known) return;
+      if (!pods.known) return false;
       const live = [...pods.value.values()];
       const running = new Set(
         [...runtime.containers.values()].flatMap(({ podUid, state }) => (state === 'running' ? [podUid] : [])),
       );
       const undeclared = live.filter(({ pod }) => pod === null);
+      // A container that has ended since the runtime was asked is none that is missing: the pod waits to start it again.
+      const isListedSince = runtime.atMs >= toldMs;
+      toldMs = clock.monoMs();
       const empty = live.filter(({ containers, declared }) => containers.length === 0 && running.has(declared.uid));
       const unnamed = live.filter(({ containers }) => containers.some(({ name }) => name === null));
       sayLasting(UNDECLARED, undeclared.map(nameOf), undeclaredPods);
-      sayLasting(NO_CONTAINERS, empty.map(nameOf), containersMissing);
+      sayLasting(NO_CONTAINERS, isListedSince ? empty.map(nameOf) : [], containersMissing);
       sayLasting(UNNAMED, unnamed.map(nameOf), unnamedContainers);
+      return empty.length > 0;
     },
   };
 }

@@ -162,7 +162,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     const path = cgroupPathOf(mounts, process.pid);
     ownUid = path.known ? (podOfPath(cgroupRoot, path.value)?.uid ?? null) : null;
     const pods = podsWith('containers');
-    told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups });
+    if (told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups })) askRuntime();
     const now = pods.known ? JSON.stringify([...pods.value.values()].map(identityOf)) : '';
     if (now !== identities) needs.wake();
     identities = now;

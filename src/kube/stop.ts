@@ -12,6 +12,7 @@ import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
 import { budgetRefuses, budgetRefusesId } from '../words/finding-eviction.ts';
 import { counted } from '../words/parts.ts';
+import type { ApiPod } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
   hastenedOf,
@@ -50,7 +51,7 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   const { clock, mounts, source } = needs;
   return {
     stop: async (order, hasten, signalled = () => undefined) => {
-      const ladder: Ladder = { needs, order, hasten, signalled, rungs: [], isAccepted: false };
+      const ladder: Ladder = { needs, order, hasten, signalled, rungs: [], isAccepted: false, asked: null };
       const result = await stop(ladder);
       const of = { of: order.decision, atMs: clock.monoMs(), rungs: ladder.rungs };
       if ('drop' in result) return { ...of, kind: 'dropped', because: result.drop };
@@ -169,11 +170,19 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
     if (now === null) void tellOnceKnown(needs, order.victim.uid);
     else if (!ladder.isAccepted) {
       needs.tell.later(now, order.decision);
+      void ladder.asked?.then(() => takeBack(ladder, now));
       tell(ladder, 'spool', 'told to the API when it answers again');
     }
   }
-  if (found.cgroup.known) await untilUnmounted(needs.clock, needs.mounts, found.cgroup.value);
+  if (found.cgroup.known) await untilUnmounted(needs, found.cgroup.value, () => ladder.signalled('unmount'));
   return end;
+}
+
+/** The answer that the kill did not wait for says that the pod goes: the kubelet does not start it again. */
+function takeBack({ needs, order, isAccepted }: Ladder, pod: ApiPod): void {
+  if (!isAccepted) return;
+  needs.tell.heard(pod);
+  needs.guard.accepted(order.victim.uid);
 }
 
 /**
@@ -216,10 +225,14 @@ const hasContainers = ({ containers }: LivePod): boolean => containers.length > 
 const SILENT: Said = { kind: 'not-said', text: `no answer within ${LEAVE_MS / 1_000} s` };
 
 /** A rung whose answer comes later, or never: then its time is known at least. */
-async function noted(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<void> {
-  const said = (await asked) ?? NOT_ASKED;
-  if (said.kind === 'accepted') ladder.isAccepted = true;
-  tell(ladder, act, said.text);
+function noted(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<void> {
+  const told = Promise.resolve(asked).then((answer) => {
+    const said = answer ?? NOT_ASKED;
+    if (said.kind === 'accepted') ladder.isAccepted = true;
+    tell(ladder, act, said.text);
+  });
+  ladder.asked = told;
+  return told;
 }
 
 /** The answer, or at once `hastened` when a hard threshold overtakes it. */

@@ -14,6 +14,7 @@ type TellNeeds = {
   /** `kubernetes.pdb: required`: who cannot be asked has refused. */
   readonly isBudgetRequired: boolean;
   readonly later: TellApi['later'];
+  readonly heard: TellApi['heard'];
 };
 
 /** Of the 100 ms that a kill waits (B6). */
@@ -27,7 +28,7 @@ const SHUTDOWN_MS = 2_000;
 const MIRROR: Said = { kind: 'not-said', text: 'a mirror pod is not deleted' };
 
 /** What the killer says to the API server of a victim, and what the answer comes to for it. */
-export function createTellApi({ clock, writes, isAway, isBudgetRequired, later }: TellNeeds): TellApi {
+export function createTellApi({ clock, writes, isAway, isBudgetRequired, later, heard }: TellNeeds): TellApi {
   const remove = async (pod: ApiPod, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
@@ -58,6 +59,7 @@ export function createTellApi({ clock, writes, isAway, isBudgetRequired, later }
     },
     remove: (pod, graceSeconds, why) => (isAway() ? null : remove(pod, graceSeconds, why)),
     later,
+    heard,
   };
 }
 

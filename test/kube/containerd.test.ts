@@ -129,6 +129,7 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
 
   it('removes what is dead and unused, and nothing else', async () => {
     const reclaim = openRuntimeReclaim({
+      seen: { sightings: new Map() },
       clock,
       log,
       findings,

@@ -75,6 +75,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
         ...{ kubeletDirectory: directory, podLogsDir: directory, stateDirectory: directory, imageMinimumGCAgeMs: 1 },
         ...{ runtimeEndpoint: `unix://${directory}/no.sock`, cgroupDriver: 'cgroupfs', isDrained: true },
       },
+      { sightings: new Map() },
     );
   };
   const pods = (): readonly BoundPod[] => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { ContainerState } from '../../src/kube/cri/cri_pb.ts';
-import { openRuntimeReclaim } from '../../src/kube/reclaim.ts';
+import { openRuntimeReclaim, type SeenImages } from '../../src/kube/reclaim.ts';
 import type { Clock, Finding } from '../../src/ports.ts';
 import { aNode, imageId, type ModelContainer, type ModelImage, uid } from './a-node.ts';
 
@@ -11,13 +11,14 @@ const EXITED = ContainerState.CONTAINER_EXITED;
 /** Its clock stands still unless it is moved; timers do not run. */
 function openOn(
   model: ReturnType<typeof aNode>,
-  rest: { minImageAgeMs?: number; isGone?: (uid: string) => boolean } = {},
+  rest: { minImageAgeMs?: number; isGone?: (uid: string) => boolean; seen?: SeenImages } = {},
 ) {
   let nowMs = 1_000_000;
   const clock: Clock = { monoMs: () => nowMs, wallMs: () => nowMs, after: () => () => undefined };
   const raised = new Map<string, Finding>();
   const said: string[] = [];
   const { reclaim } = openRuntimeReclaim({
+    seen: rest.seen ?? { sightings: new Map() },
     clock,
     log: { debug: () => {}, info: (_, msg) => void said.push(msg), warn: () => {}, error: () => {} },
     findings: {
@@ -129,6 +130,15 @@ describe('a reclaim of images', () => {
     pass(60_000);
     expect(await reclaim(['images'])).toMatchObject({ images: 1 });
     expect(model.did).toEqual(['image 2']);
+  });
+
+  it('knows after a reload of the configuration what it has seen before', async () => {
+    const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
+    const seen: SeenImages = { sightings: new Map() };
+    await openOn(model, { minImageAgeMs: 120_000, seen }).reclaim(['images']);
+    const again = openOn(model, { minImageAgeMs: 120_000, seen });
+    again.pass(120_000);
+    expect(await again.reclaim(['images'])).toMatchObject({ images: 1 });
   });
 
   it('goes on after a failure, and stops when its time is over', async () => {

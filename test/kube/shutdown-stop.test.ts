@@ -52,6 +52,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
           return ACCEPTED;
         },
         later: () => void asked.push('later'),
+        heard: () => undefined,
       },
       runtime: aRuntime(),
       deleting: ({ object }) => void asked.push(`deleting ${object.name}`),
@@ -86,7 +87,9 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
   it('leaves it alone where the API does not take its deletion', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const remove = async (): Promise<Said> => REFUSED;
-    const outcome = await stop(null, 1, { tell: { evict: () => null, remove, later: () => void asked.push('later') } });
+    const outcome = await stop(null, 1, {
+      tell: { evict: () => null, remove, later: () => void asked.push('later'), heard: () => undefined },
+    });
     expect(outcome).toMatchObject({ kind: 'dropped', because: 'not-deleted' });
     expect(app.isAlive()).toBe(true);
     expect(asked).not.toContain('later');
@@ -98,7 +101,9 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       pod = { ...pod, deletionWallMs: clock.wallMs() + 60_000 };
       return REFUSED;
     };
-    const stopping = stop(null, 30, { tell: { evict: () => null, remove, later: () => undefined } });
+    const stopping = stop(null, 30, {
+      tell: { evict: () => null, remove, later: () => undefined, heard: () => undefined },
+    });
     await sleep(clock, 100);
     app.kill('SIGTERM');
     expect(await stopping).toMatchObject({ kind: 'ended', via: 'api' });

@@ -362,13 +362,25 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
 
   it('that the runtime says to run, and whose containers are in no cgroup of theirs, are told of when that lasts', async () => {
     declare(anApiPod({ name: 'web', uid: WEB }));
-    tellRuntime();
+    const listNow = (): void => tellRuntime({ atMs: ours.monoMs() });
+    listNow();
     open();
+    listNow();
     await pass(10_000);
     expect(textOf('kube-containers-missing')).toContain('default/web');
     tree.addPod('Burstable', WEB, APP);
     await pass(2_000);
     expect(textOf('kube-containers-missing')).toBeUndefined();
+  });
+
+  it('that wait to be started again lack no container, although the runtime said a while ago that it runs', async () => {
+    aWeb();
+    tellRuntime({ atMs: ours.monoMs() });
+    open();
+    tree.remove(tree.containerIn(tree.addPod('Burstable', WEB), APP));
+    for (let times = 0; times < 4; times++) await pass(10_000);
+    expect(textOf('kube-containers-missing')).toBeUndefined();
+    expect(asked).toBeGreaterThan(0);
   });
 
   it('are found with the driver that is on disk where another one is said, by the runtime before the configuration', async () => {

@@ -82,6 +82,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
         return remove;
       },
       later: (_, decision) => void asked.push(`later ${decision}`),
+      heard: () => void asked.push('heard'),
     };
     const find = (uid: string) => (uid === UID ? live(...names()) : null);
     const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
@@ -117,6 +118,23 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     expect(outcome.kind).toBe('ended');
     await until(clock, () => !app.isAlive(), 10_000);
     expect(asked).toEqual(['delete 1', 'later d1']);
+    expect(guard.isBarred(UID)).toBe(false);
+  });
+
+  it('takes back what it kept to be said, and does not bar the pod, when the answer comes after the kill', async () => {
+    let answer: (said: Said) => void = () => undefined;
+    const late = () =>
+      new Promise<Said>((resolve) => {
+        answer = resolve;
+      });
+    for (const name of ['one', 'two']) {
+      await pod.child(name);
+      const outcome = await run(killer(() => [name], { remove: late() }));
+      answer(ACCEPTED);
+      await sleep(clock, 1);
+      expect(outcome.kind).toBe('ended');
+    }
+    expect(asked).toEqual(['delete 1', 'later d1', 'heard', 'delete 1', 'later d1', 'heard']);
     expect(guard.isBarred(UID)).toBe(false);
   });
 

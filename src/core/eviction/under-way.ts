@@ -10,6 +10,8 @@ import { proofOf } from './usage-trend.ts';
 
 /** D3: a victim has its grace and 10 s to give back. */
 export const PROOF_MS = 10_000;
+/** D3, beside-a-kubelet.md B12: for the kubelet to unmount the memory volumes of a dead pod. */
+export const UNMOUNT_MS = 30_000;
 /**
  * Its grace begins with its first signal. One that could not be sent for this long is no longer waited for, and a
  * reason says so.
@@ -107,6 +109,7 @@ function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
     if (signal.with === 'sigkill' && now.killedMs === undefined) {
       now = { ...now, killedMs: atMs, deadlineMs: Math.max(now.deadlineMs, atMs + PROOF_MS) };
     }
+    if (signal.with === 'unmount') now = { ...now, deadlineMs: Math.max(now.deadlineMs, atMs + UNMOUNT_MS) };
   }
   return now;
 }

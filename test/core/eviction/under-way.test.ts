@@ -65,6 +65,22 @@ describe('an eviction under way', () => {
     expect(readState({ ...state, ...killed })).not.toBeNull();
   });
 
+  it('has 30 s from its end where most of what it held comes back with the unmount of its memory volumes', () => {
+    const unmount = { of: 'a-1', atMs: 1_500, kind: 'signalled', with: 'unmount' } as const;
+    const waiting = settleEvictions(
+      withEvictions(anEviction('a-1')),
+      look(2_000, [unmount]),
+      [met('memory.available')],
+      'nodefs-only',
+    );
+    const at = (atMs: number) =>
+      settledOf(
+        settleEvictions({ ...initialState('boot'), ...waiting }, look(atMs), [met('memory.available')], 'nodefs-only'),
+      );
+    expect(at(31_499)).toEqual([null]);
+    expect(at(31_500)).toEqual([31_500]);
+  });
+
   it.each([
     ['within its grace period', 999, [], null],
     ['from the end of its grace period on, when its resource is short no more', 1_000, [], 1_000],
