@@ -10,7 +10,7 @@ import { sayRemoved } from '../words/decision.ts';
 import { reclaimFailed, reclaimId } from '../words/finding-eviction.ts';
 import { and, sayAmount } from '../words/parts.ts';
 
-export type ReclaimCommand = {
+type ReclaimCommand = {
   readonly signal: Signal;
   readonly command: readonly string[];
   readonly timeoutMs: number;

@@ -20,7 +20,7 @@ type Ended = {
 
 /**
  * What takes more is no clean-up, or not one that others should die for. Before the cgroup was seen empty nothing else
- * is spared: whoever is put there in numbers or takes memory belongs to what is to be ended, and so does everybody
+ * is spared: what is put there in numbers or takes memory belongs to what is to be ended, and so does everything
  * where pids have to come back.
  */
 export const CLEAN_UP = { processes: 32, bytes: 16 * 1024 * 1024 };

@@ -39,9 +39,9 @@ type Topic = {
   /** The pod that was stopped for it in vain; null: none. */
   victim: Stopped | null;
   found: string | null;
-  /** When the last look at it began. */
+  /** When its last search began. */
   beganMs: MonoMs | null;
-  isLooking: boolean;
+  isSearching: boolean;
 };
 
 /**
@@ -54,13 +54,13 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
   /** No more than that: a decision among 1,000 pods has half a MiB. */
   const victims = new Map<DecisionId, Stopped>();
 
-  const look = async (topic: Topic, observation: Observation): Promise<void> => {
-    topic.isLooking = true;
+  const search = async (topic: Topic, observation: Observation): Promise<void> => {
+    topic.isSearching = true;
     topic.beganMs = clock.monoMs();
     const said = isDisk(topic.signal)
       ? await sayDisk(needs, topic.signal, observation)
       : await sayMemory(needs, topic.signal, observation);
-    topic.isLooking = false;
+    topic.isSearching = false;
     if (said === null || topics.get(topic.signal) !== topic) return;
     topic.found = said;
     tell(topic);
@@ -83,14 +83,14 @@ export function createWhatFills(needs: WhatFillsNeeds): (observation: Observatio
     );
     for (const [signal, victim] of inVain(verdict, victims)) {
       met.add(signal);
-      const topic = topics.get(signal) ?? { signal, victim, found: null, beganMs: null, isLooking: false };
+      const topic = topics.get(signal) ?? { signal, victim, found: null, beganMs: null, isSearching: false };
       topics.set(signal, topic);
       if (victim !== null && victim !== topic.victim) {
         topic.victim = victim;
         tell(topic);
       }
       const isDue = topic.beganMs === null || clock.monoMs() - topic.beganMs >= AGAIN_MS;
-      if (isDue && !topic.isLooking) void look(topic, observation);
+      if (isDue && !topic.isSearching) void search(topic, observation);
     }
     for (const signal of topics.keys()) {
       if (met.has(signal)) continue;

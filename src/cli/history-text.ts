@@ -49,15 +49,15 @@ export function historyText(history: History, nothing: string, paint: Paint): st
       .filter((record) => !inBlocks.has(keyOf(record, record.decision.id)))
       .map((record) => ({
         atWallMs: record.atWallMs,
-        text: told(record.atWallMs, String(record.decision.id), () => recordText(record, victimOf, paint)),
+        text: entryText(record.atWallMs, String(record.decision.id), () => recordText(record, victimOf, paint)),
       })),
     ...history.kernelOomKills.map((kill) => ({
       atWallMs: kill.atWallMs,
-      text: told(kill.atWallMs, 'a kernel OOM kill', () => oomText(kill, paint)),
+      text: entryText(kill.atWallMs, 'a kernel OOM kill', () => oomText(kill, paint)),
     })),
     ...history.shutdowns.map((shutdown) => ({
       atWallMs: shutdown.beganWallMs,
-      text: told(shutdown.beganWallMs, 'a shutdown', () => shutdownText(shutdown, paint)),
+      text: entryText(shutdown.beganWallMs, 'a shutdown', () => shutdownText(shutdown, paint)),
     })),
     ...history.boots
       .filter(({ end }) => end === 'ungraceful')
@@ -72,7 +72,7 @@ function keyOf({ bootId, dry }: { readonly bootId: string; readonly dry: boolean
 }
 
 /** An entry's body is believed when it is read; one that a sick disk changed must not hide the others. */
-function told(atWallMs: number, what: string, text: () => string): string {
+function entryText(atWallMs: number, what: string, text: () => string): string {
   try {
     return text();
   } catch {

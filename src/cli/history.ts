@@ -37,18 +37,18 @@ export function historyCommand(): Command {
     .action((options: Options) => {
       const { stateDirectory } = placesOf(options.config ?? null);
       const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
-      // All of it: what a shutdown or a boot is told from may have begun before.
+      // All of it: what a shutdown or a boot is derived from may have begun before.
       const whole = [false, true].map((dry) => readRecord(stateDirectory, { dry }));
       const records = whole.map((record) => from(sinceWallMs, record));
-      const told = shutdownsOf(
+      const found = shutdownsOf(
         whole.flatMap(({ entries }) => entries),
         valueOrNull(readBootId()),
       );
-      const history = historyOf(records, shutdownsFrom(sinceWallMs, told), options);
+      const history = historyOf(records, shutdownsFrom(sinceWallMs, found), options);
       const unreadable = new Set(records.flatMap((record) => record.unreadable));
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
-      if (told.damaged > 0) process.stderr.write(`damaged entries omitted from the shutdowns: ${told.damaged}\n`);
+      if (found.damaged > 0) process.stderr.write(`damaged entries omitted from the shutdowns: ${found.damaged}\n`);
       // What cannot be read may hold some.
       const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory, sinceWallMs);
       printAs(options.output, history, (paint) => historyText(history, nothing, paint));
@@ -79,7 +79,7 @@ function shutdownsFrom(sinceWallMs: number, { shutdowns, boots }: Shutdowns): Pi
 
 function historyOf(
   records: readonly ReadRecord[],
-  told: Pick<History, 'shutdowns' | 'boots'>,
+  found: Pick<History, 'shutdowns' | 'boots'>,
   options: Options,
 ): History {
   const isAll = options.evictions !== true && options.shutdowns !== true;
@@ -94,7 +94,7 @@ function historyOf(
       .filter(wanted)
       .toSorted((a, b) => a.atWallMs - b.atWallMs),
     kernelOomKills: evictions ? records.flatMap(({ entries }) => oomKills(entries)) : [],
-    ...(shutdowns ? told : { shutdowns: [], boots: [] }),
+    ...(shutdowns ? found : { shutdowns: [], boots: [] }),
   };
 }
 const SHUTDOWNS: readonly string[] = ['stop-for-shutdown', 'take-lock', 'release-lock', 'undo-stops'];

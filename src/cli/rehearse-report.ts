@@ -53,7 +53,7 @@ export type RehearseInput = {
   readonly status: Pick<ShutdownStatus, 'lock' | 'stopTimeoutMs' | 'secondTier' | 'running'>;
   readonly observed: ReadonlyMap<PodUid, ObservedStops>;
   readonly timeouts: StopTimeouts;
-  /** The daemon's, of which those about the binding of a pod are told. */
+  /** The daemon's, of which those about the binding of a pod are shown. */
   readonly findings: readonly Finding[];
 };
 
@@ -134,7 +134,7 @@ const timeoutOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): 
 const stepsOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): number =>
   1 + (timeouts.units.get(uid)?.stopCommands ?? 0);
 
-/** When systemd kills it at the latest, from its being told on. */
+/** When systemd kills it at the latest, counted from its signal. */
 function killedAfterMs(pod: Pick<PodView, 'uid'>, input: RehearseInput): number | null {
   const timeoutMs = timeoutOf(pod, input);
   return timeoutMs === null ? null : timeoutMs * stepsOf(pod, input);

@@ -24,7 +24,7 @@ export type PodStopRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'priority'
   readonly stopSteps: number;
   /** null: the record knows no stop of it. */
   readonly observed: ObservedStops | null;
-  /** When it is told, after the beginning of its phase: later than the others where it waits for some. */
+  /** When it is signalled, after the beginning of its phase: later than the others where it waits for some. */
   readonly toldAfterMs: number;
   /** What it has from then on until it is killed, by the agent or by systemd. */
   readonly getsMs: number;

@@ -65,7 +65,7 @@ export function createLookText(paint: Paint): (step: StepReport) => LookText {
   };
 }
 
-/** What the look before left: its result, and the reasons that were told and still hold. */
+/** What the look before left: its result, and the reasons that were printed and still hold. */
 type Before = { readonly result: StepReport['result'] | null; readonly standing: readonly string[] };
 
 /** A look that judged no pod, its stats failed or are old, changes nothing about why nobody could go. */
@@ -108,7 +108,7 @@ function crossedText(reason: StepReport['reasons'][number], known: readonly stri
   return known.includes(name) || isDerived(name) ? [] : [`${name} is crossed, ${left}`];
 }
 
-/** Its source is told. */
+/** Its source is named. */
 function isDerived(name: string): boolean {
   return DERIVED.some((signal) => name.startsWith(`${signal}/`));
 }
@@ -185,7 +185,7 @@ function endText(
   return `${paint('red', killed)}; ${paint('yellow', `gone ${gone}`)}`;
 }
 
-/** Who is cut below its own grace is told together, and who is killed has its line already. */
+/** Pods cut below their own grace are named together; a pod that is killed has its line already. */
 function reasonLines(reasons: ShutdownReport['reasons']): readonly string[] {
   const cut = reasons.filter(({ code }) => code === 'cut').map(({ pod }) => String(pod));
   const others = reasons.filter(({ code }) => code !== 'cut' && code !== 'killed-late').map(({ text }) => text);

@@ -98,7 +98,7 @@ type Steps = readonly [Step, Step?];
 
 /**
  * A look, and a second one at once where the first wants the pods to choose a victim from: that a condition began is
- * told and recorded with the choice, which 3 ms of telling would hold up otherwise.
+ * reported and recorded with the choice, which 3 ms of reporting would delay otherwise.
  */
 function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: number): Steps {
   const first = stepOf(state, next, parts, seenMs);

@@ -187,10 +187,10 @@ function createReader(
 ): { read: () => unknown } {
   let aliases = 0;
   let nodes = 0;
-  let isTold = false;
+  let isReported = false;
   const once = (offset: number, path: Path, text: string): null => {
-    if (!isTold) report(offset, path, text);
-    isTold = true;
+    if (!isReported) report(offset, path, text);
+    isReported = true;
     return null;
   };
 
@@ -214,7 +214,7 @@ function createReader(
     const value: unknown[] = [];
     for (const [index, item] of list.items.entries()) {
       // Beyond a bound nothing more is wanted; a list that holds itself has 64 levels of all its entries to go.
-      if (isTold) break;
+      if (isReported) break;
       value.push(readNode(item, [...path, index]));
     }
     return value;
@@ -225,7 +225,7 @@ function createReader(
     const seen = new Set<string>();
     const merged: unknown[] = [];
     for (const pair of map.items) {
-      if (isTold) break;
+      if (isReported) break;
       const key = keyOf(pair);
       const offset = startOf(pair.key) ?? startOf(map) ?? 0;
       if (key === null) {

@@ -140,8 +140,8 @@ export function readKernelFile(path: string | Buffer, maxBytes: number): Reading
   }
 }
 
-/** The same into a buffer that all of them share: what was read is overwritten by the next. */
-export function glanceAtKernelFile(path: string | Buffer, maxBytes: number): Reading<Buffer> {
+/** The same into one shared buffer: the next read overwrites it. */
+export function readKernelFileShared(path: string | Buffer, maxBytes: number): Reading<Buffer> {
   try {
     const fd = openSync(path, FLAGS);
     try {
@@ -159,7 +159,7 @@ export const LISTED_BYTES = 8 * 1024 * 1024;
 
 /** Freshly opened. Numbers of at most ten digits, each with its line end; the path is bytes. */
 export function readListOfNumbers(path: Buffer, maxBytes: number): Reading<readonly number[]> {
-  const read = glanceAtKernelFile(path, maxBytes);
+  const read = readKernelFileShared(path, maxBytes);
   if (!read.known) return read;
   const numbers = numbersIn(read.value);
   return numbers === null ? unknown('malformed', path.toString(), 'not a list of processes') : known(numbers);

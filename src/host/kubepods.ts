@@ -7,7 +7,7 @@ export function kubepodsPath(driver: CgroupDriver, cgroupRoot: string): string {
 }
 
 /** Every prefix of a slice's name is a directory: `a-b.slice` lies in `a.slice`. In a part of the name `-` stands as `_`. */
-export function slicePath(parts: readonly string[]): string {
+function slicePath(parts: readonly string[]): string {
   const escaped = parts.map((part) => part.replaceAll('-', '_'));
   return `/${escaped.map((_, i) => `${escaped.slice(0, i + 1).join('-')}.slice`).join('/')}`;
 }

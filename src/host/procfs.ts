@@ -2,7 +2,14 @@ import { opendirSync } from 'node:fs';
 import type { Psi, StallAverages } from '../core/observation.ts';
 import { ifKnown, known, type Reading, sumOf, type Unknown, unknown } from '../core/reading.ts';
 import { isUnsupported } from './file-error.ts';
-import { glanceAtKernelFile, key, openKernelFile, openNumberFile, parseKeyed, readKernelFile } from './kernel-file.ts';
+import {
+  key,
+  openKernelFile,
+  openNumberFile,
+  parseKeyed,
+  readKernelFile,
+  readKernelFileShared,
+} from './kernel-file.ts';
 import { pageBytes } from './page-size.ts';
 
 /** Fields of /proc/meminfo. */
@@ -271,7 +278,7 @@ export type Thread = `${number}/task/${number}`;
  */
 export function cgroupPathsOf(process: number | Thread, root = ''): Reading<ReadonlyMap<string, string>> {
   const where = `${root}/proc/${process}/cgroup`;
-  const bytes = glanceAtKernelFile(where, CGROUP_BYTES);
+  const bytes = readKernelFileShared(where, CGROUP_BYTES);
   return bytes.known ? parseCgroupPaths(bytes.value.toString('latin1'), where) : bytes;
 }
 
@@ -331,7 +338,7 @@ export function processState(pid: number, root = ''): Reading<string> {
 /** Counted from the state, which is the first after the name. */
 function statField(pid: number, index: number, form: RegExp, root: string): Reading<string> {
   const where = `${root}/proc/${pid}/stat`;
-  const bytes = glanceAtKernelFile(where, LINE_BYTES);
+  const bytes = readKernelFileShared(where, LINE_BYTES);
   if (!bytes.known) return bytes;
   const text = bytes.value.toString('latin1');
   // The name before the last ")" may contain anything.

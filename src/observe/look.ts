@@ -40,7 +40,7 @@ export type ObserverNeeds = DiskPaths &
     readonly pods: PodSource['pods'];
     readonly podsUnsettled?: PodSource['unsettled'];
     readonly followPods: PodSource['follow'];
-    /** Of a shutdown; absent: nobody shows what is left of it. */
+    /** Of a shutdown; absent: what is left of it is not shown. */
     readonly unconfirmed?: () => NonNullable<Observation['unconfirmed']>;
     readonly findings: Findings;
     /** A sample beside the loop wants a look. */

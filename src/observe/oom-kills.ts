@@ -30,7 +30,7 @@ export type OomWatch = {
 type Counted = { readonly inode: number; readonly kills: number };
 
 /**
- * To read the machine's counter takes 28 µs (the kernel writes all of /proc/vmstat anew, hot, on an AMD EPYC), more
+ * To read the machine's counter takes 28 µs (the kernel formats all of /proc/vmstat each time; hot, on an AMD EPYC), more
  * than the rest of a look, and there is no cheaper one: version 1 counts in the victim's own cgroup only, and the root
  * of version 2 has no memory.events. Hence at each look only while the kernel is likely to kill.
  */

@@ -127,7 +127,7 @@ export function createShareReader(needs: ShareNeeds): ShareReader {
     });
   }
   const allPods = (): string | null => valueOrNull(needs.podsCgroup?.() ?? NOT_TOLD);
-  /** One figure for all that lie in the cgroup of all pods, whoever they are. */
+  /** One figure for all that lie in the cgroup of all pods, bound or not. */
   function podsBytesIn(path: string, pods: PodPaths, mayRead: () => boolean): Reading<number> {
     const all = allPods();
     const isHere = all?.startsWith(`${path}/`) === true;

@@ -22,7 +22,7 @@ export function createMistakes(yaml: YamlDocument): Mistakes {
   return {
     add: (more) => void problems.push(...more),
     at: (path, text, of = 'value') => {
-      // Places are looked for in the whole text: not for more than are told.
+      // Places are searched for in the whole text: not for more than are reported.
       if (!isFull() && !yaml.told.has(sayPath(path))) problems.push(yaml.problemAt(path, text, of));
     },
     isFull,

@@ -115,7 +115,7 @@ export async function* simulate<Step>(
     if (item.kind === 'problems') {
       if (item.document === null) isUnreadable = true;
       else counts.malformed += 1;
-      yield { kind: 'problems', problems: toldOf(item.problems) };
+      yield { kind: 'problems', problems: shownOf(item.problems) };
       continue;
     }
     const read = readScenario(item, asked.only);
@@ -154,7 +154,7 @@ export function readScenario(item: Document, only: SimulateAsked<unknown>['only'
   // Below a syntax mistake everything else would be its echo; those have no path.
   const isBroken = item.problems.some(({ path }) => path === '');
   const read = isBroken ? NOT_READ : readKind(head?.kind ?? null, yaml);
-  const problems = toldOf(inOrder([...item.problems, ...read.problems]));
+  const problems = shownOf(inOrder([...item.problems, ...read.problems]));
   return { scenario: problems.length > 0 ? null : read.scenario, problems, isNamed: head !== null };
 }
 
@@ -171,7 +171,7 @@ function readKind(kind: Scenario['kind'] | null, yaml: Document['yaml']): typeof
   }
 }
 
-function toldOf(problems: readonly Problem[]): readonly Problem[] {
+function shownOf(problems: readonly Problem[]): readonly Problem[] {
   const last = problems[MAX_PROBLEMS - 1];
   if (last === undefined || problems.length <= MAX_PROBLEMS) return problems;
   return [...problems.slice(0, MAX_PROBLEMS), { ...last, path: '', text: 'there are more errors that are not shown' }];
@@ -206,8 +206,8 @@ function runLooks<Step>(item: Document, scenario: EvictionScenario, asked: Simul
     steps.push(asked.keep(step));
   }
   const isChecked = isComparing && scenario.steps.some(({ expect }) => expect !== null);
-  const isTold = hasKilled && (isReacting || isCapture(scenario));
-  const recordedUsage = isTold ? ({ recordedUsage: isReacting ? 'freed' : 'kept' } as const) : {};
+  const isUsageStated = hasKilled && (isReacting || isCapture(scenario));
+  const recordedUsage = isUsageStated ? ({ recordedUsage: isReacting ? 'freed' : 'kept' } as const) : {};
   const report: EvictionReport<Step> = { name, kind, ...placeOf(item), ok, steps, ...recordedUsage };
   const ran = { steps: steps.length, isChecked, ownResult: null };
   if (other === null) return { ...ran, report };

@@ -54,7 +54,7 @@ export async function* readScenarioFiles(
 
 type Format = 'yaml' | 'json' | 'jsonl';
 
-/** By the end of its name; null = to be told by what is in it. */
+/** By the end of its name; null = to be decided by its content. */
 function formatOf(name: string): Format | null {
   const [, end = ''] = /\.(yaml|yml|json|jsonl)(?:\.gz)?$/.exec(name) ?? [];
   return end === '' ? null : end === 'json' || end === 'jsonl' ? end : 'yaml';

@@ -16,7 +16,7 @@ export type ListedPod = {
   readonly isActive: boolean;
 };
 
-/** scenarios.md 7.2: 20 mistakes of a document are told; one more is looked for, to say that there are more. */
+/** scenarios.md 7.2: 20 mistakes of a document are reported; one more is searched for, to say that there are more. */
 export const MAX_MISTAKES = 21;
 
 /**

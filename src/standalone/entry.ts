@@ -15,7 +15,7 @@ export type Entry = Question & {
   /** Why the last query has no answer; null: it has one, or none is needed. */
   unanswered: Unknown | null;
   /** Whether systemd or podman ever reported where it is. */
-  isTold: boolean;
+  isReported: boolean;
   /** Of the cgroup that the facts of its unit are about; 0: there was none; null: not known. */
   factsInode: number | null;
   /** When its cgroup was looked for in every slice. */
@@ -45,13 +45,13 @@ export const keyOf = ({ target }: ManifestPod): string => JSON.stringify(target)
 export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: PlaceMemory): Entry {
   const { target } = manifest;
   const remembered = memory.get(keyOf(manifest));
-  const isTold = target.kind === 'cgroup' || remembered !== undefined;
+  const isReported = target.kind === 'cgroup' || remembered !== undefined;
   const { declared } = manifest;
   return {
     manifest,
     place: target.kind === 'cgroup' ? cgroupPlace(cgroupRoot, target) : (remembered ?? likelyPlace(target)),
-    unanswered: isTold ? null : NOT_ASKED,
-    isTold,
+    unanswered: isReported ? null : NOT_ASKED,
+    isReported,
     factsInode: null,
     soughtMs: Number.NEGATIVE_INFINITY,
     refused: null,
@@ -71,8 +71,8 @@ export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: Plac
 const isBusMissing = (why: Unknown): boolean => why.where === SYSTEM_BUS;
 
 /** Whether it is known where it runs, or that it does not run: by its cgroup, otherwise by an answered query. */
-export function isPlaced({ cgroup, unanswered, isTold }: Entry): boolean {
-  if (cgroup.known || isTold || unanswered === null) return true;
+export function isPlaced({ cgroup, unanswered, isReported }: Entry): boolean {
+  if (cgroup.known || isReported || unanswered === null) return true;
   return unanswered.why !== 'not-asked' && unanswered.why !== 'timed-out' && !isBusMissing(unanswered);
 }
 
@@ -82,9 +82,9 @@ export function factsNow({ place, factsInode, inode }: Entry): UnitFacts | null 
 }
 
 /** What a pod that has no cgroup lacks. `isEarly`: an answer may still come. */
-export function whyNowhere({ place, unanswered, isTold }: Entry, isEarly: boolean): Unknown {
+export function whyNowhere({ place, unanswered, isReported }: Entry, isEarly: boolean): Unknown {
   const who = place.unit ?? place.path ?? 'binding';
-  if (unanswered === null || (isTold && unanswered.why !== 'absent'))
+  if (unanswered === null || (isReported && unanswered.why !== 'absent'))
     return unknown('absent', who, 'it is not running');
   if (unanswered.why === 'not-asked' || (isEarly && isBusMissing(unanswered))) return NOT_ASKED;
   const text = `cannot be resolved: ${unanswered.where}: ${unanswered.detail}`;
@@ -103,15 +103,15 @@ export function isUnseen({ cgroup, unanswered, inode, factsInode, place: { facts
 
 /** What a person should know of it; null: nothing. */
 export function complaintOf(entry: Entry, isEarly: boolean): string | null {
-  const { manifest, cgroup, refused, unanswered, isTold } = entry;
+  const { manifest, cgroup, refused, unanswered, isReported } = entry;
   const say = (text: string): string => sayProblem(manifest.problem(text));
   if (refused !== null) return say(refused);
   if (isUnseen(entry)) return say(`${entry.place.unit} ${UNSEEN}`);
   if (cgroup.known || cgroup.why === 'not-asked') return null;
   const isUnit = manifest.target.kind === 'unit';
-  if (unanswered !== null && (!isTold || unanswered.why === 'absent')) {
+  if (unanswered !== null && (!isReported || unanswered.why === 'absent')) {
     // What was said of a unit holds while the bus is away.
-    if (isBusMissing(unanswered) && isUnit && (isTold || isEarly)) return null;
+    if (isBusMissing(unanswered) && isUnit && (isReported || isEarly)) return null;
     return say(`cannot be resolved: ${unanswered.where}: ${unanswered.detail}`);
   }
   return cgroup.why === 'absent' ? null : say(`${cgroup.where}: ${cgroup.detail}`);

@@ -114,7 +114,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     entry.soughtMs = clock.monoMs();
     const path = findUnit(directoryOf(mounts, ''), unit);
     if (path === null || path === place.path) return false;
-    Object.assign(entry, { place: { path, unit, facts: null }, isTold: true, factsInode: null, askedMs: ASK_NOW });
+    Object.assign(entry, { place: { path, unit, facts: null }, isReported: true, factsInode: null, askedMs: ASK_NOW });
     arePathsNew = true;
     return true;
   }
@@ -136,13 +136,13 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   function judgePaths(): void {
     arePathsNew = false;
     // A likely place takes nothing from a reported one, and is not refused either: the pod may be elsewhere.
-    const all = [...entries.values()].toSorted((a, b) => Number(b.isTold) - Number(a.isTold));
+    const all = [...entries.values()].toSorted((a, b) => Number(b.isReported) - Number(a.isReported));
     const claims = all.map(({ manifest, place }) => ({ path: place.path, problem: manifest.problem }));
     const refused = refusals(claims, node, guarded);
     for (const [i, entry] of all.entries()) {
       const { path } = entry.place;
       const judged = refused[i] ?? null;
-      const why = entry.isTold ? judged : null;
+      const why = entry.isReported ? judged : null;
       const directory = path === null || judged !== null ? null : directoryOf(mounts, path);
       if (why === entry.refused && directory === entry.directory) continue;
       Object.assign(entry, { refused: why, directory, inode: directory === null ? 0 : cgroupInode(directory) });

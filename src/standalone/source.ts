@@ -192,8 +192,8 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     entry.unanswered = answer.known ? null : answer;
     if (answer.known) {
       const { path, facts } = answer.value;
-      if (path !== entry.place.path || !entry.isTold) live.movedTo(null);
-      entry.isTold = true;
+      if (path !== entry.place.path || !entry.isReported) live.movedTo(null);
+      entry.isReported = true;
       entry.place = answer.value;
       places.set(keyOf(entry.manifest), answer.value);
       // One that began or ended while it was asked about is asked about again.
@@ -205,12 +205,12 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   }
 
   function isDue(entry: Entry): boolean {
-    const { manifest, askedMs, cgroup, unanswered, isTold, factsInode, inode } = entry;
+    const { manifest, askedMs, cgroup, unanswered, isReported, factsInode, inode } = entry;
     if (manifest.target.kind === 'cgroup' || entries.get(manifest.declared.uid) !== entry) return false;
     if (askedMs === ASK_NOW) return true;
     const isUnit = manifest.target.kind === 'unit';
     const isRunning = cgroup.known && unanswered === null && (!isUnit || factsInode === inode);
-    const pauseMs = isFar && isUnit && isTold && systemd.isUp() ? FAR_RESOLVE_MS : RESOLVE_MS;
+    const pauseMs = isFar && isUnit && isReported && systemd.isUp() ? FAR_RESOLVE_MS : RESOLVE_MS;
     return !isRunning && clock.monoMs() - askedMs >= pauseMs;
   }
 
@@ -223,11 +223,11 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   function tick(): void {
     if (isClosed) return;
     if (clock.monoMs() - readMs >= REREAD_MS) readManifests();
-    lookAgain();
+    refreshAgain();
   }
 
-  /** With no pod there is nothing to look at but the directory. */
-  function lookAgain(): void {
+  /** With no pod there is nothing to refresh but the directory. */
+  function refreshAgain(): void {
     // Far from every threshold the look of this wake-up may have done it.
     if (!isFar || readMs >= refreshedMs || !isFresh()) refresh();
     else resolver.pump();
@@ -286,7 +286,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     needs.podManifests,
     () => {
       readManifests();
-      lookAgain();
+      refreshAgain();
     },
     clock,
   );

@@ -60,24 +60,24 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
     if (pods.some(isMeant)) keep(pods.map((pod) => (isMeant(pod) ? { ...pod, stage } : pod)));
   }
 
-  async function lookDown(unit: string): Promise<void> {
+  async function checkDown(unit: string): Promise<void> {
     const state = await systemd.activeState(unit);
     const isDown = state.known && ['inactive', 'failed'].includes(state.value);
     if (isDown && pods.some((pod) => pod.unit === unit)) seenDown.add(unit);
   }
-  const lookAtAll = (): void => {
-    for (const { unit } of pods) if (unit !== null) void lookDown(unit);
+  const checkAll = (): void => {
+    for (const { unit } of pods) if (unit !== null) void checkDown(unit);
   };
 
   const endJobs = systemd.whenJobEnds((job) => {
     // Also of one about to be asked to stop: a quick stop may end together with the answer that it is queued.
     if (!pods.some(({ unit }) => unit === job.unit)) return;
     if (seenDown.has(job.unit)) foreignJobs = [...foreignJobs, job].slice(-MAX_REMEMBERED);
-    else void lookDown(job.unit);
+    else void checkDown(job.unit);
   });
   // What an earlier run stopped may be down already: no job of it will end any more.
-  const endUps = systemd.whenUp(lookAtAll);
-  if (systemd.isUp()) lookAtAll();
+  const endUps = systemd.whenUp(checkAll);
+  if (systemd.isUp()) checkAll();
   return {
     all: () => pods,
     of: (decision) => pods.find((pod) => pod.decision === decision) ?? null,
@@ -102,7 +102,7 @@ export function createStopsMemory(needs: StopsMemoryNeeds): StopsMemory {
     ended: (decision) => {
       const along = pods.flatMap((pod) => (pod.decision.startsWith(`${decision}${ALONG}`) ? [pod.decision] : []));
       advance([decision, ...along], 'ended');
-      for (const { unit } of pods.filter((pod) => pod.decision === decision)) if (unit !== null) void lookDown(unit);
+      for (const { unit } of pods.filter((pod) => pod.decision === decision)) if (unit !== null) void checkDown(unit);
     },
     forget: (decisions) => {
       if (pods.some(({ decision }) => decisions.includes(decision)))

@@ -123,7 +123,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
 
   function jobOf(unit: string): void {
     if (forget(unit)) readIn(SETTLE_MS);
-    else void lookAtStranger(unit);
+    else void checkStranger(unit);
   }
 
   /** False: nothing is known of it, nor about to be. */
@@ -132,7 +132,7 @@ export function createTies({ clock, systemd, unitOf, wake }: TiesNeeds): Ties {
   }
 
   /** A unit that was not loaded before may hang on a pod's all the same. */
-  async function lookAtStranger(unit: string): Promise<void> {
+  async function checkStranger(unit: string): Promise<void> {
     if (podUnits.size === 0) return;
     if (clock.monoMs() - strangersSinceMs > STRANGERS_MS) {
       strangers = 0;

@@ -4,7 +4,7 @@ import { isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 
 /**
  * D14: what the end of the pod is known to free or save of the signal: scratch that is emptied, files that only its
- * processes hold, growth of the last minute or, of bytes, what it wrote lately. Null: nobody measures it in this mode,
+ * processes hold, growth of the last minute or, of bytes, what it wrote lately. Null: not measured in this mode,
  * or the signal is of no disk.
  */
 export function reliefOf(signal: Signal, pod: PodView): number | null {

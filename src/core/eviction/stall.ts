@@ -20,7 +20,7 @@ export type StallFacts = {
   /** Null: it was not needed then, or no pod has pressure of its own here. */
   readonly pods: ReadonlyMap<PodUid, PodStall> | null;
 };
-export type StallPoint = StallFacts & {
+type StallPoint = StallFacts & {
   /** Since the point before, at least: the node's stall without that of pods in limits of their own. */
   readonly countedMs: number;
   /** Who is in a limit of its own: it was last seen to reach it then. */
@@ -87,7 +87,7 @@ export function stallIn(history: StallHistory, now: Present, windowMs: number): 
 }
 
 /**
- * With a point of the present: `podsFor` hears how long all of the node was stalled, whoever's that is, and says what
+ * With a point of the present: `podsFor` gets how long all of the node was stalled, by any cause, and returns what
  * is known of the pods.
  */
 export function stallStep(

@@ -10,10 +10,10 @@ export type ListedImage = {
 /** The names by which a container calls one image that it uses: its own, or that of a volume. Any of them may be the one that counts. */
 export type ImageUse = readonly string[];
 /** `usedMs`: when it was last seen in use; null: never. */
-export type Sighting = { readonly firstMs: MonoMs; readonly usedMs: MonoMs | null };
+type Sighting = { readonly firstMs: MonoMs; readonly usedMs: MonoMs | null };
 /** By image id. What the agent saw itself: with it, every image is new (as after a restart of the kubelet). */
 export type Sightings = ReadonlyMap<string, Sighting>;
-export type ImagePlan =
+type ImagePlan =
   | { readonly kind: 'remove'; readonly images: readonly ListedImage[]; readonly tooYoung: number }
   /**
    * Nothing may be removed. `sandbox-unknown`: neither is the image of the sandboxes known, nor is any pinned, so that

@@ -329,6 +329,6 @@ function holdUntil(step: Step, atMs: number): Step {
       : Math.min(...stops.filter(({ uid }) => pending.has(uid)).map(({ waitEndsMs }) => waitEndsMs));
   const remainingMs = phaseEndsMs - atMs;
   const running = withReason(step, { code: 'shutdown-phase', phase, remainingMs, pods: pending.size });
-  // With the pods, for those that are started again: whoever knows of one wakes the loop.
+  // With the pods, for those that are started again: the mode that finds one wakes the loop.
   return { ...running, pods: 'all', heldToMs: Math.max(0, Math.min(phaseEndsMs, nextMs) - atMs) };
 }

@@ -60,7 +60,7 @@ export type Stopping = {
   readonly mustEndMs: MonoMs | null;
   /** Pods that were started again after their stop, and how many times they were stopped again. */
   readonly again: { readonly [uid: PodUid]: number };
-  /** Where the pods belong that ran as it began: a priority that changes or was lent by one that ended loses nobody. */
+  /** The phases of the pods that ran as it began: no pod is lost if its priority changes or the pod that lent it ends. */
   readonly assigned?: Assigned;
   /** A cancel that is handled after the last phase (D10); null = none. */
   readonly cancelledMs: MonoMs | null;

@@ -159,7 +159,7 @@ function isEchoed(text: string): boolean {
   const digits = `${scanned.whole === '' ? '0' : scanned.whole}${fraction}`;
   if (format === 'binary') {
     const room = 15 - digits.length - Math.trunc((power * 3) / 10) - 1;
-    // The last three digits tell whether a number is a multiple of 8.
+    // The last three digits show whether a number is a multiple of 8.
     return fraction === '' && room >= 0 && power % 10 === 0 && Number(digits.slice(-3)) % 8 !== 0;
   }
   const scale = power - fraction.length;

@@ -23,9 +23,9 @@ type Episode = {
   /** How often it came, with the first. */
   times: number;
   /** It came back for the first time, and that was reported. */
-  isToldAgain: boolean;
+  isReturnReported: boolean;
   /** Changes that no log line has reported. */
-  untold: number;
+  unreported: number;
   cancel: () => void;
 };
 
@@ -38,8 +38,8 @@ export function createFindings({ clock, log, note }: FindingsNeeds): OpenFinding
   const episodes = new Map<string, Episode>();
 
   const sumUp = (episode: Episode): void => {
-    if (episode.untold === 0) return;
-    episode.untold = 0;
+    if (episode.unreported === 0) return;
+    episode.unreported = 0;
     const { finding, times, sinceMs } = episode;
     const span = sayDuration(Math.round((clock.monoMs() - sinceMs) / 1_000) * 1_000);
     const how = `raised ${times} times in ${span}`;
@@ -51,7 +51,7 @@ export function createFindings({ clock, log, note }: FindingsNeeds): OpenFinding
   };
   const watch = (episode: Episode): void => {
     episode.cancel = clock.after(PACE_MS, () => {
-      const isQuiet = episode.untold === 0;
+      const isQuiet = episode.unreported === 0;
       sumUp(episode);
       if (isQuiet) episodes.delete(episode.finding.id);
       else watch(episode);
@@ -66,20 +66,27 @@ export function createFindings({ clock, log, note }: FindingsNeeds): OpenFinding
     }
     episode.finding = finding;
     episode.times++;
-    if (episode.isToldAgain) episode.untold++;
+    if (episode.isReturnReported) episode.unreported++;
     else log.warn({ event: 'finding', finding: finding.id }, `recurred: ${finding.text}`);
-    episode.isToldAgain = true;
+    episode.isReturnReported = true;
   };
   const went = (finding: Finding): void => {
     const known = episodes.get(finding.id);
     if (known !== undefined) {
-      known.untold++;
+      known.unreported++;
       return;
     }
     log.info({ event: 'finding', finding: finding.id, cleared: true }, `resolved: ${finding.text}`);
     if (episodes.size >= FINDINGS_MAX) return;
     const cancel = (): void => {};
-    const episode: Episode = { finding, sinceMs: clock.monoMs(), times: 1, isToldAgain: false, untold: 0, cancel };
+    const episode: Episode = {
+      finding,
+      sinceMs: clock.monoMs(),
+      times: 1,
+      isReturnReported: false,
+      unreported: 0,
+      cancel,
+    };
     episodes.set(finding.id, episode);
     watch(episode);
   };

@@ -92,7 +92,7 @@ export function readEvictionScenario(yaml: YamlDocument): ReadScenario {
   const root = objectOf(yaml.value) ?? {};
   const mistakes = createMistakes(yaml);
   const startWallMs = typeof root['start'] === 'string' ? parseInstant(root['start']) : null;
-  // A start that is wrong is told once, not at every time that needs it.
+  // A start that is wrong is reported once, not at every time that needs it.
   const isStartWrong = root['start'] !== undefined && startWallMs === null;
   const place: Place = { path: [], mistakes, startWallMs: isStartWrong ? 0 : startWallMs };
   ROOT(yaml.value, place);

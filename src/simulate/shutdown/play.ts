@@ -14,8 +14,8 @@ import { BLANK_CONFIG, BLANK_OBSERVATION, noUsage } from '../blank.ts';
 import { type StopTimes, stopTimes } from './pod-behaviour.ts';
 import type { ShutdownScenario, ShutdownScenarioPod } from './scenario.ts';
 
-/** A pod that a phase told to stop, and what became of it. */
-export type Told = {
+/** A pod that a phase signalled to stop, and what became of it. */
+export type Signalled = {
   readonly pod: ShutdownScenarioPod;
   readonly phase: number;
   readonly graceSeconds: number;
@@ -24,7 +24,7 @@ export type Told = {
 };
 type PhaseOver = Extract<Reason, { code: 'shutdown-phase-over' }>;
 export type Played = {
-  readonly told: ReadonlyMap<PodUid, Told>;
+  readonly signalled: ReadonlyMap<PodUid, Signalled>;
   readonly phases: readonly (PhaseOver & { readonly endMs: number })[];
   /** Pods whose phase no longer waited for them (kubelet-shutdown.md 5.2). */
   readonly exceeded: readonly { readonly uid: PodUid; readonly phase: number; readonly atMs: number }[];
@@ -102,7 +102,7 @@ export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): P
     if (!isUnderWay || next === null) break;
     atMs = next;
   }
-  return { told: world.told(), phases, exceeded, releasedMs, retakenMs, reopenedMs };
+  return { signalled: world.signalled(), phases, exceeded, releasedMs, retakenMs, reopenedMs };
 }
 
 /** After the release nothing is waited for but the cancel. */
@@ -122,7 +122,7 @@ type World = {
   readonly leftOf: (over: PhaseOver, atMs: number) => Pick<PhaseOver, 'running' | 'mounted'>;
   /** When the next stop ends of which the core has not heard; infinity = none. */
   readonly nextEndMs: () => number;
-  readonly told: () => ReadonlyMap<PodUid, Told>;
+  readonly signalled: () => ReadonlyMap<PodUid, Signalled>;
 };
 type Life = { readonly pod: ShutdownScenarioPod; readonly view: PodView; times: StopTimes | null };
 
@@ -133,7 +133,7 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
       { pod, view: { ...pod.declared, usage: noUsage(NO_SAMPLE) }, times: deletionOf(pod) },
     ]),
   );
-  const told = new Map<PodUid, Told>();
+  const signalled = new Map<PodUid, Signalled>();
   const waiting = new Map<DecisionId, number>();
   const isAlive = ({ times }: Life, atMs: number): boolean => times === null || times.stoppedMs > atMs;
   const isMounted = ({ pod, times }: Life, atMs: number): boolean => {
@@ -165,7 +165,7 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
     note(stop, life, { graceSeconds: whole, times: life.times ?? stopTimes(pod.behaviour, atMs, whole) });
   }
 
-  /** As `act` and systemd do: told when those before it have ended, or when it is time; and with its share, however little that is. */
+  /** As `act` and systemd do: signalled when those before it have ended, or when it is time; and with its share, however little that is. */
   function beginInTurn(stop: Stop, life: Life): void {
     const turn = turnOfStop(stop);
     const endedMs = turn.after.map((uid) => lives.get(uid)?.times?.stoppedMs ?? stop.atMs);
@@ -179,7 +179,7 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
   function note({ id, victim, phase, graceSeconds }: Stop, life: Life, got: Got): void {
     const { times } = got;
     life.times = times;
-    told.set(victim.uid, { pod: life.pod, phase, graceSeconds, effectiveGraceSeconds: got.graceSeconds, times });
+    signalled.set(victim.uid, { pod: life.pod, phase, graceSeconds, effectiveGraceSeconds: got.graceSeconds, times });
     waiting.set(id, times.stoppedMs);
   }
 
@@ -212,7 +212,7 @@ function createWorld(pods: readonly ShutdownScenarioPod[], stopper: 'kubelet' | 
       return { running: running.filter(isRunning), mounted: [...mounted, ...pending] };
     },
     nextEndMs: () => Math.min(...waiting.values()),
-    told: () => told,
+    signalled: () => signalled,
   };
 }
 

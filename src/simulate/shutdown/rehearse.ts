@@ -19,7 +19,7 @@ export type RehearsedStart =
 export type Rehearsal = {
   /** Those that have pods. */
   readonly phases: readonly { readonly phase: number; readonly startMs: number; readonly endMs: number }[];
-  /** What each pod is asked to end within, in the phase that stops it; when it is told, and what it gets from then on. */
+  /** What each pod is asked to end within, in the phase that stops it; when it is signalled, and what it gets from then on. */
   readonly pods: ReadonlyMap<
     PodUid,
     { readonly graceSeconds: number; readonly toldMs: number; readonly getsMs: number }
@@ -49,7 +49,7 @@ export function rehearse(
   return {
     phases: played.phases.map(({ phase, startedMs, endMs }) => ({ phase, startMs: startedMs, endMs })),
     pods: new Map(
-      [...played.told].map(([uid, { graceSeconds, times, effectiveGraceSeconds }]) => [
+      [...played.signalled].map(([uid, { graceSeconds, times, effectiveGraceSeconds }]) => [
         uid,
         { graceSeconds, toldMs: Math.round(times.startMs), getsMs: Math.round(effectiveGraceSeconds * 1_000) },
       ]),

@@ -1,6 +1,6 @@
 import { namesOf, podName } from '../../core/pod/pod.ts';
 import { dropInSeconds, neededDelayMs, planShutdown } from '../../core/shutdown/plan.ts';
-import { aliveAtSignal, type Played, playShutdown, type Told } from './play.ts';
+import { aliveAtSignal, type Played, playShutdown, type Signalled } from './play.ts';
 import type { PodResult, ShutdownReason, ShutdownResult } from './result.ts';
 import type { ShutdownScenario } from './scenario.ts';
 import { configReasons, notArmed, runReasons } from './why.ts';
@@ -84,27 +84,27 @@ function resultOf(scenario: ShutdownScenario, played: Played, grantedMs: number)
   };
 }
 
-function podResults(scenario: ShutdownScenario, { told }: Played): NonNullable<ShutdownResult['pods']> {
+function podResults(scenario: ShutdownScenario, { signalled }: Played): NonNullable<ShutdownResult['pods']> {
   const results = new Map<string, PodResult | null>();
   for (const { name, declared, isStopped } of scenario.pods) {
-    const of = isStopped ? told.get(declared.uid) : undefined;
+    const of = isStopped ? signalled.get(declared.uid) : undefined;
     // A static pod and its mirror have one name.
     if (of !== undefined || !results.has(name)) results.set(name, of === undefined ? null : podResult(scenario, of));
   }
   return Object.fromEntries(results);
 }
 
-function podResult({ phases }: ShutdownScenario, told: Told): PodResult {
-  const { startMs, sigtermMs, killedMs, stoppedMs } = told.times;
+function podResult({ phases }: ShutdownScenario, signalled: Signalled): PodResult {
+  const { startMs, sigtermMs, killedMs, stoppedMs } = signalled.times;
   return {
-    group: phases[told.phase - 1]?.fromPriority ?? 0,
-    gracePeriodSeconds: told.graceSeconds,
-    effectiveGracePeriodSeconds: told.effectiveGraceSeconds,
+    group: phases[signalled.phase - 1]?.fromPriority ?? 0,
+    gracePeriodSeconds: signalled.graceSeconds,
+    effectiveGracePeriodSeconds: signalled.effectiveGraceSeconds,
     start: startMs,
     sigtermAt: sigtermMs,
     ...(killedMs === null ? {} : { killedAt: killedMs }),
     stoppedAt: stoppedMs,
     // What is being deleted gets no status of the shutdown's (kubelet-shutdown.md 7.1).
-    status: told.pod.behaviour.deletion === null ? STATUS : null,
+    status: signalled.pod.behaviour.deletion === null ? STATUS : null,
   };
 }

@@ -50,7 +50,7 @@ export type ShutdownScenarioPod = {
   /** kubelet-shutdown.md 4.1: false for mirror pods and for those that have ended. */
   readonly isStopped: boolean;
   readonly behaviour: PodBehaviour;
-  /** Whom it waits for is no pod, and not known to end: it is told when it is time. Absent: it waits for nobody else. */
+  /** What it waits for is no pod, and not known to end: it is signalled when it is time. Absent: it waits for nothing else. */
   readonly isHeldUp?: boolean;
 };
 

@@ -1,6 +1,6 @@
 import { namesOf, type PodUid } from '../../core/pod/pod.ts';
 import { sayDuration } from '../../core/units/duration.ts';
-import { aliveAtSignal, type Played, type Told } from './play.ts';
+import { aliveAtSignal, type Played, type Signalled } from './play.ts';
 import type { ShutdownReason } from './result.ts';
 import type { ShutdownScenario } from './scenario.ts';
 
@@ -21,9 +21,9 @@ export function runReasons(scenario: ShutdownScenario, played: Played): readonly
   const say = namesOf(scenario.pods.map(({ declared }) => declared));
   const reasons: ShutdownReason[] = [];
   for (const [i, over] of played.phases.entries()) {
-    const told = [...played.told.values()].filter(({ phase }) => phase === over.phase);
-    reasons.push(...told.flatMap(cutReasons), ...phaseReasons(scenario, played, i, say));
-    reasons.push(...told.flatMap((of) => lateReasons(of, over.endMs, played.releasedMs)));
+    const signalled = [...played.signalled.values()].filter(({ phase }) => phase === over.phase);
+    reasons.push(...signalled.flatMap(cutReasons), ...phaseReasons(scenario, played, i, say));
+    reasons.push(...signalled.flatMap((of) => lateReasons(of, over.endMs, played.releasedMs)));
   }
   return [...reasons, ...goneReasons(scenario, played), ...cancelReasons(scenario, played)];
 }
@@ -58,9 +58,9 @@ function phaseReasons(scenario: ShutdownScenario, played: Played, i: number, say
 }
 
 /** The pod of the phase whose volumes are unmounted last. */
-function slowestVolumes({ told }: Played, { phase }: Over): string | null {
+function slowestVolumes({ signalled }: Played, { phase }: Over): string | null {
   let slowest: { readonly name: string; readonly ms: number } | null = null;
-  for (const { pod, times, phase: of } of told.values()) {
+  for (const { pod, times, phase: of } of signalled.values()) {
     const { unmountAfterMs } = pod.behaviour;
     const ms = times.stoppedMs + unmountAfterMs;
     if (of === phase && unmountAfterMs > 0 && (slowest === null || ms > slowest.ms)) slowest = { name: pod.name, ms };
@@ -68,7 +68,7 @@ function slowestVolumes({ told }: Played, { phase }: Over): string | null {
   return slowest?.name ?? null;
 }
 
-function cutReasons({ pod, graceSeconds }: Told): readonly ShutdownReason[] {
+function cutReasons({ pod, graceSeconds }: Signalled): readonly ShutdownReason[] {
   const ownSeconds = pod.declared.terminationGraceSeconds;
   // One that is being deleted keeps what it has (kubelet-shutdown.md 4.9).
   if (graceSeconds >= ownSeconds || pod.behaviour.deletion !== null) return [];
@@ -76,7 +76,7 @@ function cutReasons({ pod, graceSeconds }: Told): readonly ShutdownReason[] {
   return [{ code: 'cut', pod: pod.name, gracePeriodSeconds: graceSeconds, ownSeconds, text }];
 }
 
-function lateReasons({ pod, times }: Told, endMs: number, releasedMs: number | null): readonly ShutdownReason[] {
+function lateReasons({ pod, times }: Signalled, endMs: number, releasedMs: number | null): readonly ShutdownReason[] {
   const { killedMs, stoppedMs } = times;
   const { name } = pod;
   const reasons: ShutdownReason[] = [];
@@ -95,7 +95,7 @@ function lateReasons({ pod, times }: Told, endMs: number, releasedMs: number | n
 function goneReasons(scenario: ShutdownScenario, played: Played): readonly ShutdownReason[] {
   if (played.releasedMs === null) return [];
   return aliveAtSignal(scenario)
-    .filter(({ declared }) => !played.told.has(declared.uid))
+    .filter(({ declared }) => !played.signalled.has(declared.uid))
     .map(({ name }) => ({
       code: 'gone-before-phase',
       pod: name,
@@ -105,7 +105,7 @@ function goneReasons(scenario: ShutdownScenario, played: Played): readonly Shutd
 
 function cancelReasons({ cancelAtMs, cancelPolicy }: ShutdownScenario, played: Played): readonly ShutdownReason[] {
   if (cancelAtMs === null) return [];
-  const stopped = played.told.size;
+  const stopped = played.signalled.size;
   const when = `cancelled at ${sayDuration(cancelAtMs)}`;
   const what =
     played.releasedMs === null
