@@ -75,6 +75,6 @@ export function dueMs(samples: readonly Sample[], stall: Stall): number | null {
   return samples[at]?.atMs ?? null;
 }
 
-/** When the process was dead, its memory free; null: it lived to the end. */
+/** When the memory of the process was free; null: it had some to the end. */
 export const endMs = (samples: readonly Sample[], process: number): number | null =>
   samples.find(({ lives }) => lives[process] === false)?.atMs ?? null;

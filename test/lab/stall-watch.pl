@@ -2,14 +2,16 @@
 # What memory was like meanwhile, by somebody who does not stall: locked in memory, before all others at the processor.
 #   stall-watch.pl FILE SECONDS kill|leave PID...
 # Ten times a second a line: ms on the monotonic clock, ms in which all tasks were stalled on memory, the values of FIELDS in
-# KiB, file pages read again since they were reclaimed, and of each process 1 while it lives, else 0. Ends a second after the
-# first of them is dead. With `kill` it ends the first that was named when the time is over: nothing else might get that far.
+# KiB, file pages read again since they were reclaimed, and of each process 1 while it has memory, else 0. Ends a second after
+# the first of them has none. With `kill` it ends the first that was named when the time is over: nothing else might get that far.
 use strict;
 use warnings;
 use Time::HiRes qw(sleep clock_gettime CLOCK_MONOTONIC);
 
 my @FIELDS = qw(MemTotal SwapFree AnonPages Shmem Unevictable Slab KernelStack PageTables Percpu SReclaimable Dirty
   Writeback Hugetlb Cached Buffers Active(file) Inactive(file));
+# 1 MiB.
+my $LEAST_PAGES = 256;
 # Of x86-64, which the guest is.
 my ($SYS_MLOCKALL, $SYS_SCHED_SETSCHEDULER, $MCL_CURRENT_AND_FUTURE, $SCHED_RR) = (151, 144, 3, 2);
 
@@ -20,8 +22,8 @@ syscall($SYS_SCHED_SETSCHEDULER, 0, $SCHED_RR, $priority) == 0 or die "sched_set
 syscall($SYS_MLOCKALL, $MCL_CURRENT_AND_FUTURE) == 0 or die "mlockall: $!";
 
 sub content { open(my $in, '<', $_[0]) or return ''; sysread($in, my $text, 65536); return $text // '' }
-# The memory of a zombie is free already.
-sub lives { return content("/proc/$_[0]/stat") =~ /\) [^ZX] / ? 1 : 0 }
+# One that was sent SIGKILL while it waits for the disk may be there long after its memory has been freed for it.
+sub lives { my (undef, $resident) = split ' ', content("/proc/$_[0]/statm"); return ($resident // 0) > $LEAST_PAGES ? 1 : 0 }
 
 my $from = clock_gettime(CLOCK_MONOTONIC);
 my $until = $from + $seconds;

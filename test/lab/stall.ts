@@ -29,7 +29,7 @@ const { values } = parseArgs({
   },
 });
 /** So much is left at the end by the formula of `belowAvailable`: below it, and before the kernel has to kill. */
-const LEFT_SHARE = 0.2;
+const LEFT_SHARE = 0.22;
 /** From the moment at which the stall has its share until nothing of the hog is in memory. */
 const RELIEF_MS = 2_000;
 /** A hog that nobody stops: from its start. */
@@ -44,7 +44,7 @@ const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
 async function hogging(swap: Swap, guard: Guard): Promise<Run & { readonly isDatabaseAlive: boolean }> {
   let isDatabaseAlive = false;
   const of = await play(swap, guard, { pods: [DB], config: onStall(STALL) }, async () => {
-    const hog = await takes('hog', ['thrash', '100'], LEFT_SHARE);
+    const hog = await takes('hog', ['thrash', '40'], LEFT_SHARE);
     start([hog], guard);
     const samples = await watched([hog, DB], THRASHES_S, 'kill');
     isDatabaseAlive = isActive(DB);
