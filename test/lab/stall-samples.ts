@@ -69,10 +69,11 @@ export function stallShares(samples: readonly Sample[], { forMs, belowShare }: S
 /** The agent samples at other moments than the lab: what it counts of one window may be so much more. */
 const SLACK_SHARE = 0.02;
 
-/** When the stall had its share, or nearly; null: it never had. */
+/** When the stall had its share; where it never quite had, when it nearly had; null: not even that. */
 export function dueMs(samples: readonly Sample[], stall: Stall): number | null {
-  const at = stallShares(samples, stall).findIndex((share) => share >= stall.fullShare - SLACK_SHARE);
-  return samples[at]?.atMs ?? null;
+  const shares = stallShares(samples, stall);
+  const first = (least: number): Sample | undefined => samples[shares.findIndex((share) => share >= least)];
+  return (first(stall.fullShare) ?? first(stall.fullShare - SLACK_SHARE))?.atMs ?? null;
 }
 
 /** When the memory of the process was free; null: it had some to the end. */
