@@ -47,6 +47,8 @@ export type Reason =
         | 'daemonset-within-request'
         | 'guard'
         | 'terminating'
+        /** D3: within its request, while pods that others have deleted bring back enough. */
+        | 'others-end'
         /** D14: nothing that its end would free or save is known. */
         | 'no-relief'
         /** D17: it stalls in its own memory limit: no other pod's memory is short for that. */

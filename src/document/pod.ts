@@ -152,6 +152,7 @@ export const apiPodSchema = z.extend(runningPodSchema, {
     namespace: label,
     uid: objectUid,
     resourceVersion: z.string().check(z.minLength(1), z.maxLength(64)),
+    deletionGracePeriodSeconds: z.nullish(z.number()),
     deletionTimestamp: z.nullish(instant),
   }),
   spec: z.extend(runningPodSchema.shape.spec, {

@@ -156,6 +156,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   isStaticCritical: isFlag,
   isProtected: isFlag,
   isTerminating: isFlag,
+  isDeletedByOthers: isAbsent,
   limitedBy: isOneOf(null),
   // What only the standalone mode and the observer know.
   boundTo: isAbsent,

@@ -20,6 +20,8 @@ type Known = {
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
+  readonly hasProcesses: (cgroup: CgroupRef) => boolean;
+  readonly wallMs: number;
   /** beside-a-kubelet.md F6 (i). */
   readonly isKubeletEvicting: boolean;
   /** A shutdown may delete pods (E11, E13, E14). */
@@ -77,11 +79,33 @@ function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts
     pod,
     declared: {
       ...declared,
-      isTerminating: declared.isTerminating || isEnding || facts.isStopping(uid),
+      ...endOf(pod, containers, isEnding, facts),
       limitedBy: limitOf(uid, isStoppable && containers.containers.length > 0, true, facts),
       ...leavesAs(pod, isEnding, facts),
     },
     cgroup: found === null ? unknown('absent', `cgroup of ${declared.name}`, 'it has none') : known(found.cgroup),
+  };
+}
+
+/**
+ * Deleted, over, or gone from the API. While nobody but others has asked for that, and its containers run on, it is ranked
+ * like any other (F6). What is left of its grace is never made longer (F17).
+ */
+function endOf(
+  { declared, deletionWallMs }: ApiPod,
+  { containers }: FoundContainers,
+  isEnding: boolean,
+  facts: Known,
+): Pick<PodView, 'isTerminating' | 'isDeletedByOthers' | 'terminationGraceSeconds'> {
+  const { isTerminating, terminationGraceSeconds } = declared;
+  const isOurs = facts.isStopping(declared.uid);
+  if (!isTerminating && !isEnding) return { isTerminating: isOurs, terminationGraceSeconds };
+  const left = deletionWallMs === null ? terminationGraceSeconds : Math.ceil((deletionWallMs - facts.wallMs) / 1_000);
+  const isRunning = !isOurs && containers.some(({ cgroup }) => facts.hasProcesses(cgroup));
+  return {
+    isTerminating: true,
+    ...(isRunning ? { isDeletedByOthers: true } : {}),
+    terminationGraceSeconds: Math.max(1, Math.min(terminationGraceSeconds, left)),
   };
 }
 

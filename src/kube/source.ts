@@ -4,7 +4,7 @@ import { cgroupPathOf } from '../host/cgroup-members.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import type { CgroupDriver } from '../host/kubepods.ts';
-import type { BoundPod, Clock, Findings, PodSource } from '../ports.ts';
+import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
 import { podOfPath } from './cgroup-paths.ts';
 import { type LivePod, livePods } from './live-pods.ts';
@@ -111,6 +111,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       runtime: index(),
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
+      hasProcesses,
+      wallMs: clock.wallMs(),
       isKubeletEvicting: isKubeletEvicting(),
       isDrained: needs.isDrained(),
       ownUid,
@@ -125,6 +127,11 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     }
     if ([...live.values()].some(isUntold)) askRuntime();
     return live;
+  }
+
+  function hasProcesses(cgroup: CgroupRef): boolean {
+    const populated = isPopulated(mounts, cgroup);
+    return populated.known && populated.value;
   }
 
   function isKubeletEvicting(): boolean {
@@ -202,10 +209,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     running: () => {
       const pods = podsNow();
       if (!pods.known) return [];
-      const isRunning = ({ cgroup }: LivePod): boolean => {
-        const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
-        return populated.known && populated.value;
-      };
+      const isRunning = ({ cgroup }: LivePod): boolean => cgroup.known && hasProcesses(cgroup.value);
       return [...pods.value.values()].filter(isRunning).map(({ declared }) => declared);
     },
     kubepods: cgroups.kubepods,

@@ -76,6 +76,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'daemonset-within-request': 'it is a DaemonSet pod that does not exceed its request',
   guard: 'its owner has lost enough pods recently (guard)',
   terminating: 'it is already being stopped',
+  'others-end': 'it uses no more than its request, and pods that were deleted already hold enough: they go first',
   'no-relief': 'stopping it is not known to help',
   'own-limit': 'it stalls at its own memory limit, not because the node is short of memory',
   'restart-guard': 'it has just restarted after an eviction',

@@ -190,6 +190,8 @@ describe('a pod of the API', () => {
     const grace = (seconds: number) =>
       read(aV1Pod({ name: 'x', spec: { terminationGracePeriodSeconds: seconds } })).declared.terminationGraceSeconds;
     expect([grace(9e18), grace(-1), grace(0)]).toEqual([2 ** 31 - 1, 1, 0]);
+    const metadata = { deletionTimestamp: '2200-01-01T00:00:00Z', deletionGracePeriodSeconds: 9e18 };
+    expect(read(aV1Pod({ name: 'x', metadata })).declared.isTerminating).toBe(true);
   });
 
   it.each([

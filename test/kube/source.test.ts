@@ -261,6 +261,27 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await podsOf(source)).toEqual([]);
   });
 
+  it('are ranked on where others have deleted them and they still run, with what is left of their grace', async () => {
+    const inSeconds = (seconds: number) => ({ deletionWallMs: clock.wallMs() + seconds * 1_000 });
+    aWeb({ isTerminating: true, api: inSeconds(20) });
+    const source = open();
+    const seen = async () => {
+      const declared = (await podOf(source))?.declared;
+      return [declared?.isTerminating, declared?.isDeletedByOthers, declared?.terminationGraceSeconds];
+    };
+    expect(await seen()).toEqual([true, undefined, 20]);
+    await aProcess('', `${mounts.memory}${tree.kubepods}/burstable/pod${WEB}/${APP}`);
+    expect(await seen()).toEqual([true, true, 20]);
+    aWeb({ isTerminating: true, api: inSeconds(1e9) });
+    expect(await seen()).toEqual([true, true, 30]);
+    aWeb({ isTerminating: true, api: inSeconds(-9) });
+    expect(await seen()).toEqual([true, true, 1]);
+    listed.clear();
+    expect(await seen()).toEqual([true, true, 1]);
+    source.stopBegan(WEB);
+    expect(await seen()).toEqual([true, undefined, 1]);
+  });
+
   it('are left out where they were rejected or have ended, and have no cgroup where they have not started', async () => {
     declare(anApiPod({ name: 'rejected', uid: WEB, api: { phase: 'Failed' } }));
     declare(anApiPod({ name: 'pending', uid: OTHER, api: { phase: 'Pending' } }));

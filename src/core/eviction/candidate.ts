@@ -1,10 +1,11 @@
 import type { Difference } from '../decision.ts';
-import type { PodUid, PodView } from '../pod/pod.ts';
+import { isBeingStopped, type PodUid, type PodView } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
 import { hasRequest, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import type { State } from '../state/state.ts';
 import { COMPARATORS } from './comparator.ts';
+import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
 import { isHelp, reliefOf } from './relief.ts';
 
@@ -25,7 +26,7 @@ export type Choice = {
 
 /**
  * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
- * pods whose stop is under way (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8),
+ * pods that we are stopping (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8),
  * pods whose end frees nothing of a disk, or next to nothing of what it lacks (D14), pods that stall in their own
  * memory limit (D17). Only when no other pod is left: DaemonSet pods for signals without a request (D8), then protected
  * ones (D7). `lacking`: what the signal lacks.
@@ -48,8 +49,11 @@ export function firstCandidate(
   const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
-  const first = giveWay(pool, isRequested, guarded);
-  const because = ({ pod }: Ranked): Why => barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
+  const first = beforeInnocents(signal, giveWay(pool, isRequested, guarded), pool, lacking);
+  const because = ({ pod }: Ranked): Why => {
+    const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
+    return why === 'guard' && first?.isDeletedByOthers && !guarded(pod) ? 'others-end' : why;
+  };
   // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
   const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
   const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
@@ -80,7 +84,7 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
 function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[], lacking: number): Why | null {
   const { pod } = entry;
   if (pod.isStaticCritical) return 'static-critical';
-  if (pod.isTerminating || underWay.includes(pod.uid)) return 'terminating';
+  if (isBeingStopped(pod) || underWay.includes(pod.uid)) return 'terminating';
   // It gives way as the guard's do, and only to another that exceeds its request: no pod within its request is evicted
   // instead.
   if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard') return pod.limitedBy;
@@ -102,6 +106,23 @@ function giveWay(pool: readonly Ranked[], isRequested: boolean, guarded: (pod: P
   if (!isRequested || !guarded(first.pod)) return first.pod;
   const other = pool.find((entry) => !guarded(entry.pod) && isOverRequest(entry));
   return (other ?? first).pod;
+}
+
+/**
+ * beside-a-kubelet.md C10: nobody within its request goes while the pods that others have deleted would bring back what is
+ * lacking, together. They go first.
+ */
+function beforeInnocents(
+  signal: Signal,
+  first: PodView | null,
+  pool: readonly Ranked[],
+  lacking: number,
+): PodView | null {
+  const entry = pool.find(({ pod }) => pod === first);
+  if (entry === undefined || !hasRequest(signal) || isOverRequest(entry)) return first;
+  const ending = pool.filter(({ pod }) => pod.isDeletedByOthers);
+  const amount = ending.reduce((sum, { pod }) => sum + givesBack(pod, signal), 0);
+  return amount >= lacking ? (ending[0]?.pod ?? first) : first;
 }
 
 /**
@@ -143,6 +164,7 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'daemonset-within-request': 'D8',
   guard: 'D6',
   terminating: 'D3',
+  'others-end': 'D3',
   'no-relief': 'D14',
   'own-limit': 'D17',
   'restart-guard': 'D13',

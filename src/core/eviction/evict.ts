@@ -10,7 +10,6 @@ import { tiesOf } from '../shutdown/chain.ts';
 import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal.ts';
 import type { Eviction, Reclaim, State } from '../state/state.ts';
 import { least, nextId, type Step, victimOf, waiting, withDecision, withReason } from '../step.ts';
-import { bytesUp } from '../units/quantity.ts';
 import { attribute } from './attribution.ts';
 import { firstCandidate, guardAfter, isGuarded, withoutBudgets } from './candidate.ts';
 import { CONDITIONS, conditionsNow } from './condition.ts';
@@ -31,7 +30,7 @@ import {
 import { overLimits } from './over-limit.ts';
 import { evictionMessage } from './pod-status.ts';
 import { rank } from './rank.ts';
-import { type Shortage, shortageOf } from './shortage.ts';
+import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
 import { type Timers, timersNow } from './timers.ts';
 import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './under-way.ts';
@@ -284,8 +283,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const ranking = rank(threshold.signal, threshold.isHard ? withoutBudgets(pods.value) : pods.value, layout);
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
-  const lacking = bytesUp(threshold.limit) - threshold.available;
-  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lacking);
+  const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lackingOf(threshold));
   const { victim, passedOver, differences, unproven } = choice;
   if (config.isLive) {
     const joined = joinedOf(state, look, threshold, ranking, guarded);

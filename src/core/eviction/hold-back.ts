@@ -1,15 +1,16 @@
 import type { Observation } from '../observation.ts';
 import { effectiveGraceMs, HARD_GRACE_SECONDS } from '../pod/grace.ts';
 import type { PodUid, PodView } from '../pod/pod.ts';
-import { known, type MonoMs, type Reading } from '../reading.ts';
+import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
-import { type FsLayout, SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
+import type { FsLayout, Signal } from '../signal.ts';
 import type { Eviction, State } from '../state/state.ts';
 import { type Step, waiting, withDecision, withReason } from '../step.ts';
 import { bytesUp } from '../units/quantity.ts';
 import { firstCandidate } from './candidate.ts';
+import { givesBack } from './gives-back.ts';
 import type { Ranked } from './rank.ts';
-import { type Shortage, shortageOf } from './shortage.ts';
+import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
 import { firstSignal, type MetThreshold } from './threshold.ts';
 import { actOf, CLEAN_UP_MS, evictionsOf, PROOF_MS, thresholdsOf } from './under-way.ts';
 import { isSoonZero, isWorse } from './usage-trend.ts';
@@ -99,23 +100,6 @@ function takenByOthers(
   return Math.max(0, atChoice.available + atChoice.held - now);
 }
 
-type Usage = PodView['usage'];
-/**
- * At most. Of a working set the file cache and files of a tmpfs outlive the processes: COMING_MS bounds what goes wrong
- * by that. Of a stall the pod's share is not known: all of it, then.
- */
-const GIVES_BACK: { readonly [what in SignalFacts['comesBack']]: (usage: Usage) => Reading<number> | undefined } = {
-  memory: ({ workingSetBytes }) => workingSetBytes,
-  swap: ({ swapBytes }) => swapBytes,
-  'process-ids': ({ pidsHeld, processes }) => (pidsHeld?.known ? pidsHeld : processes),
-  stall: () => known(Number.POSITIVE_INFINITY),
-  nothing: () => known(0),
-};
-function givesBack({ usage }: PodView, signal: Signal): number {
-  const held = GIVES_BACK[SIGNAL_FACTS[signal].comesBack](usage);
-  return held?.known ? held.value : 0;
-}
-
 /** D15: how long the shortage waits for what the last kill leaves to be cleaned up; null: it waits no more. */
 export function cleanUpOf(
   state: State,
@@ -178,7 +162,7 @@ export function joinedOf(
     isJoinable(entry.pod.uid) ? { ...entry, pod: { ...entry.pod, isTerminating: false } } : entry,
   );
   const underWay = others.map(({ victim }) => victim.uid);
-  const { victim } = firstCandidate(threshold.signal, asFree, underWay, guarded);
+  const { victim } = firstCandidate(threshold.signal, asFree, underWay, guarded, lackingOf(threshold));
   const before = joinable.find((eviction) => eviction.victim.uid === victim?.uid);
   if (before === undefined) return null;
   // As if it were soft where a hard threshold cuts its grace.

@@ -1,5 +1,5 @@
 import type { StorageLimit } from '../decision.ts';
-import type { PodView } from '../pod/pod.ts';
+import { isBeingStopped, type PodView } from '../pod/pod.ts';
 import type { Reading } from '../reading.ts';
 import type { FsLayout } from '../signal.ts';
 import { compareQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
@@ -14,7 +14,7 @@ type OverLimit = { readonly pod: PodView; readonly limit: StorageLimit; readonly
 export function overLimits(pods: readonly PodView[], layout: FsLayout): readonly OverLimit[] {
   const found: OverLimit[] = [];
   for (const pod of pods) {
-    if (pod.isStaticCritical || pod.isTerminating || !pod.usage.containers.known) continue;
+    if (pod.isStaticCritical || isBeingStopped(pod) || !pod.usage.containers.known) continue;
     const over = overEmptyDir(pod) ?? overPod(pod) ?? overContainer(pod, layout);
     if (over !== null) found.push({ pod, ...over });
   }

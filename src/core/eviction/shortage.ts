@@ -1,4 +1,6 @@
 import { type FsLayout, fileSystemOf, realFileSystem, SIGNAL_FACTS, type Signal } from '../signal.ts';
+import { bytesUp } from '../units/quantity.ts';
+import type { MetThreshold } from './threshold.ts';
 
 /** D3: what there is one proven kill at a time for. None of them waits for another. */
 export const SHORTAGES = ['memory', 'pids', 'nodefs', 'imagefs'] as const;
@@ -10,3 +12,6 @@ export function shortageOf(signal: Signal, layout: FsLayout): Shortage {
   if (role !== null) return realFileSystem(role, layout);
   return SIGNAL_FACTS[signal].unit === 'pids' ? 'pids' : 'memory';
 }
+
+/** How much more of the signal there would have to be, at least. */
+export const lackingOf = ({ limit, available }: MetThreshold): number => bytesUp(limit) - available;

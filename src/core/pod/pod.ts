@@ -28,6 +28,8 @@ export type PodView = {
   readonly isStaticCritical: boolean;
   readonly isProtected: boolean;
   readonly isTerminating: boolean;
+  /** It was deleted, and not by us: it still runs, and ranks as the kubelet ranks it. Absent: not, or we stop it. */
+  readonly isDeletedByOthers?: true;
   /** D13: what the mode knows against choosing this pod; null = nothing. */
   readonly limitedBy: CandidateLimit | null;
   /** Absent: no pod of a higher priority is stopped with it. */
@@ -154,3 +156,7 @@ export function namesOf(pods: readonly Pick<PodView, 'uid' | 'namespace' | 'name
 
 /** How a pod is named to people, and in files. */
 export const podName = ({ namespace, name }: Pick<PodView, 'namespace' | 'name'>): string => `${namespace}/${name}`;
+
+/** We are stopping it: it is waited for, and not chosen again (D3). */
+export const isBeingStopped = ({ isTerminating, isDeletedByOthers }: PodView): boolean =>
+  isTerminating && isDeletedByOthers !== true;

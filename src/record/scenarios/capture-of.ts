@@ -17,7 +17,7 @@ export type Capture = Omit<EvictionScenario, 'steps'> & {
 /**
  * Looks of one configuration as a scenario, oldest first: what the agent saw, one step a look. What it remembered before
  * the first one (grace periods that run, evictions under way) no scenario can say; pods that could not be chosen
- * (terminating, or limited by what the mode knows) are left out, and so are looks whose pods were not known.
+ * (being stopped by us, or limited by what the mode knows) are left out, and so are looks whose pods were not known.
  * null: no look is left.
  */
 export function captureOf(name: string, looks: readonly CapturedLook[], config: CoreConfig): Capture | null {

@@ -8,7 +8,7 @@ import {
   type ThresholdValue,
 } from '../../core/eviction/threshold.ts';
 import type { Observation } from '../../core/observation.ts';
-import type { PodView } from '../../core/pod/pod.ts';
+import { isBeingStopped, type PodView } from '../../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../../core/reading.ts';
 import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
 import { sayDuration } from '../../core/units/duration.ts';
@@ -35,14 +35,14 @@ type ScenarioInput = {
 };
 
 /** A scenario says nothing about what was reported before it begins. */
-export const isInScenario = ({ isTerminating, limitedBy }: PodView): boolean => !isTerminating && limitedBy === null;
+export const isInScenario = (pod: PodView): boolean => !isBeingStopped(pod) && pod.limitedBy === null;
 
 /**
  * One look as a scenario from which ranking and victim can be derived again; null when the pods were not known.
  * A scenario begins without a history. The threshold that was acted on is therefore written as it stood at this look:
  * a grace period that was over as 0s, a threshold held by its min reclaim with that added. Thresholds of another
  * resource that were met too, and had their turn or waited (D3), are left out, and so are pods that could not be chosen
- * (terminating, or limited by what the mode knows).
+ * (being stopped by us, or limited by what the mode knows).
  */
 export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
   const { observation, config, acted } = input;

@@ -79,6 +79,31 @@ describe('why a pod is passed over', () => {
     expect(given).toEqual(differences);
   });
 
+  it('deleted by others: it is ranked as the kubelet ranks it', () => {
+    expect(choice('memory.available', [first({ isTerminating: true, isDeletedByOthers: true }), web])).toMatchObject({
+      victim: { name: 'first' },
+      differences: [],
+    });
+  });
+
+  it('within its request, while those that others have deleted bring back enough together: they go first', () => {
+    const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+    const db = aPod({ name: 'db', workingSetBytes: 8 * MI, requests, priority: -1 });
+    const ending = ['a', 'b'].map((name) =>
+      aPod({ name, workingSetBytes: 4 * MI, requests, isTerminating: true, isDeletedByOthers: true }),
+    );
+    const by = (lacking: number, pods: readonly PodView[]) =>
+      firstCandidate('memory.available', rank('memory.available', pods, 'nodefs-only'), [], () => false, lacking);
+    expect(by(8 * MI, [db, ...ending])).toMatchObject({
+      victim: { name: 'a' },
+      passedOver: [{ uid: 'uid-db', because: 'others-end' }],
+      differences: ['D3', 'D1'],
+    });
+    expect(by(9 * MI, [db, ...ending]).victim?.name).toBe('db');
+    expect(by(8 * MI, [db, ...ending, first({})]).victim?.name).toBe('first');
+    expect(by(0, [db]).victim?.name).toBe('db');
+  });
+
   it('just restarted, beside one within its request: it is chosen again, and nobody goes in its place', () => {
     const again = first({ limitedBy: 'restart-guard' });
     const requests = { memoryBytes: 4 * MI, ephemeralStorageBytes: 0 };
