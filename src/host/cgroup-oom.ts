@@ -1,69 +1,175 @@
-import { opendir, readFile } from 'node:fs/promises';
+import { closeSync, constants, fstatSync, open, readSync } from 'node:fs';
+import { opendir } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { holdDirectory, isLeaf } from './cgroup-walk.ts';
+import { holdDirectory } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
 import { EVENTS_BYTES, key, keyedIn, readKeyed } from './kernel-file.ts';
+import { maxOpenFiles } from './open-files.ts';
 
 const OOM_KILL = key('oom_kill ');
 /** In a pod with more, kills are not attributed. */
 const SUMMED_CGROUPS = 1_000;
+/** Of all the descriptors that this process may have. */
+const SHARE_OF_FILES = 0.25;
+const FILES_EACH = 2;
 
-/**
- * A counter of kills by the kernel. v1 counts only in the victim's own cgroup, so descendants are summed: it falls when
- * one is removed. The thread pool reads them: a tenant that creates cgroups may keep their directory locked for minutes, and
- * the caller has a deadline.
- */
+export type OomCounters = {
+  /**
+   * Kills by the kernel in the cgroup and below. v1 counts only in the victim's own cgroup, so descendants are summed: it
+   * falls when one is removed. The thread pool opens them: a tenant that creates cgroups may keep their directory locked for
+   * minutes, and the caller has a deadline. What was opened is kept, and is read without that lock.
+   */
+  readonly read: (ref: CgroupRef) => Promise<Reading<number>>;
+  /** Closes what was not read since the last call. */
+  readonly sweep: () => void;
+  readonly close: () => void;
+};
+
+/** A cgroup as it was found: with other descendants its directory has another number of links. */
+type Opened = { readonly directory: number; readonly links: number; readonly counter: number };
+type Kept = { readonly path: string; readonly cgroups: readonly Opened[]; isUsed: boolean };
+
+/** Of cgroups that are asked about with each kill on the machine: on v1 a pod that is opened anew takes some 2 ms. */
+export function createOomCounters(mounts: CgroupMounts, openFiles = maxOpenFiles()): OomCounters {
+  const most = Math.floor((SHARE_OF_FILES * openFiles) / FILES_EACH);
+  /** By inode. */
+  const kept = new Map<number, Kept>();
+  let count = 0;
+  let isClosed = false;
+  const forget = (inode: number): void => {
+    const { cgroups = [] } = kept.get(inode) ?? {};
+    closeAll(cgroups);
+    count -= cgroups.length;
+    kept.delete(inode);
+  };
+  return {
+    read: async ({ path, inode }) => {
+      const before = kept.get(inode);
+      if (before?.path === path && before.cgroups.every(isAsFound)) {
+        const kills = killsIn(before.cgroups, path);
+        before.isUsed = true;
+        if (kills.known) return kills;
+      }
+      forget(inode);
+      const opened = await openAll(mounts, { path, inode });
+      if (!opened.known) return opened;
+      const kills = killsIn(opened.value, path);
+      if (kills.known && !isClosed && count + opened.value.length <= most) {
+        forget(inode);
+        kept.set(inode, { path, cgroups: opened.value, isUsed: true });
+        count += opened.value.length;
+      } else closeAll(opened.value);
+      return kills;
+    },
+    sweep: () => {
+      for (const [inode, entry] of kept) {
+        if (!entry.isUsed) forget(inode);
+        entry.isUsed = false;
+      }
+    },
+    close: () => {
+      isClosed = true;
+      for (const inode of [...kept.keys()]) forget(inode);
+    },
+  };
+}
+
+/** The same, asked once. */
 export async function oomKillsOf(mounts: CgroupMounts, ref: CgroupRef): Promise<Reading<number>> {
-  const held = holdDirectory(mounts, ref);
-  if (!held.known) return held;
-  const { directory, close } = held.value;
+  const counters = createOomCounters(mounts);
   try {
-    const own = ownOomKills(mounts, directory);
-    if (mounts.version === 2 || !own.known || isLeaf(directory)) return own;
-    const below = await killsBelow(directory);
-    return below.known ? known(Math.min(own.value + below.value, Number.MAX_SAFE_INTEGER)) : below;
+    return await counters.read(ref);
   } finally {
-    close();
+    counters.close();
   }
 }
 
 /** Of the cgroup with that directory; on v1 without its descendants. */
 export function ownOomKills(mounts: CgroupMounts, directory: string): Reading<number> {
-  return readKeyed(`${directory}/${mounts.version === 2 ? 'memory.events' : 'memory.oom_control'}`, OOM_KILL);
+  return readKeyed(`${directory}/${counterOf(mounts)}`, OOM_KILL);
 }
 
-/** Paths are bytes, as latin1 strings. One that vanished counts for nothing. */
-async function killsBelow(top: string): Promise<Reading<number>> {
-  const found = [top];
+const counterOf = ({ version }: CgroupMounts): string => (version === 2 ? 'memory.events' : 'memory.oom_control');
+
+const isAsFound = ({ directory, links }: Opened): boolean => fstatSync(directory).nlink === links;
+
+const text = Buffer.allocUnsafeSlow(EVENTS_BYTES);
+
+function killsIn(cgroups: readonly Opened[], path: string): Reading<number> {
   let sum = 0;
-  for (const at of found) {
+  for (const { counter } of cgroups) {
     try {
-      const names = await opendir(Buffer.from(at, 'latin1'), { encoding: 'latin1' });
-      for await (const entry of names) {
-        if (!entry.isDirectory()) continue;
-        if (found.length > SUMMED_CGROUPS) return unknown('unreadable', top, 'too many descendants to read');
-        const child = `${at}/${entry.name}`;
-        found.push(child);
-        const kills = await killsIn(child);
-        if (kills.known) sum += kills.value;
-        else if (kills.why !== 'absent') return kills;
-      }
+      const kills = keyedIn(text.subarray(0, readSync(counter, text, 0, EVENTS_BYTES, 0)), OOM_KILL, path);
+      if (!kills.known) return kills;
+      sum += kills.value;
     } catch (cause) {
-      const why = fileUnknown(at, cause);
-      if (at === top || why.why !== 'absent') return why;
+      return fileUnknown(path, cause);
     }
   }
-  return known(sum);
+  return known(Math.min(sum, Number.MAX_SAFE_INTEGER));
 }
 
-async function killsIn(directory: string): Promise<Reading<number>> {
-  const path = `${directory}/memory.oom_control`;
+/** The cgroup and, on v1, all below it. One that vanished counts for nothing. Paths are bytes, as latin1 strings. */
+async function openAll(mounts: CgroupMounts, ref: CgroupRef): Promise<Reading<readonly Opened[]>> {
+  const held = holdDirectory(mounts, ref);
+  if (!held.known) return held;
+  const { directory: top, close } = held.value;
+  const found = [top];
+  const opened: Opened[] = [];
+  const fail = (why: Reading<never>): Reading<never> => {
+    closeAll(opened);
+    return why;
+  };
   try {
-    const bytes = await readFile(Buffer.from(path, 'latin1'));
-    return keyedIn(bytes.subarray(0, EVENTS_BYTES), OOM_KILL, path);
+    for (const at of found) {
+      try {
+        // A link of /proc is not followed, what it leads to is.
+        opened.push(await openOne(at === top ? `${top}/.` : at, counterOf(mounts)));
+        if (mounts.version === 2) continue;
+        for (const name of await childrenIn(at)) found.push(`${at}/${name}`);
+        if (found.length > SUMMED_CGROUPS) return fail(unknown('unreadable', top, 'too many descendants to read'));
+      } catch (cause) {
+        const why = fileUnknown(at, cause);
+        if (at === top || why.why !== 'absent') return fail(why);
+      }
+    }
+    return known(opened);
+  } finally {
+    close();
+  }
+}
+
+const openFile = promisify(open);
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
+
+async function openOne(at: string, counterName: string): Promise<Opened> {
+  const directory = await openFile(Buffer.from(at, 'latin1'), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  try {
+    // Before what is in it is listed: whatever comes later changes it.
+    const links = fstatSync(directory).nlink;
+    const counter = await openFile(`/proc/self/fd/${directory}/${counterName}`, O_RDONLY | O_NOFOLLOW);
+    return { directory, links, counter };
   } catch (cause) {
-    return fileUnknown(path, cause);
+    closeSync(directory);
+    throw cause;
+  }
+}
+
+async function childrenIn(at: string): Promise<readonly string[]> {
+  const names: string[] = [];
+  for await (const entry of await opendir(Buffer.from(at, 'latin1'), { encoding: 'latin1' })) {
+    if (entry.isDirectory()) names.push(entry.name);
+    if (names.length > SUMMED_CGROUPS) break;
+  }
+  return names;
+}
+
+function closeAll(cgroups: readonly Opened[]): void {
+  for (const { directory, counter } of cgroups) {
+    closeSync(counter);
+    closeSync(directory);
   }
 }

@@ -3,7 +3,7 @@ import { type MonoMs, type Reading, unknown, valueOrNull } from '../core/reading
 import { SIGNAL_FACTS, SIGNALS } from '../core/signal.ts';
 import type { State } from '../core/state/state.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { oomKillsOf } from '../host/cgroup-oom.ts';
+import { createOomCounters } from '../host/cgroup-oom.ts';
 import { createProcfs } from '../host/procfs.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 
@@ -44,6 +44,7 @@ const MEMORY = SIGNALS.filter((signal) => SIGNAL_FACTS[signal].resource === 'mem
 /** One counter of the machine; the pods' own counters only when that one has moved. One for a run, whatever it configures. */
 export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   const procfs = createProcfs();
+  const counters = createOomCounters(mounts);
   let last: number | null = null;
   let counted: ReadonlyMap<PodUid, Counted> = new Map();
   let readMs = Number.NEGATIVE_INFINITY;
@@ -55,7 +56,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
   async function killsIn(ref: CgroupRef): Promise<Reading<number>> {
     if (unanswered.size >= MOST_UNANSWERED || unanswered.has(ref.inode)) return HELD_UP;
     unanswered.add(ref.inode);
-    const asked = oomKillsOf(mounts, ref).finally(() => unanswered.delete(ref.inode));
+    const asked = counters.read(ref).finally(() => unanswered.delete(ref.inode));
     return await new Promise((resolve) => {
       const cancel = clock.after(ANSWER_MS, () => resolve(HELD_UP));
       void asked.then((kills) => {
@@ -82,6 +83,7 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
       if (grown > 0) hit.push({ name, kills: grown, isNew: before === undefined });
     }
     counted = now;
+    counters.sweep();
     // A pod that was bound since the last scan may have been hit long before: it counts only where the sum fits.
     const killsOf = (some: typeof hit): number => some.reduce((sum, { kills }) => sum + kills, 0);
     const fits = killsOf(hit) <= count;
@@ -115,7 +117,10 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
       return now(pods);
     },
     now,
-    close: procfs.close,
+    close: () => {
+      counters.close();
+      procfs.close();
+    },
   };
 }
 

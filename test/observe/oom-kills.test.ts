@@ -1,4 +1,4 @@
-import { mkdirSync, rmdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmdirSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { initialState, type State } from '../../src/core/state/state.ts';
@@ -64,6 +64,29 @@ describe.skipIf(noCgroups !== null)(`kills by the kernel [${noCgroups ?? 'root, 
     expect(await lookAfterKill(1_010, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toEqual(seen);
     expect(await lookAfterKill(2_009, { ...calm, firstMetMs: { 'nodefs.available/evictionHard': 0 } })).toBeNull();
     expect(await lookAfterKill(2_010, calm)).toEqual(seen);
+  });
+
+  it('are seen in containers that came and went between them, and leave nothing open', async () => {
+    const openFiles = (): number => readdirSync('/proc/self/fd').length;
+    const before = openFiles();
+    const [web, first] = [node.addPod('web'), node.addPod('web/first')];
+    const of = open([bound('web', web)]);
+    await of.now();
+    first.run(BURST);
+    expect((await of.now())?.pods).toEqual(['default/web']);
+    const second = node.addPod('web/second');
+    second.run(BURST);
+    expect((await of.now())?.pods).toEqual(['default/web']);
+    // As many as before, and others.
+    rmdirSync(first.directory);
+    const third = node.addPod('web/third');
+    for (let i = 0; i < 3; i++) third.run(BURST);
+    expect((await of.now())?.pods).toEqual(['default/web']);
+    const inner = node.addPod('web/third/inner');
+    inner.run(BURST);
+    expect((await of.now())?.pods).toEqual(['default/web']);
+    watch?.close();
+    expect(openFiles()).toBeLessThanOrEqual(before);
   });
 
   it('of processes outside any pod are unattributed, also when a pod was hit before the watch began', async () => {

@@ -4,9 +4,9 @@ import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
 import { MIB, SHARE, signalPart, startPart } from './cluster.ts';
-import { barePod, DATABASE, deployment } from './manifests.ts';
+import { barePod, boundPod, DATABASE, deployment } from './manifests.ts';
 import { deletedMs, HARD, HARD_MIB } from './owners.ts';
-import type { KubeScene } from './scene.ts';
+import { isOver, type KubeScene, victimUid } from './scene.ts';
 
 /** Shorter than what makes the control plane give up the node. */
 const AWAY_MS = 15_000;
@@ -114,6 +114,54 @@ const comeback: KubeScene = {
   },
 };
 
+/** As many as one outage shows without a pod being made, which takes the API server. */
+const KILLS = 30;
+const MOST_P99_MS = 130;
+const hogs = Array.from({ length: KILLS }, (_, i) => `hog-${i}`);
+
+const unheard: KubeScene = {
+  name: `${KILLS} kills while the API server is stopped`,
+  config: HARD,
+  culprits: hogs,
+  evictions: { least: KILLS, most: KILLS },
+  body: async (scene) => {
+    await scene.create(barePod(DATABASE));
+    await scene.ready('db');
+    const load = ['hold=4', 'when=/share/$(POD).go', 'grow=3000', 'pace=400'];
+    for (const name of hogs) await scene.create(boundPod({ name, load, requestMiB: 4, restart: 'Never' }));
+    const pods = await Promise.all(hogs.map(async (name) => (await scene.ready(name))[0]));
+    const took: { readonly signalMs: number; readonly goneMs: number }[] = [];
+    STOPPED.go();
+    try {
+      await sleep(clock, 3_000);
+      for (const pod of pods) {
+        if (pod === undefined) throw new Error('no pod');
+        const toldMs = clock.monoMs();
+        scene.say(`${pod.metadata.name}.go`);
+        const goneMs = await scene.gone(pod);
+        const record = await until('its eviction is over', () => {
+          const found = scene.evictions().find((one) => victimUid(one) === pod.metadata.uid);
+          return found !== undefined && isOver(found) ? found : null;
+        });
+        const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
+        const signalMs = (record.evidence?.stopBeganAtMs ?? Number.NaN) - crossedMs;
+        took.push({ signalMs, goneMs: goneMs - crossedMs });
+      }
+    } finally {
+      STOPPED.come();
+    }
+    const said = `first signal ${sayTimes(took.map(({ signalMs }) => signalMs))}, gone ${sayTimes(took.map(({ goneMs }) => goneMs))} after crossing`;
+    if (!(Math.max(...took.map(({ signalMs }) => signalMs)) <= MOST_P99_MS)) throw new Error(said);
+    return said;
+  },
+};
+
+/** p99 of so few is the longest. */
+function sayTimes(ms: readonly number[]): string {
+  const sorted = ms.toSorted((a, b) => a - b).map(Math.round);
+  return `${sorted[Math.floor(sorted.length / 2)]} ms in the median, ${sorted.at(-1)} ms at most`;
+}
+
 export const awayScenes: readonly KubeScene[] = [STOPPED, KILLED]
   .flatMap((away) => MOMENTS.map((moment) => awayScene(away, moment)))
-  .concat(comeback);
+  .concat(comeback, unheard);
