@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import { sleep } from '../src/host/clock.ts';
 import { clock, type Scene, until, withScene } from '../test/lab/scene.ts';
 import { cpuMsOf, type Memory, memoryOf } from './footprint/of.ts';
-import { idlePeers, type Running, startAgent } from './footprint/peers.ts';
+import { idlePeers, type Running, startAgent, startBesideKubelet } from './footprint/peers.ts';
 import { breach, crossingOf, readNumber, usageFile } from './reaction/breach.ts';
 import { atMost, type Bar, barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
 
@@ -16,12 +16,14 @@ const { values } = parseArgs({
   options: {
     // How long each share of the processor is measured; before that, how long a new process may settle.
     seconds: { type: 'string', default: '60' },
-    settle: { type: 'string', default: '30' },
+    settle: { type: 'string', default: '90' },
     starts: { type: 'string', default: '7' },
     // How long the node sits just above its threshold before the first jump.
     sits: { type: 'string', default: '60' },
     // 0: without the part just above a threshold, and without bars.
     jumps: { type: 'string', default: '5' },
+    // Of the node beside a kubelet; 0: without it.
+    pods: { type: 'string', default: '110' },
     // NAME=PID of what runs already; may be given again.
     pid: { type: 'string', multiple: true, default: [] },
     guest: { type: 'boolean', default: false },
@@ -30,6 +32,7 @@ const { values } = parseArgs({
 });
 const [seconds, settle] = [Number(values.seconds), Number(values.settle)];
 const [starts, sits, jumps] = [Number(values.starts), Number(values.sits), Number(values.jumps)];
+const pods = Number(values.pods);
 
 const MIB = 1024 * 1024;
 const NODE_MIB = 1_024;
@@ -38,6 +41,8 @@ const THRESHOLD_MIB = 200;
 const HEADROOM_MIB = 16;
 /** Between the jumps: the minute's budget of processor time is still spent. */
 const REST_MS = 5_000;
+/** Where the kernel kills all the time. */
+const MOST_AGAIN = 5;
 
 type Idle = {
   readonly name: string;
@@ -57,12 +62,16 @@ type Sitting = {
 /** `lost`: jumps that it did not end, or not after the crossing. */
 type Above = Sitting & { readonly lost: number; readonly jumpMs: readonly number[] };
 
-/** All side by side, in the same seconds. */
+/** Anywhere on the machine. */
+const kernelKills = (): number => Number(/^oom_kill (\d+)$/m.exec(fs.readFileSync('/proc/vmstat', 'utf8'))?.[1]);
+
+/** All side by side, in the same seconds; once more while the kernel kills somewhere, which the agent looks into. */
 async function measureIdle(): Promise<readonly Idle[]> {
   const running: Running[] = [];
   try {
     running.push(await startAgent('nodewarden', starts));
     running.push(await startAgent('nodewarden, swap and stall', starts));
+    if (pods > 0) running.push(await startBesideKubelet(pods, starts));
     for (const peer of idlePeers(starts)) {
       const one = await peer.start();
       if (typeof one === 'string') console.log(`skipped ${peer.name}: ${one}`);
@@ -73,8 +82,16 @@ async function measureIdle(): Promise<readonly Idle[]> {
       running.push({ name, pid: Number(pid), startMs: [], stop: async () => undefined });
     }
     await sleep(clock, settle * 1_000);
-    const before = running.map(({ pid }) => markOf(pid));
+    let before = running.map(({ pid }) => markOf(pid));
+    let kills = kernelKills();
     await sleep(clock, seconds * 1_000);
+    for (let again = 0; again < MOST_AGAIN && kernelKills() !== kills; again++) {
+      before = running.map(({ pid }) => markOf(pid));
+      kills = kernelKills();
+      await sleep(clock, seconds * 1_000);
+    }
+    if (kernelKills() !== kills)
+      console.log('the kernel killed on this machine meanwhile: the shares hold what that cost');
     return running.map(({ name, pid, startMs }, i) => {
       const cpuShare = shareOf(before[i], markOf(pid));
       const [memory, ...helpers] = memoryOf(pid);
@@ -182,6 +199,15 @@ function barsOf(idle: readonly Idle[], above: Above): readonly Bar[] {
       'ms',
     ),
     atMost(`start to READY, slowest of ${own.startMs.length}`, 500, quantile(own.startMs, 1), 'ms'),
+    ...idle.filter(({ name }) => name.includes('mode kubelet')).flatMap(besideKubelet),
+  ];
+}
+
+function besideKubelet({ name, memory, cpuShare, startMs }: Idle): readonly Bar[] {
+  return [
+    atMost(`${name}: RSS at rest`, 95, memory.rssMiB, 'MiB'),
+    atMost(`${name}: processor far from every threshold`, 0.3, cpuShare * 100, '% of a core'),
+    atMost(`${name}: start to READY, slowest of ${startMs.length}`, 500, quantile(startMs, 1), 'ms'),
   ];
 }
 

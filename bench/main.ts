@@ -19,8 +19,9 @@ const PARTS: readonly Part[] = [
   {
     name: 'footprint',
     args: [],
-    short: ['--seconds', '5', '--settle', '5', '--starts', '2', '--sits', '10', '--jumps', '2'],
+    short: ['--seconds', '5', '--settle', '5', '--starts', '2', '--sits', '10', '--jumps', '2', '--pods', '10'],
   },
+  { name: 'cuts', args: [], short: ['--cuts', '20', '--pods', '10'] },
   { name: 'scale', args: [], short: ['--pods', '10,110'] },
   { name: 'simulate', args: [], short: [] },
   { name: 'soak', args: [], short: ['--real-minutes', '0.5'] },

@@ -23,7 +23,7 @@ export async function measureInGuest(options: readonly string[]): Promise<void> 
     vm('push', ...files, INSIDE);
     const named = `BENCH_COMMIT=${host.commit} NODEWARDEN_BUNDLE=${INSIDE}/dist/nodewarden.js`;
     // Just above a threshold its processor has no time left to measure.
-    const args = [...options, '--jumps', '0', '--result', 'footprint-guest'].join(' ');
+    const args = [...options, '--jumps', '0', '--pods', '0', '--result', 'footprint-guest'].join(' ');
     vm('run', '-t', String(SECONDS), `${named} node ${INSIDE}/footprint.mjs ${args}`);
     vm('pull', `${INSIDE}/results/footprint-guest.json`, directory);
     const { on, ...figures } = JSON.parse(fs.readFileSync(path.join(directory, 'footprint-guest.json'), 'utf8'));
@@ -44,8 +44,8 @@ async function gather(directory: string): Promise<void> {
     platform: 'node',
     format: 'esm',
     target: 'node20',
-    // Is only for out here.
-    external: ['./footprint/guest.ts'],
+    // Are only for out here.
+    external: ['./footprint/guest.ts', './kube-node.ts'],
     logLevel: 'warning',
   });
   for (const script of ['bench/reaction/hog.pl', 'test/lab/load.pl']) {

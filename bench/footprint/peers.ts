@@ -23,6 +23,7 @@ export type Peer = {
 
 const BUNDLE = process.env['NODEWARDEN_BUNDLE'] ?? path.join(import.meta.dirname, '../../dist/nodewarden.js');
 const UNIT = path.join(path.dirname(BUNDLE), '../systemd/nodewarden.service');
+const HURRY = path.join(import.meta.dirname, '../cuts/hurry.cjs');
 const OOMD = '/lib/systemd/systemd-oomd';
 /** Node has no datagram sockets: says the clock of each message. */
 const NOTIFIED = `use Socket; use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC); $| = 1;
@@ -40,13 +41,46 @@ const CONFIGURED = {
   ],
 } as const;
 
-/** Started `times` times as its unit starts it, configured as `name` says, nothing to evict and READY told as systemd hears it; the last one stays. */
-export async function startAgent(name: keyof typeof CONFIGURED, times: number): Promise<Running> {
+/** Of a node with so many pods, beside a kubelet that this process plays. */
+export async function startBesideKubelet(pods: number, times: number): Promise<Running> {
+  // In the guest there is neither the API server nor the runtime.
+  const node = await (await import('./kube-node.ts')).openKubeNode(pods);
+  const agent = await start(`nodewarden, mode kubelet, ${pods} pods`, times, { config: node.config });
+  const stop = async (): Promise<void> => {
+    await agent.stop();
+    await node.close();
+  };
+  return { ...agent, stop };
+}
+
+export const startAgent = (name: keyof typeof CONFIGURED, times: number): Promise<Running> =>
+  start(name, times, { config: CONFIGURED[name], options: ['--dry-run'] });
+
+/** One whose time passes so many times as fast. */
+export const startHurried = (config: readonly string[], times: number) =>
+  start('nodewarden', 1, { config, nodeOptions: ['--require', HURRY], env: { BENCH_HURRY: String(times) } });
+
+/** Started `times` times as its unit starts it, nothing to evict and READY told as systemd hears it; the last one stays. */
+async function start(
+  name: string,
+  times: number,
+  {
+    config,
+    options = [],
+    nodeOptions = [],
+    env: more = {},
+  }: {
+    readonly config: readonly string[];
+    readonly options?: readonly string[];
+    readonly nodeOptions?: readonly string[];
+    readonly env?: Readonly<Record<string, string>>;
+  },
+): Promise<Running & { readonly stateDirectory: string }> {
   // /run is a tmpfs where systemd runs.
   const directory = fs.mkdtempSync(
     path.join(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'nodewarden-bench-'),
   );
-  const file = writeConfiguration(directory, CONFIGURED[name]);
+  const file = writeConfiguration(directory, config);
   const socket = path.join(directory, 'notify');
   const hears = spawn('/usr/bin/perl', ['-e', NOTIFIED, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   await lineOf(hears, (line) => line === 'bound');
@@ -54,8 +88,8 @@ export async function startAgent(name: keyof typeof CONFIGURED, times: number): 
   const startMs: number[] = [];
   for (;;) {
     const atMs = clock.monoMs();
-    const argv = [...flags, BUNDLE, 'run', '--config', file, '--dry-run'];
-    const env = { ...process.env, ...environment, NOTIFY_SOCKET: socket };
+    const argv = [...flags, ...nodeOptions, BUNDLE, 'run', '--config', file, ...options];
+    const env = { ...process.env, ...environment, ...more, NOTIFY_SOCKET: socket };
     const agent = spawn(process.execPath, argv, { env, stdio: 'ignore' });
     const ready = await lineOf(hears, (line) => line.endsWith(' READY=1'));
     startMs.push(Number(ready.split(' ')[0]) - atMs);
@@ -69,7 +103,7 @@ export async function startAgent(name: keyof typeof CONFIGURED, times: number): 
       await end(hears);
       fs.rmSync(directory, { recursive: true });
     };
-    return { name, pid: agent.pid ?? 0, startMs, stop: stopAll };
+    return { name, pid: agent.pid ?? 0, startMs, stop: stopAll, stateDirectory: path.join(directory, 'state') };
   }
 }
 
