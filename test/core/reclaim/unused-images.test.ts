@@ -87,6 +87,24 @@ describe('unused images', () => {
     ]);
   });
 
+  it('of the same age are in the order of their ids, and one is old enough at the very age', () => {
+    const images = [3, 1, 9, 2].map((n) => listed(n));
+    const sightings: Sightings = new Map(images.map(({ id }) => [id, { firstMs: 100, usedMs: null }]));
+    const facts = { images, sightings, uses: [[listed(9).id]], sandbox: [listed(9).id], atMs: 200 };
+    const plan = unusedImages({ ...facts, minAgeMs: 100 });
+    expect(plan.kind === 'remove' && plan.images.map(({ id }) => id)).toEqual([1, 2, 3].map((n) => listed(n).id));
+    expect(unusedImages({ ...facts, minAgeMs: 101 })).toMatchObject({ images: [], tooYoung: 3 });
+  });
+
+  it('include one without a name though a container names none', () => {
+    const nameless: ListedImage = { id: `sha256:${digest(1)}`, names: [''], isPinned: false };
+    const images = [nameless, listed(9)];
+    const sightings: Sightings = new Map(images.map(({ id }) => [id, { firstMs: 0, usedMs: null }]));
+    const uses = [[''], [listed(9).id]];
+    const plan = unusedImages({ images, uses, sandbox: [listed(9).id], sightings, atMs: 1, minAgeMs: 0 });
+    expect(plan.kind === 'remove' && plan.images).toEqual([nameless]);
+  });
+
   it('are none while the runtime lists no container, or nobody knows the image of the sandboxes', () => {
     const images = [listed(1), listed(2)];
     const facts = { images, sightings: seeImages(new Map(), images, [], 0), atMs: 9e9, minAgeMs: 1 };
