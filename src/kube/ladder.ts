@@ -63,8 +63,6 @@ export type Ladder = {
   isAccepted: boolean;
   /** What the API was asked last; null: nothing. */
   asked: Promise<unknown> | null;
-  /** Of all of them: whether the kubelet was seen to stop a pod that the API was asked to delete. */
-  readonly kubelet: { isAtWork: boolean };
 };
 export type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
 export type Result =

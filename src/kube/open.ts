@@ -103,15 +103,14 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     announce: shutdown.announce,
     unconfirmed: shutdown.unconfirmed,
     undoStops: shutdown.undo,
-    // What the file says is of the agent that acts.
-    hasStops: () => !dry && shutdown.hasTold(),
-    forgetStops: dry ? () => undefined : shutdown.forget,
+    hasStops: shutdown.hasTold,
+    forgetStops: shutdown.forget,
     kubeletConfigz: () => readConfigz({ clock, ...settings, nodeName: api.nodeName }),
     isSettled: source.isSettled,
     running: source.running,
     // The kubelet's business (kubelet-eviction.md 8.5).
     oomScores: () => [],
-    rewrite: dry ? () => undefined : shutdown.rewrite,
+    rewrite: shutdown.rewrite,
     close: async (isOver) => {
       help?.close();
       await shutdown.close();

@@ -2,7 +2,7 @@ import { releasedSince, usageBytes } from '../act/given-back.ts';
 import type { Asked } from '../act/kill.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { ifKnown, type MonoMs, type Reading } from '../core/reading.ts';
-import { graceFrom, LAST_WORD_MS } from '../core/shutdown/chain.ts';
+import { graceFrom } from '../core/shutdown/chain.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef } from '../ports.ts';
@@ -34,16 +34,10 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
   ladder.signalled('sigterm');
   const before = ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
   const released = (): Reading<number> => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
-  const lastWordMs = Math.min(LAST_WORD_MS, (endsMs - clock.monoMs()) / 2);
   for (let now: LivePod | null = found; now !== null; now = stillRunning(ladder)) {
-    if ((await untilEnded(ladder, now, endsMs - lastWordMs - clock.monoMs())) === 'ended') continue;
-    // A kubelet that is dead has told nobody: nobody is killed untold.
-    const said = { first: 'sigterm', graceMs: Math.max(1, endsMs - clock.monoMs()), isAsRuntime: true } as const;
-    if (!ladder.kubelet.isAtWork) return killAll(ladder, now, said);
     if ((await untilEnded(ladder, now, endsMs - clock.monoMs())) === 'ended') continue;
     return killAll(ladder, now, { first: 'sigkill', graceMs: 0 });
   }
-  ladder.kubelet.isAtWork = true;
   return { kind: 'by-api', releasedBytes: released() };
 }
 

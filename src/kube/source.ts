@@ -58,6 +58,8 @@ const SETTLE_SHUTDOWN_MS = 500;
 const KUBELET_EVICTS_MS = 10_000;
 /** The runtime is asked again at most so often while there are containers that it has not told of. */
 const ASK_RUNTIME_MS = 1_000;
+/** Where it does not tell of them either, the pause doubles up to this: a cgroup may have been left behind. */
+const ASK_RUNTIME_MOST_MS = 60_000;
 
 type Pods = ReadonlyMap<string, LivePod>;
 /** `inode`: of the cgroup that a stop did not empty; null: the stop is under way. */
@@ -84,6 +86,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   let hasSettled = false;
   let evictingSinceMs: MonoMs | null = null;
   let askedRuntimeMs: MonoMs = Number.NEGATIVE_INFINITY;
+  const untold = { pods: '', againMs: ASK_RUNTIME_MS };
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let identities = '';
   let isFar = false;
@@ -125,7 +128,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       const cgroup = live.get(uid)?.cgroup;
       if (inode !== null && !(cgroup?.known === true && cgroup.value.inode === inode)) stopping.delete(uid);
     }
-    if ([...live.values()].some(isUntold)) askRuntime();
+    askOf([...live.values()].filter(isUntold));
     return live;
   }
 
@@ -145,10 +148,19 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     return (pod === null && !index().podOf.has(declared.uid)) || containers.some(({ name }) => name === null);
   }
 
-  function askRuntime(): void {
-    if (isClosed || clock.monoMs() - askedRuntimeMs < ASK_RUNTIME_MS) return;
+  function askOf(live: readonly LivePod[]): void {
+    const pods = live.map(({ declared }) => declared.uid).join(' ');
+    if (pods !== untold.pods) untold.againMs = ASK_RUNTIME_MS;
+    untold.pods = pods;
+    if (pods !== '' && askRuntime(untold.againMs)) untold.againMs = Math.min(2 * untold.againMs, ASK_RUNTIME_MOST_MS);
+  }
+
+  /** Whether it is asked now: not if it was less than so long ago. */
+  function askRuntime(pauseMs = ASK_RUNTIME_MS): boolean {
+    if (isClosed || clock.monoMs() - askedRuntimeMs < pauseMs) return false;
     askedRuntimeMs = clock.monoMs();
     void runtime.refresh();
+    return true;
   }
 
   function boundPod(live: LivePod): BoundPod {

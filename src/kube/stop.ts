@@ -49,10 +49,9 @@ const KNOWN_POLL_MS = 250;
  */
 export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   const { clock, mounts, source } = needs;
-  const kubelet = { isAtWork: false };
   return {
     stop: async (order, hasten, signalled = () => undefined) => {
-      const ladder: Ladder = { needs, order, hasten, signalled, rungs: [], isAccepted: false, asked: null, kubelet };
+      const ladder: Ladder = { needs, order, hasten, signalled, rungs: [], isAccepted: false, asked: null };
       const result = await stop(ladder);
       const of = { of: order.decision, atMs: clock.monoMs(), rungs: ladder.rungs };
       if ('drop' in result) return { ...of, kind: 'dropped', because: result.drop };

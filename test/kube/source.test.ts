@@ -367,6 +367,25 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(running()).toEqual([]);
   });
 
+  it('ask the runtime ever more seldom for what it does not tell of, and soon again for others', async () => {
+    aWeb();
+    const source = open();
+    const askedIn = async (seconds: number): Promise<number> => {
+      const before = asked;
+      for (let second = 0; second < seconds; second++) {
+        aheadMs += 1_000;
+        await podsOf(source);
+      }
+      return asked - before;
+    };
+    expect(await askedIn(8)).toBeGreaterThanOrEqual(2);
+    await askedIn(120);
+    expect(await askedIn(120)).toBeLessThanOrEqual(3);
+    tree.addPod('BestEffort', OTHER, anId('b'));
+    declare(anApiPod({ name: 'other', uid: OTHER, qos: 'BestEffort' }));
+    expect(await askedIn(2)).toBeGreaterThanOrEqual(1);
+  });
+
   it('are never the one that the agent itself runs in', async () => {
     aWeb();
     tellRuntime();

@@ -27,6 +27,9 @@ function processorSeconds(pid: number): number {
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / TICKS_PER_SECOND;
 }
 
+/** Anywhere on the machine: the agent looks into each. */
+const kernelKills = (): number => Number(/^oom_kill (\d+)$/m.exec(fs.readFileSync('/proc/vmstat', 'utf8'))?.[1]);
+
 const crowd: KubeScene = {
   name: `${PODS} pods: memory, idle processor, and a hog while the API server is stopped`,
   config: HARD,
@@ -59,8 +62,10 @@ const crowd: KubeScene = {
     const roomMiB = scene.lives.memory().availableBytes / MIB;
     const startMs = clock.monoMs();
     const before = processorSeconds(pid);
+    const killsBefore = kernelKills();
     await sleep(clock, MEASURED_MS);
     const idlePercent = ((processorSeconds(pid) - before) / ((clock.monoMs() - startMs) / 1_000)) * 100;
+    const kills = kernelKills() - killsBefore;
     const rss = rssMiB(pid);
     startPart('kubelet');
     await until('the pods have their bound again', () => scene.lives.memory().capacityBytes < 2_048 * MIB || null);
@@ -78,7 +83,7 @@ const crowd: KubeScene = {
     const record = await until('the eviction is in the record', () => scene.evictions()[0] ?? null);
     const crossedMs = scene.crossedMs(HARD_MIB, toldMs);
     const stopMs = (record.evidence?.stopBeganAtMs ?? Number.NaN) - crossedMs;
-    const said = `RSS ${rss.toFixed(0)} MiB (at most ${MOST_RSS_MIB}), idle ${idlePercent.toFixed(2)} % of a core with ${roomMiB.toFixed(0)} MiB available (at most ${MOST_IDLE_PERCENT}), first signal ${stopMs.toFixed(0)} ms and end ${Math.round(goneMs - crossedMs)} ms after crossing as the lab sampled it`;
+    const said = `RSS ${rss.toFixed(0)} MiB (at most ${MOST_RSS_MIB}), idle ${idlePercent.toFixed(2)} % of a core with ${roomMiB.toFixed(0)} MiB available and ${kills} kills by the kernel (at most ${MOST_IDLE_PERCENT}), first signal ${stopMs.toFixed(0)} ms and end ${Math.round(goneMs - crossedMs)} ms after crossing as the lab sampled it`;
     if (rss > MOST_RSS_MIB || idlePercent > MOST_IDLE_PERCENT || !(stopMs <= MOST_MS)) throw new Error(said);
     return said;
   },
