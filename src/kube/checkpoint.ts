@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import type { ContainerView, PodUid, PodView, Toleration } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { type Check, isFlag, isNumber, isOneOf, isText, listOf, optional, orNull, shape } from '../core/shape.ts';
@@ -17,16 +18,20 @@ export type Checkpoint = {
   /** When they were so, on the clock of that boot. */
   readonly atMs: MonoMs;
   readonly atWallMs: number;
-  /** False: only what had run before this boot (E21). */
-  readonly isOfThisBoot: boolean;
+  /** The node had shown the boot id of this boot: these pods are this machine's (D3). False: no pod is chosen by them. */
+  readonly isProven: boolean;
 };
 type CheckpointFile = {
   readonly schema: 1;
   readonly bootId: string;
+  /** The node that had shown this boot id when this was written. Absent: of a version that did not wait for that. */
+  readonly nodeName?: string;
   readonly atMs: MonoMs;
   readonly atWallMs: number;
   readonly pods: readonly ApiPod[];
 };
+/** What a checkpoint is of. */
+type Origin = { readonly bootId: string; readonly nodeName: string };
 
 export const checkpointPath = (stateDirectory: string): string => `${stateDirectory}/api-pods.json`;
 const DEBOUNCE_MS = 1_000;
@@ -37,7 +42,7 @@ const MODE = 0o600;
 /** Null: there is none that can be used; one that cannot is kept aside, and a finding. */
 export function loadCheckpoint(
   stateDirectory: string,
-  bootId: string,
+  { bootId, nodeName }: Origin,
   clock: Clock,
 ): { readonly checkpoint: Checkpoint | null; readonly finding: Finding | null } {
   const path = checkpointPath(stateDirectory);
@@ -50,28 +55,29 @@ export function loadCheckpoint(
     return { checkpoint: null, finding: checkpointUnusable(complaint) };
   }
   const { pods, atMs, atWallMs } = found.value;
-  const isOfThisBoot = bootId !== '' && found.value.bootId === bootId;
+  const isProven = bootId !== '' && found.value.bootId === bootId && found.value.nodeName === nodeName;
   const byUid = new Map(pods.map((pod) => [pod.declared.uid, pod]));
-  return { checkpoint: { pods: byUid, atMs, atWallMs, isOfThisBoot }, finding: null };
+  return { checkpoint: { pods: byUid, atMs, atWallMs, isProven }, finding: null };
 }
 
 /**
  * Writes the pods a second after the first change that is not written yet, beside the loop. `changed` is to be called
- * whenever they change. `close` writes what is due; it never rejects.
+ * whenever they change; `pods` is known only of a node that has shown to be this machine. `forget`: it has shown not to be.
+ * `close` writes what is due; it never rejects.
  */
 export function keepCheckpoint({
   stateDirectory,
   bootId,
+  nodeName,
   clock,
   findings,
   watch,
-}: {
+}: Origin & {
   readonly stateDirectory: string;
-  readonly bootId: string;
   readonly clock: Clock;
   readonly findings: Findings;
   readonly watch: Pick<PodWatch, 'pods' | 'atMs'>;
-}): { readonly changed: () => void; readonly close: () => Promise<void> } {
+}): { readonly changed: () => void; readonly forget: () => void; readonly close: () => Promise<void> } {
   const path = checkpointPath(stateDirectory);
   let written = '';
   let cancel: (() => void) | null = null;
@@ -85,7 +91,7 @@ export function keepCheckpoint({
     // The kubelet renews a status that says the same; a disk need not hear of it.
     if (text === written) return;
     const atWallMs = clock.wallMs() - (clock.monoMs() - atMs);
-    const head = JSON.stringify({ schema: 1, bootId, atMs, atWallMs }).slice(0, -1);
+    const head = JSON.stringify({ schema: 1, bootId, nodeName, atMs, atWallMs }).slice(0, -1);
     const saved = await writeBeside(path, `${head},"pods":[${text}]}\n`, MODE);
     if (!saved.known) {
       findings.raise(checkpointNotSaved(saved.where, saved.detail));
@@ -105,6 +111,10 @@ export function keepCheckpoint({
   return {
     changed: () => {
       cancel ??= clock.after(DEBOUNCE_MS, () => void flush());
+    },
+    forget: () => {
+      written = '';
+      writing = writing.then(() => rm(path, { force: true })).catch(() => undefined);
     },
     close: () => (cancel === null ? writing : flush()),
   };
@@ -185,6 +195,7 @@ const isApiPod = shape<ApiPod>({
 const isCheckpoint = shape<CheckpointFile>({
   schema: isOneOf(1),
   bootId: isText,
+  nodeName: optional(isText),
   atMs: isNumber,
   atWallMs: isNumber,
   pods: listOf(isApiPod),

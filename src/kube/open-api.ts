@@ -18,7 +18,10 @@ import { victimOf } from './write-rules.ts';
 
 /** All that this node hears of the API server, and says to it. */
 export type KubeApi = {
-  /** Unknown until the node of our name has shown to be this machine (D3), and until its pods are listed. */
+  /**
+   * Unknown until the node of our name has shown to be this machine (D3), and until its pods are listed. A checkpoint of this
+   * boot stands in for both while the server keeps us waiting (D15).
+   */
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
   /** Whether the pods are known to be as the server has them now. */
   readonly isCurrent: () => boolean;
@@ -75,14 +78,14 @@ export function openKubeApi(
   });
   const evictions = createKubeletEvictions(clock);
   const { stateDirectory } = settings;
-  const { checkpoint, finding } = loadCheckpoint(stateDirectory, bootId, clock);
+  const { checkpoint, finding } = loadCheckpoint(stateDirectory, { bootId, nodeName }, clock);
   if (finding !== null) findings.raise(finding);
   const watch = watchPods({
     ...{ connection, clock, nodeName, findings },
-    kept: checkpoint?.isOfThisBoot === true ? checkpoint : null,
+    kept: checkpoint?.isProven === true ? checkpoint : null,
     protectNamespaces: settings.protectNamespaces,
     onChange: () => {
-      const pods = watch.pods();
+      const pods = ourPods();
       if (pods.known) evictions.see(pods.value.values());
       // C7: what could not be said is said after a list, which shows who is still there.
       if (!dry && watch.lists() !== lists && pods.known) flush();
@@ -91,7 +94,15 @@ export function openKubeApi(
       needs.wake();
     },
   });
-  const kept = keepCheckpoint({ stateDirectory, bootId, clock, findings, watch });
+  const kept = keepCheckpoint({
+    ...{ stateDirectory, bootId, nodeName, clock, findings },
+    watch: { pods: ourPods, atMs: watch.atMs },
+  });
+  function ourPods(): Reading<ReadonlyMap<PodUid, ApiPod>> {
+    if (isOurs === true) return watch.pods();
+    const kept = watch.stoodIn();
+    return isOurs === null && kept.known ? kept : unknown('not-asked', `the node ${nodeName}`, whyNot);
+  }
   const isThere = (uid: PodUid): boolean | null => {
     const pods = watch.pods();
     return pods.known ? [...pods.value.values()].some(({ object }) => object.uid === uid) : null;
@@ -112,8 +123,13 @@ export function openKubeApi(
     if (seen !== null) {
       isOurs = seen.kind === 'node' ? true : seen.kind === 'not-our-node' ? false : isOurs;
       if (seen.kind !== 'node') whyNot = seen.text;
-      if (seen.kind === 'not-our-node') findings.raise(notOurNode(seen.text));
-      else if (seen.kind === 'node') findings.clear(NOT_OUR_NODE);
+      if (seen.kind === 'not-our-node') {
+        findings.raise(notOurNode(seen.text));
+        kept.forget();
+      } else if (seen.kind === 'node') {
+        findings.clear(NOT_OUR_NODE);
+        kept.changed();
+      }
     }
     const found = version === null ? await discoverEviction(get, ASK_MS) : null;
     if (found?.known) version = found.value;
@@ -152,8 +168,8 @@ export function openKubeApi(
     },
   });
   return {
-    pods: () => (isOurs === true ? watch.pods() : unknown('not-asked', `the node ${nodeName}`, whyNot)),
-    isCurrent: watch.isCurrent,
+    pods: ourPods,
+    isCurrent: () => isOurs === true && watch.isCurrent(),
     tell,
     writes,
     nodeName,

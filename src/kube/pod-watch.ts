@@ -36,6 +36,8 @@ type WatchNeeds = {
 export type PodWatch = {
   /** By the kubelet's uid, terminating ones and those that are over included (D4). They stay while the API server is away. */
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
+  /** Those of an earlier run in this boot, from when the server keeps us waiting. */
+  readonly stoodIn: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
   /** Whether changes arrive: a watch is open. */
   readonly isCurrent: () => boolean;
   /** When the pods were last known to be as the server has them: now while they are current; null: never. */
@@ -52,6 +54,8 @@ const GRACE_OF_TIMEOUT_MS = 30_000;
 const RECONNECT = { firstMs: 250, mostMs: 15_000 };
 const RELIST = { firstMs: 1_000, mostMs: 30_000 };
 const HEALTHY_MS = 60_000;
+/** A server that is there has listed the pods by then. */
+const STAND_IN_MS = 1_000;
 /** D2: so often a stream that says what it should not is opened again where it ended. */
 const MAX_STRANGE = 3;
 const [BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, GONE, GATEWAY_TIMEOUT] = [400, 401, 403, 410, 504];
@@ -205,9 +209,16 @@ export function watchPods(needs: WatchNeeds): PodWatch {
 
   /** Until there is a list the pods of an earlier run are better than none. */
   function standIn(): void {
-    if (hasListed || isKeptInForce || kept === null) return;
+    cancelStandIn();
+    if (isKeptInForce || kept === null) return;
     isKeptInForce = true;
     tell();
+  }
+  const cancelStandIn = kept === null ? () => undefined : clock.after(STAND_IN_MS, standIn);
+
+  function stoodIn(): Reading<ReadonlyMap<PodUid, ApiPod>> {
+    if (isKeptInForce && kept !== null) return known(kept.pods);
+    return unknown('not-asked', `the pods of node ${nodeName}`, failure);
   }
 
   function tell(): void {
@@ -236,17 +247,15 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   later(0);
 
   return {
-    pods: () => {
-      if (hasListed) return known(cache.pods());
-      if (isKeptInForce && kept !== null) return known(kept.pods);
-      return unknown('not-asked', `the pods of node ${nodeName}`, failure);
-    },
+    pods: () => (hasListed ? known(cache.pods()) : stoodIn()),
+    stoodIn,
     isCurrent: () => openedMs !== null,
     atMs: () => (openedMs !== null ? clock.monoMs() : hasListed || kept === null ? heardMs : kept.atMs),
     lists: () => lists,
     close: () => {
       isClosed = true;
       cancelStep();
+      cancelStandIn();
       cancelTell?.();
       stream?.close();
     },

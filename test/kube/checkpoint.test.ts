@@ -37,8 +37,7 @@ function keep() {
   };
   const { changed, close } = keepCheckpoint({
     stateDirectory: directory,
-    bootId: BOOT,
-    clock,
+    ...{ bootId: BOOT, nodeName: 'node-1', clock },
     findings: parts.findings,
     watch,
   });
@@ -46,7 +45,7 @@ function keep() {
     pods = next;
     changed();
   };
-  const load = (bootId = BOOT) => loadCheckpoint(directory, bootId, clock);
+  const load = (bootId = BOOT, nodeName = 'node-1') => loadCheckpoint(directory, { bootId, nodeName }, clock);
   return { clock, become, close, load, present: parts.present };
 }
 const file = () => checkpointPath(directory);
@@ -76,11 +75,12 @@ describe('the checkpoint', () => {
     await close();
     const { checkpoint, finding } = load();
     expect(finding).toBeNull();
-    expect(checkpoint).toMatchObject({ isOfThisBoot: true, atMs });
+    expect(checkpoint).toMatchObject({ isProven: true, atMs });
     expect([...(checkpoint?.pods.values() ?? [])]).toEqual(pods.map((pod) => ({ ...pod, resourceVersion: '' })));
     expect([...(checkpoint?.pods.keys() ?? [])]).toEqual(pods.map(({ declared }) => declared.uid));
     expect(statSync(file()).mode & 0o777).toBe(0o600);
-    expect(load('boot-2').checkpoint?.isOfThisBoot).toBe(false);
+    expect(load('boot-2').checkpoint?.isProven).toBe(false);
+    expect(load(BOOT, 'node-2').checkpoint?.isProven).toBe(false);
     expect(readdirSync(directory)).toEqual([path.basename(file())]);
   });
 
@@ -112,6 +112,14 @@ describe('the checkpoint', () => {
     await clock.advance(2_000);
     await close();
     expect(load().checkpoint?.pods.size).toBe(1);
+  });
+
+  it('of a version that did not wait for the node to show its boot id proves nothing', async () => {
+    const { become, close, load } = keep();
+    become([podOf('a')]);
+    await close();
+    writeFileSync(file(), readFileSync(file(), 'utf8').replace('"nodeName":"node-1",', ''));
+    expect(load()).toMatchObject({ checkpoint: { isProven: false }, finding: null });
   });
 
   it.each([

@@ -180,6 +180,44 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(podNamed('web')?.declared.limitedBy).toBe('budget-refused');
   });
 
+  describe('started again while the API server is away', () => {
+    const uid = aUid();
+    const isWeb = () => podNamed('web')?.declared.limitedBy === null;
+    const restart = async (): Promise<void> => {
+      await mode.close(false);
+      await stub.stop();
+      onTestFinished(() => stub.listen());
+      open();
+    };
+    beforeEach(() => stub.store.put(aV1Pod({ name: 'web', uid, status: statuses })));
+
+    it('knows the pods of its node as they were, and kills by the cgroup alone', async () => {
+      const { app } = runPod(uid);
+      open();
+      await until(isWeb);
+      await restart();
+      await until(isWeb);
+      const { rungs } = await stop(podNamed('web'));
+      expect(rungs?.map(({ act }) => act)).toEqual(['delete', 'kill-containers', 'spool']);
+      expect(rungs?.[0]?.answer).toBe('the API is away');
+      await until(() => !app.isAlive());
+      expect(written.filter(({ method }) => method === 'DELETE')).toEqual([]);
+    });
+
+    it('does not, where the node had shown not to be this machine', async () => {
+      runPod(uid);
+      open();
+      await until(isWeb);
+      await mode.close(false);
+      sayBoot(EARLIER);
+      open();
+      await until(() => [...parts.present.values()].some((text) => text.includes('kubernetes.nodeName')));
+      await restart();
+      await until(() => [...parts.present.keys()].includes('api-away') && pods().length === 1);
+      expect(pods().map(({ declared }) => declared.limitedBy)).toEqual(['declaration-unknown']);
+    });
+  });
+
   it('shows how the last boot ended once the kubelet is ready, as a condition and, once in a boot, as an event', async () => {
     open();
     mode.shows?.lastBoot({ bootId: EARLIER, end: 'cut', isNew: true });
