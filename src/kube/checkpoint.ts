@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises';
 import type { ContainerView, PodUid, PodView, Toleration } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { type Check, isFlag, isNumber, isOneOf, isText, listOf, optional, orNull, shape } from '../core/shape.ts';
@@ -24,7 +23,7 @@ export type Checkpoint = {
 type CheckpointFile = {
   readonly schema: 1;
   readonly bootId: string;
-  /** The node that had shown this boot id when this was written. Absent: of a version that did not wait for that. */
+  /** The node that had shown this boot id when this was written. Absent: none has. */
   readonly nodeName?: string;
   readonly atMs: MonoMs;
   readonly atWallMs: number;
@@ -114,7 +113,8 @@ export function keepCheckpoint({
     },
     forget: () => {
       written = '';
-      writing = writing.then(() => rm(path, { force: true })).catch(() => undefined);
+      const none = { schema: 1, bootId, atMs: clock.monoMs(), atWallMs: clock.wallMs(), pods: [] };
+      writing = writing.then(() => writeBeside(path, `${JSON.stringify(none)}\n`, MODE)).then(() => undefined);
     },
     close: () => (cancel === null ? writing : flush()),
   };
