@@ -23,7 +23,12 @@ export type OpenRuntime = Runtime & {
   /** E12. Resolves when it has stopped, or the grace and 5 s later. */
   readonly stopContainer: (containerId: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (sandboxId: string) => Promise<Reading<null>>;
-  /** For reclaim.ts: unknown unless it runs a known pod, since nothing is removed from somebody else's runtime. */
+  /** Whichever is connected, to read from. */
+  readonly connect: () => Promise<Reading<CriClient>>;
+  /**
+   * For reclaim.ts: unknown unless it runs a known pod, since nothing is removed from somebody else's runtime. As long as
+   * that is not proven, whoever asks has it looked for anew.
+   */
   readonly connectProven: () => Promise<Reading<CriClient>>;
 };
 export type RuntimeNeeds = {
@@ -31,8 +36,10 @@ export type RuntimeNeeds = {
   readonly findings: Findings;
   /** `containerRuntimeEndpoint`. */
   readonly endpoint: string;
-  /** D11: of this node, by the kubelet's uid. */
-  readonly isKnownPod: (uid: string) => boolean;
+  /** Absent: the endpoint, and the well-known places. */
+  readonly sockets?: () => ReturnType<typeof socketsOf>;
+  /** D11: the pods of this node, by the kubelet's uid. */
+  readonly knownPods: () => Reading<{ readonly has: (uid: string) => boolean }>;
 };
 
 /** K7: one look at 220 containers costs 11 to 14 ms of CPU. */
@@ -47,7 +54,7 @@ const NOT_YET = 'it has not answered yet';
  * While nothing answers, each look searches for the runtime anew; READY waits for none of it (E8).
  */
 export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
-  const { clock, findings, endpoint, isKnownPod } = needs;
+  const { clock, findings, knownPods, sockets = () => socketsOf(needs.endpoint) } = needs;
   let found: Reading<FoundRuntime> = unknown('absent', RUNTIME, NOT_YET);
   let facts: Reading<RuntimeFacts> = unknown('absent', 'CRI ListContainers', NOT_YET);
   let filesystems: Reading<RuntimeFilesystems> = unknown('absent', 'CRI ImageFsInfo', NOT_YET);
@@ -55,6 +62,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   let layers: Reading<ReadonlyMap<string, WritableLayer>> = unknown('absent', 'CRI ListContainerStats', NOT_YET);
   let layersAskedMs = Number.NEGATIVE_INFINITY;
   let restAskedMs = Number.NEGATIVE_INFINITY;
+  let isProofWanted = false;
   let cancelRest = (): void => undefined;
   let isClosed = false;
 
@@ -65,14 +73,31 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     found = why;
   }
 
+  const isKnownPod = (uid: string): boolean => {
+    const pods = knownPods();
+    return pods.known && pods.value.has(uid);
+  };
+  function take(next: Reading<FoundRuntime>): void {
+    if (next.known && found.known && next.value.socket === found.value.socket) {
+      // Somebody may be asking it something.
+      next.value.client.close();
+      found = known({ ...found.value, isProven: next.value.isProven });
+    } else {
+      lose(NO_RUNTIME);
+      found = next;
+      restAskedMs = Number.NEGATIVE_INFINITY;
+    }
+  }
+
   /** The one that is connected, unless another one may be ours. */
   const connect = coalesced(async (): Promise<Reading<CriClient>> => {
     if (isClosed) return CLOSED;
-    if (!found.known || (!found.value.isProven && isRestDue())) {
-      const sockets = socketsOf(endpoint);
-      const next = sockets.known ? await findRuntime({ clock, sockets: sockets.value, isKnownPod }) : sockets;
-      lose(NO_RUNTIME);
-      found = next;
+    const isDue = isProofWanted || isRestDue();
+    isProofWanted = false;
+    if (!found.known || (!found.value.isProven && isDue)) {
+      const places = sockets();
+      const next = places.known ? await findRuntime({ clock, sockets: places.value, isKnownPod }) : places;
+      take(next);
       if (isClosed) lose(CLOSED);
     }
     return found.known ? known(found.value.client) : found;
@@ -132,9 +157,15 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     cgroupsPath: (id) => withClient(async (client) => ifKnown(await client.containerInfo(id), cgroupsPathOf)),
     stopContainer: (id, graceSeconds) => withClient((client) => client.stopContainer(id, graceSeconds)),
     stopSandbox: (id) => withClient((client) => client.stopSandbox(id)),
+    connect,
     connectProven: async () => {
+      isProofWanted = true;
+      const before = found;
       const client = await connect();
+      if (before.known && found.known && before.value.socket !== found.value.socket) void refresh();
       if (!client.known || !found.known || found.value.isProven) return client;
+      const pods = knownPods();
+      if (!pods.known) return pods;
       return unknown('absent', RUNTIME, `${found.value.socket} runs no pod that is known to be of this node`);
     },
     close: () => {

@@ -41,12 +41,19 @@ const LAYERS_MS = 10_000;
 export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenImages): Mode {
   const { clock, mounts, findings, log, wake, dry } = needs;
   const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
-  const api = openKubeApi({ ...needs, isRunning }, settings);
+  let isListed = false;
+  // Whose runtime it is can be told from now on, and image ages and facts wait for that (D11).
+  const listed = (): void => {
+    if (isListed || !api.pods().known) return;
+    isListed = true;
+    void runtime.connectProven();
+  };
+  const api = openKubeApi({ ...needs, isRunning, wake: () => [listed, wake].forEach((run) => run()) }, settings);
   const isKnownPod = (uid: PodUid): boolean => {
     const pods = api.pods();
     return pods.known && pods.value.has(uid);
   };
-  const runtime = openRuntime({ clock, findings, endpoint: settings.runtimeEndpoint, isKnownPod });
+  const runtime = openRuntime({ clock, findings, endpoint: settings.runtimeEndpoint, knownPods: api.pods });
   const refusals = createRefusals(clock, findings);
   const guard = createRestartGuard(clock);
   const walker = createDiskWalker(clock);
@@ -68,7 +75,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
   // Started before it is needed: then there may be neither memory nor a process id.
   const help = dry ? undefined : createDyingHelp(mounts);
   const reclaim = openRuntimeReclaim({
-    ...{ clock, log, findings, connect: runtime.connectProven, seen: images },
+    ...{ clock, log, findings, runtime, seen: images },
     minImageAgeMs: () => settings.imageMinimumGCAgeMs,
     isGone: (uid) => api.isCurrent() && api.pods().known && !isKnownPod(uid),
   });

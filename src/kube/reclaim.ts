@@ -11,6 +11,7 @@ import {
   unusedImages,
   usedIn,
 } from '../core/reclaim/unused-images.ts';
+import { sleep } from '../host/clock.ts';
 import type { Clock, Findings, Log, NodeReclaim } from '../ports.ts';
 import {
   imagesTooYoung,
@@ -22,33 +23,39 @@ import {
 import type { CriClient } from './cri/client.ts';
 import { type Container, ContainerState, type Image, type ImageSpec, type PodSandbox } from './cri/cri_pb.ts';
 import { configuredSandboxImage, containersOf, ENTRIES_MAX, imageOfSandbox, sandboxesOf } from './cri/facts.ts';
+import type { OpenRuntime } from './open-runtime.ts';
 
-/** Of images, for as long as the agent runs: their age counts from when it has first seen them. */
-export type SeenImages = { sightings: Sightings };
+/** Of images, for as long as the agent runs: their age counts from when it has first seen them. `at`: of which runtime. */
+export type SeenImages = { sightings: Sightings; at?: string };
 export type RuntimeReclaim = { readonly reclaim: NodeReclaim; readonly close: () => void };
 
 /** How often images are seen, so that their age and last use are known when it counts. */
 const SEE_MS = 60_000;
+/** [design] Until they were seen once. */
+const SEE_FIRST_MS = 2_000;
+/** [design] So long after the start it waits for the proof that the runtime is this node's, which the first list of pods brings. */
+const PROOF_MS = 5_000;
+const PROOF_AGAIN_MS = 200;
 /** [design] Beyond it a pod must go: nothing is decided for the file system meanwhile. */
 const RECLAIM_MS = 60_000;
 
 /**
  * Removes dead containers and unused images (kubelet-eviction.md 6.5, 6.6), with the guards that the runtime lacks
  * (beside-a-kubelet.md A12). One reclaim at a time. What was seen of images begins with the agent, as in the kubelet: for
- * `minImageAgeMs` after its start none is removed.
+ * `minImageAgeMs` after the runtime first answers it none is removed.
  */
 export function openRuntimeReclaim(needs: {
   readonly clock: Clock;
   readonly log: Log;
   readonly findings: Findings;
-  /** OpenRuntime.connectProven. */
-  readonly connect: () => Promise<Reading<CriClient>>;
+  readonly runtime: Pick<OpenRuntime, 'connect' | 'connectProven'>;
   readonly seen: SeenImages;
   readonly minImageAgeMs: () => number;
   /** Of this node no more, by the kubelet's uid. False in doubt. */
   readonly isGone: (podUid: string) => boolean;
 }): RuntimeReclaim {
-  const { clock, log, findings, connect, seen: kept, minImageAgeMs, isGone } = needs;
+  const { clock, log, findings, runtime, seen: kept, minImageAgeMs, isGone } = needs;
+  const provenByMs = clock.monoMs() + PROOF_MS;
   const volumes: Volumes = new Map();
   let last: Promise<unknown> = Promise.resolve();
   let cancel = (): void => undefined;
@@ -59,12 +66,15 @@ export function openRuntimeReclaim(needs: {
     const uses = images.known ? await usesNow(client, images.value, volumes) : images;
     if (!images.known) return images;
     if (!uses.known) return uses;
-    kept.sightings = seeImages(kept.sightings, images.value, uses.value, clock.monoMs());
+    // What another runtime has had for long may be new to this one.
+    const before: Sightings = kept.at === client.socket ? kept.sightings : new Map();
+    kept.at = client.socket;
+    kept.sightings = seeImages(before, images.value, uses.value, clock.monoMs());
     return known({ images: images.value, uses: uses.value });
   }
 
   async function reclaim(calls: readonly ReclaimCall[], endMs: MonoMs): Promise<Removed> {
-    const client = await connect();
+    const client = await proven();
     if (!client.known) return { containers: 0, images: 0, problem: client.detail };
     const tally = createTally(() => clock.monoMs() >= endMs);
     for (const call of calls) {
@@ -72,6 +82,15 @@ export function openRuntimeReclaim(needs: {
       else await removeImages(client.value, tally);
     }
     return tally.removed();
+  }
+
+  /** Not proven yet is no "no": until shortly after the start it is asked again, and no pod goes meanwhile. */
+  async function proven(): Promise<Reading<CriClient>> {
+    for (;;) {
+      const client = await runtime.connectProven();
+      if (client.known || isClosed || clock.monoMs() >= provenByMs) return client;
+      await sleep(clock, PROOF_AGAIN_MS);
+    }
   }
 
   async function removeImages(client: CriClient, tally: Tally): Promise<void> {
@@ -108,9 +127,10 @@ export function openRuntimeReclaim(needs: {
   }
 
   async function seeAgain(): Promise<void> {
-    const client = await connect();
-    if (client.known) await see(client.value);
-    if (!isClosed) cancel = clock.after(SEE_MS, () => void inTurn(seeAgain));
+    const client = await runtime.connect();
+    const seen = client.known ? await see(client.value) : client;
+    const isFirst = !seen.known && kept.at === undefined;
+    if (!isClosed) cancel = clock.after(isFirst ? SEE_FIRST_MS : SEE_MS, () => void inTurn(seeAgain));
   }
 
   void inTurn(seeAgain);

@@ -46,6 +46,7 @@ export function aNode(given: {
     );
   const absent = unknown('absent', 'CRI', 'not found');
   const client: CriClient = {
+    socket: '/run/cri.sock',
     version: async () => absent,
     info: () =>
       answer('Status', () =>

@@ -77,7 +77,7 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
     const other = await containerd.runPod(gone);
     goneDead = await runToEnd(other, gone, 'other', 'docker.io/lab/other:1');
     await client.stopSandbox(other);
-    runtime = openRuntime({ clock, findings, endpoint: `unix://${containerd.socket}`, isKnownPod: () => true });
+    runtime = openRuntime({ clock, findings, endpoint: `unix://${containerd.socket}`, knownPods: () => known({ has: () => true }) });
   });
   afterAll(async () => {
     runtime?.close();
@@ -133,7 +133,7 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
       clock,
       log,
       findings,
-      connect: runtime.connectProven,
+      runtime,
       minImageAgeMs: () => 0,
       isGone: (uid) => uid === gone.uid,
     });

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { createClock } from '../../src/host/clock.ts';
 import {
   CgroupDriver,
@@ -33,9 +34,9 @@ const open: OpenRuntime[] = [];
 function openOn(
   endpoint: string,
   clock: Clock = createClock(),
-  isKnownPod = (of: string) => of === uid(1),
+  knownPods: Parameters<typeof openRuntime>[0]['knownPods'] = () => known(new Set([uid(1)])),
 ): OpenRuntime {
-  const runtime = openRuntime({ clock, findings, endpoint, isKnownPod });
+  const runtime = openRuntime({ clock, findings, endpoint, knownPods });
   open.push(runtime);
   return runtime;
 }
@@ -243,11 +244,49 @@ describe('the runtime that is chosen', () => {
   });
 
   it('lets nothing be removed before it is seen to run a pod of this node', async () => {
-    const stranger = openOn(stub.socket, createClock(), () => false);
+    const stranger = openOn(stub.socket, createClock(), () => known(new Set()));
     expect(await stranger.refresh()).toMatchObject({ known: true });
     const detail = `${stub.socket} runs no pod that is known to be of this node`;
     expect(await stranger.connectProven()).toMatchObject({ known: false, detail });
     expect(await openOn(stub.socket).connectProven()).toMatchObject({ known: true });
+  });
+
+  it('is proven as soon as the pods of this node are known, and whoever asks before is told that they are not', async () => {
+    let pods: Reading<ReadonlySet<string>> = unknown('not-asked', 'the pods', 'no list yet');
+    const runtime = openOn(stub.socket, createClock(), () => pods);
+    expect(await runtime.refresh()).toMatchObject({ known: true });
+    const before = await runtime.connect();
+    expect(await runtime.connectProven()).toMatchObject({ known: false, detail: 'no list yet' });
+    pods = known(new Set([uid(1)]));
+    const proven = await runtime.connectProven();
+    expect(proven.known).toBe(true);
+    // The same connection: somebody may be asking it something.
+    expect(proven).toEqual(before);
+    expect(proven.known && (await proven.value.version()).known).toBe(true);
+  });
+
+  it('is another one than the configured where that one runs the pods, as soon as they are known', async () => {
+    const other = await openStubRuntime();
+    other.on(cri.listPodSandbox, sandboxes(1));
+    other.on(cri.listContainers, () => ({}));
+    stub.on(cri.listPodSandbox, sandboxes(2));
+    let pods: Reading<ReadonlySet<string>> = unknown('not-asked', 'the pods', 'no list yet');
+    const sockets = known([stub.socket, other.socket]);
+    const runtime = openRuntime({
+      ...{ clock: createClock(), findings, endpoint: stub.socket, knownPods: () => pods },
+      sockets: () => sockets,
+    });
+    open.push(runtime);
+    const sandboxIds = async () => {
+      const facts = runtime.facts();
+      return facts.known ? facts.value.sandboxes.map(({ id }) => id) : [];
+    };
+    await runtime.refresh();
+    expect(await sandboxIds()).toEqual([hex(2)]);
+    pods = known(new Set([uid(1)]));
+    await runtime.connectProven();
+    await expect.poll(sandboxIds).toEqual([hex(1)]);
+    other.remove();
   });
 
   it('is looked for at the configured endpoint first', () => {

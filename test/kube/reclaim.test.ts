@@ -4,6 +4,7 @@ import { known, unknown } from '../../src/core/reading.ts';
 import { ContainerState } from '../../src/kube/cri/cri_pb.ts';
 import { openRuntimeReclaim, type SeenImages } from '../../src/kube/reclaim.ts';
 import type { Clock, Finding } from '../../src/ports.ts';
+import { aClock } from './a-clock.ts';
 import { aNode, imageId, type ModelContainer, type ModelImage, uid } from './a-node.ts';
 
 const EXITED = ContainerState.CONTAINER_EXITED;
@@ -11,10 +12,17 @@ const EXITED = ContainerState.CONTAINER_EXITED;
 /** Its clock stands still unless it is moved; timers do not run. */
 function openOn(
   model: ReturnType<typeof aNode>,
-  rest: { minImageAgeMs?: number; isGone?: (uid: string) => boolean; seen?: SeenImages } = {},
+  rest: {
+    minImageAgeMs?: number;
+    isGone?: (uid: string) => boolean;
+    isProven?: () => boolean;
+    clock?: Clock;
+    seen?: SeenImages;
+  } = {},
 ) {
   let nowMs = 1_000_000;
-  const clock: Clock = { monoMs: () => nowMs, wallMs: () => nowMs, after: () => () => undefined };
+  const still: Clock = { monoMs: () => nowMs, wallMs: () => nowMs, after: () => () => undefined };
+  const { clock = still } = rest;
   const raised = new Map<string, Finding>();
   const said: string[] = [];
   const { reclaim } = openRuntimeReclaim({
@@ -26,7 +34,10 @@ function openOn(
       clear: (id) => void raised.delete(id),
       all: () => [...raised.values()],
     },
-    connect: async () => known(model.client),
+    runtime: {
+      connect: async () => known(model.client),
+      connectProven: async () => (rest.isProven?.() ?? true ? known(model.client) : unknown('absent', 'CRI', 'not proven')),
+    },
     minImageAgeMs: () => rest.minImageAgeMs ?? 0,
     isGone: rest.isGone ?? (() => false),
   });
@@ -139,6 +150,46 @@ describe('a reclaim of images', () => {
     const again = openOn(model, { minImageAgeMs: 120_000, seen });
     again.pass(120_000);
     expect(await again.reclaim(['images'])).toMatchObject({ images: 1 });
+  });
+
+  it('waits after the start until the runtime is proven to be this one, and removes then what it has seen meanwhile', async () => {
+    const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
+    const clock = aClock();
+    let isProven = false;
+    const { reclaim } = openOn(model, { clock, isProven: () => isProven, minImageAgeMs: 1_000 });
+    await clock.advance(500);
+    const removed = reclaim(['images']);
+    await clock.advance(1_500);
+    expect(model.did).toEqual([]);
+    isProven = true;
+    await clock.advance(200);
+    expect(await removed).toEqual({ containers: 0, images: 1, problem: null });
+  });
+
+  it('waits for that proof for 5 s from the start at most', async () => {
+    const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
+    const clock = aClock();
+    const { reclaim } = openOn(model, { clock, isProven: () => false });
+    const removed = reclaim(['images']);
+    await clock.advance(5_200);
+    expect(await removed).toEqual({ containers: 0, images: 0, problem: 'not proven' });
+    const again = reclaim(['images']);
+    await clock.advance(0);
+    expect(await again).toMatchObject({ problem: 'not proven' });
+  });
+
+  it('counts the age of images from when the runtime first answers, however late that is after the start', async () => {
+    const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
+    const clock = aClock();
+    let isUp = false;
+    model.onCall(() => (isUp ? undefined : unknown('unreadable', 'CRI', 'nobody listens')));
+    const { reclaim } = openOn(model, { clock, minImageAgeMs: 10_000 });
+    await clock.advance(5_000);
+    isUp = true;
+    await clock.advance(13_000);
+    const removed = reclaim(['images']);
+    await clock.advance(0);
+    expect(await removed).toMatchObject({ images: 1 });
   });
 
   it('goes on after a failure, and stops when its time is over', async () => {

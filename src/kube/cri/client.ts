@@ -34,6 +34,7 @@ import {
  * Answers are as the runtime gave them, and tenants chose parts of them (H20): names are not checked here.
  */
 export type CriClient = {
+  readonly socket: string;
   readonly version: () => Promise<Reading<VersionResponse>>;
   /** Of the verbose answer: what the runtime says of itself, as JSON by key. */
   readonly info: () => Promise<Reading<Info>>;
@@ -147,6 +148,7 @@ export function openCriClient(socket: string, clock: Clock): CriClient {
   const runtime = RuntimeService.method;
   const images = ImageService.method;
   return {
+    socket,
     version: () => ask(runtime.version, { version: 'v1' }, (answer) => answer),
     info: () => ask(runtime.status, { verbose: true }, ({ info }) => info),
     config: () => ask(runtime.runtimeConfig, {}, ({ linux }) => linux),
