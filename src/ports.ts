@@ -149,7 +149,7 @@ export type NodeMarks = {
     about: {
       readonly decision: DecisionId;
       /** Null: the node. */
-      readonly pod: PodUid | null;
+      readonly pod: Pick<Victim, 'uid' | 'namespace' | 'name'> | null;
       /** kubelet-eviction.md 7.2 */
       readonly annotations: { readonly [key: string]: string };
     },

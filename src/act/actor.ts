@@ -167,16 +167,20 @@ export function createActor(needs: ActorNeeds): Actor {
     },
     resume: (eviction, left) => {
       const { decision, victim, decidedMs } = eviction;
-      // It ended before, and only the state did not know yet.
-      if (left.outcome !== null) return inbox.put(left.outcome);
-      const signalled = tellSignals(decision);
-      const begunMs = eviction.signalledMs ?? left.begunMs;
       const whole = left.decision !== null && isEvict(left.decision) ? left.decision : null;
+      // The run that died may not have come to tell it. The API knows it by its name if it did (C6).
+      const telling = tellingOnce(needs, () => {
+        if (whole !== null) tellEvicted(needs.marks, whole);
+      });
+      // It ended before, and only the state had not heard.
+      if (left.outcome !== null) return inbox.put(telling.outcome(left.outcome));
+      const signalled = telling.signalled(tellSignals(decision));
+      const begunMs = eviction.signalledMs ?? left.begunMs;
       const thresholds = thresholdsOf(eviction);
       const first = thresholds.some((met) => firstSignal(met) === 'sigkill') ? 'sigkill' : 'sigterm';
       if (begunMs === null && whole !== null) {
         const largest = largestOf(whole);
-        const begun: Begun = { decision: whole, largest, signalled, resumedFromMs: decidedMs };
+        const begun: Begun = { decision: whole, largest, signalled: tellSignals(decision), resumedFromMs: decidedMs };
         carryEviction(decision, victim, (hasten) => evict(needs, begun, hasten));
         // It was hastened before it began (D4).
         if (first !== firstOf(whole)) hastenOf.get(decision)?.abort({ first, graceMs: 0 });
@@ -201,7 +205,7 @@ export function createActor(needs: ActorNeeds): Actor {
       carryEviction(decision, victim, async (hasten) => {
         const last = begunMs === null && threshold !== null ? await lastLook(needs, threshold) : null;
         if (last !== null) return notEvicting(needs, decision, victim, last);
-        return ended(needs, victim, threshold, await needs.killer.stop(order, hasten, signalled));
+        return ended(needs, victim, threshold, telling.outcome(await needs.killer.stop(order, hasten, signalled)));
       });
     },
     resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
@@ -227,8 +231,6 @@ async function evict(
   }
   const podStatus = evictedStatus(decision.message, decision.kind === 'evict' ? 'node-pressure' : 'over-limit');
   if (decision.kind === 'evict') tellThreshold(marks, decision);
-  const annotations = decision.kind === 'evict' ? decision.annotations : {};
-  marks.event('Evicted', decision.message, { decision: nameOf(decision), pod: victim.uid, annotations });
   const stopBeganAtMs = clock.monoMs();
   const graceMs = givenSeconds(decision.graceSeconds) * 1_000;
   const threshold = decision.kind === 'evict' ? decision.threshold : null;
@@ -237,13 +239,46 @@ async function evict(
   const isHard = threshold?.isHard ?? true;
   const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', isHard, resumedFromMs, first, givesBack };
   recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
-  const stopped = killer.stop(order, hasten, signalled);
-  // The first signals are out: what takes time may do so now.
-  log[needs.isDry() ? 'info' : 'warn'](
-    { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },
-    `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
-  );
-  return ended(needs, victim, threshold, await stopped);
+  const telling = tellingOnce(needs, () => {
+    log[needs.isDry() ? 'info' : 'warn'](
+      { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },
+      `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
+    );
+    if (!needs.isDry()) tellEvicted(marks, decision);
+  });
+  const stopped = killer.stop(order, hasten, telling.signalled(signalled));
+  if (needs.isDry()) telling.now();
+  return ended(needs, victim, threshold, telling.outcome(await stopped));
+}
+
+/**
+ * That a pod is evicted is told once its end was accepted or its first signal is out, and never of one that a budget keeps:
+ * after the signals of that turn, since it takes time.
+ */
+function tellingOnce({ clock }: Pick<ActorNeeds, 'clock'>, tell: () => void) {
+  let isTold = false;
+  const now = (): void => {
+    if (!isTold) tell();
+    isTold = true;
+  };
+  return {
+    now,
+    signalled:
+      (next: Begun['signalled']): Begun['signalled'] =>
+      (how) => {
+        next(how);
+        if (!isTold) clock.after(0, now);
+      },
+    outcome: (outcome: Outcome): Outcome => {
+      if (outcome.kind === 'ended') now();
+      return outcome;
+    },
+  };
+}
+
+function tellEvicted(marks: NodeMarks, decision: Evict): void {
+  const annotations = decision.kind === 'evict' ? decision.annotations : {};
+  marks.event('Evicted', decision.message, { decision: nameOf(decision), pod: decision.victim, annotations });
 }
 
 /** With its time: the numbers begin anew where the state is lost, and an event of this name may be there (C6). */

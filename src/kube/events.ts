@@ -3,6 +3,7 @@ import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { ApiWrites } from './api-writes.ts';
+import type { Spool } from './spool.ts';
 import type { Spooled } from './spool-file.ts';
 import { tellWrite } from './tell-write.ts';
 import type { ApiEvent, EventObject, EventReason } from './write-rules.ts';
@@ -19,8 +20,8 @@ type EventNeeds = {
   readonly nodeName: string;
   readonly writes: Pick<ApiWrites, 'createEvent'>;
   readonly isUp: () => boolean;
-  /** Takes what could not be said now. */
-  readonly spool: (entry: Spooled) => void;
+  /** Keeps what is to be said until `said`: whoever dies meanwhile has it said by the next run (C5). */
+  readonly spool: Pick<Spool, 'put' | 'said'>;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
 };
 
@@ -29,7 +30,7 @@ const BURST = 25;
 const REFILL_MS = 300_000;
 /** Objects are as many as tenants make. */
 const PACES_MAX = 1_000;
-/** Waiting for the server; what is more goes to the spool. */
+/** Waiting for the server; what is more stays in the spool alone. */
 const QUEUE_MAX = 100;
 const NAME_MAX = 253;
 
@@ -42,15 +43,17 @@ type Pace = { tokens: number; atMs: MonoMs; last: ApiEvent | null; cancel: (() =
 export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; readonly close: () => void } {
   const { clock, writes } = needs;
   const paces = new Map<string, Pace>();
-  const queue: ApiEvent[] = [];
+  const queue: Extract<Spooled, { kind: 'event' }>[] = [];
+  /** Not in the spool yet. */
+  const fresh: Spooled[] = [];
   let isSending = false;
 
-  const send = async (event: ApiEvent): Promise<void> => {
+  const send = async (entry: Extract<Spooled, { kind: 'event' }>): Promise<void> => {
+    const { event } = entry;
     const said = needs.isUp() ? await writes.createEvent(event) : null;
-    if (said !== null) tellWrite(needs.findings, rightFor(event), said.kind === 'done' ? null : said);
-    if (said === null || said.kind === 'unheard' || said.kind === 'overload' || said.kind === 'not-our-node') {
-      needs.spool({ kind: 'event', event });
-    }
+    if (said === null) return;
+    tellWrite(needs.findings, rightFor(event), said.kind === 'done' ? null : said);
+    if (said.kind === 'done' || said.kind === 'forbidden' || said.kind === 'rejected') needs.spool.said(entry);
   };
   const pump = async (): Promise<void> => {
     if (isSending) return;
@@ -58,11 +61,18 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) await send(next);
     isSending = false;
   };
+  const keep = (): void => {
+    for (const entry of fresh.splice(0)) needs.spool.put(entry);
+  };
   const put = (event: ApiEvent): void => {
-    if (queue.length >= QUEUE_MAX) needs.spool({ kind: 'event', event });
-    else queue.push(event);
+    const entry = { kind: 'event', event } as const;
+    fresh.push(entry);
+    if (queue.length < QUEUE_MAX) queue.push(entry);
     // Not in this turn, in which somebody may be about to be stopped.
-    clock.after(0, () => void pump());
+    clock.after(0, () => {
+      keep();
+      void pump();
+    });
   };
   const paceOf = (key: string): Pace => {
     const pace = paces.get(key) ?? { tokens: BURST, atMs: clock.monoMs(), last: null, cancel: null };
@@ -108,9 +118,10 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
       for (const { last, cancel } of paces.values()) {
         if (cancel === null || last === null) continue;
         cancel();
-        needs.spool({ kind: 'event', event: last });
+        fresh.push({ kind: 'event', event: last });
       }
-      for (const event of queue.splice(0)) needs.spool({ kind: 'event', event });
+      keep();
+      queue.length = 0;
     },
   };
 }

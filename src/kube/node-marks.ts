@@ -64,6 +64,8 @@ type MarksNeeds = {
   readonly taken: (by: AgentId) => void;
 };
 
+/** Of a pod that nobody has named yet (live-pods.ts). */
+const UNNAMED = '?';
 /** A13: a heartbeat that is older than 3 min means unknown. */
 const HEARTBEAT_MS = 60_000;
 /** kubelet-eviction.md 7.4, in the agent's own name. */
@@ -227,8 +229,9 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
       show(PRESSURES[condition].type, { ...pressureOf(status, condition), message });
     },
     event: (reason, message, { decision, pod, annotations }) => {
-      const object = pod === null ? null : needs.objectOf(pod);
-      if (pod !== null && object === null) return;
+      // One that is gone by now was no mirror pod, and its object had the uid that the kubelet knows.
+      const object = pod === null ? null : (needs.objectOf(pod.uid) ?? pod);
+      if (object?.namespace === UNNAMED) return;
       const about = object === null ? ({ kind: 'Node' } as const) : ({ kind: 'Pod', ...refOf(object) } as const);
       needs.tellEvent({ reason, about, message, annotations, decision });
     },

@@ -33,7 +33,7 @@ export type KubeApi = {
   readonly isAway: () => boolean;
   /** Calls back whenever the API server answers again. */
   readonly whenUp: (run: () => void) => void;
-  readonly spool: Spool['put'];
+  readonly spool: Pick<Spool, 'put' | 'said'>;
   /** F6 (i). */
   readonly isKubeletEvicting: () => boolean;
   readonly close: () => Promise<void>;
@@ -177,7 +177,7 @@ export function openKubeApi(
     isUp,
     isAway: () => state() === 'away',
     whenUp: (run) => connection.onState((now) => (now === 'up' ? run() : undefined)),
-    spool: spool.put,
+    spool,
     isKubeletEvicting: evictions.isRecent,
     close: async () => {
       isClosed = true;

@@ -1,13 +1,16 @@
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
+import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { budgetRefusesId } from '../words/finding-eviction.ts';
 
 /** Which evictions a disruption budget has refused a moment ago (beside-a-kubelet.md B1, B11). */
 export type Refusals = {
-  readonly add: (uid: PodUid, retryAfterMs: number) => void;
+  /** `said`: why. The same once more, and it is asked twice as long after that. */
+  readonly add: (uid: PodUid, retryAfterMs: number, said: string) => void;
   /** `budgets-refuse`: three others were refused, and the next one is not asked for yet. */
   readonly limitOf: (uid: PodUid) => CandidateLimit | null;
 };
+type Refusal = { readonly untilMs: MonoMs; readonly waitMs: number; readonly said: string };
 
 /** B1: a budget is not asked again before that, whatever the server says. */
 const LEAST_MS = 5_000;
@@ -16,24 +19,28 @@ const LONGEST_MS = 60_000;
 const MOST = 3;
 
 export function createRefusals(clock: Clock, findings: Findings): Refusals {
-  const untilMs = new Map<PodUid, number>();
+  const refusals = new Map<PodUid, Refusal>();
+  /** Who was not asked for again for as long as the longest wait is no longer known to be refused. */
   const forget = (): void => {
-    for (const [uid, ms] of untilMs) {
-      if (ms > clock.monoMs()) continue;
-      untilMs.delete(uid);
+    for (const [uid, { untilMs }] of refusals) {
+      if (untilMs + LONGEST_MS > clock.monoMs()) continue;
+      refusals.delete(uid);
       findings.clear(budgetRefusesId(uid));
     }
   };
   return {
-    add: (uid, retryAfterMs) => {
-      const waitMs = Math.min(LONGEST_MS, Math.max(LEAST_MS, retryAfterMs));
-      untilMs.set(uid, clock.monoMs() + waitMs);
-      clock.after(waitMs, forget);
+    add: (uid, retryAfterMs, said) => {
+      forget();
+      const before = refusals.get(uid);
+      const backOffMs = before?.said === said ? 2 * before.waitMs : 0;
+      const waitMs = Math.min(LONGEST_MS, Math.max(LEAST_MS, retryAfterMs, backOffMs));
+      refusals.set(uid, { untilMs: clock.monoMs() + waitMs, waitMs, said });
+      clock.after(waitMs + LONGEST_MS, forget);
     },
     limitOf: (uid) => {
-      forget();
-      if (untilMs.has(uid)) return 'budget-refused';
-      return untilMs.size >= MOST ? 'budgets-refuse' : null;
+      const inForce = [...refusals].filter(([, { untilMs }]) => untilMs > clock.monoMs());
+      if (inForce.some(([refused]) => refused === uid)) return 'budget-refused';
+      return inForce.length >= MOST ? 'budgets-refuse' : null;
     },
   };
 }

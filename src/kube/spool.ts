@@ -11,10 +11,12 @@ import { rightFor } from './events.ts';
 import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
 import { tellWrite } from './tell-write.ts';
 
-/** What could not be said to the API server, until it can be (C5 to C7). */
+/** What is to be said to the API server, until it has heard it (C5 to C7). */
 export type Spool = {
   /** Never waits; throws where the entry is one that could never be said. */
   readonly put: (entry: Spooled) => void;
+  /** Somebody else has said it, or it can never be said; what took its place meanwhile stays. */
+  readonly said: (entry: Spooled) => void;
   /**
    * After a relist: what waits is said, acts first, facts last. `isThere`: by the uid of the object; an act for a pod that is
    * gone (false) is dropped, and kept where the pods are not known (null). Before the first call nothing is said.
@@ -241,6 +243,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
       isThere = present;
       start();
     },
+    said: settled,
     recovered: (uid) => remove(`delete/${uid}`),
     waiting: () => {
       const acts = [...entries.values()].filter(({ kind }) => kind === 'delete').length;

@@ -114,7 +114,7 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   if (said === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
   tell(ladder, 'evict', said.text);
   if (said.kind === 'refused') {
-    refusals.add(uid, said.retryAfterMs);
+    refusals.add(uid, said.retryAfterMs, said.text);
     findings.raise(budgetRefuses(uid, pod, said.text));
     return { drop: 'budget-refused' };
   }

@@ -8,6 +8,7 @@ import type { SignalSample } from '../../src/core/signal.ts';
 import type { Eviction } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import type { Left, StopOrder } from '../../src/ports.ts';
+import { until } from '../../src/demo/cast.ts';
 import { GI, MI } from '../a.ts';
 import { clock, evict, hard, sampleOf, soft, stage, victim } from './an-actor.ts';
 
@@ -20,9 +21,9 @@ describe('an eviction', () => {
     expect(recorded).toEqual([outcome]);
     expect(did).toEqual([
       'EvictionThresholdMet',
-      'Evicted',
       'stop',
       'log: evicting shop/web: memory.available 90 MiB is below 100 MiB',
+      'Evicted',
       'log: shop/web was ended by sigkill and gave back 1 MiB',
     ]);
     expect(orders).toMatchObject([{ first: 'sigkill', graceMs: 1_000, resumedFromMs: null }]);
@@ -30,6 +31,34 @@ describe('an eviction', () => {
       { kind: 'evidence', podStatus: { reason: 'Evicted', conditions: [{ type: 'DisruptionTarget' }] } },
     ]);
     expect(actor.underWay()).toBe(0);
+  });
+
+  it('is told as soon as it is accepted or signalled, and not at all of a pod that its budget keeps', async () => {
+    const stopAs = (how: 'sigterm' | null, end: Promise<unknown>, outcome: Partial<Outcome>) => ({
+      stop: async ({ decision: of }: StopOrder, _: unknown, signalled?: (with_: 'sigterm') => void) => {
+        if (how !== null) signalled?.(how);
+        await end;
+        return { of, atMs: 0, ...outcome } as Outcome;
+      },
+      largestProcesses: () => known([]),
+    });
+    const told = (did: readonly string[]) => did.filter((what) => what === 'Evicted' || what.includes('evicting'));
+    let isOver = (): void => undefined;
+    const end = new Promise<void>((resolve) => {
+      isOver = resolve;
+    });
+    const slow = stage({ killer: stopAs('sigterm', end, { kind: 'ended', via: 'api', releasedBytes: known(MI) }) });
+    slow.actor.begin(evict(soft, 30));
+    await until(clock, () => told(slow.did).length === 2, 10_000);
+    isOver();
+    await slow.settled();
+    expect(told(slow.did)).toHaveLength(2);
+
+    const refused = stage({ killer: stopAs(null, end, { kind: 'dropped', because: 'budget-refused' }) });
+    refused.actor.begin(evict(soft, 30));
+    await refused.settled();
+    expect(told(refused.did)).toEqual([]);
+    expect(refused.did.at(-1)).toContain('shop/web is not stopped');
   });
 
   it('for a disk empties what the pod declared as scratch once it is dead, before the signal is read again', async () => {
@@ -256,6 +285,16 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     actor.resume(left, { decision: decided, begunMs: 1, outcome });
     expect(await settled()).toEqual(outcome);
     expect([orders, recorded]).toEqual([[], []]);
+  });
+
+  it('is told again: the run that died may not have come to it, and the API knows it by its name', async () => {
+    const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
+    for (const known of [outcome, null]) {
+      const { actor, did, settled } = stage();
+      actor.resume(left, { decision: decided, begunMs: 1, outcome: known });
+      await settled();
+      expect(did.filter((what) => what === 'Evicted')).toHaveLength(1);
+    }
   });
 
   it('but had sent nothing begins now, with its last look (D9)', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createEvents } from '../../src/kube/events.ts';
-import type { Spooled } from '../../src/kube/spool-file.ts';
+import { keyOf, type Spooled } from '../../src/kube/spool-file.ts';
 import type { EventObject } from '../../src/kube/write-rules.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, NODE, status, VICTIM, writesTo } from './an-api.ts';
@@ -8,19 +8,26 @@ import { anApi, NODE, status, VICTIM, writesTo } from './an-api.ts';
 function aTeller(api = anApi(), isUp = () => true) {
   const clock = aClock();
   const spooled: Spooled[] = [];
+  const kept: string[] = [];
   const found: string[] = [];
   const events = createEvents({
     clock,
     nodeName: NODE,
     writes: writesTo(api),
     isUp,
-    spool: (entry) => void spooled.push(entry),
+    spool: {
+      put: (entry) => {
+        spooled.push(entry);
+        kept.push(keyOf(entry));
+      },
+      said: (entry) => void spooled.splice(spooled.indexOf(entry), 1),
+    },
     findings: { raise: ({ id }) => void found.push(id), clear: () => undefined },
   });
   const pod: EventObject = { kind: 'Pod', namespace: VICTIM.namespace, name: VICTIM.name, uid: VICTIM.uid };
   const tell = (decision: string, about: EventObject = pod) =>
     events.tell({ reason: 'Evicted', about, message: decision, annotations: { starved_resource: 'memory' }, decision });
-  return { clock, api, events, tell, spooled, found };
+  return { clock, api, events, tell, spooled, kept, found };
 }
 
 describe('events', () => {
@@ -61,6 +68,26 @@ describe('events', () => {
     tell('d-1');
     await clock.advance(60_000);
     expect(spooled).toMatchObject([{ kind: 'event', event: { firstWallMs: toldAtMs, message: 'd-1' } }]);
+  });
+  it('are kept on the disk before they are sent, and no longer once the server has them', async () => {
+    let answer = (): void => undefined;
+    const api = anApi();
+    const isAnswered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const send: typeof api.send = async (request) => {
+      await isAnswered;
+      return api.send(request);
+    };
+    const { clock, tell, spooled, kept } = aTeller({ ...api, send });
+    tell('d-1');
+    expect(kept).toEqual([]);
+    await clock.advance(1);
+    expect(kept).toHaveLength(1);
+    expect(spooled).toHaveLength(1);
+    answer();
+    await clock.advance(1);
+    expect([api.events.size, spooled.length]).toEqual([1, 0]);
   });
   it('nothing is asked of a server that is away', async () => {
     const { clock, api, tell, spooled } = aTeller(anApi(), () => false);

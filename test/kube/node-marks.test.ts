@@ -5,7 +5,7 @@ import { createKubeMarks } from '../../src/kube/node-marks.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, BOOT, EARLIER_BOOT, type Json, NODE_PATH, status, VICTIM, writesTo } from './an-api.ts';
 
-const ABOUT = { decision: 'd-1', pod: VICTIM.uid, annotations: {} };
+const ABOUT = { decision: 'd-1', pod: VICTIM, annotations: {} };
 const AGENT: AgentId = { pid: 100, startTicks: 5_000 };
 const taint = (what: string) => ({ key: `nodewarden.dev/${what}`, effect: 'NoSchedule' });
 
@@ -266,10 +266,13 @@ describe('events', () => {
     const { marks, told } = someMarks();
     marks.event('Evicted', 'm', ABOUT);
     marks.event('EvictionThresholdMet', 'm', { ...ABOUT, pod: null });
-    marks.event('Evicted', 'm', { ...ABOUT, pod: 'unknown' });
+    // The API has dropped it already, or has not told of it yet.
+    marks.event('Evicted', 'm', { ...ABOUT, pod: { uid: 'gone', namespace: 'shop', name: 'web-1' } });
+    marks.event('Evicted', 'm', { ...ABOUT, pod: { uid: 'unnamed', namespace: '?', name: 'unnamed' } });
     expect(told).toMatchObject([
       { reason: 'Evicted', about: { kind: 'Pod', name: 'web-0', uid: VICTIM.uid }, decision: 'd-1' },
       { reason: 'EvictionThresholdMet', about: { kind: 'Node' } },
+      { reason: 'Evicted', about: { kind: 'Pod', name: 'web-1', uid: 'gone' } },
     ]);
   });
 });

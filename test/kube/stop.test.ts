@@ -12,6 +12,7 @@ import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-gu
 import { createKubeKiller } from '../../src/kube/stop.ts';
 import type { CgroupRef, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { aClock } from './a-clock.ts';
 import { aRuntime } from './a-runtime.ts';
 
 const clock = createClock();
@@ -180,8 +181,25 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
 
   it('asks no further budget once three have refused', () => {
     expect(refusals.limitOf('other')).toBeNull();
-    for (const uid of ['a', 'b', 'c']) refusals.add(uid, 0);
+    for (const uid of ['a', 'b', 'c']) refusals.add(uid, 0, 'no');
     expect(refusals.limitOf('other')).toBe('budgets-refuse');
+  });
+
+  it('asks a budget that says the same again after twice as long, up to a minute, and one that says something else after 5 s', async () => {
+    const still = aClock();
+    const refused = createRefusals(still, findings);
+    const waits: number[] = [];
+    const waitOf = async (said: string): Promise<void> => {
+      refused.add(UID, 0, said);
+      let ms = 0;
+      for (; refused.limitOf(UID) !== null; ms += 500) await still.advance(500);
+      waits.push(ms);
+    };
+    for (const said of ['no', 'no', 'no', 'no', 'no', 'no', 'not yet']) await waitOf(said);
+    expect(waits).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000, 5_000]);
+    await still.advance(60_000);
+    await waitOf('not yet');
+    expect(waits.at(-1)).toBe(5_000);
   });
 
   it('leaves an accepted pod to the kubelet for its grace', async () => {
