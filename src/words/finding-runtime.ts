@@ -26,7 +26,7 @@ export function runtimeReclaimFailed(problem: string): Finding {
 }
 export const NO_CONTAINER = 'the runtime lists no container, so that no image can be told to be unused';
 export const SANDBOX_UNKNOWN =
-  'the runtime names no sandbox image and pins none, so that any image may be the one without which no pod starts';
+  'the runtime does not say which of its images is that of the sandboxes, so that any may be the one without which no pod starts';
 export function imagesTooYoung(count: number, minAgeMs: number): string {
   const verb = count === 1 ? 'stays' : 'stay';
   return `${counted(count, 'unused image')} ${verb}: seen for less than ${sayDuration(minAgeMs)} (imageMinimumGCAge)`;

@@ -117,15 +117,19 @@ describe('a reclaim of images', () => {
     },
   );
 
-  it('removes nothing while the image of the sandboxes is not known and none is pinned', async () => {
+  it('removes nothing while the image of the sandboxes is not known among them, whatever else is pinned', async () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }], sandboxImage: null });
     const { reclaim, findings } = openOn(model);
     expect(await reclaim(['images'])).toMatchObject({
       images: 0,
-      problem: expect.stringContaining('no sandbox image'),
+      problem: expect.stringContaining('which of its images is that of the sandboxes'),
     });
     expect(findings()).toHaveLength(1);
-    model.node.images = [{ n: 0, isPinned: true }, { n: 1 }, { n: 2 }];
+    model.node.images = [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3, isPinned: true }];
+    expect(await reclaim(['images'])).toMatchObject({ images: 0 });
+    model.node.sandboxImage = 'elsewhere/pause:9';
+    expect(await reclaim(['images'])).toMatchObject({ images: 0 });
+    model.node.sandboxImage = 'pause';
     expect(await reclaim(['images'])).toMatchObject({ images: 1, problem: null });
     expect(model.did).toEqual(['image 2']);
   });

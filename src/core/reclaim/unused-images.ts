@@ -16,9 +16,9 @@ export type Sightings = ReadonlyMap<string, Sighting>;
 type ImagePlan =
   | { readonly kind: 'remove'; readonly images: readonly ListedImage[]; readonly tooYoung: number }
   /**
-   * Nothing may be removed. `sandbox-unknown`: neither is the image of the sandboxes known, nor is any pinned, so that
-   * any may be the one without which no pod starts. `no-container`: a node that runs pods has containers; none may be a
-   * runtime that has not yet read its own state.
+   * Nothing may be removed. `sandbox-unknown`: the image of the sandboxes is not known to be one of them, so that any may
+   * be the one without which no pod starts; that some other is pinned says nothing of it. `no-container`: a node that runs
+   * pods has containers; none may be a runtime that has not yet read its own state.
    */
   | { readonly kind: 'none'; readonly because: 'sandbox-unknown' | 'no-container' };
 
@@ -76,9 +76,7 @@ export function unusedImages(facts: {
   const { images, uses, sandbox, sightings, atMs, minAgeMs } = facts;
   if (uses.length === 0) return { kind: 'none', because: 'no-container' };
   const isSandbox = usedIn([sandbox]);
-  if (!images.some((image) => image.isPinned || isSandbox(image))) {
-    return { kind: 'none', because: 'sandbox-unknown' };
-  }
+  if (!images.some(isSandbox)) return { kind: 'none', because: 'sandbox-unknown' };
   const isUsed = usedIn(uses);
   const unused = images.filter((image) => !image.isPinned && !isSandbox(image) && !isUsed(image));
   const seen = unused.flatMap((image) => {

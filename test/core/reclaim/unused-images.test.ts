@@ -52,7 +52,7 @@ describe('unused images', () => {
           atMs,
           minAgeMs,
         });
-        const isSafe = images.some(({ n, isPinned }) => isPinned || n === sandbox?.[0]) && uses.length > 0;
+        const isSafe = images.some(({ n }) => n === sandbox?.[0]) && uses.length > 0;
         expect(plan.kind).toBe(isSafe ? 'remove' : 'none');
         const kept = (n: number, isPinned: boolean): boolean =>
           isPinned ||
@@ -112,6 +112,10 @@ describe('unused images', () => {
     expect(unusedImages({ ...facts, uses: [], sandbox: [listed(1).id] })).toMatchObject({ because: 'no-container' });
     expect(unusedImages({ ...facts, uses, sandbox: [] })).toMatchObject({ because: 'sandbox-unknown' });
     expect(unusedImages({ ...facts, uses, sandbox: ['pause:3'] })).toMatchObject({ because: 'sandbox-unknown' });
+    // Something else that is pinned says nothing of it.
+    const pinned = { ...facts, images: [...images, listed(3, true)], uses };
+    expect(unusedImages({ ...pinned, sandbox: [] })).toMatchObject({ because: 'sandbox-unknown' });
+    expect(unusedImages({ ...pinned, sandbox: [listed(3).id] }).kind).toBe('remove');
   });
 });
 
