@@ -17,11 +17,15 @@ import type { Refusals } from './refusals.ts';
 import type { RestartGuard } from './restart-guard.ts';
 import type { KubeSource } from './source.ts';
 
-/** What the API made of it. `refused`: by a disruption budget. `not-said`: it does not know, or does not allow it. */
+/**
+ * What the API made of it. `gone`: there was no such pod any more. `refused`: by a disruption budget. `not-said`: it was not
+ * heard, or not taken: not now, or never as it is.
+ */
 export type Said =
-  | { readonly kind: 'accepted'; readonly text: string }
+  | { readonly kind: 'accepted' | 'gone'; readonly text: string }
   | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number }
-  | { readonly kind: 'not-said'; readonly text: string };
+  | { readonly kind: 'not-said'; readonly text: string; readonly because: NotSaid };
+export type NotSaid = 'unheard' | 'not-now' | 'never';
 /** Tells the API of a victim (api-writes.ts); null where it is away (C1), and nothing is waited for. Never rejects. */
 export type TellApi = {
   /** The Eviction subresource (B1). */
@@ -51,7 +55,7 @@ export type KubeKillerNeeds = {
 const WHOLE_MS = 2_000;
 const POLL_MS = 20;
 
-export const NOT_ASKED: Said = { kind: 'not-said', text: 'the API is away' };
+export const NOT_ASKED: Said = { kind: 'not-said', because: 'unheard', text: 'the API is away' };
 
 export type Ladder = {
   readonly needs: KubeKillerNeeds;
@@ -59,10 +63,18 @@ export type Ladder = {
   readonly hasten: AbortSignal;
   readonly signalled: (how: Signalled['with']) => void;
   readonly rungs: Rung[];
-  /** Whether the API has accepted its end. */
+  /** Whether the API has accepted its end, or knows of no such pod any more. */
   isAccepted: boolean;
   /** What the API was asked last; null: nothing. */
   asked: Promise<unknown> | null;
+  /** Of all of them: whether the kubelet was seen to stop a pod that the API was asked to delete. */
+  readonly kubelet: { isAtWork: boolean };
+  /** It was we whose order it accepted. */
+  isByUs: boolean;
+  /** Why it has not, as far as was heard. */
+  unsaid: NotSaid;
+  /** What its cgroup has given back since it was first told to end. */
+  released: () => Reading<number>;
 };
 export type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
 export type Result =
@@ -82,8 +94,21 @@ export function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
   return cgroup.known ? [cgroup.value] : [];
 }
 
-export function tell({ needs, rungs }: Ladder, act: Rung['act'], answer: string): void {
-  rungs.push({ atMs: needs.clock.monoMs(), act, answer });
+/** `correct`: what turned out to be so instead. */
+export function tell(
+  { needs, rungs }: Ladder,
+  act: Rung['act'],
+  answer: string,
+): { readonly correct: (answer: string) => void } {
+  const rung = { atMs: needs.clock.monoMs(), act, answer };
+  rungs.push(rung);
+  return { correct: (instead) => rungs.splice(rungs.indexOf(rung), 1, { ...rung, answer: instead }) };
+}
+
+export function take(ladder: Ladder, said: Said): void {
+  if (said.kind === 'not-said') ladder.unsaid = said.because;
+  if (said.kind === 'accepted') ladder.isByUs = true;
+  if (said.kind === 'accepted' || said.kind === 'gone') ladder.isAccepted = true;
 }
 
 export function resistsTo({ needs, order }: Ladder): (left: string | null) => void {
@@ -107,11 +132,8 @@ export async function killAll(
   const now = needs.source.find(uid) ?? found;
   const refs = refsOf(now);
   const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) };
-  tell(
-    ladder,
-    'kill-containers',
-    `${how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM'} to ${counted(refs.length, 'cgroup')}`,
-  );
+  const signal = how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM';
+  const at = tell(ladder, 'kill-containers', `${signal} to ${counted(refs.length, 'cgroup')}`);
   let whole: Promise<KillEnd> | null = null;
   const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
     const { cgroup } = now;
@@ -122,6 +144,7 @@ export async function killAll(
   const end = await killContainers(needs, refs, kill);
   cancel();
   await whole;
+  if (end.kind === 'gone') at.correct('nobody was left in it');
   findings.clear(resistsId(uid));
   return end;
 }

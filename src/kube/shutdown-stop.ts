@@ -1,8 +1,7 @@
-import { releasedSince, usageBytes } from '../act/given-back.ts';
 import type { Asked } from '../act/kill.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
-import { ifKnown, type MonoMs, type Reading } from '../core/reading.ts';
-import { graceFrom } from '../core/shutdown/chain.ts';
+import type { MonoMs } from '../core/reading.ts';
+import { graceFrom, LAST_WORD_MS } from '../core/shutdown/chain.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef } from '../ports.ts';
@@ -26,19 +25,24 @@ const SANDBOX_MS = 2_000;
 /** E11: by DELETE; at the end of its phase what still runs is killed (B5). Where the API takes none, the pod is left alone. */
 export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> {
   const { needs, order } = ladder;
-  const { clock, mounts } = needs;
+  const { clock } = needs;
   const endsMs = order.turn?.endsMs ?? clock.monoMs() + order.graceMs;
-  const { pod, cgroup } = found;
+  const { pod } = found;
   if (pod === null || !(await isDeleted(ladder, pod, endsMs))) return { drop: 'not-deleted' };
   ladder.isAccepted = true;
   ladder.signalled('sigterm');
-  const before = ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
-  const released = (): Reading<number> => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
+  const lastWordMs = Math.min(LAST_WORD_MS, (endsMs - clock.monoMs()) / 2);
   for (let now: LivePod | null = found; now !== null; now = stillRunning(ladder)) {
-    if ((await untilEnded(ladder, now, endsMs - clock.monoMs())) === 'ended') continue;
-    return killAll(ladder, now, { first: 'sigkill', graceMs: 0 });
+    if ((await untilEnded(ladder, now, endsMs - lastWordMs - clock.monoMs())) === 'ended') continue;
+    // A kubelet that is dead has told nobody: nobody is killed untold.
+    const said = { first: 'sigterm', graceMs: Math.max(1, endsMs - clock.monoMs()), isAsRuntime: true } as const;
+    const { isAtWork } = ladder.kubelet;
+    if (isAtWork && (await untilEnded(ladder, now, endsMs - clock.monoMs())) === 'ended') continue;
+    const end = await killAll(ladder, now, isAtWork ? { first: 'sigkill', graceMs: 0 } : said);
+    if (end.kind !== 'gone') return end;
   }
-  return { kind: 'by-api', releasedBytes: released() };
+  ladder.kubelet.isAtWork = true;
+  return { kind: 'by-api', releasedBytes: ladder.released() };
 }
 
 /** Null: no container of it runs. One that was about to start may have done so meanwhile. */
@@ -65,7 +69,7 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
   for (let tried = 1; ; tried++) {
     const said = (await needs.tell.remove(pod, graceSeconds, 'shutdown')) ?? NOT_ASKED;
     tell(ladder, 'delete', said.text);
-    if (said.kind === 'accepted') return true;
+    if (said.kind === 'accepted' || said.kind === 'gone') return true;
     // Only its answer was lost.
     const now = needs.source.find(order.victim.uid)?.pod ?? null;
     if (now !== null && now.deletionWallMs !== null) return true;

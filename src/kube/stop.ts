@@ -6,7 +6,7 @@ import { oldestStartMs } from '../act/oldest-start.ts';
 import type { Rung } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
-import { ifKnown, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, type MonoMs, unknown } from '../core/reading.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
@@ -25,6 +25,7 @@ import {
   type Result,
   refsOf,
   type Said,
+  take,
   tell,
   untilEnded,
 } from './ladder.ts';
@@ -34,6 +35,8 @@ import { byDelete, byRuntime } from './shutdown-stop.ts';
 
 /** B6: a kill waits no longer for the API. */
 const SAY_MS = 100;
+/** C1: by then its deletion is answered, or it is not heard. */
+const HEAR_MS = 1_000;
 /** B11: an eviction that is not answered by then is done without the API. */
 const LEAVE_MS = 5_000;
 /** B11, soft: after its grace it has so long before the grace is cut, and then so long before it is killed. */
@@ -49,9 +52,10 @@ const KNOWN_POLL_MS = 250;
  */
 export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   const { clock, mounts, source } = needs;
+  const kubelet = { isAtWork: false };
   return {
     stop: async (order, hasten, signalled = () => undefined) => {
-      const ladder: Ladder = { needs, order, hasten, signalled, rungs: [], isAccepted: false, asked: null };
+      const ladder = ladderFor({ needs, order, hasten, signalled, kubelet });
       const result = await stop(ladder);
       const of = { of: order.decision, atMs: clock.monoMs(), rungs: ladder.rungs };
       if ('drop' in result) return { ...of, kind: 'dropped', because: result.drop };
@@ -70,6 +74,11 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   };
 }
 
+function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' | 'kubelet'>): Ladder {
+  const released = () => unknown('not-asked', 'memory of the cgroup', 'it has none');
+  return { ...of, rungs: [], isAccepted: false, asked: null, isByUs: false, unsaid: 'unheard', released };
+}
+
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
   const found = needs.source.find(order.victim.uid);
@@ -78,6 +87,8 @@ async function stop(ladder: Ladder): Promise<Result> {
   const oldestMs = order.resumedFromMs !== null && cgroup.known ? oldestContainerMs(needs, found) : null;
   // Resumed: what runs now was started after the decision, so the victim has ended (B13).
   if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
+  const before = ifKnown(cgroup, (ref) => usageBytes(needs.mounts, ref));
+  ladder.released = () => ifKnown(cgroup, (ref) => releasedSince(needs.mounts, ref, before));
   needs.source.stopBegan(order.victim.uid);
   const result = await stopBy(ladder, found);
   needs.source.stopEnded(order.victim.uid, 'kind' in result && result.kind === 'survived' ? 'survived' : 'ended');
@@ -119,11 +130,14 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
     return { drop: 'budget-refused' };
   }
   findings.clear(budgetRefusesId(uid));
-  if (said.kind === 'not-said') {
+  take(ladder, said);
+  // Also of one that the API has dropped already, and that runs on.
+  if (!ladder.isByUs) {
+    // Its deletion is another request.
+    if (ladder.unsaid === 'never') ladder.unsaid = 'not-now';
     const end = await killAll(ladder, found, { first: 'sigterm', graceMs: order.graceMs, isAsRuntime: true });
     return finished(ladder, found, end);
   }
-  ladder.isAccepted = true;
   ladder.signalled('sigterm');
   return byApi(ladder, found, graceSeconds * 1_000);
 }
@@ -131,18 +145,18 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
 /** The kubelet stops it. What is overdue is hastened, and then killed. */
 async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<Result> {
   const { needs, hasten } = ladder;
-  const { mounts } = needs;
-  const { cgroup } = found;
-  const before = ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
-  const released = (): Reading<number> => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
-  if (by === 'ended') return { kind: 'by-api', releasedBytes: released() };
+  if (by === 'ended') return byWhom(ladder);
   if (by === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
   if (found.pod !== null) void noted(ladder, 'delete', needs.tell.remove(found.pod, HARD_GRACE_SECONDS));
   const then = await untilEnded(ladder, found, CUT_MS);
-  if (then === 'ended') return { kind: 'by-api', releasedBytes: released() };
+  if (then === 'ended') return byWhom(ladder);
   return finished(ladder, found, await killAll(ladder, found, { first: 'sigkill', graceMs: 0 }));
 }
+
+/** Ended without a signal of ours: by our order, or of itself. */
+const byWhom = (ladder: Ladder): Result =>
+  ladder.isByUs ? { kind: 'by-api', releasedBytes: ladder.released() } : { kind: 'gone' };
 
 /** B11, hard. */
 async function byForce(
@@ -155,28 +169,41 @@ async function byForce(
   const graceSeconds =
     first === 'sigkill' ? HARD_GRACE_SECONDS : Math.max(HARD_GRACE_SECONDS, Math.ceil(graceMs / 1_000));
   const removed = found.pod === null ? null : noted(ladder, 'delete', needs.tell.remove(found.pod, graceSeconds));
-  if (removed !== null) await within(needs.clock, SAY_MS, removed, () => undefined);
-  return finished(ladder, found, await killAll(ladder, found, { first, graceMs }));
+  const named = hasUnnamed(found) ? needs.runtime.refresh() : null;
+  await within<unknown>(needs.clock, SAY_MS, Promise.all([removed, named]), () => null);
+  const end = await killAll(ladder, found, { first, graceMs });
+  // It ended meanwhile: by our order, if the API has taken it.
+  if (end.kind === 'gone' && removed !== null) await within(needs.clock, HEAR_MS, removed, () => undefined);
+  return finished(ladder, found, end);
 }
+
+/** B5: a moment after its start, or ours, only the runtime can tell its sandbox from its containers. */
+const hasUnnamed = ({ containers }: LivePod): boolean => containers.some(({ name }) => name === null);
 
 /** What a kill leaves to be done: a container that started meanwhile, a memory volume, and what the API has not heard. */
 async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<Result> {
   const { needs, order } = ladder;
+  if (end.kind === 'gone') return byWhom(ladder);
   if (end.kind !== 'ended') return end;
   if (!ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
     await killNewcomers(ladder, found);
     const now = found.pod ?? needs.source.find(order.victim.uid)?.pod ?? null;
     if (now === null) void tellOnceKnown(needs, order.victim.uid);
-    else if (!ladder.isAccepted) {
+    else if (!ladder.isAccepted && ladder.unsaid !== 'never') {
       needs.tell.later(now, order.decision);
       void ladder.asked?.then(() => takeBack(ladder, now));
-      tell(ladder, 'spool', 'told to the API when it answers again');
+      tell(ladder, 'spool', LATER[ladder.unsaid]);
     }
   }
   if (found.cgroup.known) await untilUnmounted(needs, found.cgroup.value, () => ladder.signalled('unmount'));
   return end;
 }
+
+const LATER = {
+  unheard: 'told to the API when it answers again',
+  'not-now': 'the API is told to delete it again, for 5 minutes at most',
+} as const;
 
 /** The answer that the kill did not wait for says that the pod goes: the kubelet does not start it again. */
 function takeBack({ needs, order, isAccepted }: Ladder, pod: ApiPod): void {
@@ -194,7 +221,8 @@ async function tellOnceKnown({ clock, source, tell: api }: KubeKillerNeeds, uid:
   while (clock.monoMs() < endsMs) {
     const pod = source.find(uid)?.pod ?? null;
     const said = pod === null ? null : api.remove(pod, HARD_GRACE_SECONDS);
-    if (said !== null && (await said).kind === 'accepted') return;
+    const kind = said === null ? null : (await said).kind;
+    if (kind === 'accepted' || kind === 'gone') return;
     await sleep(clock, KNOWN_POLL_MS);
   }
 }
@@ -222,13 +250,13 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
 
 const hasContainers = ({ containers }: LivePod): boolean => containers.length > 0;
 
-const SILENT: Said = { kind: 'not-said', text: `no answer within ${LEAVE_MS / 1_000} s` };
+const SILENT: Said = { kind: 'not-said', because: 'unheard', text: `no answer within ${LEAVE_MS / 1_000} s` };
 
 /** A rung whose answer comes later, or never: then its time is known at least. */
 function noted(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<void> {
   const told = Promise.resolve(asked).then((answer) => {
     const said = answer ?? NOT_ASKED;
-    if (said.kind === 'accepted') ladder.isAccepted = true;
+    take(ladder, said);
     tell(ladder, act, said.text);
   });
   ladder.asked = told;

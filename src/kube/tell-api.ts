@@ -25,7 +25,7 @@ const SHUTTING_DOWN = 'the node is shutting down';
 /** All pods of a phase are asked for at once. */
 const SHUTDOWN_MS = 2_000;
 /** Mirror pods are never victims (B16): who reaches this has found a mistake. */
-const MIRROR: Said = { kind: 'not-said', text: 'a mirror pod is not deleted' };
+const MIRROR: Said = { kind: 'not-said', because: 'never', text: 'a mirror pod is not deleted' };
 
 /** What the killer says to the API server of a victim, and what the answer comes to for it. */
 export function createTellApi({ clock, writes, isAway, isBudgetRequired, later, heard }: TellNeeds): TellApi {
@@ -63,19 +63,23 @@ export function createTellApi({ clock, writes, isAway, isBudgetRequired, later, 
   };
 }
 
-const AWAY: Said = { kind: 'not-said', text: 'the API server is away' };
+const AWAY: Said = { kind: 'not-said', because: 'unheard', text: 'the API server is away' };
 
 function saidOf(answer: EvictAnswer | DeleteAnswer): Said {
   switch (answer.kind) {
     case 'accepted':
       return { kind: 'accepted', text: 'accepted' };
     case 'gone':
-      return { kind: 'accepted', text: 'it is gone' };
+      return { kind: 'gone', text: 'it is gone' };
     case 'refused-by-budget':
       return { kind: 'refused', text: answer.text, retryAfterMs: answer.retryAfterMs };
     case 'replaced':
-      return { kind: 'accepted', text: 'another pod has its name: it is gone' };
+      return { kind: 'gone', text: 'another pod has its name: it is gone' };
+    case 'unheard':
+      return { kind: 'not-said', because: 'unheard', text: answer.text };
+    case 'rejected':
+      return { kind: 'not-said', because: 'never', text: answer.text };
     default:
-      return { kind: 'not-said', text: answer.text };
+      return { kind: 'not-said', because: 'not-now', text: answer.text };
   }
 }

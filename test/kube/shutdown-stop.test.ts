@@ -20,7 +20,7 @@ const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
 const OBEYS = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
 const APP = 'a'.repeat(64);
 const ACCEPTED: Said = { kind: 'accepted', text: 'accepted' };
-const REFUSED: Said = { kind: 'not-said', text: 'status 500' };
+const REFUSED: Said = { kind: 'not-said', because: 'not-now', text: 'status 500' };
 const none = { raise: () => undefined, clear: () => undefined, all: () => [] };
 
 describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgroups}`, () => {

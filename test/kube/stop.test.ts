@@ -5,12 +5,12 @@ import { until } from '../../src/demo/cast.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
-import type { Said, TellApi } from '../../src/kube/ladder.ts';
+import type { KubeKillerNeeds, Said, TellApi } from '../../src/kube/ladder.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
 import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
 import { createKubeKiller } from '../../src/kube/stop.ts';
-import type { CgroupRef, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
+import type { CgroupRef, Clock, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { aClock } from './a-clock.ts';
 import { aRuntime } from './a-runtime.ts';
@@ -67,11 +67,19 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, sandboxes: [] },
     containers: names.flatMap((name) => {
       const cgroup = refIn(name);
-      return cgroup.known ? [{ id: name, name, cgroup: cgroup.value }] : [];
+      return cgroup.known ? [{ id: name, name: name === 'unnamed' ? null : name, cgroup: cgroup.value }] : [];
     }),
   });
-  type Answers = { readonly evict?: Promise<Said> | null; readonly remove?: Promise<Said> | null };
-  const killer = (names: () => readonly string[], { evict = NEVER, remove = NEVER }: Answers): Killer => {
+  type Answers = {
+    readonly evict?: Promise<Said> | null;
+    readonly remove?: Promise<Said> | null;
+    readonly onRemove?: () => void;
+  };
+  const killer = (
+    names: () => readonly string[],
+    { evict = NEVER, remove = NEVER, onRemove }: Answers,
+    other: Partial<Pick<KubeKillerNeeds, 'clock' | 'runtime'>> = {},
+  ): Killer => {
     if (mounts === null) throw new Error('no cgroups');
     const tell: TellApi = {
       evict: (_, seconds) => {
@@ -80,6 +88,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
       },
       remove: (_, seconds) => {
         asked.push(`delete ${seconds}`);
+        onRemove?.();
         return remove;
       },
       later: (_, decision) => void asked.push(`later ${decision}`),
@@ -89,7 +98,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
     const runtime = aRuntime();
     return createKubeKiller({
-      ...{ clock, mounts, source, tell, refusals, guard, findings, runtime },
+      ...{ clock, mounts, source, tell, refusals, guard, findings, runtime, ...other },
       deleting: () => undefined,
     });
   };
@@ -137,6 +146,61 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     }
     expect(asked).toEqual(['delete 1', 'later d1', 'heard', 'delete 1', 'later d1', 'heard']);
     expect(guard.isBarred(UID)).toBe(false);
+  });
+
+  it('says it later of an answer that may be another then, and not at all of one that stays', async () => {
+    const later = async (because: 'not-now' | 'never') => {
+      const app = await pod.child(because);
+      const remove = Promise.resolve<Said>({ kind: 'not-said', because, text: 'no' });
+      const { rungs = [] } = await run(killer(() => [because], { remove }));
+      await until(clock, () => !app.isAlive(), 10_000);
+      return rungs.filter(({ act }) => act === 'spool').map(({ answer }) => answer);
+    };
+    expect(await later('not-now')).toEqual(['the API is told to delete it again, for 5 minutes at most']);
+    expect(asked).toEqual(['delete 1', 'later d1']);
+    expect(await later('never')).toEqual([]);
+    expect(asked).toEqual(['delete 1', 'later d1', 'delete 1']);
+  });
+
+  it('ended by the API is a pod that was gone before the first signal, if its deletion was taken', async () => {
+    const slow: Clock = { ...clock, after: (ms, run) => clock.after(ms * 50, run) };
+    const endedBy = async (name: string, said: Said) => {
+      const app = await pod.child(name);
+      let answer = (_: Said): void => undefined;
+      const remove = new Promise<Said>((resolve) => {
+        answer = resolve;
+      });
+      const onRemove = (): void => {
+        app.kill('SIGKILL');
+        void until(clock, () => !app.isAlive(), 10_000).then(() => answer(said));
+      };
+      return run(killer(() => [name], { remove, onRemove }, { clock: slow }));
+    };
+    const taken = await endedBy('one', ACCEPTED);
+    expect(taken).toMatchObject({ kind: 'ended', via: 'api' });
+    expect(taken.rungs?.map(({ act, answer }) => `${act}: ${answer}`)).toEqual([
+      'delete: 201',
+      'kill-containers: nobody was left in it',
+    ]);
+    const gone = await endedBy('two', { kind: 'gone', text: 'it is gone' });
+    expect(gone).toMatchObject({ kind: 'dropped', because: 'gone' });
+  });
+
+  it('asks the runtime which cgroup is the sandbox, where that is not known yet', async () => {
+    const [app, sandbox] = [await pod.child('app', IGNORES), await pod.child('unnamed')];
+    let isAsked = false;
+    const runtime: KubeKillerNeeds['runtime'] = {
+      ...aRuntime(),
+      refresh: async () => {
+        isAsked = true;
+        return known({ containers: [], sandboxes: [], atMs: 0 });
+      },
+    };
+    const names = (): string[] => (isAsked ? ['app'] : ['app', 'unnamed']);
+    const outcome = await run(killer(names, { remove: Promise.resolve(ACCEPTED) }, { runtime }));
+    expect(outcome.kind).toBe('ended');
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(sandbox.isAlive()).toBe(true);
   });
 
   it('asks nobody where the API is away', async () => {
