@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import { type CriClient, openCriClient } from '../../src/kube/cri/client.ts';
 import { ContainerState } from '../../src/kube/cri/cri_pb.ts';
