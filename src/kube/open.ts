@@ -44,11 +44,13 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
   let isListed = false;
   // Whose runtime it is can be told from now on, and image ages and facts wait for that (D11).
   const listed = (): void => {
-    if (isListed || !api.pods().known) return;
-    isListed = true;
-    void runtime.connectProven();
+    if (!isListed && api.pods().known) {
+      isListed = true;
+      void runtime.connectProven();
+    }
+    needs.wake();
   };
-  const api = openKubeApi({ ...needs, isRunning, wake: () => [listed, wake].forEach((run) => run()) }, settings);
+  const api = openKubeApi({ ...needs, isRunning, wake: listed }, settings);
   const isKnownPod = (uid: PodUid): boolean => {
     const pods = api.pods();
     return pods.known && pods.value.has(uid);

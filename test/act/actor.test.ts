@@ -7,8 +7,8 @@ import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { SignalSample } from '../../src/core/signal.ts';
 import type { Eviction } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
-import type { Left, StopOrder } from '../../src/ports.ts';
 import { until } from '../../src/demo/cast.ts';
+import type { Left, StopOrder } from '../../src/ports.ts';
 import { GI, MI } from '../a.ts';
 import { clock, evict, hard, sampleOf, soft, stage, victim } from './an-actor.ts';
 

@@ -78,7 +78,12 @@ describe.skipIf(noContainerd !== null)(`beside a real containerd${noContainerd ?
     const other = await containerd.runPod(gone);
     goneDead = await runToEnd(other, gone, 'other', 'docker.io/lab/other:1');
     await client.stopSandbox(other);
-    runtime = openRuntime({ clock, findings, endpoint: `unix://${containerd.socket}`, knownPods: () => known({ has: () => true }) });
+    runtime = openRuntime({
+      clock,
+      findings,
+      endpoint: `unix://${containerd.socket}`,
+      knownPods: () => known({ has: () => true }),
+    });
   });
   afterAll(async () => {
     runtime?.close();

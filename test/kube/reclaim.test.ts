@@ -36,7 +36,8 @@ function openOn(
     },
     runtime: {
       connect: async () => known(model.client),
-      connectProven: async () => (rest.isProven?.() ?? true ? known(model.client) : unknown('absent', 'CRI', 'not proven')),
+      connectProven: async () =>
+        (rest.isProven?.() ?? true) ? known(model.client) : unknown('absent', 'CRI', 'not proven'),
     },
     minImageAgeMs: () => rest.minImageAgeMs ?? 0,
     isGone: rest.isGone ?? (() => false),
