@@ -3,7 +3,6 @@ import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { ApiWrites } from './api-writes.ts';
-import type { Spool } from './spool.ts';
 import type { Spooled } from './spool-file.ts';
 import { tellWrite } from './tell-write.ts';
 import type { ApiEvent, EventObject, EventReason } from './write-rules.ts';
@@ -21,7 +20,7 @@ type EventNeeds = {
   readonly writes: Pick<ApiWrites, 'createEvent'>;
   readonly isUp: () => boolean;
   /** Keeps what is to be said until `said`: whoever dies meanwhile has it said by the next run (C5). */
-  readonly spool: Pick<Spool, 'put' | 'said'>;
+  readonly spool: { readonly put: (entry: Spooled) => void; readonly said: (entry: Spooled) => void };
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
 };
 
