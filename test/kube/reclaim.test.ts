@@ -281,7 +281,12 @@ describe('whatever happens meanwhile', () => {
             if (what === 'die') for (const of of model.node.containers) if (of.n % 6 === n % 6) of.state = EXITED;
             if (what === 'pull' && !model.node.images.some((image) => image.n === n)) model.node.images.push({ n });
             if (what === 'start') {
-              model.node.containers.push({ n: 1_000 + started++, image: imageId(n), podUid: uid(n % 3), createdAt: 99 });
+              model.node.containers.push({
+                n: 1_000 + started++,
+                image: imageId(n),
+                podUid: uid(n % 3),
+                createdAt: 99,
+              });
             }
             if (what === 'start-volume') {
               const container = { image: imageId(1), podUid: uid(n % 3), volumes: [imageId(n)], createdAt: 99 };
