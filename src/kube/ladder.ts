@@ -44,7 +44,7 @@ export type KubeKillerNeeds = {
   readonly tell: TellApi;
   readonly refusals: Refusals;
   readonly guard: RestartGuard;
-  readonly runtime: Pick<OpenRuntime, 'facts' | 'refresh' | 'stopContainer' | 'stopSandbox'>;
+  readonly runtime: Pick<OpenRuntime, 'facts' | 'refresh' | 'isAnswering' | 'stopContainer' | 'stopSandbox'>;
   /** Its deletion for a shutdown is about to be sent. */
   readonly deleting: (pod: ApiPod) => void;
   readonly findings: Findings;

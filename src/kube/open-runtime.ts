@@ -23,6 +23,8 @@ export type OpenRuntime = Runtime & {
   /** E12. Resolves when it has stopped, or the grace and 5 s later. */
   readonly stopContainer: (containerId: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (sandboxId: string) => Promise<Reading<null>>;
+  /** Its last answer came. While it is away a question is a search for it. */
+  readonly isAnswering: () => boolean;
   /** Whichever is connected, to read from. */
   readonly connect: () => Promise<Reading<CriClient>>;
   /**
@@ -63,6 +65,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   let layersAskedMs = Number.NEGATIVE_INFINITY;
   let restAskedMs = Number.NEGATIVE_INFINITY;
   let isProofWanted = false;
+  let isAnswering = false;
   let cancelRest = (): void => undefined;
   let isClosed = false;
 
@@ -106,6 +109,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   const refresh = coalesced(async (): Promise<Reading<RuntimeFacts>> => {
     const client = await connect();
     const answer = client.known ? await listAll(client.value, clock) : client;
+    isAnswering = answer.known;
     if (isClosed) return CLOSED;
     cancelRest();
     cancelRest = clock.after(answer.known ? REST_MS : AWAY_MS, () => void refresh());
@@ -157,6 +161,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
     cgroupsPath: (id) => withClient(async (client) => ifKnown(await client.containerInfo(id), cgroupsPathOf)),
     stopContainer: (id, graceSeconds) => withClient((client) => client.stopContainer(id, graceSeconds)),
     stopSandbox: (id) => withClient((client) => client.stopSandbox(id)),
+    isAnswering: () => isAnswering,
     connect,
     connectProven: async () => {
       isProofWanted = true;

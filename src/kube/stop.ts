@@ -169,7 +169,7 @@ async function byForce(
   const graceSeconds =
     first === 'sigkill' ? HARD_GRACE_SECONDS : Math.max(HARD_GRACE_SECONDS, Math.ceil(graceMs / 1_000));
   const removed = found.pod === null ? null : noted(ladder, 'delete', needs.tell.remove(found.pod, graceSeconds));
-  const named = hasUnnamed(found) ? needs.runtime.refresh() : null;
+  const named = hasUnnamed(found) && needs.runtime.isAnswering() ? needs.runtime.refresh() : null;
   await within<unknown>(needs.clock, SAY_MS, Promise.all([removed, named]), () => null);
   const end = await killAll(ladder, found, { first, graceMs });
   // It ended meanwhile: by our order, if the API has taken it.

@@ -13,6 +13,7 @@ export function aRuntime(stop: (id: string, seconds: number) => Promise<Reading<
     asked,
     facts: () => known({ containers: [], sandboxes: [], atMs: 0 }),
     refresh: async () => known({ containers: [], sandboxes: [], atMs: 0 }),
+    isAnswering: () => true,
     stopContainer: (id, seconds) => {
       asked.push(`stop ${id.slice(0, 4)} ${seconds}`);
       return stop(id, seconds);
