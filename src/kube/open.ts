@@ -112,14 +112,15 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     announce: shutdown.announce,
     unconfirmed: shutdown.unconfirmed,
     undoStops: shutdown.undo,
-    hasStops: shutdown.hasTold,
-    forgetStops: shutdown.forget,
+    // What the file says is of the agent that acts.
+    hasStops: () => !dry && shutdown.hasTold(),
+    forgetStops: dry ? () => undefined : shutdown.forget,
     kubeletConfigz: () => readConfigz({ clock, ...settings, nodeName: api.nodeName }),
     isSettled: source.isSettled,
     running: source.running,
     // The kubelet's business (kubelet-eviction.md 8.5).
     oomScores: () => [],
-    rewrite: shutdown.rewrite,
+    rewrite: dry ? () => undefined : shutdown.rewrite,
     close: async (isOver) => {
       help?.close();
       await shutdown.close();

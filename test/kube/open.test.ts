@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -53,7 +53,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   });
   const sayBoot = (bootID: string, conditions: object[] = []): void =>
     void Object.assign(stub.node, { status: { nodeInfo: { bootID }, conditions } });
-  const open = (): void => {
+  const open = (dry = false): void => {
     if (machine === null) return;
     const { findings, log } = parts;
     const { cgroupRoot } = tree;
@@ -66,7 +66,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
         findings,
         log,
         wake: () => undefined,
-        dry: false,
+        dry,
       },
       {
         kubeconfig: writeKubeconfig(authority, stub.url),
@@ -123,6 +123,17 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(podNamed(born)?.declared).toMatchObject({ qos: 'Burstable', limitedBy: 'declaration-unknown' });
     stub.store.put(aV1Pod({ name: 'fresh', uid: born, status: statuses }));
     await until(() => podNamed('fresh')?.declared.limitedBy === null);
+  });
+
+  it('takes back in a dry run nothing that the agent that acts has said', async () => {
+    const told = { shutdownId: 'boot-1', deleted: [] };
+    const file = { schema: 1, bootId: boot.known ? boot.value : '', told };
+    writeFileSync(path.join(directory, 'kube-shutdown.json'), JSON.stringify(file));
+    open(true);
+    expect(mode.hasStops()).toBe(false);
+    await mode.close(true);
+    open();
+    expect(mode.hasStops()).toBe(true);
   });
 
   it('names no pod to be chosen as long as the node is not shown to be this machine', async () => {

@@ -84,6 +84,13 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     expect(asked).not.toContain('later');
   });
 
+  it('tells it at the end of its phase where no kubelet has told anybody', async () => {
+    const app = await cgroup.child(APP, OBEYS);
+    expect(await stop(null, 2)).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    await until(clock, () => !app.isAlive(), 10_000);
+    expect(app.ended()?.code).toBe(0);
+  });
+
   it('leaves it alone where the API does not take its deletion', async () => {
     const app = await cgroup.child(APP, OBEYS);
     const remove = async (): Promise<Said> => REFUSED;
