@@ -126,16 +126,6 @@ function withoutEffect(effective: Effective, sizes: HostSizes): readonly string[
   if (effective.mode === 'standalone' && effective.kubernetes !== null) {
     said.push(`${sayPlace(originOf(effective, 'kubernetes'))}kubernetes: has no effect in mode standalone`);
   }
-  // A kubelet's own file is about what the kubelet does.
-  if (
-    effective.mode === 'kubelet' &&
-    effective.kind === 'NodewardenConfiguration' &&
-    effective.shutdown.phases.length > 0
-  ) {
-    said.push(
-      'the grace periods of a shutdown have no effect in mode kubelet: this version stops no pods there when the machine goes down',
-    );
-  }
   return [...said, ...effective.thresholds.flatMap((threshold) => inapplicable(effective, threshold, sizes))];
 }
 

@@ -98,10 +98,6 @@ describe('warnings', () => {
     ],
     ['kubernetes: {kubeconfig: /k}', 'kubernetes: has no effect in mode standalone'],
     [
-      'mode: kubelet\nkubernetes: {kubeconfig: /k}\nshutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s',
-      'have no effect in mode kubelet',
-    ],
-    [
       'reclaimCommands: [{signal: containerfs.available, command: [/bin/true]}]',
       'reclaimCommands: containerfs.available has no threshold',
     ],
@@ -123,6 +119,12 @@ describe('warnings', () => {
 
 describe('warnings about shutdown', () => {
   const list = 'shutdownGracePeriodByPodPriority';
+
+  it('do not deny beside a kubelet that its grace periods stop pods', () => {
+    const periods = 'shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s';
+    expect(warnings(`mode: kubelet\nkubernetes: {kubeconfig: /k}\n${periods}`)).toEqual([]);
+  });
+
   const entry = (priority: number, seconds: number) =>
     `{priority: ${priority}, shutdownGracePeriodSeconds: ${seconds}}`;
 
