@@ -7,7 +7,7 @@ import { readBootId } from '../../src/host/clock.ts';
 import { startTicks, startWorkload } from '../../src/host/workload.ts';
 import { openKube } from '../../src/kube/open.ts';
 import type { Mode } from '../../src/mode.ts';
-import type { BoundPod, StopOrder } from '../../src/ports.ts';
+import type { BoundPod, Clock, StopOrder } from '../../src/ports.ts';
 import { clock, machine, until } from '../host/test-cgroup.ts';
 import { heardParts } from '../standalone/needs.ts';
 import { aKubeletTree, anId } from './a-kubelet-tree.ts';
@@ -18,6 +18,8 @@ import { type Heard, type StubApi, startStubApi } from './stub-api.ts';
 const boot = readBootId();
 const EARLIER = '99999999-2222-4333-8444-555555555555';
 const [APP, PAUSE] = [anId('a'), anId('b')];
+/** Less is between two looks at whether something is so; more is a deadline. */
+const SHORTEST_DEADLINE_MS = 25;
 
 describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', () => {
   let authority: Authority;
@@ -28,6 +30,13 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   let parts: ReturnType<typeof heardParts>;
   let written: Heard[];
   let answers: (request: Heard) => { readonly status: number; readonly body: object } | null;
+  let stillMs: number | null;
+  /** Once it stands still, no deadline passes, however long a busy machine takes to answer. */
+  const standing: Clock = {
+    ...clock,
+    monoMs: () => stillMs ?? clock.monoMs(),
+    after: (ms, run) => (stillMs !== null && ms >= SHORTEST_DEADLINE_MS ? () => undefined : clock.after(ms, run)),
+  };
   beforeAll(() => {
     authority = createAuthority();
   });
@@ -36,6 +45,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     if (machine === null) return;
     written = [];
     answers = () => null;
+    stillMs = null;
     stub = await startStubApi(authority, (request) => {
       if (request.method === 'GET') return null;
       written.push(request);
@@ -53,13 +63,13 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
   });
   const sayBoot = (bootID: string, conditions: object[] = []): void =>
     void Object.assign(stub.node, { status: { nodeInfo: { bootID }, conditions } });
-  const open = (dry = false): void => {
+  const open = (dry = false, clockOfAgent: Clock = clock): void => {
     if (machine === null) return;
     const { findings, log } = parts;
     const { cgroupRoot } = tree;
     mode = openKube(
       {
-        clock,
+        clock: clockOfAgent,
         mounts: machine,
         cgroupRoot,
         runtimeDirectory: directory,
@@ -152,8 +162,9 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     const uid = aUid();
     stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
     const { app } = runPod(uid);
-    open();
+    open(false, standing);
     await until(() => podNamed('web')?.declared.limitedBy === null);
+    stillMs = clock.monoMs();
     const outcome = await stop(podNamed('web'));
     expect(outcome).toMatchObject({
       kind: 'ended',
@@ -183,8 +194,9 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
             },
           }
         : null;
-    open();
+    open(false, standing);
     await until(() => podNamed('web')?.declared.limitedBy === null);
+    stillMs = clock.monoMs();
     const outcome = await stop(podNamed('web'), { isHard: false, first: 'sigterm' });
     expect(outcome).toMatchObject({ kind: 'dropped', because: 'budget-refused' });
     expect(app.isAlive()).toBe(true);

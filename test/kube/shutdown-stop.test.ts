@@ -58,7 +58,8 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       deleting: ({ object }) => void asked.push(`deleting ${object.name}`),
       ...more,
     });
-    const turn = turnOfStop({ graceSeconds: seconds, atMs: clock.monoMs(), endsMs: clock.monoMs() + seconds * 1_000 });
+    const atMs = (more.clock ?? clock).monoMs();
+    const turn = turnOfStop({ graceSeconds: seconds, atMs, endsMs: atMs + seconds * 1_000 });
     const order: StopOrder = {
       ...{ decision: 'd1', victim: pod.declared, graceMs: seconds * 1_000, why: 'shutdown', isHard: false },
       ...{ first: 'sigterm', givesBack: 'memory', resumedFromMs: null, turn },
@@ -69,7 +70,8 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
 
   it('deletes it with the grace of its phase, and signals nobody before that is over', async () => {
     const app = await cgroup.child(APP, OBEYS);
-    const stopping = stop(null, 30);
+    const atMs = clock.monoMs();
+    const stopping = stop(null, 30, { clock: { ...clock, monoMs: () => atMs } });
     await sleep(clock, 200);
     expect(app.isAlive()).toBe(true);
     app.kill('SIGTERM');
