@@ -1,4 +1,4 @@
-import { COMPARATORS, type Comparator } from '../core/eviction/comparator.ts';
+import { COMPARATORS, type Comparator, UNSAID } from '../core/eviction/comparator.ts';
 import type { Change, Obstacle } from '../core/explain.ts';
 import { namesOf, type PodUid, podName } from '../core/pod/pod.ts';
 import { isDisk, type Resource, SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
@@ -107,9 +107,15 @@ function noteOf(report: ExplainReport, row: ExplainedRow, paint: Paint): string 
     ...evictedNow(report, uid).map((text) => paint('red', text)),
     candidate.kind === 'passed-over' ? paint('yellow', `passed over: ${sayPassedOver(candidate.because)}`) : '',
     usage.known ? '' : unknown,
+    clean(unsaidText(row)),
     clean(sayTies(row)),
   ];
   return notes.filter(Boolean).join(', ');
+}
+
+function unsaidText({ values }: ExplainedRow): string {
+  const details = values.flatMap(({ value }) => (!value.known && value.where === UNSAID ? [value.detail] : []));
+  return [...new Set(details)].join(', ');
 }
 
 /** Is it evicted at this look, for the signal that is ranked for? */
@@ -131,7 +137,7 @@ function evictedNow({ decisions, signal: { signal } }: ExplainReport, uid: PodUi
 
 /** Without any, what is compared is unknown; else a number that is missing counts as 0 (kubelet-eviction.md 5.5). */
 const hasStatistics = ({ values }: ExplainedRow): boolean =>
-  values.every(({ by, value }) => COMPARATORS[by].isTie || value.known);
+  values.every(({ by, value }) => COMPARATORS[by].isTie || value.known || value.where === UNSAID);
 
 function legend({ comparators }: ExplainReport, paint: Paint): string {
   const rules = comparators.filter(({ by }) => !COMPARATORS[by].isTie);

@@ -1,5 +1,5 @@
 import type { Psi } from '../core/observation.ts';
-import { podName } from '../core/pod/pod.ts';
+import { type PodView, podName } from '../core/pod/pod.ts';
 import { SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
@@ -141,6 +141,9 @@ function oomText({ oomScores }: StatusReport): string {
   return `oom_score_adj ${[...said, ...more].join(', ')}\n`;
 }
 
+const unsaidText = ({ unsaid }: Pick<PodView, 'unsaid'>): string =>
+  unsaid === undefined ? '' : unsaid.why === 'undeclared' ? 'not yet known to the API' : 'cannot be read in part';
+
 function podsText({ pods }: StatusReport, paint: Paint): string {
   if (!pods.known) return `pods        ${clean(pods.why)}\n`;
   if (pods.order.length === 0) return `pods        ${paint('yellow', 'none: nothing can be evicted')}\n`;
@@ -151,10 +154,12 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
       String(i + 1),
       clean(podName(pod)),
       pod.qos,
-      String(pod.priority),
+      pod.priority === null ? '?' : String(pod.priority),
       amount(pod.usage),
-      amount(pod.request),
-      [pod.isProtected ? 'protected' : '', pod.isTerminating ? 'terminating' : ''].filter(Boolean).join(', '),
+      pod.unsaid?.requests ? '?' : amount(pod.request),
+      [pod.isProtected ? 'protected' : '', pod.isTerminating ? 'terminating' : '', unsaidText(pod)]
+        .filter(Boolean)
+        .join(', '),
     ]);
   const oldestMs = Math.max(...pods.order.map(({ usageAgeMs }) => usageAgeMs ?? Number.NEGATIVE_INFINITY));
   const age = oldestMs === Number.NEGATIVE_INFINITY ? '' : `, as measured up to ${sayMs(oldestMs)} ago`;

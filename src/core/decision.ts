@@ -84,7 +84,8 @@ export type Difference =
   | 'D14'
   | 'D15'
   | 'D16'
-  | 'D17';
+  | 'D17'
+  | 'D18';
 export type RankValue = {
   readonly by: Comparator;
   readonly value: Reading<number | string | boolean>;

@@ -49,6 +49,10 @@ export type Reason =
         | 'terminating'
         /** D3: within its request, while pods that others have deleted bring back enough. */
         | 'others-end'
+        /** C9: nothing shows that it exceeds its request, while another may. */
+        | 'not-over-request'
+        /** D18: a budget has refused another, and it does not exceed its own request. */
+        | 'budget-innocent'
         /** D14: nothing that its end would free or save is known. */
         | 'no-relief'
         /** D17: it stalls in its own memory limit: no other pod's memory is short for that. */

@@ -32,8 +32,17 @@ export function withDecision(step: Step, atMs: number, body: Body): Step {
 
 export const nextId = (state: State): DecisionId => `${state.bootId.slice(0, 8)}-${state.nextDecision}`;
 
-export function victimOf({ uid, namespace, name, qos, priority, boundTo }: Pick<PodView, keyof Victim>): Victim {
-  return { uid, namespace, name, qos, priority, ...(boundTo === undefined ? {} : { boundTo }) };
+export function victimOf({
+  uid,
+  namespace,
+  name,
+  qos,
+  priority,
+  boundTo,
+  unsaid,
+}: Pick<PodView, keyof Victim>): Victim {
+  const rest = { ...(boundTo === undefined ? {} : { boundTo }), ...(unsaid === undefined ? {} : { unsaid }) };
+  return { uid, namespace, name, qos, priority, ...rest };
 }
 
 /** The sooner of two times to look again. */

@@ -6,6 +6,8 @@ import { parseInstant } from '../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
 import { runningPodOf } from '../document/running-pod.ts';
 
+/** All that is needed of a pod to delete its object. */
+export type Deletable = Pick<ApiPod, 'object' | 'isMirror'>;
 /** A pod as an act of the API names it. `uid` is that of the object, which for a mirror pod is not the kubelet's. */
 export type PodRef = { readonly namespace: string; readonly name: string; readonly uid: string };
 /** What is kept of a v1 Pod of this node (beside-a-kubelet.md D15): no environment, no arguments, no secrets. */
@@ -26,6 +28,8 @@ export type ApiPod = {
   readonly deletionWallMs: number | null;
   /** Of all `status.*ContainerStatuses`; the id is without its scheme, null before a start. */
   readonly containers: readonly { readonly name: string; readonly id: string | null }[];
+  /** It is bound to another node: nothing is said to the API of it. Absent: it is ours. */
+  readonly isElsewhere?: true;
   /** The names of annotations that would bind it in standalone, which count for nothing here (H7); absent: none. */
   readonly bindings?: readonly string[];
 };

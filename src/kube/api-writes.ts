@@ -1,3 +1,4 @@
+import type { MonoMs } from '../core/reading.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
@@ -103,6 +104,8 @@ export const ACT_MS = { hard: 500, soft: 5_000 } as const;
 const EVICT_MS = 4_000;
 const ASK_MS = 1_000;
 const TRIES = 5;
+/** D3: so long the node that was seen last counts as this machine. */
+const SEEN_MS = 60_000;
 const JITTER_MS = 50;
 const MESSAGE_MAX = 4_096;
 const ANNOTATIONS_MAX = 16;
@@ -120,12 +123,15 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
   mustBeNodeName(nodeName);
   const node = `/api/v1/nodes/${nodeName}`;
   let nodeUid: string | null = null;
+  let seenMs: MonoMs = Number.NEGATIVE_INFINITY;
   let asking: Promise<OwnNode | NotDone> | null = null;
 
   const look = async (): Promise<OwnNode | NotDone> => {
     const seen = await lookAtNode(get, { nodeName, bootId }, ACT_MS.soft);
-    if (seen.kind === 'node') nodeUid = seen.uid;
-    else if (seen.kind === 'not-our-node') nodeUid = null;
+    if (seen.kind === 'node') {
+      nodeUid = seen.uid;
+      seenMs = clock.monoMs();
+    } else if (seen.kind === 'not-our-node') nodeUid = null;
     return seen;
   };
   const verify = (): Promise<OwnNode | NotDone> => {
@@ -134,9 +140,9 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
     });
     return asking;
   };
-  /** In this turn where the node is known. */
+  /** In this turn where the node was seen a moment ago. */
   const onOurNode = async <T>(act: (uid: string) => Promise<T>): Promise<T | NotDone> => {
-    if (nodeUid !== null) return act(nodeUid);
+    if (nodeUid !== null && clock.monoMs() - seenMs < SEEN_MS) return act(nodeUid);
     const seen = await verify();
     return seen.kind === 'node' ? act(seen.uid) : seen;
   };

@@ -1,4 +1,4 @@
-import type { ContainerView, PodUid, PodView, Toleration } from '../core/pod/pod.ts';
+import type { ContainerView, PodUid, PodView, Toleration, Unsaid } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { type Check, isFlag, isNumber, isOneOf, isText, listOf, optional, orNull, shape } from '../core/shape.ts';
 import { isQuantity } from '../core/state/read.ts';
@@ -86,7 +86,7 @@ export function keepCheckpoint({
     const pods = watch.pods();
     const atMs = watch.atMs();
     if (!pods.known || atMs === null) return;
-    const { text, leftOut } = podsText([...pods.value.values()]);
+    const { text, leftOut } = podsText([...pods.value.values()].filter(({ isElsewhere }) => !isElsewhere));
     // The kubelet renews a status that says the same; a disk need not hear of it.
     if (text === written) return;
     const atWallMs = clock.wallMs() - (clock.monoMs() - atMs);
@@ -167,6 +167,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   isProtected: isFlag,
   isTerminating: isFlag,
   isDeletedByOthers: isAbsent,
+  unsaid: optional(shape<Unsaid>({ why: isOneOf('unreadable'), priority: isFlag, requests: isFlag })),
   limitedBy: isOneOf(null),
   // What only the standalone mode and the observer know.
   boundTo: isAbsent,
@@ -190,6 +191,7 @@ const isApiPod = shape<ApiPod>({
   owner: orNull(shape<NonNullable<ApiPod['owner']>>({ kind: isText, name: isText, uid: isText })),
   deletionWallMs: orNull(isNumber),
   containers: listOf(shape<ApiPod['containers'][number]>({ name: isText, id: orNull(isContainerId) })),
+  isElsewhere: isAbsent,
   bindings: optional(listOf(isText)),
 });
 const isCheckpoint = shape<CheckpointFile>({

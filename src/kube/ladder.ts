@@ -9,7 +9,7 @@ import type { DyingHelp } from '../host/dying.ts';
 import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
 import { resists, resistsId } from '../words/finding-eviction.ts';
 import { counted } from '../words/parts.ts';
-import type { ApiPod } from './api-pod.ts';
+import type { ApiPod, Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import type { LivePod } from './live-pods.ts';
 import type { OpenRuntime } from './open-runtime.ts';
@@ -29,13 +29,13 @@ export type NotSaid = 'unheard' | 'not-now' | 'never';
 /** Tells the API of a victim (api-writes.ts); null where it is away (C1), and nothing is waited for. Never rejects. */
 export type TellApi = {
   /** The Eviction subresource (B1). */
-  readonly evict: (pod: ApiPod, graceSeconds: number) => Promise<Said> | null;
+  readonly evict: (pod: Deletable, graceSeconds: number) => Promise<Said> | null;
   /** DisruptionTarget, then DELETE (A16, B2). */
-  readonly remove: (pod: ApiPod, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
+  readonly remove: (pod: Deletable, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
   /** Kept, to be said when the API is back (C5). */
-  readonly later: (pod: ApiPod, decision: string) => void;
+  readonly later: (pod: Deletable, decision: string) => void;
   /** It need not be said any more: the answer to the first time came late. */
-  readonly heard: (pod: ApiPod) => void;
+  readonly heard: (pod: Deletable) => void;
 };
 export type KubeKillerNeeds = {
   readonly clock: Clock;

@@ -2,7 +2,7 @@ import type { CandidateLimit, PodView } from '../core/pod/pod.ts';
 import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
-import type { ApiPod } from './api-pod.ts';
+import type { ApiPod, Deletable } from './api-pod.ts';
 import type { FoundPods, PodCgroup } from './pod-cgroups.ts';
 import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-containers.ts';
 
@@ -10,6 +10,8 @@ import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-c
 export type LivePod = FoundContainers & {
   /** Null: only its cgroup is known, and priority and requests are not. */
   readonly pod: ApiPod | null;
+  /** What a deletion names. Null: nobody knows, or it is not ours to delete. */
+  readonly object: Deletable | null;
   readonly declared: BoundPod['declared'];
   readonly cgroup: Reading<CgroupRef>;
 };
@@ -21,6 +23,8 @@ type Known = {
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
   readonly hasProcesses: (cgroup: CgroupRef) => boolean;
+  /** Null: it has none, or it cannot be read. */
+  readonly memoryLimit: (cgroup: CgroupRef) => number | null;
   readonly wallMs: number;
   /** beside-a-kubelet.md F6 (i). */
   readonly isKubeletEvicting: boolean;
@@ -44,8 +48,13 @@ export function livePods(
   facts: Known,
 ): ReadonlyMap<string, LivePod> {
   const live = new Map<string, LivePod>();
+  const elsewhere = new Set<string>();
   for (const pod of declared) {
     const { uid, qos } = pod.declared;
+    if (pod.isElsewhere) {
+      elsewhere.add(uid);
+      continue;
+    }
     const found = inClass(byUid.get(uid), qos);
     // Rejected at admission, or ended.
     if (found === null && isTerminal(pod)) continue;
@@ -54,10 +63,10 @@ export function livePods(
   for (const [uid, places] of byUid) {
     if (live.has(uid)) continue;
     const [place] = places;
-    const last = gone.get(uid);
+    const last = elsewhere.has(uid) ? undefined : gone.get(uid);
     const found = last === undefined ? (place ?? null) : inClass(places, last.declared.qos);
     if (last !== undefined) live.set(uid, knownPod(last, found, true, facts));
-    else if (found !== null) live.set(uid, undeclaredPod(found, facts));
+    else if (found !== null) live.set(uid, undeclaredPod(found, elsewhere.has(uid), facts));
   }
   return live;
 }
@@ -77,6 +86,7 @@ function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts
   return {
     ...containers,
     pod,
+    object: pod,
     declared: {
       ...declared,
       ...endOf(pod, containers, isEnding, facts),
@@ -110,21 +120,26 @@ function endOf(
 }
 
 /** C9: its class by its place, its name by the runtime. A static pod is never stopped. */
-function undeclaredPod(found: PodCgroup, facts: Known): LivePod {
+function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): LivePod {
   const { uid, qos, cgroup } = found;
   const sandbox = facts.runtime.podOf.get(uid);
   const containers = nameContainers(found.containers, null, facts.runtime);
   const isStatic = sandbox?.source === 'file';
+  const isApi = sandbox?.source === 'api';
+  const { namespace, name } = sandbox ?? { namespace: NOT_KNOWN, name: uid };
+  const request = requestOf(found, facts);
   return {
     ...containers,
     pod: null,
+    object: isApi && !isElsewhere ? { object: { namespace, name, uid }, isMirror: false } : null,
     declared: {
       uid,
-      namespace: sandbox?.namespace ?? NOT_KNOWN,
-      name: sandbox?.name ?? uid,
+      namespace,
+      name,
       qos,
       priority: 0,
-      requests: { memoryBytes: 0, ephemeralStorageBytes: 0 },
+      requests: { memoryBytes: request ?? 0, ephemeralStorageBytes: 0 },
+      unsaid: { why: 'undeclared', priority: true, requests: request === null },
       podLevelMemoryRequest: null,
       ephemeralStorageLimit: null,
       containers: [],
@@ -137,11 +152,17 @@ function undeclaredPod(found: PodCgroup, facts: Known): LivePod {
       isStaticCritical: isStatic,
       isProtected: false,
       isTerminating: facts.isStopping(uid),
-      limitedBy: limitOf(uid, !isStatic && containers.containers.length > 0, false, facts),
+      limitedBy: limitOf(uid, !isStatic && containers.containers.length > 0, isApi, facts),
       leaves: isStatic ? 'last' : 'with-agent',
     },
     cgroup: known(cgroup),
   };
+}
+
+/** Who requests nothing has no more, and the request of a guaranteed pod is its limit. Null: it is not known. */
+function requestOf({ qos, cgroup }: PodCgroup, facts: Known): number | null {
+  if (qos === 'BestEffort') return 0;
+  return qos === 'Guaranteed' ? facts.memoryLimit(cgroup) : null;
 }
 
 /** E11: who deletes a bare pod destroys it, and the pod of a DaemonSet comes back at once. */

@@ -5,12 +5,13 @@ import { readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import type { KubeSettings, ModeNeeds } from '../mode.ts';
 import { NOT_OUR_NODE, notOurNode } from '../words/finding-writes.ts';
-import type { ApiPod } from './api-pod.ts';
+import type { ApiPod, PodRef } from './api-pod.ts';
 import { type ApiWrites, createApiWrites } from './api-writes.ts';
 import { keepCheckpoint, loadCheckpoint } from './checkpoint.ts';
 import { discoverEviction, type EvictionVersion } from './eviction.ts';
 import { createKubeletEvictions } from './kubelet-evictions.ts';
 import { openConnection } from './open-connection.ts';
+import { createPodLookup } from './pod-lookup.ts';
 import { watchPods } from './pod-watch.ts';
 import { openSpool, type Spool } from './spool.ts';
 import { createTellApi, LOW_ON_RESOURCES } from './tell-api.ts';
@@ -25,6 +26,8 @@ export type KubeApi = {
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
   /** Whether the pods are known to be as the server has them now. */
   readonly isCurrent: () => boolean;
+  /** C9: what comes back is known as if it had been watched. */
+  readonly lookUp: (pod: PodRef) => void;
   readonly tell: ReturnType<typeof createTellApi>;
   readonly writes: ApiWrites;
   readonly nodeName: string;
@@ -42,6 +45,8 @@ export type KubeApi = {
 /** What is asked once of a connection is asked again until it is answered. */
 const ASK_AGAIN_MS = 5_000;
 const ASK_MS = 5_000;
+/** D3: and whether the node is this machine, for good. */
+const VERIFY_MS = 30_000;
 const RECOVERED_MS = 60_000;
 
 export function openKubeApi(
@@ -59,6 +64,7 @@ export function openKubeApi(
   const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig });
   let version: EvictionVersion | null = null;
   let isOurs: boolean | null = null;
+  let verifiedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let whyNot = 'the API server has not said yet whether this is its node';
   let lists = 0;
   /** Killed without the API, by the kubelet's uid. */
@@ -119,23 +125,28 @@ export function openKubeApi(
 
   /** Whether the node is this machine, and how evictions are said. */
   async function ask(): Promise<void> {
-    const seen = isOurs === true ? null : await writes.verify();
+    const isDue = isOurs !== true || clock.monoMs() - verifiedMs >= VERIFY_MS;
+    const seen = isDue ? await writes.verify() : null;
     if (seen !== null) {
+      const wasOurs = isOurs;
       isOurs = seen.kind === 'node' ? true : seen.kind === 'not-our-node' ? false : isOurs;
+      if (seen.kind === 'node') verifiedMs = clock.monoMs();
       if (seen.kind !== 'node') whyNot = seen.text;
       if (seen.kind === 'not-our-node') {
         findings.raise(notOurNode(seen.text));
         kept.forget();
       } else if (seen.kind === 'node') {
         findings.clear(NOT_OUR_NODE);
-        kept.changed();
+        if (wasOurs !== true) kept.changed();
       }
     }
     const found = version === null ? await discoverEviction(get, ASK_MS) : null;
     if (found?.known) version = found.value;
     if (isClosed) return;
     needs.wake();
-    if (isOurs !== true || version === null) cancel = clock.after(ASK_AGAIN_MS, () => void ask());
+    const isDone = isOurs === true && version !== null;
+    cancel();
+    cancel = clock.after(isDone ? VERIFY_MS : ASK_AGAIN_MS, () => void ask());
   }
   void ask();
   connection.onState((now) => {
@@ -156,13 +167,13 @@ export function openKubeApi(
     isAway: () => state() === 'away',
     isBudgetRequired: settings.isBudgetRequired,
     heard: (pod) => {
-      spooled.delete(pod.declared.uid);
+      spooled.delete(pod.object.uid);
       spool.recovered(pod.object.uid);
     },
     later: (pod, decision) => {
       const victim = victimOf(pod);
       if (victim === null) return;
-      spooled.set(pod.declared.uid, { killedMs: clock.monoMs(), victimUid: victim.uid });
+      spooled.set(victim.uid, { killedMs: clock.monoMs(), victimUid: victim.uid });
       const said = { kind: 'delete', why: 'EvictionByNodewarden', message: LOW_ON_RESOURCES } as const;
       spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs: clock.monoMs(), bootId });
     },
@@ -170,6 +181,7 @@ export function openKubeApi(
   return {
     pods: ourPods,
     isCurrent: () => isOurs === true && watch.isCurrent(),
+    lookUp: createPodLookup({ clock, get, isUp: () => isUp() && isOurs === true, learn: watch.learn }),
     tell,
     writes,
     nodeName,

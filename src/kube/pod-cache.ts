@@ -3,7 +3,8 @@ import { podName } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
 import { isUid } from '../document/pod.ts';
-import { type ApiPod, apiPodOf, OURS, PROTECT } from './api-pod.ts';
+import { type ApiPod, OURS, PROTECT } from './api-pod.ts';
+import { readableOf } from './readable-pod.ts';
 
 /** H14: what a node could have, many times over. */
 const MAX_PODS = 10_000;
@@ -11,12 +12,21 @@ const MAX_PODS = 10_000;
 const MAX_UNREADABLE = 1_000;
 
 /** A pod object that was refused. */
-export type UnreadablePod = { readonly pod: string; readonly why: string; readonly isKept: boolean };
+export type UnreadablePod = {
+  readonly pod: string;
+  readonly why: string;
+  /** Only a part of it cannot be read. */
+  readonly isPart: boolean;
+  readonly isKept: boolean;
+};
 /** An object as it was read: nothing of it is kept but what it was reduced to. */
 export type ReadPod = {
   readonly uid: string;
   readonly name: string;
   readonly pod: Reading<ApiPod>;
+  readonly isElsewhere: boolean;
+  /** What of it could not be read, where the rest could; null: nothing. */
+  readonly problem: string | null;
   /** It has annotations of ours that mean nothing here. */
   readonly isAnnotated: boolean;
 };
@@ -35,12 +45,13 @@ export type PodCache = {
   readonly leftOut: () => number;
 };
 
-export function readPod(object: unknown, protectNamespaces: ReadonlySet<string>): ReadPod {
+export function readPod(object: unknown, protectNamespaces: ReadonlySet<string>, nodeName: string): ReadPod {
   const names = namesIn(object);
   const { annotations } = metadataOf(object);
   const ours = Object.keys(isObject(annotations) ? annotations : {}).filter((name) => name.startsWith(OURS));
   const isAnnotated = ours.some((name) => name !== PROTECT || !protectNamespaces.has(names.namespace));
-  return { ...names, pod: apiPodOf(object, protectNamespaces), isAnnotated };
+  const { pod, problem } = readableOf(object, protectNamespaces, nodeName);
+  return { ...names, pod, problem, isElsewhere: pod.known && pod.value.isElsewhere === true, isAnnotated };
 }
 
 /** The pods of this node as the API server has them. The identity of an object is its uid, not its name. */
@@ -63,11 +74,13 @@ export function createPodCache(): PodCache {
     byPodUid = null;
   }
 
-  function put({ uid, name, pod: read, isAnnotated }: ReadPod): void {
-    if (!read.known) {
+  function put({ uid, name, pod: read, problem, isAnnotated }: ReadPod): void {
+    const before = kept.get(uid);
+    const isWorse = problem !== null && before !== undefined && before.declared.unsaid === undefined;
+    if (!read.known || isWorse) {
       // The last good version stays: that a pod has become strange takes nothing from what it may use.
       if (unreadable.size < MAX_UNREADABLE || unreadable.has(uid)) {
-        unreadable.set(uid, { pod: name, why: `${read.where}: ${read.detail}` });
+        unreadable.set(uid, { pod: name, why: problem ?? sayWhy(read), isPart: false });
       }
       return;
     }
@@ -83,7 +96,8 @@ export function createPodCache(): PodCache {
     }
     const namesake = uidByName.get(name);
     if (namesake !== undefined && namesake !== uid) forget(namesake);
-    unreadable.delete(uid);
+    if (problem === null || unreadable.size >= MAX_UNREADABLE) unreadable.delete(uid);
+    else unreadable.set(uid, { pod: name, why: problem, isPart: true });
     leftOut.delete(uid);
     if (isAnnotated) annotated.set(uid, name);
     else annotated.delete(uid);
@@ -104,12 +118,13 @@ export function createPodCache(): PodCache {
       for (const uid of [...kept.keys(), ...unreadable.keys(), ...leftOut]) if (!seen.has(uid)) forget(uid);
       for (const read of reads) put(read);
     },
-    unreadable: () => [...unreadable].map(([uid, { pod, why }]) => ({ pod, why, isKept: kept.has(uid) })),
+    unreadable: () => [...unreadable].map(([uid, pod]) => ({ ...pod, isKept: kept.has(uid) })),
     annotated: () => [...annotated.values()],
     leftOut: () => leftOut.size,
   };
 }
 
+const sayWhy = (read: Reading<ApiPod>): string => (read.known ? '' : `${read.where}: ${read.detail}`);
 const isOver = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
 
 /**

@@ -44,6 +44,8 @@ export type PodWatch = {
   readonly atMs: () => MonoMs | null;
   /** How often all pods were asked for. */
   readonly lists: () => number;
+  /** An object that was asked for by the name of the pod with this uid. */
+  readonly learn: (object: unknown, uid: PodUid) => void;
   readonly close: () => void;
 };
 
@@ -103,7 +105,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     lists += 1;
     isListing = true;
     const from = isNewestWanted ? '' : (resourceVersion ?? '0');
-    const reduce = (object: unknown) => readPod(object, protectNamespaces);
+    const reduce = (object: unknown) => readPod(object, protectNamespaces, nodeName);
     const listed = await listPods(connection.get, nodeName, from, reduce, () => sleep(clock, 0));
     isListing = false;
     if (isClosed) return;
@@ -172,7 +174,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     strange = 0;
     ({ resourceVersion } = event);
     if (event.kind === 'bookmark') return;
-    const read = readPod(event.object, protectNamespaces);
+    const read = readPod(event.object, protectNamespaces, nodeName);
     if (event.kind === 'put') cache.put(read);
     else cache.remove(read);
     tell();
@@ -250,6 +252,12 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     pods: () => (hasListed ? known(cache.pods()) : stoodIn()),
     stoodIn,
     isCurrent: () => openedMs !== null,
+    learn: (object, uid) => {
+      const read = readPod(object, protectNamespaces, nodeName);
+      if (isClosed || !hasListed || read.uid !== uid || read.isElsewhere) return;
+      cache.put(read);
+      tell();
+    },
     atMs: () => (openedMs !== null ? clock.monoMs() : hasListed || kept === null ? heardMs : kept.atMs),
     lists: () => lists,
     close: () => {

@@ -1,11 +1,12 @@
 import { type CandidateLimit, podName } from '../core/pod/pod.ts';
 import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import type { CgroupDriver } from '../host/kubepods.ts';
 import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
-import type { ApiPod } from './api-pod.ts';
+import type { ApiPod, PodRef } from './api-pod.ts';
 import { podOfPath } from './cgroup-paths.ts';
 import { type LivePod, livePods } from './live-pods.ts';
 import { createPodCgroups, type FoundPods } from './pod-cgroups.ts';
@@ -32,6 +33,8 @@ type KubeSourceNeeds = {
   readonly isDrained: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
   readonly disk: (pod: LivePod, soFar: Parameters<BoundPod['disk']>[0]) => ReturnType<BoundPod['disk']>;
+  /** C9: ask the API server for this one, some time. */
+  readonly lookUp: (pod: PodRef) => void;
   readonly wake: () => void;
 };
 export type KubeSource = PodSource & {
@@ -115,6 +118,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
       hasProcesses,
+      memoryLimit,
       wallMs: clock.wallMs(),
       isKubeletEvicting: isKubeletEvicting(),
       isDrained: needs.isDrained(),
@@ -129,7 +133,15 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       if (inode !== null && !(cgroup?.known === true && cgroup.value.inode === inode)) stopping.delete(uid);
     }
     askOf([...live.values()].filter(isUntold));
+    for (const { pod, object } of live.values()) if (pod === null && object !== null) needs.lookUp(object.object);
     return live;
+  }
+
+  function memoryLimit({ path }: CgroupRef): number | null {
+    const memory = openMemory(mounts, path);
+    const limit = memory.limit();
+    memory.close();
+    return limit.known ? limit.value : null;
   }
 
   function hasProcesses(cgroup: CgroupRef): boolean {

@@ -12,7 +12,7 @@ import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
 import { budgetRefuses, budgetRefusesId } from '../words/finding-eviction.ts';
 import { counted } from '../words/parts.ts';
-import type { ApiPod } from './api-pod.ts';
+import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
   hastenedOf,
@@ -114,7 +114,7 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   const { uid } = order.victim;
   const pod = podName(order.victim);
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.ceil(order.graceMs / 1_000));
-  const evicted = found.pod === null ? null : needs.tell.evict(found.pod, graceSeconds);
+  const evicted = found.object === null ? null : needs.tell.evict(found.object, graceSeconds);
   const said =
     evicted === null
       ? NOT_ASKED
@@ -148,7 +148,7 @@ async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<R
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
   if (by === 'ended') return byWhom(ladder);
   if (by === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
-  if (found.pod !== null) void noted(ladder, 'delete', needs.tell.remove(found.pod, HARD_GRACE_SECONDS));
+  if (found.object !== null) void noted(ladder, 'delete', needs.tell.remove(found.object, HARD_GRACE_SECONDS));
   const then = await untilEnded(ladder, found, CUT_MS);
   if (then === 'ended') return byWhom(ladder);
   return finished(ladder, found, await killAll(ladder, found, { first: 'sigkill', graceMs: 0 }));
@@ -168,7 +168,7 @@ async function byForce(
   // A shutdown that overtakes a soft eviction gives it the time of its phase.
   const graceSeconds =
     first === 'sigkill' ? HARD_GRACE_SECONDS : Math.max(HARD_GRACE_SECONDS, Math.ceil(graceMs / 1_000));
-  const removed = found.pod === null ? null : noted(ladder, 'delete', needs.tell.remove(found.pod, graceSeconds));
+  const removed = found.object === null ? null : noted(ladder, 'delete', needs.tell.remove(found.object, graceSeconds));
   const named = hasUnnamed(found) && needs.runtime.isAnswering() ? needs.runtime.refresh() : null;
   await within<unknown>(needs.clock, SAY_MS, Promise.all([removed, named]), () => null);
   const end = await killAll(ladder, found, { first, graceMs });
@@ -188,7 +188,7 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
   if (!ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
     await killNewcomers(ladder, found);
-    const now = found.pod ?? needs.source.find(order.victim.uid)?.pod ?? null;
+    const now = found.object ?? needs.source.find(order.victim.uid)?.object ?? null;
     if (now === null) void tellOnceKnown(needs, order.victim.uid);
     else if (!ladder.isAccepted && ladder.unsaid !== 'never') {
       needs.tell.later(now, order.decision);
@@ -206,7 +206,7 @@ const LATER = {
 } as const;
 
 /** The answer that the kill did not wait for says that the pod goes: the kubelet does not start it again. */
-function takeBack({ needs, order, isAccepted }: Ladder, pod: ApiPod): void {
+function takeBack({ needs, order, isAccepted }: Ladder, pod: Deletable): void {
   if (!isAccepted) return;
   needs.tell.heard(pod);
   needs.guard.accepted(order.victim.uid);
@@ -219,7 +219,7 @@ function takeBack({ needs, order, isAccepted }: Ladder, pod: ApiPod): void {
 async function tellOnceKnown({ clock, source, tell: api }: KubeKillerNeeds, uid: PodUid): Promise<void> {
   const endsMs = clock.monoMs() + KNOWN_MS;
   while (clock.monoMs() < endsMs) {
-    const pod = source.find(uid)?.pod ?? null;
+    const pod = source.find(uid)?.object ?? null;
     const said = pod === null ? null : api.remove(pod, HARD_GRACE_SECONDS);
     const kind = said === null ? null : (await said).kind;
     if (kind === 'accepted' || kind === 'gone') return;
@@ -238,7 +238,7 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   };
   const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;
-  if (now.pod !== null) void noted(ladder, 'delete', needs.tell.remove(now.pod, HARD_GRACE_SECONDS));
+  if (now.object !== null) void noted(ladder, 'delete', needs.tell.remove(now.object, HARD_GRACE_SECONDS));
   tell(ladder, 'kill-again', counted(refs.length, 'container'));
   const never = new AbortController().signal;
   await killContainers(needs, refs, {

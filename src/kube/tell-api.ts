@@ -1,6 +1,6 @@
 import { within } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
-import type { ApiPod } from './api-pod.ts';
+import type { Deletable } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
 import type { Said, TellApi } from './ladder.ts';
@@ -29,7 +29,7 @@ const MIRROR: Said = { kind: 'not-said', because: 'never', text: 'a mirror pod i
 
 /** What the killer says to the API server of a victim, and what the answer comes to for it. */
 export function createTellApi({ clock, writes, isAway, isBudgetRequired, later, heard }: TellNeeds): TellApi {
-  const remove = async (pod: ApiPod, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
+  const remove = async (pod: Deletable, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
     // On another connection the deletion could overtake it, and nobody would see why (A16).
@@ -40,7 +40,7 @@ export function createTellApi({ clock, writes, isAway, isBudgetRequired, later, 
     await within<unknown>(clock, MARK_MS, marked, () => null);
     return saidOf(await writes.deletePod(victim, graceSeconds, why === 'shutdown' ? SHUTDOWN_MS : undefined));
   };
-  const evict = async (pod: ApiPod, graceSeconds: number): Promise<Said> => {
+  const evict = async (pod: Deletable, graceSeconds: number): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
     const answer = await writes.evictPod(victim, graceSeconds);

@@ -94,7 +94,9 @@ type MemoryStatus = {
 export type PodsStatus =
   | { readonly known: false; readonly why: string }
   | { readonly known: true; readonly rankedFor: Signal; readonly order: readonly PodRow[] };
-type PodRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected' | 'isTerminating'> & {
+type PodRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'isProtected' | 'isTerminating' | 'unsaid'> & {
+  /** null: it is not known. */
+  readonly priority: number | null;
   readonly usage: number | null;
   /** Directories are walked beside the looks; null: this signal's usage is of the look itself, or not known. */
   readonly usageAgeMs: number | null;
@@ -272,12 +274,13 @@ function podsStatus(observation: Observation, state: State): PodsStatus {
       namespace: pod.namespace,
       name: pod.name,
       qos: pod.qos,
-      priority: pod.priority,
+      priority: pod.unsaid?.priority ? null : pod.priority,
       usage: valueOrNull(usageFor(signal, pod, layout)),
       usageAgeMs: isDisk(signal) ? ageMs(pod, observation.atMs) : null,
       request: requestFor(signal, pod),
       isProtected: pod.isProtected,
       isTerminating: pod.isTerminating,
+      ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
       decidedBy: row.decidedBy,
     })),
   };
@@ -298,9 +301,10 @@ export function rankedFor({ act, reclaims, firstMetMs }: State): Signal {
   return SIGNALS.find((signal) => met.some((id) => id.startsWith(`${signal}/`))) ?? 'memory.available';
 }
 
-/** What the signal's ranking takes for the request; null: it knows none. */
+/** What the signal's ranking takes for the request; null: it knows none, or the pod's is not known. */
 export function requestFor(signal: Signal, pod: PodView): number | null {
   const { resource } = SIGNAL_FACTS[signal];
+  if (pod.unsaid?.requests) return null;
   if (resource === 'memory') return pod.requests.memoryBytes;
   return resource === 'ephemeral-storage' ? pod.requests.ephemeralStorageBytes : null;
 }

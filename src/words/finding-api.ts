@@ -41,10 +41,11 @@ export function podsRefused(status: number, detail: string): Finding {
 
 export const PODS_UNREADABLE = 'api-pods-unreadable';
 export function podsUnreadable(
-  pods: readonly { readonly pod: string; readonly why: string; readonly isKept: boolean }[],
+  pods: readonly { readonly pod: string; readonly why: string; readonly isPart: boolean; readonly isKept: boolean }[],
 ): Finding {
-  const said = pods.map(({ pod, why, isKept }) => {
-    const then = isKept ? 'its last good version stays in force' : 'it is not known';
+  const said = pods.map(({ pod, why, isPart, isKept }) => {
+    const part = 'that counts as unknown: it gives way only to pods that are known to exceed their requests';
+    const then = isPart ? part : isKept ? 'its last good version stays in force' : 'it is not known';
     return `${escapeUnsafe(pod)} (${why}; ${then})`;
   });
   return { id: PODS_UNREADABLE, text: `${counted(pods.length, 'pod')} cannot be read: ${sayNames(said, 3)}` };

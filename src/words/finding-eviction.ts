@@ -80,7 +80,7 @@ export const budgetRefusesId = (uid: PodUid): string => `budget-refuses/${uid}`;
 export function budgetRefuses(uid: PodUid, pod: string, said: string): Finding {
   return {
     id: budgetRefusesId(uid),
-    text: `a disruption budget refuses the eviction of ${pod} for a soft threshold: ${said}; a hard threshold overrides it`,
+    text: `a disruption budget refuses the eviction of ${pod} for a soft threshold: ${said}; only pods that exceed their requests are evicted instead. Add replicas or relax the budget; a hard threshold overrides it`,
   };
 }
 

@@ -26,7 +26,7 @@ export const tooManyPodCgroups = (): Finding => ({
 
 export const UNDECLARED = 'kube-pods-undeclared';
 export function undeclaredPods(pods: readonly string[]): Finding {
-  const text = `${countPods(pods.length)} with a cgroup, but not known from the API server: ${named(pods)}; never chosen, since priority and requests are not known`;
+  const text = `${countPods(pods.length)} with a cgroup, but not known from the API server: ${named(pods)}; until then they give way only to pods that are known to exceed their requests`;
   return { id: UNDECLARED, text };
 }
 

@@ -5,6 +5,7 @@ import { createApiWrites } from '../../src/kube/api-writes.ts';
 import type { ApiAnswer, ApiGet, ApiSend } from '../../src/kube/connection.ts';
 import type { EvictionVersion } from '../../src/kube/eviction.ts';
 import type { ApiVictim } from '../../src/kube/write-rules.ts';
+import type { Clock } from '../../src/ports.ts';
 
 export const BOOT = '11111111-1111-4111-8111-111111111111';
 export const EARLIER_BOOT = '00000000-0000-4000-8000-000000000000';
@@ -144,13 +145,14 @@ export function writesTo(
     readonly evictionVersion?: EvictionVersion | null;
     readonly nodeName?: string;
     readonly bootId?: string;
+    readonly at?: Clock;
   } = {},
 ) {
-  const { evictionVersion = 'policy/v1', nodeName = NODE, bootId = BOOT } = rest;
+  const { evictionVersion = 'policy/v1', nodeName = NODE, bootId = BOOT, at = clock } = rest;
   return createApiWrites({
     get,
     send,
-    clock,
+    clock: at,
     nodeName,
     bootId,
     evictionVersion: () => evictionVersion,

@@ -14,6 +14,7 @@ import {
   VICTIM,
   writesTo,
 } from './an-api.ts';
+import { createVirtualClock } from './virtual-clock.ts';
 
 const SHUTDOWN = { bootId: BOOT, shutdownId: 'shutdown-1' };
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
@@ -218,6 +219,20 @@ describe('conditions', () => {
     api.node.metadata.uid = 'dddddddd-0000-4000-8000-00000000000d';
     expect(await writes.removeNodeConditions(['NodewardenLastBoot'])).toMatchObject({ kind: 'overload' });
     expect(await writes.removeNodeConditions(['NodewardenLastBoot'])).toEqual({ kind: 'done' });
+  });
+  it('of a node that was seen more than a minute ago are put once it has shown our boot id again', async () => {
+    const api = anApi();
+    const at = createVirtualClock();
+    const writes = writesTo(api, { at });
+    await writes.verify();
+    api.node.status.nodeInfo.bootID = EARLIER_BOOT;
+    await at.advance(59_000);
+    expect(await writes.removeNodeConditions(['NodewardenLastBoot'])).toEqual({ kind: 'done' });
+    await at.advance(1_000);
+    const sent = api.sent().length;
+    expect(await writes.removeNodeConditions(['NodewardenLastBoot'])).toMatchObject({ kind: 'not-our-node' });
+    expect(await writes.deletePod(VICTIM, 1)).toMatchObject({ kind: 'not-our-node' });
+    expect(api.sent()).toHaveLength(sent);
   });
 });
 

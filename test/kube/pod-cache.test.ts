@@ -4,7 +4,7 @@ import { aV1Pod, NODE } from './pod-store.ts';
 
 const A = '00000000-0000-4000-8000-00000000000a';
 const B = '00000000-0000-4000-8000-00000000000b';
-const read = (object: unknown) => readPod(object, new Set());
+const read = (object: unknown) => readPod(object, new Set(), 'node-1');
 const pod = (name: string, uid: string, rest: Omit<Parameters<typeof aV1Pod>[0], 'name' | 'uid'> = {}) =>
   read(aV1Pod({ name, uid, ...rest }));
 

@@ -51,6 +51,7 @@ describe('the disk of a pod of the kubelet', () => {
     const nowhere = { path: '/', inode: 1 };
     return {
       pod,
+      object: pod,
       declared: pod.declared,
       cgroup: known(nowhere),
       containers: names.map((name, i) => ({ id: idOf(i), name, cgroup: nowhere })),

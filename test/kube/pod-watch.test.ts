@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
+import { aUid } from './a-kubelet-tree.ts';
 import { answer, aWatch, MINUTE, seen, stored } from './a-watch.ts';
 import { directConnection } from './direct-connection.ts';
 import { aV1Pod, createPodStore, type Json, NODE } from './pod-store.ts';
@@ -215,6 +216,29 @@ describe('the pods of the node', () => {
     store.put(a);
     await clock.advance(100);
     expect(present.get('api-pods-unreadable')).toMatch(/^1 pod cannot/);
+  });
+
+  it('of which one field cannot be read are known without it, which is one finding', async () => {
+    const { clock, store, start, present } = aWatch();
+    store.put(aV1Pod({ name: 'a', spec: { priority: 1e30 } }));
+    const watch = start();
+    await clock.advance(100);
+    expect(seen(watch)).toHaveLength(1);
+    expect(present.get('api-pods-unreadable')).toMatch(/^1 pod cannot be read: default\/a \(.*priority.*unknown/);
+  });
+
+  it('that were asked for by name are known as if they had been watched, if it is the same pod on this node', async () => {
+    const { clock, start } = aWatch();
+    const watch = start();
+    await clock.advance(100);
+    const pod = aV1Pod({ name: 'late', metadata: { resourceVersion: '7' } });
+    const { uid } = pod['metadata'] as { readonly uid: string };
+    watch.learn(pod, aUid('9'));
+    watch.learn({ ...pod, spec: { ...(pod['spec'] as Json), nodeName: 'other' } }, uid);
+    watch.learn('nothing', uid);
+    expect(seen(watch)).toEqual([]);
+    watch.learn(pod, uid);
+    expect(seen(watch)).toEqual([`late ${uid} 7`]);
   });
 
   it('that were rejected are not kept, however many there are', async () => {

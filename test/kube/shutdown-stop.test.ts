@@ -36,7 +36,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
   const live = (): LivePod => {
     const found = mounts === null ? null : refOf(mounts, `${cgroup.path}/${APP}`);
     return {
-      ...{ declared: pod.declared, cgroup: known(cgroup.ref), pod, sandboxes: [] },
+      ...{ declared: pod.declared, cgroup: known(cgroup.ref), pod, object: pod, sandboxes: [] },
       containers: found?.known ? [{ id: APP, name: 'main', cgroup: found.value }] : [],
     };
   };

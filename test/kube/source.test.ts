@@ -32,6 +32,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
   let asked: number;
   let wakes: number;
   let aheadMs: number;
+  let lookedUp: string[];
   let due: (() => void) | null;
   let findings: ReturnType<typeof someFindings>;
   beforeEach(() => {
@@ -45,6 +46,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     asked = 0;
     wakes = 0;
     aheadMs = 0;
+    lookedUp = [];
     due = null;
     findings = someFindings();
   });
@@ -86,6 +88,9 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       isKubeletEvicting: () => isKubeletEvicting,
       isDrained: () => true,
       disk: async () => notListed,
+      lookUp: ({ name }) => {
+        lookedUp.push(name);
+      },
       wake: () => {
         wakes += 1;
       },
@@ -171,6 +176,38 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(await limitOf(source)).toBeNull();
     await pass(2_000);
     expect(findings.all()).toEqual([]);
+  });
+
+  it('are candidates before the API tells of them where the runtime says that they are of the API, and are asked for', async () => {
+    tree.addPod('BestEffort', WEB, APP);
+    const source = open();
+    expect(await limitOf(source)).toBe('declaration-unknown');
+    expect(lookedUp).toEqual([]);
+    tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
+    expect((await podOf(source))?.declared).toMatchObject({
+      limitedBy: null,
+      unsaid: { why: 'undeclared', priority: true, requests: false },
+      requests: { memoryBytes: 0 },
+    });
+    expect(lookedUp).toContain('web');
+    expect(source.find(WEB)?.object).toEqual({
+      object: { namespace: 'default', name: 'web', uid: WEB },
+      isMirror: false,
+    });
+    tree.addPod('Burstable', OTHER, anId('c'));
+    tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: OTHER, source: 'api' })] });
+    expect((await podOf(source, OTHER))?.declared.unsaid).toMatchObject({ requests: true });
+  });
+
+  it('are not deleted where the API has them on another node, and are candidates by what the runtime says', async () => {
+    aWeb();
+    tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
+    const source = open();
+    expect(await limitOf(source)).toBeNull();
+    aWeb({ api: { isElsewhere: true } });
+    await Promise.resolve();
+    expect(source.find(WEB)).toMatchObject({ pod: null, object: null, declared: { limitedBy: null } });
+    expect(lookedUp).toEqual([]);
   });
 
   it('are where their class says if an old cgroup was left elsewhere, else wherever they are', async () => {

@@ -64,7 +64,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
   const refIn = (name: string): Reading<CgroupRef> =>
     mounts === null ? unknown('absent', name, '') : refOf(mounts, `${pod.path}/${name}`);
   const live = (...names: readonly string[]): LivePod => ({
-    ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, sandboxes: [] },
+    ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, object: API_POD, sandboxes: [] },
     containers: names.flatMap((name) => {
       const cgroup = refIn(name);
       return cgroup.known ? [{ id: name, name: name === 'unnamed' ? null : name, cgroup: cgroup.value }] : [];

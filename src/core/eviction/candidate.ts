@@ -2,9 +2,10 @@ import type { Difference } from '../decision.ts';
 import { isBeingStopped, type PodUid, type PodView } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
-import { hasRequest, SIGNAL_FACTS, type Signal } from '../signal.ts';
+import { hasRequest, isDisk, SIGNAL_FACTS, type Signal } from '../signal.ts';
 import type { State } from '../state/state.ts';
 import { COMPARATORS } from './comparator.ts';
+import { firstOf, isOverRequest, isToBlame } from './give-way.ts';
 import { givesBack } from './gives-back.ts';
 import { mightPrecede, type Ranked } from './rank.ts';
 import { isHelp, reliefOf } from './relief.ts';
@@ -14,7 +15,7 @@ type Guard = { readonly kills: number; readonly windowMs: number } | null;
 type OwnerKills = State['ownerKills'];
 
 const OWNER_KILLS_KEPT = 200;
-const BUDGETS: readonly PodView['limitedBy'][] = ['budget-refused', 'budgets-refuse'];
+const BUDGETS: readonly (Why | null)[] = ['budget-refused', 'budgets-refuse'];
 
 export type Choice = {
   readonly victim: PodView | null;
@@ -49,10 +50,12 @@ export function firstCandidate(
   const turnOf = (pod: PodView): number => (pod.isProtected ? 2 : 0) + (isLate(pod) ? 1 : 0);
   const turn = Math.min(...free.map(({ pod }) => turnOf(pod)));
   const pool = free.filter(({ pod }) => turnOf(pod) === turn);
-  const first = beforeInnocents(signal, giveWay(pool, isRequested, guarded), pool, lacking);
+  const allowed = firstOf({ signal, entries: pool, guarded, lacking });
+  const isRefused = ({ pod }: Ranked): boolean => BUDGETS.includes(barred.get(pod.uid) ?? null);
+  const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
   const because = ({ pod }: Ranked): Why => {
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
-    return why === 'guard' && first?.isDeletedByOthers && !guarded(pod) ? 'others-end' : why;
+    return why === 'guard' && !guarded(pod) ? insteadBecause(pod, first) : why;
   };
   // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
   const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
@@ -88,50 +91,44 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   // It gives way as the guard's do, and only to another that exceeds its request: no pod within its request is evicted
   // instead.
   if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard') return pod.limitedBy;
+  if (pod.unsaid?.why === 'undeclared' && !isWorthIt(signal, pod, lacking)) return 'declaration-unknown';
   if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
   if (pod.isDaemonSet && hasRequest(signal) && !isOverRequest(entry)) return 'daemonset-within-request';
   return isHelp(signal, pod, lacking) ? null : 'no-relief';
+}
+
+/** C9: its end frees no file while nobody can delete it, and who uses less than is lacking is asked for first. */
+const isWorthIt = (signal: Signal, pod: PodView, lacking: number): boolean =>
+  !isDisk(signal) && givesBack(pod, signal) >= lacking;
+
+/**
+ * beside-a-kubelet.md B1: a pod whose disruption budget has refused gives way only to another that exceeds its request: the
+ * budget of one tenant costs no other his pod.
+ */
+function isInsteadOfRefused(
+  signal: Signal,
+  first: PodView,
+  ranking: readonly Ranked[],
+  isRefused: (entry: Ranked) => boolean,
+  lacking: number,
+): boolean {
+  const at = ranking.findIndex(({ pod }) => pod === first);
+  const entry = ranking[at];
+  if (entry === undefined || isToBlame(signal, entry, lacking)) return false;
+  return ranking.slice(0, at).some(isRefused);
+}
+
+/** Nothing else is against it: it comes first in the ranking, and nothing shows that it exceeds its request. */
+function insteadBecause(pod: PodView, first: PodView | null): Why {
+  if (pod.unsaid !== undefined) return 'declaration-unknown';
+  if (first?.unsaid !== undefined) return 'not-over-request';
+  return first?.isDeletedByOthers ? 'others-end' : 'budget-innocent';
 }
 
 function laterBecause(pod: PodView, victim: PodView | null, isLate: (pod: PodView) => boolean): Why {
   if (pod.isProtected && !victim?.isProtected) return 'protected';
   if (isLate(pod)) return 'daemonset-within-request';
   return pod.limitedBy === 'restart-guard' ? 'restart-guard' : 'guard';
-}
-
-/** D6: a pod whose owner lost too many gives way, only to another that exceeds its request too. */
-function giveWay(pool: readonly Ranked[], isRequested: boolean, guarded: (pod: PodView) => boolean): PodView | null {
-  const first = pool[0];
-  if (first === undefined) return null;
-  if (!isRequested || !guarded(first.pod)) return first.pod;
-  const other = pool.find((entry) => !guarded(entry.pod) && isOverRequest(entry));
-  return (other ?? first).pod;
-}
-
-/**
- * beside-a-kubelet.md C10: nobody within its request goes while the pods that others have deleted would bring back what is
- * lacking, together. They go first.
- */
-function beforeInnocents(
-  signal: Signal,
-  first: PodView | null,
-  pool: readonly Ranked[],
-  lacking: number,
-): PodView | null {
-  const entry = pool.find(({ pod }) => pod === first);
-  if (entry === undefined || !hasRequest(signal) || isOverRequest(entry)) return first;
-  const ending = pool.filter(({ pod }) => pod.isDeletedByOthers);
-  const amount = ending.reduce((sum, { pod }) => sum + givesBack(pod, signal), 0);
-  return amount >= lacking ? (ending[0]?.pod ?? first) : first;
-}
-
-/**
- * Proven, not presumed: a pod without statistics ranks as if it exceeded (kubelet-eviction.md 5.5), but it is often one
- * whose containers do not run, and stopping a DaemonSet's again and again frees nothing (D5, D8).
- */
-function isOverRequest(entry: Ranked): boolean {
-  const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
-  return value?.known === true && value.value === true;
 }
 
 function explainChoice(
@@ -147,6 +144,7 @@ function explainChoice(
     if (difference !== null) differences.add(difference);
   }
   if (victim?.isProtected) differences.add('D7');
+  if (victim?.unsaid !== undefined) differences.add('D13');
   if (ranking.some(({ pod }) => pod.inherited !== undefined)) differences.add('D16');
   const decidedBy = ranking[at]?.row.decidedBy ?? null;
   const byDifference = decidedBy === null ? null : COMPARATORS[decidedBy].difference;
@@ -165,14 +163,16 @@ const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   guard: 'D6',
   terminating: 'D3',
   'others-end': 'D3',
+  'not-over-request': 'D13',
+  'budget-innocent': 'D18',
   'no-relief': 'D14',
   'own-limit': 'D17',
   'restart-guard': 'D13',
   'not-stoppable': 'D13',
   'declaration-unknown': 'D13',
   'kubelet-evicting': 'D13',
-  'budget-refused': 'D13',
-  'budgets-refuse': 'D13',
+  'budget-refused': 'D18',
+  'budgets-refuse': 'D18',
 };
 
 /** beside-a-kubelet.md B11: a hard threshold overrides disruption budgets. */

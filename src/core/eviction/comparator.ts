@@ -1,5 +1,5 @@
 import { countedOf, type PodView, podName } from '../pod/pod.ts';
-import { known, type Reading, unknown } from '../reading.ts';
+import { known, type Reading, type Unknown, unknown } from '../reading.ts';
 import { priorityOf } from '../shutdown/chain.ts';
 import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal } from '../signal.ts';
 
@@ -26,7 +26,9 @@ type Row = {
 /** Every comparator of a ranking. Which of them rank for a signal, and in which order, is SIGNAL_FACTS; ties follow in this order. */
 const ROWS = {
   'over-request': {
-    compare: (pod, signal, layout) => map(usageFor(signal, pod, layout), (used) => used > exceededRequest(signal, pod)),
+    compare: (pod, signal, layout) =>
+      (hasRequest(signal) ? unsaidOf(pod, 'requests') : null) ??
+      map(usageFor(signal, pod, layout), (used) => used > exceededRequest(signal, pod)),
     first: 'true',
     isTie: false,
     difference: null,
@@ -36,7 +38,7 @@ const ROWS = {
     because: 'it uses more than its request; the other does not',
   },
   priority: {
-    compare: (pod) => known(priorityOf(pod)),
+    compare: (pod) => unsaidOf(pod, 'priority') ?? known(priorityOf(pod)),
     first: 'lowest',
     isTie: false,
     difference: null,
@@ -47,7 +49,7 @@ const ROWS = {
   },
   'usage-over-request': {
     compare: (pod, signal, layout) =>
-      map(usageFor(signal, pod, layout), (used) => used - subtractedRequest(signal, pod)),
+      unsaidOf(pod, 'requests') ?? map(usageFor(signal, pod, layout), (used) => used - subtractedRequest(signal, pod)),
     first: 'highest',
     isTie: false,
     difference: null,
@@ -148,6 +150,15 @@ function exceededRequest(signal: Signal, pod: PodView): number {
 /** The inode ranking subtracts the ephemeral-storage request, in bytes, from a number of inodes: the kubelet's quirk (5.4). */
 function subtractedRequest(signal: Signal, pod: PodView): number {
   return SIGNAL_FACTS[signal].resource === 'memory' ? pod.requests.memoryBytes : pod.requests.ephemeralStorageBytes;
+}
+
+/** Where an unknown value is one of the declaration, and not of what was measured. */
+export const UNSAID = 'the declaration of the pod';
+
+function unsaidOf({ unsaid }: PodView, what: 'priority' | 'requests'): Unknown | null {
+  if (unsaid === undefined || !unsaid[what]) return null;
+  const detail = unsaid.why === 'undeclared' ? 'not yet known to the API' : `its ${what} cannot be read`;
+  return unknown('absent', UNSAID, detail);
 }
 
 const map = <A, B>(reading: Reading<A>, change: (value: A) => B): Reading<B> =>

@@ -33,7 +33,7 @@ export function evictionMessage(
   const first =
     `The node was low on resource: ${resource}. ` +
     `Threshold quantity: ${sayQuantity(threshold.limit)}, available: ${sayQuantity(available)}. `;
-  if (!pod.usage.containers.known) return { message: first, annotations: {} };
+  if (!pod.usage.containers.known || pod.unsaid?.requests) return { message: first, annotations: {} };
   const offenders = offendersOf(pod, resource);
   const annotations: { [key: string]: string } = { starved_resource: resource };
   let message = first;

@@ -30,6 +30,8 @@ export type PodView = {
   readonly isTerminating: boolean;
   /** It was deleted, and not by us: it still runs, and ranks as the kubelet ranks it. Absent: not, or we stop it. */
   readonly isDeletedByOthers?: true;
+  /** What nobody has said of it, or not so that it can be read. Absent: all is known. */
+  readonly unsaid?: Unsaid;
   /** D13: what the mode knows against choosing this pod; null = nothing. */
   readonly limitedBy: CandidateLimit | null;
   /** Absent: no pod of a higher priority is stopped with it. */
@@ -88,6 +90,13 @@ export type CandidateLimit =
   | 'kubelet-evicting'
   | 'budget-refused'
   | 'budgets-refuse';
+/** Beside a kubelet: of these `priority` and `requests` say nothing, whatever stands there. */
+export type Unsaid = {
+  /** `undeclared`: the API server has not told of the pod at all (C9). */
+  readonly why: 'undeclared' | 'unreadable';
+  readonly priority: boolean;
+  readonly requests: boolean;
+};
 /** As written; null = none named. */
 export type Amounts = { readonly memory: Quantity | null; readonly ephemeralStorage: Quantity | null };
 export type ContainerView = {
@@ -138,7 +147,7 @@ export type DiskRelief = {
 };
 /** D16: of the pods that this pod's stop also stops, the one with the highest priority above its own. */
 export type Inherited = { readonly priority: number; readonly from: string };
-export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo'>;
+export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'unsaid'>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };
 
 /** What a ranking counts of a pod, but of its disk, which has several figures. */

@@ -1,6 +1,6 @@
 import { SHORTAGES } from '../eviction/shortage.ts';
 import type { MetThreshold } from '../eviction/threshold.ts';
-import type { Victim } from '../pod/pod.ts';
+import type { Unsaid, Victim } from '../pod/pod.ts';
 import {
   listOf as anyListOf,
   type Check,
@@ -62,6 +62,7 @@ const isEviction = shape<Eviction>({
     qos: isOneOf('Guaranteed', 'Burstable', 'BestEffort'),
     priority: isNumber,
     boundTo: optional(isText),
+    unsaid: optional(shape<Unsaid>({ why: isOneOf('undeclared', 'unreadable'), priority: isFlag, requests: isFlag })),
   }),
   atChoice: optional(
     shape<NonNullable<Eviction['atChoice']>>({ signal: isSignalName, available: isNumber, held: isNumber }),

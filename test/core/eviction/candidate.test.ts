@@ -104,6 +104,48 @@ describe('why a pod is passed over', () => {
     expect(by(0, [db]).victim?.name).toBe('db');
   });
 
+  it('not yet known to the API: it gives way only to those that are known to exceed their request (C9)', () => {
+    const unsaid = { why: 'undeclared', priority: true, requests: true } as const;
+    const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+    const hidden = aPod({ name: 'hidden', workingSetBytes: 5 * MI, unsaid });
+    const db = aPod({ name: 'db', workingSetBytes: 8 * MI, requests });
+    const by = (pods: readonly PodView[], lacking = 0, signal: Signal = 'memory.available') =>
+      firstCandidate(signal, rank(signal, pods, 'nodefs-only'), [], () => false, lacking);
+    expect(by([db, hidden])).toMatchObject({ victim: { name: 'hidden' }, differences: ['D13'] });
+    expect(by([db, hidden, web])).toMatchObject({
+      victim: { name: 'web' },
+      passedOver: [{ uid: 'uid-hidden', because: 'declaration-unknown' }],
+      differences: ['D13'],
+    });
+    // It holds less than is lacking.
+    expect(by([db, hidden], 6 * MI).victim?.name).toBe('db');
+    expect(by([hidden], 6 * MI).victim).toBeNull();
+    const guaranteed = { ...hidden, requests, unsaid: { ...unsaid, requests: false } };
+    expect(by([db, guaranteed]).victim?.name).toBe('db');
+    expect(by([guaranteed]).victim?.name).toBe('hidden');
+    expect(by([hidden], 0, 'nodefs.available').victim).toBeNull();
+    const unread = { ...hidden, requests, unsaid: { why: 'unreadable', priority: false, requests: true } } as const;
+    expect(by([db, unread], 6 * MI).victim?.name).toBe('hidden');
+  });
+
+  it('its disruption budget has refused: it gives way only to another that exceeds its request (B1)', () => {
+    const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+    const db = aPod({ name: 'db', workingSetBytes: 8 * MI, requests });
+    const kept = first({ limitedBy: 'budget-refused' });
+    expect(choice('memory.available', [kept, web, db])).toMatchObject({
+      victim: { name: 'web' },
+      differences: ['D18'],
+    });
+    expect(choice('memory.available', [kept, db])).toMatchObject({
+      victim: null,
+      passedOver: [
+        { uid: 'uid-first', because: 'budget-refused' },
+        { uid: 'uid-db', because: 'budget-innocent' },
+      ],
+      differences: ['D18'],
+    });
+  });
+
   it('just restarted, beside one within its request: it is chosen again, and nobody goes in its place', () => {
     const again = first({ limitedBy: 'restart-guard' });
     const requests = { memoryBytes: 4 * MI, ephemeralStorageBytes: 0 };

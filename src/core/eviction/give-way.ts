@@ -1,0 +1,73 @@
+import type { PodView } from '../pod/pod.ts';
+import { hasRequest, type Signal } from '../signal.ts';
+import { givesBack } from './gives-back.ts';
+import type { Ranked } from './rank.ts';
+
+type Pool = {
+  readonly signal: Signal;
+  /** In the order of the ranking. */
+  readonly entries: readonly Ranked[];
+  readonly guarded: (pod: PodView) => boolean;
+  readonly lacking: number;
+};
+
+/**
+ * Who of the pool goes. First those that are known to exceed their request; then one of which nobody has said what it
+ * requests (C9); then the rest, and there first those that others have deleted (C10).
+ */
+export function firstOf(pool: Pool): PodView | null {
+  const { signal, entries, guarded, lacking } = pool;
+  const said = entries.filter(({ pod }) => pod.unsaid === undefined);
+  const first = unguarded(said, hasRequest(signal), guarded);
+  if (first !== null && isToBlame(signal, first, lacking)) return first.pod;
+  const unsaid = entries
+    .filter(({ pod }) => pod.unsaid !== undefined)
+    .toSorted((a, b) => Number(guarded(a.pod)) - Number(guarded(b.pod)) || compareGiven(signal, a.pod, b.pod));
+  const open = unsaid.find((entry) => !isWithin(signal, entry, lacking));
+  if (open !== undefined) return open.pod;
+  return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);
+}
+
+/** D6: a pod whose owner lost too many gives way, only to another that exceeds its request too. */
+function unguarded(entries: readonly Ranked[], isRequested: boolean, guarded: Pool['guarded']): Ranked | null {
+  const first = entries[0];
+  if (first === undefined) return null;
+  if (!isRequested || !guarded(first.pod)) return first;
+  return entries.find((entry) => !guarded(entry.pod) && isOverRequest(entry)) ?? first;
+}
+
+/**
+ * beside-a-kubelet.md C10: nobody within its request goes while the pods that others have deleted would bring back what is
+ * lacking, together. They go first.
+ */
+function beforeInnocent(first: Ranked, entries: readonly Ranked[], { signal, lacking }: Pool): PodView {
+  if (!hasRequest(signal)) return first.pod;
+  const ending = entries.filter(({ pod }) => pod.isDeletedByOthers);
+  const amount = ending.reduce((sum, { pod }) => sum + givesBack(pod, signal), 0);
+  return amount >= lacking ? (ending[0]?.pod ?? first.pod) : first.pod;
+}
+
+/**
+ * Proven, not presumed: a pod without statistics ranks as if it exceeded (kubelet-eviction.md 5.5), but it is often one
+ * whose containers do not run, and stopping a DaemonSet's again and again frees nothing (D5, D8).
+ */
+export function isOverRequest(entry: Ranked): boolean {
+  const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
+  return value?.known === true && value.value === true;
+}
+
+/** Where nothing is requested: it holds as much as is lacking. */
+export const isToBlame = (signal: Signal, entry: Ranked, lacking: number): boolean =>
+  hasRequest(signal) ? isOverRequest(entry) : givesBack(entry.pod, signal) >= lacking;
+
+function isWithin(signal: Signal, entry: Ranked, lacking: number): boolean {
+  if (!hasRequest(signal)) return givesBack(entry.pod, signal) < lacking;
+  const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
+  return value?.known === true && value.value === false;
+}
+
+/** More first; not by subtraction: two infinities are equal. */
+function compareGiven(signal: Signal, a: PodView, b: PodView): number {
+  const [one, other] = [givesBack(a, signal), givesBack(b, signal)];
+  return one > other ? -1 : one < other ? 1 : 0;
+}

@@ -1,0 +1,105 @@
+import type { Unsaid } from '../core/pod/pod.ts';
+import { known, type Reading } from '../core/reading.ts';
+import { isObject, isText } from '../core/shape.ts';
+import { type ApiPod, apiPodOf } from './api-pod.ts';
+
+export type Readable = {
+  readonly pod: Reading<ApiPod>;
+  /** What could not be read, where the rest could; null: nothing. */
+  readonly problem: string | null;
+};
+type Json = { readonly [field: string]: unknown };
+type Part = Omit<Unsaid, 'why'>;
+
+/** The fewer are left out, the earlier it is tried. */
+const PARTS: readonly Part[] = [
+  { priority: true, requests: false },
+  { priority: false, requests: true },
+  { priority: true, requests: true },
+];
+
+/**
+ * A pod with whatever of it can be read: nobody is immune by one field that is strange (beside-a-kubelet.md C9). What
+ * cannot be read is unknown, and not what would be there without it. `nodeName`: B16.
+ */
+export function readableOf(value: unknown, protectNamespaces: ReadonlySet<string>, nodeName: string): Readable {
+  const whole = apiPodOf(value, protectNamespaces);
+  if (whole.known || !isObject(value)) return { pod: placed(whole, value, nodeName), problem: null };
+  const problem = `${whole.where}: ${whole.detail}`;
+  const tries = [...PARTS.map((part) => ({ part, value: without(value, part) })), { part: ALL, value: bare(value) }];
+  for (const { part, value: less } of tries) {
+    const pod = apiPodOf(less, protectNamespaces);
+    if (!pod.known) continue;
+    const declared = { ...pod.value.declared, unsaid: { why: 'unreadable', ...part } } as const;
+    return { pod: placed(known({ ...pod.value, declared }), value, nodeName), problem };
+  }
+  return { pod: whole, problem: null };
+}
+const ALL: Part = { priority: true, requests: true };
+
+function placed(pod: Reading<ApiPod>, value: unknown, nodeName: string): Reading<ApiPod> {
+  const on = part(value, 'spec')['nodeName'];
+  if (!pod.known || !isText(on) || on === '' || on === nodeName) return pod;
+  return known({ ...pod.value, isElsewhere: true });
+}
+
+function without(value: Json, { priority, requests }: Part): Json {
+  const spec = { ...part(value, 'spec'), ...(priority ? { priority: null } : {}) };
+  if (!requests) return { ...value, spec };
+  const status = part(value, 'status');
+  return {
+    ...value,
+    spec: {
+      ...spec,
+      ...fields(spec, ['containers', 'initContainers'], ({ name, restartPolicy }) => ({ name, restartPolicy })),
+      ...fields(spec, ['volumes'], ({ emptyDir, ...volume }) => (emptyDir ? { ...volume, emptyDir: {} } : volume)),
+      resources: null,
+      overhead: null,
+    },
+    status: {
+      ...status,
+      ...fields(status, STATUSES, ({ name, containerID }) => ({ name, containerID })),
+    },
+  };
+}
+const STATUSES = ['containerStatuses', 'initContainerStatuses', 'ephemeralContainerStatuses'];
+
+/** Who it is, whose, and what runs of it. */
+function bare(value: Json): Json {
+  const { name, namespace, uid, resourceVersion, deletionTimestamp, annotations, ownerReferences } = part(
+    value,
+    'metadata',
+  );
+  const { nodeName, restartPolicy } = part(value, 'spec');
+  const { phase, qosClass } = part(value, 'status');
+  const isDeleted = isText(deletionTimestamp) && Number.isFinite(Date.parse(deletionTimestamp));
+  return {
+    metadata: {
+      ...{ name, namespace, uid, resourceVersion },
+      deletionTimestamp: isDeleted ? deletionTimestamp : null,
+      annotations: isObject(annotations) && Object.values(annotations).every(isText) ? annotations : null,
+      ownerReferences: Array.isArray(ownerReferences) ? ownerReferences.filter(isObject) : null,
+    },
+    spec: {
+      nodeName: isText(nodeName) ? nodeName : null,
+      restartPolicy: isText(restartPolicy) ? restartPolicy : null,
+      containers: [{ name: 'unreadable' }],
+    },
+    status: { phase: isText(phase) ? phase : null, qosClass: isText(qosClass) ? qosClass : null },
+  };
+}
+
+/** Each list of these names, its objects changed; what is no list of objects stays as it is. */
+function fields(of: Json, names: readonly string[], change: (entry: Json) => Json): Json {
+  return Object.fromEntries(
+    names.map((name) => {
+      const list = of[name];
+      return [name, Array.isArray(list) ? list.map((entry) => (isObject(entry) ? change(entry) : entry)) : list];
+    }),
+  );
+}
+
+const part = (value: unknown, name: string): Json => {
+  const found = isObject(value) ? value[name] : null;
+  return isObject(found) ? found : {};
+};

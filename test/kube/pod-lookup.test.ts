@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { createPodLookup } from '../../src/kube/pod-lookup.ts';
+import { aUid } from './a-kubelet-tree.ts';
+import { createVirtualClock } from './virtual-clock.ts';
+
+const pod = (digit: string) => ({ namespace: 'default', name: `pod-${digit}`, uid: aUid(digit) });
+
+describe('pods that run and that nobody has told of', () => {
+  it('are asked for by name, each again after 5 s, a few at a time, and only of a server that answers', async () => {
+    const clock = createVirtualClock();
+    const asked: string[] = [];
+    const learned: unknown[] = [];
+    let isUp = false;
+    let answer = (): void => undefined;
+    const lookUp = createPodLookup({
+      clock,
+      isUp: () => isUp,
+      get: (path) => {
+        asked.push(path);
+        return new Promise((resolve) => {
+          const before = answer;
+          answer = () => {
+            before();
+            resolve({ kind: 'answer', status: 200, body: path, retryAfterMs: null });
+          };
+        });
+      },
+      learn: (object, uid) => learned.push([object, uid]),
+    });
+    lookUp(pod('1'));
+    expect(asked).toEqual([]);
+    isUp = true;
+    for (const digit of ['1', '1', '2', '3', '4', '5', '6']) lookUp(pod(digit));
+    expect(asked).toHaveLength(5);
+    expect(asked[0]).toBe('/api/v1/namespaces/default/pods/pod-1');
+    answer();
+    await clock.advance(0);
+    expect(learned).toHaveLength(5);
+    expect(learned[0]).toEqual([asked[0], aUid('1')]);
+    lookUp(pod('1'));
+    expect(asked).toHaveLength(5);
+    await clock.advance(5_000);
+    lookUp(pod('1'));
+    expect(asked).toHaveLength(6);
+  });
+});
