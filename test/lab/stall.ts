@@ -58,8 +58,11 @@ function saidOf({ samples, chosenMs, kernelKills }: Run): string {
   const due = dueMs(samples, STALL);
   const [hogMs, dbMs] = [endMs(samples, 0), endMs(samples, 1)];
   const fromMs = samples[0]?.atMs ?? 0;
-  const after = (atMs: number): string =>
-    due === null ? 'before the stall was due' : `${((atMs - due) / 1_000).toFixed(2)} s after the stall was due`;
+  const after = (atMs: number): string => {
+    if (due === null) return 'before the stall was due';
+    const ms = atMs - due;
+    return `${(Math.abs(ms) / 1_000).toFixed(2)} s ${ms < 0 ? 'before' : 'after'} the stall was due`;
+  };
   const died = [
     ...(hogMs === null ? [] : [`the hog, ${after(hogMs)}`]),
     ...(dbMs === null ? [] : [`the database, ${after(dbMs)}`]),
