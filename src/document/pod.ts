@@ -168,6 +168,7 @@ export const apiPodSchema = z.extend(runningPodSchema, {
       phase: z.nullish(z.string()),
       reason: z.nullish(z.string()),
       qosClass: z.nullish(z.string()),
+      conditions: z.nullish(z.array(z.unknown())),
       containerStatuses,
       initContainerStatuses: containerStatuses,
       ephemeralContainerStatuses: containerStatuses,

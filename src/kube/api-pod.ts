@@ -1,6 +1,6 @@
 import type { PodTrait, PodView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
-import { isObject } from '../core/shape.ts';
+import { isObject, isText } from '../core/shape.ts';
 import { checkValue } from '../document/check.ts';
 import { parseInstant } from '../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
@@ -21,6 +21,8 @@ export type ApiPod = {
   readonly isEvictedByKubelet: boolean;
   /** The reflection of a static pod: never deleted (A20). */
   readonly isMirror: boolean;
+  /** Absent: it is not ready. 0: nobody says since when. */
+  readonly readySinceWallMs?: number;
   readonly restartPolicy: 'Always' | 'OnFailure' | 'Never';
   /** Its controller; null: a bare pod, which a DELETE destroys (B10). */
   readonly owner: { readonly kind: string; readonly name: string; readonly uid: string } | null;
@@ -72,11 +74,19 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
     phase: PHASES.find((phase) => phase === pod.status?.phase) ?? 'Unknown',
     isEvictedByKubelet: pod.status?.phase === 'Failed' && pod.status.reason === 'Evicted',
     isMirror,
+    ...readinessOf(pod),
     restartPolicy: RESTART_POLICIES.find((policy) => policy === pod.spec.restartPolicy) ?? 'Always',
     owner,
     deletionWallMs: typeof metadata.deletionTimestamp === 'string' ? parseInstant(metadata.deletionTimestamp) : null,
     containers: statusesOf(pod).map(({ name, containerID }) => ({ name, id: containerIdOf(containerID) })),
   });
+}
+
+function readinessOf({ status }: V1ApiPod): Pick<ApiPod, 'readySinceWallMs'> {
+  const ready = (status?.conditions ?? []).filter(isObject).find(({ type }) => type === 'Ready');
+  if (ready?.['status'] !== 'True') return {};
+  const { lastTransitionTime: since } = ready;
+  return { readySinceWallMs: (isText(since) ? parseInstant(since) : null) ?? 0 };
 }
 
 /**

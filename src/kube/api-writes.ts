@@ -71,6 +71,8 @@ export type ApiWrites = {
   readonly evictPod: (victim: ApiVictim, graceSeconds: number) => Promise<EvictAnswer>;
   /** B2: budgets are not asked. */
   readonly deletePod: (victim: ApiVictim, graceSeconds: number, deadlineMs?: number) => Promise<DeleteAnswer>;
+  /** Whether it could be deleted: nothing is done. `rejected` also where a webhook of the server has no dry run. */
+  readonly rehearseDelete: (victim: ApiVictim, graceSeconds: number) => Promise<DeleteAnswer>;
   /** A16: immediately before the DELETE. */
   readonly markDisruption: (
     victim: ApiVictim,
@@ -160,6 +162,17 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
     return done(answer, 'patch nodes/status');
   };
 
+  const remove = (victim: ApiVictim, graceSeconds: number, deadlineMs: number, how: { readonly dryRun?: ['All'] }) => {
+    mustBeVictim(victim);
+    mustBeGrace(graceSeconds);
+    return onOurNode(async () => {
+      const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...deletion(victim, graceSeconds), ...how };
+      const path = podPath(victim);
+      const answer = await send({ method: 'DELETE', path, contentType: JSON_TYPE, body, deadlineMs });
+      return readDeleteAnswer(answer, victim.name, 'delete pods');
+    });
+  };
+
   /** A14: the whole list as it was read, with our own entries changed, and only if nobody wrote in between. */
   const editNode = async <T>(
     edit: (seen: OwnNode) => { readonly result: T; readonly change: NodeEdit | null },
@@ -204,16 +217,8 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
         return readUnheard(await get(podPath(victim), ASK_MS), victim) ?? read;
       });
     },
-    deletePod: (victim, graceSeconds, deadlineMs = ACT_MS.hard) => {
-      mustBeVictim(victim);
-      mustBeGrace(graceSeconds);
-      return onOurNode(async () => {
-        const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...deletion(victim, graceSeconds) };
-        const path = podPath(victim);
-        const answer = await send({ method: 'DELETE', path, contentType: JSON_TYPE, body, deadlineMs });
-        return readDeleteAnswer(answer, victim.name, 'delete pods');
-      });
-    },
+    deletePod: (victim, graceSeconds, deadlineMs = ACT_MS.hard) => remove(victim, graceSeconds, deadlineMs, {}),
+    rehearseDelete: (victim, graceSeconds) => remove(victim, graceSeconds, ACT_MS.soft, { dryRun: ['All'] }),
     markDisruption: (victim, reason, message) => {
       mustBeVictim(victim);
       mustBeDisruption(reason);

@@ -187,6 +187,7 @@ const isApiPod = shape<ApiPod>({
   phase: isOneOf('Pending', 'Running', 'Succeeded', 'Failed', 'Unknown'),
   isEvictedByKubelet: isFlag,
   isMirror: isFlag,
+  readySinceWallMs: optional(isNumber),
   restartPolicy: isOneOf('Always', 'OnFailure', 'Never'),
   owner: orNull(shape<NonNullable<ApiPod['owner']>>({ kind: isText, name: isText, uid: isText })),
   deletionWallMs: orNull(isNumber),

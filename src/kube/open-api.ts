@@ -1,6 +1,6 @@
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import type { PodUid } from '../core/pod/pod.ts';
-import { type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import { readBootId } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
 import type { KubeSettings, ModeNeeds } from '../mode.ts';
@@ -67,8 +67,6 @@ export function openKubeApi(
   let verifiedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let whyNot = 'the API server has not said yet whether this is its node';
   let lists = 0;
-  /** Killed without the API, by the kubelet's uid. */
-  const spooled = new Map<PodUid, { readonly killedMs: MonoMs; readonly victimUid: PodUid }>();
   let isClosed = false;
   let cancel = (): void => undefined;
 
@@ -79,7 +77,7 @@ export function openKubeApi(
   });
   const isUp = (): boolean => state() === 'up';
   const spool = openSpool({
-    ...{ clock, bootId, writes, isUp, findings, log },
+    ...{ clock, bootId, writes, isUp, hasRecovered, findings, log },
     directory: `${settings.stateDirectory}/spool`,
   });
   const evictions = createKubeletEvictions(clock);
@@ -91,10 +89,10 @@ export function openKubeApi(
     kept: checkpoint?.isProven === true ? checkpoint : null,
     protectNamespaces: settings.protectNamespaces,
     onChange: () => {
-      const pods = ourPods();
+      const pods = watch.pods();
       if (pods.known) evictions.see(pods.value.values());
       // C7: what could not be said is said after a list, which shows who is still there.
-      if (!dry && watch.lists() !== lists && pods.known) flush();
+      if (!dry && watch.lists() !== lists && pods.known) spool.flush(isThere);
       lists = watch.lists();
       kept.changed();
       needs.wake();
@@ -109,19 +107,23 @@ export function openKubeApi(
     const kept = watch.stoodIn();
     return isOurs === null && kept.known ? kept : unknown('not-asked', `the node ${nodeName}`, whyNot);
   }
-  const isThere = (uid: PodUid): boolean | null => {
-    const pods = watch.pods();
-    return pods.known ? [...pods.value.values()].some(({ object }) => object.uid === uid) : null;
-  };
-  /** C5: a pod that has run again for a minute is not deleted for a kill of the past. */
-  const flush = (): void => {
-    for (const [uid, { killedMs, victimUid }] of spooled) {
-      const ageMs = clock.monoMs() - killedMs;
-      if (ageMs >= RECOVERED_MS && needs.isRunning(uid)) spool.recovered(victimUid);
-      if (ageMs >= RECOVERED_MS) spooled.delete(uid);
-    }
-    spool.flush(isThere);
-  };
+  /** Null: it is not there. Unknown: the pods are not listed. */
+  function podOf(objectUid: PodUid): Reading<ApiPod | null> {
+    return ifKnown(watch.pods(), (pods) =>
+      known([...pods.values()].find(({ object }) => object.uid === objectUid) ?? null),
+    );
+  }
+  function isThere(uid: PodUid): boolean | null {
+    const pod = podOf(uid);
+    return pod.known ? pod.value !== null : null;
+  }
+  /** C5. Whether the signal is clear is not asked: while it is not, the pod is chosen anew. */
+  function hasRecovered(uid: PodUid, sinceMs: MonoMs): boolean {
+    const pod = podOf(uid);
+    if (!pod.known || pod.value?.readySinceWallMs === undefined) return false;
+    const readyMs = Math.min(clock.monoMs() - sinceMs, clock.wallMs() - pod.value.readySinceWallMs);
+    return readyMs >= RECOVERED_MS && needs.isRunning(pod.value.declared.uid);
+  }
 
   /** Whether the node is this machine, and how evictions are said. */
   async function ask(): Promise<void> {
@@ -166,14 +168,10 @@ export function openKubeApi(
     writes,
     isAway: () => state() === 'away',
     isBudgetRequired: settings.isBudgetRequired,
-    heard: (pod) => {
-      spooled.delete(pod.object.uid);
-      spool.recovered(pod.object.uid);
-    },
+    heard: (pod) => spool.heard(pod.object.uid),
     later: (pod, decision) => {
       const victim = victimOf(pod);
       if (victim === null) return;
-      spooled.set(victim.uid, { killedMs: clock.monoMs(), victimUid: victim.uid });
       const said = { kind: 'delete', why: 'EvictionByNodewarden', message: LOW_ON_RESOURCES } as const;
       spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs: clock.monoMs(), bootId });
     },

@@ -1,5 +1,5 @@
 import type { PodUid } from '../core/pod/pod.ts';
-import { sayCause } from '../core/reading.ts';
+import { type MonoMs, sayCause } from '../core/reading.ts';
 import { ensureDirectory, writeBeside } from '../host/files.ts';
 import { keepAside } from '../host/own-file.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
@@ -8,6 +8,7 @@ import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-
 import type { NotDone } from './api-said.ts';
 import { ACT_MS, type ApiWrites } from './api-writes.ts';
 import { rightFor } from './events.ts';
+import type { DeleteAnswer } from './eviction.ts';
 import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
 import { tellWrite } from './tell-write.ts';
 
@@ -22,8 +23,8 @@ export type Spool = {
    * gone (false) is dropped, and kept where the pods are not known (null). Before the first call nothing is said.
    */
   readonly flush: (isThere: IsThere) => void;
-  /** The pod has run again, ready, for 60 s with the signal clear: its act is dropped. */
-  readonly recovered: (uid: PodUid) => void;
+  /** Its end was accepted after all. */
+  readonly heard: (uid: PodUid) => void;
   readonly waiting: () => { readonly acts: number; readonly facts: number };
   /** Resolves when everything put so far is on the disk, or when the disk refuses. */
   readonly saved: () => Promise<void>;
@@ -35,7 +36,9 @@ type SpoolNeeds = {
   /** Made where it is missing. */
   readonly directory: string;
   readonly bootId: string;
-  readonly writes: Pick<ApiWrites, 'deletePod' | 'markDisruption' | 'createEvent'>;
+  readonly writes: Pick<ApiWrites, 'deletePod' | 'rehearseDelete' | 'markDisruption' | 'createEvent'>;
+  /** C5: it has run again, ready, for so long that its end since then would be a second disruption. */
+  readonly hasRecovered: (uid: PodUid, sinceMs: MonoMs) => boolean;
   readonly isUp: () => boolean;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
@@ -177,18 +180,27 @@ export function openSpool(needs: SpoolNeeds): Spool {
       return after(said.kind === 'done' ? null : said, entry, blocked);
     }
     const { victim, graceSeconds, why, message } = entry;
-    // C6: only together with the DELETE, which does not wait for it.
-    const marked = writes.markDisruption(victim, why, message);
-    const ended = await writes.deletePod(victim, graceSeconds, ACT_MS.soft);
-    await marked;
+    const rehearsed = await writes.rehearseDelete(victim, graceSeconds);
+    const isOpen = rehearsed.kind === 'accepted' || rehearsed.kind === 'rejected';
+    const ended = isOpen ? await markAndDelete() : rehearsed;
     const isDone = ended.kind === 'accepted' || ended.kind === 'gone' || ended.kind === 'replaced';
     const waitMs = after(isDone ? null : ended, entry, blocked);
-    return waitMs === null ? null : waitMs + PACE_MS;
+    return waitMs === null ? null : waitMs + 2 * PACE_MS;
+
+    /** A16, C6: the mark only together with a DELETE that can succeed, which does not wait for it. */
+    async function markAndDelete(): Promise<DeleteAnswer> {
+      const marked = writes.markDisruption(victim, why, message);
+      const deleted = await writes.deletePod(victim, graceSeconds, ACT_MS.soft);
+      await marked;
+      return deleted;
+    }
   };
   const next = (blocked: ReadonlySet<Spooled['kind']>): Spooled | null => {
     expire();
     for (const [key, entry] of entries) {
-      if (entry.kind === 'delete' && isThere?.(entry.victim.uid) === false) remove(key);
+      if (entry.kind !== 'delete') continue;
+      const { victim, madeAtMs } = entry;
+      if (isThere?.(victim.uid) === false || needs.hasRecovered(victim.uid, madeAtMs)) remove(key);
     }
     const open = [...entries.values()].filter(({ kind }) => !blocked.has(kind));
     return open.find(({ kind }) => kind === 'delete') ?? open[0] ?? null;
@@ -244,7 +256,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
       start();
     },
     said: settled,
-    recovered: (uid) => remove(`delete/${uid}`),
+    heard: (uid) => remove(`delete/${uid}`),
     waiting: () => {
       const acts = [...entries.values()].filter(({ kind }) => kind === 'delete').length;
       return { acts, facts: entries.size - acts };

@@ -50,20 +50,21 @@ export function anApi(script: Script = () => undefined) {
   ]);
   const events = new Map<string, Json>();
   const asked: { method: string; path: string; body: Json | null; contentType: string | null }[] = [];
-  const sent = () => asked.filter(({ method }) => method !== 'GET');
+  /** What changes anything. */
+  const sent = () => asked.filter(({ method, body }) => method !== 'GET' && body?.['dryRun'] === undefined);
   let version = 1;
 
   const end = (path: string, body: Json | null): Reply => {
     const pod = pods.get(path);
     const name = path.slice(path.lastIndexOf('/') + 1);
     if (pod === undefined) return notFound('pods', name);
-    const options = (body?.['deleteOptions'] ?? body) as { preconditions: { uid: string } };
+    const options = (body?.['deleteOptions'] ?? body) as Json & { preconditions: { uid: string } };
     const { uid } = options.preconditions;
     if (uid !== pod.metadata['uid']) {
       const text = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${pod.metadata['uid']}`;
       return status(409, 'Conflict', `Operation cannot be fulfilled on Pod "${name}": ${text}`, { name, kind: 'Pod' });
     }
-    pod.metadata['deletionTimestamp'] = '2026-01-01T00:00:00Z';
+    if (options['dryRun'] === undefined) pod.metadata['deletionTimestamp'] = '2026-01-01T00:00:00Z';
     return { status: 200, body: pod };
   };
   const patchNode = (body: Json): Reply => {

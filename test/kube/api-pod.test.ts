@@ -237,4 +237,13 @@ describe('a pod of the API', () => {
     expect(apiPodOf(evil, NAMESPACES).known).toBe(false);
     expect(({} as Json)['uid']).toBeUndefined();
   });
+
+  it.each([
+    ['True', '2026-01-01T00:00:00Z', Date.UTC(2026, 0, 1)],
+    ['True', undefined, 0],
+    ['False', '2026-01-01T00:00:00Z', undefined],
+  ])('Ready %s since %s', (ready, lastTransitionTime, sinceMs) => {
+    const conditions = [{ type: 'Other', status: 'True' }, 7, { type: 'Ready', status: ready, lastTransitionTime }];
+    expect(read(aV1Pod({ name: 'a', status: { conditions } })).readySinceWallMs).toBe(sinceMs);
+  });
 });

@@ -52,8 +52,10 @@ function aSpool(api = anApi(), clock = aClock()) {
   const found = new Map<string, string>();
   const logged: string[] = [];
   const log = (_: unknown, msg: string) => void logged.push(msg);
+  const ready = new Set<string>();
   const spool = openSpool({
     clock,
+    hasRecovered: (uid, sinceMs) => ready.has(uid) && clock.monoMs() - sinceMs >= 60_000,
     directory,
     bootId: BOOT,
     writes: writesTo(api),
@@ -63,7 +65,7 @@ function aSpool(api = anApi(), clock = aClock()) {
   });
   open.push(spool);
   const said = () => api.sent().map(({ method, path: at }) => `${method} ${at.slice(at.lastIndexOf('/') + 1)}`);
-  return { spool, clock, api, found, logged, said };
+  return { spool, clock, api, found, logged, said, ready };
 }
 const thereAre = () => true;
 
@@ -124,10 +126,10 @@ describe('what could not be said', () => {
     await clock.advance(1_000);
     expect(said()).toEqual(['POST events']);
   });
-  it('an act is withdrawn when the pod has recovered, also for the next run of the agent', async () => {
+  it('an act is withdrawn when its end was accepted after all, also for the next run of the agent', async () => {
     const first = aSpool();
     first.spool.put(act());
-    first.spool.recovered(VICTIM.uid);
+    first.spool.heard(VICTIM.uid);
     await first.spool.saved();
     const { spool, clock, said } = aSpool();
     spool.flush(thereAre);
@@ -186,6 +188,30 @@ describe('a server that does not do it', () => {
     await clock.advance(2_000);
     expect(found.size).toBe(0);
     expect(spool.waiting().acts).toBe(0);
+  });
+  it.each([403, 500])('with %i: a pod that has recovered meanwhile is deleted no more', async (code) => {
+    let isRefused = true;
+    const api = anApi((method) => (isRefused && method === 'DELETE' ? status(code, 'No', 'no') : undefined));
+    const { spool, clock, said, ready } = aSpool(api);
+    spool.put(act());
+    spool.flush(thereAre);
+    ready.add(VICTIM.uid);
+    await clock.advance(50_000);
+    expect(spool.waiting().acts).toBe(1);
+    await clock.advance(30_000);
+    isRefused = false;
+    await clock.advance(200_000);
+    expect(said()).toEqual([]);
+    expect(spool.waiting().acts).toBe(0);
+  });
+  it('where a webhook has no dry run, the pod is marked and deleted nevertheless', async () => {
+    const noDryRun = status(400, 'BadRequest', 'admission webhook "x" does not support dry run');
+    const api = anApi((_, __, body) => (body?.['dryRun'] === undefined ? undefined : noDryRun));
+    const { spool, clock, said } = aSpool(api);
+    spool.put(act());
+    spool.flush(thereAre);
+    await clock.advance(2_000);
+    expect(said()).toEqual(['PATCH status', 'DELETE web-0']);
   });
   it('and never will: it is dropped, and logged', async () => {
     const api = anApi((method) => (method === 'POST' ? notFound('namespaces', 'shop') : undefined));
@@ -269,7 +295,7 @@ describe('over the end of the agent', () => {
     const { spool } = aSpool();
     for (let n = 0; n < 1_500; n++) {
       spool.put(act({ victim: { ...VICTIM, uid: uidOf(n) } }));
-      spool.recovered(uidOf(n));
+      spool.heard(uidOf(n));
     }
     await spool.saved();
     spool.put(event('e-1'));
