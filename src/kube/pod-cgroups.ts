@@ -80,9 +80,9 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
       found.push({ tree, pods: pods.value });
     }
     found.sort((a, b) => rankOf(b, said) - rankOf(a, said));
-    const used = found[0]?.tree;
-    kubepods = used === undefined ? nowhere : known(used.kubepods);
-    mismatch = used === undefined || !said.known || used.driver === said.value ? null : mismatchOf(said.value, used);
+    const used = found[0];
+    kubepods = used === undefined ? nowhere : known(used.tree.kubepods);
+    mismatch = used === undefined || !said.known ? null : mismatchOf(said.value, used);
     for (const [path, entry] of kept) {
       if (!entry.isUsed) kept.delete(path);
       entry.isUsed = false;
@@ -174,5 +174,8 @@ function rankOf({ tree, pods }: Found, said: Reading<CgroupDriver>): number {
   return pods.length;
 }
 
-const mismatchOf = (said: CgroupDriver, { kubepods }: Tree): string =>
-  `the cgroup driver is said to be ${said}, but the pods are in ${kubepods}`;
+/** A tree without pods shows no driver: a kubelet leaves one of the other behind. */
+const mismatchOf = (said: CgroupDriver, { tree, pods }: Found): string | null =>
+  tree.driver === said || pods.length === 0
+    ? null
+    : `the cgroup driver is said to be ${said}, but the pods are in ${tree.kubepods}`;

@@ -110,6 +110,17 @@ describe.skipIf(machine === null).each(hierarchies)(
       expect(cgroups.mismatch()).toContain('is said to be systemd');
     });
 
+    it('are not said to be where none are: a tree that was left behind', () => {
+      const old = aKubeletTree(mounts, 'cgroupfs');
+      const pod = old.addPod('Burstable', ONE);
+      const cgroups = open(old.cgroupRoot, known('systemd'));
+      cgroups.now('pods');
+      expect(cgroups.mismatch()).not.toBeNull();
+      old.remove(pod);
+      cgroups.now('pods');
+      expect(cgroups.mismatch()).toBeNull();
+    });
+
     it('are no cgroups of other names, whoever made them', () => {
       const tree = aKubeletTree(mounts, 'cgroupfs');
       const pod = tree.addPod('Burstable', ONE);
