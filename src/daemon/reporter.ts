@@ -1,4 +1,5 @@
 import pkg from '../../package.json' with { type: 'json' };
+import { observedOf } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import type { Observation } from '../core/observation.ts';
 import type { Verdict } from '../core/verdict.ts';
@@ -66,11 +67,9 @@ export function createReporter(
   };
 }
 
-export function nodeFacts(
-  host: Pick<ReporterHost, 'mounts'>,
-  { mode, dryRun, cgroupRoot }: Effective,
-  sinceWallMs: number,
-): NodeFacts {
+export function nodeFacts(host: Pick<ReporterHost, 'mounts'>, effective: Effective, sinceWallMs: number): NodeFacts {
+  const { mode, dryRun } = effective;
+  const { cgroupRoot } = observedOf(effective);
   return {
     name: hostName(),
     version: pkg.version,

@@ -1,6 +1,7 @@
 import pkg from '../../package.json' with { type: 'json' };
 import type { Actor } from '../act/actor.ts';
 import { createTeller } from '../act/announce.ts';
+import { observedOf } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { evictionsOf, resumeEvictions } from '../core/eviction/under-way.ts';
 import type { Observation } from '../core/observation.ts';
@@ -193,7 +194,10 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   for (const warning of now.warnings) log.warn({ event: 'config' }, warning);
   const pulse = createPulse(clock, notify, () => {
     options.onReady?.();
-    log.info({ event: 'config', ...startFacts(host, now.effective) }, startSentence(now.effective));
+    log.info(
+      { event: 'config', ...startFacts(host, now.effective) },
+      startSentence({ ...now.effective, ...observedOf(now.effective) }),
+    );
     void lastBoot.tell(now.effective.dryRun);
     void parts.warmUp(ended.signal); // Now that there is time.
   });
@@ -345,6 +349,7 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
 }
 
 function startFacts(host: Host, effective: Effective) {
-  const { mode, dryRun, cgroupRoot, file } = effective;
+  const { mode, dryRun, file } = effective;
+  const { cgroupRoot } = observedOf(effective);
   return { version: pkg.version, mode, dryRun, cgroupRoot, cgroupLayout: host.mounts.layout, file };
 }
