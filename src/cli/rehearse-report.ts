@@ -24,7 +24,7 @@ export type RehearseReport = {
   readonly atWallMs: number;
   readonly dryRun: boolean;
   readonly lock: LockStatus;
-  /** What is wanted of logind in all: for the phases, those without pods too, and beside a kubelet before and after them. */
+  /** What logind has to delay the machine in all: for the phases, those without pods too, and beside a kubelet before and after them. */
   readonly neededMs: number;
   /** What logind grants; null: not known, and taken as enough. */
   readonly grantedMs: number | null;
