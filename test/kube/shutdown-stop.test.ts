@@ -88,7 +88,12 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
 
   it('tells it at the end of its phase where no kubelet has told anybody', async () => {
     const app = await cgroup.child(APP, OBEYS);
-    expect(await stop(null, 2)).toMatchObject({ kind: 'ended', via: 'sigterm' });
+    let nowMs = clock.monoMs();
+    const stopping = stop(null, 30, { clock: { ...clock, monoMs: () => nowMs } });
+    await sleep(clock, 100);
+    expect(app.isAlive()).toBe(true);
+    nowMs += 28_000;
+    expect(await stopping).toMatchObject({ kind: 'ended', via: 'sigterm' });
     await until(clock, () => !app.isAlive(), 10_000);
     expect(app.ended()?.code).toBe(0);
   });
