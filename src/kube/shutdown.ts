@@ -109,6 +109,12 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     });
   }
 
+  /** Not over. A kubelet shows a pod as failed before it tells its containers to end. */
+  function activeOf(pods: ReadonlyMap<PodUid, ApiPod>): readonly ApiPod[] {
+    const running = new Set(needs.running());
+    return [...pods].flatMap(([uid, pod]) => (isOver(pod) && !running.has(uid) ? [] : [pod]));
+  }
+
   /** `status.volumesInUse`, beside the loop. */
   function askVolumes(): void {
     if (clock.monoMs() - volumesAskedMs < VOLUMES_MS) return;
@@ -122,7 +128,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   return {
     announce: async ({ decision, totalMs, byKubelet }) => {
       const pods = needs.pods();
-      const active = pods.known ? [...pods.value.values()].filter((pod) => !isOver(pod)) : [];
+      const active = pods.known ? activeOf(pods.value) : [];
       ofKubelet = byKubelet ? new Set(active.map(({ object }) => object.uid)) : null;
       // Of a cordon that could not be taken back yet the mark stays on the node.
       told = { shutdownId: told?.shutdownId ?? decision, deleted: [] };
@@ -148,8 +154,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       if (!pods.known) return pods;
       askVolumes();
       if (!volumes.known) return volumes;
-      const there = [...pods.value.values()].filter(({ object }) => waited.has(object.uid));
-      const left = ofKubelet === null ? there : there.filter((pod) => !isOver(pod));
+      const there = ofKubelet === null ? [...pods.value.values()] : activeOf(pods.value);
+      const left = there.filter(({ object }) => waited.has(object.uid));
       const staying = needs.running().filter((uid) => !waited.has(pods.value.get(uid)?.object.uid ?? uid));
       return known({
         pods: left.map(({ object }) => `${podName(object)} (${object.uid})`),

@@ -119,7 +119,7 @@ export function sayConfirmed(left: Unconfirmed | null): string {
     ...(volumes.length === 0 ? [] : [`${counted(volumes.length, 'volume')} in use (${sayNames(volumes)})`]),
   ];
   return still.length === 0
-    ? 'the API shows that all stopped pods and their volumes are gone'
+    ? 'the API shows that all stopped pods are over, and their volumes free'
     : `the API still shows ${still.join(' and ')}`;
 }
 

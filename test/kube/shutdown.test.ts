@@ -140,8 +140,21 @@ describe('what a shutdown says to the API server', () => {
     expect(shutdown.unconfirmed()).toMatchObject({
       value: { pods: ['default/web (uid-web)', 'default/bare (uid-bare)'] },
     });
+    // The kubelet shows a pod as failed before it tells its containers to end.
     pods.set('uid-web', { ...web, phase: 'Failed' });
+    running = ['uid-web'];
     pods.delete('uid-bare');
+    expect(shutdown.unconfirmed()).toMatchObject({ value: { pods: ['default/web (uid-web)'] } });
+    running = [];
     expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
+  });
+
+  it('waits for a pod that the kubelet has shown as failed before the shutdown was heard of', async () => {
+    pods.set('uid-web', { ...web, phase: 'Failed' });
+    running = ['uid-web'];
+    const shutdown = open();
+    await shutdown.announce({ ...PLAN, byKubelet: true });
+    await eventually(() => expect(shutdown.unconfirmed().known).toBe(true));
+    expect(shutdown.unconfirmed()).toMatchObject({ value: { pods: ['default/web (uid-web)'] } });
   });
 });
