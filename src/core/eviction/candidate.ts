@@ -55,7 +55,7 @@ export function firstCandidate(
   const first = allowed !== null && isInsteadOfRefused(signal, allowed, ranking, isRefused, lacking) ? null : allowed;
   const because = ({ pod }: Ranked): Why => {
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
-    return why === 'guard' && !guarded(pod) ? insteadBecause(pod, first) : why;
+    return why === 'guard' && !guarded(pod) ? insteadBecause(pod, first, allowed) : why;
   };
   // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
   const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
@@ -118,10 +118,13 @@ function isInsteadOfRefused(
   return ranking.slice(0, at).some(isRefused);
 }
 
-/** Nothing else is against it: it comes first in the ranking, and nothing shows that it exceeds its request. */
-function insteadBecause(pod: PodView, first: PodView | null): Why {
+/**
+ * Nothing else is against it: it comes first in the ranking, and nothing shows that it exceeds its request. `allowed`: who
+ * would go if no budget had refused.
+ */
+function insteadBecause(pod: PodView, first: PodView | null, allowed: PodView | null): Why {
   if (pod.unsaid !== undefined) return 'declaration-unknown';
-  if (first?.unsaid !== undefined) return 'not-over-request';
+  if (allowed === null || first?.unsaid !== undefined) return 'not-over-request';
   return first?.isDeletedByOthers ? 'others-end' : 'budget-innocent';
 }
 

@@ -12,8 +12,8 @@ type Pool = {
 };
 
 /**
- * Who of the pool goes. First those that are known to exceed their request; then one of which nobody has said what it
- * requests (C9); then the rest, and there first those that others have deleted (C10).
+ * Who of the pool goes. First those that are known to exceed their request; then the only one of which nobody has said what
+ * it requests (C9); then the rest, and there first those that others have deleted (C10). Null: nobody.
  */
 export function firstOf(pool: Pool): PodView | null {
   const { signal, entries, guarded, lacking } = pool;
@@ -23,8 +23,11 @@ export function firstOf(pool: Pool): PodView | null {
   const unsaid = entries
     .filter(({ pod }) => pod.unsaid !== undefined)
     .toSorted((a, b) => Number(guarded(a.pod)) - Number(guarded(b.pod)) || compareGiven(signal, a.pod, b.pod));
-  const open = unsaid.find((entry) => !isWithin(signal, entry, lacking));
-  if (open !== undefined) return open.pod;
+  const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
+  const over = open.find((entry) => isToBlame(signal, entry, lacking));
+  if (over !== undefined) return over.pod;
+  // Of several, nobody knows which exceeds: the kernel has their oom_score_adj to go by.
+  if (open.length > 0) return open.length === 1 ? (open[0]?.pod ?? null) : null;
   return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);
 }
 

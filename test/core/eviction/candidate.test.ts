@@ -126,6 +126,23 @@ describe('why a pod is passed over', () => {
     expect(by([hidden], 0, 'nodefs.available').victim).toBeNull();
     const unread = { ...hidden, requests, unsaid: { why: 'unreadable', priority: false, requests: true } } as const;
     expect(by([db, unread], 6 * MI).victim?.name).toBe('hidden');
+    // Which of two exceeds its request nobody knows; of one without a request it is known.
+    const other = aPod({ name: 'other', workingSetBytes: 7 * MI, unsaid });
+    expect(by([db, hidden, other])).toMatchObject({
+      victim: null,
+      passedOver: [
+        { because: 'declaration-unknown' },
+        { because: 'declaration-unknown' },
+        { because: 'not-over-request' },
+      ],
+    });
+    const bestEffort = aPod({
+      name: 'best',
+      qos: 'BestEffort',
+      workingSetBytes: MI,
+      unsaid: { ...unsaid, requests: false },
+    });
+    expect(by([db, hidden, other, bestEffort]).victim?.name).toBe('best');
   });
 
   it('its disruption budget has refused: it gives way only to another that exceeds its request (B1)', () => {
