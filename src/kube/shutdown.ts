@@ -60,8 +60,8 @@ const NOT_ASKED = unknown('not-asked', 'the volumes of the node', 'they are bein
 export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   const { clock, log, writes, runtimeDirectory, bootId } = needs;
   let told: ToldShutdown | null = loadTold(runtimeDirectory, bootId);
-  /** Of E10: by the uid of the object; null: we stop the pods. */
-  let ofKubelet: ReadonlySet<string> | null = null;
+  /** Of E10: the pods as they were before; null: we stop them. */
+  let ofKubelet: ReadonlyMap<PodUid, ApiPod> | null = null;
   let announcing: Promise<unknown> = Promise.resolve();
   let isSaving = false;
   let volumes: Reading<readonly string[]> = NOT_ASKED;
@@ -109,10 +109,17 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     });
   }
 
-  /** Not over. A kubelet shows a pod as failed before it tells its containers to end. */
-  function activeOf(pods: ReadonlyMap<PodUid, ApiPod>): readonly ApiPod[] {
-    const running = new Set(needs.running());
-    return [...pods].flatMap(([uid, pod]) => (isOver(pod) && !running.has(uid) ? [] : [pod]));
+  /** A kubelet shows a pod as failed, and without its containers, before it tells these to end. */
+  function leftByKubelet(before: ReadonlyMap<PodUid, ApiPod>, now: ReadonlyMap<PodUid, ApiPod>): readonly string[] {
+    const isShown = ([uid, { object }]: readonly [PodUid, ApiPod]): boolean => {
+      const pod = now.get(uid);
+      return pod?.object.uid === object.uid && !isOver(pod);
+    };
+    const shown = [...before].filter(isShown).map(([uid]) => uid);
+    return [...new Set([...shown, ...needs.running()])].map((uid) => {
+      const pod = now.get(uid) ?? before.get(uid);
+      return pod === undefined ? uid : sayPod(pod);
+    });
   }
 
   /** `status.volumesInUse`, beside the loop. */
@@ -128,8 +135,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   return {
     announce: async ({ decision, totalMs, byKubelet }) => {
       const pods = needs.pods();
-      const active = pods.known ? activeOf(pods.value) : [];
-      ofKubelet = byKubelet ? new Set(active.map(({ object }) => object.uid)) : null;
+      const active = pods.known ? [...pods.value].filter(([, pod]) => !isOver(pod)) : [];
+      ofKubelet = byKubelet ? new Map(active) : null;
       // Of a cordon that could not be taken back yet the mark stays on the node.
       told = { shutdownId: told?.shutdownId ?? decision, deleted: [] };
       save();
@@ -147,18 +154,18 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       isSaving = true;
     },
     unconfirmed: () => {
-      const waited = ofKubelet ?? new Set((told?.deleted ?? []).map(({ uid }) => uid));
-      if (waited.size === 0) return known({ pods: [], volumes: [] });
+      const waited = new Set((told?.deleted ?? []).map(({ uid }) => uid));
+      if (ofKubelet === null && waited.size === 0) return known({ pods: [], volumes: [] });
       if (needs.isAway()) return unknown('unreadable', 'the API server', 'it is away');
       const pods = needs.pods();
       if (!pods.known) return pods;
       askVolumes();
       if (!volumes.known) return volumes;
-      const there = ofKubelet === null ? [...pods.value.values()] : activeOf(pods.value);
-      const left = there.filter(({ object }) => waited.has(object.uid));
+      if (ofKubelet !== null) return known({ pods: leftByKubelet(ofKubelet, pods.value), volumes: volumes.value });
+      const left = [...pods.value.values()].filter(({ object }) => waited.has(object.uid));
       const staying = needs.running().filter((uid) => !waited.has(pods.value.get(uid)?.object.uid ?? uid));
       return known({
-        pods: left.map(({ object }) => `${podName(object)} (${object.uid})`),
+        pods: left.map(sayPod),
         volumes: withoutVolumesOf(staying, volumes.value, needs.kubeletDirectory),
       });
     },
@@ -182,6 +189,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
 }
 
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${UNDO_MS / 1_000} s` };
+const sayPod = ({ object }: ApiPod): string => `${podName(object)} (${object.uid})`;
 const isOver = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
 
 function sayCordon(said: Cordoned): string {

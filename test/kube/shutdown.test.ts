@@ -145,6 +145,9 @@ describe('what a shutdown says to the API server', () => {
     running = ['uid-web'];
     pods.delete('uid-bare');
     expect(shutdown.unconfirmed()).toMatchObject({ value: { pods: ['default/web (uid-web)'] } });
+    // Without containers, it is kept no more.
+    pods.delete('uid-web');
+    expect(shutdown.unconfirmed()).toMatchObject({ value: { pods: ['default/web (uid-web)'] } });
     running = [];
     expect(shutdown.unconfirmed()).toEqual(known({ pods: [], volumes: [] }));
   });
