@@ -261,7 +261,7 @@ describe('the loop', () => {
     const waited: number[] = [];
     // More CPU time than the clock has milliseconds of it.
     const spent = [{ atMs: clock.monoMs() - 1_000, cpuMs: -1_000 }];
-    await watch([104, 103, ...new Array(20).fill(103), 99], () => undefined, { spent, waited });
+    await watch([154, 103, ...new Array(20).fill(103), 99], () => undefined, { spent, waited });
     expect(waited.slice(0, 20)).toEqual([20, ...new Array(19).fill(2)]);
   });
 
