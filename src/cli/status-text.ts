@@ -1,3 +1,4 @@
+import { UNDECLARED } from '../core/eviction/comparator.ts';
 import type { Psi } from '../core/observation.ts';
 import { type PodView, podName } from '../core/pod/pod.ts';
 import { SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
@@ -142,7 +143,7 @@ function oomText({ oomScores }: StatusReport): string {
 }
 
 const unsaidText = ({ unsaid }: Pick<PodView, 'unsaid'>): string =>
-  unsaid === undefined ? '' : unsaid.why === 'undeclared' ? 'not yet known to the API' : 'cannot be read in part';
+  unsaid === undefined ? '' : unsaid.why === 'undeclared' ? UNDECLARED : 'cannot be read in part';
 
 function podsText({ pods }: StatusReport, paint: Paint): string {
   if (!pods.known) return `pods        ${clean(pods.why)}\n`;

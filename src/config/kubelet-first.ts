@@ -1,7 +1,7 @@
 import { resolve } from '../core/eviction/threshold.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
-import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import type { Signal } from '../core/signal.ts';
 import { bytesUp } from '../core/units/quantity.ts';
 import { parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
@@ -9,6 +9,7 @@ import type { KubeletFirst } from '../words/finding-kubelet.ts';
 import { type ConfiguredThreshold, readEviction } from './eviction.ts';
 import { createFields } from './field.ts';
 import type { KubeletFlags } from './kubelet-flags.ts';
+import { marginOf } from './margin.ts';
 
 type Json = { readonly [name: string]: unknown };
 
@@ -68,7 +69,7 @@ export function kubeletFirsts(
       ({ graceMs }) => graceMs === 0 || (!isHard && graceMs <= their.graceMs - SOFT_LEAD_MS),
     );
     const highest = highestOf(counting.map(at));
-    const margin = isHard ? marginOf(signal, capacity) : 0;
+    const margin = isHard ? Math.ceil(marginOf(signal, capacity)) : 0;
     const first =
       highest !== null && highest >= at(their) + margin
         ? []
@@ -79,11 +80,6 @@ export function kubeletFirsts(
       ? [...first, { signal, kind: 'reclaim' as const, theirs: reach(their), ours: ourReach, margin: 0 }]
       : first;
   });
-}
-
-function marginOf(signal: Signal, capacity: number): number {
-  const { least, share } = SIGNAL_FACTS[signal].margin;
-  return Math.ceil(Math.max(least, share * capacity));
 }
 
 const highestOf = (amounts: readonly number[]): number | null =>

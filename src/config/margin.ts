@@ -58,16 +58,21 @@ export function withMargin(
   const { signal, value, origin } = threshold;
   const capacity = capacityOf(signal, sizes);
   if (capacity === null || threshold.field !== 'evictionHard') return threshold;
-  const { unit, margin: own } = SIGNAL_FACTS[signal];
-  const isBytes = unit === 'bytes';
+  const isBytes = SIGNAL_FACTS[signal].unit === 'bytes';
   // Whole MiB, so that people can read it.
   const step = isBytes ? MIB : 1;
-  const amountUp = Math.ceil(Math.max(own.least, own.share * capacity) / step) * step;
+  const amountUp = Math.ceil(marginOf(signal, capacity) / step) * step;
   const margin = quantityOfBytes(amountUp, isBytes ? 'binary' : 'decimal');
   const raised = addQuantity(resolve(value, capacity), margin);
   const amount = atLeast(raised, gcFloor(signal, capacity, imageGcHighPercent));
   const file = origin.kind === 'default' ? "the kubelet's defaults" : 'file' in origin ? origin.file : '';
   return { ...threshold, value: { kind: 'quantity', amount }, origin: { kind: 'kubelet-and-margin', file, margin } };
+}
+
+/** How far above the kubelet's a hard threshold has to be, in the unit of the signal. */
+export function marginOf(signal: Signal, capacity: number): number {
+  const { least, share } = SIGNAL_FACTS[signal].margin;
+  return Math.max(least, share * capacity);
 }
 
 /** Disk: above the point where the kubelet collects images by itself (F4). */

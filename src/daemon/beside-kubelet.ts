@@ -35,12 +35,7 @@ export function createBesideKubelet({ clock, findings, mode, effective, find = f
     const said = await whatItSays();
     const texts = said.texts.map((text) => readKubeletText(text, said.from));
     const bad = texts.find((text) => !text.known);
-    const theirs =
-      bad ??
-      kubeletThresholds(
-        texts.flatMap((text) => (text.known ? [text.value] : [])),
-        said.flags,
-      );
+    const theirs = bad ?? kubeletThresholds(texts.flatMap(knownOf), said.flags);
     // What the kubelet cannot read it does not start with: nothing is known, and what was said stays.
     if (isClosed || !theirs.known) return;
     const capacityOf = (signal: Signal): number | null => {
@@ -67,7 +62,7 @@ export function createBesideKubelet({ clock, findings, mode, effective, find = f
     const unread = texts.find((text) => !text.known);
     if (unread === undefined && files.length > 0) {
       return {
-        texts: texts.flatMap(textOf),
+        texts: texts.flatMap(knownOf),
         flags: flags.fields,
         from: `by ${files.join(', ')} and its command line`,
       };
@@ -93,7 +88,7 @@ export function createBesideKubelet({ clock, findings, mode, effective, find = f
   };
 }
 
-const textOf = (text: Reading<string>): readonly string[] => (text.known ? [text.value] : []);
+const knownOf = <T>(reading: Reading<T>): readonly T[] => (reading.known ? [reading.value] : []);
 const absolute = (path: string, cwd: string): string => (path.startsWith('/') ? path : `${cwd}/${path}`);
 
 /** The kubelet takes files that end in .conf, in the order of their names. */

@@ -6,6 +6,7 @@ import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { holdDirectory } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
+import { createKept } from './kept.ts';
 import { EVENTS_BYTES, key, keyedIn, readKeyed } from './kernel-file.ts';
 import { maxOpenFiles } from './open-files.ts';
 
@@ -30,49 +31,37 @@ export type OomCounters = {
 
 /** A cgroup as it was found: with other descendants its directory has another number of links. */
 type Opened = { readonly directory: number; readonly links: number; readonly counter: number };
-type Kept = { readonly path: string; readonly cgroups: readonly Opened[]; isUsed: boolean };
 
 /** Of cgroups that are asked about with each kill on the machine: on v1 a pod that is opened anew takes some 2 ms. */
 export function createOomCounters(mounts: CgroupMounts, openFiles = maxOpenFiles()): OomCounters {
   const most = Math.floor((SHARE_OF_FILES * openFiles) / FILES_EACH);
-  /** By inode. */
-  const kept = new Map<number, Kept>();
   let count = 0;
   let isClosed = false;
-  const forget = (inode: number): void => {
-    const { cgroups = [] } = kept.get(inode) ?? {};
+  const kept = createKept<readonly Opened[]>((cgroups) => {
     closeAll(cgroups);
     count -= cgroups.length;
-    kept.delete(inode);
-  };
+  });
   return {
-    read: async ({ path, inode }) => {
-      const before = kept.get(inode);
-      if (before?.path === path && before.cgroups.every(isAsFound)) {
-        const kills = killsIn(before.cgroups, path);
-        before.isUsed = true;
+    read: async (ref) => {
+      const before = kept.find(ref);
+      if (before?.every(isAsFound)) {
+        const kills = killsIn(before, ref.path);
         if (kills.known) return kills;
       }
-      forget(inode);
-      const opened = await openAll(mounts, { path, inode });
+      kept.forget(ref);
+      const opened = await openAll(mounts, ref);
       if (!opened.known) return opened;
-      const kills = killsIn(opened.value, path);
+      const kills = killsIn(opened.value, ref.path);
       if (kills.known && !isClosed && count + opened.value.length <= most) {
-        forget(inode);
-        kept.set(inode, { path, cgroups: opened.value, isUsed: true });
+        kept.put(ref, opened.value);
         count += opened.value.length;
       } else closeAll(opened.value);
       return kills;
     },
-    sweep: () => {
-      for (const [inode, entry] of kept) {
-        if (!entry.isUsed) forget(inode);
-        entry.isUsed = false;
-      }
-    },
+    sweep: kept.sweep,
     close: () => {
       isClosed = true;
-      for (const inode of [...kept.keys()]) forget(inode);
+      kept.close();
     },
   };
 }

@@ -60,6 +60,12 @@ export function isPopulated(mounts: CgroupMounts, ref: CgroupRef): Reading<boole
   });
 }
 
+/** Whether it is known to have processes. */
+export function hasProcesses(mounts: CgroupMounts, ref: CgroupRef): boolean {
+  const populated = isPopulated(mounts, ref);
+  return populated.known && populated.value;
+}
+
 /** By the inode of a cgroup, a process that was found in it: it is checked first, without a search. Version 1 only. */
 const foundIn = new Map<number, number>();
 const MAX_REMEMBERED = 16_384;

@@ -82,6 +82,9 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
   });
 }
 
+/** Its containers have ended, as the API shows it. */
+export const isTerminal = ({ phase }: Pick<ApiPod, 'phase'>): boolean => phase === 'Succeeded' || phase === 'Failed';
+
 function readinessOf({ status }: V1ApiPod): Pick<ApiPod, 'readySinceWallMs'> {
   const ready = (status?.conditions ?? []).filter(isObject).find(({ type }) => type === 'Ready');
   if (ready?.['status'] !== 'True') return {};

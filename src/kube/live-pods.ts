@@ -2,7 +2,7 @@ import type { CandidateLimit, PodView } from '../core/pod/pod.ts';
 import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
-import type { ApiPod, Deletable } from './api-pod.ts';
+import { type ApiPod, type Deletable, isTerminal } from './api-pod.ts';
 import type { FoundPods, PodCgroup } from './pod-cgroups.ts';
 import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-containers.ts';
 
@@ -70,8 +70,6 @@ export function livePods(
   }
   return live;
 }
-
-const isTerminal = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
 
 /** D7: the place that its class says, else whichever there is. */
 function inClass(places: readonly PodCgroup[] | undefined, qos: PodCgroup['qos']): PodCgroup | null {

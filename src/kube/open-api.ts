@@ -64,7 +64,6 @@ export function openKubeApi(
   const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig });
   let version: EvictionVersion | null = null;
   let isOurs: boolean | null = null;
-  let verifiedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let whyNot = 'the API server has not said yet whether this is its node';
   let lists = 0;
   let isClosed = false;
@@ -76,6 +75,7 @@ export function openKubeApi(
     taintKeys: settings.taintKeys ?? 'own',
   });
   const isUp = (): boolean => state() === 'up';
+  const isAway = (): boolean => state() === 'away';
   const spool = openSpool({
     ...{ clock, bootId, writes, isUp, hasRecovered, findings, log },
     directory: `${settings.stateDirectory}/spool`,
@@ -127,19 +127,18 @@ export function openKubeApi(
 
   /** Whether the node is this machine, and how evictions are said. */
   async function ask(): Promise<void> {
-    const isDue = isOurs !== true || clock.monoMs() - verifiedMs >= VERIFY_MS;
-    const seen = isDue ? await writes.verify() : null;
-    if (seen !== null) {
+    const seen = await writes.verify();
+    if (seen.kind === 'node') {
       const wasOurs = isOurs;
-      isOurs = seen.kind === 'node' ? true : seen.kind === 'not-our-node' ? false : isOurs;
-      if (seen.kind === 'node') verifiedMs = clock.monoMs();
-      if (seen.kind !== 'node') whyNot = seen.text;
+      isOurs = true;
+      findings.clear(NOT_OUR_NODE);
+      if (wasOurs !== true) kept.changed();
+    } else {
+      whyNot = seen.text;
       if (seen.kind === 'not-our-node') {
+        isOurs = false;
         findings.raise(notOurNode(seen.text));
         kept.forget();
-      } else if (seen.kind === 'node') {
-        findings.clear(NOT_OUR_NODE);
-        if (wasOurs !== true) kept.changed();
       }
     }
     const found = version === null ? await discoverEviction(get, ASK_MS) : null;
@@ -166,7 +165,7 @@ export function openKubeApi(
   const tell = createTellApi({
     clock,
     writes,
-    isAway: () => state() === 'away',
+    isAway,
     isBudgetRequired: settings.isBudgetRequired,
     heard: (pod) => spool.heard(pod.object.uid),
     later: (pod, decision) => {
@@ -185,7 +184,7 @@ export function openKubeApi(
     nodeName,
     bootId,
     isUp,
-    isAway: () => state() === 'away',
+    isAway,
     whenUp: (run) => connection.onState((now) => (now === 'up' ? run() : undefined)),
     spool,
     isKubeletEvicting: evictions.isRecent,

@@ -1,10 +1,10 @@
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
 import { ifKnown, known } from '../core/reading.ts';
-import { sayDuration } from '../core/units/duration.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { createDyingHelp } from '../host/dying.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
 import { sayArmed, sayBootEnd } from '../words/node-condition.ts';
+import { sayGoingDown } from '../words/node-shutdown.ts';
 import { isAliveHere, ownAgentId } from './agent-id.ts';
 import { readConfigz } from './configz.ts';
 import { createEvents } from './events.ts';
@@ -89,8 +89,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     kubeletDirectory: settings.kubeletDirectory,
     running: () => source.running().map(({ uid }) => uid),
     tell: (decision, totalMs) => {
-      const message = `the node is shutting down, within ${sayDuration(totalMs)}`;
-      shown.marks.event('NodeShutdown', message, { decision, pod: null, annotations: {} });
+      shown.marks.event('NodeShutdown', sayGoingDown(totalMs), { decision, pod: null, annotations: {} });
     },
   });
   if (!dry) api.whenUp(shutdown.retry);

@@ -2,7 +2,7 @@ import type { Asked } from '../act/kill.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { graceFrom, LAST_WORD_MS } from '../core/shutdown/chain.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { hasProcesses } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
@@ -48,11 +48,7 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
 /** Null: no container of it runs. One that was about to start may have done so meanwhile. */
 function stillRunning({ needs, order }: Ladder): LivePod | null {
   const now = needs.source.find(order.victim.uid);
-  const isRunning = ({ cgroup }: { readonly cgroup: CgroupRef }): boolean => {
-    const populated = isPopulated(needs.mounts, cgroup);
-    return populated.known && populated.value;
-  };
-  return now?.containers.some(isRunning) ? now : null;
+  return now?.containers.some(({ cgroup }) => hasProcesses(needs.mounts, cgroup)) ? now : null;
 }
 
 async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<boolean> {

@@ -4,11 +4,12 @@ import { type PodUid, podName } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { UndoneStops } from '../mode.ts';
 import type { Clock, Findings, Log } from '../ports.ts';
-import type { ApiPod } from './api-pod.ts';
+import { API_AWAY, cordonLeft, notCordoned, sayCordon, sayDeleted } from '../words/node-shutdown.ts';
+import { type ApiPod, isTerminal } from './api-pod.ts';
 import type { NotDone } from './api-said.ts';
-import type { ApiWrites, Cordoned } from './api-writes.ts';
+import type { ApiWrites } from './api-writes.ts';
 import { createLane } from './lane.ts';
-import { type DeletedPod, loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
+import { loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
 import { withoutVolumesOf } from './staying-volumes.ts';
 import { tellWrite } from './tell-write.ts';
 
@@ -54,7 +55,6 @@ export type KubeShutdown = {
 const VOLUMES_MS = 500;
 /** So long a cancel waits to say what became of the cordon. */
 const UNDO_MS = 5_000;
-const AWAY = 'the API server is away: the node is not cordoned, and no pod is deleted';
 const NOT_ASKED = unknown('not-asked', 'the volumes of the node', 'they are being asked for');
 
 export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
@@ -78,7 +78,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   async function cordon(shutdownId: string): Promise<string> {
     const said = await writes.cordon({ bootId, shutdownId });
     tellWrite(needs.findings, 'patch nodes', said.kind === 'done' ? null : said);
-    return sayCordon(said);
+    return said.kind === 'done' ? sayCordon(said.cordon) : notCordoned(said.text);
   }
 
   /** Null where nothing of ours is left on the node. */
@@ -113,7 +113,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   function leftByKubelet(before: ReadonlyMap<PodUid, ApiPod>, now: ReadonlyMap<PodUid, ApiPod>): readonly string[] {
     const isShown = ([uid, { object }]: readonly [PodUid, ApiPod]): boolean => {
       const pod = now.get(uid);
-      return pod?.object.uid === object.uid && !isOver(pod);
+      return pod?.object.uid === object.uid && !isTerminal(pod);
     };
     const shown = [...before].filter(isShown).map(([uid]) => uid);
     return [...new Set([...shown, ...needs.running()])].map((uid) => {
@@ -135,12 +135,12 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   return {
     announce: async ({ decision, totalMs, byKubelet }) => {
       const pods = needs.pods();
-      const active = pods.known ? [...pods.value].filter(([, pod]) => !isOver(pod)) : [];
+      const active = pods.known ? [...pods.value].filter(([, pod]) => !isTerminal(pod)) : [];
       ofKubelet = byKubelet ? new Map(active) : null;
       // Of a cordon that could not be taken back yet the mark stays on the node.
       told = { shutdownId: told?.shutdownId ?? decision, deleted: [] };
       save();
-      if (needs.isAway()) return AWAY;
+      if (needs.isAway()) return API_AWAY;
       needs.tell(decision, totalMs);
       const cordoned = cordon(told.shutdownId);
       announcing = cordoned;
@@ -175,7 +175,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       const failed = await end();
       return {
         started: [],
-        notUndone: [...deleted.map(sayDeleted), ...(failed === null ? [] : [sayCordoned(failed)])],
+        notUndone: [...deleted.map(sayDeleted), ...(failed === null ? [] : [cordonLeft(failed.text)])],
       };
     },
     hasTold: () => told !== null,
@@ -190,24 +190,3 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
 
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${UNDO_MS / 1_000} s` };
 const sayPod = ({ object }: ApiPod): string => `${podName(object)} (${object.uid})`;
-const isOver = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
-
-function sayCordon(said: Cordoned): string {
-  if (said.kind !== 'done') return `the node could not be cordoned: ${said.text}`;
-  switch (said.cordon) {
-    case 'ours':
-      return 'the node is cordoned and tainted';
-    case 'others':
-      return 'the node is tainted; somebody else had cordoned it';
-    case 'autoscaler':
-      return 'the node is tainted; an autoscaler is removing it';
-  }
-}
-
-/** E18: what cannot be taken back. */
-function sayDeleted(pod: DeletedPod): string {
-  const then = pod.owner === null ? 'nobody makes another one' : `its ${pod.owner} makes another one`;
-  return `${podName(pod)} was deleted: ${then}`;
-}
-
-const sayCordoned = ({ text }: NotDone): string => `the cordon of the node, which is tried again: ${text}`;

@@ -3,7 +3,7 @@ import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/read
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { hasProcesses } from '../host/cgroupfs.ts';
 import type { CgroupDriver } from '../host/kubepods.ts';
 import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import type { ApiPod, PodRef } from './api-pod.ts';
@@ -117,7 +117,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       runtime: index(),
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
-      hasProcesses,
+      hasProcesses: (cgroup) => hasProcesses(mounts, cgroup),
       memoryLimit,
       wallMs: clock.wallMs(),
       isKubeletEvicting: isKubeletEvicting(),
@@ -142,11 +142,6 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     const limit = memory.limit();
     memory.close();
     return limit.known ? limit.value : null;
-  }
-
-  function hasProcesses(cgroup: CgroupRef): boolean {
-    const populated = isPopulated(mounts, cgroup);
-    return populated.known && populated.value;
   }
 
   function isKubeletEvicting(): boolean {
@@ -233,7 +228,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     running: () => {
       const pods = podsNow();
       if (!pods.known) return [];
-      const isRunning = ({ cgroup }: LivePod): boolean => cgroup.known && hasProcesses(cgroup.value);
+      const isRunning = ({ cgroup }: LivePod): boolean => cgroup.known && hasProcesses(mounts, cgroup.value);
       return [...pods.value.values()].filter(isRunning).map(({ declared }) => declared);
     },
     kubepods: cgroups.kubepods,

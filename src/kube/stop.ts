@@ -7,7 +7,7 @@ import type { Rung } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { ifKnown, type MonoMs, unknown } from '../core/reading.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { hasProcesses } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
 import { budgetRefuses, budgetRefusesId } from '../words/finding-eviction.ts';
@@ -192,7 +192,7 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
     if (now === null) void tellOnceKnown(needs, order.victim.uid);
     else if (!ladder.isAccepted && ladder.unsaid !== 'never') {
       needs.tell.later(now, order.decision);
-      void ladder.asked?.then(() => takeBack(ladder, now));
+      void ladder.asked?.then(() => hearLate(ladder, now));
       tell(ladder, 'spool', LATER[ladder.unsaid]);
     }
   }
@@ -206,7 +206,7 @@ const LATER = {
 } as const;
 
 /** The answer that the kill did not wait for says that the pod goes: the kubelet does not start it again. */
-function takeBack({ needs, order, isAccepted }: Ladder, pod: Deletable): void {
+function hearLate({ needs, order, isAccepted }: Ladder, pod: Deletable): void {
   if (!isAccepted) return;
   needs.tell.heard(pod);
   needs.guard.accepted(order.victim.uid);
@@ -232,10 +232,7 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   const { needs, order } = ladder;
   const before = new Set(refsOf(found).map(({ inode }) => inode));
   const now = needs.source.find(order.victim.uid);
-  const isNew = (ref: CgroupRef): boolean => {
-    const populated = isPopulated(needs.mounts, ref);
-    return !before.has(ref.inode) && populated.known && populated.value;
-  };
+  const isNew = (ref: CgroupRef): boolean => !before.has(ref.inode) && hasProcesses(needs.mounts, ref);
   const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;
   if (now.object !== null) void noted(ladder, 'delete', needs.tell.remove(now.object, HARD_GRACE_SECONDS));

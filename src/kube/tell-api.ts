@@ -33,10 +33,11 @@ export function createTellApi({ clock, writes, isAway, isBudgetRequired, later, 
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
     // On another connection the deletion could overtake it, and nobody would see why (A16).
-    const marked =
+    const [reason, message] =
       why === 'shutdown'
-        ? writes.markDisruption(victim, 'TerminationByNodewarden', SHUTTING_DOWN)
-        : writes.markDisruption(victim, 'EvictionByNodewarden', LOW_ON_RESOURCES);
+        ? (['TerminationByNodewarden', SHUTTING_DOWN] as const)
+        : (['EvictionByNodewarden', LOW_ON_RESOURCES] as const);
+    const marked = writes.markDisruption(victim, reason, message);
     await within<unknown>(clock, MARK_MS, marked, () => null);
     return saidOf(await writes.deletePod(victim, graceSeconds, why === 'shutdown' ? SHUTDOWN_MS : undefined));
   };

@@ -1,6 +1,7 @@
 import type { Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
+import { createKept } from '../host/kept.ts';
 import { maxOpenFiles } from '../host/open-files.ts';
 import type { CgroupRef } from '../ports.ts';
 
@@ -25,39 +26,25 @@ const SHARE_OF_FILES = 0.5;
  */
 export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles()): HeldCgroups {
   const maxHeld = Math.min(MAX_HELD, Math.floor((SHARE_OF_FILES * openFiles) / DESCRIPTORS_EACH[mounts.version]));
-  const held = new Map<number, { readonly path: string; readonly cgroup: HeldCgroup; isUsed: boolean }>();
-  const forget = (inode: number): void => {
-    held.get(inode)?.cgroup.close();
-    held.delete(inode);
-  };
+  const kept = createKept<HeldCgroup>((cgroup) => cgroup.close());
   return {
     read: (ref, ask) => {
-      const found = held.get(ref.inode);
-      if (found?.path === ref.path) {
-        const answer = ask(found.cgroup);
-        found.isUsed = true;
+      const found = kept.find(ref);
+      if (found !== null) {
+        const answer = ask(found);
         // What failed is opened again next time.
-        if (!answer.known) forget(ref.inode);
+        if (!answer.known) kept.forget(ref);
         return answer;
       }
       const opened = holdCgroup(mounts, ref);
       if (!opened.known) return opened;
       const answer = ask(opened.value);
-      forget(ref.inode);
-      if (answer.known && held.size < maxHeld)
-        held.set(ref.inode, { path: ref.path, cgroup: opened.value, isUsed: true });
+      kept.forget(ref);
+      if (answer.known && kept.size() < maxHeld) kept.put(ref, opened.value);
       else opened.value.close();
       return answer;
     },
-    sweep: () => {
-      for (const [inode, entry] of held) {
-        if (!entry.isUsed) forget(inode);
-        entry.isUsed = false;
-      }
-    },
-    close: () => {
-      for (const { cgroup } of held.values()) cgroup.close();
-      held.clear();
-    },
+    sweep: kept.sweep,
+    close: kept.close,
   };
 }

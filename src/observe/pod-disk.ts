@@ -3,7 +3,7 @@ import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core
 import { isDisk } from '../core/signal.ts';
 import type { NextLook } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { hasProcesses } from '../host/cgroupfs.ts';
 import type { BoundPod, Clock, DiskWalk } from '../ports.ts';
 import { createDiskFacts } from './disk-facts.ts';
 import { createDiskWrites } from './disk-writes.ts';
@@ -180,10 +180,8 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     const isRested = clock.monoMs() - last.endedMs >= UNMET_REST_FACTOR * last.tookMs;
     return isRested && last.life !== runningAs(pod);
   };
-  const runningAs = (pod: BoundPod): string | null => {
-    const populated = pod.cgroup.known ? isPopulated(mounts, pod.cgroup.value) : pod.cgroup;
-    return populated.known && populated.value ? lifeOf(pod) : null;
-  };
+  const runningAs = (pod: BoundPod): string | null =>
+    pod.cgroup.known && hasProcesses(mounts, pod.cgroup.value) ? lifeOf(pod) : null;
   const tell = (): void => {
     newsMs = clock.monoMs();
     if (!isClosed) wake();

@@ -3,7 +3,7 @@ import { podName } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { hasProcesses } from '../host/cgroupfs.ts';
 import { within } from '../host/clock.ts';
 import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import { emptyDirectory } from '../host/empty-directory.ts';
@@ -69,9 +69,8 @@ export function createScratch({ clock, mounts, run, walker, findings, find }: Sc
       const live = find(uid);
       if (live === null || live.manifest.scratch.length === 0) return null;
       const notKnown = unknown('not-asked', 'scratch', 'nothing was counted');
-      const populated = live.cgroup.known ? isPopulated(mounts, live.cgroup.value) : live.cgroup;
       // The pod may have been restarted already, and a running pod needs its files.
-      if (populated.known && populated.value)
+      if (live.cgroup.known && hasProcesses(mounts, live.cgroup.value))
         return { freedBytes: notKnown, problem: 'the pod runs again: nothing was emptied' };
       const emptied = emptyAll(live.manifest);
       const late = { freedBytes: notKnown, problem: `it takes longer than ${WAIT_MS / 1_000} s and continues` };

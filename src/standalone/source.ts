@@ -3,7 +3,7 @@ import { known, type MonoMs, type Reading, type Unknown, unknown } from '../core
 import { cgroupInode } from '../host/cgroup-inode.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { directoryOf } from '../host/cgroup-walk.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { hasProcesses } from '../host/cgroupfs.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
 import { watchPath } from '../host/files.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -278,10 +278,6 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     const { target } = entry.manifest;
     return unitOf(entry) === unit || (target.kind === 'unit' && target.unit === unit);
   };
-  const isPopulatedNow = (cgroup: Reading<CgroupRef>): boolean => {
-    const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
-    return populated.known && populated.value;
-  };
   const endWatch = watchPath(
     needs.podManifests,
     () => {
@@ -323,7 +319,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     running: () =>
       live
         .now()
-        .filter(({ cgroup }) => isPopulatedNow(cgroup))
+        .filter(({ cgroup }) => cgroup.known && hasProcesses(mounts, cgroup.value))
         .map(({ declared }) => declared),
     find: (uid) => {
       const entry = entries.get(uid);

@@ -1,7 +1,7 @@
 import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isPopulated, refOf } from '../host/cgroupfs.ts';
+import { hasProcesses, refOf } from '../host/cgroupfs.ts';
 import type { DyingHelp } from '../host/dying.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
@@ -39,9 +39,8 @@ export async function findUnlisted(needs: StopUnlistedNeeds, order: StopOrder): 
         : null;
   const ref = path === null ? null : refOf(mounts, path);
   if (ref === null || !ref.known) return null;
-  const populated = isPopulated(mounts, ref.value);
   const oldestMs = oldestStartMs(mounts, ref.value);
-  const isLeft = populated.known && populated.value && oldestMs !== null && oldestMs <= resumedFromMs;
+  const isLeft = hasProcesses(mounts, ref.value) && oldestMs !== null && oldestMs <= resumedFromMs;
   return isLeft ? { ref: ref.value, unit: kind === 'unit' ? name : null } : null;
 }
 

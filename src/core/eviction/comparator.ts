@@ -154,10 +154,11 @@ function subtractedRequest(signal: Signal, pod: PodView): number {
 
 /** Where an unknown value is one of the declaration, and not of what was measured. */
 export const UNSAID = 'the declaration of the pod';
+export const UNDECLARED = 'not yet known to the API';
 
 function unsaidOf({ unsaid }: PodView, what: 'priority' | 'requests'): Unknown | null {
   if (unsaid === undefined || !unsaid[what]) return null;
-  const detail = unsaid.why === 'undeclared' ? 'not yet known to the API' : `its ${what} cannot be read`;
+  const detail = unsaid.why === 'undeclared' ? UNDECLARED : `its ${what} cannot be read`;
   return unknown('absent', UNSAID, detail);
 }
 

@@ -19,8 +19,8 @@ export function timeOf(
   config: Pick<CoreConfig, 'shutdownCarryOver'>,
 ): PhaseTime {
   const wanted = wantedTime(shutdown, atMs, config);
-  if (shutdown.mustEndMs === null) return wanted;
-  const mustEndMs = shutdown.mustEndMs - (shutdown.confirm?.ms ?? 0);
+  const mustEndMs = phasesEndMs(shutdown);
+  if (mustEndMs === null) return wanted;
   const periodMs = Math.max(0, shareMs(shutdown, groups, mustEndMs - atMs));
   // Carried over or not: never past the end, and never into the time of those after it.
   if (wanted.endsMs - atMs <= periodMs) return wanted;
@@ -61,10 +61,14 @@ export function totalMs(phases: readonly ShutdownPhase[]): number {
 }
 
 /** When all phases are over at the latest. */
-export function lastMs({ startedMs, phases, mustEndMs, confirm }: Stopping): MonoMs {
-  const endMs = mustEndMs === null ? Number.POSITIVE_INFINITY : mustEndMs - (confirm?.ms ?? 0);
-  return Math.min(startedMs + totalMs(phases), endMs);
+export function lastMs(shutdown: Stopping): MonoMs {
+  const { startedMs, phases } = shutdown;
+  return Math.min(startedMs + totalMs(phases), phasesEndMs(shutdown) ?? Number.POSITIVE_INFINITY);
 }
+
+/** What follows the last phase has its share of the time too. Null: there is time enough. */
+const phasesEndMs = ({ mustEndMs, confirm }: Stopping): MonoMs | null =>
+  mustEndMs === null ? null : mustEndMs - (confirm?.ms ?? 0);
 
 /** D11: logind goes on when its time is over, whichever pod is still stopping: the plan ends before that. */
 export function withoutReserve(grantedMs: number): number {

@@ -146,9 +146,15 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
 type Preparing = Extract<ShutdownEvent, { kind: 'preparing' }>;
 
 /** `leftMs`: it was heard late, so it counts without a lock too; absent: all that was granted is left. */
-function prepare(step: Step, { leftMs: saidMs, byKubelet }: Preparing, atMs: number, config: CoreConfig): Step {
+function prepare(
+  step: Step,
+  { leftMs: saidMs, byKubelet: isTheirs }: Preparing,
+  atMs: number,
+  config: CoreConfig,
+): Step {
   const { phases, tiers } = config;
   const leftMs = saidMs ?? null;
+  const byKubelet = isTheirs === true;
   const { shutdown } = step.state;
   if (phases.length === 0) return step;
   if (shutdown.kind === 'unarmed' && leftMs === null) {
@@ -164,19 +170,15 @@ function prepare(step: Step, { leftMs: saidMs, byKubelet }: Preparing, atMs: num
   // Of what there is, each part gets its share (D11).
   const share = mustEndMs === null ? 1 : Math.min(1, (mustEndMs - atMs) / Math.max(1, neededMs));
   // What the kubelet stops may take as long as logind waits.
-  const grantedMs = byKubelet === true && Number.isFinite(timeMs) ? withoutReserve(timeMs) : neededMs;
+  const grantedMs = byKubelet && Number.isFinite(timeMs) ? withoutReserve(timeMs) : neededMs;
   const begun = begin(step, {
     ...given,
-    phases: byKubelet === true ? [] : phases,
+    phases: byKubelet ? [] : phases,
     confirm: { ms: tiers.confirmMs * share, latestMs: mustEndMs ?? atMs + grantedMs },
-    ...(byKubelet === true ? { byKubelet: 'holds' } : {}),
+    ...(byKubelet ? { byKubelet: 'holds' } : {}),
     wait: { kind: 'announce', untilMs: atMs + tiers.announceMs * share },
   });
-  return withDecision(begun, atMs, {
-    kind: 'announce-shutdown',
-    totalMs: neededMs,
-    byKubelet: byKubelet === true,
-  });
+  return withDecision(begun, atMs, { kind: 'announce-shutdown', totalMs: neededMs, byKubelet });
 }
 
 /** Product.md section 9, second tier: the same phases in the time that the stop of the agent itself may take. */
@@ -184,21 +186,21 @@ function prepareLate(step: Step, leftMs: number, observation: Observation, { pha
   const { atMs } = observation;
   const { shutdown } = step.state;
   const endMs = atMs + leftMs;
+  const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
+  const late = { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs } as const;
   const isFirstTier = shutdown.kind === 'released' || (shutdown.kind === 'stopping' && shutdown.tier === 'logind');
   if (tiers !== undefined && isFirstTier && phases.length > 0) {
     const isRunning = shutdown.kind === 'stopping' && isInPhase(shutdown);
     const over = isRunning ? phaseOver(step, shutdown, 'period', observation) : step;
-    const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
-    return begin(over, { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs });
+    return begin(over, late);
   }
   if (shutdown.kind === 'stopping') {
-    const mustEndMs = Math.min(shutdown.mustEndMs ?? endMs, endMs);
-    const phaseEndsMs = Math.min(shutdown.phaseEndsMs, mustEndMs);
-    return withShutdown(step, { ...shutdown, tier: 'stop', mustEndMs, phaseEndsMs });
+    const soonerMs = Math.min(shutdown.mustEndMs ?? endMs, endMs);
+    const phaseEndsMs = Math.min(shutdown.phaseEndsMs, soonerMs);
+    return withShutdown(step, { ...shutdown, tier: 'stop', mustEndMs: soonerMs, phaseEndsMs });
   }
   if (shutdown.kind === 'released' || phases.length === 0) return step;
-  const mustEndMs = leftMs < totalMs(phases) ? endMs : null;
-  return begin(step, { tier: 'stop', atMs, phases, delayMaxMs: null, mustEndMs });
+  return begin(step, late);
 }
 
 type Begin = Pick<Stopping, 'tier' | 'phases' | 'delayMaxMs' | 'mustEndMs' | 'confirm' | 'byKubelet'> & {

@@ -1,0 +1,26 @@
+import { podName } from '../core/pod/pod.ts';
+import { sayDuration } from '../core/units/duration.ts';
+
+/** What a shutdown beside a kubelet has said to the API server, and what of it cannot be taken back. */
+
+export const API_AWAY = 'the API server is away: the node is not cordoned, and no pod is deleted';
+
+export const sayGoingDown = (totalMs: number): string => `the node is shutting down, within ${sayDuration(totalMs)}`;
+
+const CORDONS = {
+  ours: 'the node is cordoned and tainted',
+  others: 'the node is tainted; somebody else had cordoned it',
+  autoscaler: 'the node is tainted; an autoscaler is removing it',
+} as const;
+/** By whom the node is cordoned now. */
+export const sayCordon = (by: keyof typeof CORDONS): string => CORDONS[by];
+
+export const notCordoned = (why: string): string => `the node could not be cordoned: ${why}`;
+
+/** E18: what cannot be taken back. `owner`: who makes another pod; null: nobody. */
+export function sayDeleted(pod: Parameters<typeof podName>[0] & { readonly owner: string | null }): string {
+  const then = pod.owner === null ? 'nobody makes another one' : `its ${pod.owner} makes another one`;
+  return `${podName(pod)} was deleted: ${then}`;
+}
+
+export const cordonLeft = (why: string): string => `the cordon of the node, which is tried again: ${why}`;
