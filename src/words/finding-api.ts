@@ -7,7 +7,7 @@ import { counted, sayNames } from './parts.ts';
 
 export const API_AWAY = 'api-away';
 export function apiAway(why: string): Finding {
-  const then = 'pods are known as they were, and stopped by their cgroup alone';
+  const then = 'what is known of the pods stays as it was, and they are stopped by their cgroups alone';
   return { id: API_AWAY, text: `the API server is away (${escapeUnsafe(why)}): ${then}` };
 }
 

@@ -95,7 +95,7 @@ describe('the connection to the API server', () => {
     await get(NODES, 50);
     expect(connection?.state()).toBe('away');
     expect(parts.present.get('api-away')).toBe(
-      'the API server is away (no answer within 50 ms): pods are known as they were, and stopped by their cgroup alone',
+      'the API server is away (no answer within 50 ms): what is known of the pods stays as it was, and they are stopped by their cgroups alone',
     );
     const before = stub.heard.length;
     expect(await get(NODES, 5_000)).toMatchObject({ kind: 'none', detail: expect.stringContaining('is away') });
