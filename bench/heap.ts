@@ -5,11 +5,11 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createTeller } from '../src/act/announce.ts';
+import { createAnnouncer } from '../src/act/announce.ts';
 import { loadConfig } from '../src/config/load.ts';
-import { createLookDesk } from '../src/daemon/answers.ts';
 import { openParts } from '../src/daemon/compose.ts';
 import { runLoop } from '../src/daemon/loop.ts';
+import { createObservedLooks } from '../src/daemon/observed-look.ts';
 import { findCgroupMounts } from '../src/host/cgroup-mounts.ts';
 import { createClock, readBootId } from '../src/host/clock.ts';
 import { createOomWatch } from '../src/observe/oom-kills.ts';
@@ -100,7 +100,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
   );
   const { inbox, observer, recorder, log, findings, state } = parts;
   const node = () => ({ name: '', version: '', pid: 0, mode: effective.mode, dryRun: false }) as never;
-  const desk = createLookDesk({
+  const desk = createObservedLooks({
     clock,
     wake: inbox.wake,
     node,
@@ -108,7 +108,7 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
     podsNow: observer.podsNow,
     adopted: state,
   });
-  const tell = createTeller({ log, findings });
+  const tell = createAnnouncer({ log, findings });
   const end = new AbortController();
   const samples: Sample[] = [];
   const real = createClock();

@@ -1,5 +1,5 @@
 import { keepHeapSmall } from './host/heap.ts';
-import { sayLast } from './host/last-words.ts';
+import { sayLast } from './host/stderr.ts';
 
 process.title = 'nodewarden';
 

@@ -12,7 +12,7 @@ import type { Eviction, ShutdownStop } from '../core/state/state.ts';
 import { isLess } from '../core/units/quantity.ts';
 import type { Clock, Inbox, Inhibitor, Killer, Left, NodeMarks, Recorder, StopOrder } from '../ports.ts';
 import { sayTies } from '../words/decision.ts';
-import { and, sayAmount, sayLimit, sayThreshold } from '../words/parts.ts';
+import { and, sayAmount, sayLimit, sayThreshold } from '../words/phrases.ts';
 import { type EndNeeds, ended } from './ended.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';

@@ -6,14 +6,14 @@ import { fileSystemOf, type NodeCondition, SIGNAL_FACTS, type Signal } from '../
 import type { Verdict } from '../core/verdict.ts';
 import type { Finding, Findings, Log } from '../ports.ts';
 import { findingOfReason, signalsUnreadable } from '../words/finding-eviction.ts';
-import { sayThreshold } from '../words/parts.ts';
+import { sayThreshold } from '../words/phrases.ts';
 
 /** D5: a signal that could not be read is a finding after this many looks over at least this time. */
 const UNKNOWN_LOOKS = 3;
 const UNKNOWN_MS = 10_000;
 
 /** Says what a look changed: conditions in the log, what a person should know as findings. One line per fact, none per look. */
-export function createTeller(needs: {
+export function createAnnouncer(needs: {
   readonly log: Log;
   readonly findings: Findings;
 }): (observation: Observation, verdict: Verdict) => void {

@@ -14,10 +14,10 @@ import {
   processesOf,
 } from '../host/cgroupfs.ts';
 import { sleep, uptimeMs } from '../host/clock.ts';
-import type { DyingHelp } from '../host/dying.ts';
+import type { DyingHelp } from '../host/dying-help.ts';
 import { processName, processState, rssBytes } from '../host/procfs.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
-import { releasedSince, usageBytes } from './given-back.ts';
+import { releasedSince, usageBytes } from './released-memory.ts';
 import { rssOf, type Spent, spares, successorsIn } from './successors.ts';
 import { createSweep, type NotSent, type Sweep } from './sweep.ts';
 

@@ -8,7 +8,7 @@ import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Findings, Log, NodeReclaim, Observer } from '../ports.ts';
 import { sayRemoved } from '../words/decision.ts';
 import { reclaimFailed, reclaimId } from '../words/finding-eviction.ts';
-import { and, sayAmount } from '../words/parts.ts';
+import { and, sayAmount } from '../words/phrases.ts';
 
 type ReclaimCommand = {
   readonly signal: Signal;

@@ -15,7 +15,7 @@ import { isKernelThread } from '../host/procfs.ts';
 import { signalInCgroup } from '../host/signal-process.ts';
 import type { Clock, Findings, Killer, Log } from '../ports.ts';
 import { createActor } from './actor.ts';
-import { dryParts } from './dry.ts';
+import { dryParts } from './dry-run.ts';
 import { killCgroup } from './kill.ts';
 
 export type WarmUpNeeds = {

@@ -1,16 +1,16 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 import { parseDuration, sayDuration } from '../core/units/duration.ts';
-import type { ObservedLook } from '../daemon/answers.ts';
+import type { ObservedLook } from '../daemon/observed-look.ts';
 import { yamlText } from '../document/yaml-text.ts';
 import { createClock } from '../host/clock.ts';
 import { isSpecialFile, writeAtomic } from '../host/files.ts';
 import type { Clock } from '../ports.ts';
 import { type Capture, captureOf } from '../record/scenarios/capture-of.ts';
 import { redactLooks } from '../record/scenarios/redact.ts';
-import { counted } from '../words/parts.ts';
+import { counted } from '../words/phrases.ts';
 import { askLook, askMeasuredLook, type Failure, fail, ofAnswers } from './daemon-answer.ts';
-import { placesOf } from './paths.ts';
+import { daemonPathsOf } from './daemon-paths.ts';
 import { clean } from './print.ts';
 
 type Options = {
@@ -62,7 +62,7 @@ export function captureCommand(): Command {
       const stop = new AbortController();
       // Once: a second one ends the process at once.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
-      const { socket } = placesOf(options.config ?? null);
+      const { socket } = daemonPathsOf(options.config ?? null);
       process.exitCode = (await ofAnswers(socket, () => run(options, socket, createClock(), stop.signal))) ?? 1;
     });
 }

@@ -14,7 +14,7 @@ import { listDirectory } from '../host/files.ts';
 import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
-import { counted, sayAmount, sayLimit } from '../words/parts.ts';
+import { counted, sayAmount, sayLimit } from '../words/phrases.ts';
 import { clean, type Format, formatOption, jsonText, type Paint, printAs, table } from './print.ts';
 
 type Options = { readonly output: Format };

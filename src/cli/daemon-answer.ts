@@ -1,6 +1,6 @@
 import { sayCause } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
-import type { ObservedLook } from '../daemon/answers.ts';
+import type { ObservedLook } from '../daemon/observed-look.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { type Asked, askDaemon } from '../serve/ask.ts';

@@ -5,7 +5,7 @@ import { isDisk, type Resource, SIGNAL_FACTS, type Signal, usageUnit } from '../
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 import { sayDecision, sayMs, sayTies } from '../words/decision.ts';
-import { sayAmount } from '../words/parts.ts';
+import { sayAmount } from '../words/phrases.ts';
 import { sayPassedOver, sayReason } from '../words/reason.ts';
 import type { ExplainedRow, ExplainReport } from './explain-report.ts';
 import { sayValue } from './history-text.ts';

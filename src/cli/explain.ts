@@ -6,10 +6,10 @@ import { isDisk, isSignal, SIGNALS, type Signal } from '../core/signal.ts';
 import { nearestName } from '../document/nearest.ts';
 import { createClock } from '../host/clock.ts';
 import { askMeasuredLook, fail, ofAnswer } from './daemon-answer.ts';
+import { daemonPathsOf } from './daemon-paths.ts';
 import { explainReport, type LookSource } from './explain-report.ts';
 import { stepOf } from './explain-scenario.ts';
 import { explainText } from './explain-text.ts';
-import { placesOf } from './paths.ts';
 import { clean, type Format, formatOption, printAs, sayNames } from './print.ts';
 import { type Only, parseOnly } from './simulate.ts';
 
@@ -66,7 +66,7 @@ async function run(pod: string | null, options: Options): Promise<number> {
 }
 
 async function live(pod: string | null, options: Options): Promise<number> {
-  const { socket } = placesOf(options.config ?? null);
+  const { socket } = daemonPathsOf(options.config ?? null);
   const look = await askMeasuredLook(socket, createClock(), (asked) => {
     const signal = options.signal ?? signalOf(asked);
     return signal !== null && isDisk(signal);

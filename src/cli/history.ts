@@ -5,8 +5,8 @@ import { createClock, readBootId } from '../host/clock.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
 import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
+import { daemonPathsOf } from './daemon-paths.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
-import { placesOf } from './paths.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 
 type Options = {
@@ -35,7 +35,7 @@ export function historyCommand(): Command {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((options: Options) => {
-      const { stateDirectory } = placesOf(options.config ?? null);
+      const { stateDirectory } = daemonPathsOf(options.config ?? null);
       const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
       // All of it: what a shutdown or a boot is derived from may have begun before.
       const whole = [false, true].map((dry) => readRecord(stateDirectory, { dry }));

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import pc from 'picocolors';
 import { escapeUnsafe } from '../core/units/escape.ts';
-import * as parts from '../words/parts.ts';
+import * as parts from '../words/phrases.ts';
 
 type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
 export type Paint = (colour: Colour, text: string) => string;

@@ -10,7 +10,7 @@ import type { ObservedStops } from '../record/reading/observed-stops.ts';
 import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
 import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/shutdown/rehearse.ts';
 import { sayMs } from '../words/decision.ts';
-import { countPods } from '../words/parts.ts';
+import { countPods } from '../words/phrases.ts';
 import { agentChanges, type Change, changesOf } from './rehearse-changes.ts';
 import { notesOf, traitNotes } from './rehearse-notes.ts';
 import type { PhaseRow, PodStopRow, SecondTier, Span } from './rehearse-rows.ts';

@@ -1,7 +1,7 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
 import { podName } from '../core/pod/pod.ts';
 import { sayMs } from '../words/decision.ts';
-import { countPods } from '../words/parts.ts';
+import { countPods } from '../words/phrases.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 import type { Change } from './rehearse-changes.ts';
 import type { RehearseReport } from './rehearse-report.ts';

@@ -8,7 +8,7 @@ import { readRecord } from '../record/reading/record-file.ts';
 import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
 import { askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './daemon-answer.ts';
-import { placesOf } from './paths.ts';
+import { daemonPathsOf } from './daemon-paths.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
 import { type PhaseForm, rehearseText } from './rehearse-text.ts';
@@ -38,7 +38,7 @@ export function rehearseCommand(): Command {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
-      const { socket } = placesOf(options.config ?? null);
+      const { socket } = daemonPathsOf(options.config ?? null);
       process.exitCode = (await ofAnswers(socket, () => run(options, socket, createClock()))) ?? CANNOT_ASK;
     });
   return new Command('rehearse')
@@ -48,7 +48,7 @@ export function rehearseCommand(): Command {
 }
 
 async function run({ config: file, output }: Options, socket: string, clock: Clock): Promise<number> {
-  const { stateDirectory } = placesOf(file ?? null);
+  const { stateDirectory } = daemonPathsOf(file ?? null);
   const asked = await askDaemon(socket, { ask: 'status' }, clock);
   if (asked.kind !== 'answer') return cannotAsk(asked, socket);
   const status = asked.answer;

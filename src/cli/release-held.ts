@@ -7,7 +7,7 @@ import { takeLock } from '../host/lock-file.ts';
 import { createSystemd } from '../host/systemd.ts';
 import { putBackOomScores } from '../standalone/oom-scores.ts';
 import { releaseHeld } from '../standalone/release-held.ts';
-import { placesOf } from './paths.ts';
+import { daemonPathsOf } from './daemon-paths.ts';
 import { clean } from './print.ts';
 
 const BUS_MS = 5_000;
@@ -25,7 +25,7 @@ export function releaseHeldCommand(): Command {
     .action(async ({ config }: { readonly config?: string }) => {
       const clock = createClock();
       const boot = readBootId();
-      const places = placesOf(config ?? null);
+      const places = daemonPathsOf(config ?? null);
       const bootId = boot.known ? boot.value : '';
       // An agent that runs would stop again what is started here.
       const there = listDirectory(places.runtimeDirectory, 1);

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { runDaemon } from '../daemon/run.ts';
 import { exitWithin } from '../host/clock.ts';
-import { sayLast } from '../host/last-words.ts';
+import { sayLast } from '../host/stderr.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true; readonly stopping?: true };
 

@@ -3,7 +3,7 @@ import { sayDuration, sayTenths } from '../core/units/duration.ts';
 import type { LockStatus, PlannedPhase, RunningShutdown, ScheduledShutdown } from '../serve/shutdown-status.ts';
 import type { StatusReport } from '../serve/status.ts';
 import { sayMs } from '../words/decision.ts';
-import { countPods } from '../words/parts.ts';
+import { countPods } from '../words/phrases.ts';
 import { clean, type Paint, sayNames, sayWhen } from './print.ts';
 
 /** The shutdown part of the status, for people. */

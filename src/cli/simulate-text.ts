@@ -8,7 +8,7 @@ import type { Mismatch } from '../simulate/scenario.ts';
 import type { ShutdownResult } from '../simulate/shutdown/result.ts';
 import type { EvictionReport, ShutdownReport, Simulated, StepReport, Summary } from '../simulate/simulate.ts';
 import { sayDecision } from '../words/decision.ts';
-import { counted, sayNames, sayThreshold } from '../words/parts.ts';
+import { counted, sayNames, sayThreshold } from '../words/phrases.ts';
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
 

@@ -7,7 +7,7 @@ import { sayBytes } from '../core/units/quantity.ts';
 import type { HostFacts } from '../host/hardware.ts';
 import type { SignalStatus, StatusReport, ThresholdStatus } from '../serve/status.ts';
 import { sayMs } from '../words/decision.ts';
-import { sayAmount } from '../words/parts.ts';
+import { sayAmount } from '../words/phrases.ts';
 import { clean, gauge, type Paint, padEnd, sayWhen, table } from './print.ts';
 import { shutdownText } from './shutdown-text.ts';
 

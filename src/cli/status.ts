@@ -5,7 +5,7 @@ import type { Clock } from '../ports.ts';
 import { askDaemon, watchDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
 import { fail, OTHER_VERSION, ofAnswer } from './daemon-answer.ts';
-import { placesOf } from './paths.ts';
+import { daemonPathsOf } from './daemon-paths.ts';
 import { clean, type Format, formatOption, jsonText, standardPaint } from './print.ts';
 import { hostText, statusText } from './status-text.ts';
 
@@ -29,7 +29,7 @@ export function statusCommand(): Command {
     )
     .action(async (options: Options) => {
       const clock = createClock();
-      const socket = placesOf(options.config ?? null).socket;
+      const socket = daemonPathsOf(options.config ?? null).socket;
       process.exitCode = await (options.watch ? watch : once)(socket, options, clock);
     });
 }

@@ -9,7 +9,7 @@ import {
   quantityOfBytes,
   sayBytes,
 } from '../core/units/quantity.ts';
-import { sayAmount } from '../words/parts.ts';
+import { sayAmount } from '../words/phrases.ts';
 import type { Effective } from './effective.ts';
 import { type ConfiguredThreshold, DEFAULT_HARD } from './eviction.ts';
 import { capacityOf, type HostSizes } from './margin.ts';

@@ -1,5 +1,5 @@
 import { type Actor, createActor, type Effects } from '../act/actor.ts';
-import { dryParts } from '../act/dry.ts';
+import { dryParts } from '../act/dry-run.ts';
 import { createPreKill } from '../act/pre-kill.ts';
 import { createReclaim } from '../act/reclaim.ts';
 import { warmUp } from '../act/warm-up.ts';
@@ -17,12 +17,12 @@ import type { State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
+import { watchWakeups } from '../host/memory-wakeups.ts';
 import { createProcfs } from '../host/procfs.ts';
 import { readSharedMemory } from '../host/shared-memory.ts';
 import { createStdout } from '../host/stdout.ts';
 import { createCommandRunner } from '../host/transient.ts';
 import { userName } from '../host/user-name.ts';
-import { watchWakeups } from '../host/wake.ts';
 import type { KubeSettings, Mode, OpenMode } from '../mode.ts';
 import { createObserver, type ObserverNeeds, type OpenObserver } from '../observe/look.ts';
 import type { OomKills, OomWatch } from '../observe/oom-kills.ts';
@@ -34,7 +34,7 @@ import type { OpenRecorder, RecorderNeeds } from '../record/writing/recorder.ts'
 import { loadState, stateFilePath } from '../record/writing/state-file.ts';
 import type { ShutdownSide } from '../shutdown/open.ts';
 import { createProgress, type Progress } from '../shutdown/progress.ts';
-import { sayKilled } from '../words/parts.ts';
+import { sayKilled } from '../words/phrases.ts';
 import { createInbox } from './loop.ts';
 import { type OwnFiles, openOwnFiles } from './own-files.ts';
 

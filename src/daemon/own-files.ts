@@ -2,7 +2,7 @@ import type { Effective } from '../config/effective.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { ensureDirectory, watchPath } from '../host/files.ts';
 import { type Lock, takeLock } from '../host/lock-file.ts';
-import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own-places.ts';
+import { distrustDirectory, type OwnDirectory, openOwnDirectory } from '../host/own-directory.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { DIRECTORY_NOT_MADE, directoryNotMade, directoryRemoved, lockNotMade } from '../words/finding-own.ts';
 
@@ -63,7 +63,7 @@ export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
   if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
   const lock = lockOwn(needs);
   const directory = openOwnDirectory(runtimeDirectory);
-  const lost = createTeller(clock, findings);
+  const lost = createAnnouncer(clock, findings);
   let checks: readonly (() => void)[] = [];
   let restores: readonly (() => void)[] = [];
   let unwatch: readonly (() => void)[] = [];
@@ -141,7 +141,7 @@ function lockOwn({ runtimeDirectory, dryRun, bootId }: OwnFilesNeeds): Lock {
 }
 
 /** One finding for each directory, which stays: whoever removed it should learn of it. */
-function createTeller(clock: Clock, findings: Findings) {
+function createAnnouncer(clock: Clock, findings: Findings) {
   const times = new Map<string, number>();
   return {
     tell: (directory: string, recreated: 'from-memory' | 'from-open-files'): void => {

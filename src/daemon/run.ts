@@ -1,6 +1,6 @@
 import pkg from '../../package.json' with { type: 'json' };
 import type { Actor } from '../act/actor.ts';
-import { createTeller } from '../act/announce.ts';
+import { createAnnouncer } from '../act/announce.ts';
 import { observedOf } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { evictionsOf, resumeEvictions } from '../core/eviction/under-way.ts';
@@ -28,11 +28,11 @@ import { openShutdown } from '../shutdown/open.ts';
 import { createStandalone } from '../standalone/open.ts';
 import { SOCKET, socketNotServed } from '../words/finding-own.ts';
 import { startSentence } from '../words/start.ts';
-import { createLookDesk } from './answers.ts';
 import { createBesideKubelet } from './beside-kubelet.ts';
 import { type OpenParts, openParts, type PartsHost } from './compose.ts';
 import { createGoingDown } from './going-down.ts';
 import { runLoop } from './loop.ts';
+import { createObservedLooks } from './observed-look.ts';
 import { distrustOwn } from './own-files.ts';
 import { createReload, hasSameParts, type Loaded, loadToRun } from './reload.ts';
 import { createReporter, type Daemon, nodeFacts } from './reporter.ts';
@@ -190,7 +190,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   const besideKubelet = createBesideKubelet({ clock, findings, mode: parts.mode, effective: () => now.effective });
   const shutdownContext = (): ShutdownContext => goingDown.context(lastBoot.sentence());
   const answers = await openAnswers(host, parts, { loaded: () => now, lastReload: reload.last, shutdownContext });
-  const tell = createTeller({ log, findings });
+  const tell = createAnnouncer({ log, findings });
   for (const warning of now.warnings) log.warn({ event: 'config' }, warning);
   const pulse = createPulse(clock, notify, () => {
     options.onReady?.();
@@ -299,7 +299,14 @@ async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promis
     node,
   });
   const { podsNow } = observer;
-  const desk = createLookDesk({ clock, wake: inbox.wake, node, config: parts.core, podsNow, adopted: parts.state });
+  const desk = createObservedLooks({
+    clock,
+    wake: inbox.wake,
+    node,
+    config: parts.core,
+    podsNow,
+    adopted: parts.state,
+  });
   const serve = (): ReturnType<typeof serveSocket> =>
     serveSocket({
       clock,

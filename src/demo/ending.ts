@@ -1,6 +1,6 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
 import { bytesUp, sayBytes } from '../core/units/quantity.ts';
-import { sayLimit } from '../words/parts.ts';
+import { sayLimit } from '../words/phrases.ts';
 import { DEMO_PODS, LEAK_PER_REQUEST_BYTES, LEAKER, NODE_MEMORY_BYTES, uidOf } from './load.ts';
 import { type Measured, podName } from './story.ts';
 

@@ -1,7 +1,7 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
 import type { NodeCondition, Signal, SignalSample } from '../core/signal.ts';
 import { sayBytes } from '../core/units/quantity.ts';
-import { sayAmount } from '../words/parts.ts';
+import { sayAmount } from '../words/phrases.ts';
 
 /** One signal against its thresholds, resolved in the signal's own unit. */
 export type Gauge = {

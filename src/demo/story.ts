@@ -6,7 +6,7 @@ import type { MonoMs, Reading } from '../core/reading.ts';
 import type { SignalSample } from '../core/signal.ts';
 import { bytesUp, sayBytes } from '../core/units/quantity.ts';
 import { sayOutcome } from '../words/decision.ts';
-import { sayThreshold } from '../words/parts.ts';
+import { sayThreshold } from '../words/phrases.ts';
 import { DEMO_NAMESPACE, DEMO_PODS, MEMORY_THRESHOLD_BYTES, uidOf } from './load.ts';
 
 /** Follows what the agent tells of itself, in the order in which it happens. */

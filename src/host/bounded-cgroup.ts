@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
-import { startChild } from './child.ts';
+import { startChild } from './child-process.ts';
 import { sleep } from './clock.ts';
 
 /** A cgroup of our own with limits and children: what a container runtime makes for its pods. */

@@ -6,8 +6,8 @@ import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { holdDirectory } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
-import { createKept } from './kept.ts';
 import { EVENTS_BYTES, key, keyedIn, readKeyed } from './kernel-file.ts';
+import { createOpenCgroups } from './open-cgroups.ts';
 import { maxOpenFiles } from './open-files.ts';
 
 const OOM_KILL = key('oom_kill ');
@@ -37,7 +37,7 @@ export function createOomCounters(mounts: CgroupMounts, openFiles = maxOpenFiles
   const most = Math.floor((SHARE_OF_FILES * openFiles) / FILES_EACH);
   let count = 0;
   let isClosed = false;
-  const kept = createKept<readonly Opened[]>((cgroups) => {
+  const kept = createOpenCgroups<readonly Opened[]>((cgroups) => {
     closeAll(cgroups);
     count -= cgroups.length;
   });

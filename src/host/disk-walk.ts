@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import type { Clock, OpenFiles, WalkedDirectory } from '../ports.ts';
-import { letGo, startChild } from './child.ts';
+import { letGo, startChild } from './child-process.ts';
 import { WALK_PROGRAM } from './disk-walk-program.ts';
 
 /** `isComplete` false: the walk was cut short, and the figures mean "at least". */

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { gather, startChild } from './child.ts';
+import { gather, startChild } from './child-process.ts';
 import { createClock } from './clock.ts';
 
 type ExecOptions = {

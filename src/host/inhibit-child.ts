@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { type Unknown, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
-import { gather, letGo, startChild } from './child.ts';
+import { gather, letGo, startChild } from './child-process.ts';
 import { codeOf } from './file-error.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { Clock } from '../ports.ts';
-import { letGo, startChild } from './child.ts';
+import { letGo, startChild } from './child-process.ts';
 
 /** Notifications to systemd (sd_notify(3)); every function returns at once and does nothing without NOTIFY_SOCKET. */
 export type Notify = {

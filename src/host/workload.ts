@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
-import { startChild } from './child.ts';
+import { startChild } from './child-process.ts';
 
 /** A process that we started for longer than one call, and that we must see to its end. */
 export type Workload = {

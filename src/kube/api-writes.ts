@@ -3,7 +3,6 @@ import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { PodRef } from './api-pod.ts';
-import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './api-said.ts';
 import type { ApiAnswer, ApiGet, ApiSend } from './connection.ts';
 import {
   type DeleteAnswer,
@@ -14,6 +13,7 @@ import {
   readUnheard,
 } from './eviction.ts';
 import { lookAtNode, type OwnNode, type RawTaint } from './own-node.ts';
+import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './write-failure.ts';
 import {
   type ApiEvent,
   type ApiVictim,

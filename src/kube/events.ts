@@ -4,7 +4,7 @@ import type { Clock, Findings } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { Spooled } from './spool-file.ts';
-import { tellWrite } from './tell-write.ts';
+import { reportWrite } from './write-findings.ts';
 import type { ApiEvent, EventObject, EventReason } from './write-rules.ts';
 
 export type TellEvent = (told: {
@@ -51,7 +51,7 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
     const { event } = entry;
     const said = needs.isUp() ? await writes.createEvent(event) : null;
     if (said === null) return;
-    tellWrite(needs.findings, rightFor(event), said.kind === 'done' ? null : said);
+    reportWrite(needs.findings, rightFor(event), said.kind === 'done' ? null : said);
     if (said.kind === 'done' || said.kind === 'forbidden' || said.kind === 'rejected') needs.spool.said(entry);
   };
   const pump = async (): Promise<void> => {

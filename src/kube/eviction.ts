@@ -2,8 +2,8 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import type { PodRef } from './api-pod.ts';
-import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './api-said.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
+import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './write-failure.ts';
 
 /** What the server did with the order to end a pod. */
 export type DeleteAnswer =

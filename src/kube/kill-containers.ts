@@ -3,7 +3,7 @@ import type { Signalled } from '../core/outcome.ts';
 import { sumOf } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf } from '../host/cgroupfs.ts';
-import type { DyingHelp } from '../host/dying.ts';
+import type { DyingHelp } from '../host/dying-help.ts';
 import { signalInCgroup } from '../host/signal-process.ts';
 import { startTicks } from '../host/workload.ts';
 import type { CgroupRef, Clock, StopOrder } from '../ports.ts';

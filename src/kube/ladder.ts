@@ -5,10 +5,10 @@ import type { Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
-import type { DyingHelp } from '../host/dying.ts';
+import type { DyingHelp } from '../host/dying-help.ts';
 import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
 import { resists, resistsId } from '../words/finding-eviction.ts';
-import { counted } from '../words/parts.ts';
+import { counted } from '../words/phrases.ts';
 import type { ApiPod, Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import type { LivePod } from './live-pods.ts';
@@ -27,7 +27,7 @@ export type Said =
   | { readonly kind: 'not-said'; readonly text: string; readonly because: NotSaid };
 export type NotSaid = 'unheard' | 'not-now' | 'never';
 /** Tells the API of a victim (api-writes.ts); null where it is away (C1), and nothing is waited for. Never rejects. */
-export type TellApi = {
+export type StopThroughApi = {
   /** The Eviction subresource (B1). */
   readonly evict: (pod: Deletable, graceSeconds: number) => Promise<Said> | null;
   /** DisruptionTarget, then DELETE (A16, B2). */
@@ -41,7 +41,7 @@ export type KubeKillerNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly source: Pick<KubeSource, 'find' | 'stopBegan' | 'stopEnded'>;
-  readonly tell: TellApi;
+  readonly tell: StopThroughApi;
   readonly refusals: Refusals;
   readonly guard: RestartGuard;
   readonly runtime: Pick<OpenRuntime, 'facts' | 'refresh' | 'isAnswering' | 'stopContainer' | 'stopSandbox'>;

@@ -1,4 +1,4 @@
-import { usageBytes } from '../act/given-back.ts';
+import { usageBytes } from '../act/released-memory.ts';
 import { UNMOUNT_MS } from '../core/eviction/under-way.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';

@@ -5,12 +5,12 @@ import type { Clock, Findings, NodeMarks } from '../ports.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
 import { type AgentId, freshAgents, signed } from './agent-id.ts';
 import type { PodRef } from './api-pod.ts';
-import type { NotDone } from './api-said.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { TellEvent } from './events.ts';
-import { createLane } from './lane.ts';
 import type { OwnNode } from './own-node.ts';
-import { tellWrite } from './tell-write.ts';
+import { createRepeatedWrite } from './repeated-write.ts';
+import type { NotDone } from './write-failure.ts';
+import { reportWrite } from './write-findings.ts';
 import {
   type NodeConditionEntry,
   OWN_CONDITIONS,
@@ -123,7 +123,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
   const told = async (right: ApiRight, said: Promise<{ readonly kind: 'done' | 'unchanged' } | NotDone>) => {
     const { kind, ...rest } = await said;
     const failed = kind === 'done' || kind === 'unchanged' ? null : ({ kind, ...rest } as NotDone);
-    tellWrite(findings, right, failed);
+    reportWrite(findings, right, failed);
     return failed;
   };
   /** A13: after a crash they go on from where they were. */
@@ -146,7 +146,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     if (isReadBack) return null;
     const node = await writes.verify();
     if (node.kind !== 'node') {
-      tellWrite(findings, 'get nodes', node);
+      reportWrite(findings, 'get nodes', node);
       return node;
     }
     const other = freshAgents(node.conditions, needs.agent, clock.wallMs()).find(needs.isAlive);
@@ -194,8 +194,8 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     return turn;
   };
   let turn: Promise<NotDone | null> = Promise.resolve(null);
-  const conditions = createLane(clock, inTurn(writeConditions));
-  const taints = createLane(clock, inTurn(writeTaints));
+  const conditions = createRepeatedWrite(clock, inTurn(writeConditions));
+  const taints = createRepeatedWrite(clock, inTurn(writeTaints));
   const show = (type: OwnCondition, next: Omit<Shown, 'sinceWallMs'>): void => {
     const before = shown.get(type);
     if (before?.status === next.status && before.reason === next.reason && before.message === next.message) return;

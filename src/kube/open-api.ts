@@ -14,7 +14,7 @@ import { openConnection } from './open-connection.ts';
 import { createPodLookup } from './pod-lookup.ts';
 import { watchPods } from './pod-watch.ts';
 import { openSpool, type Spool } from './spool.ts';
-import { createTellApi, LOW_ON_RESOURCES } from './tell-api.ts';
+import { createStopThroughApi, LOW_ON_RESOURCES } from './stop-through-api.ts';
 import { victimOf } from './write-rules.ts';
 
 /** All that this node hears of the API server, and says to it. */
@@ -28,7 +28,7 @@ export type KubeApi = {
   readonly isCurrent: () => boolean;
   /** C9: what comes back is known as if it had been watched. */
   readonly lookUp: (pod: PodRef) => void;
-  readonly tell: ReturnType<typeof createTellApi>;
+  readonly tell: ReturnType<typeof createStopThroughApi>;
   readonly writes: ApiWrites;
   readonly nodeName: string;
   readonly bootId: string;
@@ -162,7 +162,7 @@ export function openKubeApi(
     void ask();
   });
 
-  const tell = createTellApi({
+  const tell = createStopThroughApi({
     clock,
     writes,
     isAway,

@@ -1,8 +1,6 @@
 import { ifKnown, known, type Reading, type Unknown, unknown } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { RUNTIME_AWAY, RUNTIME_ENTRIES, runtimeAway, runtimeEntriesIgnored } from '../words/finding-runtime.ts';
-import type { CriClient } from './cri/client.ts';
-import { type FoundRuntime, findRuntime, socketsOf } from './cri/endpoint.ts';
 import {
   cgroupDriverOf,
   cgroupsPathOf,
@@ -11,7 +9,9 @@ import {
   sandboxesOf,
   type WritableLayer,
   writableLayersOf,
-} from './cri/facts.ts';
+} from './cri/checked-answers.ts';
+import type { CriClient } from './cri/client.ts';
+import { type FoundRuntime, findRuntime, socketsOf } from './cri/endpoint.ts';
 import type { Runtime, RuntimeFacts, RuntimeFilesystems } from './runtime.ts';
 
 /** What only who opens it needs. */

@@ -1,7 +1,7 @@
 import type { CandidateLimit, PodUid } from '../core/pod/pod.ts';
 import { ifKnown, known } from '../core/reading.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
-import { createDyingHelp } from '../host/dying.ts';
+import { createDyingHelp } from '../host/dying-help.ts';
 import type { KubeSettings, Mode, ModeNeeds, OpenMode } from '../mode.ts';
 import { sayArmed, sayBootEnd } from '../words/node-condition.ts';
 import { sayGoingDown } from '../words/node-shutdown.ts';
@@ -18,7 +18,7 @@ import { createRestartGuard } from './restart-guard.ts';
 import { createKubeShutdown } from './shutdown.ts';
 import { createKubeSource } from './source.ts';
 import { createKubeKiller } from './stop.ts';
-import { createTakeBack } from './take-back.ts';
+import { createUndoCordon } from './undo-cordon.ts';
 
 /** The mode beside a kubelet, of one run of the agent. */
 export function createKube(): OpenMode {
@@ -169,7 +169,7 @@ function openMarks(
     },
   });
   api.whenUp(marks.retry);
-  const takeBack = createTakeBack({ clock, findings, log, writes, isUp, nodeName, bootId });
+  const takeBack = createUndoCordon({ clock, findings, log, writes, isUp, nodeName, bootId });
   return {
     marks,
     shows: {

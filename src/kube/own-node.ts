@@ -1,6 +1,6 @@
 import { isObject, isText } from '../core/shape.ts';
-import { type NotDone, notDone } from './api-said.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
+import { type NotDone, notDone } from './write-failure.ts';
 
 /** A taint as it came, with fields that we do not know: the list is written back as a whole (A14). */
 export type RawTaint = { readonly [field: string]: unknown };

@@ -20,9 +20,15 @@ import {
   runtimeReclaimFailed,
   SANDBOX_UNKNOWN,
 } from '../words/finding-runtime.ts';
+import {
+  configuredSandboxImage,
+  containersOf,
+  ENTRIES_MAX,
+  imageOfSandbox,
+  sandboxesOf,
+} from './cri/checked-answers.ts';
 import type { CriClient } from './cri/client.ts';
 import { type Container, ContainerState, type Image, type ImageSpec, type PodSandbox } from './cri/cri_pb.ts';
-import { configuredSandboxImage, containersOf, ENTRIES_MAX, imageOfSandbox, sandboxesOf } from './cri/facts.ts';
 import type { OpenRuntime } from './open-runtime.ts';
 
 /** Of images, for as long as the agent runs: their age counts from when it has first seen them. `at`: of which runtime. */

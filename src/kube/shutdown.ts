@@ -6,12 +6,12 @@ import type { UndoneStops } from '../mode.ts';
 import type { Clock, Findings, Log } from '../ports.ts';
 import { API_AWAY, cordonLeft, notCordoned, sayCordon, sayDeleted } from '../words/node-shutdown.ts';
 import { type ApiPod, isTerminal } from './api-pod.ts';
-import type { NotDone } from './api-said.ts';
 import type { ApiWrites } from './api-writes.ts';
-import { createLane } from './lane.ts';
+import { createRepeatedWrite } from './repeated-write.ts';
 import { loadTold, saveTold, type ToldShutdown } from './shutdown-file.ts';
 import { withoutVolumesOf } from './staying-volumes.ts';
-import { tellWrite } from './tell-write.ts';
+import type { NotDone } from './write-failure.ts';
+import { reportWrite } from './write-findings.ts';
 
 type ShutdownNeeds = {
   readonly clock: Clock;
@@ -67,7 +67,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   let volumes: Reading<readonly string[]> = NOT_ASKED;
   let volumesAskedMs: MonoMs = Number.NEGATIVE_INFINITY;
   const heard: ((failed: NotDone | null) => void)[] = [];
-  const lane = createLane(clock, uncordon);
+  const lane = createRepeatedWrite(clock, uncordon);
 
   function save(): void {
     isSaving = false;
@@ -77,7 +77,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
 
   async function cordon(shutdownId: string): Promise<string> {
     const said = await writes.cordon({ bootId, shutdownId });
-    tellWrite(needs.findings, 'patch nodes', said.kind === 'done' ? null : said);
+    reportWrite(needs.findings, 'patch nodes', said.kind === 'done' ? null : said);
     return said.kind === 'done' ? sayCordon(said.cordon) : notCordoned(said.text);
   }
 
@@ -89,7 +89,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     // An autoscaler empties the node and removes it (F16).
     const isOver = said.kind === 'done' || said.kind === 'nothing-of-ours' || said.kind === 'autoscaler';
     const failed = isOver ? null : said;
-    tellWrite(needs.findings, 'patch nodes', failed);
+    reportWrite(needs.findings, 'patch nodes', failed);
     if (failed === null) {
       told = null;
       save();

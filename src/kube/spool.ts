@@ -5,12 +5,12 @@ import { keepAside } from '../host/own-file.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
 import type { Clock, Findings, Log } from '../ports.ts';
 import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-writes.ts';
-import type { NotDone } from './api-said.ts';
 import { ACT_MS, type ApiWrites } from './api-writes.ts';
 import { rightFor } from './events.ts';
 import type { DeleteAnswer } from './eviction.ts';
 import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
-import { tellWrite } from './tell-write.ts';
+import type { NotDone } from './write-failure.ts';
+import { reportWrite } from './write-findings.ts';
 
 /** What is to be said to the API server, until it has heard it (C5 to C7). */
 export type Spool = {
@@ -152,7 +152,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
   /** How long to wait before the next one; null: not now, and not before the next relist or in a while. */
   const after = (failed: NotDone | null, entry: Spooled, blocked: Set<Spooled['kind']>): number | null => {
     const key = keyOf(entry);
-    tellWrite(findings, entry.kind === 'delete' ? 'delete pods' : rightFor(entry.event), failed);
+    reportWrite(findings, entry.kind === 'delete' ? 'delete pods' : rightFor(entry.event), failed);
     switch (failed?.kind) {
       case undefined:
         settled(entry);

@@ -1,8 +1,8 @@
 import { goneAs } from '../act/ended.ts';
-import { releasedSince, usageBytes } from '../act/given-back.ts';
 import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
+import { releasedSince, usageBytes } from '../act/released-memory.ts';
 import type { Rung } from '../core/outcome.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
@@ -11,7 +11,7 @@ import { hasProcesses } from '../host/cgroupfs.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
 import { budgetRefuses, budgetRefusesId } from '../words/finding-eviction.ts';
-import { counted } from '../words/parts.ts';
+import { counted } from '../words/phrases.ts';
 import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {

@@ -10,7 +10,7 @@ import {
   type ShareNeeds,
   type ShareReader,
   type ShareSample,
-} from './shares.ts';
+} from './memory-shares.ts';
 
 type GrowthNeeds = ShareNeeds & {
   readonly pods: () => Reading<readonly BoundPod[]>;

@@ -1,7 +1,7 @@
 import type { Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { type HeldCgroup, holdCgroup } from '../host/cgroupfs.ts';
-import { createKept } from '../host/kept.ts';
+import { createOpenCgroups } from '../host/open-cgroups.ts';
 import { maxOpenFiles } from '../host/open-files.ts';
 import type { CgroupRef } from '../ports.ts';
 
@@ -26,7 +26,7 @@ const SHARE_OF_FILES = 0.5;
  */
 export function createHeldCgroups(mounts: CgroupMounts, openFiles = maxOpenFiles()): HeldCgroups {
   const maxHeld = Math.min(MAX_HELD, Math.floor((SHARE_OF_FILES * openFiles) / DESCRIPTORS_EACH[mounts.version]));
-  const kept = createKept<HeldCgroup>((cgroup) => cgroup.close());
+  const kept = createOpenCgroups<HeldCgroup>((cgroup) => cgroup.close());
   return {
     read: (ref, ask) => {
       const found = kept.find(ref);

@@ -6,7 +6,7 @@ import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { openCgroupSwap } from '../host/cgroup-swap.ts';
 import { pageBytes } from '../host/page-size.ts';
 import type { Procfs } from '../host/procfs.ts';
-import { paced } from './paced.ts';
+import { cachedFor } from './cached-reading.ts';
 
 type NodeMemoryNeeds = {
   readonly mounts: CgroupMounts;
@@ -63,8 +63,8 @@ export function createNodeMemory({ mounts, procfs, cgroupRoot, memoryAvailable }
   const swap = openCgroupSwap(mounts, cgroupRoot);
   const pageSize = pageBytes();
   let refaults: { readonly of: CgroupMemory; readonly readMs: MonoMs; readonly history: RefaultHistory } | null = null;
-  const lowWatermark = paced(WATERMARK_PACE_MS, procfs.lowWatermarkBytes);
-  const memTotal = paced(TOTAL_PACE_MS, procfs.memTotalBytes);
+  const lowWatermark = cachedFor(WATERMARK_PACE_MS, procfs.lowWatermarkBytes);
+  const memTotal = cachedFor(TOTAL_PACE_MS, procfs.memTotalBytes);
 
   const nodeNow = (atMs: MonoMs): Reading<Node> => {
     const total = memTotal(atMs);

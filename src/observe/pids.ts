@@ -3,7 +3,7 @@ import type { SignalSample } from '../core/signal.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { openPids } from '../host/cgroupfs.ts';
 import type { Procfs } from '../host/procfs.ts';
-import { paced } from './paced.ts';
+import { cachedFor } from './cached-reading.ts';
 
 type NodePidsNeeds = { readonly mounts: CgroupMounts; readonly procfs: Procfs; readonly cgroupRoot: string };
 type NodePids = {
@@ -29,7 +29,7 @@ export function createNodePids({ mounts, procfs, cgroupRoot }: NodePidsNeeds): N
     if (max.value === null || (machine.known && max.value >= machine.value)) return ofMachine;
     return known({ pids: max.value, of: 'cgroup' });
   };
-  const limitAt = paced(LIMITS_PACE_MS, readLimit);
+  const limitAt = cachedFor(LIMITS_PACE_MS, readLimit);
   return {
     available: (atMs) => {
       const limit = limitAt(atMs);

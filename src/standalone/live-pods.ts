@@ -9,8 +9,8 @@ import { anonBytes, countProcesses, isPopulated, refOf } from '../host/cgroupfs.
 import { currentRun, findUnit, hasRun } from '../host/unit-path.ts';
 import type { BoundPod, CgroupRef, Clock } from '../ports.ts';
 import type { Guarded } from './bind.ts';
-import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } from './entry.ts';
 import type { ManifestPod } from './manifest.ts';
+import { type Entry, factsNow, keyOf, newEntry, type PlaceMemory, whyNowhere } from './pod-place.ts';
 import { ASK_NOW } from './resolver.ts';
 
 type LivePodsNeeds = {

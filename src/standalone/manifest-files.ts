@@ -11,7 +11,7 @@ import {
   samePod,
   samePodId,
 } from '../words/finding-standalone.ts';
-import type { KeptManifests } from './kept-manifests.ts';
+import type { LastGoodManifests } from './last-good-manifests.ts';
 import { type ManifestPod, parseManifest } from './manifest.ts';
 
 export type ManifestFilesNeeds = {
@@ -19,7 +19,7 @@ export type ManifestFilesNeeds = {
   readonly findings: Findings;
   readonly clock: Pick<Clock, 'wallMs'>;
   /** Absent: a manifest that turned bad before the start is not in force. */
-  readonly kept?: KeptManifests;
+  readonly kept?: LastGoodManifests;
 };
 export type ManifestFiles = {
   /** Reads the directory again; true when the pods changed. */

@@ -2,12 +2,12 @@ import { known, valueOrNull } from '../core/reading.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { readBootId } from '../host/clock.ts';
 import { createDiskWalker } from '../host/disk-walk.ts';
-import { createDyingHelp } from '../host/dying.ts';
+import { createDyingHelp } from '../host/dying-help.ts';
 import type { Mode, ModeNeeds, OpenMode } from '../mode.ts';
 import type { BoundPod, PodSource } from '../ports.ts';
-import { createPlaceMemory, type PlaceMemory } from './entry.ts';
-import { openKeptManifests } from './kept-manifests.ts';
+import { openLastGoodManifests } from './last-good-manifests.ts';
 import { createOomScores } from './oom-scores.ts';
+import { createPlaceMemory, type PlaceMemory } from './pod-place.ts';
 import { createRestart } from './restart.ts';
 import { createScratch } from './scratch.ts';
 import { createShutdownStops } from './shutdown-stops.ts';
@@ -40,7 +40,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     podsChanged();
     needs.wake();
   };
-  const kept = openKeptManifests(runtimeDirectory, needs.podManifests, clock);
+  const kept = openLastGoodManifests(runtimeDirectory, needs.podManifests, clock);
   const source = createStandaloneSource({ ...needs, wake, kept });
   const boot = readBootId();
   // Without a boot id, units held before cannot be distinguished from those of another boot.

@@ -15,7 +15,7 @@ import {
   stopsNotSaved,
   stopsUnusable,
 } from '../words/finding-standalone.ts';
-import { sayNames } from '../words/parts.ts';
+import { sayNames } from '../words/phrases.ts';
 import { type Held, type HeldUnit, loadHeld, saveHeld } from './held-file.ts';
 import type { ManifestPod } from './manifest.ts';
 import { MAX_REMEMBERED } from './runtime-file.ts';

@@ -5,9 +5,9 @@ import type { UndoneStops } from '../mode.ts';
 import type { StopOrder } from '../ports.ts';
 import type { Restart } from './restart.ts';
 import type { LivePod } from './source.ts';
+import { createUnitStops, type StopInTurn, untilTold, whyNotUnit } from './stop-units.ts';
 import type { StoppedPod } from './stops-file.ts';
 import { createStopsMemory, type StopsMemory, type StopsMemoryNeeds } from './stops-memory.ts';
-import { createTellUnits, type TellUnit, untilTold, whyNotUnit } from './tell-units.ts';
 import { undoStops } from './undo-stops.ts';
 
 type ShutdownStopsNeeds = StopsMemoryNeeds & {
@@ -42,7 +42,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
   let wasShuttingDown: boolean | null = null;
   const isCancelled = (): boolean => wasShuttingDown === false;
   const behind = new Map<PodUid, number>();
-  const tell = createTellUnits({ ...needs, memory, isCancelled, behind });
+  const tell = createUnitStops({ ...needs, memory, isCancelled, behind });
 
   function undo(): Promise<UndoneStops> {
     // The undo has been notified of the cancel.
@@ -101,7 +101,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
 function request(
   needs: Pick<ShutdownStopsNeeds, 'clock' | 'systemd'> & {
     readonly memory: StopsMemory;
-    readonly tell: TellUnit;
+    readonly tell: StopInTurn;
     readonly isCancelled: () => boolean;
     readonly behind: Map<PodUid, number>;
   },

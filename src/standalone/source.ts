@@ -11,6 +11,10 @@ import type { UnitFacts } from '../host/unit-facts.ts';
 import type { BoundPod, CgroupRef, Clock, PodSource } from '../ports.ts';
 import { bindingId, bindingProblem, refusedScratchId, unsafeScratchId } from '../words/finding-standalone.ts';
 import { type Guarded, guardedNow, guardedUnits, type Place } from './bind.ts';
+import { createLivePods } from './live-pods.ts';
+import type { ManifestPod } from './manifest.ts';
+import { createManifestFiles, type ManifestFilesNeeds } from './manifest-files.ts';
+import { podDisk } from './pod-disk.ts';
 import {
   complaintOf,
   createPlaceMemory,
@@ -20,11 +24,7 @@ import {
   isUnseen,
   keyOf,
   type PlaceMemory,
-} from './entry.ts';
-import { createLivePods } from './live-pods.ts';
-import type { ManifestPod } from './manifest.ts';
-import { createManifestFiles, type ManifestFilesNeeds } from './manifest-files.ts';
-import { measuring } from './pod-files.ts';
+} from './pod-place.ts';
 import { ASK_NOW, createResolver } from './resolver.ts';
 import { createScratchPlaces, withSafeScratch } from './scratch.ts';
 
@@ -106,7 +106,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       renewedMs = clock.monoMs();
       soon();
     },
-    measure: ({ manifest, cgroup }) => measuring({ walker, mounts, manifest, cgroup }),
+    measure: ({ manifest, cgroup }) => podDisk({ walker, mounts, manifest, cgroup }),
   });
   const { entries } = live;
   const resolver = createResolver<Entry>({ clock, systemd, questions: () => entries.values(), isDue, answered });

@@ -6,7 +6,7 @@ import type { Systemd } from '../host/systemd.ts';
 import type { Clock, StopOrder } from '../ports.ts';
 import type { ShutdownStops } from './shutdown-stops.ts';
 import type { LivePod } from './source.ts';
-import { isUnitDown } from './tell-units.ts';
+import { isUnitDown } from './stop-units.ts';
 
 type StopIdleNeeds = {
   readonly clock: Clock;

@@ -2,11 +2,11 @@ import { type Asked, type KillEnd, killCgroup } from '../act/kill.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { hasProcesses, refOf } from '../host/cgroupfs.ts';
-import type { DyingHelp } from '../host/dying.ts';
+import type { DyingHelp } from '../host/dying-help.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
 import { cgroupPlace } from './bind.ts';
-import { askUnit } from './tell-units.ts';
+import { askUnit } from './stop-units.ts';
 
 type StopUnlistedNeeds = {
   readonly clock: Clock;

@@ -9,7 +9,7 @@ import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
-import type { DyingHelp } from '../host/dying.ts';
+import type { DyingHelp } from '../host/dying-help.ts';
 import type { Systemd } from '../host/systemd.ts';
 import type { CgroupRef, Clock, Findings, Killer, StopOrder } from '../ports.ts';
 import { resists, resistsId, survivedId, unreapedId, unreapedProcesses } from '../words/finding-eviction.ts';
@@ -18,8 +18,8 @@ import type { ShutdownStops } from './shutdown-stops.ts';
 import { unitsIn } from './slice-units.ts';
 import type { LivePod, StandaloneSource } from './source.ts';
 import { stopIdle } from './stop-idle.ts';
+import { askUnit, isStopping, isUnitDown } from './stop-units.ts';
 import { findUnlisted, stopUnlisted } from './stop-unlisted.ts';
-import { askUnit, isStopping, isUnitDown } from './tell-units.ts';
 
 type StandaloneKillerNeeds = {
   readonly clock: Clock;

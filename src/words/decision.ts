@@ -6,7 +6,7 @@ import { assertNever } from '../core/reading.ts';
 import type { Ties } from '../core/shutdown/chain.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
-import { and, counted, sayAmount, sayNames, sayThreshold } from './parts.ts';
+import { and, counted, sayAmount, sayNames, sayThreshold } from './phrases.ts';
 
 /** A decision in one line, without the time. Names of pods are as tenants chose them: escape before printing. */
 export function sayDecision(decision: Decision, victimOf: (id: DecisionId) => string = String): string {

@@ -1,7 +1,7 @@
 import { sayDuration } from '../core/units/duration.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
-import { counted, sayNames } from './parts.ts';
+import { counted, sayNames } from './phrases.ts';
 
 /** About the API server, as mode kubelet reads it. */
 

@@ -3,7 +3,7 @@ import type { Reason } from '../core/reason.ts';
 import type { Signal } from '../core/signal.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
-import { counted } from './parts.ts';
+import { counted } from './phrases.ts';
 import { sayReason } from './reason.ts';
 
 /** `signals`: those with this cause; at least one. */

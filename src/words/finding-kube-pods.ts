@@ -1,6 +1,6 @@
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
-import { countPods, sayNames } from './parts.ts';
+import { countPods, sayNames } from './phrases.ts';
 
 const NAMED = 5;
 const named = (pods: readonly string[]): string => escapeUnsafe(sayNames(pods, NAMED));

@@ -1,7 +1,7 @@
 import type { Signal } from '../core/signal.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
-import { sayAmount } from './parts.ts';
+import { sayAmount } from './phrases.ts';
 
 /** About the thresholds of the kubelet beside the agent, in the unit of the signal. */
 

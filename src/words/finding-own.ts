@@ -1,7 +1,7 @@
 import { sayDuration } from '../core/units/duration.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
-import { countPods, sayNames } from './parts.ts';
+import { countPods, sayNames } from './phrases.ts';
 
 /** About the agent itself: its configuration, files and locks. */
 

@@ -1,7 +1,7 @@
 import { sayDuration } from '../core/units/duration.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
-import { counted } from './parts.ts';
+import { counted } from './phrases.ts';
 
 export const RUNTIME_AWAY = 'runtime-away';
 /** `why` names the sockets that were tried. */

@@ -1,5 +1,5 @@
 import type { Finding } from '../ports.ts';
-import { counted } from './parts.ts';
+import { counted } from './phrases.ts';
 
 /** What cannot be said to the API server, and what follows from it. */
 

@@ -1,5 +1,5 @@
 import { sayTenths } from '../core/units/duration.ts';
-import { countPods, sayNames } from './parts.ts';
+import { countPods, sayNames } from './phrases.ts';
 
 /** What the record holds of the end of the last boot. Names of pods are as tenants chose them. */
 type LastBoot = {

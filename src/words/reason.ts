@@ -6,7 +6,7 @@ import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd, Reason } from '../core/reason.ts';
 import { STOPS_AGAIN } from '../core/shutdown/plan.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { and, counted, countPods, sayNames, sayThreshold } from './parts.ts';
+import { and, counted, countPods, sayNames, sayThreshold } from './phrases.ts';
 
 /** `nameOf`: how the reader knows the pod, as namespace/name. */
 export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): string {

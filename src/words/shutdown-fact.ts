@@ -2,7 +2,7 @@ import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import { sayTenths } from '../core/units/duration.ts';
 import type { ShutdownFact } from '../ports.ts';
-import { countPods, sayNames } from './parts.ts';
+import { countPods, sayNames } from './phrases.ts';
 import { NOT_ANNOUNCED, sayConfirmed, sayPhaseEnd, sayStartedAgain } from './reason.ts';
 
 export type Names = (uid: PodUid) => string;

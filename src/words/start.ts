@@ -1,4 +1,4 @@
-import { counted } from './parts.ts';
+import { counted } from './phrases.ts';
 
 /** What the agent says first. `file` null: there is none. */
 export function startSentence({

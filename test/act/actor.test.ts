@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ActorNeeds } from '../../src/act/actor.ts';
-import { dryParts } from '../../src/act/dry.ts';
+import { dryParts } from '../../src/act/dry-run.ts';
 import type { MetThreshold } from '../../src/core/eviction/threshold.ts';
 import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createTeller } from '../../src/act/announce.ts';
+import { createAnnouncer } from '../../src/act/announce.ts';
 import { decide } from '../../src/core/decide.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
@@ -16,7 +16,7 @@ function tell(...looks: readonly (readonly [atMs: number, availableMiB: number |
     clear: (id: string) => void said.push(`- ${id}`),
     all: () => [],
   };
-  const teller = createTeller({ log: { debug: log, info: log, warn: log, error: log }, findings });
+  const teller = createAnnouncer({ log: { debug: log, info: log, warn: log, error: log }, findings });
   let state = initialState('boot');
   return looks.map(([atMs, availableMiB]) => {
     const reading =
@@ -58,7 +58,7 @@ describe('what a look changed', () => {
     const said: string[] = [];
     const findings = { raise: ({ text }: { text: string }) => void said.push(text), clear: () => {}, all: () => [] };
     const silent = () => {};
-    const tell = createTeller({ log: { debug: silent, info: silent, warn: silent, error: silent }, findings });
+    const tell = createAnnouncer({ log: { debug: silent, info: silent, warn: silent, error: silent }, findings });
     const disks = aConfig([aThreshold('nodefs.available', MI), aThreshold('nodefs.inodesFree', MI)]);
     const hung = unknown('timed-out', 'statfs /var', 'no answer within 2 s');
     let state = initialState('boot');

@@ -6,7 +6,7 @@ import { type KillOrder, killCgroup } from '../../src/act/kill.ts';
 import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
 import { countUnreaped } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { createDyingHelp } from '../../src/host/dying.ts';
+import { createDyingHelp } from '../../src/host/dying-help.ts';
 import type { Workload } from '../../src/host/workload.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from './a-cgroup.ts';
 

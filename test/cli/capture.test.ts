@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
-import type { ObservedLook } from '../../src/daemon/answers.ts';
+import type { ObservedLook } from '../../src/daemon/observed-look.ts';
 import { parseDocuments } from '../../src/document/document.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';

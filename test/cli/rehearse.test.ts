@@ -4,7 +4,7 @@ import type { Decision } from '../../src/core/decision.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
-import type { ObservedLook } from '../../src/daemon/answers.ts';
+import type { ObservedLook } from '../../src/daemon/observed-look.ts';
 import { entryOf, sayEntry } from '../../src/record/entry.ts';
 import { statusReport } from '../../src/serve/status.ts';
 import { anObservation } from '../a.ts';

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, st
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { decide } from '../../src/core/decide.ts';
-import type { ObservedLook } from '../../src/daemon/answers.ts';
+import type { ObservedLook } from '../../src/daemon/observed-look.ts';
 import { runDaemon } from '../../src/daemon/run.ts';
 import { askDaemon } from '../../src/serve/ask.ts';
 import { openFakeSystemd } from '../host/fake-systemd.ts';

@@ -1,14 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ContainerSchema, PodSandboxSchema } from '../../src/kube/cri/cri_pb.ts';
 import {
   cgroupsPathOf,
   configuredSandboxImage,
   containersOf,
   ENTRIES_MAX,
   sandboxesOf,
-} from '../../src/kube/cri/facts.ts';
+} from '../../src/kube/cri/checked-answers.ts';
+import { ContainerSchema, PodSandboxSchema } from '../../src/kube/cri/cri_pb.ts';
 
 /** Right, almost right, and anything. */
 const text = (right: string) =>

@@ -5,7 +5,7 @@ import { until } from '../../src/demo/cast.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
-import type { KubeKillerNeeds, Said, TellApi } from '../../src/kube/ladder.ts';
+import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
 import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
@@ -81,7 +81,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     other: Partial<Pick<KubeKillerNeeds, 'clock' | 'runtime'>> = {},
   ): Killer => {
     if (mounts === null) throw new Error('no cgroups');
-    const tell: TellApi = {
+    const tell: StopThroughApi = {
       evict: (_, seconds) => {
         asked.push(`evict ${seconds}`);
         return evict;

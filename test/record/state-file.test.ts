@@ -7,8 +7,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { initialState } from '../../src/core/state/state.ts';
 import { createClock } from '../../src/host/clock.ts';
 import { entryOf, sayEntry } from '../../src/record/entry.ts';
+import { pendingLinesPath } from '../../src/record/writing/pending-lines.ts';
 import { loadState, stateFilePath } from '../../src/record/writing/state-file.ts';
-import { unsettledPath } from '../../src/record/writing/unsettled.ts';
 
 const clock = createClock();
 let directory: string;
@@ -55,7 +55,7 @@ describe('the state file', () => {
     // Of those that stand before more notes than are read first.
     writeFileSync(record, line('boot', 8) + note.repeat(20_000));
     expect(next()).toBe(9);
-    writeFileSync(unsettledPath(path), line('boot', 12));
+    writeFileSync(pendingLinesPath(path), line('boot', 12));
     expect(next()).toBe(13);
   });
 

@@ -8,8 +8,8 @@ import type { ShutdownStop, State, Stopping } from '../state/state.ts';
 import { type Step, waiting, withDecision, withReason } from '../step.ts';
 import { lastMs, timeOf, totalMs, withoutReserve } from './phase-time.ts';
 import { assign, neededTotalMs, planShutdown, planStop, withChains } from './plan.ts';
+import { alive, stopAgain, stopPods } from './stop-pods.ts';
 import { isInPhase, setShutdown, withShutdown } from './stopping.ts';
-import { alive, stopAgain, tell } from './tell.ts';
 import { announced, beginConfirm, endTierWait, kubeletReleased } from './tiers.ts';
 
 /** kubelet-shutdown.md 5.3. */
@@ -306,7 +306,7 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   const short = { code: 'shutdown-shortened', phase, periodMs, wantedMs } as const;
   const said = periodMs < wantedMs ? withReason(begun, short) : begun;
   const stops = withChains(group.stops.map(({ pod }) => planStop(pod, periodSeconds)));
-  const told = tell(said, stops, { phase, atMs, endsMs, tier: shutdown.tier });
+  const told = stopPods(said, stops, { phase, atMs, endsMs, tier: shutdown.tier });
   // A phase without time waits for no pod (kubelet-shutdown.md 5.9).
   const running = told.state.shutdown;
   return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;

@@ -1,7 +1,7 @@
 import { known, type Reading, unknown } from '../../core/reading.ts';
 import type { Clock } from '../../ports.ts';
+import { sandboxesOf } from './checked-answers.ts';
 import { type CriClient, openCriClient } from './client.ts';
-import { sandboxesOf } from './facts.ts';
 
 export type FoundRuntime = {
   readonly client: CriClient;

@@ -7,7 +7,7 @@ import type { MonoMs } from '../../core/reading.ts';
 import type { PhaseEnd } from '../../core/reason.ts';
 import type { RecordNote, ShutdownFact } from '../../ports.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
-import { groupBy } from './group.ts';
+import { groupBy } from './group-by.ts';
 
 /** One shutdown, plan against fact. Every `atMs` belongs to `bootId`. */
 export type ShutdownRecord = {

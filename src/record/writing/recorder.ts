@@ -14,8 +14,8 @@ import { recordDamaged, STATE_FILE, stateNotSaved } from '../../words/finding-ow
 import { type EntryBody, type Evidence, entryOf, LINE_START, type RecordEntry, sayEntry } from '../entry.ts';
 import { recordName } from '../reading/record-file.ts';
 import { isInScenario, scenarioOf } from '../scenarios/scenario-of.ts';
+import { openPendingLines, pendingLinesPath } from './pending-lines.ts';
 import { createSpool } from './spool.ts';
-import { openUnsettled, unsettledPath } from './unsettled.ts';
 
 export type RecorderNeeds = {
   readonly clock: Clock;
@@ -108,9 +108,9 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     onCorrupt: (keptAs, line) => findings.raise(recordDamaged(line, keptAs)),
   });
   const spool = createSpool({ clock, disk, findings, sayLost: (entries) => say({ kind: 'lost', entries }) });
-  const { unsettled, lost } = openUnsettled({ ...needs, path: unsettledPath(needs.stateFile), findings });
+  const { pending, lost } = openPendingLines({ ...needs, path: pendingLinesPath(needs.stateFile), findings });
   for (const { line, recorded } of lost) spool.put(line, (how) => how !== 'waiting' && recorded());
-  const stateFile = keepState({ ...needs, findings }, unsettled.follow);
+  const stateFile = keepState({ ...needs, findings }, pending.follow);
   let recent: readonly RecentDecision[] = [];
   /** What the last decisions were made from: written once the first signals are out. */
   const evidence: (() => void)[] = [];
@@ -120,7 +120,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
   };
   /** Beside the state at once, so that an agent that is killed now has it; the returned function hands it to the disk. */
   const keepLine = (of: DecisionId, line: string): (() => void) => {
-    const recorded = unsettled.add([of], line);
+    const recorded = pending.add([of], line);
     return () => spool.put(line, (how) => how !== 'waiting' && recorded());
   };
 
@@ -129,7 +129,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       const { decisions, reasons } = verdict;
       const ids = decisions.map(({ id }) => id);
       const lines = decisions.map((decision) => say({ kind: 'decision', decision, reasons })).join('');
-      const recorded = unsettled.add(ids, lines);
+      const recorded = pending.add(ids, lines);
       stateFile.write(verdict.state);
       const atWallMs = clock.wallMs();
       recent = [
@@ -153,7 +153,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       recent = recent.map((entry) => (entry.decision.id === outcome.of ? { ...entry, outcome } : entry));
       keepLine(outcome.of, say({ kind: 'outcome', outcome }))();
     },
-    left: unsettled.left,
+    left: pending.left,
     note: (note) => spool.put(say({ kind: 'note', note })),
     recent: () => recent,
     rehearse: ({ observation, verdict }) => {
@@ -171,7 +171,7 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
     },
     rewrite: () => {
       stateFile.rewrite();
-      unsettled.rewrite();
+      pending.rewrite();
     },
     checkRecord: spool.check,
     reopen: (next) => {

@@ -6,7 +6,7 @@ import { keepAside, readOwnFile } from '../../host/own-file.ts';
 import type { Clock, Finding } from '../../ports.ts';
 import { SHUTDOWN_INTERRUPTED, stateUnusable } from '../../words/finding-own.ts';
 import { lastDecisionNumber } from '../reading/record-file.ts';
-import { lastUnsettledNumber, unsettledPath } from './unsettled.ts';
+import { lastPendingNumber, pendingLinesPath } from './pending-lines.ts';
 
 type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
 
@@ -35,7 +35,7 @@ export function loadState(path: string, bootId: string, clock: Clock, decided: D
 }
 
 function lastDecision(path: string, bootId: string, { recordDirectory, dry }: Decided): number {
-  return Math.max(lastDecisionNumber(recordDirectory, bootId, dry), lastUnsettledNumber(unsettledPath(path), bootId));
+  return Math.max(lastDecisionNumber(recordDirectory, bootId, dry), lastPendingNumber(pendingLinesPath(path), bootId));
 }
 
 /**

@@ -7,9 +7,9 @@ import { isObject } from '../../core/shape.ts';
 import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
-import { BLANK_CONFIG } from '../blank.ts';
 import { kubeletDocument } from '../envelope.ts';
 import type { Json } from '../scenario.ts';
+import { BLANK_CONFIG } from '../scenario-defaults.ts';
 
 /** scenarios.md 2.1. What else a KubeletConfiguration has is ignored, as every unknown key here. */
 const FIELDS = [

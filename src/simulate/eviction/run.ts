@@ -10,8 +10,8 @@ import type { Reason } from '../../core/reason.ts';
 import { isObject } from '../../core/shape.ts';
 import { initialState, type State } from '../../core/state/state.ts';
 import type { Verdict } from '../../core/verdict.ts';
-import { BLANK_OBSERVATION } from '../blank.ts';
 import type { EvictionScenario, EvictionStep, GivenStats, Json, ScenarioPod } from '../scenario.ts';
+import { BLANK_OBSERVATION } from '../scenario-defaults.ts';
 import { isCapture, withFreed } from './freed.ts';
 import {
   doneOf,

@@ -2,8 +2,8 @@ import type { ContainerUsage, DiskRelief, DiskUsage, PodView, Relief, VolumeUsag
 import { known, type MonoMs, type Reading, unknown } from '../../core/reading.ts';
 import { isObject } from '../../core/shape.ts';
 import { forEachSignal, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
-import { noUsage } from '../blank.ts';
 import type { Json, ScenarioPod } from '../scenario.ts';
+import { noUsage } from '../scenario-defaults.ts';
 import { count, flag, listOf, readCount, readTime, type Shape, text, theirs, time } from '../shape.ts';
 
 type Signals = { readonly [S in Signal]: Reading<SignalSample> };

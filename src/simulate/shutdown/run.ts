@@ -1,9 +1,9 @@
 import { namesOf, podName } from '../../core/pod/pod.ts';
 import { dropInSeconds, neededDelayMs, planShutdown } from '../../core/shutdown/plan.ts';
 import { aliveAtSignal, type Played, playShutdown, type Signalled } from './play.ts';
+import { configReasons, notArmed, runReasons } from './reasons.ts';
 import type { PodResult, ShutdownReason, ShutdownResult } from './result.ts';
 import type { ShutdownScenario } from './scenario.ts';
-import { configReasons, notArmed, runReasons } from './why.ts';
 
 /** kubelet-shutdown.md 7.1, the kubelet's own words. */
 const STATUS = {

@@ -14,12 +14,24 @@ import { isObject } from '../../core/shape.ts';
 import { check, sayValue } from '../../document/check.ts';
 import type { YamlDocument } from '../../document/document.ts';
 import type { Problem } from '../../document/problem.ts';
-import { expectOf, headOf, kubeletDocument } from '../envelope.ts';
+import { expectOf, HEAD, HEAD_KEYS, headOf, kubeletDocument } from '../envelope.ts';
 import type { Json, ScenarioHead } from '../scenario.ts';
-import { createMistakes, type Mistakes, readMs } from '../shape.ts';
+import {
+  among,
+  createMistakes,
+  elsewhere,
+  flag,
+  instant,
+  type Mistakes,
+  mapOf,
+  orNull,
+  ours,
+  readMs,
+  type Shape,
+} from '../shape.ts';
 import { type ListedPod, podsOf } from '../v1-pod.ts';
+import { EXPECT } from './expect.ts';
 import { type PodBehaviour, podBehaviourOf } from './pod-behaviour.ts';
-import { ROOT } from './shape.ts';
 
 /** shutdown-scenarios.md, checked. Times in milliseconds; 0 is the arrival of PrepareForShutdown(true). */
 export type ShutdownScenario = ScenarioHead & {
@@ -53,6 +65,44 @@ export type ShutdownScenarioPod = {
   /** What it waits for is no pod, and not known to end: it is signalled when it is time. Absent: it waits for nothing else. */
   readonly isHeldUp?: boolean;
 };
+
+const delay: Shape = (value, at) => {
+  instant(value, at);
+  if ((readMs(value) ?? 0) < 0) at.mistakes.at(at.path, `must not be negative, it is ${sayValue(value)}`);
+};
+const stopping = { stopAfter: delay, preStop: delay };
+const behaviour = ours({
+  ...stopping,
+  never: flag,
+  killDelay: delay,
+  unmountAfter: delay,
+  terminatingFor: delay,
+  containers: mapOf(ours(stopping)),
+});
+
+/** Of every pod, or of one by its name. */
+const behaviours: Shape = (value, at) => {
+  mapOf(behaviour)(value, at);
+  for (const name of Object.keys(isObject(value) ? value : {})) {
+    if (name === 'default' || /^[^/]+\/[^/]+$/.test(name)) continue;
+    at.mistakes.at([...at.path, name], 'must be default, or a pod as namespace/name; for example "default/web"', 'key');
+  }
+};
+
+/** shutdown-scenarios.md 1 to 4, but for the envelope, the configuration and the pods. */
+const ROOT = ours(
+  {
+    ...HEAD,
+    config: elsewhere,
+    pods: elsewhere,
+    logind: orNull(ours({ inhibitDelayMax: delay, overrideGives: delay, overrideTakes: delay })),
+    behaviour: orNull(behaviours),
+    cancelAt: orNull(delay),
+    cancelPolicy: orNull(among(['afterPhases', 'promptly'])),
+    expect: orNull(EXPECT),
+  },
+  HEAD_KEYS,
+);
 
 /** The scenario of a document, or everything that is wrong with it, at most MAX_MISTAKES. */
 export function readShutdownScenario(yaml: YamlDocument): {

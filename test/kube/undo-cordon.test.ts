@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createTakeBack } from '../../src/kube/take-back.ts';
+import { createUndoCordon } from '../../src/kube/undo-cordon.ts';
 import { heardParts } from '../standalone/needs.ts';
 import { aClock } from './a-clock.ts';
 import { anApi, BOOT, EARLIER_BOOT, NODE, status, writesTo } from './an-api.ts';
@@ -18,7 +18,15 @@ function take(api: ReturnType<typeof anApi>, isUp = () => true) {
   const clock = aClock();
   const parts = heardParts();
   const { findings, log, present, lines } = parts;
-  const takeBack = createTakeBack({ clock, findings, log, isUp, writes: writesTo(api), nodeName: NODE, bootId: BOOT });
+  const takeBack = createUndoCordon({
+    clock,
+    findings,
+    log,
+    isUp,
+    writes: writesTo(api),
+    nodeName: NODE,
+    bootId: BOOT,
+  });
   let done = 0;
   takeBack.whenDone(() => {
     done += 1;

@@ -1,7 +1,7 @@
 import type { CgroupRef } from '../ports.ts';
 
 /** What is open of cgroups, for as long as it is asked for again and again. */
-export type Kept<T> = {
+export type OpenCgroups<T> = {
   /** Null: nothing is open of it, or another one has its path. */
   readonly find: (ref: CgroupRef) => T | null;
   /** In the place of what was open of it. */
@@ -13,7 +13,7 @@ export type Kept<T> = {
   readonly size: () => number;
 };
 
-export function createKept<T>(close: (open: T) => void): Kept<T> {
+export function createOpenCgroups<T>(close: (open: T) => void): OpenCgroups<T> {
   /** By inode. */
   const kept = new Map<number, { readonly path: string; readonly open: T; isUsed: boolean }>();
   const forget = (inode: number): void => {

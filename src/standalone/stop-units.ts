@@ -29,7 +29,7 @@ type TellNeeds = {
 type UnitPod = StoppedPod & { readonly unit: string };
 type Telling = { readonly pod: UnitPod; readonly turn: Turn; readonly answer: (asked: Asked) => void };
 /** Resolves when it has been asked to stop, in its turn. `not-told`: signal its processes now. */
-export type TellUnit = (pod: UnitPod, turn: Turn) => Promise<Asked>;
+export type StopInTurn = (pod: UnitPod, turn: Turn) => Promise<Asked>;
 
 /** systemd answers within milliseconds; otherwise its last answer is used. */
 const FACTS_MS = 1_000;
@@ -50,7 +50,7 @@ const MAX_QUEUE_MS = 500;
  * Stops the units of a group: for those given in one turn, queries their state, remembers it, and then queues all stops at
  * once, a unit that others wait for before those others.
  */
-export function createTellUnits(needs: TellNeeds): TellUnit {
+export function createUnitStops(needs: TellNeeds): StopInTurn {
   const { clock } = needs;
   let group: readonly Telling[] = [];
   let last: Promise<void> = Promise.resolve();

@@ -9,7 +9,7 @@ import type { NodeFacts } from '../serve/status.ts';
 
 /** What `{"ask":"observe"}` answers: one look of the daemon with every pod, and what was decided at it. Plain JSON. */
 export type ObservedLook = ExplainedLook & { readonly schema: 1; readonly node: NodeFacts };
-type LookDeskNeeds = {
+type ObservedLooksNeeds = {
   readonly clock: Clock;
   /** A look is wanted now. */
   readonly wake: () => void;
@@ -19,7 +19,7 @@ type LookDeskNeeds = {
   /** Before the first look. */
   readonly adopted: State;
 };
-type LookDesk = {
+type ObservedLooks = {
   /** The next look as JSON text. */
   readonly ask: () => Promise<string>;
   /** What the next look reads: every pod when a reader asked for them and the core did not. */
@@ -35,7 +35,7 @@ const WRITE_AFTER_MS = 20;
 const LEAST_APART_MS = 100;
 
 /** Gives the next look to every reader that asks. They share one look and one text, however many they are. */
-export function createLookDesk(needs: LookDeskNeeds): LookDesk {
+export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
   let before = needs.adopted;
   let waiting: ((text: string) => void)[] = [];
   let givenMs = Number.NEGATIVE_INFINITY;

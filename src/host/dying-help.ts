@@ -4,7 +4,7 @@ import { setPriority } from 'node:os';
 import type { CgroupRef } from '../ports.ts';
 import { type CgroupMounts, findHierarchy } from './cgroup-mounts.ts';
 import { holdDirectory } from './cgroup-walk.ts';
-import { letGo, startChild } from './child.ts';
+import { letGo, startChild } from './child-process.ts';
 import { readKernelFile } from './kernel-file.ts';
 import { cgroupPathsOf, threadsOf } from './procfs.ts';
 

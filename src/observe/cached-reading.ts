@@ -1,7 +1,7 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
 
 /** For what only an operator changes: read again after `paceMs`, and at once while it is unknown. */
-export function paced<T>(paceMs: number, read: () => Reading<T>): (atMs: MonoMs) => Reading<T> {
+export function cachedFor<T>(paceMs: number, read: () => Reading<T>): (atMs: MonoMs) => Reading<T> {
   let last: { readonly atMs: MonoMs; readonly reading: Reading<T> } | null = null;
   return (atMs) => {
     if (last === null || !last.reading.known || atMs - last.atMs >= paceMs) last = { atMs, reading: read() };

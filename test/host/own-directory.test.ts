@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { distrustDirectory, distrustSocket } from '../../src/host/own-places.ts';
+import { distrustDirectory, distrustSocket } from '../../src/host/own-directory.ts';
 
 const isRoot = process.getuid?.() === 0;
 let root: string;

@@ -2,7 +2,7 @@ import type { Clock, Findings, Log } from '../ports.ts';
 import { CORDON_KEPT, cordonKept, OUT_OF_SERVICE, outOfService } from '../words/finding-node.ts';
 import type { ApiWrites, Uncordoned } from './api-writes.ts';
 import type { OwnNode } from './own-node.ts';
-import { tellWrite } from './tell-write.ts';
+import { reportWrite } from './write-findings.ts';
 import { CORDONED_BY, readMark } from './write-rules.ts';
 
 type TakeBackNeeds = {
@@ -15,7 +15,7 @@ type TakeBackNeeds = {
   readonly bootId: string;
 };
 /** Cordon and taint of a shutdown that is over. */
-export type TakeBack = {
+export type UndoCordon = {
   /** Nothing is taken back while it is true. */
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
   /** Calls back once, when the node is ready and nothing is left to be taken back. */
@@ -33,7 +33,7 @@ const OVER_MS = 30_000;
  * After a boot, a cancelled shutdown and a soft-reboot: waits for the kubelet to be ready, and takes back what bears our mark
  * (beside-a-kubelet.md E21, E22). Nothing that anybody else has set.
  */
-export function createTakeBack(needs: TakeBackNeeds): TakeBack {
+export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   const { clock, writes, findings } = needs;
   const waiting: (() => void)[] = [];
   let isShuttingDown = false;
@@ -68,10 +68,10 @@ export function createTakeBack(needs: TakeBackNeeds): TakeBack {
     }
     findings.clear(CORDON_KEPT);
     if (said.kind !== 'done' && said.kind !== 'nothing-of-ours') {
-      tellWrite(findings, 'patch nodes', said);
+      reportWrite(findings, 'patch nodes', said);
       return false;
     }
-    tellWrite(findings, 'patch nodes', null);
+    reportWrite(findings, 'patch nodes', null);
     if (said.kind === 'done' && said.uncordoned) {
       needs.log.info({ event: 'cordon' }, `the node ${needs.nodeName} was uncordoned: the shutdown is over`);
     }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
-import { createLookDesk, type ObservedLook } from '../../src/daemon/answers.ts';
+import { createObservedLooks, type ObservedLook } from '../../src/daemon/observed-look.ts';
 import { aConfig, anObservation, aPod } from '../a.ts';
 import { aContext, aVerdict } from '../serve/a-report.ts';
 import { createVirtualClock } from '../virtual-node.ts';
@@ -13,7 +13,7 @@ const readPods = [aPod({ name: 'read' })];
 function aDesk() {
   let wakes = 0;
   const clock = createVirtualClock(0);
-  const desk = createLookDesk({
+  const desk = createObservedLooks({
     clock,
     wake: () => wakes++,
     node: () => aContext().node,

@@ -11,7 +11,7 @@ import { numberOf, readRecord } from '../reading/record-file.ts';
  * Lines that the record's disk has not taken yet, and those of decisions that the state still waits for, beside the
  * live state and on tmpfs as it is: an agent that is killed loses none, and its next run knows how far each had come.
  */
-type Unsettled = {
+type PendingLines = {
   /** Written at once. The function that is returned says that the record has the lines, or has given them up. */
   readonly add: (ids: readonly DecisionId[], lines: string) => () => void;
   /** The state is written: what it no longer waits for and the record has is not needed here. */
@@ -33,7 +33,7 @@ const KEPT_CHARS = 4 * 1024 * 1024;
 const STALE_CHARS = 4 * 1024 * 1024;
 const MODE = 0o640;
 
-export const unsettledPath = (stateFile: string): string => `${stateFile}.intents`;
+export const pendingLinesPath = (stateFile: string): string => `${stateFile}.intents`;
 
 type UnsettledNeeds = {
   readonly path: string;
@@ -44,8 +44,8 @@ type UnsettledNeeds = {
 };
 
 /** `lost` are lines of an earlier run that the record has not got. */
-export function openUnsettled(needs: UnsettledNeeds): {
-  readonly unsettled: Unsettled;
+export function openPendingLines(needs: UnsettledNeeds): {
+  readonly pending: PendingLines;
   readonly lost: readonly { readonly line: string; readonly recorded: () => void }[];
 } {
   const { path, findings } = needs;
@@ -96,7 +96,7 @@ export function openUnsettled(needs: UnsettledNeeds): {
   const lost = kept.filter((entry) => !entry.isRecorded);
   return {
     lost: lost.map((entry) => ({ line: entry.lines, recorded: isRecorded(entry) })),
-    unsettled: {
+    pending: {
       add: (ids, lines) => {
         const entry: Kept = { ids, lines, isRecorded: false };
         kept = [...kept, entry];
@@ -167,7 +167,7 @@ function entriesOf(lines: string): readonly { readonly line: string; readonly en
 }
 
 /** The highest number in the ids of a boot's decisions that are kept in the file; 0 = none. */
-export function lastUnsettledNumber(path: string, bootId: string): number {
+export function lastPendingNumber(path: string, bootId: string): number {
   const text = readText(path, FILE_MAX_BYTES);
   const entries = text.known ? entriesOf(text.value).map(({ entry }) => entry) : [];
   return Math.max(

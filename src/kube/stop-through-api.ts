@@ -3,7 +3,7 @@ import type { Clock } from '../ports.ts';
 import type { Deletable } from './api-pod.ts';
 import type { ApiWrites } from './api-writes.ts';
 import type { DeleteAnswer, EvictAnswer } from './eviction.ts';
-import type { Said, TellApi } from './ladder.ts';
+import type { Said, StopThroughApi } from './ladder.ts';
 import { victimOf } from './write-rules.ts';
 
 type TellNeeds = {
@@ -13,8 +13,8 @@ type TellNeeds = {
   readonly isAway: () => boolean;
   /** `kubernetes.pdb: required`: who cannot be asked has refused. */
   readonly isBudgetRequired: boolean;
-  readonly later: TellApi['later'];
-  readonly heard: TellApi['heard'];
+  readonly later: StopThroughApi['later'];
+  readonly heard: StopThroughApi['heard'];
 };
 
 /** Of the 100 ms that a kill waits (B6). */
@@ -28,7 +28,14 @@ const SHUTDOWN_MS = 2_000;
 const MIRROR: Said = { kind: 'not-said', because: 'never', text: 'a mirror pod is not deleted' };
 
 /** What the killer says to the API server of a victim, and what the answer comes to for it. */
-export function createTellApi({ clock, writes, isAway, isBudgetRequired, later, heard }: TellNeeds): TellApi {
+export function createStopThroughApi({
+  clock,
+  writes,
+  isAway,
+  isBudgetRequired,
+  later,
+  heard,
+}: TellNeeds): StopThroughApi {
   const remove = async (pod: Deletable, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;

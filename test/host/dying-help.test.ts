@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { findHierarchy } from '../../src/host/cgroup-mounts.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
-import { createDyingHelp } from '../../src/host/dying.ts';
+import { createDyingHelp } from '../../src/host/dying-help.ts';
 import { rssBytes } from '../../src/host/procfs.ts';
 import { aCgroup, aProcess, machine, until } from './test-cgroup.ts';
 import { aTree } from './tree.ts';

@@ -21,7 +21,7 @@ export function alive({ state }: Step, { pods }: Observation, { tier }: Stopping
 
 type Now = Pick<Stopping, 'tier'> & { readonly phase: number; readonly atMs: MonoMs; readonly endsMs: MonoMs };
 
-export function tell(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs, tier }: Now): Step {
+export function stopPods(step: Step, planned: readonly PlannedStop[], { phase, atMs, endsMs, tier }: Now): Step {
   const inTier = tier === 'stop' ? ({ tier } as const) : {};
   let told = step;
   const stops: ShutdownStop[] = [];
@@ -73,7 +73,7 @@ export function stopAgain(step: Step, observation: Observation): Step {
   const stopped = withChains(wanted);
   const seen = back.reduce((now, { uid }) => comesBack(now, uid, line(uid)), step);
   const { tier } = shutdown;
-  return stopped.length === 0 ? seen : tell(seen, stopped, { phase, atMs, endsMs: phaseEndsMs, tier });
+  return stopped.length === 0 ? seen : stopPods(seen, stopped, { phase, atMs, endsMs: phaseEndsMs, tier });
 }
 
 /** Whose successors are counted together: a controller makes each of them anew (beside-a-kubelet.md E5). */

@@ -1,8 +1,8 @@
 import type { Clock } from '../ports.ts';
-import type { NotDone } from './api-said.ts';
+import type { NotDone } from './write-failure.ts';
 
 /** A write that is repeated until it is done, one at a time. What is wanted is read when it is sent: the latest wins. */
-export type Lane = {
+export type RepeatedWrite = {
   /** What is wanted has changed. */
   readonly poke: () => void;
   /** At once, whatever it was waiting for: the API is back. */
@@ -17,7 +17,7 @@ const MOST_MS = 30_000;
 const FORBIDDEN_MS = 60_000;
 
 /** `write` gives null where it is done; it never rejects. */
-export function createLane(clock: Clock, write: () => Promise<NotDone | null>): Lane {
+export function createRepeatedWrite(clock: Clock, write: () => Promise<NotDone | null>): RepeatedWrite {
   let isDirty = false;
   let isClosed = false;
   let running: Promise<void> | null = null;

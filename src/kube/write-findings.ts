@@ -1,12 +1,16 @@
 import type { Findings } from '../ports.ts';
 import { type ApiRight, NOT_OUR_NODE, notOurNode, rightId, rightMissing } from '../words/finding-writes.ts';
-import type { NotDone } from './api-said.ts';
+import type { NotDone } from './write-failure.ts';
 
 /**
  * What a write came to, as findings that a person should know; null: it was done, by this right. That the server does not
  * know us at all (401), or is away, is told by the connection.
  */
-export function tellWrite(findings: Pick<Findings, 'raise' | 'clear'>, right: ApiRight, failed: NotDone | null): void {
+export function reportWrite(
+  findings: Pick<Findings, 'raise' | 'clear'>,
+  right: ApiRight,
+  failed: NotDone | null,
+): void {
   if (failed?.kind === 'not-our-node') findings.raise(notOurNode(failed.text));
   else if (failed?.kind === 'forbidden' && failed.right !== null) {
     findings.raise(rightMissing(failed.right, failed.text));

@@ -3,7 +3,7 @@ import type { Clock } from '../ports.ts';
 import { loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
 
 /** The last good text of each manifest that has turned bad since, kept over a restart of the agent. */
-export type KeptManifests = {
+export type LastGoodManifests = {
   readonly of: (file: string) => string | null;
   /** Those of all files that are bad now. */
   readonly keep: (texts: ReadonlyMap<string, string>) => void;
@@ -19,7 +19,7 @@ type Kept = {
 const isKept = shape<Kept>({ schema: isNumber, directory: isText, files: recordOf(isText, isText) });
 
 /** `directory`: of the manifests; what is kept of another one is not used. */
-export function openKeptManifests(runtimeDirectory: string, directory: string, clock: Clock): KeptManifests {
+export function openLastGoodManifests(runtimeDirectory: string, directory: string, clock: Clock): LastGoodManifests {
   const path = `${runtimeDirectory}/manifests-last-good.json`;
   const { value } = loadRuntimeFile(path, (found) => (isKept(found) ? found : null), clock);
   let kept: ReadonlyMap<string, string> = new Map(value?.directory === directory ? Object.entries(value.files) : []);

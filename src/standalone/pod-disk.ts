@@ -6,7 +6,7 @@ import type { BoundPod, CgroupRef, DiskWalk } from '../ports.ts';
 import type { ManifestPod } from './manifest.ts';
 
 /** How what a pod uses of the disks is measured: by the directories that it declares, and by what its processes hold open. */
-export function measuring(of: {
+export function podDisk(of: {
   readonly walker: DiskWalker;
   readonly mounts: CgroupMounts;
   readonly manifest: ManifestPod;
