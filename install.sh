@@ -168,9 +168,9 @@ WRAPPER
   put "$HERE/systemd/nodewarden.service.d/20-standalone-order.conf" $ORDER 644
 }
 
-# The examples that README.md and --help name: manifests, a kubelet's configuration, and scenarios.
+# The examples that README.md and --help name: manifests, a kubelet's configuration, and scenarios; a drop-in.
 install_examples() {
-  for file in kubelet.yaml pods.d scenarios; do
+  for file in kubelet.yaml http.conf pods.d scenarios; do
     for source in "$HERE/config/$file" "$HERE/config/$file"/*; do
       [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
     done

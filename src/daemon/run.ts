@@ -36,6 +36,7 @@ import { createObservedLooks } from './observed-look.ts';
 import { distrustOwn } from './own-files.ts';
 import { createReload, hasSameParts, type Loaded, loadToRun } from './reload.ts';
 import { createReporter, type Daemon, nodeFacts } from './reporter.ts';
+import { createWeb } from './web.ts';
 
 type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
@@ -170,9 +171,11 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       const before = now.effective;
       now = withOptions(loaded, options);
       next = hasSameParts(before, now.effective) ? next : loaded;
+      web.follow();
       inbox.wake();
     },
   });
+  const web = createWeb({ clock, findings, effective: () => now.effective });
   parts.ownFiles.alsoRestore(reload.keep);
   if (host.isHungUp) reload.now();
   const goingDown = createGoingDown({ clock, side: host.shutdown, parts, notify, effective: () => now.effective });
@@ -223,6 +226,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         parts.ownFiles.seen(observation.atMs);
         if (parts.ownFiles.isTaken() !== null || isNodeTaken(parts)) end();
         answers.seen(observation, verdict);
+        web.seen(observation);
         pulse(observation);
         if (goingDown.isOver()) end();
         if (next !== null && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy()) end();
@@ -242,6 +246,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   else notify.reloading();
   await settled(clock, actor);
   await answers.close();
+  await web.close();
   // A dry run changes nothing: what the node shows of this agent goes before it.
   const isOver = next === null || withOptions(next, options).effective.dryRun;
   await parts.close(isOver && goingDown.machine() === 'stays');

@@ -24,6 +24,19 @@ export function socketNotServed(where: string, detail: string): Finding {
   return { id: SOCKET, text: `the status socket cannot be served: ${where}: ${detail}` };
 }
 
+export const HTTP = 'http';
+/** `detail`: with the code of the system. */
+export function httpNotServed(where: string, detail: string): Finding {
+  const [, todo] = HTTP_TODOS.find(([code]) => detail.includes(code)) ?? [];
+  return { id: HTTP, text: `http does not listen on ${where}: ${detail}${todo === undefined ? '' : `; ${todo}`}` };
+}
+const HTTP_TODOS = [
+  ['EADDRINUSE', 'set http.listen to another port, or stop what listens there (ss -ltnp shows it)'],
+  ['EADDRNOTAVAIL', 'set http.listen to an address of this machine'],
+  ['EACCES', 'set http.listen to a port above 1023'],
+  ['EAFNOSUPPORT', 'its unit has no network: install the drop-in config/http.conf, which says how'],
+] as const;
+
 export const NOT_ARMED = 'shutdown-not-armed';
 export const notArmed = (why: string): Finding => ({ id: NOT_ARMED, text: `the shutdown is not armed: ${why}` });
 

@@ -1,0 +1,193 @@
+import { createServer, isIPv6, type Server, type Socket } from 'node:net';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
+import { within } from '../host/clock.ts';
+import type { Clock } from '../ports.ts';
+
+/** `body`: text as UTF-8. */
+export type HttpAnswer = { readonly status: number; readonly type: string; readonly body: string | Buffer };
+/** Answers GET and HEAD of this very path. A route that throws, or takes longer than 5 s, is answered for with 500. */
+export type Route = {
+  readonly path: string;
+  readonly answer: (query: URLSearchParams) => HttpAnswer | Promise<HttpAnswer>;
+};
+export type HttpNeeds = {
+  readonly clock: Clock;
+  readonly host: string;
+  readonly port: number;
+  /** Further names that requests may be for. */
+  readonly hosts: readonly string[];
+  readonly routes: readonly Route[];
+};
+export type OpenHttp = { readonly close: () => Promise<void> };
+
+/** Of a request to its empty line. */
+const HEAD_BYTES = 8 * 1024;
+/** What comes after it is read and forgotten, so that the answer is not lost with it. */
+const REST_BYTES = 64 * 1024;
+/** From the first byte of a request to the last of its answer. */
+const CLIENT_MS = 10_000;
+const ANSWER_MS = 5_000;
+const CLIENTS_MAX = 32;
+/** What the kernel keeps of connections that were not accepted yet. */
+const BACKLOG = 32;
+
+/**
+ * Of every answer. A page of another site can make a browser send requests to this port: it may neither read the answer,
+ * nor run it, nor show it in a frame.
+ */
+const HEADERS = [
+  "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options: nosniff',
+  'Referrer-Policy: no-referrer',
+  'Cross-Origin-Resource-Policy: same-origin',
+  'Cross-Origin-Opener-Policy: same-origin',
+  'Cache-Control: no-store',
+  'Connection: close',
+];
+const STATUSES: { readonly [status: number]: string } = {
+  200: 'OK',
+  400: 'Bad Request',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  421: 'Misdirected Request',
+  431: 'Request Header Fields Too Large',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+};
+
+/**
+ * Listens and answers one request of each connection, until `close`. Unknown: why it does not listen, as the system says
+ * it. Not by node:http, which answers whatever one packet brings in one turn: 2,400 small requests hold up the loop for
+ * 40 ms and more, and an eviction with it.
+ */
+export async function serveHttp(needs: HttpNeeds): Promise<Reading<OpenHttp>> {
+  const served = { ...needs, names: namesOf(needs) };
+  const clients = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    // The one that has been here longest goes: a client that holds many connections keeps nobody out.
+    const [first] = clients.size < CLIENTS_MAX ? [] : clients;
+    first?.destroy();
+    clients.add(socket);
+    socket.on('close', () => clients.delete(socket));
+    serveClient(socket, served);
+  });
+  const listening = await listen(server, needs);
+  if (!listening.known) return listening;
+  return known({
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of clients) socket.destroy();
+      }),
+  });
+}
+
+function listen(server: Server, { host, port }: HttpNeeds): Promise<Reading<true>> {
+  return new Promise((resolve) => {
+    server.on('error', (error) => resolve(unknown('unreadable', `${bracketed(host)}:${port}`, sayCause(error))));
+    server.listen({ host, port, backlog: BACKLOG }, () => resolve(known(true)));
+  });
+}
+
+const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]` : address);
+const lower = (text: string): string => text.toLowerCase();
+
+/**
+ * What a request may be for. A site may have its name resolve to 127.0.0.1, and its pages then read what is served here
+ * (DNS rebinding); but the browser still sends that site's name.
+ */
+function namesOf({ host, hosts }: HttpNeeds): ReadonlySet<string> {
+  return new Set(['localhost', '127.0.0.1', '[::1]', bracketed(host), ...hosts].map(lower));
+}
+
+/** With a listener on every address: also the one that the client has connected to, which is no name. */
+function isNamed(host: string, names: ReadonlySet<string>, localAddress: string): boolean {
+  const name = lower(host.replace(/:\d{1,5}$/, ''));
+  return names.has(name) || names.has(lower(host)) || name === bracketed(localAddress.replace(/^::ffff:(?=\d+\.)/, ''));
+}
+
+type Served = HttpNeeds & { readonly names: ReadonlySet<string> };
+
+function serveClient(socket: Socket, served: Served): void {
+  const cancel = served.clock.after(CLIENT_MS, () => socket.destroy());
+  socket.on('close', cancel);
+  socket.on('error', () => socket.destroy());
+  let isHeard = false;
+  let received = '';
+  let restBytes = 0;
+  socket.on('end', () => (isHeard ? undefined : socket.destroy()));
+  socket.on('data', (chunk) => {
+    if (isHeard) {
+      restBytes += chunk.length;
+      if (restBytes > REST_BYTES) socket.destroy();
+      return;
+    }
+    received += chunk.subarray(0, HEAD_BYTES + 1).toString('latin1');
+    const end = received.indexOf('\r\n\r\n');
+    if (end < 0 && received.length <= HEAD_BYTES) return;
+    isHeard = true;
+    const request = end < 0 || end > HEAD_BYTES ? 'too-large' : parseHead(received.slice(0, end));
+    received = '';
+    void answerTo(request, served, socket.localAddress ?? '').then((answer) => {
+      if (!socket.destroyed) socket.end(sayAnswer(answer, request));
+    });
+  });
+}
+
+type Request = { readonly method: string; readonly target: string; readonly host: string };
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const FIRST_LINE = new RegExp(`^(${TOKEN}) ([!-~]+) HTTP/1\\.[01]$`);
+const HEADER = new RegExp(`^(${TOKEN}):[ \\t]*([\\t -~\\x80-\\xff]*)$`);
+
+/** RFC 9112; null: it is no request, or is for no host, or for several. */
+function parseHead(head: string): Request | null {
+  const [first = '', ...lines] = head.split('\r\n');
+  const [, method, target] = FIRST_LINE.exec(first) ?? [];
+  const headers = lines.map((line) => HEADER.exec(line));
+  const hosts = headers.filter((header) => lower(header?.[1] ?? '') === 'host');
+  const host = hosts[0]?.[2]?.trim();
+  if (method === undefined || target === undefined || host === undefined) return null;
+  return headers.includes(null) || hosts.length > 1 ? null : { method, target, host };
+}
+
+async function answerTo(
+  request: Request | 'too-large' | null,
+  { clock, routes, names }: Served,
+  localAddress: string,
+): Promise<HttpAnswer> {
+  if (request === 'too-large') return text(431, `a request may have ${HEAD_BYTES / 1024} KiB`);
+  if (request === null) return text(400, 'this is no request of HTTP/1.1');
+  const { method, target, host } = request;
+  if (method !== 'GET' && method !== 'HEAD') return text(405, 'only GET and HEAD are answered');
+  if (!isNamed(host, names, localAddress)) {
+    return text(421, 'the Host of this request is no name of this server: add it to http.hosts, or use the address');
+  }
+  const [path = '', ...query] = target.split('?');
+  const route = routes.find((one) => one.path === path);
+  if (route === undefined) return text(404, `nothing is here; there is ${routes.map((one) => one.path).join(', ')}`);
+  try {
+    const asked = Promise.resolve(route.answer(new URLSearchParams(query.join('?'))));
+    return await within(clock, ANSWER_MS, asked, () => text(500, `no answer within ${ANSWER_MS / 1_000} s`));
+  } catch (error) {
+    return text(500, sayCause(error));
+  }
+}
+
+function sayAnswer({ status, type, body }: HttpAnswer, request: Request | 'too-large' | null): Buffer {
+  const content = Buffer.from(body);
+  const head = [
+    `HTTP/1.1 ${status} ${STATUSES[status] ?? ''}`,
+    `Content-Type: ${type}`,
+    `Content-Length: ${content.length}`,
+    ...(status === 405 ? ['Allow: GET, HEAD'] : []),
+    ...HEADERS,
+  ];
+  const isHead = request !== null && request !== 'too-large' && request.method === 'HEAD';
+  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), ...(isHead ? [] : [content])]);
+}
+
+/** One line for a person, or a script. */
+export function text(status: number, line: string): HttpAnswer {
+  return { status, type: 'text/plain; charset=utf-8', body: `${line}\n` };
+}

@@ -1,0 +1,57 @@
+import { createServer } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { sleep } from '../../src/host/clock.ts';
+import { freePort, get, statusOf } from '../serve/a-web.ts';
+import { clock, running, until, write } from './a-daemon.ts';
+
+const listening = (port: number): string => `http: { listen: "127.0.0.1:${port}" }`;
+const answers = async (port: number): Promise<boolean> => statusOf(await get(port, '/healthz')) === 200;
+async function eventually(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await sleep(clock, 20);
+}
+
+describe('http of the daemon', () => {
+  it('opens, moves and closes with the configuration', async () => {
+    const [first, second] = [await freePort(), await freePort()];
+    write([listening(first)]);
+    await running(async () => {
+      await eventually(() => answers(first));
+      write([listening(second)]);
+      await eventually(() => answers(second));
+      expect(await answers(first)).toBe(false);
+      write([]);
+      await eventually(async () => !(await answers(second)));
+      write([listening(first)]);
+      await eventually(() => answers(first));
+    });
+    expect(await answers(first)).toBe(false);
+  });
+
+  it('is there again after a change that makes the parts anew', async () => {
+    const port = await freePort();
+    write([listening(port)]);
+    await running(async (report) => {
+      await eventually(() => answers(port));
+      const before = await report();
+      write([listening(port), 'log: { level: warn }']);
+      await until(report, (now) => now.node.sinceWallMs !== before.node.sinceWallMs);
+      await eventually(() => answers(port));
+    });
+  });
+
+  it('says that its port is taken and what to do, goes on without, and has it once it is free', async () => {
+    const port = await freePort();
+    const other = createServer().listen(port, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    write([listening(port)]);
+    await running(async (report) => {
+      const { findings } = await until(report, (now) => now.findings.some(({ id }) => id === 'http'));
+      expect(findings.find(({ id }) => id === 'http')?.text).toMatch(
+        new RegExp(`^http does not listen on 127.0.0.1:${port}: .*EADDRINUSE.*; set http.listen to another port`),
+      );
+      await new Promise((resolve) => other.close(resolve));
+      await eventually(() => answers(port));
+      await until(report, (now) => now.findings.every(({ id }) => id !== 'http'));
+    });
+  });
+});
