@@ -2,12 +2,12 @@ import type { ExplainedLook } from '../core/explain.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayProblem } from '../document/problem.ts';
 import { textOf } from '../host/text-stream.ts';
+import type { LookSource } from '../serve/explain-report.ts';
 import { headOf } from '../simulate/envelope.ts';
 import { type EvictionLook, runEviction } from '../simulate/eviction/run.ts';
 import type { EvictionScenario } from '../simulate/scenario.ts';
 import { readScenario } from '../simulate/simulate.ts';
 import { readScenarioFiles, type SourceItem } from '../simulate/source.ts';
-import type { LookSource } from './explain-report.ts';
 import { sayNames } from './print.ts';
 import type { Only } from './simulate.ts';
 

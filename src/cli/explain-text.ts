@@ -1,13 +1,13 @@
 import { COMPARATORS, type Comparator, UNSAID } from '../core/eviction/comparator.ts';
-import type { Change, Obstacle } from '../core/explain.ts';
+import type { Obstacle } from '../core/explain.ts';
 import { namesOf, type PodUid, podName } from '../core/pod/pod.ts';
-import { isDisk, type Resource, SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
+import { isDisk, type Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
-import { sayBytes } from '../core/units/quantity.ts';
+import type { ExplainedRow, ExplainReport } from '../serve/explain-report.ts';
 import { sayDecision, sayMs, sayTies } from '../words/decision.ts';
 import { sayAmount } from '../words/phrases.ts';
 import { sayPassedOver, sayReason } from '../words/reason.ts';
-import type { ExplainedRow, ExplainReport } from './explain-report.ts';
+import { sayChange } from '../words/what-if.ts';
 import { sayValue } from './history-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
 
@@ -164,7 +164,7 @@ function whatIfText(report: ExplainReport, paint: Paint): string {
   const chosen = isChosenNow(report, uid) ? 'is chosen first' : 'would be chosen first';
   const instead = other === null ? 'no other pod could be chosen' : `without it ${clean(nameOf(other))} would be`;
   const is = isVictim ? `${name} ${chosen}; ${instead}.` : safeText(report, name, row);
-  const ways = changes.map((change) => changeText(signal, change));
+  const ways = changes.map((change) => sayChange(signal, change));
   const would = isVictim ? 'It would be safe' : 'It would be chosen first';
   const lines = [
     is,
@@ -187,59 +187,6 @@ function safeText(report: ExplainReport, name: string, row: ExplainedRow | undef
     return `${name} is ${evicted}; for ${signal.signal} ${clean(nameOf(victim))} would be chosen first.`;
   return `${name} is safe: ${victim === null ? 'no pod may be evicted' : `${clean(nameOf(victim))} is chosen first`}.`;
 }
-
-function changeText(signal: Signal, change: Change): string {
-  const { resource, counts } = SIGNAL_FACTS[signal];
-  switch (change.what) {
-    case 'usage': {
-      if (change.bound === 'at-most' && change.value === 0) return `with no ${USED[resource]} at all`;
-      const memory = counts === 'memoryAndSwapBytes' ? ' of memory and swap' : ' of memory';
-      const of = resource === 'memory' ? memory : resource === 'ephemeral-storage' ? ' of local storage' : '';
-      return `${boundText(change, (amount, way) => sayRounded(signal, amount, way))}${of}`;
-    }
-    case 'priority':
-      return `with a priority ${boundText(change, String)}`;
-    case 'request': {
-      const name = resource === 'memory' ? 'memory' : 'ephemeral-storage';
-      if (change.bound === 'at-least')
-        return `with a request of at least ${roundedBytes(change.value, 'up')} of ${name}`;
-      const least =
-        change.value === 0 ? 'without a request' : `with a request below ${roundedBytes(change.value + 1, 'down')}`;
-      return `${least}${change.value === 0 ? ' for' : ' of'} ${name}`;
-    }
-    case 'protection':
-      return change.now ? 'without its protection' : 'if protected (nodewarden.dev/protect)';
-  }
-}
-
-const USED: { readonly [R in Resource]: string } = {
-  memory: 'memory',
-  'ephemeral-storage': 'local storage',
-  inodes: 'inodes',
-  pids: 'processes',
-};
-
-type NumberChange = Exclude<Change, { what: 'protection' }>;
-type Way = 'down' | 'up';
-
-/** Rounded to the safe side: what the text promises is so. */
-function boundText({ bound, value }: NumberChange, say: (amount: number, way: Way) => string): string {
-  return bound === 'at-most' ? `below ${say(value + 1, 'down')}` : `above ${say(value - 1, 'up')}`;
-}
-
-function sayRounded(signal: Signal, amount: number, way: Way): string {
-  return usageUnit(signal) === 'bytes' ? roundedBytes(amount, way) : sayAmount(signal, amount);
-}
-
-/** sayBytes() cuts to a tenth of its unit; `up`: to the next tenth. */
-function roundedBytes(bytes: number, way: Way): string {
-  const cut = sayBytes(bytes);
-  if (way === 'down' || bytes < 1024) return cut;
-  const [tenths = '', unit = ''] = cut.split(' ');
-  const isExact = Number(tenths) * 1024 ** UNITS.indexOf(unit) === bytes;
-  return isExact ? cut : `${(Math.round(Number(tenths) * 10) + 1) / 10} ${unit}`;
-}
-const UNITS: readonly string[] = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 function obstacleText(report: ExplainReport, obstacle: Exclude<Obstacle, { kind: 'passed-over' }>): string {
   const { whatIf, signal } = report;

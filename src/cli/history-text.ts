@@ -10,11 +10,10 @@ import type { DecisionRecord } from '../record/entry.ts';
 import type { BootRecord } from '../record/reading/boots.ts';
 import type { ShutdownRecord } from '../record/reading/shutdown-record.ts';
 import { sayDecision, sayMs, sayOutcome, sayRung, sayTies, victimIn } from '../words/decision.ts';
-import { sayAmount, sayKilled, sayLimit } from '../words/phrases.ts';
+import { sayAmount, sayKilled, sayLimit, sayUsage } from '../words/phrases.ts';
 import { sayReason } from '../words/reason.ts';
 import { shutdownText, ungracefulText } from './history-shutdowns-text.ts';
 import { clean, type Paint, sayWhen, table } from './print.ts';
-import { sayUsage } from './status-text.ts';
 
 export type OomKill = {
   readonly atWallMs: number;

@@ -1,30 +1,7 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
-import type { PhaseRow, PodStopRow, SecondTier } from './rehearse-rows.ts';
-
-export type Change =
-  | {
-      readonly what: 'phase';
-      readonly phase: number;
-      readonly fromPriority: number;
-      readonly now: number;
-      readonly seconds: number;
-    }
-  | {
-      readonly what: 'terminationGracePeriodSeconds';
-      readonly pod: string;
-      readonly now: number;
-      readonly seconds: number;
-    }
-  | {
-      readonly what: 'TimeoutStopSec';
-      readonly pod: string;
-      readonly unit: string;
-      readonly now: number;
-      readonly seconds: number;
-    }
-  | { readonly what: 'agentTimeoutStopSec'; readonly now: number; readonly seconds: number };
+import type { Change, PhaseRow, PodStopRow, SecondTier } from '../serve/rehearsal.ts';
 
 /** Above what was observed, since the next stop may take longer. */
 const OBSERVED_MARGIN = 1.25;

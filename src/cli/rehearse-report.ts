@@ -4,47 +4,18 @@ import { type PodUid, type PodView, podName } from '../core/pod/pod.ts';
 import { valueOrNull } from '../core/reading.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
 import { neededTotalMs, planShutdown } from '../core/shutdown/plan.ts';
+import { type ObservedStops, verdictOf } from '../core/shutdown/stop-verdict.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import type { Finding } from '../ports.ts';
-import type { ObservedStops } from '../record/reading/observed-stops.ts';
-import type { LockStatus, ShutdownStatus } from '../serve/shutdown-status.ts';
+import type { PhaseRow, PodStopRow, RehearseReport, SecondTier, Span } from '../serve/rehearsal.ts';
+import type { ShutdownStatus } from '../serve/shutdown-status.ts';
 import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/shutdown/rehearse.ts';
 import { sayMs } from '../words/decision.ts';
 import { countPods } from '../words/phrases.ts';
-import { agentChanges, type Change, changesOf } from './rehearse-changes.ts';
+import { agentChanges, changesOf } from './rehearse-changes.ts';
 import { notesOf, traitNotes } from './rehearse-notes.ts';
-import type { PhaseRow, PodStopRow, SecondTier, Span } from './rehearse-rows.ts';
 import type { StopTimeouts } from './stop-timeouts.ts';
-import { verdictOf } from './stop-verdict.ts';
 
-/** What `rehearse shutdown -o json` prints; docs/json.md describes every field. */
-export type RehearseReport = {
-  readonly schema: 1;
-  readonly node: string;
-  readonly atWallMs: number;
-  readonly dryRun: boolean;
-  readonly lock: LockStatus;
-  /** What logind has to delay the machine in all: for the phases, those without pods too, and beside a kubelet before and after them. */
-  readonly neededMs: number;
-  /** What logind grants; null: not known, and taken as enough. */
-  readonly grantedMs: number | null;
-  /** Empty: shutdown is off. */
-  readonly phases: readonly PhaseRow[];
-  /** Beside a kubelet: the phases when systemd stops the agent, for pods that stay bound to the node. Absent: there are none. */
-  readonly withAgent?: readonly PhaseRow[];
-  /** How long all phases take: with every pod until its grace is over, and as it went before. */
-  readonly worstMs: number;
-  readonly expectedMs: number;
-  /** The phases without logind's signal; null: off, or what systemd leaves is not known. */
-  readonly secondTier: SecondTier | null;
-  /** What would let those finish who cannot, and the phases have their time without logind's signal too. */
-  readonly changes: readonly Change[];
-  /** What is as it should be, and worth knowing: who stops after whom, and with whom. */
-  readonly notes: readonly string[];
-  readonly warnings: readonly string[];
-  /** `namespace/name` */
-  readonly cannotFinish: readonly string[];
-};
 export type RehearseInput = {
   readonly node: { readonly name: string; readonly dryRun: boolean };
   readonly atWallMs: number;

@@ -1,13 +1,12 @@
 import type { ShutdownPhase } from '../core/core-config.ts';
 import { podName } from '../core/pod/pod.ts';
+import type { Change, PhaseRow, PodStopRow, RehearseReport } from '../serve/rehearsal.ts';
 import { sayMs } from '../words/decision.ts';
+import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
+import { sayStopVerdict } from '../words/stop-verdict.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
-import type { Change } from './rehearse-changes.ts';
-import type { RehearseReport } from './rehearse-report.ts';
-import type { PhaseRow, PodStopRow } from './rehearse-rows.ts';
-import { lockText, sayPriorities, saySeconds } from './shutdown-text.ts';
-import type { StopVerdict } from './stop-verdict.ts';
+import { lockText, saySeconds } from './shutdown-text.ts';
 
 /** How the phases are written in the configuration: as two durations, or as a list. */
 export type PhaseForm = 'durations' | 'list';
@@ -74,32 +73,10 @@ function observedText({ observed }: PodStopRow): string {
   return `still running after ${sayMs(unfinishedMs)}, ${of}`;
 }
 
-function podVerdict({ verdict, getsMs, observed }: PodStopRow, paint: Paint): string {
-  if (verdict.kind === 'finishes') return FINISHES[verdict.because];
-  const gets = `gets ${sayMs(getsMs)}`;
-  const needs = `${needsText(verdict, observed?.unfinishedMs ?? getsMs)}, ${gets}`;
-  return verdict.kind === 'cannot-finish'
-    ? paint('red', `cannot finish: ${needs}`)
-    : paint('yellow', `may not finish: ${needs}`);
-}
-const FINISHES: { readonly [B in StopVerdict['because']]: string } = {
-  observed: 'finishes, judging by earlier stops',
-  declared: 'gets its declared grace period',
-  'stop-timeout': 'gets its whole TimeoutStopSec',
-};
-
-function needsText(verdict: Exclude<StopVerdict, { kind: 'finishes' }>, triedMs: number): string {
-  const { because, needsMs } = verdict;
-  switch (because) {
-    case 'observed':
-      return needsMs === null ? `was still running after ${sayMs(triedMs)}` : `took ${sayMs(needsMs)}`;
-    case 'declared':
-      return `may take ${sayMs(needsMs ?? 0)}`;
-    case 'stop-timeout':
-      if (verdict.kind === 'cannot-finish')
-        return `systemd kills it before its declared ${sayMs(needsMs ?? 0)} are over`;
-      return needsMs === null ? 'its unit has no stop timeout' : `its unit may take ${sayMs(needsMs)}`;
-  }
+function podVerdict(row: PodStopRow, paint: Paint): string {
+  const said = sayStopVerdict(row);
+  const { kind } = row.verdict;
+  return kind === 'finishes' ? said : paint(kind === 'cannot-finish' ? 'red' : 'yellow', said);
 }
 
 function timeText({ worstMs, expectedMs }: RehearseReport): string {

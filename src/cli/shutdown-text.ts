@@ -3,6 +3,7 @@ import { sayDuration, sayTenths } from '../core/units/duration.ts';
 import type { LockStatus, PlannedPhase, RunningShutdown, ScheduledShutdown } from '../serve/shutdown-status.ts';
 import type { StatusReport } from '../serve/status.ts';
 import { sayMs } from '../words/decision.ts';
+import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
 import { clean, type Paint, sayNames, sayWhen } from './print.ts';
 
@@ -91,15 +92,5 @@ function scheduledText({ type, atWallMs, phases }: ScheduledShutdown, paint: Pai
 }
 
 const sayClock = (wallMs: number): string => new Date(wallMs).toISOString().slice(11, 19);
-
-type Begins = { readonly phase: number; readonly fromPriority: number };
-
-/** kubelet-shutdown.md 4.3: lower priorities than the first phase's fall into it too. */
-export function sayPriorities({ phase, fromPriority }: Begins, all: readonly Begins[]): string {
-  const next = all[phase]?.fromPriority;
-  if (next === undefined) return all.length === 1 ? 'every priority' : `priority ${fromPriority} and above`;
-  if (phase === 1) return `priorities below ${next}`;
-  return next - 1 <= fromPriority ? `priority ${fromPriority}` : `priorities ${fromPriority} to ${next - 1}`;
-}
 
 export const saySeconds = (seconds: number): string => sayDuration(seconds * 1_000);

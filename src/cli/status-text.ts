@@ -1,13 +1,13 @@
 import { UNDECLARED } from '../core/eviction/comparator.ts';
 import type { Psi } from '../core/observation.ts';
 import { type PodView, podName } from '../core/pod/pod.ts';
-import { SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
+import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 import type { HostFacts } from '../host/hardware.ts';
 import type { SignalStatus, StatusReport, ThresholdStatus } from '../serve/status.ts';
 import { sayMs } from '../words/decision.ts';
-import { sayAmount } from '../words/phrases.ts';
+import { sayAmount, sayUsage } from '../words/phrases.ts';
 import { clean, gauge, type Paint, padEnd, sayWhen, table } from './print.ts';
 import { shutdownText } from './shutdown-text.ts';
 
@@ -170,11 +170,6 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
     table(['#', 'POD', 'QOS', 'PRIORITY', 'USAGE', 'REQUEST', ''], rows, [0, 3, 4, 5]) +
     more
   );
-}
-
-/** Usage of a pod in what its signal's ranking counts. */
-export function sayUsage(signal: Signal, amount: number): string {
-  return usageUnit(signal) === 'bytes' ? sayBytes(amount) : String(amount);
 }
 
 function reasonsText({ reasons }: StatusReport): string {

@@ -1,5 +1,5 @@
 import type { MetThreshold } from '../core/eviction/threshold.ts';
-import { SIGNAL_FACTS, type Signal, type Unit } from '../core/signal.ts';
+import { SIGNAL_FACTS, type Signal, type Unit, usageUnit } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { bytesUp, type Quantity, sayBytes } from '../core/units/quantity.ts';
 
@@ -13,6 +13,11 @@ const SAID_IN: { readonly [U in Unit]: (amount: number) => string } = {
   pids: (amount) => `${amount} pids`,
   ms: (amount) => sayDuration(Math.round(amount)),
 };
+
+/** Usage of a pod in what its signal's ranking counts. */
+export function sayUsage(signal: Signal, amount: number): string {
+  return usageUnit(signal) === 'bytes' ? sayBytes(amount) : String(amount);
+}
 
 export function sayLimit(signal: Signal, limit: Quantity): string {
   return sayAmount(signal, bytesUp(limit));

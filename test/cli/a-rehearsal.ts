@@ -1,5 +1,6 @@
-import { type RehearseInput, type RehearseReport, rehearseReport } from '../../src/cli/rehearse-report.ts';
+import { type RehearseInput, rehearseReport } from '../../src/cli/rehearse-report.ts';
 import { known } from '../../src/core/reading.ts';
+import type { RehearseReport } from '../../src/serve/rehearsal.ts';
 import { aConfig, aPod } from '../a.ts';
 
 export const CRITICAL = 2_000_000_000;

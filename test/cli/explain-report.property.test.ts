@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ExplainReport, explainReport } from '../../src/cli/explain-report.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import type { FsLayout, Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state/state.ts';
+import { type ExplainReport, explainReport } from '../../src/serve/explain-report.ts';
 import { aConfig, anObservation, aPod, aThreshold } from '../a.ts';
 
 const absent = unknown('absent', 'stats', 'not there');

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { explainReport } from '../../src/cli/explain-report.ts';
 import { explainText } from '../../src/cli/explain-text.ts';
 import { painter } from '../../src/cli/print.ts';
 import { decide } from '../../src/core/decide.ts';
@@ -11,6 +10,7 @@ import type { Signal } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import type { ObservedLook } from '../../src/daemon/observed-look.ts';
+import { explainReport } from '../../src/serve/explain-report.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
 import { aContext } from '../serve/a-report.ts';
 import { aCommand } from './a-command.ts';

@@ -1,17 +1,9 @@
 import { firstSignal } from '../../core/eviction/threshold.ts';
 import { givenSeconds } from '../../core/pod/grace.ts';
 import type { PodUid } from '../../core/pod/pod.ts';
+import type { ObservedStops } from '../../core/shutdown/stop-verdict.ts';
 import type { DecisionRecord } from '../entry.ts';
 
-/** How the last stops of a pod went. */
-export type ObservedStops = {
-  /** How many are counted, at least 1. */
-  readonly stops: number;
-  /** The longest that ended by itself; null: none did. */
-  readonly endedMs: number | null;
-  /** The longest time that one of them was given and did not end in; null: none. */
-  readonly unfinishedMs: number | null;
-};
 type Stop = { readonly tookMs: number; readonly isEnded: boolean };
 
 /** Older ones say little about the program of today. */

@@ -1,5 +1,12 @@
-import type { ObservedStops } from '../record/reading/observed-stops.ts';
-
+/** How the last stops of a pod went. */
+export type ObservedStops = {
+  /** How many are counted, at least 1. */
+  readonly stops: number;
+  /** The longest that ended by itself; null: none did. */
+  readonly endedMs: number | null;
+  /** The longest time that one of them was given and did not end in; null: none. */
+  readonly unfinishedMs: number | null;
+};
 /** `declared`: terminationGracePeriodSeconds; `stop-timeout`: TimeoutStopSec of its unit. */
 export type StopVerdict =
   | { readonly kind: 'finishes'; readonly because: 'observed' | 'declared' | 'stop-timeout' }

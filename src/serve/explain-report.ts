@@ -15,9 +15,9 @@ import type { Reading, Unknown } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
 import { type Ties, tiesOf } from '../core/shutdown/chain.ts';
 import { SIGNALS, type Signal } from '../core/signal.ts';
-import { namesOf } from '../serve/pod-names.ts';
-import { requestFor, type SignalStatus, signalStatus } from '../serve/status.ts';
 import { sayReason } from '../words/reason.ts';
+import { namesOf } from './pod-names.ts';
+import { requestFor, type SignalStatus, signalStatus } from './status.ts';
 
 /** Where the look comes from. */
 export type LookSource =

@@ -1,0 +1,34 @@
+import type { ObservedStops, StopVerdict } from '../core/shutdown/stop-verdict.ts';
+import { sayMs } from './decision.ts';
+
+type Judged = {
+  readonly verdict: StopVerdict;
+  readonly getsMs: number;
+  readonly observed: Pick<ObservedStops, 'unfinishedMs'> | null;
+};
+
+/** "cannot finish: took 12s, gets 10s" */
+export function sayStopVerdict({ verdict, getsMs, observed }: Judged): string {
+  if (verdict.kind === 'finishes') return FINISHES[verdict.because];
+  const needs = sayNeeds(verdict, observed?.unfinishedMs ?? getsMs);
+  return `${verdict.kind === 'cannot-finish' ? 'cannot finish' : 'may not finish'}: ${needs}, gets ${sayMs(getsMs)}`;
+}
+const FINISHES: { readonly [B in StopVerdict['because']]: string } = {
+  observed: 'finishes, judging by earlier stops',
+  declared: 'gets its declared grace period',
+  'stop-timeout': 'gets its whole TimeoutStopSec',
+};
+
+function sayNeeds(verdict: Exclude<StopVerdict, { kind: 'finishes' }>, triedMs: number): string {
+  const { because, needsMs } = verdict;
+  switch (because) {
+    case 'observed':
+      return needsMs === null ? `was still running after ${sayMs(triedMs)}` : `took ${sayMs(needsMs)}`;
+    case 'declared':
+      return `may take ${sayMs(needsMs ?? 0)}`;
+    case 'stop-timeout':
+      if (verdict.kind === 'cannot-finish')
+        return `systemd kills it before its declared ${sayMs(needsMs ?? 0)} are over`;
+      return needsMs === null ? 'its unit has no stop timeout' : `its unit may take ${sayMs(needsMs)}`;
+  }
+}
