@@ -167,6 +167,7 @@ export const apiPodSchema = z.extend(runningPodSchema, {
     z.object({
       phase: z.nullish(z.string()),
       reason: z.nullish(z.string()),
+      message: z.nullish(z.string()),
       qosClass: z.nullish(z.string()),
       conditions: z.nullish(z.array(z.unknown())),
       containerStatuses,

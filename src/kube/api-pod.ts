@@ -17,7 +17,7 @@ export type ApiPod = {
   readonly object: PodRef;
   readonly resourceVersion: string;
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
-  /** F6 (i): it is Failed for the reason Evicted. */
+  /** F6 (i): it is Failed for the reason Evicted, and was not merely refused by the kubelet: it ran. */
   readonly isEvictedByKubelet: boolean;
   /** The reflection of a static pod: never deleted (A20). */
   readonly isMirror: boolean;
@@ -72,7 +72,7 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
     object: { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
     resourceVersion: metadata.resourceVersion,
     phase: PHASES.find((phase) => phase === pod.status?.phase) ?? 'Unknown',
-    isEvictedByKubelet: pod.status?.phase === 'Failed' && pod.status.reason === 'Evicted',
+    isEvictedByKubelet: isEvicted(pod),
     isMirror,
     ...readinessOf(pod),
     restartPolicy: RESTART_POLICIES.find((policy) => policy === pod.spec.restartPolicy) ?? 'Always',
@@ -84,6 +84,12 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
 
 /** Its containers have ended, as the API shows it. */
 export const isTerminal = ({ phase }: Pick<ApiPod, 'phase'>): boolean => phase === 'Succeeded' || phase === 'Failed';
+
+/** kubelet-eviction.md 7.1.8: how a kubelet says that it did not admit a pod, with or without words before it. */
+const NOT_ADMITTED = 'The node had condition: ';
+function isEvicted({ status }: V1ApiPod): boolean {
+  return status?.phase === 'Failed' && status.reason === 'Evicted' && !status.message?.includes(NOT_ADMITTED);
+}
 
 function readinessOf({ status }: V1ApiPod): Pick<ApiPod, 'readySinceWallMs'> {
   const ready = (status?.conditions ?? []).filter(isObject).find(({ type }) => type === 'Ready');

@@ -57,7 +57,7 @@ const FAR_REFRESH_MS = 10_000;
 /** How long no pod is chosen because the list is missing (D13), and how long a shutdown waits for it. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
-/** F6 (i): a hard threshold does not wait longer for the kubelet, which may be choosing in vain. */
+/** F6 (i): nobody waits longer for what the kubelet frees, which may be nothing; who waits at all: core/eviction/kubelet-wait.ts. */
 const KUBELET_EVICTS_MS = 10_000;
 /** The runtime is asked again at most so often while there are containers that it has not told of. */
 const ASK_RUNTIME_MS = 1_000;

@@ -85,7 +85,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'restart-guard': 'it has just restarted after an eviction',
   'not-stoppable': 'it cannot be stopped',
   'declaration-unknown': 'it is not yet known to the API, or not in full',
-  'kubelet-evicting': 'the kubelet is evicting it',
+  'kubelet-evicting': 'the kubelet has just evicted a pod, and what that frees is waited for',
   'budget-refused': 'its disruption budget has just refused its eviction',
   'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions',
 };

@@ -18,6 +18,16 @@ const problem = (value: unknown): string => {
 };
 
 describe('a pod of the API', () => {
+  it.each([
+    ['The node was low on resource: memory. ', true],
+    ['Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ', true],
+    ['Pod The node had condition: [MemoryPressure]. ', false],
+    ['Pod was rejected: The node had condition: [DiskPressure]. ', false],
+  ])('was evicted by the kubelet, or only refused: %s', (message, isEvictedByKubelet) => {
+    const pod = read(aV1Pod({ name: 'web-1', status: { phase: 'Failed', reason: 'Evicted', message } }));
+    expect(pod.isEvictedByKubelet).toBe(isEvictedByKubelet);
+  });
+
   it('is read with what an eviction needs, and nothing that is secret', () => {
     const pod = read(
       aV1Pod({

@@ -159,6 +159,17 @@ describe('a look as a scenario', () => {
     expect(scenario?.steps[0].summary['pods']).toEqual([]);
   });
 
+  it('keeps whom the decision chose although something was known against it', () => {
+    const overridden = aPod({ name: 'overridden', limitedBy: 'kubelet-evicting' });
+    const waiting = aPod({ name: 'waiting', limitedBy: 'kubelet-evicting' });
+    const observation = anObservation(1, {}, { pods: known([waiting, overridden]) });
+    const scenario = scenarioOf({
+      ...{ name: 'x', observation, config: aConfig([]), acted: null },
+      victims: [overridden.uid],
+    });
+    expect(scenario?.pods.map(({ metadata }) => metadata)).toMatchObject([{ name: 'overridden' }]);
+  });
+
   it('is none when the pods were not known', () => {
     expect(scenarioOf({ name: 'x', observation: anObservation(1, {}), config: aConfig([]), acted: null })).toBeNull();
   });

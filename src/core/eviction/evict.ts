@@ -27,6 +27,7 @@ import {
   wasHeldBack,
   withHeldBack,
 } from './hold-back.ts';
+import { isKubeletWaitedFor, withoutKubeletWait } from './kubelet-wait.ts';
 import { overLimits } from './over-limit.ts';
 import { evictionMessage } from './pod-status.ts';
 import { rank } from './rank.ts';
@@ -87,12 +88,14 @@ function conditionStep(state: State, { observation, config, layout }: Look, time
     if (sample.known) lastSample[signal] = sample.value;
   }
   const settled = settleEvictions(state, observation, timers.met, layout, config.isLive);
+  const isWaiting = isKubeletWaitedFor(observation);
+  const isTrailed = (signal: Signal): boolean => isWaiting || isActedOn(settled, shortageOf(signal, layout), layout);
   let step: Step = {
     state: {
       ...state,
       ...timers.kept,
       ...settled,
-      trail: trailAfter(state.trail, observation, (signal) => isActedOn(settled, shortageOf(signal, layout), layout)),
+      trail: trailAfter(state.trail, observation, isTrailed),
       ownerKills: guardAfter(state.ownerKills, null, config.guard, atMs),
       conditionLastMetMs: times,
       lastLookMs: atMs,
@@ -280,7 +283,8 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
     return { ...asked, heldToMs: TIMER_PACE_MS, reasons: [{ code: 'pods-unknown', unknown: pods }] };
   }
   const done = (step: Step): Acted => ({ ...step, isAsking: false });
-  const ranking = rank(threshold.signal, threshold.isHard ? withoutBudgets(pods.value) : pods.value, layout);
+  const ranked = rank(threshold.signal, threshold.isHard ? withoutBudgets(pods.value) : pods.value, layout);
+  const ranking = withoutKubeletWait(state, observation, threshold, ranked);
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
   const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lackingOf(threshold));

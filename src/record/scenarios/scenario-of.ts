@@ -8,7 +8,7 @@ import {
   type ThresholdValue,
 } from '../../core/eviction/threshold.ts';
 import type { Observation } from '../../core/observation.ts';
-import { isBeingStopped, type PodView } from '../../core/pod/pod.ts';
+import { isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../../core/reading.ts';
 import { fileSystemOf, SIGNAL_FACTS, type Signal, type SignalSample, type SignalSource } from '../../core/signal.ts';
 import { sayDuration } from '../../core/units/duration.ts';
@@ -32,6 +32,8 @@ type ScenarioInput = {
   readonly config: CoreConfig;
   /** What was acted on; null where no threshold was (local storage limits). */
   readonly acted: MetThreshold | null;
+  /** Whom the look decided to stop, some of them in spite of what the mode knew against it; absent: nobody. */
+  readonly victims?: readonly PodUid[];
 };
 
 /** A scenario says nothing about what was reported before it begins. */
@@ -45,7 +47,7 @@ export const isInScenario = (pod: PodView): boolean => !isBeingStopped(pod) && p
  * (being stopped by us, or limited by what the mode knows).
  */
 export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
-  const { observation, config, acted } = input;
+  const { observation, config, acted, victims = [] } = input;
   if (!observation.pods.known) return null;
   const { memoryGrowth } = observation;
   const growth = memoryGrowth?.known ? { memoryGrowth: memoryGrowth.value } : {};
@@ -55,7 +57,7 @@ export function scenarioOf(input: ScenarioInput): EvictionScenario | null {
     const isOther = acted !== null && shortageOf(threshold.signal, layout) !== shortageOf(acted.signal, layout);
     return !isOther || !sample.known || !isMetWithMinReclaim(threshold, sample.value);
   };
-  const pods = observation.pods.value.filter(isInScenario);
+  const pods = observation.pods.value.filter((pod) => victims.includes(pod.uid) || isInScenario(pod));
   return {
     apiVersion: 'nodewarden.dev/v1alpha1',
     kind: 'EvictionScenario',

@@ -223,8 +223,9 @@ function isShown({ kind }: Decision): boolean {
 function evidenceOf(observation: Observation, decisions: readonly Decision[], config: CoreConfig): EntryBody {
   const { atMs, signals, psi } = observation;
   const of = decisions.map(({ id }) => id);
-  const scenario = scenarioOf({ name: of[0] ?? 'look', observation, config, acted: actedOn(decisions) });
-  const others = othersOf(observation);
+  const victims = decisions.flatMap((decision) => ('victim' in decision ? [decision.victim.uid] : []));
+  const scenario = scenarioOf({ name: of[0] ?? 'look', observation, config, acted: actedOn(decisions), victims });
+  const others = othersOf(observation).filter(({ uid }) => !victims.includes(uid));
   return { kind: 'observation', of, atMs, signals, psi, scenario, ...(others.length === 0 ? {} : { others }) };
 }
 

@@ -1,0 +1,37 @@
+import type { Observation } from '../observation.ts';
+import type { PodView } from '../pod/pod.ts';
+import { isDisk, type Signal } from '../signal.ts';
+import type { State } from '../state/state.ts';
+import { isToBlame } from './give-way.ts';
+import type { Ranked } from './rank.ts';
+import { lackingOf } from './shortage.ts';
+import type { MetThreshold } from './threshold.ts';
+import { isSoonZero } from './usage-trend.ts';
+
+/**
+ * beside-a-kubelet.md F6 (i): what the kubelet's own eviction frees is waited for, but under a hard threshold of memory or
+ * process ids neither by a pod that is to blame nor, once the signal would reach zero soon, by anybody.
+ */
+export function withoutKubeletWait(
+  state: State,
+  observation: Observation,
+  threshold: MetThreshold,
+  ranking: readonly Ranked[],
+): readonly Ranked[] {
+  const { signal, isHard } = threshold;
+  if (!isHard || isDisk(signal) || !isKubeletWaitedFor(observation)) return ranking;
+  const isSoon = isZeroSoon(state, observation, signal);
+  const isFree = (entry: Ranked): boolean =>
+    isWaiting(entry.pod) && (isSoon || isToBlame(signal, entry, lackingOf(threshold)));
+  return ranking.map((entry) => (isFree(entry) ? { ...entry, pod: { ...entry.pod, limitedBy: null } } : entry));
+}
+
+export const isKubeletWaitedFor = ({ pods }: Observation): boolean => pods.known && pods.value.some(isWaiting);
+
+const isWaiting = ({ limitedBy }: PodView): boolean => limitedBy === 'kubelet-evicting';
+
+function isZeroSoon(state: State, { signals }: Observation, signal: Signal): boolean {
+  const sample = signals[signal];
+  const nothing = { coming: 0, byOthers: Number.POSITIVE_INFINITY };
+  return sample.known && isSoonZero(state.trail[signal] ?? [], sample.value, nothing);
+}
