@@ -1,6 +1,7 @@
 import type { CandidateLimit, PodView } from '../core/pod/pod.ts';
 import { isCriticalPriority } from '../core/pod/spec.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
+import { GIVEN_BACK_BYTES } from '../host/cgroupfs.ts';
 import type { BoundPod, CgroupRef } from '../ports.ts';
 import { type ApiPod, type Deletable, isTerminal } from './api-pod.ts';
 import type { FoundPods, PodCgroup } from './pod-cgroups.ts';
@@ -22,7 +23,8 @@ type Known = {
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
-  readonly hasProcesses: (cgroup: CgroupRef) => boolean;
+  readonly populated: (cgroup: CgroupRef) => Reading<boolean>;
+  readonly anonBytes: (cgroup: CgroupRef) => Reading<number>;
   /** Null: it has none, or it cannot be read. */
   readonly memoryLimit: (cgroup: CgroupRef) => number | null;
   readonly wallMs: number;
@@ -88,7 +90,7 @@ function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts
     declared: {
       ...declared,
       ...endOf(pod, containers, isEnding, facts),
-      limitedBy: limitOf(uid, isStoppable && containers.containers.length > 0, true, facts),
+      limitedBy: limitOf(uid, isStoppable && frees(containers, found, facts), true, facts),
       ...leavesAs(pod, isEnding, facts),
     },
     cgroup: found === null ? unknown('absent', `cgroup of ${declared.name}`, 'it has none') : known(found.cgroup),
@@ -109,7 +111,7 @@ function endOf(
   const isOurs = facts.isStopping(declared.uid);
   if (!isTerminating && !isEnding) return { isTerminating: isOurs, terminationGraceSeconds };
   const left = deletionWallMs === null ? terminationGraceSeconds : Math.ceil((deletionWallMs - facts.wallMs) / 1_000);
-  const isRunning = !isOurs && containers.some(({ cgroup }) => facts.hasProcesses(cgroup));
+  const isRunning = !isOurs && containers.some(({ cgroup }) => hasProcesses(cgroup, facts));
   return {
     isTerminating: true,
     ...(isRunning ? { isDeletedByOthers: true } : {}),
@@ -150,11 +152,31 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
       isStaticCritical: isStatic,
       isProtected: false,
       isTerminating: facts.isStopping(uid),
-      limitedBy: limitOf(uid, !isStatic && containers.containers.length > 0, isApi, facts),
+      limitedBy: limitOf(uid, !isStatic && frees(containers, found, facts), isApi, facts),
       leaves: isStatic ? 'last' : 'with-agent',
     },
     cgroup: known(cgroup),
   };
+}
+
+/**
+ * Its end gives something back. Not where all its containers are known to be dead and only a sandbox lives, unless that holds
+ * the memory, as one does that runs its containers within itself.
+ */
+function frees({ containers, sandboxes }: FoundContainers, pod: PodCgroup | null, facts: Known): boolean {
+  if (containers.length === 0 || pod === null) return false;
+  const isEmpty = ({ cgroup }: { readonly cgroup: CgroupRef }): boolean => {
+    const populated = facts.populated(cgroup);
+    return populated.known && !populated.value;
+  };
+  if (!containers.every(isEmpty) || !sandboxes.some((cgroup) => hasProcesses(cgroup, facts))) return true;
+  const anon = facts.anonBytes(pod.cgroup);
+  return !anon.known || anon.value >= GIVEN_BACK_BYTES;
+}
+
+function hasProcesses(cgroup: CgroupRef, facts: Known): boolean {
+  const populated = facts.populated(cgroup);
+  return populated.known && populated.value;
 }
 
 /** Who requests nothing has no more, and the request of a guaranteed pod is its limit. Null: it is not known. */

@@ -3,7 +3,7 @@ import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/read
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { hasProcesses } from '../host/cgroupfs.ts';
+import { anonBytes, hasProcesses, isPopulated } from '../host/cgroupfs.ts';
 import type { CgroupDriver } from '../host/kubepods.ts';
 import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import type { ApiPod, PodRef } from './api-pod.ts';
@@ -117,7 +117,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       runtime: index(),
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
-      hasProcesses: (cgroup) => hasProcesses(mounts, cgroup),
+      populated: (cgroup) => isPopulated(mounts, cgroup),
+      anonBytes: (cgroup) => anonBytes(mounts, cgroup),
       memoryLimit,
       wallMs: clock.wallMs(),
       isKubeletEvicting: isKubeletEvicting(),

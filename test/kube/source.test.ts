@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
@@ -256,6 +257,24 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect((await podOf(source, aUid('4')))?.declared).toMatchObject({ name: 'unlisted', isStaticCritical: true });
   });
 
+  it('are not chosen while their containers are dead, unless the sandbox that lives holds the memory itself', async () => {
+    const pod = `${mounts.memory}${tree.kubepods}/burstable/pod${WEB}`;
+    aWeb();
+    tellRuntime({ sandboxes: [aSandbox({ id: SANDBOX, podUid: WEB, name: 'web', source: 'api' })] });
+    const source = open();
+    const pause = spawn('/bin/sleep', ['1000']);
+    onTestFinished(() => void pause.kill('SIGKILL'));
+    enter(`${pod}/${SANDBOX}`, pause.pid ?? 0);
+    expect(await limitOf(source)).toBe('not-stoppable');
+    listed.clear();
+    expect(await limitOf(open())).toBe('not-stoppable');
+    enter(`${pod}/${APP}`, pause.pid ?? 0);
+    expect(await limitOf(source)).toBeNull();
+    await aProcess('', `${pod}/${SANDBOX}`);
+    enter(`${pod}/${SANDBOX}`, pause.pid ?? 0);
+    expect(await limitOf(source)).toBeNull();
+  });
+
   it('are not chosen while the guard against restarts holds, or the kubelet itself evicts, which is waited for 10 s', async () => {
     aWeb();
     tellRuntime();
@@ -375,7 +394,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
   });
 
   it('wake a look when one comes or goes, and not otherwise', async () => {
-    const source = open();
+    open();
     const before = wakes;
     await pass(2_000);
     expect(wakes).toBe(before);
@@ -384,7 +403,6 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(wakes).toBe(before + 1);
     await pass(2_000);
     expect(wakes).toBe(before + 1);
-    void source;
   });
 
   it('are running where they have a process', async () => {
