@@ -1,5 +1,6 @@
 import { UNDECLARED } from '../core/eviction/comparator.ts';
 import type { Psi } from '../core/observation.ts';
+import { sayEvictFor } from '../core/pod/evict-for.ts';
 import { type PodView, podName } from '../core/pod/pod.ts';
 import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
@@ -158,7 +159,12 @@ function podsText({ pods }: StatusReport, paint: Paint): string {
       pod.priority === null ? '?' : String(pod.priority),
       amount(pod.usage),
       pod.unsaid?.requests ? '?' : amount(pod.request),
-      [pod.isProtected ? 'protected' : '', pod.isTerminating ? 'terminating' : '', unsaidText(pod)]
+      [
+        pod.isProtected ? 'protected' : '',
+        pod.evictFor === undefined ? '' : `evict-for ${sayEvictFor(pod.evictFor)}`,
+        pod.isTerminating ? 'terminating' : '',
+        unsaidText(pod),
+      ]
         .filter(Boolean)
         .join(', '),
     ]);

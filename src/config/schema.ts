@@ -289,7 +289,9 @@ const ownFields = {
         conditions: z._default(flag("set the agent's own node conditions"), true),
         pdb: z._default(choice(['respect-soft', 'required'], 'what a PodDisruptionBudget can stop'), 'respect-soft'),
         protectNamespaces: z._default(
-          z.array(z.string()).check(z.meta({ description: 'namespaces whose protect annotation counts' })),
+          z
+            .array(z.string())
+            .check(z.meta({ description: 'namespaces whose protect and evict-for annotations count' })),
           ['kube-system'],
         ),
         shutdownMode: z._default(choice(['drain', 'restart'], 'whether pods stay bound across a reboot'), 'drain'),

@@ -8,6 +8,7 @@ import { timersNow } from './eviction/timers.ts';
 import { evictionsOf } from './eviction/under-way.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';
+import { evictResourceOf, mayGoFor } from './pod/evict-for.ts';
 import { countedOf, type PodUid, type PodView } from './pod/pod.ts';
 import { known, type Reading } from './reading.ts';
 import type { Reason } from './reason.ts';
@@ -178,7 +179,8 @@ export type Change =
       /** The last value, seen from today's, at which the outcome is another. */
       readonly value: number;
     }
-  | { readonly what: 'protection'; readonly now: boolean };
+  /** `now`: it is protected (D7), or may be evicted for the signal's resource. */
+  | { readonly what: 'protection' | 'evict-for'; readonly now: boolean };
 /** Why no usage at all would change the outcome. */
 export type Obstacle =
   | { readonly kind: 'only-candidate' }
@@ -225,11 +227,14 @@ export function counterfactuals(look: ExplainedLook, signal: Signal, uid: PodUid
   };
   const usage = usageChange(trial);
   const protection: Change = { what: 'protection', now: pod.isProtected };
+  const mayGo = mayGoFor(pod, signal);
+  const evictFor: Change = { what: 'evict-for', now: mayGo };
   const changes = [
     usage,
     priorityChange(trial),
     requestChange(trial),
     trial.isOther({ ...pod, isProtected: !pod.isProtected }) ? protection : null,
+    trial.isOther({ ...pod, evictFor: mayGo ? [] : [evictResourceOf(signal)] }) ? evictFor : null,
   ].filter((change) => change !== null);
   return { uid, isVictim, other, changes, usageObstacle: usage === null ? obstacleOf(trial, other) : null };
 }

@@ -44,6 +44,8 @@ export type Reason =
       readonly because:
         | 'static-critical'
         | 'protected'
+        /** D7: it is not to be chosen for this resource. */
+        | 'evict-for'
         | 'daemonset-within-request'
         | 'guard'
         | 'terminating'
@@ -63,8 +65,11 @@ export type Reason =
       readonly code: 'no-candidate';
       readonly signal: Signal;
       readonly threshold: MetThreshold;
-      /** D14: there are pods that may be stopped, but the end of none is known to free anything. */
-      readonly because?: 'no-relief';
+      /**
+       * D7: there are pods that could be stopped, but not for this resource. D14: the end of none is known to free
+       * anything.
+       */
+      readonly because?: 'evict-for' | 'no-relief';
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
+import { EVICT_RESOURCES, parseEvictFor } from '../core/pod/evict-for.ts';
 import { parseQuantity, type Quantity } from '../core/units/quantity.ts';
-import { text } from './check.ts';
+import { sayValue, text } from './check.ts';
 import { parseInstant } from './instant.ts';
 
 /**
@@ -61,6 +62,12 @@ const toleration = z.object({
 });
 const int32 = z.int().check(z.minimum(-(2 ** 31)), z.maximum(2 ** 31 - 1), z.meta({ examples: [1000] }));
 const graceSeconds = z.int().check(z.minimum(0), z.maximum(2 ** 31 - 1), z.meta({ examples: [30] }));
+/** What is wrong with the value of nodewarden.dev/evict-for; null: nothing. */
+export const evictForMistake = (value: string): string | null =>
+  parseEvictFor(value) === null
+    ? `must be none, or some of ${EVICT_RESOURCES.join(', ')}, separated by commas, not ${sayValue(value)}`
+    : null;
+
 /** A pod has a handful; bounds what one manifest may cost. */
 const MAX_ENTRIES = 100;
 

@@ -1,3 +1,4 @@
+import { EVICT_FOR, parseEvictFor } from '../core/pod/evict-for.ts';
 import type { PodTrait, PodView } from '../core/pod/pod.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject, isText } from '../core/shape.ts';
@@ -40,6 +41,8 @@ const MIRROR = 'kubernetes.io/config.mirror';
 const HASH = 'kubernetes.io/config.hash';
 export const OURS = 'nodewarden.dev/';
 export const PROTECT = `${OURS}protect`;
+/** They count only in `protectNamespaces`: no tenant spares its own pods. */
+export const SPARING: readonly string[] = [PROTECT, EVICT_FOR];
 const QOS_CLASSES: readonly PodView['qos'][] = ['Guaranteed', 'Burstable', 'BestEffort'];
 const PHASES: readonly ApiPod['phase'][] = ['Pending', 'Running', 'Succeeded', 'Failed'];
 const RESTART_POLICIES: readonly ApiPod['restartPolicy'][] = ['Always', 'OnFailure', 'Never'];
@@ -57,7 +60,8 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
   if (!isUid(uid)) return unknown('malformed', `metadata.annotations["${HASH}"]`, 'not the uid of a static pod');
   const owner = ownerOf(pod);
   const declared = runningPodOf(asAdmitted(pod));
-  const isProtected = metadata.annotations?.[PROTECT] === 'true' && protectNamespaces.has(metadata.namespace);
+  const sparing = protectNamespaces.has(metadata.namespace) ? metadata.annotations : null;
+  const evictFor = parseEvictFor(sparing?.[EVICT_FOR] ?? '');
   return known({
     declared: {
       ...declared,
@@ -65,7 +69,8 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
       qos: QOS_CLASSES.find((qos) => qos === pod.status?.qosClass) ?? declared.qos,
       isDaemonSet: owner?.kind === 'DaemonSet',
       isStaticCritical: declared.isStaticCritical || isMirror,
-      isProtected,
+      isProtected: sparing?.[PROTECT] === 'true',
+      ...(evictFor === null ? {} : { evictFor }),
       isTerminating: typeof metadata.deletionTimestamp === 'string',
       ...traitsOf(pod),
     },

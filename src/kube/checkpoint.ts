@@ -1,3 +1,4 @@
+import { EVICT_RESOURCES } from '../core/pod/evict-for.ts';
 import type { ContainerView, PodUid, PodView, Toleration, Unsaid } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { type Check, isFlag, isNumber, isOneOf, isText, listOf, optional, orNull, shape } from '../core/shape.ts';
@@ -165,6 +166,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   isDaemonSet: isFlag,
   isStaticCritical: isFlag,
   isProtected: isFlag,
+  evictFor: optional(listOf(isOneOf(...EVICT_RESOURCES))),
   isTerminating: isFlag,
   isDeletedByOthers: isAbsent,
   unsaid: optional(shape<Unsaid>({ why: isOneOf('unreadable'), priority: isFlag, requests: isFlag })),

@@ -1,9 +1,10 @@
+import { EVICT_FOR } from '../core/pod/evict-for.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { podName } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
-import { isObject } from '../core/shape.ts';
-import { isUid } from '../document/pod.ts';
-import { type ApiPod, OURS, PROTECT } from './api-pod.ts';
+import { isObject, isText } from '../core/shape.ts';
+import { evictForMistake, isUid } from '../document/pod.ts';
+import { type ApiPod, OURS, SPARING } from './api-pod.ts';
 import { readableOf } from './readable-pod.ts';
 
 /** H14: what a node could have, many times over. */
@@ -27,8 +28,8 @@ export type ReadPod = {
   readonly isElsewhere: boolean;
   /** What of it could not be read, where the rest could; null: nothing. */
   readonly problem: string | null;
-  /** It has annotations of ours that mean nothing here. */
-  readonly isAnnotated: boolean;
+  /** How it is named for annotations of ours that mean nothing here; null: it has none. */
+  readonly annotated: string | null;
 };
 export type PodCache = {
   /** By the kubelet's uid. */
@@ -47,11 +48,18 @@ export type PodCache = {
 
 export function readPod(object: unknown, protectNamespaces: ReadonlySet<string>, nodeName: string): ReadPod {
   const names = namesIn(object);
-  const { annotations } = metadataOf(object);
-  const ours = Object.keys(isObject(annotations) ? annotations : {}).filter((name) => name.startsWith(OURS));
-  const isAnnotated = ours.some((name) => name !== PROTECT || !protectNamespaces.has(names.namespace));
   const { pod, problem } = readableOf(object, protectNamespaces, nodeName);
-  return { ...names, pod, problem, isElsewhere: pod.known && pod.value.isElsewhere === true, isAnnotated };
+  const annotated = annotatedAs(names.name, metadataOf(object)['annotations'], protectNamespaces.has(names.namespace));
+  return { ...names, pod, problem, isElsewhere: pod.known && pod.value.isElsewhere === true, annotated };
+}
+
+function annotatedAs(name: string, annotations: unknown, maySpare: boolean): string | null {
+  const given = isObject(annotations) ? annotations : {};
+  const ours = Object.keys(given).filter((key) => key.startsWith(OURS));
+  if (ours.some((key) => !maySpare || !SPARING.includes(key))) return name;
+  const evictFor = given[EVICT_FOR];
+  const mistake = isText(evictFor) ? evictForMistake(evictFor) : null;
+  return mistake === null ? null : `${name} (${EVICT_FOR} ${mistake})`;
 }
 
 /** The pods of this node as the API server has them. The identity of an object is its uid, not its name. */
@@ -74,7 +82,7 @@ export function createPodCache(): PodCache {
     byPodUid = null;
   }
 
-  function put({ uid, name, pod: read, problem, isAnnotated }: ReadPod): void {
+  function put({ uid, name, pod: read, problem, annotated: as }: ReadPod): void {
     const before = kept.get(uid);
     const isWorse = problem !== null && before !== undefined && before.declared.unsaid === undefined;
     if (!read.known || isWorse) {
@@ -99,7 +107,7 @@ export function createPodCache(): PodCache {
     if (problem === null || unreadable.size >= MAX_UNREADABLE) unreadable.delete(uid);
     else unreadable.set(uid, { pod: name, why: problem, isPart: true });
     leftOut.delete(uid);
-    if (isAnnotated) annotated.set(uid, name);
+    if (as !== null) annotated.set(uid, as);
     else annotated.delete(uid);
     kept.set(uid, pod);
     uidByName.set(name, uid);

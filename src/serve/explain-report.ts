@@ -45,7 +45,10 @@ export type ExplainReport = {
   readonly victim: PodUid | null;
   readonly whatIf: WhatIf | null;
 };
-export type ExplainedRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected'> &
+export type ExplainedRow = Pick<
+  PodView,
+  'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'isProtected' | 'evictFor'
+> &
   Ties & {
     readonly usage: Reading<number>;
     /** null: the signal knows no request. */
@@ -96,9 +99,18 @@ function signalOfReason(reason: Reason): Signal | null {
 }
 
 function rowOf(signal: Signal, { pod, row, usage, candidate }: Explanation['pods'][number]): ExplainedRow {
-  const { uid, namespace, name, qos, priority, isProtected } = pod;
+  const { uid, namespace, name, qos, priority, isProtected, evictFor } = pod;
   const { values, decidedBy } = row;
   const request = requestFor(signal, pod);
-  const own = { uid, namespace, name, qos, priority, isProtected, ...tiesOf(pod) };
+  const own = {
+    uid,
+    namespace,
+    name,
+    qos,
+    priority,
+    isProtected,
+    ...(evictFor === undefined ? {} : { evictFor }),
+    ...tiesOf(pod),
+  };
   return { ...own, usage, request, values, decidedBy, candidate };
 }

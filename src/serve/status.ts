@@ -94,7 +94,10 @@ type MemoryStatus = {
 export type PodsStatus =
   | { readonly known: false; readonly why: string }
   | { readonly known: true; readonly rankedFor: Signal; readonly order: readonly PodRow[] };
-type PodRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'isProtected' | 'isTerminating' | 'unsaid'> & {
+type PodRow = Pick<
+  PodView,
+  'uid' | 'namespace' | 'name' | 'qos' | 'isProtected' | 'evictFor' | 'isTerminating' | 'unsaid'
+> & {
   /** null: it is not known. */
   readonly priority: number | null;
   readonly usage: number | null;
@@ -279,6 +282,7 @@ function podsStatus(observation: Observation, state: State): PodsStatus {
       usageAgeMs: isDisk(signal) ? ageMs(pod, observation.atMs) : null,
       request: requestFor(signal, pod),
       isProtected: pod.isProtected,
+      ...(pod.evictFor === undefined ? {} : { evictFor: pod.evictFor }),
       isTerminating: pod.isTerminating,
       ...(pod.unsaid === undefined ? {} : { unsaid: pod.unsaid }),
       decidedBy: row.decidedBy,

@@ -1,8 +1,9 @@
+import { EVICT_FOR, parseEvictFor } from '../core/pod/evict-for.ts';
 import { podName } from '../core/pod/pod.ts';
 import { isObject } from '../core/shape.ts';
 import { check, sayValue, valueAt } from '../document/check.ts';
 import type { YamlDocument } from '../document/document.ts';
-import { runningPodSchema, type V1RunningPod } from '../document/pod.ts';
+import { evictForMistake, runningPodSchema, type V1RunningPod } from '../document/pod.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import { localVolumesOf, runningPodOf } from '../document/running-pod.ts';
 import type { ScenarioPod } from './scenario.ts';
@@ -74,9 +75,12 @@ function readPod(
   if (kind !== undefined && kind !== null && kind !== 'Pod') {
     return { pod: null, problems: [yaml.problemAt([...path, 'kind'], `must be Pod, not ${sayValue(kind)}`)] };
   }
-  const { value, problems } = check(runningPodSchema, yaml, path);
+  const { value, problems: found } = check(runningPodSchema, yaml, path);
+  const problems = [...found];
   if (value === null) return { pod: null, problems };
   const phase = value.status?.phase;
+  const mistake = evictForMistake(value.metadata.annotations?.[EVICT_FOR] ?? 'none');
+  if (mistake !== null) problems.push(yaml.problemAt([...path, 'metadata', 'annotations', EVICT_FOR], mistake));
   return {
     pod: { pod: scenarioPodOf(value), v1: value, path, isActive: phase !== 'Succeeded' && phase !== 'Failed' },
     problems,
@@ -90,12 +94,15 @@ function scenarioPodOf(pod: V1RunningPod): ScenarioPod {
   const declared = runningPodOf(pod);
   const { annotations } = pod.metadata;
   const source = annotations?.[`${PREFIX}source`];
+  const written = annotations?.[EVICT_FOR];
+  const evictFor = written === undefined ? null : parseEvictFor(written);
   const isStatic = (source !== undefined && source !== 'api') || annotations?.[`${PREFIX}mirror`] !== undefined;
   return {
     declared: {
       ...declared,
       isStaticCritical: declared.isStaticCritical || isStatic,
       isProtected: annotations?.['nodewarden.dev/protect'] === 'true',
+      ...(evictFor === null ? {} : { evictFor }),
     },
     ref: podName(declared),
     localVolumes: localVolumesOf(pod),

@@ -1,4 +1,6 @@
+import { EVICT_FOR, type EvictResource, parseEvictFor } from '../core/pod/evict-for.ts';
 import { sayUnknownName } from '../document/check.ts';
+import { evictForMistake } from '../document/pod.ts';
 import { unitNameMistake } from '../host/unit-name.ts';
 import { MAX_DIRECTORIES, readDirectories, scratchMistake } from './directories.ts';
 
@@ -14,6 +16,8 @@ export type Annotations = {
   /** Count like `disk`, and are emptied once the pod is proven dead after an eviction for a disk. */
   readonly scratch: readonly string[];
   readonly isProtected: boolean;
+  /** Null: all. */
+  readonly evictFor: readonly EvictResource[] | null;
   readonly afterEviction: 'restart' | 'stay';
 };
 /** A mistake in the annotation of that name; '' = in the annotations as a whole. */
@@ -25,7 +29,7 @@ const DISK = `${PREFIX}disk`;
 export const SCRATCH = `${PREFIX}scratch`;
 const PROTECT = `${PREFIX}protect`;
 const AFTER_EVICTION = `${PREFIX}after-eviction`;
-const KNOWN = [...BINDINGS, DISK, SCRATCH, PROTECT, AFTER_EVICTION];
+const KNOWN = [...BINDINGS, DISK, SCRATCH, PROTECT, EVICT_FOR, AFTER_EVICTION];
 const MAX_PATH = 4096;
 
 /** product.md section 5. All mistakes, not the first one. */
@@ -54,10 +58,14 @@ export function readAnnotations(given: { readonly [name: string]: string }): {
   if (isProtected !== 'true' && isProtected !== 'false') {
     wrong(PROTECT, `must be "true" or "false", not ${JSON.stringify(isProtected)}`);
   }
+  const evictFor = given[EVICT_FOR];
+  const notResources = evictFor === undefined ? null : evictForMistake(evictFor);
+  if (notResources !== null) wrong(EVICT_FOR, notResources);
   const annotations: Annotations = {
     target,
     ...readDisks(given, wrong),
     isProtected: isProtected === 'true',
+    evictFor: evictFor === undefined ? null : parseEvictFor(evictFor),
     afterEviction: afterEviction === 'stay' ? 'stay' : 'restart',
   };
   return { annotations, mistakes };

@@ -83,7 +83,13 @@ function readPod(document: YamlDocument, at: Path, problems: Problem[]): Manifes
   const binding = BINDINGS.find((name) => pod.metadata.annotations?.[name] !== undefined) ?? BINDINGS[0];
   return {
     // An emptyDir of a manifest has no directory here; what counts is the annotation.
-    declared: { ...declaredPodOf(pod), boundTo: sayTarget(target), volumes: [], isProtected: annotations.isProtected },
+    declared: {
+      ...declaredPodOf(pod),
+      boundTo: sayTarget(target),
+      volumes: [],
+      isProtected: annotations.isProtected,
+      ...(annotations.evictFor === null ? {} : { evictFor: annotations.evictFor }),
+    },
     target,
     disk: annotations.disk,
     scratch: annotations.scratch,

@@ -217,6 +217,7 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<
         // A pod whose stop also stops a pod that must not be chosen, or only last, must not be chosen before that one.
         isStaticCritical: pod.declared.isStaticCritical || along.some(({ isStaticCritical }) => isStaticCritical),
         isProtected: pod.declared.isProtected || along.some(({ isProtected }) => isProtected),
+        ...narrowest([pod.declared, ...along]),
         ...(inherited === null ? {} : { inherited }),
         ...(takesAlong.length === 0 ? {} : { takesAlong }),
         ...(stopsAfter.length === 0 ? {} : { stopsAfter }),
@@ -224,6 +225,14 @@ function withTies(pods: readonly BoundPod[], graph: TieGraph, idle: ReadonlySet<
       },
     };
   });
+}
+
+/** The resources for which all of them may be evicted. */
+function narrowest(pods: readonly BoundPod['declared'][]): Pick<BoundPod['declared'], 'evictFor'> {
+  const lists = pods.flatMap(({ evictFor }) => (evictFor === undefined ? [] : [evictFor]));
+  const [first] = lists;
+  if (first === undefined) return {};
+  return { evictFor: first.filter((resource) => lists.every((list) => list.includes(resource))) };
 }
 
 function highest(along: readonly BoundPod['declared'][], above: number): Inherited | null {

@@ -53,7 +53,7 @@ export function podsUnreadable(
 
 export const PODS_ANNOTATED = 'api-pods-annotated';
 export function podsAnnotated(pods: readonly string[], protectNamespaces: readonly string[]): Finding {
-  const but = protectNamespaces.length === 0 ? '' : `, but protect in ${sayNames(protectNamespaces)}`;
+  const but = protectNamespaces.length === 0 ? '' : `, but protect and evict-for in ${sayNames(protectNamespaces)}`;
   const text = `annotations of nodewarden.dev/ have no effect in mode kubelet${but}: ${sayNames(pods.map(escapeUnsafe))}`;
   return { id: PODS_ANNOTATED, text };
 }

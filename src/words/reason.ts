@@ -1,6 +1,7 @@
 import { sayCulprit } from '../core/eviction/attribution.ts';
 import { UNSENT_MS } from '../core/eviction/under-way.ts';
 import type { Unconfirmed } from '../core/observation.ts';
+import { EVICT_FOR, evictResourceOf } from '../core/pod/evict-for.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { assertNever } from '../core/reading.ts';
 import type { PhaseEnd, Reason } from '../core/reason.ts';
@@ -40,7 +41,7 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
     case 'no-candidate':
       return reason.because === 'no-relief'
         ? `${reason.signal}: no pod is evicted, since none is known to free anything there`
-        : and(`${reason.signal}: no pod may be evicted`, sayCulprit(reason.growth));
+        : and(`${reason.signal}: no pod may be evicted${sayRuledOut(reason)}`, sayCulprit(reason.growth));
     case 'order-unproven':
       return `${reason.signal}: no pod is chosen: ${nameOf(reason.uid)} ranks first, but ${nameOf(reason.against)} is only partly measured and may use more`;
     case 'shutdown-phase':
@@ -68,10 +69,16 @@ export function sayReason(reason: Reason, nameOf: (uid: PodUid) => string): stri
   }
 }
 
+function sayRuledOut({ signal, because }: Extract<Reason, { code: 'no-candidate' }>): string {
+  if (because !== 'evict-for') return '';
+  return `; ${EVICT_FOR} rules out pods that could otherwise be evicted for ${evictResourceOf(signal)}`;
+}
+
 type PassedOver = Extract<Reason, { code: 'passed-over' }>['because'];
 export const sayPassedOver = (because: PassedOver): string => PASSED_OVER[because];
 const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'static-critical': 'static or critical pods are never evicted',
+  'evict-for': `it is not evicted for this resource (${EVICT_FOR})`,
   protected: 'it is protected, and chosen only when no other pod is left',
   'daemonset-within-request': 'it is a DaemonSet pod that does not exceed its request',
   guard: 'its owner has lost enough pods recently (guard)',

@@ -10,7 +10,8 @@ export const sayUser = (uid: number, name: string | null): string => (name === n
 export type Stopped = { readonly pod: string; readonly signal: Signal };
 /** Why no eviction helps. `inVain`: which pod was stopped for which signal; null: none. */
 export function sayNoRelief(signal: Signal, inVain: Stopped | null): string {
-  if (inVain === null) return isDisk(signal) ? 'no pod is known to free enough' : 'no pod may be evicted';
+  if (inVain === null)
+    return isDisk(signal) ? 'no pod that may be evicted is known to free enough' : 'no pod may be evicted';
   // Bytes and inodes of one file system wait for one another's victims.
   const what = inVain.signal === signal ? '' : ` for ${inVain.signal}`;
   return `${inVain.pod} was stopped${what}, but that did not free enough`;

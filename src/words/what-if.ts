@@ -1,4 +1,5 @@
 import type { Change } from '../core/explain.ts';
+import { EVICT_FOR, evictResourceOf } from '../core/pod/evict-for.ts';
 import { type Resource, SIGNAL_FACTS, type Signal, usageUnit } from '../core/signal.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 import { sayAmount } from './phrases.ts';
@@ -25,6 +26,8 @@ export function sayChange(signal: Signal, change: Change): string {
     }
     case 'protection':
       return change.now ? 'without its protection' : 'if protected (nodewarden.dev/protect)';
+    case 'evict-for':
+      return `if ${EVICT_FOR} ${change.now ? 'left out' : 'named'} ${evictResourceOf(signal)}`;
   }
 }
 
@@ -35,7 +38,7 @@ const USED: { readonly [R in Resource]: string } = {
   pids: 'processes',
 };
 
-type NumberChange = Exclude<Change, { what: 'protection' }>;
+type NumberChange = Exclude<Change, { what: 'protection' | 'evict-for' }>;
 type Way = 'down' | 'up';
 
 /** Rounded to the safe side: what the text promises is so. */

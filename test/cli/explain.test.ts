@@ -59,7 +59,7 @@ pods in eviction order for memory.available
 order: over-request (yes first), then priority (lowest first), then usage-over-request (highest first); ties: newest first, then by name. * marks what put a pod before the next one
 
 shop/web is chosen first; without it shop/job would be.
-It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or if protected (nodewarden.dev/protect).
+It would be safe below 399.5 MiB of memory, or with a priority above 0, or with a request of at least 300.5 MiB of memory, or if protected (nodewarden.dev/protect), or if nodewarden.dev/evict-for left out memory.
 `);
   });
 

@@ -105,6 +105,22 @@ describe('simulate', () => {
     );
   });
 
+  it('evicts nobody for a resource that evict-for leaves out, says why, and refuses one that does not exist', async () => {
+    const sparing = (evictFor: string) =>
+      LEAK.replaceAll(
+        /name: (web|job)}, spec/g,
+        `name: $1, annotations: {nodewarden.dev/evict-for: "${evictFor}"}}, spec`,
+      );
+    const { out } = await nodewarden(['-'], sparing('disk'));
+    expect(out).not.toContain('evict default/job: memory.available');
+    expect(out).toContain(
+      'memory.available: no pod may be evicted; nodewarden.dev/evict-for rules out pods that could otherwise be evicted for memory',
+    );
+    expect((await nodewarden(['-'], sparing('swap'))).err).toContain(
+      '<stdin>:9:66: pods[1].metadata.annotations["nodewarden.dev/evict-for"]: must be none, or some of memory, disk, pids, separated by commas, not "swap"',
+    );
+  });
+
   it('tells what is malformed on standard error, one line each, goes on, and 2 outranks 1', async () => {
     const broken = written('broken.yaml', LEAK.replace('conditions:', 'conditons:').replace('at: 20s', 'at: 5s'));
     const ran = await nodewarden(['--check', broken, at('missing.yaml'), at('wrong.yaml')]);

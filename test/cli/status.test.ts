@@ -26,7 +26,7 @@ function aReport(): StatusReport {
     {
       pods: known([
         aPod({ name: hostile, namespace: 'shop', workingSetBytes: 300 * MI }),
-        aPod({ name: 'db', isProtected: true }),
+        aPod({ name: 'db', isProtected: true, evictFor: ['disk', 'pids'] }),
       ]),
       psi: { memory: known(psi), io: known(psi), cpu: unknown('absent', '/proc/pressure/cpu', 'no PSI') },
     },
@@ -81,7 +81,7 @@ shutdown    off
 pods in eviction order for memory.available
 #  POD                                QOS        PRIORITY    USAGE  REQUEST
 1  shop/web\u001b[2J\u000aroot\u202e  Burstable         0  300 MiB      0 B
-2  default/db                         Burstable         0      0 B      0 B  protected
+2  default/db                         Burstable         0      0 B      0 B  protected, evict-for disk,pids
 
 because     memory.available/evictionSoft: its grace period has 22s left
 

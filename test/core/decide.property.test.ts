@@ -7,6 +7,7 @@ import { type Shortage, shortageOf } from '../../src/core/eviction/shortage.ts';
 import { evictionsOf, thresholdsOf } from '../../src/core/eviction/under-way.ts';
 import type { Observation } from '../../src/core/observation.ts';
 import { type Heard, isEnd, type Outcome } from '../../src/core/outcome.ts';
+import { mayGoFor } from '../../src/core/pod/evict-for.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { Reason } from '../../src/core/reason.ts';
@@ -29,14 +30,15 @@ const pod = fc
     requestBytes: fc.constantFrom(0, 100 * MI, 300 * MI),
     isStaticCritical: fc.constantFrom(false, false, false, true),
     isProtected: fc.constantFrom(false, false, false, true),
+    evictFor: fc.constantFrom(null, null, ['memory'] as const, ['disk', 'pids'] as const),
     isTerminating: fc.constantFrom(false, false, false, true),
     hasStatistics: fc.constantFrom(true, true, true, false),
     startedAtWallMs: fc.constantFrom(null, 1, 2, 3),
   })
-  .map(({ requestBytes, hasStatistics, ...rest }): PodView => {
+  .map(({ requestBytes, hasStatistics, evictFor, ...rest }): PodView => {
     const requests = { memoryBytes: requestBytes, ephemeralStorageBytes: 0 };
     const usage = hasStatistics ? {} : { containers: unknown('absent', 'stats', 'none') };
-    return aPod({ ...rest, requests, usage });
+    return aPod({ ...rest, ...(evictFor === null ? {} : { evictFor }), requests, usage });
   });
 const pods = fc.uniqueArray(pod, { selector: ({ uid }) => uid, maxLength: 6 });
 
@@ -273,7 +275,7 @@ describe('decide, over generated histories', () => {
     );
   });
 
-  it('never chooses a critical pod or one that is being stopped, and a protected one only when nobody else could be', () => {
+  it('never chooses a critical pod, one that is being stopped or one that is not to go for this resource, and a protected one only when nobody else could be', () => {
     fc.assert(
       fc.property(history, config, (steps, core) => {
         for (const { before, observation, verdict } of play(steps, core)) {
@@ -289,10 +291,13 @@ describe('decide, over generated histories', () => {
             const chosen = seen.find(({ uid }) => uid === decision.victim.uid);
             expect(chosen).toMatchObject({ isStaticCritical: false, isTerminating: false });
             expect(stillStopping).not.toContain(decision.victim.uid);
+            const mayGo = (pod: PodView) => mayGoFor(pod, decision.threshold.signal);
+            expect(chosen !== undefined && mayGo(chosen)).toBe(true);
             if (chosen?.isProtected !== true) continue;
             const others = seen.filter(
               (other) =>
                 !other.isProtected &&
+                mayGo(other) &&
                 !other.isStaticCritical &&
                 !other.isTerminating &&
                 !stillStopping.includes(other.uid),

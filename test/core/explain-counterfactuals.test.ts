@@ -22,6 +22,7 @@ describe('what would have to change', () => {
         { what: 'priority', now: 0, bound: 'at-least', value: 1 },
         { what: 'request', now: 200 * MI, bound: 'at-least', value: 300 * MI },
         { what: 'protection', now: false },
+        { what: 'evict-for', now: true },
       ],
       usageObstacle: null,
     });
@@ -51,7 +52,11 @@ describe('what would have to change', () => {
   });
 
   it('says so when nobody else could be chosen', () => {
-    expect(ask(web, [web, dns])).toMatchObject({ other: null, changes: [], usageObstacle: { kind: 'only-candidate' } });
+    expect(ask(web, [web, dns])).toMatchObject({
+      other: null,
+      changes: [{ what: 'evict-for', now: true }],
+      usageObstacle: { kind: 'only-candidate' },
+    });
   });
 
   it('says that protection alone keeps a pod, and what it would take for a DaemonSet pod to go', () => {
@@ -66,6 +71,15 @@ describe('what would have to change', () => {
       { what: 'usage', bound: 'at-least', value: 10 * MI + 1 },
       { what: 'request', bound: 'at-most', value: MI - 1 },
     ]);
+  });
+
+  it('says that evict-for alone keeps a pod', () => {
+    const kept = aPod({ name: 'kept', workingSetBytes: 900 * MI, evictFor: ['disk'] });
+    expect(ask(kept, [kept, job])).toMatchObject({
+      isVictim: false,
+      changes: [{ what: 'evict-for', now: false }],
+      usageObstacle: { kind: 'passed-over', because: 'evict-for' },
+    });
   });
 
   it('takes a pod without statistics over all that it could use', () => {
@@ -95,6 +109,7 @@ describe('what would have to change', () => {
       { what: 'usage', now: 50, bound: 'at-most', value: 19 },
       { what: 'priority', bound: 'at-least', value: 1 },
       { what: 'protection' },
+      { what: 'evict-for' },
     ]);
   });
 
@@ -138,7 +153,10 @@ describe('what would have to change', () => {
   it('takes a pod without statistics for the victim whatever it used, where any number would save it', () => {
     const silent = { ...web, priority: 10, usage: { ...web.usage, containers: absent } };
     const saved = { what: 'usage', now: null, bound: 'at-most', value: 4 * GI };
-    expect(ask(silent, [silent, job])).toMatchObject({ isVictim: true, changes: [saved, { what: 'protection' }] });
+    expect(ask(silent, [silent, job])).toMatchObject({
+      isVictim: true,
+      changes: [saved, { what: 'protection' }, { what: 'evict-for' }],
+    });
   });
 
   it('offers memory up to what memory and swap hold together, where swap counts', () => {
@@ -190,6 +208,7 @@ describe('what would have to change', () => {
     expect(ask(top, [top, aPod({ name: 'low', priority: 1_000_000_000, workingSetBytes: MI })])?.changes).toEqual([
       { what: 'usage', now: 5 * GI, bound: 'at-most', value: MI },
       { what: 'protection', now: false },
+      { what: 'evict-for', now: true },
     ]);
   });
 });

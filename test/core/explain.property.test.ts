@@ -21,13 +21,15 @@ const podAt = (i: number): fc.Arbitrary<PodView> =>
       startedAtWallMs: fc.option(fc.integer({ min: 0, max: 1 })),
       ownerKey: fc.constantFrom(null, 'lost-too-many'),
       isProtected: fc.boolean(),
+      evictFor: fc.constantFrom(null, null, null, ['memory'] as const, ['disk', 'pids'] as const),
       isStaticCritical: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
       isDaemonSet: fc.boolean(),
       isTerminating: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
     })
-    .map(({ request, used, hasStats, ...declared }) =>
+    .map(({ request, used, hasStats, evictFor, ...declared }) =>
       aPod({
         ...declared,
+        ...(evictFor === null ? {} : { evictFor }),
         name: `p${(i * 5) % 7}`,
         uid: `u${i}`,
         requests: { memoryBytes: request, ephemeralStorageBytes: request },
@@ -92,7 +94,7 @@ describe('what would have to change', () => {
               const isNow = chosenAmong(list.map((other) => (other === pod ? as(value) : other))) === pod.uid;
               return isNow !== isVictim;
             });
-            if (found === undefined || found.what === 'protection') return expect(others).toEqual([]);
+            if (found === undefined || !('bound' in found)) return expect(others).toEqual([]);
             expect(found.now).toBe(nowValue);
             const isIn = (value: number) => (found.bound === 'at-most' ? value <= found.value : value >= found.value);
             expect(others).toEqual(values.filter(isIn));

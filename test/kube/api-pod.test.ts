@@ -154,6 +154,17 @@ describe('a pod of the API', () => {
     expect(read(aV1Pod({ name: 'x', namespace: 'kube-system', metadata })).declared.isProtected).toBe(true);
   });
 
+  it('may go for less only in the namespaces that may protect', () => {
+    const of = (evictFor: string, namespace: string) =>
+      read(aV1Pod({ name: 'x', namespace, metadata: { annotations: { 'nodewarden.dev/evict-for': evictFor } } }))
+        .declared;
+    expect(of('disk', 'default').evictFor).toBeUndefined();
+    expect(of('disk', 'kube-system').evictFor).toEqual(['disk']);
+    expect(of('none', 'kube-system').evictFor).toEqual([]);
+    // Read wrongly it must spare nobody.
+    expect(of('dsik', 'kube-system').evictFor).toBeUndefined();
+  });
+
   it('is of a DaemonSet only where that controls it', () => {
     const owned = (controller: boolean) =>
       read(

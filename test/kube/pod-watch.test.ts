@@ -363,18 +363,20 @@ describe('the pods of the node', () => {
 
   it('do not steer the agent by annotations, which is said', async () => {
     const { clock, store, start, present } = aWatch();
-    const annotated = (name: string, namespace: string, annotation: string) =>
-      store.put(aV1Pod({ name, namespace, metadata: { annotations: { [`nodewarden.dev/${annotation}`]: 'true' } } }));
+    const annotated = (name: string, namespace: string, annotation: string, value = 'true') =>
+      store.put(aV1Pod({ name, namespace, metadata: { annotations: { [`nodewarden.dev/${annotation}`]: value } } }));
     annotated('dns', 'kube-system', 'protect');
     annotated('a', 'default', 'protect');
     annotated('b', 'kube-system', 'systemd-unit');
+    annotated('c', 'kube-system', 'evict-for', 'disk');
+    annotated('d', 'kube-system', 'evict-for', 'dsik');
+    annotated('e', 'default', 'evict-for', 'disk');
     start();
     await clock.advance(100);
     expect(present.get('api-pods-annotated')).toBe(
-      'annotations of nodewarden.dev/ have no effect in mode kubelet, but protect in kube-system: default/a, kube-system/b',
+      'annotations of nodewarden.dev/ have no effect in mode kubelet, but protect and evict-for in kube-system: default/a, kube-system/b, kube-system/d (nodewarden.dev/evict-for must be none, or some of memory, disk, pids, separated by commas, not "dsik"), default/e',
     );
-    store.remove('default/a');
-    store.remove('kube-system/b');
+    for (const name of ['default/a', 'kube-system/b', 'kube-system/d', 'default/e']) store.remove(name);
     await clock.advance(100);
     expect(present.size).toBe(0);
   });

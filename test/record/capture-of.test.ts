@@ -49,15 +49,17 @@ const podAt = (i: number): fc.Arbitrary<PodView> =>
       hasStats: fc.integer({ min: 0, max: 4 }).map((n) => n > 0),
       startedAtWallMs: fc.option(fc.integer({ min: 0, max: 1 })),
       isProtected: fc.boolean(),
+      evictFor: fc.constantFrom(null, null, [] as const, ['memory'] as const, ['disk', 'pids'] as const),
       isDaemonSet: fc.boolean(),
       ownerKey: fc.constantFrom(null, 'rs-1'),
       isMirror: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
     })
-    .map(({ request, used, volumes, other, hasStats, isMirror, ...declared }) => {
+    .map(({ request, used, volumes, other, hasStats, isMirror, evictFor, ...declared }) => {
       const amount = request === 0 ? null : quantityOfBytes(request, 'binary');
       const amounts = { memory: amount, ephemeralStorage: amount };
       return aPod({
         ...declared,
+        ...(evictFor === null ? {} : { evictFor }),
         // As in a cluster: one name, another uid.
         uid: `uid.${(i * 3) % 7}`,
         requests: { memoryBytes: request, ephemeralStorageBytes: request },

@@ -105,6 +105,10 @@ kind: Deployment
     ['must be absolute paths', '{ nodewarden.dev/cgroup: a, nodewarden.dev/disk: "/srv,var/log" }'],
     ['must not contain ..', '{ nodewarden.dev/cgroup: a, nodewarden.dev/disk: /srv/../etc }'],
     ['must be "true" or "false"', '{ nodewarden.dev/cgroup: a, nodewarden.dev/protect: "1" }'],
+    ['must be none, or some of memory, disk, pids', '{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: swap }'],
+    ['separated by commas, not "memory disk"', '{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: memory disk }'],
+    ['not "none,pids"', '{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: "none,pids" }'],
+    ['not ""', '{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: "" }'],
     ['is restarted', '{ nodewarden.dev/cgroup: a, nodewarden.dev/after-eviction: stay }'],
     ['must be restart or stay', '{ nodewarden.dev/systemd-unit: a.service, nodewarden.dev/after-eviction: no-more }'],
   ])('is refused, for it %s', (expected, annotations) => {
@@ -122,6 +126,19 @@ kind: Deployment
     ['must be at least 0', 'containers: [{ name: a }], terminationGracePeriodSeconds: -1'],
   ])('is refused where the API server would refuse it: %s', (expected, spec) => {
     expect(problemsOf(pod(CGROUP, spec))).toEqual([expect.stringContaining(expected)]);
+  });
+
+  it.each([
+    ['memory', ['memory']],
+    ['" pids , memory"', ['memory', 'pids']],
+    ['none', []],
+  ])('with evict-for %s may go for %j', (value, evictFor) => {
+    const { pods, problems } = parseManifest(
+      pod(`{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: ${value} }`),
+      'm',
+    );
+    expect(problems).toEqual([]);
+    expect(pods[0]?.declared.evictFor).toEqual(evictFor);
   });
 
   it('has each name once', () => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { EvictResource } from '../../src/core/pod/evict-for.ts';
 import { known, unknown } from '../../src/core/reading.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
 import type { UnitTies } from '../../src/host/unit-facts.ts';
@@ -91,6 +92,19 @@ describe.skipIf(!hasDbusDaemon)('pods whose units hang together [needs dbus-daem
     addUnit('front');
     const pods = [bound('db', 0), bound('front', 0, true, true)];
     await until(() => of('db', pods)?.isProtected === true);
+  });
+
+  it('go only for what those that go with them may go for', async () => {
+    addUnit('db', { RequiredBy: ['front.service'] });
+    addUnit('front');
+    const [db, front] = [bound('db', 0), bound('front', 0)];
+    const may = (pod: BoundPod, evictFor: readonly EvictResource[]): BoundPod => ({
+      ...pod,
+      declared: { ...pod.declared, evictFor },
+    });
+    await until(() => of('db', [db, may(front, ['disk'])])?.evictFor?.join() === 'disk');
+    expect(of('db', [may(db, ['memory', 'pids']), may(front, ['disk', 'pids'])])?.evictFor).toEqual(['pids']);
+    expect(of('front', [may(db, ['memory']), front])?.evictFor).toBeUndefined();
   });
 
   it('are seen to hang on each other when a start ends before the answer of how the unit was has been read', async () => {

@@ -1,4 +1,5 @@
 import type { Difference } from '../decision.ts';
+import { mayGoFor } from '../pod/evict-for.ts';
 import { isBeingStopped, type PodUid, type PodView } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
@@ -22,15 +23,17 @@ export type Choice = {
   /** The victim, were it proven that `against` does not come before it; null: it is proven, or there would be none. */
   readonly unproven: { readonly first: PodView; readonly against: PodView } | null;
   readonly passedOver: readonly Reason[];
+  /** What leaves nobody, where there is neither a victim nor an unproven one; null: nothing that is particular. */
+  readonly nobody: 'evict-for' | 'no-relief' | null;
   readonly differences: readonly Difference[];
 };
 
 /**
  * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
- * pods that we are stopping (D3), what the mode knows against it (D13), DaemonSet pods within their request (D8),
- * pods whose end frees nothing of a disk, or next to nothing of what it lacks (D14), pods that stall in their own
- * memory limit (D17). Only when no other pod is left: DaemonSet pods for signals without a request (D8), then protected
- * ones (D7). `lacking`: what the signal lacks.
+ * pods that we are stopping (D3), pods that are not to be evicted for this resource (D7), what the mode knows against
+ * it (D13), DaemonSet pods within their request (D8), pods whose end frees nothing of a disk, or next to nothing of what
+ * it lacks (D14), pods that stall in their own memory limit (D17). Only when no other pod is left: DaemonSet pods for
+ * signals without a request (D8), then protected ones (D7). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
   signal: Signal,
@@ -61,7 +64,11 @@ export function firstCandidate(
   const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
   const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
   const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);
-  const choice = explainChoice(ranking, first, because);
+  const isSpared = (entry: Ranked): boolean =>
+    barred.get(entry.pod.uid) === 'evict-for' && neverBecause(forAll(entry), signal, underWay, lacking) === null;
+  const isUseless = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief';
+  const nobody = ranking.some(isSpared) ? 'evict-for' : ranking.some(isUseless) ? 'no-relief' : null;
+  const choice = { ...explainChoice(ranking, first, because), nobody: first === null ? nobody : null } as const;
   return first === null || against === null
     ? { ...choice, unproven: null }
     : { ...choice, victim: null, unproven: { first, against } };
@@ -84,10 +91,16 @@ function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked
   return rivals.find(isOpen)?.pod ?? null;
 }
 
+function forAll(entry: Ranked): Ranked {
+  const { evictFor: _, ...pod } = entry.pod;
+  return { ...entry, pod };
+}
+
 function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[], lacking: number): Why | null {
   const { pod } = entry;
   if (pod.isStaticCritical) return 'static-critical';
   if (isBeingStopped(pod) || underWay.includes(pod.uid)) return 'terminating';
+  if (!mayGoFor(pod, signal)) return 'evict-for';
   // It gives way as the guard's do, and only to another that exceeds its request: no pod within its request is evicted
   // instead.
   if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard') return pod.limitedBy;
@@ -138,7 +151,7 @@ function explainChoice(
   ranking: readonly Ranked[],
   victim: PodView | null,
   because: (entry: Ranked) => Why,
-): Omit<Choice, 'unproven'> {
+): Omit<Choice, 'unproven' | 'nobody'> {
   const at = victim === null ? ranking.length : ranking.findIndex(({ pod }) => pod.uid === victim.uid);
   const before = ranking.slice(0, at).map((entry) => ({ uid: entry.pod.uid, because: because(entry) }));
   const differences = new Set<Difference>();
@@ -162,6 +175,7 @@ function explainChoice(
 const DIFFERENCE_OF: { readonly [W in Why]: Difference | null } = {
   'static-critical': null,
   protected: 'D7',
+  'evict-for': 'D7',
   'daemonset-within-request': 'D8',
   guard: 'D6',
   terminating: 'D3',

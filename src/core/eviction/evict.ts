@@ -288,7 +288,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const guarded = (pod: PodView): boolean => isGuarded(pod, state.ownerKills, config.guard, atMs);
   const underWay = evictionsOf(state).map(({ victim }) => victim.uid);
   const choice = firstCandidate(threshold.signal, ranking, underWay, guarded, lackingOf(threshold));
-  const { victim, passedOver, differences, unproven } = choice;
+  const { victim, passedOver, differences, unproven, nobody: why } = choice;
   if (config.isLive) {
     const joined = joinedOf(state, look, threshold, ranking, guarded);
     if (joined !== null) return done(waitOrHasten(joined.state, observation, joined.eviction, [threshold]));
@@ -298,8 +298,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   if (victim === null) {
     const growth = growthOf(observation, threshold);
     const { signal } = threshold;
-    const isUseless = passedOver.some((reason) => reason.code === 'passed-over' && reason.because === 'no-relief');
-    const because = isUseless ? ({ because: 'no-relief' } as const) : {};
+    const because = why === null ? {} : { because: why };
     const nobody: Reason =
       unproven === null
         ? { code: 'no-candidate', signal, threshold, ...because, ...growth }

@@ -1,6 +1,7 @@
 import { type MonoMs, type Reading, sumOf } from '../reading.ts';
 import type { SignalFacts } from '../signal.ts';
 import type { Quantity } from '../units/quantity.ts';
+import type { EvictResource } from './evict-for.ts';
 
 export type PodUid = string;
 export type PodView = {
@@ -27,6 +28,8 @@ export type PodView = {
   readonly isDaemonSet: boolean;
   readonly isStaticCritical: boolean;
   readonly isProtected: boolean;
+  /** The resources for which it may be chosen (D7). Absent: all. */
+  readonly evictFor?: readonly EvictResource[];
   readonly isTerminating: boolean;
   /** It was deleted, and not by us: it still runs, and ranks as the kubelet ranks it. Absent: not, or we stop it. */
   readonly isDeletedByOthers?: true;

@@ -1,3 +1,4 @@
+import { EVICT_FOR, sayEvictFor } from '../../core/pod/evict-for.ts';
 import type { Amounts, ContainerUsage, ContainerView, DiskUsage, PodView } from '../../core/pod/pod.ts';
 import { type ContainerSpec, requestsOf, withDefaultRequests } from '../../core/pod/spec.ts';
 import type { Reading } from '../../core/reading.ts';
@@ -44,6 +45,7 @@ function ownersOf({ isDaemonSet, ownerKey }: PodView): Json {
 
 function annotationsOf(pod: PodView): Json {
   const annotations = {
+    ...(pod.evictFor === undefined ? {} : { [EVICT_FOR]: sayEvictFor(pod.evictFor) }),
     ...(pod.isProtected ? { 'nodewarden.dev/protect': 'true' } : {}),
     // Critical by priority shows in the priority; what is left is a mirror pod.
     ...(pod.isStaticCritical && priorityOf(pod) < 2_000_000_000 ? { 'kubernetes.io/config.mirror': pod.uid } : {}),

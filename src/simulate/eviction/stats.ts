@@ -79,6 +79,7 @@ function withUsage(declared: ScenarioPod['declared'], usage: Usage): PodView {
     isDaemonSet: declared.isDaemonSet,
     isStaticCritical: declared.isStaticCritical,
     isProtected: declared.isProtected,
+    ...(declared.evictFor === undefined ? {} : { evictFor: declared.evictFor }),
     isTerminating: declared.isTerminating,
     limitedBy: declared.limitedBy,
     usage,

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { type Choice, firstCandidate, guardAfter, isGuarded } from '../../../src/core/eviction/candidate.ts';
 import { rank } from '../../../src/core/eviction/rank.ts';
+import { EVICT_RESOURCES } from '../../../src/core/pod/evict-for.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import { unknown } from '../../../src/core/reading.ts';
-import type { Signal } from '../../../src/core/signal.ts';
+import { SIGNAL_FACTS, SIGNALS, type Signal } from '../../../src/core/signal.ts';
 import { aPod, MI } from '../../a.ts';
 
 const absent = unknown('absent', 'test', 'no statistics');
@@ -66,6 +67,7 @@ describe('why a pod is passed over', () => {
   it.each<[string, Parameters<typeof aPod>[0], readonly string[], string, readonly string[]]>([
     ['static or critical', { isStaticCritical: true }, [], 'static-critical', []],
     ['protected', { isProtected: true }, [], 'protected', ['D7']],
+    ['not to go for this resource', { evictFor: ['disk', 'pids'] }, [], 'evict-for', ['D7']],
     ['of an owner that lost too many', {}, guarded, 'guard', ['D6']],
     ['terminating', { isTerminating: true }, [], 'terminating', ['D3']],
     ['just restarted', { limitedBy: 'restart-guard' }, guarded, 'restart-guard', ['D13']],
@@ -77,6 +79,32 @@ describe('why a pod is passed over', () => {
     expect(chosen?.name).toBe('web');
     expect(passedOver).toEqual([{ code: 'passed-over', uid: 'uid-first', because }]);
     expect(given).toEqual(differences);
+  });
+
+  it.each(SIGNALS)('evict-for: for %s it goes for its resource alone, though nobody else is left', (signal) => {
+    const { resource } = SIGNAL_FACTS[signal];
+    const named = resource === 'memory' || resource === 'pids' ? resource : 'disk';
+    const db = aPod({ name: 'db', workingSetBytes: MI, processes: 5, diskBytes: MI, isProtected: true });
+    for (const evictFor of EVICT_RESOURCES) {
+      const found = choice(signal, [{ ...db, evictFor: [evictFor] }]);
+      expect([found.victim?.name ?? null, found.nobody]).toEqual(
+        evictFor === named ? ['db', null] : [null, 'evict-for'],
+      );
+    }
+    expect(choice(signal, [{ ...db, evictFor: [] }]).victim).toBeNull();
+  });
+
+  it('evict-for: it is named as what leaves nobody only where nothing else is against the pod', () => {
+    const evictFor = ['disk'] as const;
+    const nobody = (signal: Signal, ...pods: readonly PodView[]) => choice(signal, pods).nobody;
+    expect(nobody('memory.available', first({ evictFor, isStaticCritical: true }))).toBeNull();
+    expect(nobody('memory.available', first({ evictFor, limitedBy: 'not-stoppable' }))).toBeNull();
+    expect(nobody('memory.available', first({ evictFor }), first({ name: 'dns', isStaticCritical: true }))).toBe(
+      'evict-for',
+    );
+    const useless = { diskRelief: unknown('absent', 'test', 'nothing measured') };
+    expect(nobody('nodefs.available', first({ evictFor: ['memory'], ...useless }), aPod(useless))).toBe('no-relief');
+    expect(nobody('nodefs.available', first({ evictFor: ['memory'] }), aPod(useless))).toBe('evict-for');
   });
 
   it('deleted by others: it is ranked as the kubelet ranks it', () => {

@@ -86,7 +86,7 @@ const nobodys: TruthScene = {
     // All of it at once: a slow machine would be asked in the middle.
     execFileSync('fallocate', ['--length', `${FILL_MIB + OLD_MIB + 4}MiB`, file]);
     const told = await untilTold(scene, 'nodefs.available');
-    assert(told.text.includes('no pod is known to free enough'), told.text);
+    assert(told.text.includes('no pod that may be evicted is known to free enough'), told.text);
     assert(told.text.includes(`80 MiB in "${path.dirname(strange)}/of nobody\\u2028" (uid 4242)`), told.text);
     await sleep(clock, 10_000);
     return `told after ${Math.round(told.afterMs)} ms`;

@@ -341,6 +341,15 @@ describe('a pod of a scenario', () => {
     expect(declared.isStaticCritical).toBe(isStaticCritical);
   });
 
+  it('may go for the resources that its own document names', () => {
+    const of = (evictFor: string) =>
+      podOf(
+        `{metadata: {name: a, annotations: {nodewarden.dev/evict-for: "${evictFor}"}}, spec: {containers: [{name: a}]}}`,
+      );
+    expect(of('disk,memory').declared.evictFor).toEqual(['memory', 'disk']);
+    expect(of('none').declared.evictFor).toEqual([]);
+  });
+
   it('is protected and of a DaemonSet by its own document', () => {
     const pod = podOf(`{metadata: {name: a, annotations: {nodewarden.dev/protect: "true"},
       ownerReferences: [{kind: DaemonSet, name: d, controller: true}]}, spec: {containers: [{name: a}]}}`);
