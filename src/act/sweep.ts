@@ -20,7 +20,7 @@ export type Sweep = {
   readonly refused: () => ReadonlyMap<number, NotSent>;
   readonly close: () => void;
 };
-export type Heard = {
+type Heard = {
   readonly isOver: () => boolean;
   readonly sent: (pid: number) => void;
   /** It is not sent the signal. */

@@ -5,7 +5,7 @@ import { sayProblem } from '../document/problem.ts';
 import { clean } from './print.ts';
 
 /** Where the daemon of a configuration is reached and keeps its record. */
-export type DaemonPaths = {
+type DaemonPaths = {
   readonly socket: string;
   readonly stateDirectory: string;
   readonly runtimeDirectory: string;

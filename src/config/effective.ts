@@ -11,7 +11,7 @@ import { settingsOf } from './setting.ts';
 import { phasesOf, type ShutdownPeriods } from './shutdown.ts';
 
 /** What was checked and found good, to be put together. */
-export type Checked = {
+type Checked = {
   readonly file: string | null;
   readonly kind: 'NodewardenConfiguration' | 'KubeletConfiguration';
   readonly fields: Fields;

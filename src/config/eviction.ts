@@ -26,7 +26,7 @@ export type Eviction = {
   readonly off: readonly Entry[];
   readonly problems: readonly Problem[];
 };
-export type Entry = { readonly signal: Signal; readonly text: string; readonly path: Path; readonly origin: Origin };
+type Entry = { readonly signal: Signal; readonly text: string; readonly path: Path; readonly origin: Origin };
 type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly text: string };
 
 /**

@@ -1,7 +1,7 @@
 /** Checks of what is read back from our own files. A field that is new to a type does not compile without its check. */
 export type Check = (value: unknown) => boolean;
 type Is<T> = (value: unknown) => value is T;
-export type Fields<T> = { readonly [K in keyof T]-?: Check };
+type Fields<T> = { readonly [K in keyof T]-?: Check };
 type Json = { readonly [name: string]: unknown };
 
 export const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);

@@ -15,7 +15,7 @@ import type { YamlDocument } from './document.ts';
 import { nearestName } from './nearest.ts';
 import { type Path, type Problem, sayPath } from './problem.ts';
 
-export type Checked<T> = { readonly value: T | null; readonly problems: readonly Problem[] };
+type Checked<T> = { readonly value: T | null; readonly problems: readonly Problem[] };
 type Schema = z.core.$ZodType;
 type Issue = z.core.$ZodIssue;
 

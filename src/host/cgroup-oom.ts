@@ -6,7 +6,7 @@ import type { CgroupRef } from '../ports.ts';
 import type { CgroupMounts } from './cgroup-mounts.ts';
 import { holdDirectory } from './cgroup-walk.ts';
 import { fileUnknown } from './file-error.ts';
-import { EVENTS_BYTES, key, keyedIn, readKeyed } from './kernel-file.ts';
+import { EVENTS_BYTES, key, keyedIn } from './kernel-file.ts';
 import { createOpenCgroups } from './open-cgroups.ts';
 import { maxOpenFiles } from './open-files.ts';
 
@@ -17,7 +17,7 @@ const SUMMED_CGROUPS = 1_000;
 const SHARE_OF_FILES = 0.25;
 const FILES_EACH = 2;
 
-export type OomCounters = {
+type OomCounters = {
   /**
    * Kills by the kernel in the cgroup and below. v1 counts only in the victim's own cgroup, so descendants are summed: it
    * falls when one is removed. The thread pool opens them: a tenant that creates cgroups may keep their directory locked for
@@ -74,11 +74,6 @@ export async function oomKillsOf(mounts: CgroupMounts, ref: CgroupRef): Promise<
   } finally {
     counters.close();
   }
-}
-
-/** Of the cgroup with that directory; on v1 without its descendants. */
-export function ownOomKills(mounts: CgroupMounts, directory: string): Reading<number> {
-  return readKeyed(`${directory}/${counterOf(mounts)}`, OOM_KILL);
 }
 
 const counterOf = ({ version }: CgroupMounts): string => (version === 2 ? 'memory.events' : 'memory.oom_control');

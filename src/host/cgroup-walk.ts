@@ -76,7 +76,7 @@ export function isLeaf(directory: string): boolean {
 }
 
 /** A cgroup at or below the one that is walked. */
-export type Below = {
+type Below = {
   /** 0 is the top. */
   readonly depth: number;
   /** Relative to the top, in bytes; null: it is too deep for a path. */

@@ -27,7 +27,7 @@ const DIGIT_9 = 0x39;
  * `at-once`: what the kernel shows as one record, so that a read that leaves room was the whole of it. To ask for the end
  * as well makes the kernel write all of it again: twice the time of a look.
  */
-export type Shown = 'at-once' | 'in-pieces';
+type Shown = 'at-once' | 'in-pieces';
 
 /** Longer than `maxBytes` is malformed. Opened by the first read; opened again once when its cgroup was replaced. */
 export function openKernelFile(path: string | Buffer, maxBytes: number, shown: Shown): KernelFile {

@@ -5,7 +5,7 @@ import { sleep } from './clock.ts';
 import { listDirectory, readText } from './files.ts';
 
 /** The kubelet of this machine, as it was started. */
-export type KubeletProcess = { readonly argv: readonly string[]; readonly cwd: string };
+type KubeletProcess = { readonly argv: readonly string[]; readonly cwd: string };
 
 const PROCESSES_MAX = 50_000;
 /** At a time: the looks have to come in between. */

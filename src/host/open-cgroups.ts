@@ -1,7 +1,7 @@
 import type { CgroupRef } from '../ports.ts';
 
 /** What is open of cgroups, for as long as it is asked for again and again. */
-export type OpenCgroups<T> = {
+type OpenCgroups<T> = {
   /** Null: nothing is open of it, or another one has its path. */
   readonly find: (ref: CgroupRef) => T | null;
   /** In the place of what was open of it. */

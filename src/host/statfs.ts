@@ -23,7 +23,7 @@ export type FileSystem = {
   readonly differingBlockSizes: () => BlockSizes | null;
 };
 
-export type BlockSizes = { readonly bsize: bigint; readonly frsize: bigint };
+type BlockSizes = { readonly bsize: bigint; readonly frsize: bigint };
 
 /** A local file system answers in microseconds; a network mount that needs longer than this does not help a decision. */
 const DEADLINE_MS = 2_000;

@@ -7,7 +7,7 @@ import { codeOf } from './file-error.ts';
 /** Pieces of text as they come; where it cannot be read to the end the last one says why. */
 export type TextPieces = AsyncIterable<Reading<string>>;
 /** A line without its end; `line` counts from 1. */
-export type Line = { readonly line: number; readonly text: string };
+type Line = { readonly line: number; readonly text: string };
 
 /** Fewer and larger pieces than the default of 64 KiB: a line of some MiB is put together from them. */
 const PIECE_BYTES = 512 * 1024;

@@ -1,8 +1,9 @@
 import type { Clock } from '../ports.ts';
+import { within } from './clock.ts';
 import { type ExecResult, run } from './exec.ts';
 import type { Systemd, UnitProperty } from './systemd.ts';
 
-export type Command = {
+type Command = {
   readonly argv: readonly string[];
   readonly timeoutMs: number;
   /** Given whole on standard input. */
@@ -59,10 +60,8 @@ async function runAsUnit({ systemd, clock, name, command }: UnitRun): Promise<Ex
       const isNobodyThere = started.detail.includes('ServiceUnknown') || started.detail.includes('NameHasNoOwner');
       return isNobodyThere ? 'no-systemd' : { kind: 'failed', detail: `${started.where}: ${started.detail}` };
     }
-    const late = new Promise<'late'>((resolve) => {
-      clock.after(command.timeoutMs + STOP_SECONDS * 1_000 + MARGIN_MS, () => resolve('late'));
-    });
-    if ((await Promise.race([job, late])) === 'late') {
+    const patienceMs = command.timeoutMs + STOP_SECONDS * 1_000 + MARGIN_MS;
+    if ((await within<'ended' | 'late'>(clock, patienceMs, job, () => 'late')) === 'late') {
       await systemd.stop(name);
       return { kind: 'timed-out' };
     }

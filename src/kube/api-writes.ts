@@ -41,11 +41,11 @@ import {
   taintKey,
 } from './write-rules.ts';
 
-export type Done = { readonly kind: 'done' };
+type Done = { readonly kind: 'done' };
 /** `unchanged`: the node was so already, and nothing was sent. */
-export type NodeChange = Done | { readonly kind: 'unchanged' } | NotDone;
-export type TaintChange = { readonly put: readonly OwnTaint[]; readonly remove: readonly OwnTaintKey[] };
-export type Cordoned =
+type NodeChange = Done | { readonly kind: 'unchanged' } | NotDone;
+type TaintChange = { readonly put: readonly OwnTaint[]; readonly remove: readonly OwnTaintKey[] };
+type Cordoned =
   | (Done & {
       /** `others`: it was cordoned already; `autoscaler`: it removes the node, and does so itself (F16). */
       readonly cordon: 'ours' | 'others' | 'autoscaler';

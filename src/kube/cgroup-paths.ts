@@ -4,7 +4,7 @@ import { type CgroupDriver, kubepodsPath } from '../host/kubepods.ts';
 export type Qos = PodView['qos'];
 export const QOS_CLASSES: readonly Qos[] = ['Guaranteed', 'Burstable', 'BestEffort'];
 /** Whose a cgroup below kubepods is. `containerId` null: that of the whole pod. */
-export type PodOfCgroup = {
+type PodOfCgroup = {
   readonly driver: CgroupDriver;
   readonly qos: Qos;
   readonly uid: string;

@@ -12,7 +12,7 @@ import type { ApiPod, PodRef } from './api-pod.ts';
 import type { PodWatch } from './pod-watch.ts';
 
 /** The pods of this node as the API server had them last, for a start without it (beside-a-kubelet.md D15). */
-export type Checkpoint = {
+type Checkpoint = {
   /** By the kubelet's uid; their resourceVersion is ''. */
   readonly pods: ReadonlyMap<PodUid, ApiPod>;
   /** When they were so, on the clock of that boot. */

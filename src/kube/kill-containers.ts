@@ -14,7 +14,7 @@ type KillNeeds = {
   /** Absent: processes that got SIGKILL die without help. */
   readonly help?: DyingHelp | undefined;
 };
-export type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
+type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
   /** SIGTERM goes to the first process of each container alone, as the runtime's stop does; otherwise to all of them. */
   readonly isAsRuntime?: true;
   /** How a container is asked to stop instead. */
@@ -50,7 +50,7 @@ export function askFirst(mounts: CgroupMounts, ref: CgroupRef): Asked {
 }
 
 /** One end of many: nobody has ended while somebody survives, and what came back is the sum. */
-export function together(ends: readonly KillEnd[]): KillEnd {
+function together(ends: readonly KillEnd[]): KillEnd {
   const survivors = ends.flatMap((end) => (end.kind === 'survived' ? [end] : []));
   if (survivors.length > 0) {
     return {

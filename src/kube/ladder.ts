@@ -25,7 +25,7 @@ export type Said =
   | { readonly kind: 'accepted' | 'gone'; readonly text: string }
   | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number }
   | { readonly kind: 'not-said'; readonly text: string; readonly because: NotSaid };
-export type NotSaid = 'unheard' | 'not-now' | 'never';
+type NotSaid = 'unheard' | 'not-now' | 'never';
 /** Tells the API of a victim (api-writes.ts); null where it is away (C1), and nothing is waited for. Never rejects. */
 export type StopThroughApi = {
   /** The Eviction subresource (B1). */
@@ -76,7 +76,7 @@ export type Ladder = {
   /** What its cgroup has given back since it was first told to end. */
   released: () => Reading<number>;
 };
-export type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
+type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
 export type Result =
   | KillEnd
   | { readonly kind: 'by-api'; readonly releasedBytes: Reading<number> }

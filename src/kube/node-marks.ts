@@ -24,7 +24,7 @@ import {
 /** Said by the agent itself; the others follow from pressure. */
 type ToldCondition = Exclude<OwnCondition, `Nodewarden${NodeCondition}`>;
 /** What the node shows of this agent (A13, A14). Everything is done in the background; nothing throws or rejects. */
-export type KubeMarks = NodeMarks & {
+type KubeMarks = NodeMarks & {
   /** Besides pressure: how the shutdown is armed, and how the last boot ended. */
   readonly tell: (
     type: ToldCondition,

@@ -33,7 +33,7 @@ export type OpenRuntime = Runtime & {
    */
   readonly connectProven: () => Promise<Reading<CriClient>>;
 };
-export type RuntimeNeeds = {
+type RuntimeNeeds = {
   readonly clock: Clock;
   readonly findings: Findings;
   /** `containerRuntimeEndpoint`. */

@@ -29,7 +29,7 @@ export function createKube(): OpenMode {
   };
 }
 
-export type KubeNeeds = Pick<
+type KubeNeeds = Pick<
   ModeNeeds,
   'clock' | 'mounts' | 'cgroupRoot' | 'runtimeDirectory' | 'findings' | 'log' | 'wake' | 'dry' | 'conditions'
 >;

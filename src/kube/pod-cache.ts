@@ -13,7 +13,7 @@ const MAX_PODS = 10_000;
 const MAX_UNREADABLE = 1_000;
 
 /** A pod object that was refused. */
-export type UnreadablePod = {
+type UnreadablePod = {
   readonly pod: string;
   readonly why: string;
   /** Only a part of it cannot be read. */
@@ -21,7 +21,7 @@ export type UnreadablePod = {
   readonly isKept: boolean;
 };
 /** An object as it was read: nothing of it is kept but what it was reduced to. */
-export type ReadPod = {
+type ReadPod = {
   readonly uid: string;
   readonly name: string;
   readonly pod: Reading<ApiPod>;
@@ -31,7 +31,7 @@ export type ReadPod = {
   /** How it is named for annotations of ours that mean nothing here; null: it has none. */
   readonly annotated: string | null;
 };
-export type PodCache = {
+type PodCache = {
   /** By the kubelet's uid. */
   readonly pods: () => ReadonlyMap<PodUid, ApiPod>;
   /** Of an object that exists. */

@@ -5,7 +5,7 @@ import type { ContainerCgroup } from './pod-cgroups.ts';
 import type { RuntimeContainer, RuntimeFacts, RuntimeSandbox } from './runtime.ts';
 
 /** `name` null: nobody could say it. */
-export type FoundContainer = { readonly id: string; readonly name: string | null; readonly cgroup: CgroupRef };
+type FoundContainer = { readonly id: string; readonly name: string | null; readonly cgroup: CgroupRef };
 export type FoundContainers = {
   /** All that are not known to be a sandbox: one that nobody can name counts as a container. */
   readonly containers: readonly FoundContainer[];

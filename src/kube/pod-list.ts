@@ -2,7 +2,7 @@ import { isObject, isText } from '../core/shape.ts';
 import type { ApiGet } from './connection.ts';
 import { messageOf } from './line-stream.ts';
 
-export type Listed<T> =
+type Listed<T> =
   | { readonly ok: true; readonly pods: readonly T[]; readonly resourceVersion: string }
   | {
       readonly ok: false;

@@ -33,7 +33,7 @@ import type { OpenRuntime } from './open-runtime.ts';
 
 /** Of images, for as long as the agent runs: their age counts from when it has first seen them. `at`: of which runtime. */
 export type SeenImages = { sightings: Sightings; at?: string };
-export type RuntimeReclaim = { readonly reclaim: NodeReclaim; readonly close: () => void };
+type RuntimeReclaim = { readonly reclaim: NodeReclaim; readonly close: () => void };
 
 /** How often images are seen, so that their age and last use are known when it counts. */
 const SEE_MS = 60_000;

@@ -2,7 +2,7 @@ import type { Clock } from '../ports.ts';
 import type { NotDone } from './write-failure.ts';
 
 /** A write that is repeated until it is done, one at a time. What is wanted is read when it is sent: the latest wins. */
-export type RepeatedWrite = {
+type RepeatedWrite = {
   /** What is wanted has changed. */
   readonly poke: () => void;
   /** At once, whatever it was waiting for: the API is back. */

@@ -4,7 +4,7 @@ import { readOwnFile } from '../host/own-file.ts';
 import type { PodRef } from './api-pod.ts';
 
 /** A pod that a shutdown asked the API to delete. `owner`: who makes another one. */
-export type DeletedPod = PodRef & { readonly owner: string | null };
+type DeletedPod = PodRef & { readonly owner: string | null };
 /** What a shutdown of this boot has said to the API, until it is taken back. */
 export type ToldShutdown = {
   /** Names its mark on the node (A15). */

@@ -51,7 +51,7 @@ export const SPOOL_LINE_START = LINE;
 export const sayEntry = (entry: Spooled): string => `${LINE}${JSON.stringify({ entry }).slice(1)}\n`;
 export const sayDone = (key: string): string => `${LINE}${JSON.stringify({ done: key }).slice(1)}\n`;
 
-export type SpoolFile = {
+type SpoolFile = {
   readonly entries: ReadonlyMap<string, Spooled>;
   readonly lines: number;
   /** Lines that nobody of ours wrote; the last one may be torn. */

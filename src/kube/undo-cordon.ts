@@ -15,7 +15,7 @@ type TakeBackNeeds = {
   readonly bootId: string;
 };
 /** Cordon and taint of a shutdown that is over. */
-export type UndoCordon = {
+type UndoCordon = {
   /** Nothing is taken back while it is true. */
   readonly setShuttingDown: (isShuttingDown: boolean) => void;
   /** Calls back once, when the node is ready and nothing is left to be taken back. */

@@ -17,7 +17,7 @@ export type NotDone =
   | { readonly kind: 'not-our-node'; readonly text: string };
 
 /** What is used of a v1 Status. */
-export type Said = {
+type Said = {
   readonly reason: string;
   readonly text: string;
   /** What the answer is about; '' = it does not say. */

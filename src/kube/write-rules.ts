@@ -97,7 +97,7 @@ export function mustBeNodeName(name: string): void {
 }
 
 /** H1: nothing of it may lead out of the path. */
-export function mustBePodRef({ namespace, name, uid }: PodRef): void {
+function mustBePodRef({ namespace, name, uid }: PodRef): void {
   must(LABEL.test(namespace), 'a namespace that is none');
   must(SUBDOMAIN.test(name) && !name.includes('..'), 'a pod name that is none');
   must(UID.test(uid), 'a pod without a uid');

@@ -9,7 +9,7 @@ type LockHolderNeeds = {
   /** The child ended without being told to, or the lock was given up. */
   readonly onLost: (detail: string) => void;
 };
-export type Take =
+type Take =
   | { readonly kind: 'held'; readonly pid: number }
   /** `againMs`: when to try again. */
   | { readonly kind: 'not-held'; readonly isTooLate: boolean; readonly why: string; readonly againMs: number };

@@ -12,7 +12,7 @@ import {
   samePodId,
 } from '../words/finding-standalone.ts';
 import type { LastGoodManifests } from './last-good-manifests.ts';
-import { type ManifestPod, parseManifest } from './manifest.ts';
+import { keysOf, type ManifestPod, parseManifest } from './manifest.ts';
 
 export type ManifestFilesNeeds = {
   readonly podManifests: string;
@@ -186,8 +186,7 @@ function unique(
   for (const [name, file] of files) {
     let first: Finding | null = null;
     for (const pod of file.pods) {
-      const { namespace, name: podName, uid } = pod.declared;
-      const keys = [`name ${namespace}/${podName}`, `uid ${uid}`];
+      const keys = keysOf(pod.declared);
       const taken = keys.find((key) => owners.has(key));
       if (taken === undefined) {
         kept.push(pod);

@@ -1,4 +1,4 @@
-import type { PodView } from '../core/pod/pod.ts';
+import { type PodView, podName } from '../core/pod/pod.ts';
 import { PRIORITY_CLASSES } from '../core/pod/spec.ts';
 import { compareQuantity } from '../core/units/quantity.ts';
 import { check, valueAt } from '../document/check.ts';
@@ -150,11 +150,14 @@ function sameNames(document: YamlDocument, at: Path, { spec }: V1Pod): readonly 
   });
 }
 
+/** What no other pod may have too, in words. */
+export const keysOf = (pod: ManifestPod['declared']): readonly string[] => [`name ${podName(pod)}`, `uid ${pod.uid}`];
+
 /** Two pods of one file with the same name or uid. */
 function repeated(pods: readonly ManifestPod[]): readonly Problem[] {
   const seen = new Set<string>();
-  return pods.flatMap(({ declared: { namespace, name, uid }, problem }) => {
-    const keys = [`name ${namespace}/${name}`, `uid ${uid}`];
+  return pods.flatMap(({ declared, problem }) => {
+    const keys = keysOf(declared);
     const again = keys.find((key) => seen.has(key));
     for (const key of keys) seen.add(key);
     return again === undefined ? [] : [problem(`another pod of this file also has the ${again}`)];

@@ -39,7 +39,7 @@ export type Entry = Question & {
 export type PlaceMemory = Map<string, Place>;
 export const createPlaceMemory = (): PlaceMemory => new Map();
 
-export const NOT_ASKED = unknown('not-asked', 'binding', 'not looked up yet');
+const NOT_ASKED = unknown('not-asked', 'binding', 'not looked up yet');
 export const keyOf = ({ target }: ManifestPod): string => JSON.stringify(target);
 
 export function newEntry(manifest: ManifestPod, cgroupRoot: string, memory: PlaceMemory): Entry {

@@ -132,7 +132,7 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
     Math.max(LEAST_ASK_MS, tellByMs(turn) - nowMs, (turn.endsMs - nowMs) / 2);
   const stops = group.map(({ pod, turn }) => stopUnit(needs, pod.unit, patienceMs(turn)));
   // systemd begins once it has nothing else to answer: query no queued unit before all are queued.
-  const isQueued = Promise.race([Promise.all(stops), sleep(clock, MAX_QUEUE_MS)]);
+  const isQueued = within<unknown>(clock, MAX_QUEUE_MS, Promise.all(stops), () => null);
   const tellings = group.map(async ({ pod, turn, answer }, i) => {
     if ((await stops[i]) !== true) return answer('not-told');
     await isQueued;

@@ -237,8 +237,8 @@ function narrowest(pods: readonly BoundPod['declared'][]): Pick<BoundPod['declar
 
 function highest(along: readonly BoundPod['declared'][], above: number): Inherited | null {
   let most: Inherited | null = null;
-  for (const { priority, namespace, name } of along) {
-    if (priority > (most?.priority ?? above)) most = { priority, from: `${namespace}/${name}` };
+  for (const pod of along) {
+    if (pod.priority > (most?.priority ?? above)) most = { priority: pod.priority, from: podName(pod) };
   }
   return most;
 }

@@ -68,7 +68,7 @@ export function checkpointNotSaved(where: string, detail: string): Finding {
   const then = 'after a restart without the API server the pods would not be known';
   return { id: CHECKPOINT, text: `${where} cannot be written (${detail}): ${then}` };
 }
-export const CHECKPOINT_UNUSABLE = 'api-checkpoint-corrupt';
+const CHECKPOINT_UNUSABLE = 'api-checkpoint-corrupt';
 export const checkpointUnusable = (complaint: string): Finding => ({ id: CHECKPOINT_UNUSABLE, text: complaint });
 export function checkpointCut(pods: number): Finding {
   const text = `the checkpoint has no room for ${counted(pods, 'pod')}: after a restart without the API server they would not be known`;

@@ -3,7 +3,7 @@ import { escapeUnsafe } from '../core/units/escape.ts';
 import type { BootEndSaid, InhibitorStatus } from '../ports.ts';
 
 /** What the conditions of the node say besides pressure. `reason`: one word in CamelCase, for programs. */
-export type NodeFact = {
+type NodeFact = {
   readonly status: 'True' | 'False' | 'Unknown';
   readonly reason: string;
   readonly message: string;

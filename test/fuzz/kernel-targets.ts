@@ -3,10 +3,8 @@ import { dirname, join } from 'node:path';
 import type { Reading } from '../../src/core/reading.ts';
 import { openMemory } from '../../src/host/cgroup-memory.ts';
 import { type CgroupMounts, findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
-import { ownOomKills } from '../../src/host/cgroup-oom.ts';
 import { openCgroupStall, podStall } from '../../src/host/cgroup-stall.ts';
 import { openCgroupSwap, swapBytes } from '../../src/host/cgroup-swap.ts';
-import { directoryOf } from '../../src/host/cgroup-walk.ts';
 import { anonBytes, isPopulated, openPids, processesOf, refOf } from '../../src/host/cgroupfs.ts';
 import { cgroupPathsOf, createProcfs, isKernelThread, processName, rssBytes } from '../../src/host/procfs.ts';
 import { createNodeMemory } from '../../src/observe/memory.ts';
@@ -178,7 +176,7 @@ function identityOf(mounts: CgroupMounts, cgroup: string): readonly Reading<unkn
   const ref = refOf(mounts, cgroup);
   if (!ref.known) return [ref];
   const inside = [isPopulated, processesOf, anonBytes] as const;
-  return [ref, ...inside.map((ask) => ask(mounts, ref.value)), ownOomKills(mounts, directoryOf(mounts, cgroup))];
+  return [ref, ...inside.map((ask) => ask(mounts, ref.value))];
 }
 
 function nodeOf(mounts: CgroupMounts, cgroupRoot: string, root: string): readonly Reading<unknown>[] {

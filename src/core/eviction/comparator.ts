@@ -3,7 +3,7 @@ import { known, type Reading, type Unknown, unknown } from '../reading.ts';
 import { priorityOf } from '../shutdown/chain.ts';
 import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal } from '../signal.ts';
 
-export type Compared = number | string | boolean;
+type Compared = number | string | boolean;
 type Row = {
   /** What is compared. Unknown: the pod has no statistics, or it does not say. */
   readonly compare: (pod: PodView, signal: Signal, layout: FsLayout) => Reading<Compared>;

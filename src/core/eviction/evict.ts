@@ -37,7 +37,7 @@ import { type Timers, timersNow } from './timers.ts';
 import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './under-way.ts';
 import { trailAfter } from './usage-trend.ts';
 
-export type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
+type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
 type EvictDecision = Extract<Decision, { kind: 'evict' }>;
 /** `isAsking`: it still waits for the pods. */
 type Acted = Step & { readonly isAsking: boolean };

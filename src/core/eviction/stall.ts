@@ -30,7 +30,7 @@ type StallPoint = StallFacts & {
 };
 /** Oldest first; the last is the newest that is kept, not the present. */
 export type StallHistory = readonly StallPoint[];
-export type Stall = {
+type Stall = {
   /** In the window, at least. */
   readonly stalledMs: number;
   /** Pods in a limit of their own, whose stall is mostly due to it. */

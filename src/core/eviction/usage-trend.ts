@@ -2,7 +2,6 @@ import type { Observation } from '../observation.ts';
 import type { MonoMs } from '../reading.ts';
 import { SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample, type Unit } from '../signal.ts';
 import type { Point, Proof, State } from '../state/state.ts';
-import type { Shortage } from './shortage.ts';
 
 const SPACING_MS = 100;
 const KEPT_MS = 3_000;
@@ -96,5 +95,3 @@ export function proofOf(
   }
   return { atMs, available };
 }
-
-export type Proofs = { readonly [S in Shortage]?: Proof };

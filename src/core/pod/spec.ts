@@ -49,7 +49,7 @@ export function withDefaultRequests(spec: PodSpec): PodSpec {
 }
 
 /** kubelet-eviction.md 5.6, on a spec with default requests. */
-export function requestOf(spec: PodSpec, resource: string): Quantity {
+function requestOf(spec: PodSpec, resource: string): Quantity {
   const base =
     spec.podLevel !== null && isPodLevelSet(spec.podLevel)
       ? (spec.podLevel.requests.get(resource) ?? ZERO)

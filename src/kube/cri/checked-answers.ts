@@ -13,7 +13,7 @@ import {
 } from './cri_pb.ts';
 
 /** What is made of a list. `ignored`: entries with an id or a name that no kubelet gives. */
-export type Checked<T> = { readonly items: readonly T[]; readonly ignored: number };
+type Checked<T> = { readonly items: readonly T[]; readonly ignored: number };
 /** What a container wrote into its root file system. `bytes`, `inodes` null: the runtime does not say. */
 export type WritableLayer = {
   readonly bytes: number | null;

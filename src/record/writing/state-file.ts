@@ -16,7 +16,7 @@ export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
 }
 
 /** Where a boot's decisions are known beside its state: their ids must not come again when that is lost. */
-export type Decided = { readonly recordDirectory: string; readonly dry: boolean };
+type Decided = { readonly recordDirectory: string; readonly dry: boolean };
 
 /**
  * The state that the last run of this boot left, or a fresh one. A file that cannot be understood is kept aside as

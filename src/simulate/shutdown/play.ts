@@ -36,7 +36,7 @@ export type Played = {
 };
 
 /** What a shutdown is played from. */
-export type Playable = Pick<ShutdownScenario, 'phases' | 'pods' | 'cancelAtMs' | 'cancelPolicy'> & {
+type Playable = Pick<ShutdownScenario, 'phases' | 'pods' | 'cancelAtMs' | 'cancelPolicy'> & {
   /** Whether the unused time of a phase goes to the next; absent: no, as in the kubelet. */
   readonly carryOver?: boolean;
   /** Who stops the pods and counts their time; absent: the kubelet and its runtime manager. */
