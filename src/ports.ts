@@ -2,7 +2,7 @@ import type { CoreConfig, ShutdownPhase } from './core/core-config.ts';
 import type { Decision, DecisionId } from './core/decision.ts';
 import type { PodStatus } from './core/eviction/pod-status.ts';
 import type { Observation, ShutdownEvent, Unconfirmed } from './core/observation.ts';
-import type { Emptied, Heard, Outcome, Removed, Signalled } from './core/outcome.ts';
+import type { Emptied, Heard, Outcome, Removed, Rung, Signalled } from './core/outcome.ts';
 import type { ContainerUsage, DiskUsage, PodUid, PodView, ProcessView, Victim, VolumeUsage } from './core/pod/pod.ts';
 import type { MonoMs, Reading, Unknown } from './core/reading.ts';
 import type { PhaseEnd } from './core/reason.ts';
@@ -102,6 +102,10 @@ export type StopOrder = {
   readonly resumedFromMs: MonoMs | null;
   /** The signal that an earlier run had sent: if the victim is gone, the agent ended it. Absent: none is known. */
   readonly sentBefore?: Signalled['with'] | undefined;
+  /** What an earlier run had done about the victim, in mode kubelet. Absent: nothing. */
+  readonly doneBefore?: readonly Rung[];
+  /** The memory that was charged to the victim right before its first signal, also one of an earlier run. Absent: it is read now. */
+  readonly usedBefore?: Reading<number>;
   /** D12: SIGKILL under a hard memory or pid threshold; `graceMs` is then only what is reported to the API. */
   readonly first: 'sigterm' | 'sigkill';
   /** Of a shutdown: because the agent itself is stopped; absent: after logind's signal. */
@@ -127,6 +131,8 @@ export type Killer = {
     hasten: AbortSignal,
     signalled?: (how: Signalled['with']) => void,
   ) => Promise<Outcome>;
+  /** All memory that is charged to the victim now. */
+  readonly usedBytes: (victim: Victim) => Reading<number>;
   /** The victim's largest processes by resident memory; unknown if reading them takes longer than `budgetMs`. */
   readonly largestProcesses: (victim: Victim, count: number, budgetMs: number) => Reading<readonly ProcessView[]>;
 };
@@ -160,6 +166,10 @@ export type Left = {
   readonly decision: Decision | null;
   /** Right before the first signal to its victim; null: none was sent. */
   readonly begunMs: MonoMs | null;
+  /** The memory that was charged to its victim then; null: not known. */
+  readonly usedBefore: Reading<number> | null;
+  /** What was done about its victim, in mode kubelet. */
+  readonly rungs: readonly Rung[];
   /** It is in the record, but not yet in the state. */
   readonly outcome: Outcome | null;
 };
@@ -175,7 +185,7 @@ export type Recorder = {
   readonly began: (note: Extract<RecordNote, { kind: 'evidence' }>) => void;
   /** Also written next to the state at once, before the state can forget the decision. */
   readonly outcome: (outcome: Outcome) => void;
-  /** Other entries of the record, besides decisions and outcomes. */
+  /** Other entries of the record, besides decisions and outcomes. What was done about a victim is also written next to the state at once. */
   readonly note: (note: RecordNote) => void;
 };
 /** The shutdown lock, kept armed for as long as it is wanted (product.md section 9). Never throws. */
@@ -231,9 +241,13 @@ export type RecordNote =
       readonly of: DecisionId;
       /** Right before the victim's first signal. */
       readonly stopBeganAtMs: MonoMs;
+      /** The memory that was charged to it then; absent in records of earlier versions. */
+      readonly usedBytes?: Reading<number>;
       readonly largestProcesses: Reading<readonly ProcessView[]>;
       readonly podStatus: PodStatus;
     }
+  /** What was done about a victim, as it is done, and again with its answer. */
+  | ({ readonly kind: 'rung'; readonly of: DecisionId } & Rung)
   | {
       readonly kind: 'kernel-oom-kill';
       readonly atMs: MonoMs;

@@ -16,6 +16,7 @@ import { and, sayAmount, sayLimit, sayThreshold } from '../words/phrases.ts';
 import { type EndNeeds, ended } from './ended.ts';
 import type { PreKill } from './pre-kill.ts';
 import type { Reclaim } from './reclaim.ts';
+import { NOT_MEASURED } from './released-memory.ts';
 import { resumeShutdownStop, stopForShutdown, type UnderWay } from './shutdown-stop.ts';
 
 /** What changes something on the node. */
@@ -48,7 +49,7 @@ export type Actor = {
    */
   readonly resume: (eviction: Eviction, left: Left) => void;
   /** The same with a stop for a shutdown; `victim` null: the pod is not declared any more. */
-  readonly resumeStop: (stop: ShutdownStop, victim: Victim | null) => void;
+  readonly resumeStop: (stop: ShutdownStop, victim: Victim | null, doneBefore: Left['rungs']) => void;
   /** How many effects are under way. */
   readonly underWay: () => number;
 };
@@ -196,6 +197,8 @@ export function createActor(needs: ActorNeeds): Actor {
         isHard: thresholds.length === 0 || thresholds.some(({ isHard }) => isHard),
         resumedFromMs: decidedMs,
         sentBefore: begunMs === null ? undefined : sent,
+        doneBefore: left.rungs,
+        ...(begunMs === null ? {} : { usedBefore: left.usedBefore ?? NOT_MEASURED }),
         first,
         givesBack: givesBackOf(threshold),
       };
@@ -208,7 +211,8 @@ export function createActor(needs: ActorNeeds): Actor {
         return ended(needs, victim, threshold, telling.outcome(await needs.killer.stop(order, hasten, signalled)));
       });
     },
-    resumeStop: (stop, victim) => void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim)),
+    resumeStop: (stop, victim, doneBefore) =>
+      void carry(stop.decision, () => resumeShutdownStop(needs, stop, victim, doneBefore)),
     underWay: () => underWay,
   };
 }
@@ -237,8 +241,10 @@ async function evict(
   const givesBack = givesBackOf(threshold);
   const first = firstOf(decision);
   const isHard = threshold?.isHard ?? true;
-  const order: StopOrder = { decision: id, victim, graceMs, why: 'eviction', isHard, resumedFromMs, first, givesBack };
-  recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, largestProcesses: largest, podStatus });
+  const usedBytes = killer.usedBytes(victim);
+  const how = { graceMs, why: 'eviction', isHard, resumedFromMs, usedBefore: usedBytes, first, givesBack } as const;
+  const order: StopOrder = { decision: id, victim, ...how };
+  recorder.began({ kind: 'evidence', of: id, stopBeganAtMs, usedBytes, largestProcesses: largest, podStatus });
   const telling = tellingOnce(needs, () => {
     log[needs.isDry() ? 'info' : 'warn'](
       { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },

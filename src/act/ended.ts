@@ -1,7 +1,7 @@
 import type { MetThreshold } from '../core/eviction/threshold.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { podName, type Victim } from '../core/pod/pod.ts';
-import { known, unknown, valueOrNull } from '../core/reading.ts';
+import { known, type Reading, valueOrNull } from '../core/reading.ts';
 import { isDisk, SIGNAL_FACTS } from '../core/signal.ts';
 import type { Findings, Log, Observer, Scratch, StopOrder } from '../ports.ts';
 import { sayDropped, sayGivenBack } from '../words/decision.ts';
@@ -22,13 +22,13 @@ export type EndNeeds = {
 export function goneAs(
   { sentBefore }: Pick<StopOrder, 'sentBefore'>,
   asked: 'sigterm' | 'stop-unit',
+  releasedBytes: Reading<number>,
 ):
   | Pick<Extract<Outcome, { kind: 'ended' }>, 'kind' | 'via' | 'releasedBytes'>
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'> {
   if (sentBefore === undefined) return { kind: 'dropped', because: 'gone' };
   const via = sentBefore === 'sigkill' ? 'sigkill' : asked;
-  const detail = 'the agent was killed before it could measure that';
-  return { kind: 'ended', via, releasedBytes: unknown('not-asked', 'memory of the cgroup', detail) };
+  return { kind: 'ended', via, releasedBytes };
 }
 
 /**

@@ -29,6 +29,8 @@ export type KillOrder = {
   readonly graceMs: number;
   readonly first: 'sigterm' | 'sigkill';
   readonly givesBack: 'memory' | 'pids';
+  /** As in StopOrder. */
+  readonly usedBefore?: Reading<number> | undefined;
   /** Its reason `{ first, graceMs }` cuts the grace (D4). */
   readonly hasten: AbortSignal;
   /** Asks the victim to stop in its own way instead of SIGTERM; SIGTERM follows if that did not reach it. Null: SIGTERM. */
@@ -90,7 +92,7 @@ type Kill = KillOrder & {
  */
 export async function killCgroup(order: KillOrder): Promise<KillEnd> {
   const { mounts, ref, clock } = order;
-  const before = usageBytes(mounts, ref);
+  const before = order.usedBefore ?? usageBytes(mounts, ref);
   const kill: Kill = {
     ...order,
     sweep: createSweep(mounts, ref, clock),

@@ -1,8 +1,14 @@
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isSame } from '../host/cgroupfs.ts';
+import { hasProcesses, isSame } from '../host/cgroupfs.ts';
 import type { CgroupRef } from '../ports.ts';
+
+export const NOT_MEASURED = unknown(
+  'not-asked',
+  'memory of the cgroup',
+  'the agent was killed before it could measure that',
+);
 
 /** All memory that is charged to it now. Unknown `absent`: it is gone, or another one has its path. */
 export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
@@ -12,6 +18,12 @@ export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number
   // By path: what was read counts only if this very cgroup still has it.
   if (!isSame(mounts, ref)) return unknown('absent', ref.path, 'the cgroup is gone');
   return use.known ? known(use.value.usageBytes) : use;
+}
+
+/** The same of a victim that ended while nobody watched: others may run in its place. */
+export function releasedBy(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
+  if (!hasProcesses(mounts, ref)) return releasedSince(mounts, ref, before);
+  return unknown('not-asked', ref.path, 'processes that started since then run in its cgroup');
 }
 
 /** What came back since it had that much; all of it if the cgroup is gone. */

@@ -1,5 +1,5 @@
 import type { Decision } from '../core/decision.ts';
-import type { Outcome } from '../core/outcome.ts';
+import type { Outcome, Rung } from '../core/outcome.ts';
 import { podName, type Victim } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import { turnOf, turnOfStop } from '../core/shutdown/chain.ts';
@@ -7,6 +7,7 @@ import type { ShutdownStop } from '../core/state/state.ts';
 import type { Clock, Findings, Killer, Log, StopOrder } from '../ports.ts';
 import { sayDropped } from '../words/decision.ts';
 import { survived, survivedId } from '../words/finding-eviction.ts';
+import { NOT_MEASURED } from './released-memory.ts';
 
 type ShutdownStopNeeds = {
   readonly clock: Clock;
@@ -43,6 +44,7 @@ export async function resumeShutdownStop(
   needs: ShutdownStopNeeds,
   { decision, decidedMs, graceEndsMs, graceSeconds, chain, endsMs, tier }: ShutdownStop,
   victim: Victim | null,
+  doneBefore: readonly Rung[],
 ): Promise<Outcome> {
   const { clock } = needs;
   if (victim === null) return { of: decision, atMs: clock.monoMs(), kind: 'dropped', because: 'gone' };
@@ -51,7 +53,8 @@ export async function resumeShutdownStop(
     graceSeconds === undefined || endsMs === undefined
       ? turnOf(graceMs / 1_000, undefined, { atMs: decidedMs, endsMs: clock.monoMs() + graceMs })
       : turnOf(graceSeconds, chain, { atMs: decidedMs, endsMs });
-  return stop(needs, { ...orderOf(decision, victim, graceMs), ...tierOf({ tier }), turn, resumedFromMs: decidedMs });
+  const before = { resumedFromMs: decidedMs, usedBefore: NOT_MEASURED, doneBefore };
+  return stop(needs, { ...orderOf(decision, victim, graceMs), ...tierOf({ tier }), turn, ...before });
 }
 
 const tierOf = ({ tier }: { readonly tier?: 'stop' | undefined }): Pick<StopOrder, 'tier'> =>

@@ -23,7 +23,7 @@ export type WarmUpNeeds = {
   readonly mounts: CgroupMounts;
   readonly config: () => CoreConfig;
   readonly podsNow: () => Reading<readonly PodView[]>;
-  readonly largestProcesses: Killer['largestProcesses'];
+  readonly killer: Pick<Killer, 'usedBytes' | 'largestProcesses'>;
   /** Builds what would be recorded of a step, and discards it. */
   readonly rehearse: (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
   /** Says nothing to anybody. */
@@ -74,7 +74,7 @@ function rehearseDecision(needs: WarmUpNeeds): void {
   const verdict = decide(asked.state, observation, config);
   needs.rehearse({ observation, verdict });
   const actor = createActor({
-    ...dryParts(clock, needs),
+    ...dryParts(clock, needs.killer),
     clock,
     observer: { reread: async () => observation.signals['memory.available'] },
     recorder: {

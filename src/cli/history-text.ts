@@ -206,18 +206,19 @@ function processLines({ evidence }: DecisionRecord): string[][] {
   ]);
 }
 
-function outcomeLines({ outcomes, evidence, decision }: DecisionRecord): string[][] {
-  if (outcomes.length === 0) return [['outcome', 'not recorded: the agent ended before it was known']];
+function outcomeLines({ outcomes, evidence, decision, rungs }: DecisionRecord): string[][] {
   const reacted =
     evidence === null ? [] : [['reacted', `within ${sayMs(Math.max(0, evidence.stopBeganAtMs - decision.atMs))}`]];
   const ended = outcomes.map((outcome) => {
     const afterMs = evidence === null ? null : Math.max(0, outcome.atMs - evidence.stopBeganAtMs);
     return ['outcome', sayOutcome(outcome, afterMs)];
   });
-  const rungs = outcomes
-    .flatMap((outcome) => outcome.rungs ?? [])
-    .map((rung, i) => [i === 0 ? 'steps' : '', sayRung(rung, rung.atMs - (evidence?.stopBeganAtMs ?? decision.atMs))]);
-  return [...reacted, ...rungs, ...ended];
+  const steps = rungs.map((rung, i) => [
+    i === 0 ? 'steps' : '',
+    sayRung(rung, rung.atMs - (evidence?.stopBeganAtMs ?? decision.atMs)),
+  ]);
+  if (outcomes.length === 0) return [...steps, ['outcome', 'not recorded: the agent ended before it was known']];
+  return [...reacted, ...steps, ...ended];
 }
 
 /** The names are those of the observation: the decision itself knows only its victim's. */

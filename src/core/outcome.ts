@@ -8,7 +8,15 @@ export type Rung = {
   readonly atMs: MonoMs;
   readonly act: 'evict' | 'delete' | 'kill-containers' | 'kill-pod' | 'kill-again' | 'spool' | 'stop-container';
   readonly answer: string;
+  /** Whether the API server ends the pod for it; absent: not known, or it was not what was asked. */
+  readonly isAccepted?: boolean;
 };
+
+/** `rung` is new, or has its answer by now. */
+export function withRung(rungs: readonly Rung[], rung: Rung): readonly Rung[] {
+  const at = rungs.findIndex(({ atMs, act }) => atMs === rung.atMs && act === rung.act);
+  return at === -1 ? [...rungs, rung] : rungs.with(at, rung);
+}
 /** How a decision ended. `rungs`: in mode kubelet, of a victim. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly rungs?: readonly Rung[] } & (
   | {

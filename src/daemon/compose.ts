@@ -192,6 +192,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     isDry: () => effective().dryRun,
     killer: {
       stop: (order, hasten, signalled) => acting().killer.stop(order, hasten, signalled),
+      usedBytes: mode.killer.usedBytes,
       largestProcesses: mode.killer.largestProcesses,
     },
     marks: {
@@ -242,7 +243,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
           mounts,
           config: core,
           podsNow: observer.podsNow,
-          largestProcesses: mode.killer.largestProcesses,
+          killer: mode.killer,
           rehearse: recorder.rehearse,
           log: createLog(made.logLevel, SILENT),
         },

@@ -21,7 +21,7 @@ export type GoingDownNeeds = {
   readonly parts: Pick<
     OpenParts,
     'inbox' | 'findings' | 'progress' | 'mode' | 'log' | 'state' | 'core' | 'actor' | 'undoStops'
-  >;
+  > & { readonly recorder: Pick<OpenParts['recorder'], 'left'> };
   readonly notify: Pick<Notify, 'status' | 'extendMs'>;
   readonly effective: () => Effective;
 };
@@ -183,7 +183,8 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
         while (!mode.isSettled()) await sleep(clock, SETTLE_POLL_MS);
         const pods = mode.running();
         for (const stop of parts.state.stops) {
-          parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null);
+          const { rungs } = parts.recorder.left(stop.decision);
+          parts.actor.resumeStop(stop, pods.find(({ uid }) => uid === stop.uid) ?? null, rungs);
         }
       }
       if (wasDown) await goOn();

@@ -1,12 +1,12 @@
 import type { KillEnd } from '../act/kill.ts';
-import type { Outcome, Rung, Signalled } from '../core/outcome.ts';
+import { type Outcome, type Rung, type Signalled, withRung } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import type { Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
-import type { CgroupRef, Clock, Findings, StopOrder } from '../ports.ts';
+import type { CgroupRef, Clock, Findings, RecordNote, StopOrder } from '../ports.ts';
 import { resists, resistsId } from '../words/finding-eviction.ts';
 import { counted } from '../words/phrases.ts';
 import type { ApiPod, Deletable } from './api-pod.ts';
@@ -48,6 +48,7 @@ export type KubeKillerNeeds = {
   /** Its deletion for a shutdown is about to be sent. */
   readonly deleting: (pod: ApiPod) => void;
   readonly findings: Findings;
+  readonly note: (rung: Extract<RecordNote, { kind: 'rung' }>) => void;
   readonly help?: DyingHelp | undefined;
 };
 
@@ -55,14 +56,15 @@ export type KubeKillerNeeds = {
 const WHOLE_MS = 2_000;
 const POLL_MS = 20;
 
-export const NOT_ASKED: Said = { kind: 'not-said', because: 'unheard', text: 'the API is away' };
+const NOT_ASKED: Said = { kind: 'not-said', because: 'unheard', text: 'the API is away' };
 
 export type Ladder = {
   readonly needs: KubeKillerNeeds;
   readonly order: StopOrder;
   readonly hasten: AbortSignal;
   readonly signalled: (how: Signalled['with']) => void;
-  readonly rungs: Rung[];
+  /** Those of earlier runs too. */
+  rungs: readonly Rung[];
   /** Whether the API has accepted its end, or knows of no such pod any more. */
   isAccepted: boolean;
   /** What the API was asked last; null: nothing. */
@@ -77,10 +79,7 @@ export type Ladder = {
   released: () => Reading<number>;
 };
 type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
-export type Result =
-  | KillEnd
-  | { readonly kind: 'by-api'; readonly releasedBytes: Reading<number> }
-  | { readonly drop: Drop };
+export type Result = KillEnd | { readonly kind: 'by-api' } | { readonly drop: Drop };
 
 export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
   if (!cgroup.known) return cgroup.why !== 'absent';
@@ -94,18 +93,39 @@ export function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
   return cgroup.known ? [cgroup.value] : [];
 }
 
-/** `correct`: what turned out to be so instead. */
+/** Kept at once: an agent that is killed now does not take it along. `correct`: what turned out to be so instead. */
 export function tell(
-  { needs, rungs }: Ladder,
+  ladder: Ladder,
   act: Rung['act'],
   answer: string,
-): { readonly correct: (answer: string) => void } {
-  const rung = { atMs: needs.clock.monoMs(), act, answer };
-  rungs.push(rung);
-  return { correct: (instead) => rungs.splice(rungs.indexOf(rung), 1, { ...rung, answer: instead }) };
+  more: Pick<Rung, 'isAccepted'> = {},
+): { readonly correct: (answer: string, more?: Pick<Rung, 'isAccepted'>) => void } {
+  const { needs, order } = ladder;
+  const rung = { atMs: needs.clock.monoMs(), act, answer, ...more };
+  const keep = (now: Rung): void => {
+    ladder.rungs = withRung(ladder.rungs, now);
+    needs.note({ kind: 'rung', of: order.decision, ...now });
+  };
+  keep(rung);
+  return { correct: (instead, now = {}) => keep({ ...rung, answer: instead, ...now }) };
 }
 
-export function take(ladder: Ladder, said: Said): void {
+export const UNANSWERED = 'sent; its answer is not known';
+
+/** What the API is asked: written down as it is sent, and again with the answer. */
+export function ask(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<Said> {
+  const at = asked === null ? tell(ladder, act, NOT_ASKED.text, { isAccepted: false }) : tell(ladder, act, UNANSWERED);
+  const heard = Promise.resolve(asked ?? NOT_ASKED).then((said) => {
+    take(ladder, said);
+    const isUnheard = said.kind === 'not-said' && said.because === 'unheard';
+    if (asked !== null) at.correct(said.text, isUnheard ? {} : { isAccepted: said.kind === 'accepted' });
+    return said;
+  });
+  ladder.asked = heard;
+  return heard;
+}
+
+function take(ladder: Ladder, said: Said): void {
   if (said.kind === 'not-said') ladder.unsaid = said.because;
   if (said.kind === 'accepted') ladder.isByUs = true;
   if (said.kind === 'accepted' || said.kind === 'gone') ladder.isAccepted = true;
@@ -133,7 +153,6 @@ export async function killAll(
   const refs = refsOf(now);
   const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) };
   const signal = how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM';
-  const at = tell(ladder, 'kill-containers', `${signal} to ${counted(refs.length, 'cgroup')}`);
   let whole: Promise<KillEnd> | null = null;
   const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
     const { cgroup } = now;
@@ -141,7 +160,9 @@ export async function killAll(
     tell(ladder, 'kill-pod', cgroup.value.path);
     whole = killContainers(needs, [cgroup.value], { ...kill, first: 'sigkill', graceMs: 0 });
   });
-  const end = await killContainers(needs, refs, kill);
+  const ending = killContainers(needs, refs, kill);
+  const at = tell(ladder, 'kill-containers', `${signal} to ${counted(refs.length, 'cgroup')}`);
+  const end = await ending;
   cancel();
   await whole;
   if (end.kind === 'gone') at.correct('nobody was left in it');

@@ -31,7 +31,7 @@ export function createKube(): OpenMode {
 
 type KubeNeeds = Pick<
   ModeNeeds,
-  'clock' | 'mounts' | 'cgroupRoot' | 'runtimeDirectory' | 'findings' | 'log' | 'wake' | 'dry' | 'conditions'
+  'clock' | 'mounts' | 'cgroupRoot' | 'runtimeDirectory' | 'findings' | 'log' | 'note' | 'wake' | 'dry' | 'conditions'
 >;
 
 /** A figure of a writable layer may be so old. */
@@ -98,6 +98,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
     killer: createKubeKiller({
       ...{ clock, mounts, source, tell: api.tell, refusals, guard, findings, help, runtime },
       deleting: shutdown.deleting,
+      note: needs.note,
     }),
     ...shown,
     scratch: { empty: async () => null },

@@ -8,7 +8,7 @@ import type { CgroupRef } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
 import { containerIdOfName } from './cgroup-paths.ts';
 import { askFirst, killContainers } from './kill-containers.ts';
-import { killAll, type Ladder, NOT_ASKED, type Result, refsOf, resistsTo, tell, untilEnded } from './ladder.ts';
+import { ask, killAll, type Ladder, type Result, refsOf, resistsTo, tell, UNANSWERED, untilEnded } from './ladder.ts';
 import type { LivePod } from './live-pods.ts';
 
 /** A deletion that the API server did not take is sent again, so often at most. */
@@ -42,7 +42,7 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
     if (end.kind !== 'gone') return end;
   }
   ladder.kubelet.isAtWork = true;
-  return { kind: 'by-api', releasedBytes: ladder.released() };
+  return { kind: 'by-api' };
 }
 
 /** Null: no container of it runs. One that was about to start may have done so meanwhile. */
@@ -63,8 +63,7 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
   }
   needs.deleting(pod);
   for (let tried = 1; ; tried++) {
-    const said = (await needs.tell.remove(pod, graceSeconds, 'shutdown')) ?? NOT_ASKED;
-    tell(ladder, 'delete', said.text);
+    const said = await ask(ladder, 'delete', needs.tell.remove(pod, graceSeconds, 'shutdown'));
     if (said.kind === 'accepted' || said.kind === 'gone') return true;
     // Only its answer was lost.
     const now = needs.source.find(order.victim.uid)?.pod ?? null;
@@ -92,9 +91,11 @@ async function askRuntime(ladder: Ladder, ref: CgroupRef, graceMs: number): Prom
   const id = containerIdOfName(ref.path.slice(ref.path.lastIndexOf('/') + 1));
   if (id === null) return askFirst(mounts, ref);
   let hasAnswered = false;
-  const asked = runtime.stopContainer(id, Math.max(1, Math.round(graceMs / 1_000))).then((answer): Asked => {
+  const stopped = runtime.stopContainer(id, Math.max(1, Math.round(graceMs / 1_000)));
+  const at = tell(ladder, 'stop-container', UNANSWERED);
+  const asked = stopped.then((answer): Asked => {
     hasAnswered = true;
-    tell(ladder, 'stop-container', answer.known ? 'it has ended' : answer.detail);
+    at.correct(answer.known ? 'it has ended' : answer.detail);
     return answer.known ? 'told' : askFirst(mounts, ref);
   });
   const first = await within<Asked | null>(clock, ASKED_MS, asked, () => null);

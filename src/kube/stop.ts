@@ -2,8 +2,7 @@ import { goneAs } from '../act/ended.ts';
 import type { KillEnd } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
-import { releasedSince, usageBytes } from '../act/released-memory.ts';
-import type { Rung } from '../core/outcome.ts';
+import { NOT_MEASURED, releasedBy, releasedSince, usageBytes } from '../act/released-memory.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 import { ifKnown, type MonoMs, unknown } from '../core/reading.ts';
@@ -15,17 +14,16 @@ import { counted } from '../words/phrases.ts';
 import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
+  ask,
   hastenedOf,
   hastenedOrder,
   isAlive,
   type KubeKillerNeeds,
   killAll,
   type Ladder,
-  NOT_ASKED,
   type Result,
   refsOf,
   type Said,
-  take,
   tell,
   untilEnded,
 } from './ladder.ts';
@@ -60,11 +58,14 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
       const of = { of: order.decision, atMs: clock.monoMs(), rungs: ladder.rungs };
       if ('drop' in result) return { ...of, kind: 'dropped', because: result.drop };
       if (result.kind === 'survived') return { ...of, ...result };
-      if (result.kind === 'by-api') return { ...of, kind: 'ended', via: 'api', releasedBytes: result.releasedBytes };
-      if (result.kind === 'ended')
-        return { ...of, kind: 'ended', via: result.via, releasedBytes: result.releasedBytes };
-      return { ...of, ...goneAs(order, 'sigterm') };
+      const via = result.kind === 'by-api' ? 'api' : result.kind === 'ended' ? result.via : null;
+      return {
+        ...of,
+        ...(via === null ? goneBefore(ladder) : { kind: 'ended', via, releasedBytes: ladder.released() }),
+      };
     },
+    usedBytes: ({ uid }) =>
+      ifKnown(source.find(uid)?.cgroup ?? unknown('absent', uid, 'no such pod'), (ref) => usageBytes(mounts, ref)),
     largestProcesses: ({ uid }, count, budgetMs) => {
       const found = source.find(uid);
       if (found === null) return unknown('absent', uid, 'no such pod');
@@ -75,20 +76,40 @@ export function createKubeKiller(needs: KubeKillerNeeds): Killer {
 }
 
 function ladderFor(of: Pick<Ladder, 'needs' | 'order' | 'hasten' | 'signalled' | 'kubelet'>): Ladder {
-  const released = () => unknown('not-asked', 'memory of the cgroup', 'it has none');
-  return { ...of, rungs: [], isAccepted: false, asked: null, isByUs: false, unsaid: 'unheard', released };
+  const { doneBefore: rungs = [], usedBefore = NOT_MEASURED } = of.order;
+  const isByUs = rungs.some(({ isAccepted }) => isAccepted);
+  // Of a pod that has no cgroup any more.
+  const released = () => usedBefore;
+  return { ...of, rungs, isAccepted: isByUs, asked: null, isByUs, unsaid: 'unheard', released };
 }
+
+/** It had ended before this run did anything: by what an earlier one had sent, if that sent anything. */
+function goneBefore({ order, released }: Ladder): ReturnType<typeof goneAs> {
+  const { doneBefore = [] } = order;
+  if (doneBefore.length === 0 || wasKilled(order)) return goneAs(order, 'sigterm', released());
+  const isAsked = doneBefore.some(
+    ({ act, isAccepted }) => (act === 'evict' || act === 'delete') && isAccepted !== false,
+  );
+  return isAsked ? { kind: 'ended', via: 'api', releasedBytes: released() } : { kind: 'dropped', because: 'gone' };
+}
+
+const wasKilled = ({ doneBefore = [] }: StopOrder): boolean =>
+  doneBefore.some(({ act }) => act.startsWith('kill-') || act === 'stop-container');
 
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
+  const { mounts } = needs;
+  const { usedBefore = NOT_MEASURED } = order;
   const found = needs.source.find(order.victim.uid);
-  if (found === null || !isAlive(needs, found)) return { kind: 'gone' };
+  if (found === null) return { kind: 'gone' };
   const { cgroup } = found;
+  if (cgroup.known) ladder.released = () => releasedBy(mounts, cgroup.value, usedBefore);
+  if (!isAlive(needs, found)) return { kind: 'gone' };
   const oldestMs = order.resumedFromMs !== null && cgroup.known ? oldestContainerMs(needs, found) : null;
   // Resumed: what runs now was started after the decision, so the victim has ended (B13).
   if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
-  const before = ifKnown(cgroup, (ref) => usageBytes(needs.mounts, ref));
-  ladder.released = () => ifKnown(cgroup, (ref) => releasedSince(needs.mounts, ref, before));
+  const before = order.usedBefore ?? ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
+  ladder.released = () => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
   needs.source.stopBegan(order.victim.uid);
   const result = await stopBy(ladder, found);
   needs.source.stopEnded(order.victim.uid, 'kind' in result && result.kind === 'survived' ? 'survived' : 'ended');
@@ -115,22 +136,15 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   const pod = podName(order.victim);
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.ceil(order.graceMs / 1_000));
   const evicted = found.object === null ? null : needs.tell.evict(found.object, graceSeconds);
-  const said =
-    evicted === null
-      ? NOT_ASKED
-      : await answered(
-          ladder,
-          within(clock, LEAVE_MS, evicted, () => SILENT),
-        );
+  const inTime = evicted === null ? null : within(clock, LEAVE_MS, evicted, () => SILENT);
+  const said = await answered(ladder, ask(ladder, 'evict', inTime));
   if (said === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
-  tell(ladder, 'evict', said.text);
   if (said.kind === 'refused') {
     refusals.add(uid, said.retryAfterMs, said.text);
     findings.raise(budgetRefuses(uid, pod, said.text));
     return { drop: 'budget-refused' };
   }
   findings.clear(budgetRefusesId(uid));
-  take(ladder, said);
   // Also of one that the API has dropped already, and that runs on.
   if (!ladder.isByUs) {
     // Its deletion is another request.
@@ -148,15 +162,15 @@ async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<R
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
   if (by === 'ended') return byWhom(ladder);
   if (by === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
-  if (found.object !== null) void noted(ladder, 'delete', needs.tell.remove(found.object, HARD_GRACE_SECONDS));
+  if (found.object !== null) void ask(ladder, 'delete', needs.tell.remove(found.object, HARD_GRACE_SECONDS));
   const then = await untilEnded(ladder, found, CUT_MS);
   if (then === 'ended') return byWhom(ladder);
   return finished(ladder, found, await killAll(ladder, found, { first: 'sigkill', graceMs: 0 }));
 }
 
 /** Ended without a signal of ours: by our order, or of itself. */
-const byWhom = (ladder: Ladder): Result =>
-  ladder.isByUs ? { kind: 'by-api', releasedBytes: ladder.released() } : { kind: 'gone' };
+const byWhom = ({ isByUs, order }: Ladder): Result =>
+  isByUs && !wasKilled(order) ? { kind: 'by-api' } : { kind: 'gone' };
 
 /** B11, hard. */
 async function byForce(
@@ -168,7 +182,7 @@ async function byForce(
   // A shutdown that overtakes a soft eviction gives it the time of its phase.
   const graceSeconds =
     first === 'sigkill' ? HARD_GRACE_SECONDS : Math.max(HARD_GRACE_SECONDS, Math.ceil(graceMs / 1_000));
-  const removed = found.object === null ? null : noted(ladder, 'delete', needs.tell.remove(found.object, graceSeconds));
+  const removed = found.object === null ? null : ask(ladder, 'delete', needs.tell.remove(found.object, graceSeconds));
   const named = hasUnnamed(found) && needs.runtime.isAnswering() ? needs.runtime.refresh() : null;
   await within<unknown>(needs.clock, SAY_MS, Promise.all([removed, named]), () => null);
   const end = await killAll(ladder, found, { first, graceMs });
@@ -235,7 +249,7 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   const isNew = (ref: CgroupRef): boolean => !before.has(ref.inode) && hasProcesses(needs.mounts, ref);
   const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;
-  if (now.object !== null) void noted(ladder, 'delete', needs.tell.remove(now.object, HARD_GRACE_SECONDS));
+  if (now.object !== null) void ask(ladder, 'delete', needs.tell.remove(now.object, HARD_GRACE_SECONDS));
   tell(ladder, 'kill-again', counted(refs.length, 'container'));
   const never = new AbortController().signal;
   await killContainers(needs, refs, {
@@ -248,17 +262,6 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
 const hasContainers = ({ containers }: LivePod): boolean => containers.length > 0;
 
 const SILENT: Said = { kind: 'not-said', because: 'unheard', text: `no answer within ${LEAVE_MS / 1_000} s` };
-
-/** A rung whose answer comes later, or never: then its time is known at least. */
-function noted(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<void> {
-  const told = Promise.resolve(asked).then((answer) => {
-    const said = answer ?? NOT_ASKED;
-    take(ladder, said);
-    tell(ladder, act, said.text);
-  });
-  ladder.asked = told;
-  return told;
-}
 
 /** The answer, or at once `hastened` when a hard threshold overtakes it. */
 function answered(ladder: Ladder, said: Promise<Said>): Promise<Said | 'hastened'> {

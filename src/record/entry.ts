@@ -1,6 +1,6 @@
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Observation } from '../core/observation.ts';
-import type { Outcome } from '../core/outcome.ts';
+import { type Outcome, type Rung, withRung } from '../core/outcome.ts';
 import type { PodView } from '../core/pod/pod.ts';
 import { assertNever, type MonoMs } from '../core/reading.ts';
 import type { Reason } from '../core/reason.ts';
@@ -101,7 +101,11 @@ export type DecisionRecord = {
   /** The largest processes of the victim and the status sent to the API; null where none was taken. */
   readonly evidence: Extract<RecordNote, { kind: 'evidence' }> | null;
   readonly outcomes: readonly Outcome[];
+  /** All that was done about the victim, whichever run did it, with the answers that came after the outcome. */
+  readonly rungs: readonly Rung[];
 };
+
+export const rungOf = ({ kind, of, ...rung }: Extract<RecordNote, { kind: 'rung' }>): Rung => rung;
 
 /** The decisions in the order of the record. What belongs to a decision outside these entries is left out. */
 export function joinDecisions(entries: readonly RecordEntry[]): readonly DecisionRecord[] {
@@ -117,7 +121,7 @@ export function joinDecisions(entries: readonly RecordEntry[]): readonly Decisio
     switch (entry.kind) {
       case 'decision': {
         const { atWallMs, bootId, dry, decision, reasons } = entry;
-        const rest = { isDeferred: false, observation: null, evidence: null, outcomes: [] };
+        const rest = { isDeferred: false, observation: null, evidence: null, outcomes: [], rungs: [] };
         placeOf.set(decision.id, records.length);
         records.push({ atWallMs, bootId, dry, decision, reasons, ...rest });
         break;
@@ -132,11 +136,15 @@ export function joinDecisions(entries: readonly RecordEntry[]): readonly Decisio
         for (const id of entry.of) change(id, () => ({ isDeferred: true }));
         break;
       case 'outcome':
-        change(entry.outcome.of, ({ outcomes }) => ({ outcomes: [...outcomes, entry.outcome] }));
+        change(entry.outcome.of, ({ outcomes, rungs }) => ({
+          outcomes: [...outcomes, entry.outcome],
+          rungs: (entry.outcome.rungs ?? []).reduce(withRung, rungs),
+        }));
         break;
       case 'note': {
         const { note } = entry;
         if (note.kind === 'evidence') change(note.of, () => ({ evidence: note }));
+        else if (note.kind === 'rung') change(note.of, ({ rungs }) => ({ rungs: withRung(rungs, rungOf(note)) }));
         break;
       }
       case 'lost':

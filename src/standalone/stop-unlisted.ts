@@ -51,10 +51,10 @@ export function stopUnlisted(
   how: Pick<Parameters<typeof killCgroup>[0], 'hasten' | 'signalled'>,
 ): Promise<KillEnd> {
   const { clock, mounts, help } = needs;
-  const { first, graceMs, givesBack } = order;
+  const { first, graceMs, givesBack, usedBefore } = order;
   const request = unit === null ? null : (): Promise<Asked> => askUnit(needs, unit);
   const isAtOnce = first === 'sigkill';
   if (isAtOnce) void request?.();
   const ask = isAtOnce ? null : request;
-  return killCgroup({ clock, mounts, ref, first, graceMs, givesBack, ask, help, ...how });
+  return killCgroup({ clock, mounts, ref, first, graceMs, givesBack, usedBefore, ask, help, ...how });
 }

@@ -2,9 +2,10 @@ import { goneAs } from '../act/ended.ts';
 import { type Asked, type KillEnd, killCgroup, unreaped } from '../act/kill.ts';
 import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
+import { NOT_MEASURED, releasedBy, usageBytes } from '../act/released-memory.ts';
 import type { Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
-import { assertNever, type Reading, unknown } from '../core/reading.ts';
+import { assertNever, ifKnown, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
@@ -65,6 +66,12 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     return live;
   }
 
+  /** Of one that ended while no agent ran. */
+  const releasedFrom =
+    (ref: CgroupRef, { usedBefore = NOT_MEASURED }: StopOrder) =>
+    (): Reading<number> =>
+      releasedBy(mounts, ref, usedBefore);
+
   function isEmpty({ cgroup }: LivePod): boolean {
     if (!cgroup.known) return cgroup.why === 'absent';
     const populated = isPopulated(mounts, cgroup.value);
@@ -84,10 +91,15 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
     const unlisted = isUnlisted ? await findUnlisted(needs, order) : null;
     if (unlisted !== null) {
       const end = await stopUnlisted(needs, unlisted, order, { hasten, signalled });
-      return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, order, unlisted.unit) };
+      return {
+        ...outcome,
+        atMs: clock.monoMs(),
+        ...toOutcome(end, order, unlisted.unit, releasedFrom(unlisted.ref, order)),
+      };
     }
     if (live === null || (!live.cgroup.known && live.cgroup.why === 'absent')) {
-      return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, askedBy(live?.unit ?? null)) };
+      const released = live === null ? NOT_MEASURED : (order.usedBefore ?? NOT_MEASURED);
+      return { ...outcome, atMs: clock.monoMs(), ...goneAs(order, askedBy(live?.unit ?? null), released) };
     }
     // The manifest was edited while no agent ran.
     if (order.resumedFromMs !== null && isUnlisted) {
@@ -98,7 +110,11 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       return { ...outcome, atMs: clock.monoMs(), kind: 'survived', left: [], detail };
     }
     const end = await stopLive(needs, live, order, { hasten, signalled });
-    return { ...outcome, atMs: clock.monoMs(), ...toOutcome(end, order, live.unit) };
+    return {
+      ...outcome,
+      atMs: clock.monoMs(),
+      ...toOutcome(end, order, live.unit, releasedFrom(live.cgroup.value, order)),
+    };
   }
 
   return {
@@ -109,6 +125,8 @@ export function createStandaloneKiller(needs: StandaloneKillerNeeds): Killer {
       if (order.why === 'shutdown') shutdownStops?.ended(order, how);
       return outcome;
     },
+    usedBytes: ({ uid }) =>
+      ifKnown(source.find(uid)?.cgroup ?? unknown('absent', uid, 'no such pod'), (ref) => usageBytes(mounts, ref)),
     largestProcesses: ({ uid }, count, budgetMs): Reading<never> | ReturnType<typeof largestProcesses> => {
       const live = source.find(uid);
       if (live === null) return unknown('absent', uid, 'no such pod');
@@ -143,7 +161,7 @@ async function stopLive(
   if (isAtOnce) void request?.();
   const ask = isAtOnce ? null : request;
   const whenLeftBehind = isAtOnce || unit === null ? undefined : unitLeftBehind(needs, unit, order);
-  const { first, graceMs, givesBack, turn } = order;
+  const { first, graceMs, givesBack, usedBefore, turn } = order;
   const graceFrom = turn === undefined ? undefined : (toldMs: number): number => graceOf(turn, toldMs);
   const { help, findings } = needs;
   const pod = podName(manifest.declared);
@@ -163,6 +181,7 @@ async function stopLive(
     graceMs,
     first,
     givesBack,
+    usedBefore,
     hasten,
     ask,
     whenLeftBehind,
@@ -302,14 +321,14 @@ type Ending =
   | Pick<Extract<Outcome, { kind: 'survived' }>, 'kind' | 'left' | 'detail'>
   | Pick<Extract<Outcome, { kind: 'dropped' }>, 'kind' | 'because'>;
 
-function toOutcome(end: KillEnd, order: StopOrder, unit: string | null): Ending {
+function toOutcome(end: KillEnd, order: StopOrder, unit: string | null, released: () => Reading<number>): Ending {
   switch (end.kind) {
     case 'ended':
       return { kind: end.kind, via: end.via, releasedBytes: end.releasedBytes };
     case 'survived':
       return end;
     case 'gone':
-      return goneAs(order, askedBy(unit));
+      return goneAs(order, askedBy(unit), released());
     case 'spared':
       return { kind: 'dropped', because: 'cancelled' };
     default:

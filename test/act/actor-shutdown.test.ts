@@ -37,7 +37,9 @@ describe('a stop for a shutdown', () => {
           resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigterm', releasedBytes: known(0) });
         });
       });
-    const { actor, recorded } = stage({ killer: { stop, largestProcesses: () => known([]) } });
+    const { actor, recorded } = stage({
+      killer: { stop, usedBytes: () => known(0), largestProcesses: () => known([]) },
+    });
     actor.begin(evict(soft, 60));
     await new Promise((resolve) => clock.after(20, () => resolve(null)));
     actor.begin(stopFor(1, 5));
@@ -52,7 +54,7 @@ describe('a stop for a shutdown', () => {
     const { actor, orders, settled } = stage();
     const nowMs = clock.monoMs();
     const stop = { decision: 'boot-7', decidedMs: nowMs - 5_000, uid: 'u', graceEndsMs: nowMs + 15_000, waitEndsMs: 0 };
-    actor.resumeStop(stop, victim);
+    actor.resumeStop(stop, victim, []);
     expect(await settled()).toMatchObject({ of: 'boot-7', kind: 'ended' });
     expect(orders).toMatchObject([{ why: 'shutdown', resumedFromMs: nowMs - 5_000 }]);
     expect(orders[0]?.graceMs).toBeLessThanOrEqual(15_000);
@@ -60,7 +62,7 @@ describe('a stop for a shutdown', () => {
 
   it('of a pod that is not declared any more is gone', async () => {
     const { actor, did, settled } = stage();
-    actor.resumeStop({ decision: 'boot-7', decidedMs: 0, uid: 'u', graceEndsMs: 0, waitEndsMs: 0 }, null);
+    actor.resumeStop({ decision: 'boot-7', decidedMs: 0, uid: 'u', graceEndsMs: 0, waitEndsMs: 0 }, null, []);
     expect(await settled()).toMatchObject({ kind: 'dropped', because: 'gone' });
     expect(did).toEqual([]);
   });

@@ -40,6 +40,7 @@ describe('an eviction', () => {
         await end;
         return { of, atMs: 0, ...outcome } as Outcome;
       },
+      usedBytes: () => known(MI),
       largestProcesses: () => known([]),
     });
     const told = (did: readonly string[]) => did.filter((what) => what === 'Evicted' || what.includes('evicting'));
@@ -88,6 +89,7 @@ describe('an eviction', () => {
           for (const how of ['sigterm', 'sigterm', 'sigkill', 'sigkill'] as const) signalled?.(how);
           return { of, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) };
         },
+        usedBytes: () => known(MI),
         largestProcesses: () => known([]),
       },
     });
@@ -144,6 +146,7 @@ describe('an eviction', () => {
     let looks = 0;
     const killer: ActorNeeds['killer'] = {
       stop: async ({ decision: of }) => ({ of, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(MI) }),
+      usedBytes: () => known(MI),
       largestProcesses: () => known([{ pid: 7, name: `look-${++looks}`, rssBytes: MI }]),
     };
     const { actor, notes, settled } = stage({ killer });
@@ -242,7 +245,11 @@ describe('an eviction', () => {
 
   it('that fails by an error of our own comes back as survived, with a finding', async () => {
     const { actor, settled } = stage({
-      killer: { stop: () => Promise.reject(new Error('broken')), largestProcesses: () => known([]) },
+      killer: {
+        stop: () => Promise.reject(new Error('broken')),
+        usedBytes: () => known(MI),
+        largestProcesses: () => known([]),
+      },
     });
     actor.begin(evict(hard, 1));
     expect(await settled()).toMatchObject({ kind: 'survived', detail: 'broken' });
@@ -257,7 +264,9 @@ describe('an eviction', () => {
           resolve({ of: order.decision, atMs: 0, kind: 'ended', via: 'sigkill', releasedBytes: known(0) });
         });
       });
-    const { actor, settled } = stage({ killer: { stop, largestProcesses: () => known([]) } });
+    const { actor, settled } = stage({
+      killer: { stop, usedBytes: () => known(MI), largestProcesses: () => known([]) },
+    });
     actor.begin(evict(soft, 30));
     await new Promise((resolve) => clock.after(20, () => resolve(null)));
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
@@ -267,7 +276,7 @@ describe('an eviction', () => {
 });
 
 describe('an eviction that an earlier run of the agent had under way', () => {
-  const nothing: Left = { decision: null, begunMs: null, outcome: null };
+  const nothing: Left = { decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null };
   const decided = evict(soft, 30);
   const left: Eviction = {
     decision: 'boot-1',
@@ -282,7 +291,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
   it('and had proven to its end is over: nobody is stopped again, and nothing is recorded twice', async () => {
     const { actor, orders, recorded, settled } = stage();
     const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
-    actor.resume(left, { decision: decided, begunMs: 1, outcome });
+    actor.resume(left, { ...nothing, decision: decided, begunMs: 1, outcome });
     expect(await settled()).toEqual(outcome);
     expect([orders, recorded]).toEqual([[], []]);
   });
@@ -291,7 +300,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
     const outcome: Outcome = { of: 'boot-1', atMs: 5, kind: 'ended', via: 'sigterm', releasedBytes: known(MI) };
     for (const known of [outcome, null]) {
       const { actor, did, settled } = stage();
-      actor.resume(left, { decision: decided, begunMs: 1, outcome: known });
+      actor.resume(left, { ...nothing, decision: decided, begunMs: 1, outcome: known });
       await settled();
       expect(did.filter((what) => what === 'Evicted')).toHaveLength(1);
     }
@@ -316,7 +325,7 @@ describe('an eviction that an earlier run of the agent had under way', () => {
 
   it('and had signalled is gone on with, and its victim is known to have been told', async () => {
     const { actor, inbox, orders, settled } = stage({ observer: { reread: async () => sampleOf(150 * MI) } });
-    actor.resume(left, { decision: decided, begunMs: 3, outcome: null });
+    actor.resume(left, { ...nothing, decision: decided, begunMs: 3 });
     expect(inbox.drain().outcomes).toEqual([{ of: 'boot-1', atMs: 3, kind: 'signalled', with: 'sigterm' }]);
     expect(await settled()).toMatchObject({ kind: 'ended' });
     actor.resume({ ...left, signalledMs: 3, killedMs: 4 }, nothing);
@@ -327,7 +336,11 @@ describe('an eviction that an earlier run of the agent had under way', () => {
 
 describe('dry run', () => {
   it('says what it would do, and stops nobody', async () => {
-    const live = { stop: () => Promise.reject(new Error('a kill in dry run')), largestProcesses: () => known([]) };
+    const live = {
+      stop: () => Promise.reject(new Error('a kill in dry run')),
+      usedBytes: () => known(MI),
+      largestProcesses: () => known([]),
+    };
     const { actor, did, settled } = stage({ ...dryParts(clock, live), isDry: () => true });
     actor.begin(evict(hard, 1));
     expect(await settled()).toMatchObject({ kind: 'dropped', because: 'dry-run' });

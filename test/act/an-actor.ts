@@ -49,6 +49,7 @@ export function stage(rest: Partial<ActorNeeds> = {}) {
         orders.push(order);
         return { of: order.decision, atMs: clock.monoMs(), kind: 'ended', via: 'sigkill', releasedBytes: known(MI) };
       },
+      usedBytes: () => known(MI),
       largestProcesses: () => known([]),
     },
     reclaim: async ({ id }) => ({ of: id, atMs: 0, kind: 'reclaimed', freed: known(0) }),

@@ -21,9 +21,12 @@ function stage(rest: Partial<WarmUpNeeds> = {}) {
     mounts: mounts.value,
     config: () => aConfig([]),
     podsNow: () => known([]),
-    largestProcesses: ({ name }) => {
-      looked.push(name);
-      return known([]);
+    killer: {
+      usedBytes: () => known(0),
+      largestProcesses: ({ name }) => {
+        looked.push(name);
+        return known([]);
+      },
     },
     rehearse: ({ verdict }) => void decisions.push(...verdict.decisions),
     log: { debug: quiet, info: quiet, warn: quiet, error: quiet },

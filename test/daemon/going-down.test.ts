@@ -106,6 +106,7 @@ function glued({
         clear: (id) => void raised.delete(id),
         all: () => [],
       },
+      recorder: { left: () => ({ decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null }) },
       progress: { seen: quiet, tell: (fact) => void facts.push(fact) },
       mode: {
         isSettled: () => true,

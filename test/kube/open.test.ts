@@ -75,6 +75,7 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
         runtimeDirectory: directory,
         findings,
         log,
+        note: () => undefined,
         wake: () => undefined,
         dry,
       },

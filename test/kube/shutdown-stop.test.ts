@@ -55,6 +55,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
         heard: () => undefined,
       },
       runtime: aRuntime(),
+      note: () => undefined,
       deleting: ({ object }) => void asked.push(`deleting ${object.name}`),
       ...more,
     });

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Rung } from '../../src/core/outcome.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
@@ -10,7 +11,7 @@ import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
 import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
 import { createKubeKiller } from '../../src/kube/stop.ts';
-import type { CgroupRef, Clock, Finding, Findings, Killer, StopOrder } from '../../src/ports.ts';
+import type { CgroupRef, Clock, Finding, Findings, Killer, RecordNote, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
 import { aClock } from './a-clock.ts';
 import { aRuntime } from './a-runtime.ts';
@@ -44,12 +45,14 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
   let pod: TestCgroup;
   let raised: Finding[];
   let asked: string[];
+  let noted: Extract<RecordNote, { kind: 'rung' }>[];
   let refusals: Refusals;
   let guard: RestartGuard;
   beforeEach(() => {
     pod = makeCgroup();
     raised = [];
     asked = [];
+    noted = [];
     guard = createRestartGuard(clock);
     refusals = createRefusals(clock, findings);
   });
@@ -100,6 +103,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     return createKubeKiller({
       ...{ clock, mounts, source, tell, refusals, guard, findings, runtime, ...other },
       deleting: () => undefined,
+      note: (rung) => void noted.push(rung),
     });
   };
   const order = (more: Partial<StopOrder>): StopOrder => ({
@@ -184,6 +188,34 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     ]);
     const gone = await endedBy('two', { kind: 'gone', text: 'it is gone' });
     expect(gone).toMatchObject({ kind: 'dropped', because: 'gone' });
+  });
+
+  it('that ended while no agent ran was ended by what an earlier run had sent, if that was taken', async () => {
+    const usedBefore = known(2 ** 30);
+    const gone = (...doneBefore: readonly Rung[]) =>
+      run(
+        killer(() => [], {}),
+        { resumedFromMs: 0, sentBefore: 'sigkill', doneBefore, usedBefore },
+      );
+    const asked: Rung = { atMs: 1, act: 'delete', answer: '201' };
+    const killed: Rung = { atMs: 2, act: 'kill-containers', answer: 'SIGKILL to 1 cgroup' };
+    for (const rung of [asked, { ...asked, isAccepted: true }]) {
+      const outcome = await gone(rung);
+      expect(outcome).toMatchObject({ kind: 'ended', via: 'api', rungs: [rung] });
+      expect(outcome.kind === 'ended' && outcome.releasedBytes).toMatchObject({ known: true });
+    }
+    expect(await gone({ ...asked, isAccepted: false })).toMatchObject({ kind: 'dropped', because: 'gone' });
+    expect(await gone(asked, killed)).toMatchObject({ kind: 'ended', via: 'sigkill' });
+    expect(await gone()).toMatchObject({ kind: 'ended', via: 'sigkill' });
+  });
+
+  it('writes down what is sent before the answer is there, and again with it', async () => {
+    await pod.child('app');
+    await run(killer(() => ['app'], { remove: Promise.resolve(ACCEPTED) }));
+    expect(noted.filter(({ act }) => act === 'delete')).toMatchObject([
+      { of: 'd1', answer: 'sent; its answer is not known' },
+      { of: 'd1', answer: '201', isAccepted: true },
+    ]);
   });
 
   it('asks the runtime which cgroup is the sandbox, where that is not known yet', async () => {

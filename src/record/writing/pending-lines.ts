@@ -1,10 +1,11 @@
 import type { DecisionId } from '../../core/decision.ts';
 import { evictionsOf } from '../../core/eviction/under-way.ts';
+import { withRung } from '../../core/outcome.ts';
 import type { State } from '../../core/state/state.ts';
 import { appendText, readText, writeAtomic } from '../../host/files.ts';
-import type { Findings, Left } from '../../ports.ts';
+import type { Findings, Left, RecordNote } from '../../ports.ts';
 import { INTENT_FILE, intentsNotSaved } from '../../words/finding-own.ts';
-import { parseEntry, type RecordEntry } from '../entry.ts';
+import { parseEntry, type RecordEntry, rungOf } from '../entry.ts';
 import { numberOf, readRecord } from '../reading/record-file.ts';
 
 /**
@@ -121,18 +122,22 @@ function idsOf(state: State): ReadonlySet<DecisionId> {
 }
 
 function leftOf(of: DecisionId, kept: readonly Kept[]): Left {
-  let left: Left = { decision: null, begunMs: null, outcome: null };
+  let left: Left = { decision: null, begunMs: null, usedBefore: null, rungs: [], outcome: null };
   for (const { ids, lines } of kept) {
     if (!ids.includes(of)) continue;
     for (const { entry } of entriesOf(lines)) {
       if (!idsIn(entry).includes(of)) continue;
       if (entry.kind === 'decision') left = { ...left, decision: entry.decision };
       else if (entry.kind === 'outcome') left = { ...left, outcome: entry.outcome };
-      else if (entry.kind === 'note' && entry.note.kind === 'evidence')
-        left = { ...left, begunMs: entry.note.stopBeganAtMs };
+      else if (entry.kind === 'note') left = { ...left, ...noted(entry.note, left) };
     }
   }
   return left;
+}
+
+function noted(note: RecordNote, { rungs }: Left): Partial<Left> {
+  if (note.kind === 'evidence') return { begunMs: note.stopBeganAtMs, usedBefore: note.usedBytes ?? null };
+  return note.kind === 'rung' ? { rungs: withRung(rungs, rungOf(note)) } : {};
 }
 
 /**
@@ -180,7 +185,10 @@ export function lastPendingNumber(path: string, bootId: string): number {
 function idsIn(entry: RecordEntry): readonly DecisionId[] {
   if (entry.kind === 'decision') return [entry.decision.id];
   if (entry.kind === 'outcome') return [entry.outcome.of];
-  return entry.kind === 'note' && entry.note.kind === 'evidence' ? [entry.note.of] : [];
+  const isOfOne = entry.kind === 'note' && (entry.note.kind === 'evidence' || entry.note.kind === 'rung');
+  return isOfOne ? [entry.note.of] : [];
 }
 
-const keyOf = (entry: RecordEntry): string => JSON.stringify([entry.kind, entry.bootId, idsIn(entry)]);
+/** Of a rung there are two, without its answer and with it. */
+const keyOf = (entry: RecordEntry): string =>
+  JSON.stringify([entry.kind, entry.bootId, idsIn(entry), entry.kind === 'note' ? entry.note : null]);

@@ -154,7 +154,11 @@ export function createRecorder(needs: RecorderNeeds): OpenRecorder {
       keepLine(outcome.of, say({ kind: 'outcome', outcome }))();
     },
     left: pending.left,
-    note: (note) => spool.put(say({ kind: 'note', note })),
+    note: (note) => {
+      const line = say({ kind: 'note', note });
+      if (note.kind === 'rung') keepLine(note.of, line)();
+      else spool.put(line);
+    },
     recent: () => recent,
     rehearse: ({ observation, verdict }) => {
       const { decisions, reasons, state } = verdict;

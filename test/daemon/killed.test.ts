@@ -1,0 +1,124 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { valueOrNull } from '../../src/core/reading.ts';
+import { readBootId } from '../../src/host/clock.ts';
+import { startWorkload } from '../../src/host/workload.ts';
+import { type DecisionRecord, joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
+import { readRecord } from '../../src/record/reading/record-file.ts';
+import { mounts, needsCgroups } from '../act/a-cgroup.ts';
+import { aKubeletTree, anId, aUid } from '../kube/a-kubelet-tree.ts';
+import { createAuthority, writeKubeconfig } from '../kube/certificates.ts';
+import { aV1Pod, NODE } from '../kube/pod-store.ts';
+import { startStubApi } from '../kube/stub-api.ts';
+import { ownAgent } from '../lab/agent.ts';
+import { availableMiB, until, withScene } from '../lab/scene.ts';
+import { clock } from './a-daemon.ts';
+
+const MIB = 1024 * 1024;
+const boot = readBootId();
+
+/** The one eviction in the record, once it has an outcome. */
+const evictionIn = (stateDirectory: string): Promise<DecisionRecord> =>
+  until('the outcome is recorded', () => {
+    const { entries } = readRecord(stateDirectory);
+    return (
+      joinDecisions(entries).find(({ decision, outcomes }) => decision.kind === 'evict' && outcomes.length > 0) ?? null
+    );
+  });
+const isEvidence = (entry: RecordEntry): boolean => entry.kind === 'note' && entry.note.kind === 'evidence';
+const releasedBytes = ({ outcomes: [end] }: DecisionRecord): number | null =>
+  end?.kind === 'ended' ? valueOrNull(end.releasedBytes) : null;
+
+describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent gets SIGKILL ${needsCgroups}`, () => {
+  it('gives back what the victim had when it was first told to end, whatever it freed meanwhile', async () => {
+    const spec = {
+      pods: [{ name: 'hog', graceSeconds: 30 }],
+      config: [
+        'evictionSoft: { memory.available: "150Mi" }',
+        'evictionSoftGracePeriod: { memory.available: "100ms" }',
+        'evictionMaxPodGracePeriod: 4',
+      ],
+    };
+    await withScene(spec, false, async (scene) => {
+      const hog = await scene.play('hog', 'stubborn');
+      hog.write(`memory ${Math.round(await availableMiB(scene)) - 120}`);
+      const recorded = () => readRecord(scene.agent.places.stateDirectory).entries;
+      await until('it is told to end', () => recorded().some(isEvidence) || null);
+      hog.write('memory 4');
+      await until('it has freed nearly all', async () => ((await availableMiB(scene)) > 200 ? true : null));
+      await scene.agent.crash();
+      await scene.agent.start();
+      await until('the hog ends', () => hog.ended());
+      expect(releasedBytes(await evictionIn(scene.agent.places.stateDirectory))).toBeGreaterThan(100 * MIB);
+    });
+  });
+
+  it('is recorded with the deletion that the earlier run sent, beside a kubelet', async () => {
+    if (mounts === null || !boot.known) return;
+    const directory = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-killed-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const authority = createAuthority();
+    onTestFinished(authority.remove);
+    const agent = ownAgent(directory);
+    const killed: Promise<void>[] = [];
+    // The agent dies while it waits for the answer to its first deletion.
+    const stub = await startStubApi(authority, ({ method, path: at, body }) => {
+      if (method === 'GET') return null;
+      if (method === 'DELETE' && killed.length === 0) killed.push(agent.crash());
+      return at.includes('/pods/') || at.startsWith('/api/v1/nodes/') ? { status: 200, body: body ?? {} } : null;
+    });
+    onTestFinished(stub.stop);
+    Object.assign(stub.node, { status: { nodeInfo: { bootID: boot.value }, conditions: [] } });
+    const tree = aKubeletTree(mounts, 'cgroupfs');
+    const [uid, app] = [aUid('a'), anId('b')];
+    const pod = tree.addPod('BestEffort', uid, app);
+    const limit = mounts.version === 1 ? 'memory.limit_in_bytes' : 'memory.max';
+    writeFileSync(`${mounts.memory}${tree.kubepods}/${limit}`, String(300 * MIB));
+    const status = { containerStatuses: [{ name: 'main', containerID: `containerd://${app}` }] };
+    stub.store.put(aV1Pod({ name: 'hog', uid, status, spec: { containers: [{ name: 'main' }] } }));
+    writeFileSync(
+      agent.places.configFile,
+      configOf(agent.places, tree.cgroupRoot, writeKubeconfig(authority, stub.url)),
+    );
+    await agent.start();
+    onTestFinished(agent.close);
+    const hog = startWorkload({
+      argv: ['/usr/bin/perl', '-e', 'my $x = "x" x ($ARGV[0] << 20); sleep 1000', '220'],
+      join: [`${mounts.memory}${tree.containerIn(pod, app)}`],
+      monoMs: clock.monoMs,
+      line: () => undefined,
+    });
+    if (typeof hog === 'string') throw new Error(hog);
+    await until('the agent is killed', () => killed[0] ?? null);
+    await agent.start();
+    await until('the hog ends', () => hog.ended());
+    const eviction = await evictionIn(agent.places.stateDirectory);
+    const sent = stub.heard.filter(({ method }) => method === 'DELETE');
+    expect(eviction.rungs.filter(({ act }) => act === 'delete').map(({ answer }) => answer)).toEqual([
+      'sent; its answer is not known',
+      ...sent.slice(1).map(() => 'accepted'),
+    ]);
+    expect(eviction.outcomes[0]?.rungs).toEqual(eviction.rungs);
+    expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
+  });
+});
+
+function configOf(places: ReturnType<typeof ownAgent>['places'], cgroupRoot: string, kubeconfig: string): string {
+  const lines = [
+    'apiVersion: nodewarden.dev/v1alpha1',
+    'kind: NodewardenConfiguration',
+    'mode: kubelet',
+    `cgroupRoot: ${cgroupRoot}`,
+    `podManifests: ${places.manifests}`,
+    `stateDirectory: ${places.stateDirectory}`,
+    `runtimeDirectory: ${places.runtimeDirectory}`,
+    `socket: ${places.socket}`,
+    `nodefs: { path: ${places.stateDirectory} }`,
+    `containerRuntimeEndpoint: unix://${places.stateDirectory}/no.sock`,
+    'evictionHard: { memory.available: "100Mi" }',
+    `kubernetes: { kubeconfig: ${kubeconfig}, nodeName: ${NODE} }`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
