@@ -40,9 +40,10 @@ export function endTierWait(step: Step, observation: Observation): Step {
   const { confirm, byKubelet, ...rest } = shutdown;
   const { unconfirmed } = observation;
   const left = unconfirmed === undefined ? NOTHING : unconfirmed.known ? unconfirmed.value : null;
-  const patientMs = byKubelet === 'holds' ? confirm.latestMs : Math.min(confirm.latestMs, wait.sinceMs + confirm.ms);
-  // A volume that is still in use costs the next node minutes: it is waited for as long as logind waits.
-  const untilMs = left !== null && left.pods.length === 0 ? confirm.latestMs : patientMs;
+  // What our phases did not use is there for it: a pod that is still terminating when the machine is off stays so until it is
+  // up again, and a volume that is still in use costs the next node minutes.
+  const hasTime = byKubelet === 'holds' || (left !== null && (byKubelet === undefined || left.pods.length === 0));
+  const untilMs = hasTime ? confirm.latestMs : Math.min(confirm.latestMs, wait.sinceMs + confirm.ms);
   const isDone = left !== null && left.pods.length === 0 && left.volumes.length === 0;
   if (!isDone && atMs < untilMs) return step;
   const said = withReason(step, { code: 'shutdown-confirmed', tookMs: atMs - wait.sinceMs, left });

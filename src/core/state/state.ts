@@ -81,7 +81,10 @@ export type Stopping = {
     | { readonly kind: 'announce'; readonly untilMs: MonoMs }
     /** After the last one. */
     | { readonly kind: 'confirm'; readonly sinceMs: MonoMs };
-  /** Of two tiers the first: how long what was stopped is confirmed, and when that is over at the latest. Absent: not at all. */
+  /**
+   * Of two tiers the first: how long what was stopped is confirmed where the phases use all of their time or nobody can be
+   * asked, and when that is over at the latest. Absent: not at all.
+   */
   readonly confirm?: { readonly ms: number; readonly latestMs: MonoMs };
   /** The kubelet stops the pods. `holds`: while it has its lock. */
   readonly byKubelet?: 'holds' | 'released';

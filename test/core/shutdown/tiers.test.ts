@@ -64,9 +64,9 @@ describe('a shutdown in two tiers', () => {
   });
 
   it.each([
-    ['pods for 10 s', left(['shop/web']), 15_000],
+    ['pods for what the phases did not use and 10 s', left(['shop/web']), 47_000],
     ['what it cannot ask for 10 s', unknown('unreadable', 'the API server', 'it is away'), 15_000],
-    ['volumes as long as logind waits', left([], ['csi^1']), 47_000],
+    ['volumes alike', left([], ['csi^1']), 47_000],
   ] as const)('waits for %s', (_, unconfirmed, untilMs) => {
     const { look, ended } = aCore(CONFIG, [web]);
     look(0, START);
@@ -74,6 +74,20 @@ describe('a shutdown in two tiers', () => {
     look(5_000, { outcomes: [ended(web, 5_000)], unconfirmed });
     expect(said(look(untilMs - 1, { unconfirmed }))).toEqual([]);
     expect(said(look(untilMs, { unconfirmed }))).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('waits 10 s for pods when the phases have used all of their time', () => {
+    const { look } = aCore(CONFIG, [db, web]);
+    look(0, START);
+    look(0, { shutdownEvents: [{ ...ANNOUNCED }] });
+    const unconfirmed = left(['shop/web']);
+    const looks = [20_000, 30_000, 35_000].map((atMs) => look(atMs, { unconfirmed }));
+    const began = looks.find(
+      ({ state }) => state.shutdown.kind === 'stopping' && state.shutdown.wait.kind === 'confirm',
+    );
+    expect(began).toBeDefined();
+    expect(said(look(46_999, { unconfirmed }))).toEqual([]);
+    expect(said(look(47_000, { unconfirmed }))).toEqual(['release-lock all-phases-done']);
   });
 
   it('shrinks each part where logind grants less, and ends before it goes on', () => {
