@@ -92,9 +92,11 @@ export function createPodCache(): PodCache {
       }
       return;
     }
-    const pod = read.value;
+    // A kubelet 1.20 replaces the whole status of a pod that it evicts, containers and all.
+    const isBared = isOver(read.value) && !hasRun(read.value) && before !== undefined;
+    const pod = isBared ? { ...read.value, containers: before.containers } : read.value;
     // D4: rejected before it had a container. Others could bind ten thousand of these to the node.
-    if (isOver(pod) && pod.containers.every(({ id }) => id === null)) {
+    if (isOver(pod) && !hasRun(pod)) {
       forget(uid);
       return;
     }
@@ -133,6 +135,7 @@ export function createPodCache(): PodCache {
 }
 
 const sayWhy = (read: Reading<ApiPod>): string => (read.known ? '' : `${read.where}: ${read.detail}`);
+const hasRun = ({ containers }: ApiPod): boolean => containers.some(({ id }) => id !== null);
 const isOver = ({ phase }: ApiPod): boolean => phase === 'Succeeded' || phase === 'Failed';
 
 /**

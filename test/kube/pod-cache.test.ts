@@ -48,6 +48,18 @@ describe('the kept pods', () => {
     }
   });
 
+  it('that ran stay until the object is gone, also where the kubelet that evicted one no longer names its containers', () => {
+    const cache = createPodCache();
+    const evicted = { status: { phase: 'Failed', reason: 'Evicted', containerStatuses: null } };
+    cache.put(pod('ran', A));
+    for (const name of ['ran', 'ran', 'rejected']) cache.put(pod(name, name === 'ran' ? A : B, evicted));
+    expect([...cache.pods().values()]).toMatchObject([
+      { object: { name: 'ran' }, isEvictedByKubelet: true, containers: [{ name: 'main' }] },
+    ]);
+    cache.replace([]);
+    expect(cache.pods().size).toBe(0);
+  });
+
   it('that become unreadable stay, until the object is gone', () => {
     const cache = createPodCache();
     cache.put(pod('a', A));
