@@ -79,6 +79,37 @@ function awayScene({ how, go, come }: Away, { said, leftMiB }: (typeof MOMENTS)[
   };
 }
 
+/** Its file of the pods is written a second after a change. */
+const KEPT_MS = 2_000;
+
+/** What an earlier run has kept of the pods is all that it knows of them (D15). */
+const restarted: KubeScene = {
+  name: 'the agent started again while the API server is stopped',
+  config: HARD,
+  culprits: ['hog'],
+  body: async (scene) => {
+    const load = ['hold=16', 'when=/share/go', 'once=/share/once', 'grow=3000', 'pace=200'];
+    await scene.create(barePod(DATABASE), deployment({ name: 'hog', load, requestMiB: 16 }));
+    await scene.ready('db');
+    const [hog] = await scene.ready('hog');
+    if (hog === undefined) throw new Error('no pod');
+    await sleep(clock, KEPT_MS);
+    STOPPED.go();
+    try {
+      await scene.agent.crash();
+      await scene.agent.start();
+      const toldMs = clock.monoMs();
+      scene.say('go');
+      const goneMs = await scene.gone(hog);
+      const tookMs = Math.round(goneMs - scene.crossedMs(HARD_MIB, toldMs));
+      if (!(tookMs <= LATEST_MS)) throw new Error(`gone only ${tookMs} ms after crossing`);
+      return `gone ${tookMs} ms after crossing`;
+    } finally {
+      STOPPED.come();
+    }
+  },
+};
+
 /** The kubelet's back-off brings it back after 0, 10, 20 and 40 s. */
 const COMEBACKS_MS = 80_000;
 /** Nobody else exceeds its request: it is chosen each time. */
@@ -164,4 +195,4 @@ function sayTimes(ms: readonly number[]): string {
 
 export const awayScenes: readonly KubeScene[] = [STOPPED, KILLED]
   .flatMap((away) => MOMENTS.map((moment) => awayScene(away, moment)))
-  .concat(comeback, unheard);
+  .concat(restarted, comeback, unheard);

@@ -116,4 +116,38 @@ const byAgent: KubeScene = {
   },
 };
 
-export const besideScenes: readonly KubeScene[] = [byKubelet, byAgent];
+const AGENT_HARD_MIB = 400;
+const LATEST_MS = 1_000;
+/** The kubelet measures volumes once a minute. */
+const EVICTED_DEADLINE_MS = 120_000;
+
+/** F6: what the kubelet evicts for a limit gives back nothing of what is short. */
+const besideStorageLimit: KubeScene = {
+  name: 'a hog that grows right after the kubelet has evicted a pod for its storage limit',
+  config: [`evictionHard: { memory.available: "${AGENT_HARD_MIB}Mi" }`],
+  culprits: ['hog'],
+  isKubeletAsked: true,
+  body: async (scene) => {
+    const filler = barePod({ name: 'filler', load: ['into=/disk/file', 'grow=60'], requestMiB: 128, diskLimitMiB: 10 });
+    const load = ['hold=16', 'when=/share/go', 'grow=3000', 'pace=400'];
+    await scene.create(barePod(DATABASE), barePod({ name: 'hog', load, requestMiB: 16 }));
+    await scene.ready('db');
+    const [hog] = await scene.ready('hog');
+    if (hog === undefined) throw new Error('no pod');
+    await scene.create(filler);
+    await until(
+      'the kubelet has evicted it',
+      () => scene.podsOf('filler').find(({ status }) => status.reason === 'Evicted') ?? null,
+      EVICTED_DEADLINE_MS,
+    );
+    const toldMs = clock.monoMs();
+    scene.say('go');
+    const goneMs = await scene.gone(hog);
+    const crossedMs = scene.crossedMs(AGENT_HARD_MIB, toldMs);
+    const tookMs = Math.round(goneMs - crossedMs);
+    if (!(tookMs <= LATEST_MS)) throw new Error(`gone only ${tookMs} ms after crossing`);
+    return `gone ${tookMs} ms after crossing, which was ${((crossedMs - toldMs) / 1_000).toFixed(1)} s after the kubelet's eviction`;
+  },
+};
+
+export const besideScenes: readonly KubeScene[] = [byKubelet, byAgent, besideStorageLimit];

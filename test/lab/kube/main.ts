@@ -11,6 +11,7 @@ import { besideScenes } from './beside.ts';
 import { budgetScenes } from './budget.ts';
 import { crashScenes } from './crash.ts';
 import { crowdScenes } from './crowd.ts';
+import { deletedScenes } from './deleted.ts';
 import { imageScenes } from './images.ts';
 import { OWNERS_HEAD, ownerScenes } from './owners.ts';
 import { type KubeScene, playScene, type Verdict } from './scene.ts';
@@ -33,6 +34,7 @@ const SCENES: readonly KubeScene[] = [
   ...budgetScenes,
   ...awayScenes,
   ...crashScenes,
+  ...deletedScenes,
   ...besideScenes,
   ...crowdScenes,
   ...watchScenes,

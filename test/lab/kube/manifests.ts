@@ -14,6 +14,8 @@ export type PodSpec = {
   readonly image?: string;
   /** A memory emptyDir at /memory. */
   readonly hasMemoryVolume?: true;
+  /** An emptyDir at /disk: the kubelet evicts who has more in it. */
+  readonly diskLimitMiB?: number;
   readonly labels?: { readonly [name: string]: string };
 };
 type Manifest = { readonly kind: string } & { readonly [field: string]: unknown };
@@ -26,12 +28,10 @@ export const PRIORITIES: readonly Manifest[] = [
 
 function template(pod: PodSpec): { readonly metadata: object; readonly spec: object } {
   const labels = { pod: pod.name, ...(pod.isInnocent ? { innocent: 'yes' } : {}), ...pod.labels };
-  const memory = pod.hasMemoryVolume
-    ? {
-        volumes: [{ name: 'memory', emptyDir: { medium: 'Memory' } }],
-        mounts: [{ name: 'memory', mountPath: '/memory' }],
-      }
-    : { volumes: [], mounts: [] };
+  const emptyDirs = [
+    ...(pod.hasMemoryVolume ? [{ name: 'memory', emptyDir: { medium: 'Memory' } }] : []),
+    ...(pod.diskLimitMiB === undefined ? [] : [{ name: 'disk', emptyDir: { sizeLimit: `${pod.diskLimitMiB}Mi` } }]),
+  ];
   return {
     metadata: { labels },
     spec: {
@@ -40,7 +40,7 @@ function template(pod: PodSpec): { readonly metadata: object; readonly spec: obj
       automountServiceAccountToken: false,
       enableServiceLinks: false,
       ...(pod.priority === undefined ? {} : { priorityClassName: `lab-${pod.priority}` }),
-      volumes: [{ name: 'share', hostPath: { path: SHARE, type: 'Directory' } }, ...memory.volumes],
+      volumes: [{ name: 'share', hostPath: { path: SHARE, type: 'Directory' } }, ...emptyDirs],
       containers: [
         {
           name: 'main',
@@ -49,7 +49,10 @@ function template(pod: PodSpec): { readonly metadata: object; readonly spec: obj
           command: ['/bin/load', ...pod.load],
           // For $(POD) in the arguments.
           env: [{ name: 'POD', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }],
-          volumeMounts: [{ name: 'share', mountPath: '/share' }, ...memory.mounts],
+          volumeMounts: [
+            { name: 'share', mountPath: '/share' },
+            ...emptyDirs.map(({ name }) => ({ name, mountPath: `/${name}` })),
+          ],
           resources: pod.requestMiB === undefined ? {} : { requests: { memory: `${pod.requestMiB}Mi` } },
         },
       ],
