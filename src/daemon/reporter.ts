@@ -16,6 +16,7 @@ export type Daemon = {
   readonly shutdownContext: () => ShutdownContext;
 };
 type ReporterHost = Pick<PartsHost, 'mounts'> & {
+  readonly counters: Pick<Counters, 'now'>;
   readonly onReport: ((report: StatusReport) => void) | undefined;
 };
 
@@ -42,6 +43,7 @@ export function createReporter(
           workingSet: workingSetAvailableBytes,
           reclaimable: reclaimableAvailableBytes,
         },
+        counts: host.counters.now(),
         findings: findings.all(),
         recent: recorder.recent(),
         configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },

@@ -28,6 +28,7 @@ import type { Verdict } from '../core/verdict.ts';
 import type { Finding } from '../ports.ts';
 import { sayDecision, sayOutcome, victimIn } from '../words/decision.ts';
 import { sayReason } from '../words/reason.ts';
+import type { Counts } from './counts.ts';
 import { namesOf } from './pod-names.ts';
 import { type ShutdownContext, type ShutdownStatus, shutdownStatus } from './shutdown-status.ts';
 
@@ -46,6 +47,7 @@ export type StatusReport = {
   readonly act: ActStatus;
   readonly shutdown: ShutdownStatus;
   readonly reasons: readonly { readonly code: string; readonly text: string }[];
+  readonly counts: Counts;
   readonly findings: readonly Finding[];
   readonly decisions: readonly DecisionStatus[];
   readonly config: ConfigStatus;
@@ -147,6 +149,7 @@ export type StatusContext = {
     readonly workingSet: Reading<number>;
     readonly reclaimable: Reading<number>;
   };
+  readonly counts: Counts;
   readonly findings: readonly Finding[];
   /** Newest first. */
   readonly recent: readonly {
@@ -203,6 +206,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
     oomScores: context.oomScores ?? [],
     shutdown: shutdownStatus({ observation, state, config, context: context.shutdown, nameOf }),
     reasons: verdict.reasons.map((reason) => ({ code: reason.code, text: sayReason(reason, nameOf) })),
+    counts: context.counts,
     findings: context.findings,
     decisions: context.recent.map((recent) => decisionStatus(recent, context.recent)),
     config: context.configFile,
