@@ -170,7 +170,7 @@ WRAPPER
 
 # The examples that README.md and --help name: manifests, a kubelet's configuration, and scenarios; a drop-in.
 install_examples() {
-  for file in kubelet.yaml http.conf pods.d scenarios; do
+  for file in kubelet.yaml http.conf pods.d prometheus scenarios; do
     for source in "$HERE/config/$file" "$HERE/config/$file"/*; do
       [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
     done
@@ -314,7 +314,7 @@ uninstall_all() {
   done
   act rm -f $SUMS $NO_REALTIME
   act rm -rf $STATE $RUNTIME
-  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB $SHARE/pods.d $SHARE/scenarios $SHARE; do
+  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB $SHARE/pods.d $SHARE/prometheus $SHARE/scenarios $SHARE; do
     if [ ! -d "$directory" ]; then continue; fi
     if [ "$dry" = yes ]; then
       say "would remove if empty: $directory"

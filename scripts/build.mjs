@@ -38,11 +38,13 @@ const beside = {
  * What our packages load and we do not use: introspection of D-Bus (xml2js), a bus behind a command (event-stream), a log
  * written by another thread (thread-stream), introspection of gRPC (proto-loader, which would bring protobufjs); of the
  * Kubernetes client, which is asked for what a kubeconfig says, its own HTTP client (undici), proxies, OpenID Connect, and
- * what evaluates the answers of plugins (jsonpath-plus). Who uses such a one all the same finds no function there.
+ * what evaluates the answers of plugins (jsonpath-plus); of the Prometheus client, summaries (tdigest) and metrics of the
+ * process (@opentelemetry/api). Who uses such a one all the same finds no function there.
  */
 const UNUSED = [
   ...['xml2js', 'event-stream', 'thread-stream', '@grpc/proto-loader'],
   ...['undici', 'openid-client', 'socks', 'socks-proxy-agent', 'hpagent', 'jsonpath-plus'],
+  ...['tdigest', '@opentelemetry/api'],
 ];
 const unused = {
   name: 'unused',

@@ -3,9 +3,10 @@ import { decide } from '../src/core/decide.ts';
 import { TIES } from '../src/core/eviction/comparator.ts';
 import { explain } from '../src/core/explain.ts';
 import { known } from '../src/core/reading.ts';
-import { isDisk, SIGNAL_FACTS, SIGNALS } from '../src/core/signal.ts';
+import { type FsLayout, isDisk, SIGNAL_FACTS, SIGNALS } from '../src/core/signal.ts';
 import { initialState } from '../src/core/state/state.ts';
 import { summaryOf } from '../src/record/scenarios/scenario-of.ts';
+import { metricsText } from '../src/serve/metrics.ts';
 import { statusReport } from '../src/serve/status.ts';
 import { createStatsReader } from '../src/simulate/eviction/stats.ts';
 import { aConfig, anObservation, aPod, aThreshold } from './a.ts';
@@ -95,6 +96,21 @@ describe.each(SIGNALS)('%s, a row of the table of signals', (signal) => {
       available: 40,
       thresholds: [{ id: `${signal}/evictionHard` }],
     });
+  });
+
+  it('is in the metrics in its unit, with its threshold, and counts its evictions', async () => {
+    const verdict = aVerdict(state);
+    const fsLayout = known<FsLayout>('containerfs-separate');
+    const own = { ...observation, fsLayout };
+    const said = await metricsText(statusReport({ observation: own, verdict, config, context: aContext() }));
+    for (const line of [
+      `nodewarden_signal_available{signal="${signal}",unit="${facts.unit}"} 40`,
+      `nodewarden_signal_capacity{signal="${signal}",unit="${facts.unit}"} 100`,
+      `nodewarden_threshold{signal="${signal}",unit="${facts.unit}",kind="hard",id="${signal}/evictionHard"} 50`,
+      `nodewarden_evictions_total{signal="${signal}",kind="hard"} 0`,
+    ]) {
+      expect(said.split('\n')).toContain(line);
+    }
   });
 
   it('is explained by its comparators, then by those that settle ties', () => {

@@ -7,8 +7,8 @@ type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold';
 export type Paint = (colour: Colour, text: string) => string;
 export type Format = 'text' | 'json';
 
-export function formatOption(): Option {
-  return new Option('-o, --output <format>', 'Output format').choices(['text', 'json']).default('text');
+export function formatOption(...more: readonly string[]): Option {
+  return new Option('-o, --output <format>', 'Output format').choices(['text', 'json', ...more]).default('text');
 }
 
 /** A report on standard output, in the format that was asked for. */

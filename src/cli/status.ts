@@ -3,15 +3,16 @@ import { createClock } from '../host/clock.ts';
 import { createHostFacts } from '../host/hardware.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, watchDaemon } from '../serve/ask.ts';
+import { metricsText } from '../serve/metrics.ts';
 import { isReport } from '../serve/status.ts';
-import { fail, OTHER_VERSION, ofAnswer } from './daemon-answer.ts';
+import { fail, OTHER_VERSION, ofAnswer, ofAnswers } from './daemon-answer.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { clean, type Format, formatOption, jsonText, standardPaint } from './print.ts';
 import { hostText, statusText } from './status-text.ts';
 
 type Options = {
   readonly config?: string;
-  readonly output: Format;
+  readonly output: Format | 'prometheus';
   readonly watch?: true;
   readonly verbose?: true;
 };
@@ -22,12 +23,14 @@ export function statusCommand(): Command {
     .option('-c, --config <file>', 'Configuration file that names the socket')
     .option('-w, --watch', 'Refresh every second until interrupted')
     .option('-v, --verbose', 'Include facts about the host')
-    .addOption(formatOption())
+    .addOption(formatOption('prometheus'))
     .addHelpText(
       'after',
       '\nExample:\n  nodewarden status --watch\n\nExit status: 0, or 3 when the daemon is not running.',
     )
-    .action(async (options: Options) => {
+    .action(async (options: Options, command: Command) => {
+      if (options.watch && options.output === 'prometheus')
+        command.error("error: '-o prometheus' is one sample: leave out '--watch'");
       const clock = createClock();
       const socket = daemonPathsOf(options.config ?? null).socket;
       process.exitCode = await (options.watch ? watch : once)(socket, options, clock);
@@ -39,6 +42,11 @@ async function once(socket: string, options: Options, clock: Clock): Promise<num
   if (asked.kind !== 'answer') return fail(asked, socket);
   const report = asked.answer;
   if (!isReport(report)) return fail(OTHER_VERSION, socket);
+  if (options.output === 'prometheus') {
+    const said = await ofAnswers(socket, () => metricsText(report));
+    process.stdout.write(said ?? '');
+    return said === null ? 1 : 0;
+  }
   const host = options.verbose ? await createHostFacts(clock)() : null;
   if (options.output === 'json') {
     const facts = host === null ? {} : { host: host.known ? host.value : host };

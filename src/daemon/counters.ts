@@ -52,7 +52,8 @@ export function createCounters(sinceWallMs: number): Counters {
     if (note.kind !== 'shutdown') return;
     const { what } = note.fact;
     if (what === 'began' && note.fact.isSecond === undefined) shutdown = { startWallMs: atWallMs, endWallMs: null };
-    if ((what === 'released' || what === 'cancelled') && shutdown !== null) shutdown = { ...shutdown, endWallMs: atWallMs };
+    if ((what === 'released' || what === 'cancelled') && shutdown !== null)
+      shutdown = { ...shutdown, endWallMs: atWallMs };
   };
   const cameOut = (outcome: Outcome): void => {
     const eviction = underWay.get(outcome.of);
@@ -99,7 +100,10 @@ export function createCounters(sinceWallMs: number): Counters {
 const ofThreshold = ({ signal, isHard }: MetThreshold): EvictedFor => ({ signal, kind: isHard ? 'hard' : 'soft' });
 const ofLimit = (limit: StorageLimit): EvictedFor => ({ signal: `${limit}.limit`, kind: 'hard' });
 
-function createHistogram(bounds: readonly number[]): { readonly add: (ms: number) => void; readonly now: () => Histogram } {
+function createHistogram(bounds: readonly number[]): {
+  readonly add: (ms: number) => void;
+  readonly now: () => Histogram;
+} {
   const counts = bounds.map(() => 0);
   let count = 0;
   let sumMs = 0;

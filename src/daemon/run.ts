@@ -7,11 +7,9 @@ import { evictionsOf, resumeEvictions } from '../core/eviction/under-way.ts';
 import type { Observation } from '../core/observation.ts';
 import { sayCause } from '../core/reading.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
-import type { NextLook, Verdict } from '../core/verdict.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
 import { type Notify, openNotify } from '../host/notify.ts';
-import { groupIdOf } from '../host/socket-file.ts';
 import { createStdout } from '../host/stdout.ts';
 import type { OpenMode } from '../mode.ts';
 import { createOomWatch } from '../observe/oom-kills.ts';
@@ -22,21 +20,18 @@ import { createRecorders } from '../record/writing/recorder.ts';
 import { stateFilePath, wasPreparing } from '../record/writing/state-file.ts';
 import { askDaemon } from '../serve/ask.ts';
 import type { ShutdownContext } from '../serve/shutdown-status.ts';
-import { serveSocket } from '../serve/socket.ts';
-import { isReport, type NodeFacts, type StatusReport } from '../serve/status.ts';
+import { isReport, type StatusReport } from '../serve/status.ts';
 import { openShutdown } from '../shutdown/open.ts';
 import { createStandalone } from '../standalone/open.ts';
-import { SOCKET, socketNotServed } from '../words/finding-own.ts';
 import { startSentence } from '../words/start.ts';
+import { openAnswers } from './answers.ts';
 import { createBesideKubelet } from './beside-kubelet.ts';
 import { type OpenParts, openParts, type PartsHost } from './compose.ts';
+import { type Counters, createCounters } from './counters.ts';
 import { createGoingDown } from './going-down.ts';
 import { runLoop } from './loop.ts';
-import { createObservedLooks } from './observed-look.ts';
 import { distrustOwn } from './own-files.ts';
 import { createReload, hasSameParts, type Loaded, loadToRun } from './reload.ts';
-import { createReporter, type Daemon, nodeFacts } from './reporter.ts';
-import { createWeb } from './web.ts';
 
 type DaemonOptions = {
   /** null = the default path, or all defaults where no file stands there. */
@@ -53,6 +48,8 @@ type DaemonOptions = {
 type Host = PartsHost & {
   readonly notify: Notify;
   readonly options: DaemonOptions;
+  /** They outlive the parts too: a reload sets no count back. */
+  readonly counters: Counters;
   isFirst: boolean;
   /** SIGHUP came, perhaps during a reload, when nothing else listened for it. */
   isHungUp: boolean;
@@ -62,7 +59,6 @@ type Host = PartsHost & {
 const LAST_EFFECTS_MS = 1_000;
 /** One that does not answer within this is found by its lock, if it is one. */
 const BESIDE_MS = 1_000;
-const GROUP = 'nodewarden';
 const NO_KUBECONFIG =
   'mode kubelet needs credentials: use a NodewardenConfiguration with kubernetes.kubeconfig, and kubeletConfig for the file of the kubelet';
 
@@ -87,7 +83,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     complain(inTheWay);
     return 1;
   }
-  const { log, onEntry } = options;
+  const { log } = options;
   const sayOnConsole = log === 'none' ? () => {} : consoleOf(clock);
   const notify = openNotify(process.env, clock, sayOnConsole);
   const { effective } = loaded;
@@ -99,6 +95,11 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     // On a terminal the log says the same.
     if (process.stdout.isTTY !== true) sayOnConsole(line);
   };
+  const counters = createCounters(clock.wallMs());
+  const onEntry = (entry: RecordEntry): void => {
+    counters.recorded(entry);
+    options.onEntry?.(entry);
+  };
   const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
   const ofRun = {
     openRecorder: createRecorders(),
@@ -106,6 +107,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     openMode: await loadMode(mode),
     notify,
     options,
+    counters,
   };
   const host: Host = { ...common, ...ofRun, isFirst: true, isHungUp: false };
   const hungUp = (): void => {
@@ -171,11 +173,9 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
       const before = now.effective;
       now = withOptions(loaded, options);
       next = hasSameParts(before, now.effective) ? next : loaded;
-      web.follow();
       inbox.wake();
     },
   });
-  const web = createWeb({ clock, findings, effective: () => now.effective });
   parts.ownFiles.alsoRestore(reload.keep);
   if (host.isHungUp) reload.now();
   const goingDown = createGoingDown({ clock, side: host.shutdown, parts, notify, effective: () => now.effective });
@@ -192,7 +192,11 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   const lastBoot = createBootNotes({ ...host, parts, directory: now.effective.stateDirectory, isFirst: host.isFirst });
   const besideKubelet = createBesideKubelet({ clock, findings, mode: parts.mode, effective: () => now.effective });
   const shutdownContext = (): ShutdownContext => goingDown.context(lastBoot.sentence());
-  const answers = await openAnswers(host, parts, { loaded: () => now, lastReload: reload.last, shutdownContext });
+  const answers = await openAnswers({ ...host, onReport: options.onReport }, parts, {
+    loaded: () => now,
+    lastReload: reload.last,
+    shutdownContext,
+  });
   const tell = createAnnouncer({ log, findings });
   for (const warning of now.warnings) log.warn({ event: 'config' }, warning);
   const pulse = createPulse(clock, notify, () => {
@@ -206,11 +210,15 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   });
   await goingDown.resume();
   const resumed = resumeEvictions(parts.state, clock.monoMs());
+  host.counters.resumed(evictionsOf(resumed));
   for (const eviction of evictionsOf(resumed)) actor.resume(eviction, recorder.left(eviction.decision));
   await runLoop(
     resumed,
     {
-      observer: { ...observer, look: (want, arrived) => observer.look(answers.wanted(want), arrived) },
+      observer: {
+        ...observer,
+        look: (want, arrived) => timedLook(host, () => observer.look(answers.wanted(want), arrived)),
+      },
       recorder,
       inbox,
       config: () => parts.core(),
@@ -226,7 +234,6 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
         parts.ownFiles.seen(observation.atMs);
         if (parts.ownFiles.isTaken() !== null || isNodeTaken(parts)) end();
         answers.seen(observation, verdict);
-        web.seen(observation);
         pulse(observation);
         if (goingDown.isOver()) end();
         if (next !== null && !stop.aborted && actor.underWay() === 0 && !goingDown.isBusy()) end();
@@ -246,7 +253,6 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   else notify.reloading();
   await settled(clock, actor);
   await answers.close();
-  await web.close();
   // A dry run changes nothing: what the node shows of this agent goes before it.
   const isOver = next === null || withOptions(next, options).effective.dryRun;
   await parts.close(isOver && goingDown.machine() === 'stays');
@@ -254,6 +260,13 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   if (taken !== null) throw new Error(`this agent stops: its directory was removed and ${taken}`);
   if (isNodeTaken(parts)) throw new Error(`this agent stops: ${parts.mode.isTaken?.()}`);
   return stop.aborted ? null : next;
+}
+
+function timedLook({ clock, counters }: Host, look: () => Observation): Observation {
+  const startedMs = clock.monoMs();
+  const observation = look();
+  counters.looked(clock.monoMs() - startedMs);
+  return observation;
 }
 
 /** beside-a-kubelet.md F18. */
@@ -282,81 +295,6 @@ function createPulse(clock: Clock, notify: Notify, onReady: () => void): (observ
       pingedMs = atMs;
       notify.watchdog();
     }
-  };
-}
-
-/** Who asks the running daemon, on its socket. */
-type Answers = {
-  readonly wanted: (next: NextLook) => NextLook;
-  readonly seen: (observation: Observation, verdict: Verdict) => void;
-  readonly close: () => Promise<void>;
-};
-
-async function openAnswers(host: Host, parts: OpenParts, daemon: Daemon): Promise<Answers> {
-  const { clock } = host;
-  const { inbox, observer, findings } = parts;
-  const { effective } = daemon.loaded();
-  const sinceWallMs = clock.wallMs();
-  const node = (): NodeFacts => nodeFacts(host, daemon.loaded().effective, sinceWallMs);
-  const reporter = createReporter({ ...host, onReport: host.options.onReport }, parts, {
-    ...daemon,
-    sinceWallMs,
-    node,
-  });
-  const { podsNow } = observer;
-  const desk = createObservedLooks({
-    clock,
-    wake: inbox.wake,
-    node,
-    config: parts.core,
-    podsNow,
-    adopted: parts.state,
-  });
-  const serve = (): ReturnType<typeof serveSocket> =>
-    serveSocket({
-      clock,
-      path: effective.socket,
-      groupId: groupIdOf(GROUP),
-      answer: () => reporter.now(),
-      observe: desk.ask,
-    });
-  let socket = await serve();
-  /** Where it was removed, or another lies in its place. */
-  let servingAgain: Promise<void> | null = null;
-  let isLost = false;
-  let isClosing = false;
-  const tellSocket = (): void => {
-    if (socket.known) findings.clear(SOCKET);
-    else findings.raise(socketNotServed(socket.where, socket.detail));
-  };
-  tellSocket();
-  const serveAgain = async (): Promise<void> => {
-    const before = socket;
-    socket = await serve();
-    tellSocket();
-    if (before.known) await before.value.close();
-  };
-  parts.ownFiles.alsoCheck(() => {
-    // Who is asked for its last checks while it closes must not listen again: it would answer for those that follow.
-    if (isClosing || servingAgain !== null) return;
-    isLost = socket.known ? !socket.value.isThere() : isLost;
-    if (!isLost) return;
-    servingAgain = serveAgain().then(() => {
-      servingAgain = null;
-    });
-  });
-  return {
-    wanted: desk.wanted,
-    seen: (observation, verdict) => {
-      reporter.seen(observation, verdict);
-      desk.seen(observation, verdict);
-    },
-    close: async () => {
-      isClosing = true;
-      desk.close();
-      await servingAgain;
-      if (socket.known) await socket.value.close();
-    },
   };
 }
 

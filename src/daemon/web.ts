@@ -8,12 +8,12 @@ import { HTTP, httpNotServed } from '../words/finding-own.ts';
 type WebNeeds = {
   readonly clock: Clock;
   readonly findings: Findings;
+  readonly report: WebFacts['report'];
   readonly effective: () => Pick<Effective, 'http' | 'monitoringInterval'>;
 };
 export type Web = {
+  /** After each look: the listener opens, moves or closes with the configuration. */
   readonly seen: (observation: Observation) => void;
-  /** The configuration may have changed: the listener opens, moves or closes. */
-  readonly follow: () => void;
   readonly close: () => Promise<void>;
 };
 
@@ -21,14 +21,16 @@ export type Web = {
 const AGAIN_MS = 10_000;
 
 /** What `http` configures, in memory only where it does. A port that cannot be had is a finding, and is tried again. */
-export function createWeb({ clock, findings, effective }: WebNeeds): Web {
+export function createWeb({ clock, findings, report, effective }: WebNeeds): Web {
   let last: ReturnType<WebFacts['sampled']> = null;
   let open: { readonly server: OpenHttp; readonly key: string } | null = null;
+  let followed: Effective['http'] = null;
   let moving: Promise<void> = Promise.resolve();
   let isClosed = false;
   let cancelAgain: () => void = () => undefined;
   const facts: WebFacts = {
     clock,
+    report,
     sampled: () => last,
     mostApartMs: () => effective().monitoringInterval.maxMs,
   };
@@ -57,13 +59,15 @@ export function createWeb({ clock, findings, effective }: WebNeeds): Web {
   const follow = (): void => {
     moving = moving.then(move);
   };
-  follow();
   return {
     seen: ({ atMs, signals }) => {
       const memory = signals['memory.available'];
+      if (followed !== effective().http) {
+        followed = effective().http;
+        follow();
+      }
       last = { atMs: memory.known ? atMs : (last?.atMs ?? null), memory };
     },
-    follow,
     close: () => {
       isClosed = true;
       follow();

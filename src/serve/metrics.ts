@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Metric, Registry } from 'prom-client';
-import type { Counts, EvictedFor } from './counts.ts';
+import type { Counts } from './counts.ts';
 import type { SignalStatus, StatusReport } from './status.ts';
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
@@ -162,7 +162,11 @@ function addSamples(registry: Registry, name: string, { type, help, labels }: Ro
 /** The package's own histogram counts what it is shown; the agent has counted already. */
 function histogram(name: string, help: string, { buckets, count, sumMs }: Counts['looks']): Metric {
   const values = [
-    ...buckets.map(({ mostMs, count: value }) => ({ labels: { le: mostMs / 1_000 }, metricName: `${name}_bucket`, value })),
+    ...buckets.map(({ mostMs, count: value }) => ({
+      labels: { le: mostMs / 1_000 },
+      metricName: `${name}_bucket`,
+      value,
+    })),
     { labels: { le: '+Inf' }, metricName: `${name}_bucket`, value: count },
     { labels: {}, metricName: `${name}_sum`, value: sumMs / 1_000 },
     { labels: {}, metricName: `${name}_count`, value: count },
@@ -171,14 +175,16 @@ function histogram(name: string, help: string, { buckets, count, sumMs }: Counts
   return { ...metric, get: async () => metric } as unknown as Metric;
 }
 
-const one = (value: number | null, labels: Labels = {}): readonly Sample[] => (value === null ? [] : [{ labels, value }]);
+const one = (value: number | null, labels: Labels = {}): readonly Sample[] =>
+  value === null ? [] : [{ labels, value }];
 const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1_000);
 
-/** An alias shows the figures of another signal: they would be told twice. */
-const measured = ({ signals }: StatusReport): readonly SignalStatus[] => signals.filter(({ aliasOf }) => aliasOf === null);
+/** Those of this node. An alias shows the figures of another signal, which would be told twice. */
+const measured = ({ signals }: StatusReport): readonly SignalStatus[] =>
+  signals.filter(({ aliasOf, unknown }) => aliasOf === null && unknown?.why !== 'not-applicable');
 
-function ofSignals(report: StatusReport, valueOf: (status: SignalStatus) => number | null): readonly Sample[] {
-  return measured(report).flatMap((status) => one(valueOf(status), { signal: status.signal, unit: status.unit }));
+function ofSignals(report: StatusReport, of: (status: SignalStatus) => number | null): readonly Sample[] {
+  return measured(report).flatMap((status) => one(of(status), { signal: status.signal, unit: status.unit }));
 }
 
 function ofPsi({ psi }: StatusReport, kind: 'some' | 'full'): readonly Sample[] {
@@ -192,11 +198,11 @@ function ofPsi({ psi }: StatusReport, kind: 'some' | 'full'): readonly Sample[] 
 
 /** Those that may happen are there with 0, so that a rate sees the first one. */
 function evictions(report: StatusReport): readonly Sample[] {
-  const { counts, signals } = report;
-  const possible = signals.flatMap(({ signal, thresholds }) => thresholds.map(({ kind }): EvictedFor => ({ signal, kind })));
-  const counted = new Map([...possible, ...counts.evictions].map((of) => [`${of.signal} ${of.kind}`, { ...of, value: 0 }]));
-  for (const { signal, kind, count } of counts.evictions) counted.set(`${signal} ${kind}`, { signal, kind, value: count });
-  return [...counted.values()].map(({ signal, kind, value }) => ({ labels: { signal, kind }, value }));
+  const possible = measured(report).flatMap(({ signal, thresholds }) =>
+    thresholds.map(({ kind }) => ({ signal, kind, count: 0 })),
+  );
+  const counted = new Map([...possible, ...report.counts.evictions].map((of) => [`${of.signal} ${of.kind}`, of]));
+  return [...counted.values()].map(({ signal, kind, count }) => ({ labels: { signal, kind }, value: count }));
 }
 
 /** An id may go on with a pod, a path or a signal. */

@@ -189,7 +189,7 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
     schema: 1,
     atWallMs: observation.wallMs,
     node: context.node,
-    signals: SIGNALS.map((signal) => signalStatus(signal, observation, state, thresholds)),
+    signals: SIGNALS.map((signal) => signalStatus(signal, observation, state, thresholds, context.shutdown.nowMs)),
     conditions: {
       MemoryPressure: conditions.includes('MemoryPressure'),
       DiskPressure: conditions.includes('DiskPressure'),
@@ -214,12 +214,13 @@ export function statusReport({ observation, verdict, config, context }: StatusIn
   };
 }
 
-/** `state`: after the look. */
+/** `state`: after the look. `nowMs`: when it is asked, from which the age counts: a loop that stands still samples nothing. */
 export function signalStatus(
   signal: Signal,
   observation: Observation,
   state: Pick<State, 'firstMetMs'>,
   thresholds: readonly Threshold[],
+  nowMs: MonoMs = observation.atMs,
 ): SignalStatus {
   const { signals, atMs } = observation;
   const reading = signals[signal];
@@ -229,7 +230,7 @@ export function signalStatus(
     unit: SIGNAL_FACTS[signal].unit,
     available: sample?.available ?? null,
     capacity: sample?.capacity ?? null,
-    ageMs: sample === null ? null : Math.max(0, atMs - sample.sampledAtMs),
+    ageMs: sample === null ? null : Math.max(0, Math.max(nowMs, atMs) - sample.sampledAtMs),
     unknown: reading.known ? null : reading,
     aliasOf: aliasOf(signal, observation),
     thresholds: thresholds

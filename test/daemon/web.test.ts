@@ -27,6 +27,24 @@ describe('http of the daemon', () => {
     expect(await answers(first)).toBe(false);
   });
 
+  it('serves what was sampled and counted as metrics, and the counts outlive a change that makes the parts anew', async () => {
+    const port = await freePort();
+    write([listening(port)]);
+    await running(async (report) => {
+      await eventually(() => answers(port));
+      const looks = async () => Number(/^nodewarden_looks_total (\d+)$/m.exec(await get(port, '/metrics'))?.[1]);
+      const before = [await looks(), (await report()).node.sinceWallMs] as const;
+      expect(before[0]).toBeGreaterThan(0);
+      expect(await get(port, '/metrics')).toMatch(
+        /^nodewarden_signal_available\{signal="memory.available",unit="bytes"\} \d+$/m,
+      );
+      write([listening(port), 'log: { level: warn }']);
+      await until(report, (now) => now.node.sinceWallMs !== before[1]);
+      await eventually(() => answers(port));
+      expect(await looks()).toBeGreaterThan(before[0]);
+    });
+  });
+
   it('is there again after a change that makes the parts anew', async () => {
     const port = await freePort();
     write([listening(port)]);

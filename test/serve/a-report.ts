@@ -3,6 +3,7 @@ import type { Outcome } from '../../src/core/outcome.ts';
 import { known } from '../../src/core/reading.ts';
 import type { State } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
+import { createCounters } from '../../src/daemon/counters.ts';
 import type { ShutdownContext } from '../../src/serve/shutdown-status.ts';
 import type { StatusContext } from '../../src/serve/status.ts';
 import { MI } from '../a.ts';
@@ -35,6 +36,7 @@ export function aContext(rest: Partial<StatusContext> = {}): StatusContext {
       sinceWallMs: 1_700_000_000_000,
     },
     memory: { counted: 'workingSet', workingSet: known(92 * MI), reclaimable: known(120 * MI) },
+    counts: createCounters(1_700_000_000_000).now(),
     findings: [],
     recent: [],
     configFile: { path: '/etc/nodewarden/config.yaml', loadedWallMs: 1_700_000_000_000, lastReload: null },

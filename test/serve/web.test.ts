@@ -7,10 +7,10 @@ import { bodyOf, freePort, get, statusOf } from './a-web.ts';
 async function healthOf(facts: Partial<WebFacts>): Promise<{ readonly status: number; readonly body: string }> {
   const port = await freePort();
   const clock = { ...aClock(), monoMs: () => 100_000 };
-  const sampled = () => null;
+  const [report, sampled] = [() => null, () => null];
   const web = await openWeb(
     { host: '127.0.0.1', port, hosts: [] },
-    { clock, sampled, mostApartMs: () => 10_000, ...facts },
+    { clock, report, sampled, mostApartMs: () => 10_000, ...facts },
   );
   if (!web.known) throw new Error(web.detail);
   onTestFinished(web.value.close);

@@ -4,12 +4,17 @@ import type { BootEndSaid, Clock, Findings, Log, RecordNote } from '../../ports.
 import { lastBootUnreadable } from '../../words/finding-own.ts';
 import { readBootEntries } from '../reading/boot-entries.ts';
 import { lastBoot } from '../reading/boot-report.ts';
+import type { ShutdownRecord } from '../reading/shutdown-record.ts';
 
 type BootNotesNeeds = {
   readonly clock: Clock;
   readonly bootId: string;
   /** Of the record. */
   readonly directory: string;
+  /** Hears of the shutdown that ended the last boot. */
+  readonly counters: {
+    readonly lastShutdown: (times: { readonly startWallMs: number; readonly endWallMs: number | null }) => void;
+  };
   /** False where a reload rebuilt the parts within one run of the agent. */
   readonly isFirst: boolean;
   readonly parts: {
@@ -37,7 +42,7 @@ type BootNotes = {
 /** Which pods have processes is asked this often. */
 const RUNNING_MS = 10_000;
 
-export function createBootNotes({ clock, bootId, directory, isFirst, parts }: BootNotesNeeds): BootNotes {
+export function createBootNotes({ clock, bootId, directory, counters, isFirst, parts }: BootNotesNeeds): BootNotes {
   const { log, findings, recorder, mode } = parts;
   const running = createRunningNote({ note: recorder.note, clock });
   // Before anything that is noted of a shutdown that this run goes on with.
@@ -55,6 +60,7 @@ export function createBootNotes({ clock, bootId, directory, isFirst, parts }: Bo
         if (last !== null) {
           const { bootId: id, end } = last.boot;
           mode.shows?.lastBoot({ bootId: id, end, isNew: report !== null });
+          if (last.shutdown !== null && !last.shutdown.dry) counters.lastShutdown(timesOf(last.shutdown));
         }
         if (report !== null) log[report.finding === null ? 'info' : 'warn']({ event: 'shutdown' }, report.sentence);
         if (report?.finding) findings.raise(report.finding);
@@ -70,6 +76,10 @@ export function createBootNotes({ clock, bootId, directory, isFirst, parts }: Bo
     sentence: () => sentence,
     close: running.close,
   };
+}
+
+function timesOf({ beganWallMs, beganMs, released }: ShutdownRecord) {
+  return { startWallMs: beganWallMs, endWallMs: released === null ? null : beganWallMs + released.atMs - beganMs };
 }
 
 /** Records which pods run, so that the report of an unexpected end can name them. */

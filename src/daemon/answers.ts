@@ -1,0 +1,93 @@
+import type { Observation } from '../core/observation.ts';
+import type { NextLook, Verdict } from '../core/verdict.ts';
+import { groupIdOf } from '../host/socket-file.ts';
+import { serveSocket } from '../serve/socket.ts';
+import type { NodeFacts, StatusReport } from '../serve/status.ts';
+import { SOCKET, socketNotServed } from '../words/finding-own.ts';
+import type { OpenParts, PartsHost } from './compose.ts';
+import type { Counters } from './counters.ts';
+import { createObservedLooks } from './observed-look.ts';
+import { createReporter, type Daemon, nodeFacts } from './reporter.ts';
+import { createWeb } from './web.ts';
+
+/** Who asks the running daemon, on its socket and over HTTP. */
+type Answers = {
+  readonly wanted: (next: NextLook) => NextLook;
+  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  readonly close: () => Promise<void>;
+};
+
+type AnswersHost = Pick<PartsHost, 'clock' | 'mounts'> & {
+  readonly counters: Counters;
+  readonly onReport: ((report: StatusReport) => void) | undefined;
+};
+
+const GROUP = 'nodewarden';
+
+export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: Daemon): Promise<Answers> {
+  const { clock } = host;
+  const { inbox, observer, findings } = parts;
+  const { effective } = daemon.loaded();
+  const sinceWallMs = clock.wallMs();
+  const node = (): NodeFacts => nodeFacts(host, daemon.loaded().effective, sinceWallMs);
+  const reporter = createReporter(host, parts, { ...daemon, sinceWallMs, node });
+  const { withoutPods: report } = reporter;
+  const web = createWeb({ clock, findings, report, effective: () => daemon.loaded().effective });
+  const { podsNow } = observer;
+  const desk = createObservedLooks({
+    clock,
+    wake: inbox.wake,
+    node,
+    config: parts.core,
+    podsNow,
+    adopted: parts.state,
+  });
+  const serve = (): ReturnType<typeof serveSocket> =>
+    serveSocket({
+      clock,
+      path: effective.socket,
+      groupId: groupIdOf(GROUP),
+      answer: () => reporter.now(),
+      observe: desk.ask,
+    });
+  let socket = await serve();
+  /** Where it was removed, or another lies in its place. */
+  let servingAgain: Promise<void> | null = null;
+  let isLost = false;
+  let isClosing = false;
+  const tellSocket = (): void => {
+    if (socket.known) findings.clear(SOCKET);
+    else findings.raise(socketNotServed(socket.where, socket.detail));
+  };
+  tellSocket();
+  const serveAgain = async (): Promise<void> => {
+    const before = socket;
+    socket = await serve();
+    tellSocket();
+    if (before.known) await before.value.close();
+  };
+  parts.ownFiles.alsoCheck(() => {
+    // Who is asked for its last checks while it closes must not listen again: it would answer for those that follow.
+    if (isClosing || servingAgain !== null) return;
+    isLost = socket.known ? !socket.value.isThere() : isLost;
+    if (!isLost) return;
+    servingAgain = serveAgain().then(() => {
+      servingAgain = null;
+    });
+  });
+  return {
+    wanted: desk.wanted,
+    seen: (observation, verdict) => {
+      reporter.seen(observation, verdict);
+      desk.seen(observation, verdict);
+      web.seen(observation);
+    },
+    close: async () => {
+      isClosing = true;
+      desk.close();
+      await servingAgain;
+      if (socket.known) await socket.value.close();
+      await web.close();
+    },
+  };
+}
