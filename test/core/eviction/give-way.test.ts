@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import { firstCandidate } from '../../../src/core/eviction/candidate.ts';
+import { rank } from '../../../src/core/eviction/rank.ts';
+import type { PodView } from '../../../src/core/pod/pod.ts';
+import { known } from '../../../src/core/reading.ts';
+import type { Signal } from '../../../src/core/signal.ts';
+import { aPod, MI } from '../../a.ts';
+
+const undeclared = { why: 'undeclared', priority: true, requests: true } as const;
+const unreadable = { why: 'unreadable', priority: false, requests: true } as const;
+
+type Case = { readonly signal: Signal; readonly lacking: number; readonly guarded?: readonly string[] };
+/** Who is chosen. */
+function victim({ signal, lacking, guarded = [] }: Case, pods: readonly PodView[]): string | undefined {
+  const ranking = rank(signal, pods, 'nodefs-only');
+  return firstCandidate(signal, ranking, [], ({ name }) => guarded.includes(name), lacking).victim?.name;
+}
+
+describe('of pods that nobody has declared, under PID pressure', () => {
+  const pids = { signal: 'pid.available', lacking: 50 } as const;
+  /** It ranks by its processes, and gives back its threads too. */
+  const hidden = (
+    name: string,
+    processes: number,
+    pidsHeld: number,
+    unsaid: PodView['unsaid'] | null = undeclared,
+  ): PodView => {
+    const pod = aPod({ name, processes, ...(unsaid === null ? {} : { unsaid }) });
+    return { ...pod, usage: { ...pod.usage, pidsHeld: known(pidsHeld) } };
+  };
+  const many = hidden('many', 90, 60);
+  const threads = hidden('threads', 60, 90);
+
+  it('the one that gives back most goes, not the one that ranks first', () => {
+    expect(victim(pids, [many, threads])).toBe('threads');
+    expect(victim(pids, [threads, many])).toBe('threads');
+  });
+
+  it('those that give back as much go by the ranking', () => {
+    const pods = [hidden('c', 60, 80), hidden('a', 80, 80), hidden('b', 70, 80)];
+    expect(victim(pids, pods)).toBe('a');
+    expect(victim(pids, pods.toReversed())).toBe('a');
+  });
+
+  it('one whose owner lost too many gives way to the others', () => {
+    expect(victim({ ...pids, guarded: ['threads'] }, [many, threads])).toBe('many');
+    expect(victim({ ...pids, guarded: ['many', 'threads'] }, [many, threads])).toBe('threads');
+  });
+
+  it('one that gives back exactly what is lacking goes, and before a declared one that gives back less', () => {
+    const web = hidden('web', 40, 49, null);
+    expect(victim(pids, [hidden('just', 9, 50), web])).toBe('just');
+    expect(victim(pids, [hidden('short', 9, 49), web])).toBe('web');
+    expect(victim(pids, [hidden('short', 9, 49)])).toBe(undefined);
+  });
+
+  it('a declared one that gives back exactly what is lacking goes before them', () => {
+    expect(victim(pids, [hidden('just', 9, 90), hidden('web', 40, 50, null)])).toBe('web');
+  });
+
+  it('none gives back enough, and their declarations cannot be read: still the one that gives back most', () => {
+    const [few, some] = [hidden('few', 30, 20, unreadable), hidden('some', 20, 30, unreadable)];
+    expect(victim(pids, [few, some])).toBe('some');
+    expect(victim(pids, [some, few])).toBe('some');
+  });
+});
+
+describe('pods that others have deleted (C10)', () => {
+  const deleted = { isDeletedByOthers: true, priority: 1_000 };
+
+  it('go before a pod within its request, not before the first under PID pressure: there is no request for PIDs', () => {
+    const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+    const pods = [
+      aPod({ name: 'db', workingSetBytes: 8 * MI, processes: 4, requests }),
+      aPod({ name: 'old', workingSetBytes: 7 * MI, processes: 9, requests, ...deleted }),
+    ];
+    expect(victim({ signal: 'memory.available', lacking: 7 * MI }, pods)).toBe('old');
+    expect(victim({ signal: 'memory.available', lacking: 7 * MI + 1 }, pods)).toBe('db');
+    expect(victim({ signal: 'pid.available', lacking: 9 }, pods)).toBe('db');
+  });
+});
+
+describe('a stall, of which nobody can say how much is whose', () => {
+  it('takes pods that nobody has declared by the ranking', () => {
+    const stall = { signal: 'memory.stallFree', lacking: 1_000 } as const;
+    const unsaid = { ...undeclared, requests: false };
+    const pods = [
+      aPod({ name: 'small', workingSetBytes: MI, unsaid }),
+      aPod({ name: 'large', workingSetBytes: 9 * MI, unsaid }),
+    ];
+    expect(victim(stall, pods)).toBe('large');
+    expect(victim(stall, pods.toReversed())).toBe('large');
+  });
+});
