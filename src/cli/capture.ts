@@ -98,7 +98,7 @@ async function run(options: Options, socket: string, clock: Clock, stop: AbortSi
 type End = { readonly kind: 'done' | 'full' | 'unwritable' } | { readonly kind: 'asked'; readonly failure: Failure };
 type Recorded = { readonly looks: readonly ObservedLook[]; readonly end: End };
 
-/** One look each interval, until the duration is over, the file is full, somebody stops it or nobody answers. */
+/** One sample per interval, until the duration is over, the file is full, it is stopped, or the daemon does not answer. */
 async function record(socket: string, options: Options, clock: Clock, stop: AbortSignal): Promise<Recorded> {
   const { duration, interval, output } = options;
   const looks: ObservedLook[] = [];
@@ -108,14 +108,14 @@ async function record(socket: string, options: Options, clock: Clock, stop: Abor
     await sleepUntil(nextMs, clock, stop);
     if (stop.aborted) return { looks, end: { kind: 'done' } };
     const isFirst = looks.length === 0;
-    // What the pods keep on disk is measured when somebody asks first.
+    // Disk usage of pods is measured only once somebody has asked for it.
     const look = await (isFirst ? askMeasuredLook(socket, clock, () => !stop.aborted) : askLook(socket, clock));
     if ('kind' in look) return { looks, end: { kind: 'asked', failure: look } };
     chars += JSON.stringify(captureOf('', [look], look.config)).length;
     if (!isFirst && chars > MOST_CHARS[output.format]) return { looks, end: { kind: 'full' } };
     looks.push(look);
     if (nextMs + interval - startMs > duration) return { looks, end: { kind: 'done' } };
-    // Before anything is recorded in vain.
+    // Checked before anything is recorded in vain.
     const isWritable = !isFirst || output.path === null || put(textOf(options, looks) ?? '', output);
     if (!isWritable) return { looks, end: { kind: 'unwritable' } };
   }

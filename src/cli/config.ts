@@ -62,7 +62,7 @@ export function configCommand(): Command {
     .addCommand(schema);
 }
 
-/** With what this host's file systems hold, which is known only after the paths are. */
+/** Adds the sizes of this host's file systems, which can be read only once the paths are known. */
 async function loadHere(file: string | null): Promise<LoadedConfig> {
   const sizes = readHostSizes();
   const first = loadConfig(file, sizes);
@@ -142,12 +142,12 @@ function sayValue(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** What a valid configuration would find on this machine at this moment, and is hardly meant. */
+/** Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. */
 async function warningsHere(effective: Effective, clock: Clock): Promise<readonly string[]> {
   return [...missingPaths(effective), ...(await metAlready(effective, clock))];
 }
 
-/** Of paths that the configuration names; the defaults are made by the installation. */
+/** Only for paths that the configuration names; the installation creates the default ones. */
 function missingPaths(effective: Effective): readonly string[] {
   const paths = {
     podManifests: [effective.podManifests, 'no pod can be stopped'],

@@ -10,7 +10,7 @@ export type Failure = Exclude<Asked, { kind: 'answer' }>;
 
 export const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon runs another version; restart it' };
 
-/** Says why the daemon gave no answer, and gives the exit status for it. */
+/** Prints why the daemon did not answer, and returns the exit status. */
 export function fail(asked: Failure, socket: string): 1 | 3 {
   if (asked.kind === 'not-running') {
     process.stderr.write(
@@ -22,7 +22,7 @@ export function fail(asked: Failure, socket: string): 1 | 3 {
   return 1;
 }
 
-/** What is made of an answer; null, with the failure said: it is no whole answer, as that of another version may be. */
+/** The checked answer. Null, after printing why, if it is incomplete: another version of the daemon may have sent it. */
 export function ofAnswer<T>(socket: string, make: () => T): T | null {
   try {
     return make();
@@ -33,7 +33,7 @@ export function ofAnswer<T>(socket: string, make: () => T): T | null {
   }
 }
 
-/** The same where it is asked more than once. */
+/** The same for a command that asks more than once. */
 export async function ofAnswers<T>(socket: string, make: () => Promise<T>): Promise<T | null> {
   try {
     return await make();
@@ -51,19 +51,19 @@ export async function askLook(socket: string, clock: Clock): Promise<ObservedLoo
   return isLook(asked.answer) ? asked.answer : OTHER_VERSION;
 }
 
-/** As `isReport`, with what every command looks at before it prints. */
+/** `isReport`, and whatever every command reads before it prints. */
 function isLook(answer: unknown): answer is ObservedLook {
   if (!isObject(answer) || !isObject(answer['node'])) return false;
   return answer['schema'] === 1 && isObject(answer['observation']) && 'pods' in answer['observation'];
 }
 
-/** Walking the directories of the pods takes that long with many files; then what is known has to do. */
+/** With many files, walking the pods' directories takes this long. After that, what is known has to suffice. */
 const MEASURED_MS = 10_000;
 const AGAIN_MS = 250;
 
 /**
- * A look at which what the pods keep on disk has been measured, if `isWanted`: far from thresholds nobody walks their
- * directories before somebody asks. After 10 s it is given as it is.
+ * A look with the pods' disk usage measured, if `isWanted`: far from thresholds, their directories are walked only on
+ * request. After 10 s the look is returned as it is.
  */
 export async function askMeasuredLook(
   socket: string,
@@ -78,7 +78,7 @@ export async function askMeasuredLook(
   }
 }
 
-/** How many pods' directories nobody has walked yet. */
+/** The number of pods whose directories have not been walked yet. */
 function unmeasured({ observation: { pods } }: Pick<ObservedLook, 'observation'>): number {
   if (!pods.known) return 0;
   return pods.value.filter(({ usage }) => !usage.disk.known && usage.disk.why === 'not-asked').length;

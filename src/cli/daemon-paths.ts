@@ -4,7 +4,7 @@ import { loadConfig } from '../config/load.ts';
 import { sayProblem } from '../document/problem.ts';
 import { clean } from './print.ts';
 
-/** Where the daemon of a configuration is reached and keeps its record. */
+/** Where the daemon listens and keeps its record. */
 type DaemonPaths = {
   readonly socket: string;
   readonly stateDirectory: string;
@@ -18,9 +18,9 @@ const DEFAULT_PATHS: DaemonPaths = {
 };
 
 /**
- * null: the configuration at its usual path. Of one that is broken the paths of the last one that was in force count, by
- * which an agent still runs; whoever named it hears so. Without any, one at its usual path names the usual paths; one
- * that was named is a mistake in the command.
+ * The paths in a configuration file; null = the one at the default path. If the file is broken, the paths of the last
+ * good configuration apply, because the agent still runs with them; this is printed if the file was named. Without a last
+ * good one, the default file yields the default paths, and a named file is a usage error.
  */
 export function daemonPathsOf(configFile: string | null): DaemonPaths {
   const { effective, problems } = loadConfig(configFile);

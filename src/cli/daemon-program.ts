@@ -1,7 +1,7 @@
 import { runCommand } from './run.ts';
 import { runCommands } from './run-commands.ts';
 
-/** The program as the daemon has it in memory for years: `run`, and nothing of the other commands. */
+/** `run` alone, so that a daemon that stays in memory for years does not load the other commands. */
 export function runProgram(args: readonly string[]): Promise<void> {
   return runCommands(args, [runCommand()]);
 }

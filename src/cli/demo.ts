@@ -30,7 +30,7 @@ export function demoCommand(): Command {
       process.stdout.removeAllListeners('error').on('error', abort);
       const isProven = await runDemo({ ...options, terminal: terminalOf(process.stdout) }, stop.signal);
       process.exitCode = isProven ? 0 : 1;
-      // An agent that failed half-way may have left something open.
+      // An agent that failed halfway may have left something open.
       exitWithin(LAST_MS, process.exitCode);
     });
 }

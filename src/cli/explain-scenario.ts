@@ -14,7 +14,7 @@ import type { Only } from './simulate.ts';
 type Refused = { readonly kind: 'refused'; readonly lines: readonly string[] };
 type Found = { readonly kind: 'look'; readonly look: ExplainedLook; readonly source: LookSource };
 
-/** One step of the file's scenario, decided again. `step` null: the first that evicts somebody, else the last one. */
+/** Decides one step of the file's scenario again. `step` null: the first one that evicts a pod, else the last one. */
 export async function stepOf(
   file: string,
   asked: { readonly step: number | null; readonly only: Only | null },

@@ -28,7 +28,7 @@ function nowText(report: ExplainReport, paint: Paint): string {
   const told = decisions.filter(({ kind }) => kind !== 'set-condition').map((decision) => sayDecision(decision));
   const nothing = actsOn === null ? 'no eviction is needed: no threshold is met' : 'no pod is selected in this sample';
   const reasons = report.reasons.filter(({ code, signal, text }) => {
-    // Who is passed over stands in the table, and what a decision says itself needs no second line.
+    // The table shows who is passed over, and a decision needs no second line.
     if (code === 'passed-over' || told.some((decision) => decision.includes(text))) return false;
     return code !== 'signal-unknown' || signal === report.signal.signal;
   });
@@ -118,13 +118,13 @@ function unsaidText({ values }: ExplainedRow): string {
   return [...new Set(details)].join(', ');
 }
 
-/** Is it evicted at this look, for the signal that is ranked for? */
+/** Whether this look evicts it for the ranked signal. */
 const isChosenNow = ({ decisions, signal: { signal } }: ExplainReport, uid: PodUid): boolean =>
   decisions.some(
     (decision) => decision.kind === 'evict' && decision.victim.uid === uid && decision.threshold.signal === signal,
   );
 
-/** What evicts it at this look, whatever the ranking is for. */
+/** The decision of this look that evicts it, for any signal. */
 function evictedNow({ decisions, signal: { signal } }: ExplainReport, uid: PodUid): readonly string[] {
   return decisions.flatMap((decision) => {
     if (decision.kind === 'evict-over-limit' && decision.victim.uid === uid)
@@ -135,7 +135,7 @@ function evictedNow({ decisions, signal: { signal } }: ExplainReport, uid: PodUi
   });
 }
 
-/** Without any, what is compared is unknown; else a number that is missing counts as 0 (kubelet-eviction.md 5.5). */
+/** Without any statistics the compared value is unknown; otherwise a missing number counts as 0 (kubelet-eviction.md 5.5). */
 const hasStatistics = ({ values }: ExplainedRow): boolean =>
   values.every(({ by, value }) => COMPARATORS[by].isTie || value.known || value.where === UNSAID);
 
@@ -169,7 +169,7 @@ function whatIfText(report: ExplainReport, paint: Paint): string {
   const lines = [
     is,
     ...(ways.length > 0 ? [`${would} ${ways.join(', or ')}.`] : []),
-    // Why it is passed over is said already.
+    // The reason it is passed over is already printed.
     ...(usageObstacle === null || usageObstacle.kind === 'passed-over' ? [] : [obstacleText(report, usageObstacle)]),
   ];
   return `${lines.join('\n')}\n`;

@@ -90,7 +90,7 @@ function print(look: ExplainedLook, source: LookSource, pod: string | null, opti
 
 type FoundPod = { readonly ok: true; readonly uid: PodUid } | { readonly ok: false; readonly text: string };
 
-/** By uid, namespace/name, or a name that only one has. */
+/** By uid, namespace/name, or a unique name. */
 function findPod({ observation }: ExplainedLook, asked: string): FoundPod {
   const { pods } = observation;
   if (!pods.known) return { ok: false, text: `the pods are unknown: ${pods.where}: ${pods.detail}` };

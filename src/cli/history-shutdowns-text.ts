@@ -7,7 +7,7 @@ import { sayDropped } from '../words/decision.ts';
 import { NOT_ANNOUNCED, sayConfirmed } from '../words/reason.ts';
 import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
 
-/** One block: how it ended, the phases and the pods as tables of plan against fact, and what went otherwise. */
+/** One block: how it ended, tables of phases and pods (plan versus actual), and what deviated from the plan. */
 export function shutdownText(shutdown: ShutdownRecord, paint: Paint): string {
   const { plan, phases, beganMs, beganWallMs, dry } = shutdown;
   const type = plan?.type ?? null;
@@ -119,7 +119,7 @@ function podRow({ phase }: PhaseRecord, stop: PodStop, paint: Paint): readonly s
   ];
 }
 
-/** Later than it takes to ask systemd. */
+/** Longer than a query to systemd takes. */
 const TOLD_LATE_MS = 500;
 
 function sayPodEnd(stop: PodStop): string {
@@ -145,7 +145,7 @@ function sayHow({ end }: PodStop): string {
   }
 }
 
-/** What a shutdown that goes by its plan does not have. */
+/** Lines that a shutdown that follows its plan does not have. */
 function otherwiseLines(shutdown: ShutdownRecord): string[][] {
   const { startedAgain, lockLost, resumed, cancelled, undone, end, beganMs } = shutdown;
   const after = (atMs: number): string => `after ${saySpan(atMs - beganMs)}`;
@@ -179,7 +179,7 @@ function otherwiseLines(shutdown: ShutdownRecord): string[][] {
   ];
 }
 
-/** Cleaned here, all of it: also what the record itself names. */
+/** Everything is cleaned here, including names that the record itself wrote. */
 function keyed(lines: readonly (readonly string[])[]): readonly string[] {
   return lines.map(([name = '', text = '']) => `  ${name.padEnd(10)} ${clean(text)}`);
 }

@@ -26,9 +26,9 @@ export type History = {
   readonly schema: 1;
   /** Oldest first. */
   readonly decisions: readonly DecisionRecord[];
-  /** The kernel's own kills, never ours. */
+  /** Kills by the kernel OOM killer, never ours. */
   readonly kernelOomKills: readonly OomKill[];
-  /** Plan against fact, oldest first; their decisions stand in `decisions` too. */
+  /** Plan versus actual, oldest first; their decisions are in `decisions` too. */
   readonly shutdowns: readonly ShutdownRecord[];
   /** How every earlier boot ended, oldest first. */
   readonly boots: readonly BootRecord[];
@@ -70,12 +70,12 @@ function keyOf({ bootId, dry }: { readonly bootId: string; readonly dry: boolean
   return `${bootId} ${dry} ${id}`;
 }
 
-/** An entry's body is believed when it is read; one that a sick disk changed must not hide the others. */
+/** Bodies are not checked when read: an entry that a failing disk has changed must not hide the others. */
 function entryText(atWallMs: number, what: string, text: () => string): string {
   try {
     return text();
   } catch {
-    // What it says is lost to the text; `-o json` still has it.
+    // Missing from the text; `-o json` still has it.
     return `${sayWhen(atWallMs)}  ${clean(what)}  damaged in the record\n`;
   }
 }
@@ -97,12 +97,12 @@ function recordText(record: DecisionRecord, victimOf: (id: string) => string, pa
     ['grace', sayGrace(decision)],
     ...outcomeLines(record),
   ];
-  // Cleaned here, all of it: also what the record itself names.
+  // Everything is cleaned here, including names that the record itself wrote.
   const block = lines.map(([name = '', text = '']) => `  ${name.padEnd(10)}${clean(text)}\n`).join('');
   return `${head}${paint('bold', `${sayEnd(record)} ${clean(podName(decision.victim))}`)}\n${block}\n`;
 }
 
-/** What its processes get before SIGKILL. */
+/** The time its processes get before SIGKILL. */
 function sayGrace(decision: Evict | Extract<Decision, { kind: 'evict-over-limit' }>): string {
   const { graceSeconds } = decision;
   const givenMs =
@@ -169,7 +169,7 @@ export function whyChosen(ranking: readonly RankRow[], uid: PodUid): string {
 function rankingLines(signal: Signal, ranking: readonly RankRow[], nameOf: (uid: PodUid) => string): string[][] {
   const rules = (ranking[0]?.values ?? []).map(({ by }) => by).filter((by) => comparatorNamed(by)?.isTie !== true);
   const rows = ranking.slice(0, RANKING_SHOWN).map((row) => [
-    // As it will be printed, or the columns would not stand below each other.
+    // Escaped first, or the columns would not line up.
     clean(nameOf(row.uid)),
     ...rules.map((by) =>
       sayValue(
@@ -221,7 +221,7 @@ function outcomeLines({ outcomes, evidence, decision, rungs }: DecisionRecord): 
   return [...reacted, ...steps, ...ended];
 }
 
-/** The names are those of the observation: the decision itself knows only its victim's. */
+/** Names come from the observation: the decision names only its victim. */
 function namesIn({ observation, decision }: DecisionRecord): (uid: PodUid) => string {
   const names = new Map<unknown, string>();
   if ('victim' in decision) names.set(decision.victim.uid, podName(decision.victim));

@@ -37,7 +37,7 @@ export function historyCommand(): Command {
     .action((options: Options) => {
       const { stateDirectory } = daemonPathsOf(options.config ?? null);
       const sinceWallMs = options.since?.(createClock().wallMs()) ?? Number.NEGATIVE_INFINITY;
-      // All of it: what a shutdown or a boot is derived from may have begun before.
+      // Unfiltered: a shutdown or a boot may have begun earlier.
       const whole = [false, true].map((dry) => readRecord(stateDirectory, { dry }));
       const records = whole.map((record) => from(sinceWallMs, record));
       const found = shutdownsOf(
@@ -49,7 +49,7 @@ export function historyCommand(): Command {
       for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
       for (const problem of records.flatMap(sayProblems)) process.stderr.write(`${problem}\n`);
       if (found.damaged > 0) process.stderr.write(`damaged entries omitted from the shutdowns: ${found.damaged}\n`);
-      // What cannot be read may hold some.
+      // The unreadable part may contain some.
       const nothing = unreadable.size > 0 ? '' : sayNothing(options, stateDirectory, sinceWallMs);
       printAs(options.output, history, (paint) => historyText(history, nothing, paint));
       if (unreadable.size > 0) process.exitCode = NOT_READ;
@@ -67,7 +67,7 @@ function from(sinceWallMs: number, record: ReadRecord): ReadRecord {
   return { ...record, entries: record.entries.filter(({ atWallMs }) => atWallMs >= sinceWallMs) };
 }
 
-/** Oldest first by the clock of the day, as everything else that is shown. */
+/** Oldest first by wall-clock time, like everything else that is shown. */
 function shutdownsFrom(sinceWallMs: number, { shutdowns, boots }: Shutdowns): Pick<History, 'shutdowns' | 'boots'> {
   return {
     shutdowns: shutdowns
@@ -119,7 +119,7 @@ function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {
 function parseSince(text: string): (nowWallMs: number) => number {
   const parsed = parseDuration(text);
   if (parsed.ok && parsed.duration.ms >= 0) return (nowWallMs) => nowWallMs - parsed.duration.ms;
-  // Date takes a lone number for a month or a year.
+  // Date parses a lone number as a month or a year.
   const instant = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(instant))
     throw new InvalidArgumentError('Use a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z.');

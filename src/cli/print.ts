@@ -11,12 +11,12 @@ export function formatOption(...more: readonly string[]): Option {
   return new Option('-o, --output <format>', 'Output format').choices(['text', 'json', ...more]).default('text');
 }
 
-/** A report on standard output, in the format that was asked for. */
+/** Prints a report in the requested format. */
 export function printAs(format: Format, report: unknown, text: (paint: Paint) => string): void {
   process.stdout.write(format === 'json' ? jsonText(report) : text(standardPaint()));
 }
 
-/** Of standard output: colour only on a terminal, and never against NO_COLOR. */
+/** For standard output: colour only on a terminal, and never with NO_COLOR. */
 export function standardPaint(): Paint {
   const { NO_COLOR = '', TERM } = process.env;
   return painter(process.stdout.isTTY === true && NO_COLOR === '' && TERM !== 'dumb');
@@ -27,12 +27,12 @@ export function painter(hasColour: boolean): Paint {
   return (colour, text) => colours[colour](text);
 }
 
-/** What tenants chose (names, messages) as it may stand on a terminal. */
+/** Text that tenants chose (names, messages), made safe for a terminal. */
 export const clean = escapeUnsafe;
 
-/** JSON that may stand on a terminal: what JSON leaves as it is, such as marks that turn text round, is escaped too. */
+/** JSON made safe for a terminal: also escapes what JSON leaves alone, such as bidirectional control characters. */
 export function jsonText(value: unknown): string {
-  // The line ends between its lines are the only ones that it has.
+  // JSON.stringify leaves no other line ends in it.
   return `${JSON.stringify(value, null, 2).split('\n').map(escapeUnsafe).join('\n')}\n`;
 }
 
@@ -78,8 +78,8 @@ export function table(
 }
 
 /**
- * What is available, of the capacity: `[==!====~=====.......]`. Zero is on the left; `!` stands at a hard and `~` at a
- * soft threshold, so what is available sinks towards them.
+ * What is available of the capacity: `[==!====~=====.......]`. Zero is on the left; `!` marks a hard threshold and `~` a
+ * soft one. The bar shrinks towards them.
  */
 export function gauge(
   available: number,
@@ -91,14 +91,14 @@ export function gauge(
     capacity <= 0 ? 0 : Math.min(width, Math.max(0, Math.round((amount / capacity) * width)));
   const filled = placeOf(available);
   const cells: string[] = Array.from({ length: width }, (_, i) => (i < filled ? '=' : '.'));
-  // Hard ones last: where both fall on one place, the one that kills is seen.
+  // Hard ones last: where two fall on the same place, the one that kills is shown.
   for (const mark of marks.toSorted((a, b) => (a.kind === b.kind ? 0 : a.kind === 'soft' ? -1 : 1))) {
     cells[Math.min(width - 1, placeOf(mark.limit))] = mark.kind === 'hard' ? '!' : '~';
   }
   return `[${cells.join('')}]`;
 }
 
-/** The instant as people and other tools read it, to the second. */
+/** The instant in a form that people and tools can read, to the second. */
 export function sayWhen(wallMs: number): string {
   return `${new Date(wallMs).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }

@@ -11,7 +11,7 @@ import { runCommands } from './run-commands.ts';
 import { simulateCommand } from './simulate.ts';
 import { statusCommand } from './status.ts';
 
-/** `runCommands` with every command there is. */
+/** `runCommands` with every command. */
 export function runProgram(args: readonly string[]): Promise<void> {
   return runCommands(args, allCommands());
 }

@@ -3,9 +3,9 @@ import { type PodUid, podName } from '../core/pod/pod.ts';
 import { AGENT_END_MS, totalMs } from '../core/shutdown/phase-time.ts';
 import type { Change, PhaseRow, PodStopRow, SecondTier } from '../serve/rehearsal.ts';
 
-/** Above what was observed, since the next stop may take longer. */
+/** Added to what was observed, because the next stop may take longer. */
 const OBSERVED_MARGIN = 1.25;
-/** Where all that is known is that it was not enough. */
+/** Used when all that is known is that the time was too short. */
 const UNFINISHED_MARGIN = 2;
 
 /** Of a phase only the longest. `chained`: those that share its time with others. */
@@ -39,7 +39,7 @@ function podChanges(row: PodStopRow, seconds: number): readonly Change[] {
   return changes;
 }
 
-/** All phases as they are to be set fit into it, should the ones of now not fit. */
+/** What all phases with the proposed values fit into, if the current ones do not fit. */
 export function agentChanges(
   configured: readonly ShutdownPhase[],
   changes: readonly Change[],
@@ -57,7 +57,7 @@ export function agentChanges(
   return [{ what: 'agentTimeoutStopSec', now: stopTimeoutMs / 1_000, seconds }];
 }
 
-/** What one that cannot finish would have to get; null: it can, or nobody knows. */
+/** The time that a pod that cannot finish would need; null: it can finish, or this is unknown. */
 function wantedSeconds({ verdict, observed, getsMs }: PodStopRow): number | null {
   if (verdict.kind === 'finishes') return null;
   const { because, needsMs } = verdict;

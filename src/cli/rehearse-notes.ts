@@ -6,7 +6,7 @@ import type { StopTimeouts, UnitTimeout } from './stop-timeouts.ts';
 type Row = { readonly uid: PodUid; readonly toldAfterMs: number; readonly getsMs: number };
 type Phase = { readonly phase: number; readonly pods: readonly Row[] };
 
-/** Sentences about what is not wrong: names as tenants chose them, to be escaped before printing. */
+/** Sentences that report no problem. Names are as tenants chose them: escape before printing. */
 export function notesOf(
   phases: readonly Phase[],
   pods: readonly PodView[],
@@ -35,7 +35,7 @@ export function traitNotes(
   const byUid = new Map(pods.map((pod) => [pod.uid, pod]));
   const has = (pod: PodView | undefined, trait: PodTrait): boolean => pod?.traits?.includes(trait) === true;
   const abrupt = pods.filter((pod) => has(pod, 'serves-to-the-end') && pod.terminationGraceSeconds <= SHORT_SECONDS);
-  // In one tier: who is deleted has gone before the agent stops anybody.
+  // Within one tier: deleted pods have ended before the agent stops any.
   const early = [phases, withAgent].flatMap((tier) => {
     const at = tier.flatMap(({ phase, pods: rows }) => rows.map(({ uid }) => ({ phase, pod: byUid.get(uid) })));
     const users = at.filter(({ pod }) => has(pod, 'uses-volumes'));
@@ -54,7 +54,7 @@ export function traitNotes(
   ];
 }
 
-/** Processes that systemd does not signal, and the agent does. */
+/** Processes that the agent signals and systemd does not. */
 function killModeNotes(name: string, unit: UnitTimeout | undefined): readonly string[] {
   const { killMode = null } = unit ?? {};
   if (killMode !== 'process' && killMode !== 'none') return [];

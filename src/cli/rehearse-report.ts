@@ -28,7 +28,7 @@ export type RehearseInput = {
   readonly findings: readonly Finding[];
 };
 
-/** Findings about a pod whose unit or cgroup cannot be found; the daemon has no such pod. */
+/** Findings about pods whose unit or cgroup cannot be found: the daemon does not have these pods. */
 const UNBOUND = 'binding/';
 export function rehearseReport(given: RehearseInput): RehearseReport {
   const { node, atWallMs, config, status } = given;
@@ -38,7 +38,7 @@ export function rehearseReport(given: RehearseInput): RehearseReport {
   const { lock } = status;
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
   const aroundMs = neededMs - totalMs(config.phases);
-  // Of what logind grants the phases have their part.
+  // The phases get only a part of what logind grants.
   const forPhasesMs = grantedMs === null ? neededMs : Math.max(0, grantedMs - aroundMs);
   const first = { ...input, pods: pods.filter(({ leaves }) => leaves === undefined) };
   const played = playedOf(first, { kind: 'logind', grantedMs: forPhasesMs });
@@ -83,7 +83,7 @@ function chainedOf(phases: readonly ShutdownPhase[], pods: readonly PodView[]): 
   return new Set(stops.filter(({ chain }) => chain !== undefined).map(({ pod: { uid } }) => uid));
 }
 
-/** Of the units that are no pods only those that are stopped along with a pod of the same phase are waited for. */
+/** Of the units that are not pods, only those stopped along with a pod of the same phase are waited for. */
 function withUnitsOfPhase(phases: readonly ShutdownPhase[], pods: readonly PodView[]): readonly PodView[] {
   const stopped = new Map<PodUid, ReadonlySet<string>>();
   for (const { stops } of planShutdown(phases, pods)) {
@@ -105,20 +105,20 @@ const timeoutOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): 
 const stepsOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): number =>
   1 + (timeouts.units.get(uid)?.stopCommands ?? 0);
 
-/** When systemd kills it at the latest, counted from its signal. */
+/** The latest time at which systemd kills it, counted from its signal. */
 function killedAfterMs(pod: Pick<PodView, 'uid'>, input: RehearseInput): number | null {
   const timeoutMs = timeoutOf(pod, input);
   return timeoutMs === null ? null : timeoutMs * stepsOf(pod, input);
 }
 
-/** Until its grace is over, or systemd kills it. */
+/** Until its grace period is over or systemd kills it. */
 function worstOf(pod: PodView, input: RehearseInput): RehearsedPod {
   const killedMs = killedAfterMs(pod, input);
   const isHeldUp = (pod.stopsAfterUnits ?? []).length > 0;
   return { declared: pod, stopMs: killedMs !== null && Number.isFinite(killedMs) ? killedMs : null, isHeldUp };
 }
 
-/** As long as its longest stop that is known; the worst where it is not known, or had to be killed before. */
+/** The longest known stop; the worst case if none is known or the pod had to be killed before. */
 function expectedOf(pod: PodView, input: RehearseInput): RehearsedPod {
   const worst = worstOf(pod, input);
   const observed = input.observed.get(pod.uid);
@@ -126,7 +126,7 @@ function expectedOf(pod: PodView, input: RehearseInput): RehearsedPod {
   return { ...worst, stopMs: Math.min(observed.endedMs, worst.stopMs ?? Number.POSITIVE_INFINITY) };
 }
 
-/** Of whom nothing is known it is not known either that those behind it have to wait. */
+/** If nothing is known of a pod, it is not known either whether those after it have to wait. */
 function soonestOf(pod: PodView, input: RehearseInput): RehearsedPod {
   const expected = expectedOf(pod, input);
   return { ...expected, ...(input.observed.has(pod.uid) ? {} : { stopMs: 0 }), isHeldUp: false };
@@ -157,7 +157,7 @@ function phaseRows(input: RehearseInput, { worst, expected, soonest }: Rehearsal
   }));
 }
 
-/** `mostMs`: what it has if those before it end at once, where it is not known how long they take. */
+/** `mostMs`: what it gets if those before it, whose duration is unknown, end at once. */
 type RowTurn = { readonly toldAfterMs: number; readonly turnMs: number; readonly mostMs: number };
 
 function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: RehearseInput): PodStopRow {
@@ -222,7 +222,7 @@ function warningsOf(input: RehearseInput, phases: readonly PhaseRow[], delay: De
   ];
 }
 
-/** Who is among the pods all the same is stopped, whatever there is to say of it. */
+/** A pod that is listed nevertheless is stopped, whatever the finding says. */
 function bindingWarnings({ findings, pods }: RehearseInput): readonly string[] {
   const stopped = new Set(pods.map((pod) => `${UNBOUND}${podName(pod)}`));
   const unbound = findings.filter(({ id }) => id.startsWith(UNBOUND));
@@ -253,7 +253,7 @@ function phaseWarnings(configured: readonly ShutdownPhase[], phases: readonly Ph
   return [...said, text];
 }
 
-/** Where systemd's time, not the phase's or the manifest's, is what ends it. */
+/** Whether systemd's timeout ends it, not the time of the phase or of the manifest. */
 function podWarnings(row: PodStopRow): readonly string[] {
   const { unit, stopTimeoutMs, stopSteps, graceSeconds } = row;
   if (unit === null || typeof stopTimeoutMs !== 'number' || stopTimeoutMs * stopSteps >= graceSeconds * 1_000)

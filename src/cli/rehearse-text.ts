@@ -117,7 +117,7 @@ function changesText({ changes, phases }: RehearseReport, form: PhaseForm): stri
   return lines.map((line, i) => `${i === 0 ? 'to set' : '      '}      ${line}\n`).join('');
 }
 
-/** kubelet-shutdown.md 1.3: the two durations are the whole, and its part for critical pods. */
+/** kubelet-shutdown.md 1.3: the first duration is the total, the second the part of it for critical pods. */
 function phaseChanges(
   changes: readonly Change[],
   phases: readonly ShutdownPhase[],

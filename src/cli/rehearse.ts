@@ -18,7 +18,7 @@ type Options = { readonly config?: string; readonly output: Format };
 
 const CANNOT_FINISH = 1;
 const CANNOT_ASK = 3;
-/** Where the configuration cannot be read by who asks. */
+/** Used if the caller cannot read the configuration. */
 const DEFAULT_MANIFESTS = '/etc/nodewarden/pods.d';
 const HELP = `
 Examples:
@@ -77,7 +77,7 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
   return report.cannotFinish.length > 0 ? CANNOT_FINISH : 0;
 }
 
-/** 1 would say that somebody cannot finish. */
+/** Not 1, which means that a pod cannot finish. */
 function cannotAsk(asked: Failure, socket: string): number {
   fail(asked, socket);
   return CANNOT_ASK;

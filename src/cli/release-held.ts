@@ -13,7 +13,7 @@ import { clean } from './print.ts';
 const BUS_MS = 5_000;
 const POLL_MS = 50;
 
-/** For who takes the agent away: nobody else would start these units again. */
+/** For uninstalling the agent: nothing else would start these units again. */
 export function releaseHeldCommand(): Command {
   return new Command('release-held')
     .description('Start units that an eviction still holds down, and restore oom_score_adj')
@@ -27,7 +27,7 @@ export function releaseHeldCommand(): Command {
       const boot = readBootId();
       const places = daemonPathsOf(config ?? null);
       const bootId = boot.known ? boot.value : '';
-      // An agent that runs would stop again what is started here.
+      // A running agent would stop again what is started here.
       const there = listDirectory(places.runtimeDirectory, 1);
       const isAbsent = !there.known && there.why === 'absent';
       const lock = isAbsent ? null : takeLock(`${places.runtimeDirectory}/lock`, bootId);

@@ -1,15 +1,15 @@
 import { Command } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 
-/** Usage mistakes end with this status, like a bad configuration. */
+/** The exit status for usage errors, as for a bad configuration. */
 const BAD_USAGE = 2;
 
-/** Runs the command of the arguments. Sets the exit status of the process, and never ends it. */
+/** Runs the command that the arguments name. Sets the exit status of the process but never ends it. */
 export async function runCommands(args: readonly string[], commands: readonly Command[]): Promise<void> {
   try {
     await createProgram(commands).parseAsync(args, { from: 'user' });
   } catch (error) {
-    // Thrown by commander in place of process.exit; it has printed its sentence already.
+    // Thrown by commander instead of process.exit; its message is already printed.
     const isUsage = error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
     if (!isUsage) throw error;
     process.exitCode = 'exitCode' in error && error.exitCode === 0 ? 0 : BAD_USAGE;
@@ -29,7 +29,7 @@ export function createProgram(commands: readonly Command[]): Command {
   return program;
 }
 
-/** A command that was made elsewhere inherits nothing: settings are copied, subcommands' too. */
+/** A command created elsewhere inherits nothing: settings are copied, also to subcommands. */
 function overridden(command: Command, hint: string): Command {
   for (const sub of command.commands) overridden(sub, hint);
   if (command.commands.length > 0) addHelpCommand(command);

@@ -5,7 +5,7 @@ import { sayLast } from '../host/stderr.ts';
 
 type Options = { readonly config?: string; readonly dryRun?: true; readonly stopping?: true };
 
-/** How long a daemon that has ended may take for its last writes. */
+/** How long a daemon that is ending may take for its last writes. */
 const LAST_MS = 1_000;
 
 export function runCommand(): Command {
@@ -23,13 +23,13 @@ export function runCommand(): Command {
       let asked: string | null = null;
       let isReady = false;
       const end = (signal: string): void => {
-        // For who does not want to wait.
+        // For a user who does not want to wait.
         if (asked !== null)
           leave(`a second signal, ${signal}, stopped nodewarden at once; the next run resumes where it left off`);
         asked = signal;
         stop.abort();
       };
-      // The run before this one was ended before it could hear that it is to stop.
+      // The previous run ended before it could receive the signal to stop.
       if (options.stopping === true) end('--stopping');
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, end);
       process.on('SIGABRT', () => leave(WATCHDOG));
@@ -48,7 +48,7 @@ export function runCommand(): Command {
       if (status === 0) sayLast(`nodewarden stopped: ${sayWhy(asked, isReady)}`, 'info');
       else sayLast(`nodewarden exited with status ${status}`);
       process.exitCode = status;
-      // Whatever were left open by a mistake must not keep systemd, and the machine that goes down, waiting.
+      // A handle left open by a bug must not keep systemd, or a machine that is going down, waiting.
       exitWithin(LAST_MS, status);
     });
 }

@@ -22,7 +22,7 @@ export function shutdownText({ shutdown, node }: StatusReport, paint: Paint): st
   return lines.map((line, i) => `${i === 0 ? 'shutdown    ' : '            '}${line}\n`).join('');
 }
 
-/** Whether logind would wait for the phases, proven, or why not; one line or more. */
+/** Whether logind is proven to wait for the phases, or why not; one line or more. */
 export function lockText(lock: LockStatus, isDry: boolean, paint: Paint): readonly string[] {
   switch (lock.kind) {
     case 'off':

@@ -12,17 +12,17 @@ import { counted, sayNames, sayThreshold } from '../words/phrases.ts';
 import { whyChosen } from './history-text.ts';
 import { clean, type Paint } from './print.ts';
 
-/** What the text keeps of a look: its line (null = nothing changed and nothing was decided), and what differs. */
+/** What the text needs of a look: its line (null = nothing changed or was decided), and the mismatches. */
 export type LookText = Pick<StepReport, 'step' | 'at' | 'mismatches'> & { readonly line: string | null };
 type Shown = Extract<Simulated<LookText>, { kind: 'scenario' }>;
 
 const TIME_COLUMNS = 8;
-/** A whole ranking or result may stand in a mismatch. */
+/** A mismatch may contain a whole ranking or result. */
 const MAX_VALUE_LENGTH = 400;
 const NAMES_SHOWN = 8;
 const RUNS_SHOWN = 8;
 
-/** scenarios.md 6.4 and shutdown-scenarios.md 6.3: what a person reads of one scenario; nothing where nothing happened. */
+/** The text for one scenario (scenarios.md 6.4, shutdown-scenarios.md 6.3); empty if nothing happened. */
 export function scenarioText(shown: Shown, paint: Paint): string {
   const { report } = shown;
   const told =
@@ -53,7 +53,7 @@ export function summaryText({ scenarios, steps, checked, failed, malformed }: Su
   return `${parts.join(', ')}\n`;
 }
 
-/** Given the looks of one scenario after the other, each in order. */
+/** Takes the looks of one scenario after another, each in order. */
 export function createLookText(paint: Paint): (step: StepReport) => LookText {
   let before: Before = { result: null, standing: [] };
   return (report) => {
@@ -65,10 +65,10 @@ export function createLookText(paint: Paint): (step: StepReport) => LookText {
   };
 }
 
-/** What the look before left: its result, and the reasons that were printed and still hold. */
+/** State after the previous look: its result, and the reasons that were printed and still hold. */
 type Before = { readonly result: StepReport['result'] | null; readonly standing: readonly string[] };
 
-/** A look that judged no pod, its stats failed or are old, changes nothing about why nobody could go. */
+/** A look that judged no pod, because its stats failed or are old, does not change why no pod could be evicted. */
 function standingAfter({ result, reasons }: StepReport, { standing }: Before): readonly string[] {
   const told = reasons.flatMap(({ code, text }) => (STANDING.includes(code) ? [text] : []));
   const isUnjudged = told.length === 0 && result.ranking.length === 0 && result.thresholdsMet.length > 0;
@@ -76,11 +76,11 @@ function standingAfter({ result, reasons }: StepReport, { standing }: Before): r
 }
 const STANDING: readonly string[] = ['passed-over', 'no-candidate'];
 
-/** What this look changed or decided, harmless on a terminal. */
+/** What this look changed or decided, safe for a terminal. */
 function lookText(step: StepReport, before: Before, paint: Paint): readonly string[] {
   const { result, decisions, reasons } = step;
   const known = before.result?.thresholdsObserved ?? [];
-  // A decision says its threshold itself.
+  // A decision names its threshold itself.
   const isQuiet = decisions.every(({ kind }) => kind === 'set-condition');
   const crossed = isQuiet ? reasons.flatMap((reason) => crossedText(reason, known)) : [];
   const recovered = known.filter((name) => !result.thresholdsObserved.includes(name) && !isDerived(name));

@@ -80,7 +80,7 @@ async function run(files: readonly string[], options: Options): Promise<number> 
 }
 
 type Printed<Step> = Exclude<Simulated<Step>, { kind: 'problems' }>;
-/** `print` gives the text of one item in pieces, made of what `keep` kept of its looks. */
+/** `print` yields the text of one item in pieces, from what `keep` retained of its looks. */
 type Printer<Step> = {
   readonly keep: (step: StepReport) => Step;
   readonly print: (item: Printed<Step>) => Iterable<string>;
@@ -114,7 +114,7 @@ function statusOf(
   return summary.failed > 0 ? EXPECTATION_FAILED : 0;
 }
 
-/** A file of anybody's and of any kind: nothing is acted on. */
+/** The file may belong to anybody and be of either kind, because nothing is acted on. */
 async function loadOther(name: string | null): Promise<Effective | null | 'refused'> {
   if (name === null) return null;
   const file = name === '-' ? STDIN_NAME : name;
@@ -159,7 +159,7 @@ function jsonPrinter(output: 'json' | 'jsonl'): Printer<string> {
   };
 }
 
-/** As JSON.stringify gives it, step by step: a whole report may be longer than a string can be. */
+/** The output of JSON.stringify in pieces: a whole report may exceed the maximum length of a string. */
 function* reportJson(report: ScenarioReport<string>): Generator<string> {
   if (report.kind === 'ShutdownScenario') {
     yield JSON.stringify(report);
@@ -173,7 +173,7 @@ function* reportJson(report: ScenarioReport<string>): Generator<string> {
 
 const CHUNK_LENGTH = 64 * 1024;
 
-/** In pieces of some size, and no faster than somebody reads. */
+/** In large pieces, and no faster than the reader takes them. */
 async function put(pieces: Iterable<string>): Promise<void> {
   let chunk = '';
   for (const piece of pieces) {

@@ -14,7 +14,7 @@ import { shutdownText } from './shutdown-text.ts';
 
 const PODS_SHOWN = 20;
 
-/** The report for people. Everything that a tenant named is escaped. */
+/** The report for people. All names that tenants chose are escaped. */
 export function statusText(report: StatusReport, paint: Paint): string {
   const parts = [
     headText(report, paint),
@@ -127,7 +127,7 @@ function actText(act: StatusReport['act']): string {
   }
 }
 
-/** Whom the kernel would take first, all else being equal. */
+/** Which pod the kernel would kill first, all else being equal. */
 function oomText({ oomScores }: StatusReport): string {
   if (oomScores.length === 0) return '';
   const said = oomScores

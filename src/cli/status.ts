@@ -60,7 +60,7 @@ async function once(socket: string, options: Options, clock: Clock): Promise<num
   return 0;
 }
 
-/** A report each second. A terminal is drawn over, anything else gets one after the other. */
+/** A report every second. A terminal is redrawn; other outputs get the reports one after another. */
 function watch(socket: string, options: Options, clock: Clock): Promise<number> {
   const paint = standardPaint();
   let linesUp = 0;

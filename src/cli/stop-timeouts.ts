@@ -9,7 +9,7 @@ import { createManifestFiles } from '../standalone/manifest-files.ts';
 export type UnitTimeout = {
   readonly unit: string;
   readonly timeoutMs: Reading<number>;
-  /** How many ExecStop= it has, 0 where that is not known. */
+  /** The number of its ExecStop= commands; 0 if unknown. */
   readonly stopCommands: number;
   /** KillMode=; null: not known, or it has none. */
   readonly killMode: string | null;
@@ -17,7 +17,7 @@ export type UnitTimeout = {
 export type StopTimeouts = {
   /** Of pods that are bound to a unit. */
   readonly units: ReadonlyMap<PodUid, UnitTimeout>;
-  /** What units get that name no time of their own. */
+  /** The default for units that set no timeout of their own. */
   readonly defaultMs: Reading<number>;
   /** Sentences about manifests that could not be read. */
   readonly problems: readonly string[];
@@ -58,7 +58,7 @@ export async function stopTimeouts(podManifests: string, clock: Clock): Promise<
   }
 }
 
-/** Or until it has had time enough: every call then says why it is away. */
+/** Or until it has had enough time: after that, every call reports why the bus is away. */
 function busUp(bus: SystemBus, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     if (bus.state() === 'up') return resolve();

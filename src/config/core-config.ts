@@ -2,7 +2,7 @@ import type { CoreConfig } from '../core/core-config.ts';
 import type { Effective } from './effective.ts';
 import { withTwins } from './eviction.ts';
 
-/** What the node is measured by: a change makes the observer anew. */
+/** How the node is measured: a change recreates the observer. */
 export function observedOf(effective: Effective) {
   const { mode, nodefsPath, imagefsPath, containerfsPath, memoryAvailable, evictionStall } = effective;
   // Beside a kubelet the node is the machine, and cgroupRoot is where kubepods lies (product.md section 4).

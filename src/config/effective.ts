@@ -10,7 +10,7 @@ import { parseListen } from './section-rules.ts';
 import { settingsOf } from './setting.ts';
 import { phasesOf, type ShutdownPeriods } from './shutdown.ts';
 
-/** What was checked and found good, to be put together. */
+/** The checked parts, to be combined. */
 type Checked = {
   readonly file: string | null;
   readonly kind: 'NodewardenConfiguration' | 'KubeletConfiguration';
@@ -37,12 +37,12 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null) {
   };
   const mode = kind === 'KubeletConfiguration' ? 'kubelet' : own.mode;
   const values = {
-    /** null = no file was named and none stands at the default path. */
+    /** null = no file was named, and none exists at the default path. */
     file,
     kind,
     /** Path of the imported KubeletConfiguration, to be watched; null = none. */
     kubeletConfig: own.kubeletConfig ?? null,
-    /** Fields of a KubeletConfiguration that this agent does not use: to be named once at debug level. */
+    /** Fields of a KubeletConfiguration that this agent does not use, named once at debug level. */
     ignoredFields: checked.ignoredFields,
     mode,
     dryRun: own.dryRun,
@@ -71,7 +71,7 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null) {
       carryOver: own.shutdownCarryOver,
       cancelPolicy: own.shutdownCancelPolicy,
       secondTier: own.shutdownSecondTier,
-      /** By its own configuration the kubelet has a shutdown of its own. */
+      /** The kubelet's configuration enables its own graceful shutdown. */
       isKubelets:
         imported !== null &&
         (msOf(imported.shutdownGracePeriod) > 0 || imported.shutdownGracePeriodByPodPriority.length > 0),
@@ -85,7 +85,7 @@ export function effectiveOf(checked: Checked, sizes: HostSizes | null) {
   };
 }
 
-/** In mode kubelet every hard threshold that is the kubelet's, from its file or its defaults, gets the margin. */
+/** In mode kubelet, every hard threshold from the kubelet's file or defaults gets the margin. */
 function thresholdsOf(
   { kind, imported, eviction, fields, own }: Checked,
   sizes: HostSizes | null,
@@ -162,7 +162,7 @@ function quantityOf(text: string): Quantity {
   return parsed.quantity;
 }
 
-/** Of a duration that was checked before. */
+/** Parses a duration that has already been checked. */
 export function msOf(text: string): number {
   const parsed = parseDuration(text);
   if (!parsed.ok) throw new Error(`a checked duration does not parse: ${parsed.text}`);

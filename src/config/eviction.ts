@@ -22,7 +22,7 @@ export const DEFAULT_HARD: { readonly [signal: string]: string } = {
 export type Eviction = {
   readonly thresholds: readonly ConfiguredThreshold[];
   readonly minReclaims: { readonly [S in Signal]?: ThresholdValue };
-  /** Entries of evictionHard that are written as exactly 0% or 100%: no thresholds. */
+  /** Entries of evictionHard written as exactly 0% or 100%: not thresholds. */
   readonly off: readonly Entry[];
   readonly problems: readonly Problem[];
 };
@@ -30,8 +30,8 @@ type Entry = { readonly signal: Signal; readonly text: string; readonly path: Pa
 type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly text: string };
 
 /**
- * kubelet-eviction.md 2.2 and 3.2: the four maps as thresholds, and every error in them, where the kubelet stops at its
- * first. Entries with a wrong signal or type are passed over: the schema has told about them.
+ * kubelet-eviction.md 2.2 and 3.2: the four maps as thresholds, with every error in them; the kubelet stops at the first.
+ * Entries with an unknown signal or a wrong type are skipped, because the schema has reported them.
  */
 export function readEviction(fields: Fields): Eviction {
   const problems: Problem[] = [];
@@ -65,7 +65,7 @@ export function readEviction(fields: Fields): Eviction {
   const soft = entriesOf(fields, 'evictionSoft').flatMap((entry) => {
     if (isDropped(entry)) return [];
     const graceMs = graces.get(entry.signal);
-    // One of a wrong type is there too, and told.
+    // An entry of a wrong type counts as present; it has been reported.
     if (entryOf(fields.get('evictionSoftGracePeriod')?.value, entry.signal) === undefined) {
       const text = `grace period must be specified for the soft eviction threshold ${entry.signal}; add it to evictionSoftGracePeriod, for example "1m30s"`;
       problems.push(fields.problemAt(entry.path, text));
@@ -84,7 +84,7 @@ function entriesOf(fields: Fields, name: string): readonly Entry[] {
   });
 }
 
-/** With the defaults where evictionHard is absent, and for what it does not name where they are to be merged. */
+/** Adds the defaults if evictionHard is absent or, with mergeDefaultEvictionSettings, for signals it does not name. */
 function hardEntries(fields: Fields): readonly Entry[] {
   const field = fields.get('evictionHard');
   const own = entriesOf(fields, 'evictionHard');
@@ -98,7 +98,7 @@ function hardEntries(fields: Fields): readonly Entry[] {
   return [...own, ...defaults];
 }
 
-/** Exactly these two texts are no threshold at all, and no error (2.2). */
+/** Exactly these two texts mean no threshold, without an error (2.2). */
 function isDropped({ text }: { readonly text: string }): boolean {
   return text === '0%' || text === '100%';
 }

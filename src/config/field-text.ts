@@ -1,7 +1,7 @@
 import { parseDuration } from '../core/units/duration.ts';
 import { text } from '../document/check.ts';
 
-/** The kinds of text that fields have: each finds what is wrong with a value, and shows an example. */
+/** The formats of text fields. Each check reports what is wrong with a value and shows an example. */
 
 export const DURATION_PATTERN = '^[+-]?(0|(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$';
 export const AMOUNT_PATTERN = '^([+-]?[0-9.]+([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?|[^\\s%]+%+)$';

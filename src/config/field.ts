@@ -17,11 +17,11 @@ export type Origin =
 
 /** What the files say about the fields, before defaults. */
 export type Fields = {
-  /** The raw value and its source; null where no file sets the field. A field set here replaces the whole imported one. */
+  /** The raw value and its source; null if no file sets it. A field of the agent's own file replaces the whole imported one. */
   readonly get: (name: string) => { readonly value: unknown; readonly source: Source } | null;
   /** Where the value at a path comes from. */
   readonly originOf: (path: Path) => Origin;
-  /** A problem at a path, in the file that sets its field; else in the agent's own. */
+  /** A problem at a path, in the file that sets the field, else in the agent's own file. */
   readonly problemAt: (path: Path, text: string) => Problem;
 };
 
@@ -31,7 +31,7 @@ export function createFields(own: Source, imported: Source | null): Fields {
     const sources = imported !== null && KUBELET_FIELDS.includes(name) ? [own, imported] : [own];
     for (const source of sources) {
       const value = entryOf(source.document.value, name);
-      // An empty field is as an absent one, as in the kubelet.
+      // Like the kubelet, treat an empty field as absent.
       if (value !== undefined && value !== null) return { value, source };
     }
     return null;

@@ -6,7 +6,7 @@ import type { Clock } from '../ports.ts';
 import type { Effective } from './effective.ts';
 import type { HostSizes } from './margin.ts';
 
-/** What /proc says at once. File systems can hang, so they are not known here: see `withDisks`. */
+/** What /proc returns immediately. File systems can hang and are added by `withDisks`. */
 export function readHostSizes(): HostSizes {
   const procfs = createProcfs();
   const sizes = {
@@ -29,7 +29,7 @@ function hasPressure(psi: Reading<Psi>): boolean | null {
   return psi.known ? true : psi.why === 'absent' ? false : null;
 }
 
-/** The same with the file systems of a configuration; one that does not answer stays unknown. */
+/** Adds the file systems of a configuration; one that does not answer stays unknown. */
 export async function withDisks(sizes: HostSizes, effective: Effective, clock: Clock): Promise<HostSizes> {
   const sizeOf = async (path: string | null): Promise<HostSizes['nodefs']> => {
     if (path === null) return null;

@@ -13,7 +13,7 @@ import { marginOf } from './margin.ts';
 
 type Json = { readonly [name: string]: unknown };
 
-/** F3: the kubelet's clock for a soft threshold starts at its look, which may be so much later than ours. */
+/** F3: the kubelet starts the grace period of a soft threshold at its own sample, up to this much later than ours. */
 const SOFT_LEAD_MS = 15_000;
 
 /** One text of a kubelet's configuration, YAML or JSON, as a mapping. */
@@ -50,7 +50,7 @@ function mergePatch(base: Json, patch: Json): Json {
   return merged;
 }
 
-/** What the kubelet reaches before this agent does (F2, F3, F5), or goes on to (F7). Without a capacity nothing is said. */
+/** Thresholds that the kubelet reaches before this agent (F2, F3, F5), or continues to (F7). Skipped without a capacity. */
 export function kubeletFirsts(
   ours: readonly ConfiguredThreshold[],
   theirs: readonly ConfiguredThreshold[],

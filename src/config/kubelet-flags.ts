@@ -1,4 +1,4 @@
-/** What of a kubelet's command line says where it evicts (beside-a-kubelet.md F1). */
+/** The flags of a kubelet's command line that affect where it evicts (beside-a-kubelet.md F1). */
 export type KubeletFlags = {
   /** Null: it has no file. */
   readonly config: string | null;

@@ -5,7 +5,7 @@ import { readOwnFile } from '../host/own-file.ts';
 import { readHostSizes } from './host-sizes.ts';
 import { configOf, DEFAULT_CONFIG_FILE, type LoadedConfig } from './load.ts';
 
-/** A configuration that was in force, kept by the agent for a start with a broken one. */
+/** The last configuration in force, kept by the agent in case it has to start with a broken one. */
 type LastGood = { readonly loaded: LoadedConfig; readonly savedWallMs: number; readonly keptIn: string };
 
 const NAME = 'config-last-good.json';
@@ -18,16 +18,16 @@ const STATE_DIRECTORY = /^stateDirectory:[ \t]*["']?(\/[^\s"'#]+)/m;
 
 export const lastGoodPath = (stateDirectory: string): string => `${stateDirectory}/${NAME}`;
 
-/** What is kept of a configuration; null: all defaults, which need no file. */
+/** The stored form of a configuration; null: all defaults, which need no file. */
 export function sayLastGood({ effective, texts }: LoadedConfig, wallMs: number): string | null {
   if (effective === null || texts === null) return null;
   return `${JSON.stringify({ schema: 1, file: effective.file, savedWallMs: wallMs, ...texts })}\n`;
 }
 
-/** The last one of this file that was in force; null: none is kept, or what is kept cannot be trusted or used. */
+/** The last configuration of this file that was in force; null: none is stored, or it cannot be trusted or used. */
 export function loadLastGood(configFile: string | null): LastGood | null {
   const file = configFile ?? DEFAULT_CONFIG_FILE;
-  // A file that anybody could write names no directory.
+  // A file that anybody may write must not choose a directory.
   const broken = distrust(file) === null ? readText(file, BROKEN_MAX_BYTES) : null;
   const named = broken?.known ? STATE_DIRECTORY.exec(broken.value)?.[1] : undefined;
   for (const directory of named === undefined ? [DEFAULT_DIRECTORY] : [named, DEFAULT_DIRECTORY]) {

@@ -26,18 +26,18 @@ export const DEFAULT_CONFIG_FILE = '/etc/nodewarden/config.yaml';
 export type LoadedConfig = {
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
-  /** null where there are problems. */
+  /** null if there are problems. */
   readonly effective: Effective | null;
   /** What it was read from; null: no file. */
   readonly texts: { readonly own: string; readonly imported: string | null } | null;
 };
 type Kind = Effective['kind'];
-/** Whether a file may be anybody's: only where nothing is acted on. */
+/** Whether a file may belong to anybody: only if nothing is acted on. */
 type Trust = 'owner' | 'anybody';
 
 /**
- * The configuration of a file, with every mistake in it. null = the file at its usual path, or all defaults where there
- * is none; a named file must exist. `sizes` is what warnings and margins may know about the host.
+ * Loads a file, with every mistake in it. null = the file at the default path, or all defaults if there is none; a named
+ * file must exist. `sizes`: what warnings and margins may know about the host.
  */
 export function loadConfig(path: string | null, sizes: HostSizes = readHostSizes()): LoadedConfig {
   const file = path ?? DEFAULT_CONFIG_FILE;
@@ -86,7 +86,7 @@ function withKubeletKind(source: Source, form: readonly Problem[], file: string,
 
 const OWN_KIND = { apiVersion: NODEWARDEN_API_VERSION, kind: 'NodewardenConfiguration' } as const;
 
-/** As of a file that sets nothing. */
+/** Like a file that sets nothing. */
 function defaultConfig(sizes: HostSizes): LoadedConfig {
   const loaded = configOf(JSON.stringify(OWN_KIND), '(defaults)', sizes);
   return { ...loaded, effective: loaded.effective && { ...loaded.effective, file: null }, texts: null };
@@ -118,7 +118,7 @@ type Imported = { readonly source: Source; readonly values: KubeletValues | null
 
 function loaded(checked: Parameters<typeof effectiveOf>[0], sizes: HostSizes): LoadedConfig {
   const effective = effectiveOf(checked, sizes);
-  // Below a cgroup of its own the node may be smaller than the machine (product.md section 4).
+  // With a cgroupRoot of its own the node may be smaller than the machine (product.md section 4).
   const isBounded = effective.mode === 'standalone' && effective.cgroupRoot !== '/';
   const known = isBounded ? { ...sizes, memoryBytes: null, pids: null } : sizes;
   return { problems: [], warnings: warnings(effective, known), effective, texts: null };
@@ -133,7 +133,7 @@ function ignoredOf(source: Source | null): readonly string[] {
   return Object.keys(source?.document.value ?? {}).filter((name) => !known.includes(name));
 }
 
-/** The KubeletConfiguration that `kubeletConfig` names; what is wrong with it is added to the problems. */
+/** Reads the KubeletConfiguration that `kubeletConfig` names, and adds what is wrong with it to the problems. */
 function readImported(
   own: YamlDocument,
   problems: Problem[],
@@ -191,8 +191,8 @@ function sayHead(kinds: readonly Kind[]): string {
 }
 
 /**
- * An empty field is as an absent one, so that a section may have all its lines commented out; but not a duration, which
- * the kubelet decodes as the empty text and refuses (seen in its recorded answers).
+ * An empty field counts as absent, so that all lines of a section may be commented out. Durations are the exception: the
+ * kubelet decodes them as the empty text and refuses it (seen in its recorded answers).
  */
 function withoutEmptyFields(document: YamlDocument): YamlDocument {
   const kept = Object.entries(document.value ?? {}).filter(
@@ -201,7 +201,7 @@ function withoutEmptyFields(document: YamlDocument): YamlDocument {
   return { ...document, value: Object.fromEntries(kept) };
 }
 
-/** The text; null where there is no such file; a problem where it must not or cannot be read. */
+/** The text; null: no such file; a problem: the file must not or cannot be read. */
 function readConfigFile(file: string, trust: Trust): string | Problem | null {
   const refused = trust === 'owner' ? distrust(file) : null;
   if (refused !== null) return { file, line: 1, column: 1, path: '', text: `refused: ${refused}` };

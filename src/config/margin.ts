@@ -3,7 +3,7 @@ import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/units/quantity.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
 
-/** What is known about the machine; null = not known. Some warnings and the margin beside a kubelet need it. */
+/** Capacities of the machine; null = unknown. Some warnings and the margin beside a kubelet need them. */
 export type HostSizes = {
   readonly memoryBytes: number | null;
   readonly pids: number | null;
@@ -23,7 +23,7 @@ export const UNKNOWN_SIZES: HostSizes = {
 
 const MIB = 1024 ** 2;
 
-/** What a threshold of this signal is a share of; null where this host's figure is not known. */
+/** The capacity that a threshold of this signal is a share of; null if unknown on this host. */
 export function capacityOf(signal: Signal, sizes: HostSizes): number | null {
   const { source, unit } = SIGNAL_FACTS[signal];
   const of = (disk: HostSizes['nodefs']): number | null => disk?.[unit === 'inodes' ? 'inodes' : 'bytes'] ?? null;
@@ -47,8 +47,8 @@ export function capacityOf(signal: Signal, sizes: HostSizes): number | null {
 }
 
 /**
- * A hard threshold of the kubelet's, raised so that this agent acts before the kubelet (beside-a-kubelet.md F2, F4).
- * Unchanged where the margin depends on a figure of the host that is not known.
+ * A hard threshold of the kubelet, raised so that this agent acts before the kubelet (beside-a-kubelet.md F2, F4).
+ * Unchanged if the margin depends on an unknown capacity of the host.
  */
 export function withMargin(
   threshold: ConfiguredThreshold,
@@ -69,7 +69,7 @@ export function withMargin(
   return { ...threshold, value: { kind: 'quantity', amount }, origin: { kind: 'kubelet-and-margin', file, margin } };
 }
 
-/** How far above the kubelet's a hard threshold has to be, in the unit of the signal. */
+/** How far a hard threshold must be above the kubelet's, in the unit of the signal. */
 export function marginOf(signal: Signal, capacity: number): number {
   const { least, share } = SIGNAL_FACTS[signal].margin;
   return Math.max(least, share * capacity);
@@ -78,7 +78,7 @@ export function marginOf(signal: Signal, capacity: number): number {
 /** Disk: above the point where the kubelet collects images by itself (F4). */
 function gcFloor(signal: Signal, capacity: number, highPercent: number): Quantity | null {
   if (!isDisk(signal) || SIGNAL_FACTS[signal].unit !== 'bytes') return null;
-  // One byte more: at exactly this point the kubelet is not yet at it.
+  // One byte more: at exactly this point the kubelet does not collect yet.
   return quantityOfBytes(Math.floor((capacity * (100 - highPercent)) / 100) + 1, 'binary');
 }
 

@@ -13,8 +13,8 @@ import {
 } from './field-text.ts';
 
 /**
- * The one source of names, types, defaults and the JSON Schema of product.md section 3. What depends on two fields, or
- * follows the kubelet's own parser, is checked beside it: eviction.ts, shutdown.ts, section-rules.ts.
+ * The single source of names, types, defaults and the JSON Schema of product.md section 3. Rules that span two fields or
+ * follow the kubelet's own parser are in eviction.ts, shutdown.ts and section-rules.ts.
  */
 
 const flag = (description: string) => z.boolean().check(z.meta({ description }));
@@ -61,7 +61,7 @@ const evictionMaps = (signals: readonly string[]) => ({
     {},
   ),
 });
-/** The kubelet knows no others. */
+/** All signals that the kubelet has. */
 const kubeletMaps = evictionMaps(SIGNALS.filter((signal) => SIGNAL_FACTS[signal].configuredIn === 'both-kinds'));
 const ownMaps = evictionMaps(SIGNALS.filter((signal) => SIGNAL_FACTS[signal].configuredIn !== 'own-section'));
 
@@ -138,7 +138,7 @@ const kubeletFields = {
 const argv = z.array(z.string()).check(
   (context) => {
     const [program] = context.value;
-    // A transient unit of systemd takes nothing else, and no PATH decides what runs as root.
+    // Transient units of systemd require it, and no PATH may decide what runs as root.
     const message = program?.startsWith('/') ? null : 'the program must be an absolute path';
     if (message !== null) context.issues.push({ code: 'custom', message, input: context.value, continue: true });
   },
@@ -165,7 +165,7 @@ const socketPath = text(
   },
 );
 
-/** A shorter time than some looks says nothing; a longer one is no pressure that must be relieved now. */
+/** A window of a few samples says nothing; a very long one is not pressure that must be relieved now. */
 const STALL_MS = { least: 1_000, most: 300_000 };
 const evictionStall = z.optional(
   z
@@ -318,13 +318,13 @@ export const nodewardenSchema = z
         'Checked but not expressed in this schema: exact syntax and bounds of quantities, percentages and durations; every soft threshold needs a grace period; mode kubelet needs kubernetes.kubeconfig; http.listen beyond this machine needs allowRemote; the rules of the shutdown periods.',
     }),
   );
-/** A real one has many more fields; they are neither read nor refused (kubelet-eviction.md 2.1.2). */
+/** A real KubeletConfiguration has many more fields. They are neither read nor refused (kubelet-eviction.md 2.1.2). */
 export const kubeletSchema = z.object({
   apiVersion: z.literal(KUBELET_API_VERSION),
   kind: z.literal('KubeletConfiguration'),
   ...kubeletFields,
 });
-/** What decides an eviction, in a scenario of ours. */
+/** The fields that affect evictions, for a scenario of our own kind. */
 export const evictionSchema = z.object({ ...kubeletSchema.shape, ...ownMaps, evictionStall });
 
 export const OWN_FIELDS: readonly string[] = Object.keys(ownFields);
@@ -338,7 +338,7 @@ export const KUBELET_DURATION_FIELDS: readonly string[] = [
 export type NodewardenValues = z.output<typeof nodewardenSchema>;
 export type KubeletValues = z.output<typeof kubeletSchema>;
 
-/** The JSON Schema of our kind, for editors; the file config/schema.json is made of it. */
+/** The JSON Schema of our kind, for editors. config/schema.json is generated from it. */
 export function jsonSchema(): { readonly [key: string]: unknown } {
   return z.toJSONSchema(nodewardenSchema, { target: 'draft-2020-12', io: 'input' });
 }

@@ -12,12 +12,12 @@ export function parseListen(text: string): Listen | null {
   return host !== undefined && port >= 1 && port <= 65_535 ? { host, port } : null;
 }
 
-/** Names and addresses that only this machine reaches. */
+/** Names and addresses that only this machine can reach. */
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.[0-9]{1,3}){3}$/.test(host);
 }
 
-/** Rules between fields of our own kind. Values of a wrong type are passed over: the schema has told about them. */
+/** Rules between fields of our own kind. Values of a wrong type are skipped: the schema has reported them. */
 export function sectionProblems(fields: Fields): readonly Problem[] {
   return [...httpProblems(fields), ...kubernetesProblems(fields), ...intervalProblems(fields)];
 }
@@ -42,7 +42,7 @@ function kubernetesProblems(fields: Fields): readonly Problem[] {
   if (fields.get('mode')?.value !== 'kubelet' || entryOf(fields.get('kubernetes')?.value, 'kubeconfig') !== undefined) {
     return [];
   }
-  // An existing section without it is told by the schema.
+  // The schema reports an existing section without it.
   if (fields.get('kubernetes') !== null) return [];
   const text = 'mode kubelet needs kubernetes.kubeconfig; for example "/etc/nodewarden/kubeconfig"';
   return [fields.problemAt(['mode'], text)];

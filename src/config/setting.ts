@@ -12,7 +12,7 @@ export type Setting = { readonly path: string; readonly value: unknown; readonly
 type SharedField = keyof KubeletValues & keyof NodewardenValues;
 type Shared = (name: SharedField) => unknown;
 
-/** What is not in the files as it is in force. */
+/** Values whose effective form is not in the files. */
 type Resolved = {
   readonly kind: string;
   readonly mode: string;
@@ -61,13 +61,13 @@ function isShared(name: string): name is SharedField {
   return KUBELET_FIELDS.includes(name);
 }
 
-/** Where the first setting at or below a path is set; undefined where no file sets it. */
+/** Where the first setting at or below a path is set; undefined if no file sets it. */
 export function originOf({ settings }: { readonly settings: readonly Setting[] }, path: string): Origin | undefined {
   const isBelow = (said: string) => said === path || said.startsWith(`${path}.`) || said.startsWith(`${path}[`);
   return settings.find((setting) => isBelow(setting.path) && setting.origin.kind !== 'default')?.origin;
 }
 
-/** `config.yaml:12: `, or nothing where no file says it. */
+/** `config.yaml:12: `, or nothing if no file sets it. */
 export function sayPlace(origin: Origin | undefined): string {
   return origin !== undefined && 'line' in origin ? `${origin.file}:${origin.line}: ` : '';
 }

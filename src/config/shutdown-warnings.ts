@@ -6,7 +6,7 @@ import type { ShutdownPeriods } from './shutdown.ts';
 /** More is probably not intended: milliseconds, perhaps. */
 const LONG_MS = 3_600_000;
 
-/** kubelet-shutdown.md 1.6, what concerns the periods alone: what logind grants is known only while running. */
+/** kubelet-shutdown.md 1.6, as far as it concerns the periods alone: what logind grants is known only at run time. */
 export function shutdownWarnings(
   effective: Pick<Effective, 'settings'> & { readonly shutdown: ShutdownPeriods },
 ): readonly string[] {

@@ -16,7 +16,7 @@ const LIST = 'shutdownGracePeriodByPodPriority';
 /** kubelet-shutdown.md 1.3: where critical pods begin. */
 const CRITICAL_PRIORITY = 2_000_000_000;
 
-/** Values that the schema has told about count as absent here, so that the other rules are still checked. */
+/** Values that the schema has reported count as absent here, so that the other rules are still checked. */
 export function readShutdown(fields: Fields): ShutdownPeriods {
   const list = fields.get(LIST)?.value;
   const numberAt = (entry: unknown, key: string): number => {
@@ -69,7 +69,7 @@ export function shutdownProblems(periods: ShutdownPeriods, fields: Fields): read
   return shutdownRefusals(periods).map((code) => fields.problemAt([REFUSALS[code].field], REFUSALS[code].text));
 }
 
-/** kubelet-shutdown.md 1.6: the kubelet takes them, and such a phase ends before it begins; refused here. */
+/** kubelet-shutdown.md 1.6: the kubelet accepts them, and such a phase ends before it begins; refused here. */
 export function negativePeriodProblems({ byPodPriority }: ShutdownPeriods, fields: Fields): readonly Problem[] {
   return byPodPriority.flatMap(({ periodSeconds }, index) =>
     periodSeconds < 0

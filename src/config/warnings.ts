@@ -16,7 +16,7 @@ import { capacityOf, type HostSizes } from './margin.ts';
 import { originOf, sayPlace, sayValue } from './setting.ts';
 import { shutdownWarnings } from './shutdown-warnings.ts';
 
-/** What is valid but probably not intended (product.md section 3), each with where it stands and what to do. */
+/** What is valid but probably not intended (product.md section 3), each with its position and what to do. */
 export function warnings(effective: Effective, sizes: HostSizes): readonly string[] {
   return [
     ...vanishedDefaults(effective),
@@ -35,7 +35,7 @@ function hasThreshold({ thresholds }: Effective, signal: Signal): boolean {
   return thresholds.some((threshold) => threshold.signal === signal);
 }
 
-/** kubelet-eviction.md 3.2. A signal that was written and switched off with 0% is meant. */
+/** kubelet-eviction.md 3.2. A signal explicitly switched off with 0% is intended. */
 function vanishedDefaults(effective: Effective): readonly string[] {
   const origin = originOf(effective, 'evictionHard');
   if (effective.thresholds.length === 0) {
@@ -75,7 +75,7 @@ function softWarnings(effective: Effective, sizes: HostSizes): readonly string[]
   ];
 }
 
-/** Two percentages, or two amounts, compare without the host; else its capacity decides, and without that nothing is said. */
+/** Two percentages or two amounts compare without the host. Otherwise its capacity is needed; without it there is no warning. */
 function isAtMost(soft: ThresholdValue, hard: ThresholdValue, capacity: number | null): boolean {
   if (soft.kind === 'fraction' && hard.kind === 'fraction') return soft.fraction <= hard.fraction;
   if (soft.kind === 'quantity' && hard.kind === 'quantity') return compareQuantity(soft.amount, hard.amount) <= 0;

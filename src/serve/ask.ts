@@ -12,7 +12,7 @@ export type Request = { readonly ask: 'status' | 'watch' | 'observe' };
 
 /** The daemon answers within a look; a hung one is not waited for longer. */
 const ANSWER_MS = 5_000;
-/** More than a status with thousands of pods. */
+/** More than the status of thousands of pods takes. */
 const ANSWER_CHARS = 64 * 1024 * 1024;
 
 /** One question, one answer. Never rejects. */
@@ -27,8 +27,9 @@ export function askDaemon(path: string, request: Request, clock: Clock, answerMs
 }
 
 /**
- * Each answer as it comes; after anything but an answer nothing follows. The returned function hangs up. `heard` is
- * never called within this call. Who is not root is not asked: an answer may keep an agent from starting.
+ * Delivers each answer as it arrives, and nothing after the first failure. The returned function closes the connection.
+ * `heard` is never called within this call. A peer that is not root is not asked: its answer could keep an agent from
+ * starting.
  */
 export function watchDaemon(
   path: string,
@@ -74,7 +75,7 @@ function connectFailure(path: string, error: Error): Asked {
   const code = 'code' in error ? error.code : null;
   const detail = `${path}: ${error.message}`;
   if (code === 'ENOENT') return { kind: 'not-running', isStale: false, detail };
-  // ENOTSOCK never comes here: connecting to a file that is no socket is refused too.
+  // ENOTSOCK does not occur: connecting to a file that is not a socket is refused too.
   if (code === 'ECONNREFUSED') return { kind: 'not-running', isStale: true, detail };
   const who = code === 'EACCES' ? ': only root and the group nodewarden may query it' : '';
   return { kind: 'failed', detail: `${detail}${who}` };

@@ -33,7 +33,7 @@ export type LookSource =
 export type ExplainReport = {
   readonly schema: 1;
   readonly source: LookSource;
-  /** Acted on or waited for at this look, else the first whose threshold is met; null: none is. */
+  /** The signal that this look acts on or waits for, else the first whose threshold is met; null: none is met. */
   readonly actsOn: Signal | null;
   readonly signal: SignalStatus;
   readonly decisions: readonly Decision[];
@@ -58,7 +58,7 @@ export type ExplainedRow = Pick<
     readonly candidate: Candidate;
   };
 
-/** `of` picks the pod that is asked about; null: who is or would be evicted. */
+/** `of` selects the pod in question; null: the pod that is or would be evicted. */
 export function explainReport(
   look: ExplainedLook,
   source: LookSource,

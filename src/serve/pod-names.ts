@@ -1,7 +1,7 @@
 import type { Observation } from '../core/observation.ts';
 import { type PodUid, podName } from '../core/pod/pod.ts';
 
-/** Pods as namespace/name, as tenants chose them: escape before printing. `before`: of pods that the look has not got. */
+/** namespace/name as tenants chose it: escape before printing. `before`: names of pods that are not in the look. */
 export function namesOf(
   { pods }: Observation,
   before: (uid: PodUid) => string | undefined = () => undefined,
@@ -12,7 +12,7 @@ export function namesOf(
 
 const MAX_NAMES = 10_000;
 
-/** Those of all looks: a pod that is being stopped keeps its name, and so does one that a look did not read. */
+/** Names from all looks, so that a pod that is being stopped or that a look did not read keeps its name. */
 export function createPodNames(): {
   readonly learn: (observation: Observation) => void;
   readonly nameOf: (uid: PodUid) => string | undefined;

@@ -11,7 +11,7 @@ export type RehearseReport = {
   readonly lock: LockStatus;
   /** What logind has to delay the machine in all: for the phases, those without pods too, and beside a kubelet before and after them. */
   readonly neededMs: number;
-  /** What logind grants; null: not known, and taken as enough. */
+  /** What logind grants; null: unknown, and assumed to be enough. */
   readonly grantedMs: number | null;
   /** Empty: shutdown is off. */
   readonly phases: readonly PhaseRow[];
@@ -22,9 +22,9 @@ export type RehearseReport = {
   readonly expectedMs: number;
   /** The phases without logind's signal; null: off, or what systemd leaves is not known. */
   readonly secondTier: SecondTier | null;
-  /** What would let those finish who cannot, and the phases have their time without logind's signal too. */
+  /** Changes that would let every pod finish, also without logind's signal. */
   readonly changes: readonly Change[];
-  /** What is as it should be, and worth knowing: who stops after whom, and with whom. */
+  /** Not problems but worth knowing: which pods stop after or together with which. */
   readonly notes: readonly string[];
   readonly warnings: readonly string[];
   /** `namespace/name` */
@@ -35,26 +35,26 @@ export type PhaseRow = {
   readonly phase: number;
   readonly fromPriority: number;
   readonly periodSeconds: number;
-  /** Since the beginning of the shutdown; null: it has no pods and takes no time. */
+  /** Since the start of the shutdown; null: it has no pods and takes no time. */
   readonly worst: Span | null;
   readonly expected: Span | null;
   readonly pods: readonly PodStopRow[];
 };
 export type PodStopRow = Pick<PodView, 'uid' | 'namespace' | 'name' | 'priority'> & {
-  /** What it is asked to end within: its own, or what its phase has, whichever is less. */
+  /** Its own grace period or that of its phase, whichever is shorter. */
   readonly graceSeconds: number;
   readonly ownGraceSeconds: number;
   /** null: it is not bound to a unit, or the manifests could not be read. */
   readonly unit: string | null;
   /** TimeoutStopSec of the unit; null: no unit, or not known. */
   readonly stopTimeoutMs: number | 'infinity' | null;
-  /** For how many steps of the stop it counts, one after another: each ExecStop=, and the signal. */
+  /** How many steps of the stop it applies to, one after another: each ExecStop=, and the signal. */
   readonly stopSteps: number;
-  /** null: the record knows no stop of it. */
+  /** null: the record contains no stop of it. */
   readonly observed: ObservedStops | null;
-  /** When it is signalled, after the beginning of its phase: later than the others where it waits for some. */
+  /** When it is signalled, counted from the start of its phase; later if it waits for other pods. */
   readonly toldAfterMs: number;
-  /** What it has from then on until it is killed, by the agent or by systemd. */
+  /** How long it has from then on until the agent or systemd kills it. */
   readonly getsMs: number;
   readonly verdict: StopVerdict;
 };

@@ -17,11 +17,11 @@ export type ShutdownStatus = {
   readonly running: RunningShutdown | null;
   /** A sentence about the last shutdown of an earlier boot; null: the record has none. */
   readonly last: string | null;
-  /** What systemd gives the stop of the agent; null: not known, or it does not run as a service. */
+  /** TimeoutStopSec of the agent; null: unknown, or it does not run as a service. */
   readonly stopTimeoutMs: number | 'infinity' | null;
   /** Whether it also acts when the machine goes down without logind's signal. */
   readonly secondTier: boolean;
-  /** The kubelet holds a shutdown lock of its own, and stops the pods itself; absent: it does not, or nobody knows. */
+  /** The kubelet holds its own shutdown lock and stops the pods itself; absent: it does not, or this is unknown. */
   readonly kubelet?: 'armed';
 };
 type Lock = InhibitorStatus['lock'];
@@ -35,18 +35,18 @@ export type PlannedPhase = {
   readonly phase: number;
   readonly fromPriority: number;
   readonly periodSeconds: number;
-  /** How many pods it would stop now; null: the pods are not known. */
+  /** How many pods it would stop now; null: the pods are unknown. */
   readonly pods: number | null;
 };
 export type ScheduledShutdown = {
   /** poweroff, reboot, … as logind says it. */
   readonly type: string;
   readonly atWallMs: number;
-  /** When each phase would begin and end if all before it last as long as they may; those without pods are left out. */
+  /** When each phase would begin and end if every earlier one took its full time; phases without pods are omitted. */
   readonly phases: readonly { readonly phase: number; readonly startsWallMs: number; readonly endsWallMs: number }[];
 };
 export type RunningShutdown = {
-  /** Why it runs: logind's signal, or the agent is stopped while the machine goes down without one. */
+  /** The trigger: logind's signal, or the agent was stopped while the machine goes down without one. */
   readonly tier: 'logind' | 'stop';
   /** null: not known. */
   readonly type: string | null;
@@ -55,15 +55,15 @@ export type RunningShutdown = {
   readonly phaseLeftMs: number;
   /** `namespace/name` of those whose stop the phase waits for. */
   readonly podsLeft: readonly string[];
-  /** It was cancelled, which is handled after the last phase. */
+  /** It was cancelled; this is handled after the last phase. */
   readonly cancelled: boolean;
-  /** It was cancelled, and this logind goes down all the same. */
+  /** It was cancelled, but this version of logind shuts down nevertheless. */
   readonly cancelIgnored: boolean;
 };
 
-/** What a look does not know of a shutdown. */
+/** Facts about a shutdown that are not part of a look. */
 export type ShutdownContext = {
-  /** When it is asked: within a phase the last look may be long ago. */
+  /** The time of the query: within a phase the last look may be long ago. */
   readonly nowMs: MonoMs;
   readonly inhibitor: InhibitorStatus;
   /** TimeoutStopUSec of the agent's own unit; infinity: no limit; null: not known. */
@@ -102,7 +102,7 @@ export function shutdownStatus({ observation, state, config, context, nameOf }: 
             cancelIgnored: isCancelIgnored,
           },
     last,
-    // JSON has no infinity: it would become null, which is what "not known" is.
+    // JSON has no infinity: it would become null, which means "unknown".
     stopTimeoutMs: stopTimeoutMs === Number.POSITIVE_INFINITY ? 'infinity' : stopTimeoutMs,
     secondTier,
     ...(config.tiers !== undefined && inhibitor.isKubeletArmed === true ? { kubelet: 'armed' } : {}),
@@ -136,7 +136,7 @@ function plannedPhases(phases: readonly ShutdownPhase[], { pods }: Observation):
   }));
 }
 
-/** Nothing is stopped before its time: the first phase begins with logind's signal. */
+/** The first phase begins with logind's signal. */
 function scheduledShutdown(
   { scheduled, lock }: InhibitorStatus,
   phases: readonly PlannedPhase[],
@@ -156,7 +156,7 @@ function scheduledShutdown(
   return { ...scheduled, phases: timed };
 }
 
-/** D11: how much of its period each phase gets, 0 to 1. */
+/** D11: the share of its period that each phase gets, 0 to 1. */
 function shareOf(lock: Lock, neededMs: number, toCome: readonly ShutdownPhase[]): number {
   const grantedMs = lock.kind === 'armed' || lock.kind === 'not-armed' ? lock.grantedMs : null;
   if (grantedMs === null || grantedMs >= neededMs) return 1;

@@ -8,15 +8,15 @@ import { askDaemon, type Request } from './ask.ts';
 export type SocketNeeds = {
   readonly clock: Clock;
   readonly path: string;
-  /** Group of the socket; null: the group that we run as. */
+  /** Group of the socket; null: the group the daemon runs as. */
   readonly groupId: number | null;
-  /** Plain JSON; null: nothing was observed yet. A watcher gets a new answer each second. */
+  /** Plain JSON; null: nothing observed yet. A watcher gets a new answer every second. */
   readonly answer: () => unknown;
   /** The next look as JSON text. */
   readonly observe: () => Promise<string>;
 };
 export type OpenSocket = {
-  /** False: it was removed, or another lies there. */
+  /** False: it was removed or replaced. */
   readonly isThere: () => boolean;
   readonly close: () => Promise<void>;
 };
@@ -25,17 +25,17 @@ export type OpenSocket = {
 const REQUEST_BYTES = 64 * 1024;
 const REQUEST_MS = 5_000;
 const CLIENTS_MAX = 16;
-/** Who asks does so at once. */
+/** A client sends its request at once. */
 const SILENT_MS = 1_000;
-/** Who listens there and does not answer within this is replaced: a living agent has a lock beside. */
+/** A listener that does not answer within this time is replaced: a running agent also holds a lock. */
 const THERE_MS = 1_000;
-/** A reader that leaves this much unread, or anything for 5 s, is cut. */
+/** A reader that leaves this much unread, or anything for 5 s, is disconnected. */
 const UNREAD_BYTES = 4 * 1024 * 1024;
 const UNREAD_MS = 5_000;
 const WATCH_MS = 1_000;
-/** Who waits for a look, or reads one: each may be some MiB. */
+/** Clients that wait for a look or read one: each look may take several MiB. */
 const OBSERVERS_MAX = 4;
-/** Far more than thousands of pods; less than what a client takes (ask.ts). */
+/** Far more than thousands of pods need; less than a client accepts (ask.ts). */
 const OBSERVED_CHARS = 32 * 1024 * 1024;
 /** Below the client's own deadline, so that it gets the reason. */
 const OBSERVE_MS = 4_000;
@@ -44,8 +44,8 @@ const UMASK = 0o117;
 
 /**
  * Listens on a unix socket: a client sends one line of JSON, `{"ask":"status"}`, `{"ask":"watch"}` or
- * `{"ask":"observe"}`, and gets lines of JSON, `{"answer":…}` or `{"error":"…"}`. Unknown: why there is no socket, and
- * the agent works without.
+ * `{"ask":"observe"}`, and gets lines of JSON, `{"answer":…}` or `{"error":"…"}`. Unknown: why there is no socket;
+ * the agent runs without one.
  */
 export async function serveSocket(needs: SocketNeeds): Promise<Reading<OpenSocket>> {
   const { clock, path } = needs;
@@ -85,7 +85,7 @@ type ClientState = 'silent' | 'watching' | 'answered';
 type Client = { readonly sinceMs: MonoMs; readonly state: ClientState };
 
 /**
- * A client that asks gets an answer however many are connected: the first idle one is dropped, else the first watcher.
+ * A client that asks gets an answer however many are connected: the oldest idle one is dropped, else the oldest watcher.
  */
 function makeRoom(clients: Clients, clock: Clock): void {
   if (clients.size < CLIENTS_MAX) return;
@@ -98,13 +98,12 @@ function makeRoom(clients: Clients, clock: Clock): void {
     all[0]?.[0];
   if (goes === undefined) return;
   clients.delete(goes);
-  // Not waited for: a client that never reads would add one connection for each that comes.
+  // Not awaited: clients that never read would otherwise pile up, one for each new client.
   goes.end(say({ error: `more than ${CLIENTS_MAX} clients: the newest are served` }), () => goes.destroy());
 }
 
 /**
- * Created with the mode and group that it keeps: nothing is changed after bind, so the path cannot be swapped in
- * between.
+ * Created with its final mode and group: nothing is changed after bind, so the path cannot be swapped in between.
  */
 function listen(server: Server, path: string, groupId: number | null): Promise<Reading<true>> {
   return new Promise((resolve) => {
@@ -127,7 +126,7 @@ function enterGroup(groupId: number): boolean {
     process.setegid?.(groupId);
     return true;
   } catch {
-    // Not root and not a member: the socket belongs to the group that we run as.
+    // Neither root nor a member: the socket keeps the group the daemon runs as.
     return false;
   }
 }
@@ -148,7 +147,7 @@ function serveClient(
     const end = received.indexOf('\n');
     if (end < 0 && received.length <= REQUEST_BYTES) return;
     socket.off('data', hear);
-    // Whatever else comes is read and forgotten, so that the client's end is seen.
+    // Further input is read and discarded, so that the client's disconnect is noticed.
     socket.resume();
     cancel();
     const ask = end < 0 || end > REQUEST_BYTES ? null : parseAsk(received.slice(0, end));
@@ -164,7 +163,7 @@ function serveClient(
 
 const REQUESTS = 'a request is one line: {"ask":"status"}, {"ask":"watch"} or {"ask":"observe"}';
 
-/** Null for garbage: the answer says what a request is. */
+/** Null for garbage; the answer then explains what a request looks like. */
 function parseAsk(line: string): Request['ask'] | null {
   const json = parseJson(line);
   const ask = isObject(json) ? json['ask'] : null;
@@ -193,7 +192,7 @@ function watch(socket: Socket, needs: SocketNeeds): void {
   tick();
 }
 
-/** One look, to a few at a time. */
+/** Sends one look, to a few clients at a time. */
 function observe(socket: Socket, needs: SocketNeeds, observers: Set<Socket>): void {
   const { clock } = needs;
   if (observers.size >= OBSERVERS_MAX) {
@@ -232,7 +231,7 @@ function say(line: Line): string {
 function finish(socket: Socket, clock: Clock, line: string): void {
   const cancel = clock.after(UNREAD_MS, () => socket.destroy());
   socket.on('close', cancel);
-  // Only a reader notices its end.
+  // A disconnect is noticed only while reading.
   socket.resume();
   socket.end(line);
 }

@@ -32,7 +32,7 @@ import type { Counts } from './counts.ts';
 import { namesOf } from './pod-names.ts';
 import { type ShutdownContext, type ShutdownStatus, shutdownStatus } from './shutdown-status.ts';
 
-/** What `status -o json` prints; docs/json.md describes every field. Only JSON, nothing but facts of one look. */
+/** What `status -o json` prints: plain JSON, facts of one look. docs/json.md describes every field. */
 export type StatusReport = {
   readonly schema: 1;
   readonly atWallMs: number;
@@ -42,7 +42,7 @@ export type StatusReport = {
   readonly psi: { readonly [R in 'memory' | 'io' | 'cpu']: Psi | null };
   readonly memory: MemoryStatus;
   readonly pods: PodsStatus;
-  /** What the kernel would go by, should it have to choose; empty: it is left as it is. */
+  /** What the kernel OOM killer would go by; empty: left unchanged. */
   readonly oomScores: readonly OomScore[];
   readonly act: ActStatus;
   readonly shutdown: ShutdownStatus;
@@ -71,7 +71,7 @@ export type SignalStatus = {
   readonly capacity: number | null;
   readonly ageMs: number | null;
   readonly unknown: Unknown | null;
-  /** Of containerfs: this node has none of its own, and the figures are those of this signal. */
+  /** For containerfs on a node without one of its own: the signal that supplies the figures. */
   readonly aliasOf: Signal | null;
   readonly thresholds: readonly ThresholdStatus[];
 };
@@ -107,7 +107,7 @@ type PodRow = Pick<
   readonly usageAgeMs: number | null;
   /** null: this signal knows no request. */
   readonly request: number | null;
-  /** The comparator that puts it before the next one. */
+  /** The comparator that ranks it before the next one. */
   readonly decidedBy: string | null;
 };
 type ActStatus =
@@ -141,7 +141,7 @@ type ConfigStatus = {
   readonly lastReload: { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
 };
 
-/** What a look does not know. */
+/** Facts that are not part of a look. */
 export type StatusContext = {
   readonly node: NodeFacts;
   readonly memory: {
@@ -162,12 +162,12 @@ export type StatusContext = {
   readonly configFile: ConfigStatus;
   readonly warnings: readonly string[];
   readonly shutdown: ShutdownContext;
-  /** Of pods that the look has not got, such as those that are being stopped. */
+  /** Names of pods that are not in the look, such as those being stopped. */
   readonly nameOf?: (uid: PodUid) => string | undefined;
   /** Absent: nothing of that is set. */
   readonly oomScores?: readonly OomScore[];
 };
-/** The daemon is this program; only another version of it could answer something else. */
+/** The daemon is this same program: only another version of it could send something else. */
 export function isReport(answer: unknown): answer is StatusReport {
   return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
 }
@@ -300,7 +300,7 @@ function ageMs({ usage }: PodView, atMs: MonoMs): number | null {
   return sampledAtMs === undefined ? null : Math.max(0, Math.round(atMs - sampledAtMs));
 }
 
-/** The signal that is acted on, else the first that is met, else node memory: what `status` ranks the pods for. */
+/** The signal `status` ranks the pods for: the one acted on, else the first that is met, else node memory. */
 export function rankedFor({ act, reclaims, firstMetMs }: State): Signal {
   if (reclaims[0] !== undefined) return reclaims[0].threshold.signal;
   if (act.kind === 'evicting') {
@@ -310,7 +310,7 @@ export function rankedFor({ act, reclaims, firstMetMs }: State): Signal {
   return SIGNALS.find((signal) => met.some((id) => id.startsWith(`${signal}/`))) ?? 'memory.available';
 }
 
-/** What the signal's ranking takes for the request; null: it knows none, or the pod's is not known. */
+/** The request that the signal's ranking uses; null: the signal has none, or the pod's is unknown. */
 export function requestFor(signal: Signal, pod: PodView): number | null {
   const { resource } = SIGNAL_FACTS[signal];
   if (pod.unsaid?.requests) return null;
