@@ -66,7 +66,7 @@ describe('of pods that nobody has declared, under PID pressure', () => {
 });
 
 describe('pods that others have deleted (C10)', () => {
-  const deleted = { isDeletedByOthers: true, priority: 1_000 };
+  const deleted = { isDeletedByOthers: true, priority: 1_000 } as const;
 
   it('go before a pod within its request, not before the first under PID pressure: there is no request for PIDs', () => {
     const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
