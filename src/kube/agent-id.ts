@@ -1,8 +1,8 @@
 import { startTicks } from '../host/workload.ts';
 
 /**
- * Which process wrote a condition: its pid and when it started, which name it for the time of a boot. In the message, since a
- * condition has no other place for it (F18).
+ * Identifies the process that wrote a condition by pid and start time, which are unique within a boot. It is part of the
+ * message, because a condition has no other place for it (F18).
  */
 export type AgentId = { readonly pid: number; readonly startTicks: number };
 
@@ -14,12 +14,12 @@ export function ownAgentId(): AgentId {
   return { pid: process.pid, startTicks: startTicks(process.pid) ?? 0 };
 }
 
-/** The agent ends processes of the machine, so that it sees them all: one that it does not see has ended. */
+/** The agent sees every process of the machine: one that it does not see has ended. */
 export const isAliveHere = (agent: AgentId): boolean => startTicks(agent.pid) === agent.startTicks;
 
 export const signed = (message: string, agent: AgentId): string => `${message}; agent ${agent.pid}-${agent.startTicks}`;
 
-/** Who has written a condition of ours a moment ago, other than `own`. */
+/** Agents other than `own` that have written one of our conditions recently. */
 export function freshAgents(
   conditions: readonly { readonly [field: string]: unknown }[],
   own: AgentId,

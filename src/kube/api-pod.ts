@@ -7,9 +7,9 @@ import { parseInstant } from '../document/instant.ts';
 import { apiPodSchema, isUid, type V1ApiPod, type V1Container } from '../document/pod.ts';
 import { runningPodOf } from '../document/running-pod.ts';
 
-/** All that is needed of a pod to delete its object. */
+/** What deleting a pod's object requires. */
 export type Deletable = Pick<ApiPod, 'object' | 'isMirror'>;
-/** A pod as an act of the API names it. `uid` is that of the object, which for a mirror pod is not the kubelet's. */
+/** A pod as an API request names it. `uid` is the object's, which for a mirror pod differs from the kubelet's. */
 export type PodRef = { readonly namespace: string; readonly name: string; readonly uid: string };
 /** What is kept of a v1 Pod of this node (beside-a-kubelet.md D15): no environment, no arguments, no secrets. */
 export type ApiPod = {
@@ -20,20 +20,20 @@ export type ApiPod = {
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
   /** F6 (i): it is Failed for the reason Evicted, and was not merely refused by the kubelet: it ran. */
   readonly isEvictedByKubelet: boolean;
-  /** The reflection of a static pod: never deleted (A20). */
+  /** A mirror pod: never deleted (A20). */
   readonly isMirror: boolean;
-  /** Absent: it is not ready. 0: nobody says since when. */
+  /** Absent: not ready. 0: ready since an unknown time. */
   readonly readySinceWallMs?: number;
   readonly restartPolicy: 'Always' | 'OnFailure' | 'Never';
   /** Its controller; null: a bare pod, which a DELETE destroys (B10). */
   readonly owner: { readonly kind: string; readonly name: string; readonly uid: string } | null;
-  /** When the grace of its deletion ends, as the API says; null: it is not being deleted. */
+  /** The deletionTimestamp: when its grace period ends; null: it is not being deleted. */
   readonly deletionWallMs: number | null;
   /** Of all `status.*ContainerStatuses`; the id is without its scheme, null before a start. */
   readonly containers: readonly { readonly name: string; readonly id: string | null }[];
-  /** It is bound to another node: nothing is said to the API of it. Absent: it is ours. */
+  /** Bound to another node: nothing is written to the API about it. Absent: it is ours. */
   readonly isElsewhere?: true;
-  /** The names of annotations that would bind it in standalone, which count for nothing here (H7); absent: none. */
+  /** Names of standalone binding annotations, which have no effect here (H7); absent: none. */
   readonly bindings?: readonly string[];
 };
 
@@ -41,14 +41,14 @@ const MIRROR = 'kubernetes.io/config.mirror';
 const HASH = 'kubernetes.io/config.hash';
 export const OURS = 'nodewarden.dev/';
 export const PROTECT = `${OURS}protect`;
-/** They count only in `protectNamespaces`: no tenant spares its own pods. */
+/** Honoured only in `protectNamespaces`: a tenant cannot exempt its own pods. */
 export const SPARING: readonly string[] = [PROTECT, EVICT_FOR];
 const QOS_CLASSES: readonly PodView['qos'][] = ['Guaranteed', 'Burstable', 'BestEffort'];
 const PHASES: readonly ApiPod['phase'][] = ['Pending', 'Running', 'Succeeded', 'Failed'];
 const RESTART_POLICIES: readonly ApiPod['restartPolicy'][] = ['Always', 'OnFailure', 'Never'];
 const MAX_GRACE_SECONDS = 2 ** 31 - 1;
 
-/** Malformed where the object is not what an API server has stored. `protectNamespaces`: H7. */
+/** Malformed if an API server cannot have stored such an object. `protectNamespaces`: H7. */
 export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>): Reading<ApiPod> {
   const checked = checkValue(apiPodSchema, value);
   if (!checked.ok) return unknown('malformed', 'v1 Pod', checked.mistake);
@@ -90,7 +90,7 @@ export function apiPodOf(value: unknown, protectNamespaces: ReadonlySet<string>)
 /** Its containers have ended, as the API shows it. */
 export const isTerminal = ({ phase }: Pick<ApiPod, 'phase'>): boolean => phase === 'Succeeded' || phase === 'Failed';
 
-/** kubelet-eviction.md 7.1.8: how a kubelet says that it did not admit a pod, with or without words before it. */
+/** kubelet-eviction.md 7.1.8: how a kubelet reports that it rejected a pod at admission, with or without a prefix. */
 const NOT_ADMITTED = 'The node had condition: ';
 function isEvicted({ status }: V1ApiPod): boolean {
   return status?.phase === 'Failed' && status.reason === 'Evicted' && !status.message?.includes(NOT_ADMITTED);
@@ -135,14 +135,14 @@ function asAdmitted(pod: V1ApiPod): V1ApiPod {
       containers: containers.map(admitted),
       initContainers: initContainers?.map(admitted),
       priority: priority ?? 0,
-      // The server turns a negative one into 1.
+      // The API server turns a negative value into 1.
       terminationGracePeriodSeconds:
         typeof grace === 'number' ? Math.min(MAX_GRACE_SECONDS, grace < 0 ? 1 : Math.trunc(grace)) : null,
     },
   };
 }
 
-/** The kubelet's: below it CSI plugins have their sockets. */
+/** The kubelet's directory for the sockets of CSI plugins. */
 const PLUGINS = /\/plugins(_registry)?(\/|$)/;
 
 function traitsOf({ spec }: V1ApiPod): Partial<Pick<PodView, 'traits'>> {
@@ -165,7 +165,7 @@ function statusesOf({ status }: V1ApiPod) {
   return [...(containerStatuses ?? []), ...(initContainerStatuses ?? []), ...(ephemeralContainerStatuses ?? [])];
 }
 
-/** `containerd://` and 64 digits. Anything else is no id that could become part of a path (H1). */
+/** `containerd://` and 64 digits. No other id may become part of a path (H1). */
 function containerIdOf(text: string | null | undefined): string | null {
   return /^[a-z][a-z0-9.+-]*:\/\/([0-9a-f]{64})$/.exec(text ?? '')?.[1] ?? null;
 }

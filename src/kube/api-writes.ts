@@ -42,7 +42,7 @@ import {
 } from './write-rules.ts';
 
 type Done = { readonly kind: 'done' };
-/** `unchanged`: the node was so already, and nothing was sent. */
+/** `unchanged`: the node already was in this state, and nothing was sent. */
 type NodeChange = Done | { readonly kind: 'unchanged' } | NotDone;
 type TaintChange = { readonly put: readonly OwnTaint[]; readonly remove: readonly OwnTaintKey[] };
 type Cordoned =
@@ -59,19 +59,19 @@ export type Uncordoned =
   | NotDone;
 
 /**
- * All that this agent can say to the API server: what it must not say (beside-a-kubelet.md J) has no words here. Every call
- * throws at once if its arguments are a mistake of the program, before anything is sent; what it returns never rejects.
- * Nothing is sent before the node of our name has shown the boot id of this machine (D3). From then on a request is on its
- * way when the call returns, so that calls made one after the other reach the server in that order.
+ * Every write that this agent can send to the API server. What it must not send (beside-a-kubelet.md J) cannot be expressed
+ * here. A call whose arguments show a bug throws at once, before anything is sent; the returned promise never rejects.
+ * Nothing is sent before the node of our name has shown the boot id of this machine (D3). After that, a request has been
+ * sent when the call returns, so that consecutive calls reach the server in order.
  */
 export type ApiWrites = {
-  /** Whether the node is this machine; asked before the first write, so that no victim waits for it. */
+  /** Whether the node is this machine. Checked before the first write, so that no victim has to wait for it. */
   readonly verify: () => Promise<OwnNode | NotDone>;
-  /** B1: budgets are asked. */
+  /** B1: respects disruption budgets. */
   readonly evictPod: (victim: ApiVictim, graceSeconds: number) => Promise<EvictAnswer>;
-  /** B2: budgets are not asked. */
+  /** B2: ignores disruption budgets. */
   readonly deletePod: (victim: ApiVictim, graceSeconds: number, deadlineMs?: number) => Promise<DeleteAnswer>;
-  /** Whether it could be deleted: nothing is done. `rejected` also where a webhook of the server has no dry run. */
+  /** A dry run of the deletion. Also `rejected` if a webhook does not support dry run. */
   readonly rehearseDelete: (victim: ApiVictim, graceSeconds: number) => Promise<DeleteAnswer>;
   /** A16: immediately before the DELETE. */
   readonly markDisruption: (
@@ -82,11 +82,11 @@ export type ApiWrites = {
   readonly setNodeConditions: (conditions: readonly NodeConditionEntry[]) => Promise<Done | NotDone>;
   readonly removeNodeConditions: (types: readonly OwnCondition[]) => Promise<Done | NotDone>;
   readonly changeTaints: (change: TaintChange) => Promise<NodeChange>;
-  /** E4: cordon and taint in one patch. What somebody else has cordoned gets the taint alone (A15). */
+  /** E4: cordon and taint in one patch. A node that somebody else has cordoned gets only the taint (A15). */
   readonly cordon: (mark: ShutdownMark) => Promise<Cordoned>;
   /** E18, E22: takes back the taint, and the cordon that bears the mark of the cancelled shutdown or of another boot. */
   readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned>;
-  /** Where the server has it already, its count is brought up to date. */
+  /** If the server already has it, its count is updated. */
   readonly createEvent: (event: ApiEvent) => Promise<Done | NotDone>;
 };
 type WritesNeeds = {
@@ -96,22 +96,22 @@ type WritesNeeds = {
   readonly nodeName: string;
   readonly bootId: string;
   readonly taintKeys: TaintKeys;
-  /** Null: the server has not been asked yet (discoverEviction), or has no such thing. */
+  /** Null: not discovered yet (discoverEviction), or not supported by the server. */
   readonly evictionVersion: () => EvictionVersion | null;
 };
 
 /** C1. */
 export const ACT_MS = { hard: 500, soft: 5_000 } as const;
-/** Of the 5 s of a soft act: the rest is for asking what became of it. */
+/** Part of the 5 s of a soft eviction; the rest is for querying its outcome. */
 const EVICT_MS = 4_000;
 const ASK_MS = 1_000;
 const TRIES = 5;
-/** D3: so long the node that was seen last counts as this machine. */
+/** D3: how long the node as last seen counts as this machine. */
 const SEEN_MS = 60_000;
 const JITTER_MS = 50;
 const MESSAGE_MAX = 4_096;
 const ANNOTATIONS_MAX = 16;
-/** F16: who set one of these empties the node himself. The last is Karpenter's before its version 1. */
+/** F16: whoever sets one of these drains the node itself. The last one is Karpenter's before version 1. */
 const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
 const AGENT = 'nodewarden.dev/agent';
 
@@ -142,7 +142,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
     });
     return asking;
   };
-  /** In this turn where the node was seen a moment ago. */
+  /** Synchronous if the node was seen recently. */
   const onOurNode = async <T>(act: (uid: string) => Promise<T>): Promise<T | NotDone> => {
     if (nodeUid !== null && clock.monoMs() - seenMs < SEEN_MS) return act(nodeUid);
     const seen = await verify();
@@ -157,7 +157,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
   const done = (answer: ApiAnswer, right: ApiRight): Done | NotDone => notDone(answer, right) ?? { kind: 'done' };
   const patchStatus = async (uid: string, conditions: readonly object[]): Promise<Done | NotDone> => {
     const answer = await patch(`${node}/status`, STRATEGIC, { metadata: { uid }, status: { conditions } });
-    // The node was made anew: whether it is this machine is asked again.
+    // The node was recreated: check again whether it is this machine.
     if (isOfAnotherUid(answer)) nodeUid = null;
     return done(answer, 'patch nodes/status');
   };
@@ -173,7 +173,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
     });
   };
 
-  /** A14: the whole list as it was read, with our own entries changed, and only if nobody wrote in between. */
+  /** A14: sends the whole list as read, with our own entries changed, and only if nobody wrote in between. */
   const editNode = async <T>(
     edit: (seen: OwnNode) => { readonly result: T; readonly change: NodeEdit | null },
   ): Promise<T | NotDone> => {
@@ -269,7 +269,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
         const before = readMark(seen.annotations[CORDONED_BY]);
         const isOurs = seen.isUnschedulable && before !== null && sayMark(before) === sayMark(mark);
         const isTheirs = isDrainedByOthers(seen);
-        // Where an earlier shutdown of ours has cordoned it, the mark passes on to this one.
+        // If an earlier shutdown of ours cordoned it, its mark passes on to this one.
         const doesCordon = !isTheirs && !isOurs && (!seen.isUnschedulable || before !== null);
         const taints = withTaints(seen.taints, { put: [shutdownTaint], remove: [] });
         const cordon = isOurs || doesCordon ? 'ours' : isTheirs ? 'autoscaler' : 'others';
@@ -288,7 +288,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
       return editNode<Uncordoned>((seen) => {
         const mark = readMark(seen.annotations[CORDONED_BY]);
         const isCancelled = mark !== null && cancelled !== null && sayMark(mark) === sayMark(cancelled);
-        // A shutdown of this boot that nobody cancelled: it may be under way.
+        // A shutdown of this boot that was not cancelled: it may be in progress.
         if (mark !== null && mark.bootId === bootId && !isCancelled) return NOTHING_OF_OURS;
         const isOurs = mark !== null && !isDrainedByOthers(seen);
         const taints = withTaints(seen.taints, { put: [], remove: SHUTDOWN_TAINTS });
@@ -325,7 +325,7 @@ type NodeEdit = {
   readonly spec: { readonly unschedulable?: true | null; readonly taints?: readonly RawTaint[] };
 };
 
-/** Null: it is so already. Every entry that is not ours stays as it came, in its place. */
+/** Null: no change needed. Entries that are not ours stay unchanged and in place. */
 function withTaints(taints: readonly RawTaint[], { put, remove }: TaintChange): readonly RawTaint[] | null {
   const has = ({ key, effect }: OwnTaint): boolean => taints.some((at) => at['key'] === key && at['effect'] === effect);
   // Also what of a key to be put has another effect.
@@ -343,13 +343,13 @@ const deletion = ({ uid }: PodRef, gracePeriodSeconds: number): object => ({
   preconditions: { uid },
 });
 
-/** A node lies in no namespace: its events are where the kubelet's are. */
+/** A node has no namespace: its events go where the kubelet's are. */
 const namespaceOf = ({ about }: ApiEvent): string => (about.kind === 'Pod' ? about.namespace : 'default');
 const eventsPath = (event: ApiEvent): string => `/api/v1/namespaces/${namespaceOf(event)}/events`;
 
 /**
- * Core v1, not events.k8s.io/v1: both are served from 1.19 to 1.36, but only the first has `count` and the times that
- * `kubectl describe`, exporters and the kubelet's own events go by, and one right on `events` covers it.
+ * Core v1, not events.k8s.io/v1: both are served from 1.19 to 1.36, but only core v1 has `count` and the times that
+ * `kubectl describe`, exporters and the kubelet's own events use, and one right on `events` covers it.
  */
 function eventBody(event: ApiEvent, nodeName: string): object {
   const { about, reason, type, message, annotations } = event;

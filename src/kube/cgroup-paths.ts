@@ -3,7 +3,7 @@ import { type CgroupDriver, kubepodsPath } from '../host/kubepods.ts';
 
 export type Qos = PodView['qos'];
 export const QOS_CLASSES: readonly Qos[] = ['Guaranteed', 'Burstable', 'BestEffort'];
-/** Whose a cgroup below kubepods is. `containerId` null: that of the whole pod. */
+/** The owner of a cgroup below kubepods. `containerId` null: the whole pod. */
 type PodOfCgroup = {
   readonly driver: CgroupDriver;
   readonly qos: Qos;
@@ -11,20 +11,20 @@ type PodOfCgroup = {
   readonly containerId: string | null;
 };
 
-/** beside-a-kubelet.md H1: of an API object, or the hash that is a static pod's. */
+/** beside-a-kubelet.md H1: the uid of an API object, or the hash of a static pod. */
 const UID = /^[0-9a-f-]{32,36}$/;
 const SLICED_UID = /^[0-9a-f_]{32,36}$/;
 const SLICE = '.slice';
-/** The plain id: containerd with cgroupfs; `crio-` without a suffix: CRI-O with cgroupfs. */
+/** The plain id is containerd with cgroupfs; `crio-` without a suffix is CRI-O with cgroupfs. */
 const CONTAINER = /^(?:([0-9a-f]{64})|crio-([0-9a-f]{64})|(?:cri-containerd|crio|docker)-([0-9a-f]{64})\.scope)$/;
-/** Guaranteed pods lie beside the other two classes. */
+/** Guaranteed pods are siblings of the cgroups of the other two classes. */
 const LEVELS: { readonly [Q in Qos]: readonly string[] } = {
   Guaranteed: [],
   Burstable: ['burstable'],
   BestEffort: ['besteffort'],
 };
 
-/** What may stand in a path and in a log line. */
+/** Safe in a path and in a log line. */
 export function isPodUid(text: string): boolean {
   return UID.test(text);
 }
@@ -42,14 +42,14 @@ export function podPath(driver: CgroupDriver, cgroupRoot: string, qos: Qos, uid:
   return `${parent}/${childName(driver, parent, `pod${uid}`)}`;
 }
 
-/** A slice repeats the name of the one that it lies in; `_` occurs in no name of the kubelet's, so it can be read back. */
+/** A slice's name starts with its parent's name. The kubelet's names contain no `_`, so the uid can be recovered. */
 function childName(driver: CgroupDriver, parent: string, name: string): string {
   return driver === 'cgroupfs' ? name : `${sliceName(parent)}-${name.replaceAll('-', '_')}${SLICE}`;
 }
 
 const sliceName = (path: string): string => path.slice(path.lastIndexOf('/') + 1, -SLICE.length);
 
-/** The uid of the pod whose cgroup has this name in `parent`, as qosPath gives it; null: it is no pod's. */
+/** The uid of the pod whose cgroup has this name in `parent` (from qosPath); null: not a pod. */
 export function uidOfName(driver: CgroupDriver, parent: string, name: string): string | null {
   if (driver === 'cgroupfs') return name.startsWith('pod') && UID.test(name.slice(3)) ? name.slice(3) : null;
   const prefix = `${sliceName(parent)}-pod`;
@@ -59,15 +59,15 @@ export function uidOfName(driver: CgroupDriver, parent: string, name: string): s
 }
 
 /**
- * The id of the container or sandbox whose cgroup has this name in a pod's; null: it is neither's. `crio-conmon-<id>` is
- * the process that watches a container.
+ * The id of the container or sandbox whose cgroup has this name below a pod's; null: neither. `crio-conmon-<id>` is the
+ * process that monitors a container.
  */
 export function containerIdOfName(name: string): string | null {
   const [, plain, crio, scope] = CONTAINER.exec(name) ?? [];
   return plain ?? crio ?? scope ?? null;
 }
 
-/** The other way round, of a path below the mount: the pod's own cgroup or anything in it. Null: it is in no pod. */
+/** The inverse, for a path below the mount: a pod's own cgroup or anything in it. Null: not in a pod. */
 export function podOfPath(cgroupRoot: string, path: string): PodOfCgroup | null {
   for (const driver of ['cgroupfs', 'systemd'] as const) {
     for (const qos of QOS_CLASSES) {

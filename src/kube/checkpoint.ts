@@ -15,7 +15,7 @@ import type { PodWatch } from './pod-watch.ts';
 type Checkpoint = {
   /** By the kubelet's uid; their resourceVersion is ''. */
   readonly pods: ReadonlyMap<PodUid, ApiPod>;
-  /** When they were so, on the clock of that boot. */
+  /** As of when, on the clock of that boot. */
   readonly atMs: MonoMs;
   readonly atWallMs: number;
   /** The node had shown the boot id of this boot: these pods are this machine's (D3). False: no pod is chosen by them. */
@@ -24,7 +24,7 @@ type Checkpoint = {
 type CheckpointFile = {
   readonly schema: 1;
   readonly bootId: string;
-  /** The node that had shown this boot id when this was written. Absent: none has. */
+  /** The node that had shown this boot id when the file was written. Absent: none had. */
   readonly nodeName?: string;
   readonly atMs: MonoMs;
   readonly atWallMs: number;
@@ -39,14 +39,14 @@ const DEBOUNCE_MS = 1_000;
 const MAX_BYTES = 8 * 1024 * 1024;
 const MODE = 0o600;
 
-/** Null: there is none that can be used; one that cannot is kept aside, and a finding. */
+/** Null: none can be used. An unusable one is kept aside and reported as a finding. */
 export function loadCheckpoint(
   stateDirectory: string,
   { bootId, nodeName }: Origin,
   clock: Clock,
 ): { readonly checkpoint: Checkpoint | null; readonly finding: Finding | null } {
   const path = checkpointPath(stateDirectory);
-  // A little more than it may have been when it was written.
+  // Slightly above the limit for writing.
   const found = readOwnFile(path, (value) => (isCheckpoint(value) ? value : null), 2 * MAX_BYTES);
   if (!found.known && found.why === 'absent') return { checkpoint: null, finding: null };
   if (!found.known || found.value === null) {
@@ -61,9 +61,9 @@ export function loadCheckpoint(
 }
 
 /**
- * Writes the pods a second after the first change that is not written yet, beside the loop. `changed` is to be called
- * whenever they change; `pods` is known only of a node that has shown to be this machine. `forget`: it has shown not to be.
- * `close` writes what is due; it never rejects.
+ * Writes the pods one second after the first unwritten change, beside the loop. Call `changed` whenever they change. `pods`
+ * is known only if the node has proven to be this machine; `forget`: it has proven not to be. `close` writes what is due
+ * and never rejects.
  */
 export function keepCheckpoint({
   stateDirectory,
@@ -88,7 +88,7 @@ export function keepCheckpoint({
     const atMs = watch.atMs();
     if (!pods.known || atMs === null) return;
     const { text, leftOut } = podsText([...pods.value.values()].filter(({ isElsewhere }) => !isElsewhere));
-    // The kubelet renews a status that says the same; a disk need not hear of it.
+    // The kubelet renews unchanged statuses; these need no write.
     if (text === written) return;
     const atWallMs = clock.wallMs() - (clock.monoMs() - atMs);
     const head = JSON.stringify({ schema: 1, bootId, nodeName, atMs, atWallMs }).slice(0, -1);
@@ -121,7 +121,7 @@ export function keepCheckpoint({
   };
 }
 
-/** The active ones first: what does not fit is over already, if anything is. */
+/** Active pods first: what does not fit then is finished pods, if there are any. */
 function podsText(pods: readonly ApiPod[]): { readonly text: string; readonly leftOut: number } {
   const isOver = ({ phase }: ApiPod): number => Number(phase === 'Succeeded' || phase === 'Failed');
   const texts: string[] = [];
@@ -171,7 +171,7 @@ const isDeclared = shape<Omit<PodView, 'usage'>>({
   isDeletedByOthers: isAbsent,
   unsaid: optional(shape<Unsaid>({ why: isOneOf('unreadable'), priority: isFlag, requests: isFlag })),
   limitedBy: isOneOf(null),
-  // What only the standalone mode and the observer know.
+  // Fields that only standalone mode and the observer set.
   boundTo: isAbsent,
   inherited: isAbsent,
   takesAlong: isAbsent,

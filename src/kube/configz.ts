@@ -11,9 +11,9 @@ const MAX_BYTES = 1024 * 1024;
 const MAX_PEM_BYTES = 64 * 1024;
 
 /**
- * The configuration that the kubelet of this machine really has, as JSON, of its own port: through the API server it would take the
- * right to nodes/proxy, which is never asked for (D14). A kubelet before 1.33 gives it for that right alone. Who answers is
- * proven by the CA of the kubeconfig, or by the certificate that a kubelet without one has made for itself. Never rejects.
+ * The effective configuration of this machine's kubelet as JSON, read from the kubelet's own port: through the API server it
+ * would require the right to nodes/proxy, which is never requested (D14). Kubelets before 1.33 require that right here too.
+ * The peer is proven by the CA of the kubeconfig, or by the self-signed certificate of a kubelet without one. Never rejects.
  */
 export async function readConfigz(needs: {
   readonly clock: Clock;

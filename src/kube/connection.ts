@@ -1,4 +1,4 @@
-/** What the API server said to one request. `none`: nothing within the deadline, or there is no connection. */
+/** The API server's answer to one request. `none`: no answer within the deadline, or no connection. */
 export type ApiAnswer =
   | {
       readonly kind: 'answer';
@@ -22,7 +22,7 @@ export type ApiSend = (request: {
   readonly body: object;
   readonly deadlineMs: number;
 }) => Promise<ApiAnswer>;
-/** One response that does not end, line by line, on a socket of its own. `ended` is called once, also after `close`. */
+/** An endless response, line by line, on a socket of its own. `ended` is called once, also after `close`. */
 export type ApiStream = (
   path: string,
   listener: {

@@ -8,17 +8,17 @@ import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import { sayProblem } from '../document/problem.ts';
 import { distrust, readDocument, readText } from '../host/files.ts';
 
-/** How the API server is reached, and who we are to it, as the files say now. */
+/** The address of the API server and our credentials, as the files say now. */
 export type Credentials = {
   /** For node:https, without an agent. */
   readonly server: { readonly host: string; readonly port: number; readonly servername?: string };
-  /** Before each path of the API; mostly ''. */
+  /** Prefix of every API path; usually ''. */
   readonly prefix: string;
   readonly secureContext: SecureContext;
   readonly headers: { readonly [name: string]: string };
   /** Of the client certificate; null: there is none, a token says who we are. */
   readonly certificate: { readonly fromWallMs: number; readonly toWallMs: number } | null;
-  /** The files that all this stands in. */
+  /** The files that all this was read from. */
   readonly files: readonly string[];
   /** Equal stamps are equal credentials. */
   readonly stamp: string;
@@ -28,12 +28,12 @@ const MAX_TOKEN_BYTES = 64 * 1024;
 type Json = { readonly [name: string]: unknown };
 
 /**
- * Of the current context of a kubeconfig. Malformed: it asks for what a daemon of root refuses (beside-a-kubelet.md G8),
- * with a sentence. Never rejects. The files are read anew by each call (G7).
+ * Reads the current context of a kubeconfig. Malformed, with a sentence: it demands something that a root daemon refuses
+ * (beside-a-kubelet.md G8). Never rejects. Each call reads the files again (G7).
  *
- * The package is only asked for what node:https takes. Its `agent` is dropped: it would keep the certificates of the first
- * call, and obey the proxy of the environment's author. It knows no `tokenFile`, and trims no token. `alsoTrusted`: certificates
- * for another server than the API's.
+ * The package supplies only the options for node:https. Its `agent` is dropped: it would keep the certificates of the first
+ * call and honour proxy variables of the environment. It does not support `tokenFile` and does not trim tokens.
+ * `alsoTrusted`: certificates for a server other than the API server.
  */
 export async function readCredentials(
   kubeconfig: string,
@@ -99,7 +99,7 @@ function trusted(ca: RequestOptions['ca'], also: string | null): Authorities | u
   return [...(ca === undefined ? [] : [ca].flat()), also];
 }
 
-/** As written: the package leaves out what it does not know. */
+/** As written: the package drops fields that it does not know. */
 function userIn(document: Json, name: string): Json {
   const users: unknown = document['users'];
   const found: unknown = Array.isArray(users) ? users.find((entry) => isObject(entry) && entry['name'] === name) : null;
@@ -137,7 +137,7 @@ function readToken(
   directory: string,
 ): Reading<{ readonly text: string | null; readonly file: string | null }> {
   const { tokenFile, token } = user;
-  // Where both are given the file is the one that is renewed, as for client-go.
+  // If both are given, the file is the one that is renewed, as in client-go.
   if (!isText(tokenFile)) return known({ text: isText(token) ? token.trim() : null, file: null });
   const file = tokenFile.startsWith('/') ? tokenFile : `${directory}/${tokenFile}`;
   const read = readText(file, MAX_TOKEN_BYTES, 'followed');

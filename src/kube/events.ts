@@ -19,25 +19,25 @@ type EventNeeds = {
   readonly nodeName: string;
   readonly writes: Pick<ApiWrites, 'createEvent'>;
   readonly isUp: () => boolean;
-  /** Keeps what is to be said until `said`: whoever dies meanwhile has it said by the next run (C5). */
+  /** Keeps unsent events until `said`: if the agent dies meanwhile, its next run sends them (C5). */
   readonly spool: { readonly put: (entry: Spooled) => void; readonly said: (entry: Spooled) => void };
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
 };
 
-/** A18: the spam filter of the client library has these numbers. */
+/** A18: the limits of the client library's spam filter. */
 const BURST = 25;
 const REFILL_MS = 300_000;
-/** Objects are as many as tenants make. */
+/** Tenants can create any number of objects. */
 const PACES_MAX = 1_000;
-/** Waiting for the server; what is more stays in the spool alone. */
+/** Waiting for the server; further ones stay in the spool only. */
 const QUEUE_MAX = 100;
 const NAME_MAX = 253;
 
 type Pace = { tokens: number; atMs: MonoMs; last: ApiEvent | null; cancel: (() => void) | null };
 
 /**
- * Tells the API what was done, in its own time: nobody waits for it, and it never throws. Of one object and reason 25 events
- * are created, then one in five minutes; what comes in between is counted into the last one (A18).
+ * Reports what was done as events, in the background: nobody waits for it, and it never throws. For one object and reason,
+ * 25 events are created, then one every five minutes; those in between increase the count of the last one (A18).
  */
 export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; readonly close: () => void } {
   const { clock, writes } = needs;
@@ -67,7 +67,7 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
     const entry = { kind: 'event', event } as const;
     fresh.push(entry);
     if (queue.length < QUEUE_MAX) queue.push(entry);
-    // Not in this turn, in which somebody may be about to be stopped.
+    // Not in this turn of the event loop, in which a pod may be about to be stopped.
     clock.after(0, () => {
       keep();
       void pump();
@@ -125,7 +125,7 @@ export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; rea
   };
 }
 
-/** What telling it takes: one that was told before is counted. */
+/** Creates the event, or increases the count of one that was sent before. */
 export const rightFor = ({ count }: ApiEvent): ApiRight => (count > 1 ? 'patch events' : 'create events');
 
 /** As the kubelet's (kubelet-eviction.md 7.5). */
@@ -135,7 +135,7 @@ const TYPES: { readonly [R in EventReason]: ApiEvent['type'] } = {
   NodeShutdown: 'Normal',
 };
 
-/** The same for the same decision: told again after a crash it is still one event (C6). */
+/** The same for the same decision: sent again after a crash, it remains one event (C6). */
 function eventName(object: string, reason: EventReason, decision: DecisionId): string {
   const what = `nodewarden-${reason}-${decision}`
     .toLowerCase()

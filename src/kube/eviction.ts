@@ -5,17 +5,17 @@ import type { PodRef } from './api-pod.ts';
 import type { ApiAnswer, ApiGet } from './connection.ts';
 import { isGone, isOfAnotherUid, type NotDone, notDone, readSaid } from './write-failure.ts';
 
-/** What the server did with the order to end a pod. */
+/** How the server answered the request to end a pod. */
 export type DeleteAnswer =
   /** The object has a deletionTimestamp. */
   | { readonly kind: 'accepted' }
   | { readonly kind: 'gone' }
-  /** Another pod has the name by now: it is never asked for again by its name. */
+  /** Another pod has the name by now: never retried by name. */
   | { readonly kind: 'replaced' }
   | NotDone;
 export type EvictAnswer =
   | DeleteAnswer
-  /** A PodDisruptionBudget refuses. `isMistake`: it will for ever, unless the budgets are changed. */
+  /** A PodDisruptionBudget refuses. `isMistake`: it will until the budgets are changed. */
   | {
       readonly kind: 'refused-by-budget';
       readonly retryAfterMs: number;
@@ -24,13 +24,13 @@ export type EvictAnswer =
     };
 export type EvictionVersion = 'policy/v1' | 'policy/v1beta1';
 
-/** B1: not asked again sooner, whatever the server says: 1.20 sends no time at all. */
+/** B1: the minimum wait before a retry, whatever the server says: 1.20 sends no time at all. */
 const BUDGET_RETRY_MS = 5_000;
 const PATH = '/api/v1';
 
 /**
- * The version of the Eviction that the server reads, from the `version` of `pods/eviction` in /api/v1 (B1): ask it once
- * for each connection. Never by trial: 1.20 answers policy/v1 with 400. Never rejects.
+ * The Eviction version that the server accepts, from the `version` of `pods/eviction` in /api/v1 (B1). Query it once per
+ * connection, and never by trial: 1.20 answers policy/v1 with 400. Never rejects.
  */
 export async function discoverEviction(get: ApiGet, deadlineMs: number): Promise<Reading<EvictionVersion>> {
   const answer = await get(PATH, deadlineMs);
@@ -72,7 +72,7 @@ export function readDeleteAnswer(answer: ApiAnswer, name: string, right: ApiRigh
   return notDone(answer, right) ?? { kind: 'accepted' };
 }
 
-/** What a GET of the pod says about an order whose answer did not come; null: nothing. */
+/** What a GET of the pod reveals about a request that got no answer; null: nothing. */
 export function readUnheard(answer: ApiAnswer, { name, uid }: PodRef): DeleteAnswer | null {
   if (isGone(answer, name)) return { kind: 'gone' };
   const metadata = answer.kind === 'answer' && isObject(answer.body) ? answer.body['metadata'] : null;

@@ -14,7 +14,7 @@ export type Exchanged =
       readonly kind: 'none';
       readonly detail: string;
       readonly isTimeout: boolean;
-      /** Nobody listens there, or there is no way to it: the next one would end the same. */
+      /** Nothing listens there, or there is no route: the next request would fail the same way. */
       readonly isRefused: boolean;
       /** The server had closed the warm connection before it could see the request. */
       readonly isStale: boolean;
@@ -22,12 +22,12 @@ export type Exchanged =
 
 const UNREACHABLE = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN']);
 const BROKEN = new Set(['ECONNRESET', 'EPIPE']);
-/** Longer would be an outage of its own. */
+/** A longer delay would itself be an outage. */
 const MAX_RETRY_AFTER_MS = 300_000;
 
 /**
- * One request and its whole answer within `deadlineMs`, by a timer of our own: those of a request begin anew with a new
- * socket (beside-a-kubelet.md C1). `heard` runs where the answer came whole. Never rejects.
+ * One request and its whole answer within `deadlineMs`, by a timer of our own: a request's own timers restart with each
+ * new socket (beside-a-kubelet.md C1). `heard` runs if the answer arrived completely. Never rejects.
  */
 export function exchange(
   clock: Clock,
@@ -66,7 +66,7 @@ export function exchange(
       });
     });
     cancel = clock.after(deadlineMs, () => {
-      // What has arrived while this process stood still is read first, and still counts.
+      // What arrived while this process was stalled is read first, and still counts.
       cancel = clock.after(0, () => {
         fail(`no answer within ${deadlineMs} ms`, { isTimeout: true });
         request.destroy();
@@ -74,7 +74,7 @@ export function exchange(
     });
     request.end(body);
   }).catch((cause: unknown) => ({
-    // What cannot be sent at all, such as a path with a blank in it.
+    // For requests that cannot be sent at all, such as a path with a space.
     kind: 'none' as const,
     detail: sayCause(cause),
     isTimeout: false,
@@ -83,13 +83,13 @@ export function exchange(
   }));
 }
 
-/** Of several addresses all have been tried. */
+/** All of several addresses have been tried. */
 export function isUnreachable(cause: unknown): boolean {
   const causes: readonly unknown[] = cause instanceof AggregateError ? cause.errors : [cause];
   return causes.length > 0 && causes.every((each) => UNREACHABLE.has(codeOf(each) ?? ''));
 }
 
-/** The text, or null with the reason; `broken`: the connection went before its end. */
+/** The text, or null with the reason; `broken`: the connection was lost before the end. */
 export function collect(
   response: IncomingMessage,
   maxBytes: number,

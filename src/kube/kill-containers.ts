@@ -24,7 +24,7 @@ type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
   readonly resists: (who: string | null) => void;
 };
 
-/** Of the cgroups of several containers, killed at the same time. The first signals are sent before the promise is returned. */
+/** Kills the cgroups of several containers at once. The first signals are sent before the promise is returned. */
 export async function killContainers(
   needs: KillNeeds,
   refs: readonly CgroupRef[],
@@ -40,7 +40,7 @@ export async function killContainers(
   return together(await Promise.all(ends));
 }
 
-/** A container's first process is the one that has lived longest. */
+/** A container's first process is its oldest one. */
 export function askFirst(mounts: CgroupMounts, ref: CgroupRef): Asked {
   const pids = processesOf(mounts, ref);
   if (!pids.known) return 'not-told';
@@ -49,7 +49,7 @@ export function askFirst(mounts: CgroupMounts, ref: CgroupRef): Asked {
   return first !== undefined && signalInCgroup(mounts, ref, first, 'SIGTERM') === 'sent' ? 'told' : 'not-told';
 }
 
-/** One end of many: nobody has ended while somebody survives, and what came back is the sum. */
+/** Combines several outcomes: ended only if all have ended; what was freed is the sum. */
 function together(ends: readonly KillEnd[]): KillEnd {
   const survivors = ends.flatMap((end) => (end.kind === 'survived' ? [end] : []));
   if (survivors.length > 0) {

@@ -17,7 +17,7 @@ export function createKubeletEvictions(clock: Clock) {
       for (const { declared, isEvictedByKubelet } of pods) {
         if (!isEvictedByKubelet) continue;
         now.add(declared.uid);
-        // Those that the first list shows may have been evicted long ago.
+        // Pods in the first list may have been evicted long ago.
         if (!isFirst && !seen.has(declared.uid)) lastMs = clock.monoMs();
         seen.add(declared.uid);
       }

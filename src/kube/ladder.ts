@@ -18,23 +18,23 @@ import type { RestartGuard } from './restart-guard.ts';
 import type { KubeSource } from './source.ts';
 
 /**
- * What the API made of it. `gone`: there was no such pod any more. `refused`: by a disruption budget. `not-said`: it was not
- * heard, or not taken: not now, or never as it is.
+ * The API's response. `gone`: the pod no longer existed. `refused`: by a disruption budget. `not-said`: not received or not
+ * accepted, either for now or, as it is, for good.
  */
 export type Said =
   | { readonly kind: 'accepted' | 'gone'; readonly text: string }
   | { readonly kind: 'refused'; readonly text: string; readonly retryAfterMs: number }
   | { readonly kind: 'not-said'; readonly text: string; readonly because: NotSaid };
 type NotSaid = 'unheard' | 'not-now' | 'never';
-/** Tells the API of a victim (api-writes.ts); null where it is away (C1), and nothing is waited for. Never rejects. */
+/** Asks the API to end a victim (api-writes.ts). Null: the API is away (C1), so there is nothing to wait for. Never rejects. */
 export type StopThroughApi = {
   /** The Eviction subresource (B1). */
   readonly evict: (pod: Deletable, graceSeconds: number) => Promise<Said> | null;
   /** DisruptionTarget, then DELETE (A16, B2). */
   readonly remove: (pod: Deletable, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
-  /** Kept, to be said when the API is back (C5). */
+  /** Queues the request until the API is back (C5). */
   readonly later: (pod: Deletable, decision: string) => void;
-  /** It need not be said any more: the answer to the first time came late. */
+  /** Removes it from the queue: the answer to the first request came late. */
   readonly heard: (pod: Deletable) => void;
 };
 export type KubeKillerNeeds = {
@@ -45,14 +45,14 @@ export type KubeKillerNeeds = {
   readonly refusals: Refusals;
   readonly guard: RestartGuard;
   readonly runtime: Pick<OpenRuntime, 'facts' | 'refresh' | 'isAnswering' | 'stopContainer' | 'stopSandbox'>;
-  /** Its deletion for a shutdown is about to be sent. */
+  /** Called before its deletion for a shutdown is sent. */
   readonly deleting: (pod: ApiPod) => void;
   readonly findings: Findings;
   readonly note: (rung: Extract<RecordNote, { kind: 'rung' }>) => void;
   readonly help?: DyingHelp | undefined;
 };
 
-/** B11, hard: whoever is left in the pod's own cgroup is killed with it. */
+/** B11, hard: after this, processes in the pod's own cgroup are killed too. */
 const WHOLE_MS = 2_000;
 const POLL_MS = 20;
 
@@ -65,17 +65,17 @@ export type Ladder = {
   readonly signalled: (how: Signalled['with']) => void;
   /** Those of earlier runs too. */
   rungs: readonly Rung[];
-  /** Whether the API has accepted its end, or knows of no such pod any more. */
+  /** Whether the API has accepted the request, or no longer knows the pod. */
   isAccepted: boolean;
-  /** What the API was asked last; null: nothing. */
+  /** The last request to the API; null: none. */
   asked: Promise<unknown> | null;
-  /** Of all of them: whether the kubelet was seen to stop a pod that the API was asked to delete. */
+  /** Shared by all: whether the kubelet was seen to stop a pod that the API was asked to delete. */
   readonly kubelet: { isAtWork: boolean };
-  /** It was we whose order it accepted. */
+  /** The accepted request was ours. */
   isByUs: boolean;
-  /** Why it has not, as far as was heard. */
+  /** Why it has not been accepted, as far as known. */
   unsaid: NotSaid;
-  /** What its cgroup has given back since it was first told to end. */
+  /** What its cgroup has freed since the first request to end it. */
   released: () => Reading<number>;
 };
 type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
@@ -87,7 +87,7 @@ export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boole
   return !populated.known || populated.value;
 }
 
-/** The cgroups of its containers; its own where they cannot be told apart (B5). */
+/** The cgroups of its containers; the pod's own if they cannot be distinguished from the sandbox (B5). */
 export function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
   if (containers.length > 0) return containers.map((container) => container.cgroup);
   return cgroup.known ? [cgroup.value] : [];
@@ -139,7 +139,7 @@ export function resistsTo({ needs, order }: Ladder): (left: string | null) => vo
   };
 }
 
-/** Rung 2, and with it the pod's own cgroup where somebody is left after 2 s. */
+/** Rung 2; if processes are left after 2 s, also the pod's own cgroup. */
 export async function killAll(
   ladder: Ladder,
   found: LivePod,
@@ -148,7 +148,7 @@ export async function killAll(
   const { needs, order, hasten, signalled } = ladder;
   const { clock, findings } = needs;
   const { uid } = order.victim;
-  // Those of now: it may have started another one while the API was asked.
+  // Read again: it may have started another one during the API request.
   const now = needs.source.find(uid) ?? found;
   const refs = refsOf(now);
   const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) };

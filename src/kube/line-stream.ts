@@ -17,8 +17,8 @@ const MAX_LINE = 8 * 1024 * 1024;
 const MAX_REFUSAL_BYTES = 64 * 1024;
 
 /**
- * A response that does not end, on a socket of its own. `ended` runs once, `close` included, and no line after it.
- * `failed` runs before it where no answer came at all.
+ * An endless response on a socket of its own. `ended` runs once, also after `close`, and no line follows it. `failed` runs
+ * before it if no answer came at all.
  */
 export function openLines(
   clock: Clock,
@@ -40,7 +40,7 @@ export function openLines(
     listener.ended(why);
   };
   const broke = (detail: string): void => finish({ status: null, detail });
-  /** One timer for the whole stream, whatever comes on it. */
+  /** One timer for the whole stream. */
   const watchSilence = (ms: number): void => {
     cancel = clock.after(ms, () => {
       const leftMs = lastMs + silenceMs - clock.monoMs();
@@ -86,7 +86,7 @@ export function openLines(
   return { close: (detail) => finish({ status: null, detail }) };
 }
 
-/** The `detail` of what was ended by its own side. */
+/** The `detail` of a stream that this side closed. */
 export const CLOSED = 'closed';
 
 function lineSplitter(line: (text: string) => void, tooLong: () => void): (text: string) => void {

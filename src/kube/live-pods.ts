@@ -11,12 +11,12 @@ import { type FoundContainers, nameContainers, type RuntimeIndex } from './pod-c
 export type LivePod = FoundContainers & {
   /** Null: only its cgroup is known, and priority and requests are not. */
   readonly pod: ApiPod | null;
-  /** What a deletion names. Null: nobody knows, or it is not ours to delete. */
+  /** The object to name in a deletion. Null: unknown, or not ours to delete. */
   readonly object: Deletable | null;
   readonly declared: BoundPod['declared'];
   readonly cgroup: Reading<CgroupRef>;
 };
-/** What is known besides of the pods. All of it is asked for at each look, for each pod. */
+/** Further facts about the pods, queried at each look for each pod. */
 type Known = {
   readonly runtime: RuntimeIndex;
   /** B14, B11: what our own stops have against it. */
@@ -36,12 +36,12 @@ type Known = {
   readonly ownUid: string | null;
 };
 
-/** No name of the API's, which has no such character. */
+/** Not a possible name in the API, which does not allow this character. */
 const NOT_KNOWN = '?';
 
 /**
- * The active pods (D4) of what the API declares and of what has a cgroup; of a pod that the API has dropped, `gone` has the
- * last that it said.
+ * The active pods (D4), from the API's declarations and from the cgroups. `gone`: the last declarations of pods that the API
+ * no longer has.
  */
 export function livePods(
   declared: Iterable<ApiPod>,
@@ -73,7 +73,7 @@ export function livePods(
   return live;
 }
 
-/** D7: the place that its class says, else whichever there is. */
+/** D7: the path that its QoS class implies, else any that exists. */
 function inClass(places: readonly PodCgroup[] | undefined, qos: PodCgroup['qos']): PodCgroup | null {
   return places?.find((place) => place.qos === qos) ?? places?.[0] ?? null;
 }
@@ -98,8 +98,8 @@ function knownPod(pod: ApiPod, found: PodCgroup | null, isEnding: boolean, facts
 }
 
 /**
- * Deleted, over, or gone from the API. While nobody but others has asked for that, and its containers run on, it is ranked
- * like any other (F6). What is left of its grace is never made longer (F17).
+ * Deleted, finished, or gone from the API. If this was not our request and its containers still run, the pod is ranked like
+ * any other (F6). The rest of its grace period is never extended (F17).
  */
 function endOf(
   { declared, deletionWallMs }: ApiPod,
@@ -119,7 +119,7 @@ function endOf(
   };
 }
 
-/** C9: its class by its place, its name by the runtime. A static pod is never stopped. */
+/** C9: its QoS class by its path, its name by the runtime. A static pod is never stopped. */
 function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): LivePod {
   const { uid, qos, cgroup } = found;
   const sandbox = facts.runtime.podOf.get(uid);
@@ -160,8 +160,8 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
 }
 
 /**
- * Its end gives something back. Not where all its containers are known to be dead and only a sandbox lives, unless that holds
- * the memory, as one does that runs its containers within itself.
+ * Whether its end frees anything. Not if all its containers are known to be dead and only the sandbox lives, unless the
+ * sandbox holds the memory, as one that runs its containers inside itself does.
  */
 function frees({ containers, sandboxes }: FoundContainers, pod: PodCgroup | null, facts: Known): boolean {
   if (containers.length === 0 || pod === null) return false;
@@ -179,13 +179,13 @@ function hasProcesses(cgroup: CgroupRef, facts: Known): boolean {
   return populated.known && populated.value;
 }
 
-/** Who requests nothing has no more, and the request of a guaranteed pod is its limit. Null: it is not known. */
+/** BestEffort requests nothing, and the request of a Guaranteed pod is its limit. Null: unknown. */
 function requestOf({ qos, cgroup }: PodCgroup, facts: Known): number | null {
   if (qos === 'BestEffort') return 0;
   return qos === 'Guaranteed' ? facts.memoryLimit(cgroup) : null;
 }
 
-/** E11: who deletes a bare pod destroys it, and the pod of a DaemonSet comes back at once. */
+/** E11: deleting a bare pod destroys it, and the pod of a DaemonSet comes back at once. */
 function leavesAs(
   { isMirror, owner, declared }: ApiPod,
   isEnding: boolean,

@@ -9,8 +9,8 @@ const UNMOUNT_POLL_MS = 100;
 const MOSTLY = 0.5;
 
 /**
- * Waits for the kubelet to unmount the memory volumes of a dead pod, if they are most of what it holds: until then its end
- * has not given back what it took (B12, ii). `begins` is called if it has to wait.
+ * Waits for the kubelet to unmount the memory volumes of a dead pod, if they are most of what it holds: only then is its
+ * memory freed (B12, ii). `begins` is called if it has to wait.
  */
 export async function untilUnmounted(
   { clock, mounts }: { readonly clock: Clock; readonly mounts: CgroupMounts },

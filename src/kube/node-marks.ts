@@ -23,7 +23,7 @@ import {
 
 /** Said by the agent itself; the others follow from pressure. */
 type ToldCondition = Exclude<OwnCondition, `Nodewarden${NodeCondition}`>;
-/** What the node shows of this agent (A13, A14). Everything is done in the background; nothing throws or rejects. */
+/** The agent's conditions and taints on the node (A13, A14). All work is in the background; nothing throws or rejects. */
 type KubeMarks = NodeMarks & {
   /** Besides pressure: how the shutdown is armed, and how the last boot ended. */
   readonly tell: (
@@ -33,13 +33,13 @@ type KubeMarks = NodeMarks & {
     reason: string,
     message: string,
   ) => void;
-  /** Nothing is said of it any more. */
+  /** No longer reported. */
   readonly untell: (type: ToldCondition) => void;
-  /** The API is back: what differs is written at once. */
+  /** The API is back: writes all differences at once. */
   readonly retry: () => void;
   /** The agent stops, and the machine stays: takes back every condition and taint, and the cordon of an earlier boot. Null, or why something was left. */
   readonly clear: () => Promise<NotDone | null>;
-  /** The agent goes, and what it said stays: it will be continued, or the machine goes down. */
+  /** The agent stops but leaves its marks: it will be restarted, or the machine goes down. */
   readonly close: () => Promise<void>;
 };
 type MarksNeeds = {
@@ -54,13 +54,13 @@ type MarksNeeds = {
   /** The object of a pod; null: there is none any more. */
   readonly objectOf: (uid: PodUid) => PodRef | null;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
-  /** Those of the state that was taken over: later changes are reported. */
+  /** Those of the adopted state: later changes are reported. */
   readonly conditions: readonly NodeCondition[];
   /** product.md section 3: `kubernetes.conditions` and `kubernetes.taints`. */
   readonly wants: { readonly conditions: boolean; readonly taints: TaintKeys | null };
   readonly agent: AgentId;
   readonly isAlive: (agent: AgentId) => boolean;
-  /** F18: another agent keeps this node. Nothing is written. */
+  /** F18: another agent manages this node. Nothing is written. */
   readonly taken: (by: AgentId) => void;
 };
 
@@ -94,13 +94,13 @@ const PRESSURES: {
 };
 const AWAY: NotDone = { kind: 'unheard', isTimeout: false, text: 'the API server is away' };
 const TAKEN: NotDone = { kind: 'unheard', isTimeout: false, text: 'another agent keeps this node' };
-/** Well within what is sent of a message: who wrote it must not be cut off. */
+/** Well below the limit for a message, so that the writer's identity is not cut off. */
 const MESSAGE_MAX = 3_900;
 const CLEAR_MS = 5_000;
 const LATE: NotDone = { kind: 'unheard', isTimeout: true, text: `it was not done within ${CLEAR_MS} ms` };
 const PRESSURE_NAMES = ['MemoryPressure', 'DiskPressure', 'PIDPressure'] as const;
 
-/** `sinceWallMs` null: as long as the API says, or from now on. */
+/** `sinceWallMs` null: since when the API says, else from now on. */
 type Shown = Pick<NodeConditionEntry, 'status' | 'reason' | 'message'> & { readonly sinceWallMs: number | null };
 
 export function createKubeMarks(needs: MarksNeeds): KubeMarks {
@@ -113,9 +113,9 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     ]),
   );
   const earlier = new Map<unknown, { readonly status: unknown; readonly sinceWallMs: number }>();
-  /** What the node has of ours, as far as we know. */
+  /** Our marks on the node, as far as known. */
   const present = new Set<OwnCondition>();
-  /** This run may still say it: what an earlier one said stays for a heartbeat. */
+  /** Marks of an earlier run stay for one heartbeat, in case this run sets them again. */
   const unsaid = new Set<OwnCondition>(['NodewardenShutdownArmed', 'NodewardenLastBoot']);
   let isReadBack = false;
   let isTaken = false;
@@ -126,7 +126,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     reportWrite(findings, right, failed);
     return failed;
   };
-  /** A13: after a crash they go on from where they were. */
+  /** A13: after a crash they continue from the last state. */
   const readBack = (node: OwnNode): void => {
     for (const { type, status, lastTransitionTime } of node.conditions) {
       const sinceWallMs = Date.parse(String(lastTransitionTime));
@@ -139,7 +139,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     const before = earlier.get(type);
     return sinceWallMs ?? (before?.status === status ? before.sinceWallMs : nowMs);
   };
-  /** What the API had of earlier runs is read before anything is written over it. */
+  /** Marks of earlier runs are read before anything overwrites them. */
   const readFirst = async (): Promise<NotDone | null> => {
     if (isTaken) return TAKEN;
     if (!needs.isUp()) return AWAY;
@@ -188,7 +188,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     const remove = PRESSURE_TAINTS.filter((key) => put.every((taint) => taint.key !== key));
     return told('patch nodes', writes.changeTaints({ put, remove }));
   };
-  /** Each changes the resourceVersion under the other, which would then have to begin anew (A14). */
+  /** One after the other: each write changes the resourceVersion, and the other would have to start over (A14). */
   const inTurn = (write: () => Promise<NotDone | null>) => (): Promise<NotDone | null> => {
     turn = turn.then(write);
     return turn;
@@ -208,7 +208,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     cancelBeat = clock.after(HEARTBEAT_MS, beat);
     unsaid.clear();
     if (wants.conditions) conditions.poke();
-    // Somebody may have removed them.
+    // Somebody else may have removed them.
     if (wants.taints !== null && pressures.size > 0) taints.poke();
   }
   const stop = async (): Promise<void> => {
@@ -217,19 +217,19 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
   };
 
   let cancelBeat = clock.after(HEARTBEAT_MS, beat);
-  // Also what an earlier run left, with nothing wanted.
+  // Also marks that an earlier run left, if none are wanted.
   conditions.poke();
   taints.poke();
   return {
     setCondition: (condition, status, message) => {
       if (status) pressures.add(condition);
       else pressures.delete(condition);
-      // B15: on its way before the first victim is asked to go.
+      // B15: sent before the first victim is asked to stop.
       taints.poke();
       show(PRESSURES[condition].type, { ...pressureOf(status, condition), message });
     },
     event: (reason, message, { decision, pod, annotations }) => {
-      // One that is gone by now was no mirror pod, and its object had the uid that the kubelet knows.
+      // A pod that is gone by now was not a mirror pod, and its object had the uid that the kubelet knows.
       const object = pod === null ? null : (needs.objectOf(pod.uid) ?? pod);
       if (object?.namespace === UNNAMED) return;
       const about = object === null ? ({ kind: 'Node' } as const) : ({ kind: 'Pod', ...refOf(object) } as const);

@@ -21,13 +21,13 @@ export function podsPath(nodeName: string, query: { readonly [name: string]: str
   return `/api/v1/pods?${new URLSearchParams({ fieldSelector: `spec.nodeName=${nodeName}`, ...query })}`;
 }
 
-/** A pod takes 0.1 to 0.4 ms to read: so many at a time keep the loop within a look of a busy node. */
+/** Reading a pod takes 0.1 to 0.4 ms: this many at a time do not delay the looks of a busy node. */
 const PODS_A_TURN = 25;
 
 /**
- * All pods of a node, page by page; each is given to `reduce` at once, so that no more than a page is held, and `pause`
- * runs in between. `from`: '0' = whatever the server has at hand, '' = the newest there is, else nothing older than that
- * resourceVersion. Never rejects.
+ * Lists all pods of a node, page by page. Each pod goes to `reduce` at once, so that at most one page is held; `pause` runs
+ * in between. `from`: '0' = any cached version, '' = the most recent one, else nothing older than that resourceVersion.
+ * Never rejects.
  */
 export async function listPods<T>(
   get: ApiGet,
@@ -46,7 +46,7 @@ export async function listPods<T>(
     const metadata = isObject(body) && isObject(body['metadata']) ? body['metadata'] : {};
     const { resourceVersion, continue: next } = metadata;
     const items = isObject(body) ? body['items'] : null;
-    // A list without a single one is null to some servers.
+    // Some servers send null for an empty list.
     if (!isText(resourceVersion) || (items !== null && !Array.isArray(items)) || problem !== undefined) {
       return { ok: false, status, detail: `not a list of pods: ${problem ?? 'malformed'}`, retryAfterMs };
     }

@@ -13,15 +13,15 @@ type LookupNeeds = {
 };
 
 const ASK_MS = 2_000;
-/** One pod is asked for again no sooner, and no more than so many are under way. */
+/** The minimum time between two requests for one pod, and the maximum number of requests in flight. */
 const AGAIN_MS = 5_000;
 const MOST = 5;
 /** H14. */
 const MAX_ASKED = 1_000;
 
 /**
- * Asks the API server for single pods that run here and that its list and its watch have not told of
- * (beside-a-kubelet.md C9). Nobody waits for the answer.
+ * Asks the API server for single pods that run here but are in neither its list nor its watch (beside-a-kubelet.md C9).
+ * Nobody waits for the answer.
  */
 export function createPodLookup({ clock, get, isUp, learn }: LookupNeeds): (pod: PodRef) => void {
   const askedMs = new Map<PodUid, MonoMs>();

@@ -26,25 +26,25 @@ type WatchNeeds = {
   readonly nodeName: string;
   readonly protectNamespaces: readonly string[];
   readonly findings: Findings;
-  /** The pods are others now; at most once in a turn of the loop. */
+  /** The pods have changed; at most once per turn of the event loop. */
   readonly onChange: () => void;
-  /** Of an earlier run in this boot: they stand in until the first list, where that does not come (D15). */
+  /** From an earlier run in this boot: used until the first list arrives (D15). */
   readonly kept?: { readonly pods: ReadonlyMap<PodUid, ApiPod>; readonly atMs: MonoMs } | null | undefined;
   /** From 0 to below 1. */
   readonly chance?: () => number;
 };
 export type PodWatch = {
-  /** By the kubelet's uid, terminating ones and those that are over included (D4). They stay while the API server is away. */
+  /** By the kubelet's uid, including terminating and finished ones (D4). They stay while the API server is away. */
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
-  /** Those of an earlier run in this boot, from when the server keeps us waiting. */
+  /** The pods of an earlier run in this boot, used once the server is late. */
   readonly stoodIn: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
   /** Whether changes arrive: a watch is open. */
   readonly isCurrent: () => boolean;
-  /** When the pods were last known to be as the server has them: now while they are current; null: never. */
+  /** When the pods last matched the server's: now while they are current; null: never. */
   readonly atMs: () => MonoMs | null;
-  /** How often all pods were asked for. */
+  /** How many times all pods were listed. */
   readonly lists: () => number;
-  /** An object that was asked for by the name of the pod with this uid. */
+  /** Takes in an object that was requested by the name of the pod with this uid. */
   readonly learn: (object: unknown, uid: PodUid) => void;
   readonly close: () => void;
 };
@@ -56,9 +56,9 @@ const GRACE_OF_TIMEOUT_MS = 30_000;
 const RECONNECT = { firstMs: 250, mostMs: 15_000 };
 const RELIST = { firstMs: 1_000, mostMs: 30_000 };
 const HEALTHY_MS = 60_000;
-/** A server that is there has listed the pods by then. */
+/** A server that is up has listed the pods by then. */
 const STAND_IN_MS = 1_000;
-/** D2: so often a stream that says what it should not is opened again where it ended. */
+/** D2: how many times a stream with invalid events is reopened where it ended. */
 const MAX_STRANGE = 3;
 const [BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, GONE, GATEWAY_TIMEOUT] = [400, 401, 403, 410, 504];
 
@@ -68,9 +68,9 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   const protectNamespaces = new Set(needs.protectNamespaces);
   const cache = createPodCache();
   const backOff = { reconnect: doubling(RECONNECT, chance), relist: doubling(RELIST, chance) };
-  /** Of the last list, event or bookmark; null: the next list begins at what the server has at hand. */
+  /** From the last list, event or bookmark; null: the next list takes any cached version. */
   let resourceVersion: string | null = null;
-  /** The last resourceVersion is of no use to the server: the next list is of the newest. */
+  /** The server cannot use the last resourceVersion: the next list asks for the most recent one. */
   let isNewestWanted = false;
   let isListDue = true;
   let isListing = false;
@@ -110,7 +110,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
     isListing = false;
     if (isClosed) return;
     if (!listed.ok) {
-      // What was asked for is too old for the server, or newer than all it has: it was restored from a backup.
+      // The requested version is too old for the server, or newer than all it has: it was restored from a backup.
       isNewestWanted = listed.status === GONE || listed.status === GATEWAY_TIMEOUT || listed.status === BAD_REQUEST;
       failure = listed.detail;
       if (listed.status !== null && listed.status !== GONE) findings.raise(podsRefused(listed.status, listed.detail));
@@ -160,7 +160,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
           if (event.kind === 'refused') leave(event.isGone ? 'gone' : 'strange', event.detail);
           else if (event.kind === 'ignored') return;
           else if (!isBefore(event.resourceVersion, resourceVersion)) take(event);
-          // It was restored from a backup: what came since then is not there any more.
+          // The server was restored from a backup: later changes no longer exist.
           else leave('gone', 'the versions of the server have gone back');
         },
         ended: (why) => ended(because, why),
@@ -190,7 +190,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   ): void {
     const nowMs = clock.monoMs();
     if (openedMs !== null) {
-      // How long it had been cut off before that was noticed, nobody knows.
+      // It is unknown how long the connection was dead before this was noticed.
       if (connection.state() !== 'away') heardMs = nowMs;
       if (nowMs - openedMs >= HEALTHY_MS) {
         backOff.reconnect.reset();
@@ -241,7 +241,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   connection.onState((state) => {
     if (isClosed) return;
     if (state === 'away') {
-      // C7: after an outage the list comes first.
+      // C7: after an outage, list first.
       isListDue = true;
       standIn();
     } else if (state === 'up' && isWaiting) later(backOff.relist.nextMs());
@@ -270,7 +270,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   };
 }
 
-/** Versions are numbers of up to 64 bits, where they are numbers at all. */
+/** Versions are numbers of up to 64 bits, if they are numbers at all. */
 function isBefore(version: string, last: string | null): boolean {
   if (last === null || !/^\d{1,20}$/.test(version) || !/^\d{1,20}$/.test(last)) return false;
   return BigInt(version) < BigInt(last);
@@ -296,7 +296,7 @@ function readEvent(text: string): Event {
   if (kind === undefined) return { kind: 'ignored' };
   const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {};
   const { resourceVersion } = metadata;
-  // Without it there is nothing to go on from.
+  // Without it the watch could not be resumed.
   if (!isText(resourceVersion) || resourceVersion === '') return refused('an event without a resourceVersion');
   if (kind === 'remove' && !isUid(metadata['uid'])) return refused('a deleted object without a uid');
   return { kind, resourceVersion, object };

@@ -5,7 +5,7 @@ import { type ApiPod, apiPodOf } from './api-pod.ts';
 
 export type Readable = {
   readonly pod: Reading<ApiPod>;
-  /** What could not be read, where the rest could; null: nothing. */
+  /** What could not be read while the rest could; null: nothing. */
   readonly problem: string | null;
 };
 type Json = { readonly [field: string]: unknown };
@@ -19,8 +19,8 @@ const PARTS: readonly Part[] = [
 ];
 
 /**
- * A pod with whatever of it can be read: nobody is immune by one field that is strange (beside-a-kubelet.md C9). What
- * cannot be read is unknown, and not what would be there without it. `nodeName`: B16.
+ * A pod with every part that can be read: one malformed field makes no pod immune (beside-a-kubelet.md C9). Unreadable
+ * parts are unknown, not defaulted. `nodeName`: B16.
  */
 export function readableOf(value: unknown, protectNamespaces: ReadonlySet<string>, nodeName: string): Readable {
   const whole = apiPodOf(value, protectNamespaces);
@@ -64,7 +64,7 @@ function without(value: Json, { priority, requests }: Part): Json {
 }
 const STATUSES = ['containerStatuses', 'initContainerStatuses', 'ephemeralContainerStatuses'];
 
-/** Who it is, whose, and what runs of it. */
+/** Identity, owner, and what runs of it. */
 function bare(value: Json): Json {
   const { name, namespace, uid, resourceVersion, deletionTimestamp, annotations, ownerReferences } = part(
     value,

@@ -31,24 +31,24 @@ import type { CriClient } from './cri/client.ts';
 import { type Container, ContainerState, type Image, type ImageSpec, type PodSandbox } from './cri/cri_pb.ts';
 import type { OpenRuntime } from './open-runtime.ts';
 
-/** Of images, for as long as the agent runs: their age counts from when it has first seen them. `at`: of which runtime. */
+/** Images seen since the agent started: their age counts from the first sighting. `at`: of which runtime. */
 export type SeenImages = { sightings: Sightings; at?: string };
 type RuntimeReclaim = { readonly reclaim: NodeReclaim; readonly close: () => void };
 
-/** How often images are seen, so that their age and last use are known when it counts. */
+/** How often images are listed, so that their age and last use are known when needed. */
 const SEE_MS = 60_000;
 /** [design] Until they were seen once. */
 const SEE_FIRST_MS = 2_000;
-/** [design] So long after the start it waits for the proof that the runtime is this node's, which the first list of pods brings. */
+/** [design] How long after the start to wait for the first list of pods, which proves that the runtime is this node's. */
 const PROOF_MS = 5_000;
 const PROOF_AGAIN_MS = 200;
-/** [design] Beyond it a pod must go: nothing is decided for the file system meanwhile. */
+/** [design] The longest a reclaim may hold up evictions for the file system. */
 const RECLAIM_MS = 60_000;
 
 /**
  * Removes dead containers and unused images (kubelet-eviction.md 6.5, 6.6), with the guards that the runtime lacks
- * (beside-a-kubelet.md A12). One reclaim at a time. What was seen of images begins with the agent, as in the kubelet: for
- * `minImageAgeMs` after the runtime first answers it none is removed.
+ * (beside-a-kubelet.md A12). One reclaim at a time. As in the kubelet, images age from the agent's first sighting: none is
+ * removed for `minImageAgeMs` after the runtime's first answer.
  */
 export function openRuntimeReclaim(needs: {
   readonly clock: Clock;
@@ -57,7 +57,7 @@ export function openRuntimeReclaim(needs: {
   readonly runtime: Pick<OpenRuntime, 'connect' | 'connectProven'>;
   readonly seen: SeenImages;
   readonly minImageAgeMs: () => number;
-  /** Of this node no more, by the kubelet's uid. False in doubt. */
+  /** Whether the pod with this uid (the kubelet's) has left the node. False if in doubt. */
   readonly isGone: (podUid: string) => boolean;
 }): RuntimeReclaim {
   const { clock, log, findings, runtime, seen: kept, minImageAgeMs, isGone } = needs;
@@ -72,7 +72,7 @@ export function openRuntimeReclaim(needs: {
     const uses = images.known ? await usesNow(client, images.value, volumes) : images;
     if (!images.known) return images;
     if (!uses.known) return uses;
-    // What another runtime has had for long may be new to this one.
+    // Images that another runtime has had for long may be new here.
     const before: Sightings = kept.at === client.socket ? kept.sightings : new Map();
     kept.at = client.socket;
     kept.sightings = seeImages(before, images.value, uses.value, clock.monoMs());
@@ -90,7 +90,7 @@ export function openRuntimeReclaim(needs: {
     return tally.removed();
   }
 
-  /** Not proven yet is no "no": until shortly after the start it is asked again, and no pod goes meanwhile. */
+  /** "Not proven yet" is not "no": shortly after the start it is retried, and no pod is evicted meanwhile. */
   async function proven(): Promise<Reading<CriClient>> {
     for (;;) {
       const client = await runtime.connectProven();
@@ -160,7 +160,7 @@ type Seen = { readonly images: readonly ListedImage[]; readonly uses: readonly I
 type Volumes = Map<string, readonly ImageUse[]>;
 
 type Tally = ReturnType<typeof createTally>;
-/** What came of it; the first problem is the one that is told. */
+/** The result; only the first problem is reported. */
 function createTally(isOutOfTime: () => boolean) {
   const counts = { containers: 0, images: 0 };
   let problem: string | null = null;
@@ -210,13 +210,13 @@ async function isStillFree(
 ): Promise<Reading<boolean>> {
   const now = await client.image(image.id);
   if (!now.known) return now;
-  // A name that came or went: somebody pulls it, for a container that is not made yet.
+  // A name was added or removed: it is being pulled for a container that does not exist yet.
   if (now.value === null || !isSame(listedImage(now.value), image)) return known(false);
   const uses = await usesNow(client, images, volumes);
   return uses.known ? known(!usedIn(uses.value)(image)) : uses;
 }
 
-/** Every use of an image by a container, dead ones too. Unknown as soon as one of them is. */
+/** Every use of an image by a container, dead or alive. Unknown as soon as one use is unknown. */
 async function usesNow(
   client: CriClient,
   images: readonly ListedImage[],
@@ -258,7 +258,7 @@ async function readVolumes(
   return known([...volumes.values()].flat());
 }
 
-/** What the runtime itself makes of names that are in no list: a short one, or an image that is gone. */
+/** Lets the runtime resolve names that are in no list: a short name, or an image that is gone. */
 async function resolve(client: CriClient, use: ImageUse): Promise<Reading<ImageUse>> {
   if (use.length === 0) return unknown('malformed', 'CRI ListContainers', 'a container does not name its image');
   const names = new Set<string>();
@@ -271,8 +271,8 @@ async function resolve(client: CriClient, use: ImageUse): Promise<Reading<ImageU
 }
 
 /**
- * Of the image that every sandbox needs (A12): the one that the runtime's configuration names, where it does, and the one of
- * the newest sandbox. None: the runtime names neither.
+ * The names of the image that every sandbox needs (A12): the one in the runtime's configuration, if given, and that of the
+ * newest sandbox. Empty: the runtime reports neither.
  */
 async function sandboxNames(client: CriClient): Promise<Reading<ImageUse>> {
   const sandboxes = await client.sandboxes();

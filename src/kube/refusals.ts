@@ -3,11 +3,11 @@ import type { MonoMs } from '../core/reading.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { budgetRefusesId } from '../words/finding-eviction.ts';
 
-/** Which evictions a disruption budget has refused a moment ago (beside-a-kubelet.md B1, B11). */
+/** Evictions that a disruption budget refused recently (beside-a-kubelet.md B1, B11). */
 export type Refusals = {
-  /** `said`: why. The same once more, and it is asked twice as long after that. */
+  /** `said`: why. Each repeated refusal doubles the wait. */
   readonly add: (uid: PodUid, retryAfterMs: number, said: string) => void;
-  /** `budgets-refuse`: three others were refused, and the next one is not asked for yet. */
+  /** `budgets-refuse`: three others were refused, and the next request is not due yet. */
   readonly limitOf: (uid: PodUid) => CandidateLimit | null;
 };
 type Refusal = { readonly untilMs: MonoMs; readonly waitMs: number; readonly said: string };
@@ -15,7 +15,7 @@ type Refusal = { readonly untilMs: MonoMs; readonly waitMs: number; readonly sai
 /** B1: a budget is not asked again before that, whatever the server says. */
 const LEAST_MS = 5_000;
 const LONGEST_MS = 60_000;
-/** B11: in one pass no more are asked for. */
+/** B11: the maximum number of requests in one pass. */
 const MOST = 3;
 
 export function createRefusals(clock: Clock, findings: Findings): Refusals {

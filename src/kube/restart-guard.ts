@@ -2,18 +2,18 @@ import type { PodUid } from '../core/pod/pod.ts';
 import type { MonoMs } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 
-/** Pods that the kubelet starts again because the API has not heard of their end (beside-a-kubelet.md B14). */
+/** Pods that the kubelet restarts because the API has not received their deletion (beside-a-kubelet.md B14). */
 export type RestartGuard = {
   /** Its containers were killed, and the API has not accepted its end. */
   readonly killed: (uid: PodUid) => void;
   /** The API had accepted its end after all: its answer came after the kill. */
   readonly accepted: (uid: PodUid) => void;
-  /** It gives way to another pod that exceeds its request, as under the loop guard (D6). */
+  /** Another pod that exceeds its request is evicted first, as under the loop guard (D6). */
   readonly isBarred: (uid: PodUid) => boolean;
 };
 
 const WINDOW_MS = 600_000;
-/** So many kills in vain, and others go first. */
+/** After this many kills in vain, others go first. */
 const KILLS = 2;
 
 export function createRestartGuard(clock: Clock): RestartGuard {

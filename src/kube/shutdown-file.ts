@@ -3,9 +3,9 @@ import { writeAtomic } from '../host/files.ts';
 import { readOwnFile } from '../host/own-file.ts';
 import type { PodRef } from './api-pod.ts';
 
-/** A pod that a shutdown asked the API to delete. `owner`: who makes another one. */
+/** A pod that a shutdown asked the API to delete. `owner`: the controller that replaces it. */
 type DeletedPod = PodRef & { readonly owner: string | null };
-/** What a shutdown of this boot has said to the API, until it is taken back. */
+/** What a shutdown of this boot has written to the API, until it is undone. */
 export type ToldShutdown = {
   /** Names its mark on the node (A15). */
   readonly shutdownId: string;
@@ -26,7 +26,7 @@ const isFile = shape<File>({
   told: orNull(shape<ToldShutdown>({ shutdownId: isText, deleted: listOf(isDeleted, PODS_MAX) })),
 });
 
-/** Null: nothing was told, or nobody can say. */
+/** Null: nothing was written, or this is unknown. */
 export function loadTold(runtimeDirectory: string, bootId: string): ToldShutdown | null {
   const found = readOwnFile(pathIn(runtimeDirectory), (value) => (isFile(value) ? value : null), BYTES_MAX);
   return found.known && found.value?.bootId === bootId ? found.value.told : null;

@@ -25,12 +25,12 @@ type ShutdownNeeds = {
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
   /** Pods with processes, by the kubelet's uid. */
   readonly running: () => readonly PodUid[];
-  /** What the node shows of the shutdown besides (E6): its condition, and an event. Nobody waits for it. */
+  /** The condition and the event for the shutdown (E6). Nobody waits for them. */
   readonly tell: (decision: DecisionId, totalMs: number) => void;
 };
-/** What a shutdown says to the API, sees confirmed there, and takes back when it is cancelled. */
+/** What a shutdown writes to the API, sees confirmed there, and undoes if it is cancelled. */
 export type KubeShutdown = {
-  /** E4: cordon and taint. Resolves with what became of them, in words. */
+  /** E4: cordon and taint. Resolves with a sentence about the result. */
   readonly announce: (shutdown: {
     readonly decision: DecisionId;
     readonly totalMs: number;
@@ -43,7 +43,7 @@ export type KubeShutdown = {
   /** E18. */
   readonly undo: () => Promise<UndoneStops>;
   readonly hasTold: () => boolean;
-  /** The system went down and came back: nothing is to be told of, but the node takes pods again. */
+  /** The system went down and came back: nothing to report, but the node accepts pods again. */
   readonly forget: () => void;
   /** The API is back. */
   readonly retry: () => void;
@@ -51,16 +51,16 @@ export type KubeShutdown = {
   readonly close: () => Promise<void>;
 };
 
-/** How old what the node says of its volumes may be. */
+/** The maximum age of the node's `volumesInUse`. */
 const VOLUMES_MS = 500;
-/** So long a cancel waits to say what became of the cordon. */
+/** How long a cancel waits to report the result for the cordon. */
 const UNDO_MS = 5_000;
 const NOT_ASKED = unknown('not-asked', 'the volumes of the node', 'they are being asked for');
 
 export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   const { clock, log, writes, runtimeDirectory, bootId } = needs;
   let told: ToldShutdown | null = loadTold(runtimeDirectory, bootId);
-  /** Of E10: the pods as they were before; null: we stop them. */
+  /** For E10: the pods as they were before; null: we stop them. */
   let ofKubelet: ReadonlyMap<PodUid, ApiPod> | null = null;
   let announcing: Promise<unknown> = Promise.resolve();
   let isSaving = false;
@@ -86,7 +86,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     await announcing;
     if (told === null) return null;
     const said = await writes.uncordon({ bootId, shutdownId: told.shutdownId });
-    // An autoscaler empties the node and removes it (F16).
+    // An autoscaler drains the node and removes it (F16).
     const isOver = said.kind === 'done' || said.kind === 'nothing-of-ours' || said.kind === 'autoscaler';
     const failed = isOver ? null : said;
     reportWrite(needs.findings, 'patch nodes', failed);
@@ -137,7 +137,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
       const pods = needs.pods();
       const active = pods.known ? [...pods.value].filter(([, pod]) => !isTerminal(pod)) : [];
       ofKubelet = byKubelet ? new Map(active) : null;
-      // Of a cordon that could not be taken back yet the mark stays on the node.
+      // The mark of a cordon that could not be removed yet stays on the node.
       told = { shutdownId: told?.shutdownId ?? decision, deleted: [] };
       save();
       if (needs.isAway()) return API_AWAY;
@@ -149,7 +149,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     deleting: ({ object, owner }) => {
       if (told === null || told.deleted.some(({ uid }) => uid === object.uid)) return;
       told = { ...told, deleted: [...told.deleted, { ...object, owner: owner?.kind ?? null }] };
-      // All of a phase come in one turn.
+      // All pods of a phase arrive in one turn of the event loop.
       if (!isSaving) queueMicrotask(save);
       isSaving = true;
     },

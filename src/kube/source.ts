@@ -25,7 +25,7 @@ type KubeSourceNeeds = {
   /** Of this node alone. Unknown until the first list, or the checkpoint. */
   readonly apiPods: () => Reading<ReadonlyMap<string, ApiPod>>;
   readonly runtime: Pick<Runtime, 'facts' | 'refresh' | 'cgroupDriver'>;
-  /** B14, B11: what our own stops have against a pod. */
+  /** B14, B11: why our earlier stops speak against choosing a pod. */
   readonly ownLimitOf: (uid: string) => CandidateLimit | null;
   /** F6 (i): a pod of this node became Failed with the reason Evicted in the last 15 s. */
   readonly isKubeletEvicting: () => boolean;
@@ -33,7 +33,7 @@ type KubeSourceNeeds = {
   readonly isDrained: () => boolean;
   /** How a pod's disk is measured, beside the loop (kube/pod-disk.ts). */
   readonly disk: (pod: LivePod, soFar: Parameters<BoundPod['disk']>[0]) => ReturnType<BoundPod['disk']>;
-  /** C9: ask the API server for this one, some time. */
+  /** C9: query the API server for this pod, in the background. */
   readonly lookUp: (pod: PodRef) => void;
   readonly wake: () => void;
 };
@@ -59,16 +59,16 @@ const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
 /** F6 (i): nobody waits longer for what the kubelet frees, which may be nothing; who waits at all: core/eviction/kubelet-wait.ts. */
 const KUBELET_EVICTS_MS = 10_000;
-/** The runtime is asked again at most so often while there are containers that it has not told of. */
+/** The minimum time between queries to the runtime while there are containers that it has not listed. */
 const ASK_RUNTIME_MS = 1_000;
-/** Where it does not tell of them either, the pause doubles up to this: a cgroup may have been left behind. */
+/** If it does not list them either, the pause doubles up to this: a cgroup may have been left behind. */
 const ASK_RUNTIME_MOST_MS = 60_000;
 
 type Pods = ReadonlyMap<string, LivePod>;
 /** `inode`: of the cgroup that a stop did not empty; null: the stop is under way. */
 type Stopping = { readonly inode: number | null };
 
-/** The pods of this node as API, runtime and cgroups show them together, at the moment of asking (D13). */
+/** The pods of this node at this moment (D13), combined from the API, the runtime and the cgroups. */
 export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   const { clock, mounts, runtime, cgroupRoot, configuredDriver } = needs;
   const driver = (): Reading<CgroupDriver> => {
@@ -111,7 +111,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   function livePodsOf(found: FoundPods): Pods {
     const api = needs.apiPods();
     if (api.known) hasSettled = true;
-    // With no list at hand nobody is known to be gone.
+    // Without a list, no pod is known to be gone.
     const declared = api.known ? api.value : declaredBefore;
     const live = livePods(declared.values(), declaredBefore, found, {
       runtime: index(),
@@ -224,7 +224,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       const pods = podsWith('containers');
       return pods.known ? (pods.value.get(uid) ?? null) : null;
     },
-    // An API server that does not answer keeps nobody from holding the lock.
+    // The agent holds the lock even if the API server does not answer.
     isSettled: () => hasSettled || clock.monoMs() - startMs >= SETTLE_MS,
     running: () => {
       const pods = podsNow();
@@ -252,7 +252,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   };
 }
 
-/** What of a pod makes a look worth while when it changes. */
+/** The parts of a pod whose change makes a look worthwhile. */
 function identityOf({ declared, cgroup, containers }: LivePod): readonly unknown[] {
   const { isTerminating, limitedBy } = declared;
   return [

@@ -4,7 +4,7 @@ import { evictForMistake } from '../document/pod.ts';
 import { unitNameMistake } from '../host/unit-name.ts';
 import { MAX_DIRECTORIES, readDirectories, scratchMistake } from './directories.ts';
 
-/** What a manifest names as the real thing behind the pod. */
+/** What a manifest binds the pod to. */
 export type Target =
   | { readonly kind: 'unit'; readonly unit: string }
   /** Below cgroupRoot; begins with '/'. */
@@ -32,7 +32,7 @@ const AFTER_EVICTION = `${PREFIX}after-eviction`;
 const KNOWN = [...BINDINGS, DISK, SCRATCH, PROTECT, EVICT_FOR, AFTER_EVICTION];
 const MAX_PATH = 4096;
 
-/** product.md section 5. All mistakes, not the first one. */
+/** product.md section 5. Reports every mistake, not only the first. */
 export function readAnnotations(given: { readonly [name: string]: string }): {
   readonly annotations: Annotations;
   readonly mistakes: readonly AnnotationMistake[];
@@ -108,7 +108,7 @@ function cgroupMistake(value: string): string | null {
   return parts.every((part) => part === '') ? 'the node itself cannot be a pod: name a cgroup below cgroupRoot' : null;
 }
 
-/** Directories that count, and those of them that are emptied after an eviction: none of the first lies in the second. */
+/** Measured directories, and scratch directories that are emptied after an eviction: they must not overlap. */
 function readDisks(given: { readonly [name: string]: string }, wrong: Wrong): Pick<Annotations, 'disk' | 'scratch'> {
   const [disk, scratch] = [DISK, SCRATCH].map((name): readonly string[] => {
     const { paths, mistake } = readDirectories(given[name]);

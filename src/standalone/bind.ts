@@ -11,7 +11,7 @@ import type { Target } from './annotation.ts';
 
 /** What a binding means. */
 export type Place = {
-  /** Where it is when it runs, below the mount; the cgroup itself shows whether it runs. Null: not known. */
+  /** Its path below the mount while it runs; whether it runs is seen from the cgroup itself. Null: unknown. */
   readonly path: string | null;
   /** What is stopped through systemd; null: its processes are signalled. */
   readonly unit: string | null;
@@ -30,12 +30,12 @@ export function resolveTarget(systemd: Systemd, target: Exclude<Target, { kind: 
   return target.kind === 'unit' ? resolveUnit(systemd, target.unit) : resolvePodman(target.name);
 }
 
-/** Needs no query: the path is the one in the manifest, below the node. */
+/** Needs no query: the manifest gives the path below the node. */
 export function cgroupPlace(cgroupRoot: string, target: Extract<Target, { kind: 'cgroup' }>): Place {
   return { path: `${cgroupRoot.replace(/\/+$/, '')}${target.path}`, unit: null, facts: null };
 }
 
-/** Before any query: where systemd puts a unit that sets no slice. This needs no bus. */
+/** Before any query, without the bus: where systemd puts a unit that sets no slice. */
 export function likelyPlace(target: Exclude<Target, { kind: 'cgroup' }>): Place {
   if (target.kind === 'podman') return { path: null, unit: null, facts: null };
   return { path: cgroupOfUnit(target.unit, null), unit: target.unit, facts: null };
@@ -122,7 +122,7 @@ function textAt(value: unknown, ...path: readonly string[]): string {
 
 export type Guarded = { readonly what: string; readonly path: string };
 
-/** Without them the machine cannot be saved: product.md section 5. */
+/** The machine cannot be recovered without them (product.md section 5). */
 const GUARDED_UNITS = [
   'dbus.service',
   'dbus-broker.service',
@@ -131,7 +131,7 @@ const GUARDED_UNITS = [
   'systemd-udevd.service',
 ];
 
-/** What no binding may contain, where it is now. */
+/** The current cgroups of what no binding may contain. */
 export function guardedNow(mounts: CgroupMounts): readonly Guarded[] {
   const guarded = GUARDED_UNITS.map((unit) => ({ what: unit, path: `/system.slice/${unit}` }));
   const processes = [
@@ -142,7 +142,7 @@ export function guardedNow(mounts: CgroupMounts): readonly Guarded[] {
   return guarded;
 }
 
-/** Where an administrator moved them. */
+/** Their cgroups, if an administrator has moved them. */
 export async function guardedUnits(systemd: Systemd): Promise<readonly Guarded[]> {
   const asked = await Promise.all(GUARDED_UNITS.map((unit) => systemd.unit(unit)));
   return asked.flatMap((facts, i) => {

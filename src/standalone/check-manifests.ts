@@ -9,14 +9,14 @@ export type CheckedManifests = { readonly pods: number; readonly problems: reado
 
 const KINDS: readonly unknown[] = ['Pod', 'List', 'PodList'];
 
-/** Is this file a manifest, and no configuration? Only its first document is looked at; what cannot be read is none. */
+/** Whether a file is a manifest, not a configuration, by its first document. False if it cannot be read. */
 export function isManifestFile(path: string): boolean {
   const text = readDocument(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return false;
   return KINDS.includes(valueAt(parseDocuments(text.value, path, 'kubelet').documents[0]?.value, ['kind']));
 }
 
-/** Every mistake of one manifest. Whether its binding exists is known to the running agent only. */
+/** Every mistake in one manifest. Only the running agent knows whether its binding exists. */
 export function checkManifest(path: string): CheckedManifests {
   const refused = (text: string): CheckedManifests => refusedAt(path, text);
   const distrusted = distrust(path);
@@ -31,7 +31,7 @@ function refusedAt(file: string, text: string): CheckedManifests {
   return { pods: 0, problems: [{ file, line: 1, column: 1, path: '', text }] };
 }
 
-/** The same of a whole directory; one that is not there has none. */
+/** The same for a whole directory; a missing one has no mistakes. */
 export function checkManifests(directory: string): CheckedManifests {
   const distrusted = distrust(directory);
   if (distrusted !== null) return refusedAt(directory, distrusted);

@@ -1,8 +1,8 @@
 const MAX_PATH = 4096;
-/** As many as a walk takes (host/disk-walk.ts). */
+/** The limit of one walk (host/disk-walk.ts). */
 export const MAX_DIRECTORIES = 64;
 
-/** Absolute paths, separated by commas, without slashes that mean nothing. `mistake` is of the first wrong one. */
+/** Absolute paths separated by commas, without redundant slashes. `mistake`: the first wrong one. */
 export function readDirectories(value: string | undefined): {
   readonly paths: readonly string[];
   readonly mistake: string | null;
@@ -20,7 +20,7 @@ function directoryMistake(path: string): string | null {
   return namesOf(path).length === 0 ? 'the whole file system cannot be the directory of one pod' : null;
 }
 
-/** What the system lives in: nothing below is emptied. */
+/** Directories of the system: nothing below them is emptied. */
 const OF_THE_SYSTEM = [
   'bin',
   'boot',
@@ -36,10 +36,10 @@ const OF_THE_SYSTEM = [
   'sys',
   'usr',
 ];
-/** Here the directories one level down hold the data of many, or all of one person's. */
+/** Directories whose subdirectories hold the data of many users, or all data of one. */
 const SHARED = ['home', 'run', 'var'];
 
-/** Why a directory must never be emptied, by its name alone; null = it may be one pod's. */
+/** Why a directory must never be emptied, judged by its name alone; null = it may belong to one pod. */
 export function scratchMistake(path: string): string | null {
   const [first = '', ...others] = namesOf(path);
   const isSystem = OF_THE_SYSTEM.includes(first);

@@ -14,7 +14,7 @@ export type HeldUnit = {
   readonly tolerations: readonly Toleration[];
   readonly isStaticCritical: boolean;
   readonly after: 'restart' | 'stay';
-  /** Those of the node when it was stopped: all of them must clear. */
+  /** The node's conditions when it was stopped: all of them must clear. */
   readonly conditions: readonly NodeCondition[];
   /** The run that was stopped; a different one means that something else started it. '' = systemd reported none. */
   readonly invocationId: string;
@@ -23,7 +23,7 @@ export type HeldUnit = {
   /** When it is started; null: it may not come back yet. */
   readonly dueMs: MonoMs | null;
 };
-/** Started again by us; forgotten after ten minutes of health. */
+/** A unit that the agent restarted; forgotten after ten minutes of health. */
 type RestartedUnit = { readonly unit: string; readonly level: number; readonly startedMs: MonoMs };
 export type Held = {
   readonly schema: 1;
@@ -32,7 +32,7 @@ export type Held = {
   readonly conditions: readonly NodeCondition[];
   readonly units: readonly HeldUnit[];
   readonly restarted: readonly RestartedUnit[];
-  /** Each stop of what something else had started while it was held. */
+  /** Each time it was stopped again because something else had started it while it was held. */
   readonly stoppedAgain: readonly { readonly unit: string; readonly atMs: MonoMs }[];
 };
 

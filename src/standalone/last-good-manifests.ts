@@ -2,14 +2,14 @@ import { isNumber, isText, recordOf, shape } from '../core/shape.ts';
 import type { Clock } from '../ports.ts';
 import { loadRuntimeFile, saveRuntimeFile } from './runtime-file.ts';
 
-/** The last good text of each manifest that has turned bad since, kept over a restart of the agent. */
+/** The last good text of each manifest that has since become invalid, kept across restarts of the agent. */
 export type LastGoodManifests = {
   readonly of: (file: string) => string | null;
-  /** Those of all files that are bad now. */
+  /** Stores the texts for all files that are invalid now. */
   readonly keep: (texts: ReadonlyMap<string, string>) => void;
 };
 
-/** The file holds 1 MiB; more is not kept, which costs only the restart while so much is bad. */
+/** The file holds 1 MiB. More is not stored: these manifests are then not in force after a restart. */
 const MOST_BYTES = 512 * 1024;
 type Kept = {
   readonly schema: number;
@@ -18,7 +18,7 @@ type Kept = {
 };
 const isKept = shape<Kept>({ schema: isNumber, directory: isText, files: recordOf(isText, isText) });
 
-/** `directory`: of the manifests; what is kept of another one is not used. */
+/** `directory`: of the manifests. What was stored for another directory is not used. */
 export function openLastGoodManifests(runtimeDirectory: string, directory: string, clock: Clock): LastGoodManifests {
   const path = `${runtimeDirectory}/manifests-last-good.json`;
   const { value } = loadRuntimeFile(path, (found) => (isKept(found) ? found : null), clock);
@@ -30,7 +30,7 @@ export function openLastGoodManifests(runtimeDirectory: string, directory: strin
       const bytes = [...texts].reduce((sum, [file, text]) => sum + file.length + text.length, 0);
       if (isSame || bytes > MOST_BYTES) return;
       kept = texts;
-      // Where the disk is full it is in force as long as this agent runs.
+      // If the disk is full, they stay in force as long as this agent runs.
       saveRuntimeFile(path, { schema: 1, directory, files: Object.fromEntries(texts) });
     },
   };

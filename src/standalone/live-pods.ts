@@ -26,22 +26,22 @@ type LivePodsNeeds = {
   /** What is measured of it beside the loop. */
   readonly measure: (entry: Entry) => Omit<BoundPod, 'declared' | 'cgroup' | 'containers' | 'stops'>;
 };
-/** Which pods there are, and which cgroup each one has. */
+/** The pods and the cgroup of each. */
 type LivePods = {
   readonly entries: ReadonlyMap<string, Entry>;
-  /** Those that stay keep what is known of them. Those that are gone. */
+  /** Replaces the pods; those that stay keep what is known of them. Returns those that are gone. */
   readonly replace: (manifests: readonly ManifestPod[]) => readonly Entry[];
-  /** At this moment (D13): on the decision path, so one call for each path and nothing else. */
+  /** The pods at this moment (D13). On the decision path: one system call per path and nothing else. */
   readonly now: () => readonly BoundPod[];
-  /** The same, with what takes its time: ages, and why one is not there. */
+  /** The same with slower facts: ages, and why one is missing. */
   readonly allNow: () => readonly BoundPod[];
-  /** A path, or what must never be stopped, is another one. */
+  /** A path, or what must never be stopped, has changed. */
   readonly movedTo: (guarded: readonly Guarded[] | null) => void;
   readonly stopBegan: (uid: string) => void;
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
 };
 
-/** A unit that runs and is nowhere is looked for so often at most. */
+/** The minimum time between searches for a running unit without a known cgroup. */
 const SEEK_MS = 50;
 
 export function createLivePods(needs: LivePodsNeeds): LivePods {
@@ -105,7 +105,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     return bound;
   }
 
-  /** It runs, and not where it was thought to be: in a slice that systemd has not been able to name yet. */
+  /** It runs, but in a slice that systemd could not name yet. */
   function isElsewhere(entry: Entry): boolean {
     const { manifest, place } = entry;
     if (manifest.target.kind !== 'unit') return false;
@@ -135,7 +135,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
   /** Which entry may be a pod at which path. Runs only when a path has changed, since it compares all of them. */
   function judgePaths(): void {
     arePathsNew = false;
-    // A likely place takes nothing from a reported one, and is not refused either: the pod may be elsewhere.
+    // A likely path neither takes precedence over a reported one nor is refused: the pod may be elsewhere.
     const all = [...entries.values()].toSorted((a, b) => Number(b.isReported) - Number(a.isReported));
     const claims = all.map(({ manifest, place }) => ({ path: place.path, problem: manifest.problem }));
     const refused = refusals(claims, node, guarded);
@@ -160,7 +160,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     const { cgroup } = entry;
     const isNew = cgroup.known && !(before.known && before.value.inode === cgroup.value.inode);
     if (isNew) {
-      // What was said of a unit is of the run before.
+      // Facts about the unit are from its previous run.
       if (entry.factsInode !== inode) entry.askedMs = ASK_NOW;
       if (terminating.get(entry.manifest.declared.uid) === 'survived') endStop(entry.manifest.declared.uid);
       needs.renewed();
@@ -191,7 +191,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     };
   }
 
-  /** Systemd's word; else its oldest process, looked for once in a life. */
+  /** From systemd; else from its oldest process, determined once per run. */
   function startedAt(entry: Entry): number | null {
     const { cgroup, startedAtWallMs } = entry;
     const since = factsNow(entry)?.activeSinceWallMs ?? startedAtWallMs;
@@ -200,7 +200,7 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
     return oldestMs === null ? null : Math.round(clock.wallMs() - clock.monoMs() + oldestMs);
   }
 
-  /** A pod that survived stays out of every choice until its cgroup is empty or another one. */
+  /** A pod that survived is not chosen again until its cgroup is empty or replaced. */
   function isEmpty({ cgroup }: Entry): boolean {
     const populated = cgroup.known ? isPopulated(mounts, cgroup.value) : cgroup;
     return !cgroup.known || (populated.known && !populated.value);
@@ -246,8 +246,8 @@ export function createLivePods(needs: LivePodsNeeds): LivePods {
 type Claim = { readonly path: string | null; readonly problem: (text: string) => Problem };
 
 /**
- * Why each of these cgroups must not be a pod; null: it may. Of two that are equal or nested the first one stays. Looked
- * up by the parts of the paths, so that a thousand bindings cost no more than ten times a hundred.
+ * Why each of these cgroups must not be a pod; null: it may. Of two that are equal or nested, the first one stays. Paths
+ * are looked up by their parts, so that the cost grows linearly with the number of bindings.
  */
 function refusals(claims: readonly Claim[], node: string, guarded: readonly Guarded[]): readonly (string | null)[] {
   const holdsGuarded = new Map(guarded.flatMap(({ what, path }) => withParents(path).map((part) => [part, what])));
@@ -281,19 +281,19 @@ function withParents(path: string): readonly string[] {
   return path === '/' ? parts : [...parts, path];
 }
 
-/** A run of a unit that was stopped, and may still clean up (ExecStopPost=) in the cgroup that was seen empty. */
+/** A stopped run of a unit that may still clean up (ExecStopPost=) in the cgroup that was seen empty. */
 type CleanUp = { readonly unit: string; readonly run: string; readonly untilMs: MonoMs };
 
-/** As long as a proof is waited for (D3). */
+/** As long as the eviction waits for its proof (D3). */
 const CLEAN_UP_MS = 10_000;
 
-/** Null: systemd has no such run any more, so there is nothing that it could still do. */
+/** Null: systemd no longer has this run, so it cannot do anything any more. */
 function cleanUpOf(unit: string | null, nowMs: MonoMs): CleanUp | null {
   const run = unit === null ? null : currentRun(unit);
   return unit === null || !run?.known ? null : { unit, run: run.value, untilMs: nowMs + CLEAN_UP_MS };
 }
 
-/** Whether the cgroup holds only the small rest of that run: then it is not a pod that should be chosen. */
+/** Whether the cgroup holds only the small rest of that run, which must not be chosen as a victim. */
 function isCleaningUp(mounts: CgroupMounts, ref: CgroupRef, cleanUp: CleanUp, nowMs: MonoMs): boolean {
   const run = currentRun(cleanUp.unit);
   if (nowMs >= cleanUp.untilMs || !run.known || run.value !== cleanUp.run) return false;

@@ -18,7 +18,7 @@ export type ManifestFilesNeeds = {
   readonly podManifests: string;
   readonly findings: Findings;
   readonly clock: Pick<Clock, 'wallMs'>;
-  /** Absent: a manifest that turned bad before the start is not in force. */
+  /** Absent: a manifest that became invalid before the start is not in force. */
   readonly kept?: LastGoodManifests;
 };
 export type ManifestFiles = {
@@ -38,10 +38,10 @@ export type ManifestFiles = {
 export const MAX_FILES = 10_000;
 export const IS_MANIFEST = /^[^.].*\.(ya?ml|json)\s*$/s;
 
-/** So many at most stand between a look and its choice. */
+/** The maximum number read between a look and its choice. */
 const MOST_NEW = 100;
 
-/** Why a file of this name is not read: its name could be mistaken for a part of a message. Null: it is read. */
+/** Why a file of this name is not read: its name could be mistaken for part of a message. Null: it is read. */
 export function refusedName(directory: string, name: string): string | null {
   const shown = escapeUnsafe(name);
   return shown === name.trimEnd()
@@ -58,11 +58,11 @@ type File = {
   readonly pods: readonly ManifestPod[];
 };
 const NOTHING: Pick<File, 'good' | 'pods'> = { good: null, pods: [] };
-/** Blank lines, comments and document marks: also what a file holds for a moment while an editor writes it. */
+/** Only blank lines, comments and document markers: a file may look like this for a moment while an editor writes it. */
 const holdsNothing = (text: string): boolean =>
   text.split('\n').every((line) => /^(?:#.*|---|\.\.\.)?$/.test(line.trim()));
 
-/** The manifests of a directory: each file's last good version, and a finding for each that is bad. */
+/** The manifests of a directory: the last good version of each file, and a finding for each invalid one. */
 export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
   const { podManifests: directory, findings, clock, kept } = needs;
   const files = new Map<string, File>();
@@ -84,7 +84,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     const path = `${directory}/${name}`;
     const before = files.get(name);
     const inForce = before ?? keptBefore(name, path);
-    /** True where what an earlier run kept comes into force. */
+    /** True if a text stored by an earlier run comes into force. */
     const refuse = (why: string, bad: string | null = null): boolean => {
       findings.raise(manifestRefused(name, why, inForce.pods.length > 0));
       // The same bad text is not parsed again each time.
@@ -103,7 +103,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
     files.set(name, { text, good: text, pods: manifest.pods });
     return true;
   };
-  /** It may have turned bad before this run. */
+  /** It may have become invalid before this run. */
   const keptBefore = (name: string, path: string): Pick<File, 'good' | 'pods'> => {
     const good = kept?.of(name) ?? null;
     const manifest = good === null ? null : parseManifest(good, path);
@@ -164,7 +164,7 @@ export function createManifestFiles(needs: ManifestFilesNeeds): ManifestFiles {
       if (found.length === 0) return false;
       for (const [name, file] of found) files.set(name, file);
       isUnsaid = true;
-      // A file that was renamed is the new one, and what an editor has moved away is still in force.
+      // A renamed file counts under its new name, and a file that an editor moved away stays in force.
       const presentFirst = [...files].toSorted(([a], [b]) => Number(names.has(b)) - Number(names.has(a)));
       pods = unique(presentFirst, directory, null);
       return true;

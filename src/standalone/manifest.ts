@@ -8,9 +8,9 @@ import { podSchema, type V1Pod, type V1Resources } from '../document/pod.ts';
 import type { Path, Problem } from '../document/problem.ts';
 import { type Annotations, BINDINGS, readAnnotations, type Target } from './annotation.ts';
 
-/** What a mode knows of a pod before anything of it was looked up. */
+/** A pod as declared, before its binding is looked up. */
 export type ManifestPod = {
-  /** `startedAtWallMs` null and not terminating: the source knows these. */
+  /** `startedAtWallMs` is null and it is not terminating: the pod source fills these in. */
   readonly declared: Omit<PodView, 'usage'>;
   readonly target: Target;
   readonly disk: readonly string[];
@@ -24,8 +24,8 @@ export type Manifest = { readonly pods: readonly ManifestPod[]; readonly problem
 const MAX_PODS = 1_000;
 
 /**
- * The v1 Pods of a manifest (also of a List, and of several documents) and every mistake in it. A file with a problem
- * is not to be used in parts; the pods are given all the same.
+ * The v1 Pods of a manifest (also of a List, and of several documents) and every mistake in it. A file with a problem must
+ * not be used in part; the pods are returned nevertheless.
  */
 export function parseManifest(text: string, file: string): Manifest {
   // Kubernetes reads its own kind by YAML 1.1.
@@ -43,7 +43,7 @@ export function parseManifest(text: string, file: string): Manifest {
   return { pods, problems: inOrder(found) };
 }
 
-/** Where the Pods are in a document: it is one itself, or a List of them. */
+/** The positions of the Pods in a document: it is one Pod, or a List of them. */
 function podPaths(document: YamlDocument, problems: Problem[]): readonly Path[] {
   const root = document.value;
   // An empty document between two separators.
@@ -82,7 +82,7 @@ function readPod(document: YamlDocument, at: Path, problems: Problem[]): Manifes
   if (target === null) return null;
   const binding = BINDINGS.find((name) => pod.metadata.annotations?.[name] !== undefined) ?? BINDINGS[0];
   return {
-    // An emptyDir of a manifest has no directory here; what counts is the annotation.
+    // An emptyDir of a manifest has no directory here; only the annotation counts.
     declared: {
       ...declaredPodOf(pod),
       boundTo: sayTarget(target),
@@ -102,7 +102,7 @@ function sayTarget(target: Target): string {
   return `${target.kind} ${target.kind === 'unit' ? target.unit : target.kind === 'cgroup' ? target.path : target.name}`;
 }
 
-/** Annotations are looked at even where the rest of the pod is wrong: all mistakes in one pass. */
+/** Annotations are checked even if the rest of the pod is wrong: all mistakes in one pass. */
 function textsOf(document: YamlDocument, path: Path): { readonly [name: string]: string } {
   const value = valueAt(document.value, path);
   if (typeof value !== 'object' || value === null) return {};
@@ -111,7 +111,7 @@ function textsOf(document: YamlDocument, path: Path): { readonly [name: string]:
   return texts;
 }
 
-/** What the API server refuses: a request above the limit of the same resource. */
+/** What the API server rejects: a request above the limit of the same resource. */
 function overLimits(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {
   const places: readonly { readonly path: Path; readonly resources: V1Resources }[] = [
     ...spec.containers.map(({ resources }, i) => ({ path: ['spec', 'containers', i], resources })),
@@ -129,7 +129,7 @@ function overLimits(document: YamlDocument, at: Path, { spec }: V1Pod): readonly
   });
 }
 
-/** A class that only a cluster knows would silently be priority 0. */
+/** A class that only a cluster knows would silently have priority 0. */
 function classProblems(document: YamlDocument, at: Path, { spec }: V1Pod): readonly Problem[] {
   const name = spec.priorityClassName ?? '';
   if (name === '' || PRIORITY_CLASSES.has(name) || typeof spec.priority === 'number') return [];
@@ -150,7 +150,7 @@ function sameNames(document: YamlDocument, at: Path, { spec }: V1Pod): readonly 
   });
 }
 
-/** What no other pod may have too, in words. */
+/** What must be unique to a pod, in words. */
 export const keysOf = (pod: ManifestPod['declared']): readonly string[] => [`name ${podName(pod)}`, `uid ${pod.uid}`];
 
 /** Two pods of one file with the same name or uid. */

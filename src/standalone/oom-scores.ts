@@ -16,7 +16,7 @@ import { OOM_SCORES, oomScoresKept } from '../words/finding-eviction.ts';
 import { loadRuntimeFile, remembered, saveRuntimeFile } from './runtime-file.ts';
 
 export type OomScores = {
-  /** The pods are others than before. */
+  /** The pods have changed. */
   readonly changed: () => void;
   readonly now: () => readonly OomScore[];
   readonly close: () => void;
@@ -36,14 +36,14 @@ export type OomScoresNeeds = {
 };
 
 const PACE_MS = 60_000;
-/** A kill may be under way: nothing of this is urgent for it. */
+/** A kill may be in progress, and none of this is urgent for it. */
 const SOON_MS = 300;
 /** In one pass; the next one continues. */
 const MOST_CHANGED = 2_000;
 const SLICE_PODS = 8;
 const CHOOM_MS = 10_000;
 
-/** What is restored at uninstall: processes in this cgroup had `before`, and now have `set`. */
+/** For restoring at uninstall: processes in this cgroup had `before`, and now have `set`. */
 type Changed = { readonly path: string; readonly inode: number; readonly before: number; readonly set: number };
 type Note = { readonly schema: 1; readonly bootId: string; readonly changed: readonly Changed[] };
 
@@ -104,7 +104,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     try {
       await setAll();
     } catch {
-      // Of no pod's own: tried again in a minute.
+      // Not in a cgroup of a pod's own: retried in a minute.
     }
     isBusy = false;
     schedule(isDue ? SOON_MS : PACE_MS);
@@ -124,7 +124,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
       if (!cgroup.known || isTerminating) continue;
       const pod = podName(declared);
       const own = await ownValue(needs.unitOf(declared.uid), usual);
-      // What its unit says is not known: it may have one of its own.
+      // Its unit's setting is unknown: it may have a value of its own.
       if (!own.known) continue;
       if (own.value !== null) {
         found.push({ pod, oomScoreAdj: own.value, from: 'unit', others: 0 });
@@ -188,7 +188,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     saveRuntimeFile(notePath(runtimeDirectory), note);
   }
 
-  /** Those that have another value still, by pod. */
+  /** Processes that still have another value, by pod. */
   async function set(
     wanted: readonly Wanted[],
   ): Promise<ReadonlyMap<string, { readonly count: number; readonly why: string }>> {
@@ -215,7 +215,7 @@ export function createOomScores(needs: OomScoresNeeds): OomScores {
     return why;
   }
 
-  /** The agent's own sandbox may not: as units of systemd, one for each value. */
+  /** Not allowed in the agent's own sandbox: done by transient units, one per value. */
   async function setByChoom(wanted: readonly Wanted[]): Promise<ReadonlyMap<number, string>> {
     const why = new Map<number, string>();
     for (const value of new Set(wanted.map((one) => one.value))) {

@@ -17,12 +17,12 @@ import { createStandaloneKiller } from './stop.ts';
 import { createTies } from './ties.ts';
 
 type StandaloneNeeds = Omit<ModeNeeds, 'kube'> & {
-  /** What an earlier configuration of this run knew of bindings; absent: nothing. */
+  /** Bindings known from an earlier configuration of this run; absent: none. */
   readonly places?: PlaceMemory;
 };
 export type Standalone = Omit<Mode, 'close'> & {
   readonly close: () => Promise<void>;
-  /** What is stopped through systemd; null: nothing, or no such pod. */
+  /** The unit that is stopped through systemd; null: none, or no such pod. */
   readonly unitOf: (uid: string) => string | null;
 };
 
@@ -68,7 +68,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
     return (populated?.known === true && populated.value) || hasNoCgroup(uid);
   };
   const { isIdle } = ties;
-  /** Whether it can only be asked of systemd that it stops. */
+  /** Whether it can be stopped only through systemd. */
   const hasNoCgroup = (uid: string): boolean => ties.isIdle(uid) || source.unseen().has(uid);
   const withUnseen = (bound: readonly BoundPod[]): readonly BoundPod[] => {
     const unseen = source.unseen();
@@ -83,7 +83,7 @@ export function openStandalone(needs: StandaloneNeeds): Standalone {
   ];
   const remembered = { clock, systemd, findings, runtimeDirectory, bootId, isAlive, isIdle, others };
   const shutdownStops = restart === null ? null : createShutdownStops({ ...remembered, restart });
-  // Started before it is needed: then there may be neither memory nor a process id.
+  // Started in advance: when needed, there may be neither memory nor a free process ID.
   const help = needs.dry ? undefined : createDyingHelp(mounts);
   const pods: PodSource = {
     ...source,

@@ -5,7 +5,7 @@ import type { DiskWalker, WalkedDisk } from '../host/disk-walk.ts';
 import type { BoundPod, CgroupRef, DiskWalk } from '../ports.ts';
 import type { ManifestPod } from './manifest.ts';
 
-/** How what a pod uses of the disks is measured: by the directories that it declares, and by what its processes hold open. */
+/** Measures a pod's disk usage: the directories that it declares, and the files that its processes hold open. */
 export function podDisk(of: {
   readonly walker: DiskWalker;
   readonly mounts: CgroupMounts;

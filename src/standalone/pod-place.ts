@@ -7,35 +7,35 @@ import { cgroupPlace, likelyPlace, type Place } from './bind.ts';
 import type { ManifestPod } from './manifest.ts';
 import { ASK_NOW, type Question } from './resolver.ts';
 
-/** A pod of the manifests, and all that is known of where it is. */
+/** A pod of the manifests, and everything known about where it runs. */
 export type Entry = Question & {
   manifest: ManifestPod;
-  /** As systemd or podman reported last, or a likely place: a failed query changes nothing. */
+  /** As systemd or podman reported last, or a likely path: a failed query changes nothing. */
   place: Place;
   /** Why the last query has no answer; null: it has one, or none is needed. */
   unanswered: Unknown | null;
   /** Whether systemd or podman ever reported where it is. */
   isReported: boolean;
-  /** Of the cgroup that the facts of its unit are about; 0: there was none; null: not known. */
+  /** The inode of the cgroup that the unit's facts are about; 0: there was none; null: unknown. */
   factsInode: number | null;
-  /** When its cgroup was looked for in every slice. */
+  /** When its cgroup was last searched for in every slice. */
   soughtMs: number;
   /** Why it must not be a pod, as a sentence. */
   refused: string | null;
-  /** Where to look whether it runs; null: nowhere. */
+  /** The path that shows whether it runs; null: unknown. */
   directory: string | null;
   /** As last seen: 0 = it does not exist, null = not known. */
   inode: number | null;
   /** Unknown: it does not run, or must not be used. */
   cgroup: Reading<CgroupRef>;
   startedAtWallMs: number | null;
-  /** Stops of ours that have ended. */
+  /** Our stops of it that have ended. */
   stops: number;
-  /** The finding that stands. */
+  /** The finding that is raised. */
   said: string | null;
   pod: BoundPod;
 };
-/** What was said of bindings, kept while the parts are made anew. */
+/** Answers about bindings, kept while a reload recreates the parts. */
 export type PlaceMemory = Map<string, Place>;
 export const createPlaceMemory = (): PlaceMemory => new Map();
 
@@ -76,12 +76,12 @@ export function isPlaced({ cgroup, unanswered, isReported }: Entry): boolean {
   return unanswered.why !== 'not-asked' && unanswered.why !== 'timed-out' && !isBusMissing(unanswered);
 }
 
-/** Of this very run; null: systemd did not say. */
+/** For this very run; null: systemd did not report it. */
 export function factsNow({ place, factsInode, inode }: Entry): UnitFacts | null {
   return factsInode !== null && factsInode === inode ? place.facts : null;
 }
 
-/** What a pod that has no cgroup lacks. `isEarly`: an answer may still come. */
+/** Why a pod has no cgroup. `isEarly`: an answer may still arrive. */
 export function whyNowhere({ place, unanswered, isReported }: Entry, isEarly: boolean): Unknown {
   const who = place.unit ?? place.path ?? 'binding';
   if (unanswered === null || (isReported && unanswered.why !== 'absent'))
@@ -95,13 +95,13 @@ export function whyNowhere({ place, unanswered, isReported }: Entry, isEarly: bo
 const UNSEEN =
   'runs, but systemd gives it no cgroup of the memory controller (on cgroup v1: its file was masked or removed, or the controller is read-only): it is not measured and not evicted, only a shutdown stops it';
 
-/** By systemd's last word it runs in a cgroup, and there was none when it was said. */
+/** systemd last reported that it runs in a cgroup that did not exist at that moment. */
 export function isUnseen({ cgroup, unanswered, inode, factsInode, place: { facts } }: Entry): boolean {
   const isOld = cgroup.known || unanswered !== null || inode !== 0 || factsInode !== null;
   return !isOld && facts !== null && facts.controlGroup !== null && facts.activeState === 'active';
 }
 
-/** What a person should know of it; null: nothing. */
+/** The finding for it; null: none. */
 export function complaintOf(entry: Entry, isEarly: boolean): string | null {
   const { manifest, cgroup, refused, unanswered, isReported } = entry;
   const say = (text: string): string => sayProblem(manifest.problem(text));
@@ -110,7 +110,7 @@ export function complaintOf(entry: Entry, isEarly: boolean): string | null {
   if (cgroup.known || cgroup.why === 'not-asked') return null;
   const isUnit = manifest.target.kind === 'unit';
   if (unanswered !== null && (!isReported || unanswered.why === 'absent')) {
-    // What was said of a unit holds while the bus is away.
+    // Facts about a unit stay valid while the bus is away.
     if (isBusMissing(unanswered) && isUnit && (isReported || isEarly)) return null;
     return say(`cannot be resolved: ${unanswered.where}: ${unanswered.detail}`);
   }

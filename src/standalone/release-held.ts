@@ -4,7 +4,7 @@ import { stopsUnusable } from '../words/finding-standalone.ts';
 import { type HeldUnit, loadHeld, nothingHeld, saveHeld } from './held-file.ts';
 import { isRunning, whoForbids } from './restart.ts';
 
-/** For uninstall: starts what an eviction still holds down, whatever the conditions are. `problems` are sentences. */
+/** For uninstall: starts the units that an eviction still holds down, whatever the conditions. `problems` are sentences. */
 export async function releaseHeld(needs: {
   readonly clock: Clock;
   readonly systemd: Systemd;

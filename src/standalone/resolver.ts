@@ -4,7 +4,7 @@ import type { Clock } from '../ports.ts';
 import type { Target } from './annotation.ts';
 import { type Place, resolveTarget } from './bind.ts';
 
-/** What is asked about. */
+/** A query about a binding. */
 export type Question = {
   readonly manifest: { readonly target: Target };
   /** ASK_NOW: what is known may have changed. */
@@ -12,15 +12,15 @@ export type Question = {
   isAsking: boolean;
 };
 type Resolver = {
-  /** Asks about all that is due, as far as there is room. */
+  /** Sends all queries that are due, within the limits. */
   readonly pump: () => void;
   readonly close: () => void;
 };
 
 export const ASK_NOW = Number.NEGATIVE_INFINITY;
 /**
- * How many run at a time. Each sends systemd three queries, which it answers one by one. podman is a process each time, and
- * one that hangs delays only other podman queries.
+ * The maximum in flight. Each binding takes three queries to systemd, which answers them one by one. Each podman query is a
+ * process, and one that hangs delays only other podman queries.
  */
 const LANES = [
   { kind: 'unit', most: 16 },
@@ -45,7 +45,7 @@ export function createResolver<Q extends Question>(needs: {
       const room = most - [...asking].filter(isOf).length;
       if (room <= 0) continue;
       const due = [...questions()].filter((question) => isOf(question) && !question.isAsking && isDue(question));
-      // Two that are both to be asked now are in order as they are.
+      // Two that are both due now stay in order.
       due.sort((a, b) => (a.askedMs === b.askedMs ? 0 : a.askedMs - b.askedMs));
       for (const question of due.slice(0, room)) void ask(question);
     }

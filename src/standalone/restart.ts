@@ -29,11 +29,11 @@ export type RestartNeeds = {
   readonly log: Log;
   readonly findings: Findings;
   readonly note: (note: RecordNote) => void;
-  /** Those that are true in the state that was taken over; later changes are reported. */
+  /** Those that are true in the adopted state; later changes are reported. */
   readonly conditions?: readonly NodeCondition[];
-  /** What systemd stops along with the unit of a pod; `manifest` null: that is no pod. Absent: nothing is known of it. */
+  /** What systemd stops along with the unit of a pod; `manifest` null: not a pod. Absent: unknown. */
   readonly stopsAlong?: (manifest: ManifestPod, unit: string) => readonly Along[];
-  /** What runs in a slice; absent: nothing is known of slices. */
+  /** What runs in a slice; absent: unknown. */
   readonly unitsIn?: (slice: string) => readonly string[];
   readonly currentRun?: (unit: string) => Reading<string>;
 };
@@ -48,7 +48,7 @@ export type Restart = {
   /** While paused, nothing is started or stopped again: the machine is going down. */
   readonly setPaused: (isPaused: boolean) => void;
   readonly isHeld: (unit: string) => boolean;
-  /** The file was lost: it is written anew. */
+  /** The file was lost: writes it again. */
   readonly rewrite: () => void;
   /** Resolves within a second, once the start or stop in progress is written: the next reader of the file knows of it. */
   readonly close: () => Promise<void>;
@@ -61,10 +61,10 @@ const FIRST_BACK_OFF_MS = 10_000;
 const MAX_BACK_OFF_MS = 300_000;
 const HEALTHY_MS = 600_000;
 const STOPPED_AGAIN = { times: 3, withinMs: 600_000 } as const;
-/** Conditions that an earlier run wrote down and the state does not know of, because it was lost. */
+/** Conditions that an earlier run wrote down and that are missing from the state, because it was lost. */
 const ADOPTED_MS = 600_000;
 
-/** product.md section 5, "Coming back". The file is the memory: what is held down survives this process. */
+/** product.md section 5, "Coming back". Held units are in a file, so that they survive this process. */
 export function createRestart(needs: RestartNeeds): Restart {
   const { clock, systemd, findings, log, runtimeDirectory, bootId } = needs;
   const loaded = loadHeld(runtimeDirectory, bootId, clock);
@@ -133,7 +133,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     for (const { unit } of held.units) {
       if (isClosed) return;
       const facts = await systemd.unit(unit);
-      // Held anew, or let go, while systemd was asked.
+      // Held again, or released, during the query to systemd.
       const now = held.units.find((other) => other.unit === unit);
       if (isClosed || isPaused || now === undefined || !facts.known) continue;
       const isForeign = jobs.some((job) => job.unit === unit && job.result === 'done' && !job.isOurs());
@@ -144,12 +144,12 @@ export function createRestart(needs: RestartNeeds): Restart {
   async function step(unit: HeldUnit, facts: UnitFacts, isForeign: boolean, nowMs: MonoMs): Promise<void> {
     const hasRun = facts.invocationId !== '' && unit.invocationId !== '';
     const isAnotherRun = hasRun && facts.invocationId !== unit.invocationId;
-    /** It was not known which run was stopped. */
+    /** It was unknown which run was stopped. */
     const isUnnamed = unit.invocationId === '';
     const mayRunNow = mayRun(unit);
     if (facts.activeState === 'deactivating') return;
     if (isRunning(facts)) {
-      // The very run that is being stopped: systemd may not have come to it yet.
+      // The same run that is being stopped: systemd may not have processed the job yet.
       const isStopping = hasRun && !isAnotherRun;
       if (!mayRunNow) return isStopping ? undefined : stopAgain(unit, facts);
       if (!isStopping && !isUnnamed) {
@@ -201,7 +201,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     needs.note({ kind: 'restarted', atMs: startedMs, pod: unit.pod, unit: unit.unit });
   }
 
-  /** What we started a moment ago and needs it: systemd starts that along. */
+  /** A unit that we started recently and that requires it: systemd starts both together. */
   function pulledInBy(facts: UnitFacts): string | null {
     const needers = NEEDED_BY.flatMap((list) => facts.relations[list] ?? []);
     const sinceMs = clock.monoMs() - PULLED_MS;
@@ -210,7 +210,7 @@ export function createRestart(needs: RestartNeeds): Restart {
 
   async function stopAgain(unit: HeldUnit, facts: UnitFacts): Promise<void> {
     seenDown.delete(unit.unit);
-    // The start itself had a job too.
+    // The start itself was a job too.
     foreignJobs = foreignJobs.filter((job) => job.unit !== unit.unit);
     const atMs = clock.monoMs();
     const recent = held.stoppedAgain.filter((past) => atMs - past.atMs < STOPPED_AGAIN.withinMs);
@@ -236,7 +236,7 @@ export function createRestart(needs: RestartNeeds): Restart {
     needs.note({ kind: 'stopped-again', atMs, pod: unit.pod, unit: unit.unit });
   }
 
-  /** A unit that would be stopped along with it, and that no eviction stopped; null: there is none that runs or starts. */
+  /** A unit that would be stopped along with it and that no eviction stopped; null: none is running or starting. */
   async function whoNeeds(facts: UnitFacts): Promise<string | null> {
     for (const name of stopsWith(facts)) {
       if (held.units.some(({ unit }) => unit === name)) continue;
@@ -332,10 +332,10 @@ export function createRestart(needs: RestartNeeds): Restart {
   };
 }
 
-/** Lists of a unit in which those stand that systemd starts it for. */
+/** Properties of a unit that list the units for which systemd starts it. */
 const NEEDED_BY = ['RequiredBy', 'BoundBy', 'WantedBy', 'UpheldBy'];
 const PULLED_MS = 60_000;
-/** Units that cannot run beside it, by systemd's lists: starting one stops the others. */
+/** Units in conflict with it according to systemd: starting one stops the others. */
 const CONFLICTS = ['Conflicts', 'ConflictedBy'];
 
 /** A unit that someone started in place of the evicted one; null: none. */
@@ -359,7 +359,7 @@ function backOffMs(level: number): number {
   return Math.min(MAX_BACK_OFF_MS, FIRST_BACK_OFF_MS * 2 ** Math.min(level, 10));
 }
 
-/** Not one that is just stopping. */
+/** Excludes one that is just stopping. */
 export function isRunning(facts: Pick<UnitFacts, 'activeState'> | null): boolean {
   return facts !== null && ['active', 'reloading', 'activating'].includes(facts.activeState);
 }

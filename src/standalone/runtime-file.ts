@@ -4,12 +4,12 @@ import { writeAtomic } from '../host/files.ts';
 import { keepAside, readOwnFile } from '../host/own-file.ts';
 import type { Clock } from '../ports.ts';
 
-/** As many manifests as there may be. */
+/** The maximum number of manifests. */
 export const MAX_REMEMBERED = 1_000;
 export const remembered = (check: Check): Check => listOf(check, MAX_REMEMBERED);
 const MODE = 0o640;
 
-/** What an earlier run left there: null = nothing that can be used. `complaint`: it was kept aside. */
+/** What an earlier run left there; null = nothing usable. `complaint`: it was kept aside. */
 export function loadRuntimeFile<T>(
   path: string,
   read: (value: unknown) => T | null,
@@ -23,7 +23,7 @@ export function loadRuntimeFile<T>(
 
 /** Null, or why it could not be written. */
 export function saveRuntimeFile(path: string, value: object): string | null {
-  // Nothing in it means anything after the boot, and a kill may wait for it.
+  // Its content is meaningless after this boot, and a kill may wait for the write.
   const written: Reading<true> = writeAtomic(path, `${JSON.stringify(value)}\n`, MODE, 'boot');
   return written.known ? null : `${written.where}: ${written.detail}`;
 }

@@ -30,11 +30,11 @@ type ScratchNeeds = {
   readonly find: (uid: string) => { readonly manifest: ManifestPod; readonly cgroup: Reading<CgroupRef> } | null;
 };
 
-/** Of all directories of a pod together. */
+/** For all directories of a pod together. */
 const EMPTY_MS = 60_000;
 /** How long the end of an eviction waits for it. If it takes longer, it continues, with a finding if it fails. */
 const WAIT_MS = 8_000;
-/** What is there is counted before, so that what was freed is known; with many files only a part of it. Relief waits for it. */
+/** The content is counted first, so that the freed amount is known; with many files only a part. Relief waits for it. */
 const COUNT_BEFORE_MS = 800;
 /** Nothing waits for this. */
 const COUNT_AFTER_MS = 3_000;
@@ -88,9 +88,9 @@ function freedOf(before: Reading<WalkedDisk>, after: Reading<WalkedDisk>): Readi
 }
 
 /**
- * The scratch directories of each pod that may be emptied, as far as names tell: none that overlaps with a directory of
- * another pod or of the agent. The others are findings, and are left out. Whether one is a link or a mount point is checked
- * right when it is emptied (host/empty-directory.ts).
+ * The scratch directories of each pod that may be emptied, judged by their names: none that overlaps with a directory of
+ * another pod or of the agent. The others are left out and reported as findings. Whether one is a link or a mount point is
+ * checked when it is emptied (host/empty-directory.ts).
  */
 export function withSafeScratch(
   pods: readonly ManifestPod[],
@@ -112,11 +112,11 @@ export function withSafeScratch(
 }
 
 /**
- * Reports scratch directories that would not be emptied as they are now, when manifests are read. Beside the loop, and
- * one round at a time: a file system that hangs holds one thread.
+ * When manifests are read, reports scratch directories that could not be emptied in their current state. Beside the loop,
+ * one round at a time: a file system that hangs blocks one thread.
  */
 export function createScratchPlaces(findings: Findings): (pods: readonly ManifestPod[]) => void {
-  /** Of the latest call; earlier calls still running stop. */
+  /** The latest call; earlier calls that are still running stop. */
   let latest: readonly ManifestPod[] = [];
   let last = Promise.resolve();
   const look = async (pods: readonly ManifestPod[]): Promise<void> => {

@@ -19,9 +19,9 @@ type ShutdownStopsNeeds = StopsMemoryNeeds & {
   /** Units that run, are no pods and are stopped along with this one. */
   readonly others: (unit: string) => readonly string[];
 };
-/** What a shutdown stops: asked to stop once, remembered, and restarted if the shutdown is cancelled. */
+/** Stops pods at a shutdown: each is asked once, remembered, and restarted if the shutdown is cancelled. */
 export type ShutdownStops = {
-  /** How the pod is asked to stop instead of by SIGTERM; it is remembered before that. Null: SIGTERM, now. */
+  /** How to ask the pod to stop instead of SIGTERM; it is remembered before that. Null: SIGTERM, now. */
   readonly request: (live: LivePod, order: StopOrder) => (() => Promise<Asked>) | null;
   readonly ended: (order: StopOrder, how: 'ended' | 'survived' | 'gone' | 'spared') => void;
   readonly undo: () => Promise<UndoneStops>;
@@ -64,8 +64,8 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     const isNew = isShuttingDown && wasShuttingDown === false;
     wasShuttingDown = isShuttingDown;
     if (!isNew) return;
-    // An undo that is cut short is gone on with when this one is cancelled too. Otherwise what is left is of a shutdown
-    // that went through.
+    // An interrupted undo continues when this shutdown is cancelled too. Otherwise the entries are from a shutdown that went
+    // through.
     if (run !== null && !run.isOver) run.isOver = true;
     else forget();
   }
@@ -77,7 +77,7 @@ export function createShutdownStops(needs: ShutdownStopsNeeds): ShutdownStops {
     ended: (order, how) => {
       const noted = memory.of(order.decision);
       if (noted === null) return;
-      // Not stopped by us at all; or its processes live on, and there is nothing else of it.
+      // Not stopped by us at all, or its processes are still alive and it consists of nothing else.
       const isNothing =
         how === 'spared' ||
         (how === 'gone' && order.resumedFromMs === null) ||
@@ -135,7 +135,7 @@ function request(
   return null;
 }
 
-/** Why a stopped pod cannot be started by us; null: it can. */
+/** Why the agent cannot restart a stopped pod; null: it can. */
 function whyNot({ manifest: { target }, unit }: LivePod): string | null {
   if (target.kind === 'podman') {
     const what = unit?.endsWith('.slice') ? 'pod start' : 'start';

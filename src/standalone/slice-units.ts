@@ -3,12 +3,12 @@ import { childrenOf, directoryOf } from '../host/cgroup-walk.ts';
 import { unitNameMistake } from '../host/unit-name.ts';
 import { cgroupOfUnit, unitOfCgroup } from '../host/unit-path.ts';
 
-/** On the path to a kill: more of them are not remembered. */
+/** On the path to a kill: no more than this are remembered. */
 const MAX_UNITS = 256;
 
 /**
- * The units that run in a slice at this moment, by their cgroups. systemd restarts a slice, but not what ran in it: to
- * restart that, it must be known before the stop.
+ * The units that run in a slice now, by their cgroups. systemd restarts a slice but not the units in it: to restart them,
+ * they must be known before the stop.
  */
 export function unitsIn(mounts: CgroupMounts, slice: string): readonly string[] {
   const found: string[] = [];

@@ -34,21 +34,21 @@ type SourceNeeds = ManifestFilesNeeds & {
   readonly cgroupRoot: string;
   readonly systemd: Systemd;
   readonly wake: () => void;
-  /** What an earlier configuration of this run knew; absent: nothing is handed on. */
+  /** What an earlier configuration of this run knew; absent: nothing. */
   readonly places?: PlaceMemory;
   /** Systemd has said all of a pod's unit, also how it hangs together with others; called again when it says more. */
   readonly resolved?: (pod: ManifestPod, facts: UnitFacts) => void;
-  /** Directories of the agent's own, which no pod's scratch may touch. */
+  /** The agent's own directories, which no pod's scratch directory may overlap. */
   readonly own?: readonly string[];
 };
-/** What the killer needs of a pod. */
+/** What the killer needs to know about a pod. */
 export type LivePod = {
   readonly manifest: ManifestPod;
-  /** Unknown with `not-asked` as long as the binding was never looked up. */
+  /** Unknown with `not-asked` until the binding is first looked up. */
   readonly cgroup: Reading<CgroupRef>;
-  /** By its own name, where systemd has said it. */
+  /** Its own name, if systemd has reported it. */
   readonly unit: string | null;
-  /** As systemd said of the run that is there now; null: no unit, or it did not say. */
+  /** What systemd reported for the current run; null: no unit, or not reported. */
   readonly facts: UnitFacts | null;
 };
 export type StandaloneSource = PodSource & {
@@ -66,20 +66,20 @@ export type StandaloneSource = PodSource & {
 
 /** How often ages, refusals and findings are refreshed; `pods()` always returns the pods as they are at that moment. */
 const REFRESH_MS = 2_000;
-/** Where the looks are further apart than that: with a look, which by default comes within 10 s. */
+/** If looks are further apart than that: with the next look, by default within 10 s. */
 const FAR_REFRESH_MS = 11_000;
 /** How often systemd and podman are asked again about what does not run. */
 const RESOLVE_MS = 5_000;
 /** The same for systemd far from every threshold: it reports the end of a start by itself. */
 const FAR_RESOLVE_MS = 60_000;
-/** The directory is watched; this is for the event that got lost. */
+/** The directory is watched; this covers lost events. */
 const REREAD_MS = 30_000;
 const SOON_MS = 5;
 /** While a victim must be chosen, new pods are searched for: at most 1 % of a core. */
 const WATCH_MS = 2_500;
 const WATCH_PACE_MS = 20;
 const WATCHED_PER_MS = 5;
-/** From its cgroup to its first page. */
+/** The time from its cgroup to its first page of memory. */
 const BEGIN_MS = 500;
 /** How long no pod is chosen because an answer is missing (D13), and how long a shutdown waits for one. */
 const SETTLE_MS = 2_000;
@@ -131,7 +131,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     if (files.read()) adopt();
   }
 
-  /** The pods at this moment, also those whose manifest has just appeared. */
+  /** The pods at this moment, including those whose manifest has just appeared. */
   function podsNow(): readonly BoundPod[] {
     if (files.readNew()) {
       adopt();
@@ -152,7 +152,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     for (const key of places.keys()) if (!keys.has(key)) places.delete(key);
   }
 
-  /** All that is known, beside the loop: also what takes its time, and what a person should hear of. */
+  /** Refreshes everything, beside the loop: also slow facts and findings. */
   function refresh(): void {
     refreshedMs = clock.monoMs();
     const now = [...guardedNow(mounts), ...movedUnits];
@@ -170,7 +170,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     resolver.pump();
   }
 
-  /** Once for all that is answered together: with many pods it takes its time. */
+  /** Once for all answers that arrive together: with many pods it is slow. */
   function soon(): void {
     cancelSoon ??= clock.after(SOON_MS, () => {
       cancelSoon = null;
@@ -196,7 +196,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       entry.isReported = true;
       entry.place = answer.value;
       places.set(keyOf(entry.manifest), answer.value);
-      // One that began or ended while it was asked about is asked about again.
+      // One that started or ended during the query is queried again.
       const inode = path === null ? 0 : cgroupInode(directoryOf(mounts, path));
       entry.factsInode = facts !== null && (facts.controlGroup !== null) === (inode !== 0) ? inode : null;
       if (facts !== null) needs.resolved?.(entry.manifest, facts);
@@ -226,7 +226,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     refreshAgain();
   }
 
-  /** With no pod there is nothing to refresh but the directory. */
+  /** Without pods there is only the directory to refresh. */
   function refreshAgain(): void {
     // Far from every threshold the look of this wake-up may have done it.
     if (!isFar || readMs >= refreshedMs || !isFresh()) refresh();
@@ -259,7 +259,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     cancelWatch = clock.after(paceMs(), again);
   }
 
-  /** Far from every threshold paths are looked at right after the node: one wake-up for both. */
+  /** Far from every threshold, paths are checked right after the node: one wake-up for both. */
   function follow(afterMs: number): void {
     const wasFar = isFar;
     isFar = afterMs > REFRESH_MS;
@@ -286,7 +286,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
     },
     clock,
   );
-  // From the beginning of a job on it is known where a unit will be that did not exist before.
+  // From the start of a job, the path of a unit that did not exist before is known.
   const endBegins = systemd.whenJobBegins((unit) => askAgain((entry) => isOf(entry, unit)));
   const endJobs = systemd.whenJobEnds(({ unit }) => askAgain((entry) => isOf(entry, unit)));
   const askAnew = (): void => {
@@ -351,7 +351,7 @@ function notYet({ manifest: { declared } }: Entry, others: number): Unknown {
   return unknown('stale', 'bindings', `systemd or Podman has not yet said where ${who} runs`);
 }
 
-/** What of a pod makes a look worth while when it changes. */
+/** The parts of a pod whose change makes a look worthwhile. */
 function identityOf({ declared, cgroup }: BoundPod): readonly unknown[] {
   return [declared.uid, declared.isTerminating, cgroup.known ? cgroup.value.inode : null];
 }

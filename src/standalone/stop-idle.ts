@@ -17,10 +17,10 @@ type StopIdleNeeds = {
 type Dropped = Extract<Outcome, { kind: 'dropped' }>;
 
 const POLL_MS = 20;
-/** Until systemd has seen that what it ran is dead. */
+/** How long systemd may take to notice that its processes are dead. */
 const KILL_MS = 2_000;
 
-/** A unit without processes (RemainAfterExit=): what its stop runs is waited for as another pod's processes are. */
+/** Stops a unit without processes (RemainAfterExit=). What its stop runs is waited for like another pod's processes. */
 export async function stopIdle(
   { clock, systemd, shutdownStops }: StopIdleNeeds,
   live: LivePod,
@@ -34,7 +34,7 @@ export async function stopIdle(
   if (unit === null) return dropped('gone');
   const asked = (await shutdownStops?.request(live, order)?.()) ?? 'not-told';
   if (asked === 'spared') return dropped('cancelled');
-  // While systemd itself stops everything its stop comes after ours.
+  // While systemd itself stops everything, its stop follows ours.
   if (asked === 'not-told') return dropped((await isUnitDown(systemd, unit)) ? 'gone' : 'left-to-systemd');
   signalled?.('sigterm');
   const toldMs = clock.monoMs();

@@ -22,7 +22,7 @@ type TellNeeds = {
   readonly others: (unit: string) => readonly string[];
   /** The shutdown was cancelled: units not asked to stop yet are no longer asked. */
   readonly isCancelled: () => boolean;
-  /** How many wait for the turn of a pod to be over, as systemd's jobs do. */
+  /** How many pods wait for a pod to finish, as systemd's jobs do. */
   readonly behind: Map<PodUid, number>;
 };
 /** A pod that systemd is asked to stop, with what was last known of it. */
@@ -47,8 +47,8 @@ const LEAST_ASK_MS = 500;
 const MAX_QUEUE_MS = 500;
 
 /**
- * Stops the units of a group: for those given in one turn, queries their state, remembers it, and then queues all stops at
- * once, a unit that others wait for before those others.
+ * Stops the units of a group, which are those passed in one turn of the event loop: queries and remembers their state, and
+ * then queues all stops at once, a unit that others wait for before these.
  */
 export function createUnitStops(needs: TellNeeds): StopInTurn {
   const { clock } = needs;
@@ -78,7 +78,7 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
     const state = states[i];
     const now = state?.known ? { ...pod, activeState: state.value } : pod;
     const isDown = DOWN.includes(now.activeState);
-    // What is left of a unit that is down: systemd would not signal it.
+    // Leftover processes of a unit that is down: systemd would not signal them.
     const by = now.activeState === IS_STOPPING ? 'others' : isDown ? 'signals' : 'systemd';
     return { pod: asFirstNoted(memory, now), by, turn, answer } as const;
   });
@@ -102,7 +102,7 @@ async function tellAll(needs: TellNeeds, group: readonly Telling[]): Promise<voi
 export const whyNotUnit = (unit: string): string | null =>
   unit.endsWith('.scope') ? `systemd cannot restart the scope ${unit}: only what created it can` : null;
 
-/** A service or scope that is no pod and that systemd stops along with it, or in it if it is a slice; null: not now. */
+/** A service or scope that is not a pod and that systemd stops with it, or inside it if it is a slice; null: not active. */
 async function alongside(needs: TellNeeds, pod: UnitPod, unit: string): Promise<StoppedPod | null> {
   if (!/\.(service|scope)$/.test(unit)) return null;
   const facts = await inTime(needs, needs.systemd.unit(unit));
@@ -148,7 +148,7 @@ async function stopTogether(needs: TellNeeds, unordered: readonly Telling[]): Pr
   await Promise.all(tellings);
 }
 
-/** Keeps systemd's order without systemd. */
+/** Keeps systemd's order without its jobs. */
 async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, turn: Turn): Promise<Asked> {
   const { clock, memory, isAlive, isIdle, systemd } = needs;
   while (turn.after.some(isAlive) && clock.monoMs() < tellByMs(turn)) {
@@ -161,7 +161,7 @@ async function signalInTurn(needs: TellNeeds, { uid, unit, decision }: UnitPod, 
   return (await systemd.signalStop(unit)).known ? 'told' : 'not-told';
 }
 
-/** Until its job runs. `not-told`: there is no more time to wait for that. */
+/** Waits until its job runs. `not-told`: there is no time left to wait. */
 export async function untilTold(
   needs: Pick<TellNeeds, 'clock' | 'systemd' | 'isCancelled' | 'behind'>,
   pod: { readonly uid: PodUid; readonly unit: string },
@@ -215,19 +215,19 @@ function asFirstNoted(memory: StopsMemory, pod: UnitPod): UnitPod {
 const inTime = <T>({ clock }: Pick<TellNeeds, 'clock'>, asked: Promise<Reading<T>>): Promise<Reading<T>> =>
   within(clock, FACTS_MS, asked, () => unknown('timed-out', 'systemd', `no answer within ${FACTS_MS} ms`));
 
-/** Its stop has begun and is not over. False where systemd does not say so in time. */
+/** Whether its stop has begun and is not over. False if systemd does not confirm it in time. */
 export async function isStopping(needs: Pick<TellNeeds, 'clock' | 'systemd'>, unit: string): Promise<boolean> {
   const state = await inTime(needs, needs.systemd.activeState(unit));
   return state.known && state.value === IS_STOPPING;
 }
 
-/** False where systemd does not say so. */
+/** False if systemd does not confirm it. */
 export async function isUnitDown(systemd: Pick<Systemd, 'activeState'>, unit: string): Promise<boolean> {
   const state = await systemd.activeState(unit);
   return state.known && DOWN.includes(state.value);
 }
 
-/** Its eviction: `told` when the job is queued. */
+/** For its eviction: `told` when the job is queued. */
 export const askUnit = async (needs: Pick<TellNeeds, 'systemd' | 'findings'>, unit: string): Promise<Asked> =>
   (await stopUnit(needs, unit)) ? 'told' : 'not-told';
 

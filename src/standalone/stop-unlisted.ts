@@ -16,13 +16,13 @@ type StopUnlistedNeeds = {
   readonly findings: Findings;
   readonly help?: DyingHelp | undefined;
 };
-/** Where a victim was bound that no manifest names there any more. */
+/** The former binding of a victim that no manifest binds there any more. */
 type Unlisted = { readonly ref: CgroupRef; readonly unit: string | null };
 
 /**
- * A victim that an earlier run of the agent had signalled, and whose manifest was removed, broken or edited while no agent
- * ran. Until it has ended no other pod may be evicted in its place (D3), so its stop continues where it was bound. Null: no
- * process is left there that ran when it was decided.
+ * Continues the stop of a victim that an earlier run had signalled, and whose manifest was removed, broken or edited while
+ * no agent ran: until it has ended, no other pod may be evicted in its place (D3). Null: no process that ran at the decision
+ * is left there.
  */
 export async function findUnlisted(needs: StopUnlistedNeeds, order: StopOrder): Promise<Unlisted | null> {
   const { mounts, cgroupRoot, systemd } = needs;

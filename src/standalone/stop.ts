@@ -41,7 +41,7 @@ type StandaloneKillerNeeds = {
 
 type SignalHeard = (how: Signalled['with']) => void;
 
-/** An eviction resumed at the start of the agent may find bindings that systemd has not reported yet. */
+/** An eviction that is resumed at the start may find bindings that systemd has not reported yet. */
 const FIND_MS = 5_000;
 const FIND_POLL_MS = 50;
 const SIGKILL = 9;
@@ -171,7 +171,7 @@ async function stopLive(
       tellUnreaped(needs, ref, pod);
     } else findings.raise(resists(uid, pod, who));
   };
-  // The phase that gave it less time is over: nothing waits for it.
+  // The phase that granted it less time is over: nothing waits for it.
   const isCalledOff = (): boolean => order.why === 'shutdown' && needs.shutdownStops?.isCancelled() === true;
   const leastGraceMs = (): number => (isCalledOff() ? manifest.declared.terminationGraceSeconds * 1_000 : 0);
   const isCleaningUp =

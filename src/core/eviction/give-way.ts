@@ -54,23 +54,23 @@ function beforeInnocent(first: Ranked, entries: readonly Ranked[], { signal, lac
  * Proven, not presumed: a pod without statistics ranks as if it exceeded (kubelet-eviction.md 5.5), but it is often one
  * whose containers do not run, and stopping a DaemonSet's again and again frees nothing (D5, D8).
  */
-export function isOverRequest(entry: Ranked): boolean {
-  const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
-  return value?.known === true && value.value === true;
-}
+export const isOverRequest = (entry: Ranked): boolean => overRequest(entry) === true;
 
 /** Where nothing is requested: it holds as much as is lacking. */
 export const isToBlame = (signal: Signal, entry: Ranked, lacking: number): boolean =>
   hasRequest(signal) ? isOverRequest(entry) : givesBack(entry.pod, signal) >= lacking;
 
-function isWithin(signal: Signal, entry: Ranked, lacking: number): boolean {
-  if (!hasRequest(signal)) return givesBack(entry.pod, signal) < lacking;
-  const value = entry.row.values.find(({ by }) => by === 'over-request')?.value;
-  return value?.known === true && value.value === false;
+const isWithin = (signal: Signal, entry: Ranked, lacking: number): boolean =>
+  hasRequest(signal) ? overRequest(entry) === false : givesBack(entry.pod, signal) < lacking;
+
+/** Null: unknown. */
+function overRequest({ row }: Ranked): boolean | null {
+  const value = row.values.find(({ by }) => by === 'over-request')?.value;
+  return value?.known ? value.value === true : null;
 }
 
 /** More first; not by subtraction: two infinities are equal. */
 function compareGiven(signal: Signal, a: PodView, b: PodView): number {
   const [one, other] = [givesBack(a, signal), givesBack(b, signal)];
-  return one > other ? -1 : one < other ? 1 : 0;
+  return Number(other > one) - Number(one > other);
 }

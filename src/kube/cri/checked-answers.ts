@@ -12,7 +12,7 @@ import {
   PodSandboxState,
 } from './cri_pb.ts';
 
-/** What is made of a list. `ignored`: entries with an id or a name that no kubelet gives. */
+/** A checked list. `ignored`: the number of entries with an id or a name that no kubelet assigns. */
 type Checked<T> = { readonly items: readonly T[]; readonly ignored: number };
 /** What a container wrote into its root file system. `bytes`, `inodes` null: the runtime does not say. */
 export type WritableLayer = {
@@ -21,7 +21,7 @@ export type WritableLayer = {
   readonly atWallMs: number;
 };
 
-/** What a verbose answer adds, as JSON by key. */
+/** The extra information of a verbose answer: JSON by key. */
 type Info = { readonly [key: string]: string };
 
 /** H14: more than any kubelet runs. */
@@ -48,7 +48,7 @@ const STATE: { readonly [state: number]: RuntimeContainer['state'] } = {
   [ContainerState.CONTAINER_EXITED]: 'exited',
 };
 
-/** Those that a kubelet made. */
+/** Those created by a kubelet. */
 export function containersOf(list: readonly Container[]): Reading<Checked<RuntimeContainer>> {
   return checked('CRI ListContainers', list, ({ id, podSandboxId, imageRef, imageId, state, createdAt, labels }) => {
     const podUid = labels[LABEL.uid];
@@ -76,7 +76,7 @@ export function sandboxesOf(list: readonly PodSandbox[]): Reading<Checked<Runtim
   });
 }
 
-/** By container id; one without a time is left out: nobody could tell how old it is. */
+/** By container id. Entries without a time are left out, because their age is unknown. */
 export function writableLayersOf(list: readonly ContainerStats[]): Reading<ReadonlyMap<string, WritableLayer>> {
   const layers = checked('CRI ListContainerStats', list, ({ attributes, writableLayer }) => {
     const id = attributes?.id ?? '';
@@ -91,7 +91,7 @@ export function writableLayersOf(list: readonly ContainerStats[]): Reading<Reado
   return layers.known ? known(new Map(layers.value.items.map(({ id, layer }) => [id, layer]))) : layers;
 }
 
-/** D13: the first of each, as the kubelet. */
+/** D13: the first of each, like the kubelet. */
 export function filesystemsOf(answer: {
   readonly image: readonly FilesystemUsage[];
   readonly container: readonly FilesystemUsage[];
@@ -118,7 +118,7 @@ export function configuredSandboxImage(info: Info): Reading<string> {
   return imageName(fieldOf(info['config'], ['sandboxImage']));
 }
 
-/** Of PodSandboxStatus: the image that this sandbox was made of (seen with containerd 1.6, 1.7 and 2.1). */
+/** From PodSandboxStatus: the image of this sandbox (seen with containerd 1.6, 1.7 and 2.1). */
 export function imageOfSandbox(info: Info): Reading<string> {
   return imageName(fieldOf(info['info'], ['image']));
 }
@@ -129,7 +129,7 @@ function imageName(image: unknown): Reading<string> {
     : unknown('absent', 'the sandbox image', 'the runtime does not name it');
 }
 
-/** D7: the runtime's own word for where a container runs, in the form of its cgroup driver. */
+/** D7: where a container runs according to the runtime, in the format of its cgroup driver. */
 export function cgroupsPathOf(info: Info): Reading<string> {
   const path = fieldOf(info['info'], ['runtimeSpec', 'linux', 'cgroupsPath']);
   return typeof path === 'string' && path !== '' && path.length <= PATH_MAX && escapeUnsafe(path) === path
@@ -155,7 +155,7 @@ function checked<A, B>(
   return known({ items, ignored });
 }
 
-/** Of JSON that is at most one message long. */
+/** Parses JSON of at most one message. */
 function fieldOf(json: string | undefined, path: readonly string[]): unknown {
   if (json === undefined) return undefined;
   let value: unknown;
@@ -179,7 +179,7 @@ const isPath = (text: string): boolean =>
 
 const msOf = (nanoseconds: bigint): number => Number(nanoseconds / 1_000_000n);
 
-/** H16: 2^64 - 1 is nobody's usage. */
+/** H16: 2^64 - 1 is not a real usage. */
 function countOf(value: bigint | undefined): number | null {
   return value === undefined || value > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(value);
 }

@@ -25,18 +25,18 @@ import {
 } from './cri_pb.ts';
 
 /**
- * The container runtime over CRI v1: what beside-a-kubelet.md A12 allows, and nothing else can be said. Each call has a
- * deadline of its own, never rejects, and connects again by itself. What is written is written once: no call is repeated.
+ * The container runtime over CRI v1, limited to the calls that beside-a-kubelet.md A12 allows. Each call has a deadline of
+ * its own, never rejects, and reconnects by itself. No call is retried.
  *
- * Unknown: `timed-out`; `malformed` = no such message, or one above 16 MiB; `absent` = the runtime has no such object;
- * `not-applicable` = it does not implement the call; `unreadable` = every other error, with its text.
+ * Unknown: `timed-out`; `malformed` = not a valid message, or one above 16 MiB; `absent` = the runtime has no such object;
+ * `not-applicable` = the runtime does not implement the call; `unreadable` = any other error, with its text.
  *
  * Answers are as the runtime gave them, and tenants chose parts of them (H20): names are not checked here.
  */
 export type CriClient = {
   readonly socket: string;
   readonly version: () => Promise<Reading<VersionResponse>>;
-  /** Of the verbose answer: what the runtime says of itself, as JSON by key. */
+  /** From the verbose answer: the runtime's description of itself, JSON by key. */
   readonly info: () => Promise<Reading<Info>>;
   readonly config: () => Promise<Reading<LinuxRuntimeConfiguration | undefined>>;
   readonly sandboxes: () => Promise<Reading<readonly PodSandbox[]>>;
@@ -51,11 +51,11 @@ export type CriClient = {
   /** Null: there is no such image. */
   readonly image: (ref: string) => Promise<Reading<Image | null>>;
   readonly imageFilesystems: () => Promise<Reading<Filesystems>>;
-  /** Removes every name of it. The runtime does not look whether a container uses it: the caller must. */
+  /** Removes every name of it. The runtime does not check whether a container uses it: the caller must. */
   readonly removeImage: (id: string) => Promise<Reading<null>>;
-  /** containerd 1.6 removes one that runs, too: only after `container` said that it has exited. */
+  /** Call it only after `container` reported that it has exited: containerd 1.6 also removes running containers. */
   readonly removeContainer: (id: string) => Promise<Reading<null>>;
-  /** SIGTERM, and SIGKILL after so long. Waits for the end. */
+  /** SIGTERM, then SIGKILL after the timeout. Waits for the end. */
   readonly stopContainer: (id: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (id: string) => Promise<Reading<null>>;
   readonly close: () => void;
@@ -66,15 +66,15 @@ type Filesystems = { readonly image: readonly FilesystemUsage[]; readonly contai
 /** H20. */
 const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
 const DETAIL_MAX = 300;
-/** [design] containerd answers all reads within 100 ms; the rest is for a node whose disk is busy. */
+/** [design] containerd answers all reads within 100 ms; the rest is headroom for a busy disk. */
 const READ_MS = 5_000;
 /** One pass over all containers and their cgroups. */
 const STATS_MS = 10_000;
-/** containerd collects what nobody refers to any more before it answers. */
+/** containerd garbage-collects before it answers. */
 const REMOVE_MS = 30_000;
-/** Beyond the grace: SIGKILL, and what the runtime cleans up. */
+/** In addition to the grace period: for SIGKILL and the runtime's cleanup. */
 const STOP_MARGIN_MS = 5_000;
-/** What the package says of an answer that it does not hand on; it has no code of its own for that. */
+/** The package's message for an answer that it discards; it has no error code for that. */
 const NOT_DECODED = /^(Response message parsing error|Received message larger than max)/;
 const OPTIONS = {
   'grpc.max_receive_message_length': MESSAGE_BYTES_MAX,
@@ -89,7 +89,7 @@ const OPTIONS = {
 
 /** `socket`: an absolute path. Connects with the first call. */
 export function openCriClient(socket: string, clock: Clock): CriClient {
-  // What the package says on its own may hold text of the runtime, and goes to standard error unescaped.
+  // The package's own log may contain text of the runtime, and goes to standard error unescaped.
   setLogVerbosity(logVerbosity.NONE);
   const client = new Client(`unix:${socket}`, credentials.createInsecure(), OPTIONS);
   let isClosed = false;
@@ -104,7 +104,7 @@ export function openCriClient(socket: string, clock: Clock): CriClient {
       unknown(why, where, `${socket}: ${escapeUnsafe(text.slice(0, DETAIL_MAX))}`);
     if (isClosed) return Promise.resolve(failed('unreadable', 'closed'));
     return new Promise((resolve) => {
-      // A timer of our own: the package's begins to count only when there is a connection to count for.
+      // A timer of our own: the package's starts only once there is a connection.
       let cancel = (): void => undefined;
       const finish = (reading: Reading<MessageShape<O>>): void => {
         cancel();

@@ -6,7 +6,7 @@ import { type CriClient, openCriClient } from './client.ts';
 export type FoundRuntime = {
   readonly client: CriClient;
   readonly socket: string;
-  /** It runs a pod that is known to be of this node. */
+  /** It runs a pod known to belong to this node. */
   readonly isProven: boolean;
 };
 
@@ -24,7 +24,7 @@ const SOCKET_PATH_MAX = 107;
 const WHERE = 'the container runtime';
 const NOBODY_LISTENS = /\b(?:ENOENT|ECONNREFUSED)\b/;
 
-/** Where to look, in this order: the endpoint that is configured (`unix:///run/x.sock`, or the path), and the well-known places. */
+/** Sockets to try, in order: the configured endpoint (`unix:///run/x.sock`, or the path), then the well-known paths. */
 export function socketsOf(endpoint: string): Reading<readonly string[]> {
   const path = endpoint.replace(/^unix:(?:\/\/)?(?=\/)/, '');
   if (!path.startsWith('/') || path.includes('\0') || Buffer.byteLength(path) > SOCKET_PATH_MAX) {
@@ -35,9 +35,9 @@ export function socketsOf(endpoint: string): Reading<readonly string[]> {
 }
 
 /**
- * D11: the first that answers Version and runs a known pod; else the first socket of all, which is the configured one, if it
- * answers. Another one without a pod of ours may be somebody else's runtime. A runtime that speaks no CRI v1 is said to be
- * one. The connections to all others are closed.
+ * D11: the first runtime that answers Version and runs a known pod; else the first socket (the configured one), if it
+ * answers. Any other one without a pod of ours may be somebody else's runtime. A runtime that does not support CRI v1 is
+ * reported as such. The connections to all others are closed.
  */
 export async function findRuntime(needs: {
   readonly clock: Clock;
