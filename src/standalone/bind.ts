@@ -45,7 +45,7 @@ async function resolveUnit(systemd: Systemd, unit: string): Promise<Reading<Plac
   const facts = await systemd.unit(unit);
   if (!facts.known) return facts;
   const { id, loadState, controlGroup, slice } = facts.value;
-  // A transient one, perhaps, that comes again; or one that runs on after its file was removed.
+  // Perhaps a transient unit that will return, or one that still runs after its file was removed.
   if (loadState === 'not-found' && controlGroup === null) return unknown('absent', unit, 'systemd knows no such unit');
   return known({ path: controlGroup ?? cgroupOfUnit(id, slice), unit: id, facts: facts.value });
 }
