@@ -49,6 +49,9 @@ const OLD_PHRASES = [
   'is waited for any longer',
   'written twice in this mapping',
   'the most seconds a pod gets',
+  'the schema has told',
+  'told by the schema',
+  'Plan against fact',
 ] as const;
 
 function inside(command: Command, parents = ''): readonly { readonly name: string; readonly command: Command }[] {

@@ -1,7 +1,7 @@
 import { countedOf, type PodView, podName } from '../pod/pod.ts';
 import { known, type Reading, type Unknown, unknown } from '../reading.ts';
 import { priorityOf } from '../shutdown/chain.ts';
-import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal } from '../signal.ts';
+import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
 
 type Compared = number | string | boolean;
 type Row = {
@@ -101,7 +101,7 @@ const ROWS = {
     by: 'its uid (all else is equal)',
     because: 'everything else is equal; its uid sorts first',
   },
-} as const satisfies { readonly [comparator: string]: Row };
+} as const satisfies { readonly [by in SignalFacts['rankedBy'][number]]: Row } & { readonly [tie: string]: Row };
 
 export type Comparator = keyof typeof ROWS;
 export const COMPARATORS: { readonly [C in Comparator]: Row } = ROWS;
