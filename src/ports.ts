@@ -79,6 +79,8 @@ export type OpenFiles = {
 export type PodSource = {
   /** With their current cgroups; never waits for a network. */
   readonly pods: () => Reading<readonly BoundPod[]>;
+  /** As they were 10 s ago at most, for who only wants to know whether there is something to do. Absent: ask `pods`. */
+  readonly podsLately?: () => Reading<readonly BoundPod[]>;
   /**
    * Why no pod may be chosen yet, for this signal or (`all`) for a shutdown: right after a start, pods may be missing. Null:
    * they are all known. Absent: they always are.

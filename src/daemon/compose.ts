@@ -147,8 +147,12 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     checkRecord: recorder.checkRecord,
   });
   const undoStops = undoing({ clock, mode, progress });
-  const { pods, follow: followPods, unsettled: podsUnsettled } = mode.pods;
-  const ofPods = { pods, followPods, ...(podsUnsettled === undefined ? {} : { podsUnsettled }) };
+  const { pods, podsLately, follow: followPods, unsettled: podsUnsettled } = mode.pods;
+  const ofPods = {
+    ...{ pods, followPods },
+    ...(podsLately === undefined ? {} : { podsLately }),
+    ...(podsUnsettled === undefined ? {} : { podsUnsettled }),
+  };
   const isSwapCounted = (): boolean => core().thresholds.some(({ signal }) => countsSwap(signal));
   const observer = createObserver({
     ...common,

@@ -54,6 +54,8 @@ export type KubeSource = PodSource & {
 /** How often what is told is refreshed; `pods` always returns the pods as they are at that moment. */
 const REFRESH_MS = 2_000;
 const FAR_REFRESH_MS = 10_000;
+/** Far away, each container is compared only so often: whoever stops a pod compares them anyway. */
+const COMPARE_MS = 60_000;
 /** How long no pod is chosen because the list is missing (D13), and how long a shutdown waits for it. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
@@ -91,7 +93,10 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   let askedRuntimeMs: MonoMs = Number.NEGATIVE_INFINITY;
   const untold = { pods: '', againMs: ASK_RUNTIME_MS };
   let refreshedMs: MonoMs = Number.NEGATIVE_INFINITY;
+  let comparedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let identities = '';
+  /** At the last refresh. */
+  let seen: Reading<Pods> = unknown('not-asked', 'the pods of this node', 'they have not been looked at yet');
   let isFar = false;
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
@@ -171,6 +176,9 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     return true;
   }
 
+  const bound = (live: Reading<Pods>): Reading<readonly BoundPod[]> =>
+    ifKnown(live, (pods) => known([...pods.values()].map(boundPod)));
+
   function boundPod(live: LivePod): BoundPod {
     const { declared, cgroup, containers } = live;
     return {
@@ -188,7 +196,10 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     refreshedMs = clock.monoMs();
     const path = cgroupPathOf(mounts, process.pid);
     ownUid = path.known ? (podOfPath(cgroupRoot, path.value)?.uid ?? null) : null;
-    const pods = podsWith('containers');
+    const isDeep = !isFar || refreshedMs - comparedMs >= COMPARE_MS;
+    if (isDeep) comparedMs = refreshedMs;
+    const pods = podsWith(isDeep ? 'containers' : 'pods');
+    seen = pods;
     if (told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups })) askRuntime();
     const now = pods.known ? JSON.stringify([...pods.value.values()].map(identityOf)) : '';
     if (now !== identities) needs.wake();
@@ -209,7 +220,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   tick();
 
   return {
-    pods: () => ifKnown(podsNow(), (pods) => known([...pods.values()].map(boundPod))),
+    pods: () => bound(podsNow()),
+    podsLately: () => bound(seen),
     unsettled: (forWhat) => {
       const patienceMs = forWhat === 'all' ? SETTLE_SHUTDOWN_MS : SETTLE_MS;
       const api = hasSettled || clock.monoMs() - startMs >= patienceMs ? null : needs.apiPods();

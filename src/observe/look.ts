@@ -38,6 +38,7 @@ export type ObserverNeeds = DiskPaths &
     /** A threshold is of swap, or ranks by it. May change from one look to the next. */
     readonly isSwapCounted: () => boolean;
     readonly pods: PodSource['pods'];
+    readonly podsLately?: NonNullable<PodSource['podsLately']>;
     readonly podsUnsettled?: PodSource['unsettled'];
     readonly followPods: PodSource['follow'];
     /** Of a shutdown; absent: what is left of it is not shown. */

@@ -12,6 +12,8 @@ type PodDiskNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly pods: () => Reading<readonly BoundPod[]>;
+  /** As in PodSource. */
+  readonly podsLately?: () => Reading<readonly BoundPod[]>;
   readonly wake: () => void;
 };
 /**
@@ -73,7 +75,7 @@ type Tried = { readonly life: string | null | undefined; readonly endedMs: MonoM
  * Walks the pods' directories beside the loop, one pod after another: everybody's while a disk threshold is met or
  * near, else only those with a limit.
  */
-export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodDisk {
+export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: PodDiskNeeds): PodDisk {
   const facts = createDiskFacts();
   const writes = createDiskWrites({ clock, mounts, pods });
   const walked = new Map<PodUid, Walked>();
@@ -130,12 +132,12 @@ export function createPodDisk({ clock, mounts, pods, wake }: PodDiskNeeds): PodD
     if (clock.monoMs() - newsMs >= NEWS_PACE_MS) tell();
   };
   const round = async (): Promise<'everybody' | 'limited' | 'nobody'> => {
-    const bound = pods();
+    const isFull = asked !== null || isNear;
+    const bound = isFull ? pods() : podsLately();
     if (!bound.known) return 'nobody';
     const uids = new Set(bound.value.map(({ declared }) => declared.uid));
     for (const map of [walked, tried]) for (const uid of map.keys()) if (!uids.has(uid)) map.delete(uid);
     facts.keepOnly(uids);
-    const isFull = asked !== null || isNear;
     const isForAll = isFull || isLimitsRoundDue();
     const meant = bound.value.filter((pod) => isFull || (hasLimit(pod) && (isForAll || isDueAlone(pod))));
     const beganMs = clock.monoMs();

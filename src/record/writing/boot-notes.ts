@@ -39,8 +39,8 @@ type BootNotes = {
   readonly close: () => void;
 };
 
-/** Which pods have processes is asked this often. */
-const RUNNING_MS = 10_000;
+/** Which pods have processes is asked this often; a change is written once a minute at most. */
+const RUNNING_MS = 30_000;
 
 export function createBootNotes({ clock, bootId, directory, counters, isFirst, parts }: BootNotesNeeds): BootNotes {
   const { log, findings, recorder, mode } = parts;
