@@ -1,4 +1,6 @@
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { initialState } from '../../src/core/state/state.ts';
@@ -53,6 +55,11 @@ describe('metrics', () => {
       'nodewarden_signal_capacity',
       'nodewarden_threshold',
     ]);
+  });
+
+  it('are documented, every one and no other', () => {
+    const docs = readFileSync(path.resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8');
+    expect([...new Set(docs.match(/\bnodewarden_[a-z_]+/g))].sort()).toEqual([...METRIC_NAMES].sort());
   });
 
   it('show a signal against its thresholds, each once', async () => {
