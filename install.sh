@@ -265,8 +265,9 @@ install_all() {
   fi
   if [ "$changed" = no ]; then say "nothing to change"; fi
   if ! systemctl --quiet is-active nodewarden.service; then
-    say "next: describe your services in $ETC/pods.d, run nodewarden config check, then systemctl start nodewarden"
+    say "describe your services in $ETC/pods.d, then: systemctl start nodewarden"
   fi
+  say "next: nodewarden doctor shows what is in the way, and what to do about it"
 }
 
 # is_ours FILE  true if the file is unchanged since it was installed

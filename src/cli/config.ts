@@ -1,20 +1,13 @@
 import { Command } from 'commander';
-import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
-import { readHostSizes, withDisks } from '../config/host-sizes.ts';
-import { DEFAULT_CONFIG_FILE, type LoadedConfig, loadConfig } from '../config/load.ts';
+import { DEFAULT_CONFIG_FILE, type LoadedConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
-import { originOf, type Setting, sayOrigin, sayPlace } from '../config/setting.ts';
-import { isMet, limits } from '../core/eviction/threshold.ts';
-import { known } from '../core/reading.ts';
+import { type Setting, sayOrigin } from '../config/setting.ts';
+import { loadHere, warningsHere } from '../doctor/loaded-here.ts';
 import { sayProblem } from '../document/problem.ts';
-import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock } from '../host/clock.ts';
-import { listDirectory } from '../host/files.ts';
-import { createObserver } from '../observe/look.ts';
-import type { Clock } from '../ports.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
-import { counted, sayAmount, sayLimit } from '../words/phrases.ts';
+import { counted } from '../words/phrases.ts';
 import { clean, type Format, formatOption, jsonText, type Paint, printAs, table } from './print.ts';
 
 type Options = { readonly output: Format };
@@ -46,7 +39,7 @@ export function configCommand(): Command {
     .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  nodewarden config show /etc/nodewarden/config.yaml${status}`)
     .action(async (file: string | undefined, options: Options) => {
-      const loaded = await loadHere(file ?? null);
+      const loaded = await loadHere(file ?? null, createClock());
       if (loaded.effective === null) printProblems(loaded);
       else printShown(options.output, loaded.effective);
     });
@@ -62,19 +55,6 @@ export function configCommand(): Command {
     .addCommand(schema);
 }
 
-/** Adds the sizes of this host's file systems, which can be read only once the paths are known. */
-async function loadHere(file: string | null): Promise<LoadedConfig> {
-  const sizes = readHostSizes();
-  const first = loadConfig(file, sizes);
-  if (first.effective === null) return first;
-  return loadConfig(file, await withDisks(sizes, first.effective, createClock()));
-}
-
-async function withWarningsHere(loaded: LoadedConfig): Promise<LoadedConfig> {
-  if (loaded.effective === null || loaded.problems.length > 0) return loaded;
-  return { ...loaded, warnings: [...loaded.warnings, ...(await warningsHere(loaded.effective, createClock()))] };
-}
-
 /** Errors on standard error, one per line, then their count. */
 function printProblems({ problems }: Pick<LoadedConfig, 'problems'>): void {
   for (const problem of problems) process.stderr.write(`${sayProblem(problem)}\n`);
@@ -83,7 +63,8 @@ function printProblems({ problems }: Pick<LoadedConfig, 'problems'>): void {
 }
 
 /** `good`: lines about what is valid. */
-type Checked = Pick<LoadedConfig, 'problems' | 'warnings'> & {
+type Checked = Pick<LoadedConfig, 'problems'> & {
+  readonly warnings: readonly string[];
   readonly file: string | null;
   readonly good: (paint: Paint) => readonly string[];
 };
@@ -106,8 +87,11 @@ function checkedManifest(file: string): Checked {
 }
 
 async function checkedConfig(named: string | null): Promise<Checked> {
-  const { effective, problems, warnings } = await withWarningsHere(await loadHere(named));
-  if (effective === null) return { file: null, problems, warnings, good: () => [] };
+  const clock = createClock();
+  const loaded = await loadHere(named, clock);
+  const { effective, problems } = loaded;
+  if (effective === null) return { file: null, problems, warnings: [], good: () => [] };
+  const warnings = [...loaded.warnings, ...(await warningsHere(effective, clock))].map(({ text }) => text);
   const { file, mode, podManifests } = effective;
   const manifests = mode === 'standalone' ? checkManifests(podManifests) : NO_MANIFESTS;
   const good = (paint: Paint) => [
@@ -140,58 +124,4 @@ function shownText(settings: readonly Setting[]): string {
 function sayValue(value: unknown): string {
   if (value === null) return 'none';
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-/** Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. */
-async function warningsHere(effective: Effective, clock: Clock): Promise<readonly string[]> {
-  return [...missingPaths(effective), ...(await metAlready(effective, clock))];
-}
-
-/** Only for paths that the configuration names; the installation creates the default ones. */
-function missingPaths(effective: Effective): readonly string[] {
-  const paths = {
-    podManifests: [effective.podManifests, 'no pod can be stopped'],
-    'nodefs.path': [effective.nodefsPath, 'its signals cannot be read'],
-    'imagefs.path': [effective.imagefsPath, 'its signals cannot be read'],
-    'containerfs.path': [effective.containerfsPath, 'its signals cannot be read'],
-  } as const;
-  return Object.entries(paths).flatMap(([field, [path, then]]) => {
-    const origin = originOf(effective, field);
-    if (path === null || origin === undefined) return [];
-    const found = listDirectory(path, 1);
-    return found.known || found.why !== 'absent'
-      ? []
-      : [`${sayPlace(origin)}${field}: ${path} does not exist on this machine: ${then} until it does`];
-  });
-}
-
-/** Measured as the agent would; what cannot be read here is the agent's business. */
-async function metAlready(effective: Effective, clock: Clock): Promise<readonly string[]> {
-  const mounts = findCgroupMounts();
-  if (!mounts.known) return [];
-  const nothing = (): void => undefined;
-  const observer = createObserver({
-    ...{ clock, mounts: mounts.value, ...observedOf(effective) },
-    pods: () => known([]),
-    followPods: nothing,
-    isSwapCounted: () => true,
-    findings: { raise: nothing, clear: nothing, all: () => [] },
-    wake: nothing,
-  });
-  try {
-    const said = toCoreConfig(effective, 1).thresholds.map(async (threshold) => {
-      const { signal, graceMs } = threshold;
-      const sample = await observer.reread(signal);
-      if (!sample.known || !isMet(threshold, sample.value)) return [];
-      const { available, capacity } = sample.value;
-      const field = graceMs === 0 ? 'evictionHard' : 'evictionSoft';
-      const place = sayPlace(originOf(effective, `${field}["${signal}"]`));
-      return [
-        `${place}${field}: ${signal} is already below ${sayLimit(signal, limits(threshold, sample.value).limit)}: ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)} is available now, so the agent would evict at once`,
-      ];
-    });
-    return (await Promise.all(said)).flat();
-  } finally {
-    observer.close();
-  }
 }

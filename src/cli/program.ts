@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { captureCommand } from './capture.ts';
 import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
+import { doctorCommand } from './doctor.ts';
 import { explainCommand } from './explain.ts';
 import { historyCommand } from './history.ts';
 import { rehearseCommand } from './rehearse.ts';
@@ -21,6 +22,7 @@ export function allCommands(): readonly Command[] {
     runCommand(),
     demoCommand(),
     configCommand(),
+    doctorCommand(),
     statusCommand(),
     explainCommand(),
     captureCommand(),

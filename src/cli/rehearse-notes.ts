@@ -1,7 +1,8 @@
 import { type PodTrait, type PodUid, type PodView, podName } from '../core/pod/pod.ts';
+import type { UnitTimeout } from '../standalone/stop-timeouts.ts';
 import { sayMs } from '../words/decision.ts';
 import { sayNames } from './print.ts';
-import type { StopTimeouts, UnitTimeout } from './stop-timeouts.ts';
+import type { StopTimeouts } from './stop-timeouts.ts';
 
 type Row = { readonly uid: PodUid; readonly toldAfterMs: number; readonly getsMs: number };
 type Phase = { readonly phase: number; readonly pods: readonly Row[] };

@@ -10,6 +10,7 @@ import type { Finding } from '../ports.ts';
 import type { PhaseRow, PodStopRow, RehearseReport, SecondTier, Span } from '../serve/rehearsal.ts';
 import type { ShutdownStatus } from '../serve/shutdown-status.ts';
 import { type Rehearsal, type RehearsedPod, type RehearsedStart, rehearse } from '../simulate/shutdown/rehearse.ts';
+import { killedAfterMs } from '../standalone/stop-timeouts.ts';
 import { sayMs } from '../words/decision.ts';
 import { countPods } from '../words/phrases.ts';
 import { agentChanges, changesOf } from './rehearse-changes.ts';
@@ -106,14 +107,14 @@ const stepsOf = ({ uid }: Pick<PodView, 'uid'>, { timeouts }: RehearseInput): nu
   1 + (timeouts.units.get(uid)?.stopCommands ?? 0);
 
 /** The latest time at which systemd kills it, counted from its signal. */
-function killedAfterMs(pod: Pick<PodView, 'uid'>, input: RehearseInput): number | null {
-  const timeoutMs = timeoutOf(pod, input);
-  return timeoutMs === null ? null : timeoutMs * stepsOf(pod, input);
+function podKilledAfterMs(pod: Pick<PodView, 'uid'>, input: RehearseInput): number | null {
+  const unit = input.timeouts.units.get(pod.uid);
+  return unit === undefined ? null : killedAfterMs(unit);
 }
 
 /** Until its grace period is over or systemd kills it. */
 function worstOf(pod: PodView, input: RehearseInput): RehearsedPod {
-  const killedMs = killedAfterMs(pod, input);
+  const killedMs = podKilledAfterMs(pod, input);
   const isHeldUp = (pod.stopsAfterUnits ?? []).length > 0;
   return { declared: pod, stopMs: killedMs !== null && Number.isFinite(killedMs) ? killedMs : null, isHeldUp };
 }
@@ -164,7 +165,7 @@ function podRow(pod: PodView, graceSeconds: number, turn: RowTurn, input: Rehear
   const { uid, namespace, name, priority, terminationGraceSeconds } = pod;
   const timeoutMs = timeoutOf(pod, input);
   const observed = input.observed.get(uid) ?? null;
-  const killedMs = killedAfterMs(pod, input);
+  const killedMs = podKilledAfterMs(pod, input);
   const atMostMs = Math.min(givenSeconds(graceSeconds) * 1_000, killedMs ?? Number.POSITIVE_INFINITY);
   const gets = { leastMs: Math.min(turn.turnMs, atMostMs), mostMs: Math.min(turn.mostMs, atMostMs) };
   const isDefault = timeoutMs === valueOrNull(input.timeouts.defaultMs);

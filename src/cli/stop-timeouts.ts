@@ -1,19 +1,11 @@
 import type { PodUid } from '../core/pod/pod.ts';
-import { type Reading, unknown, valueOrNull } from '../core/reading.ts';
-import { openSystemBus, type SystemBus } from '../host/bus.ts';
+import { type Reading, unknown } from '../core/reading.ts';
+import { busUp, openSystemBus } from '../host/bus.ts';
 import { createSystemd } from '../host/systemd.ts';
 import type { Clock, Findings } from '../ports.ts';
 import { createManifestFiles } from '../standalone/manifest-files.ts';
+import { type UnitTimeout, unitTimeout } from '../standalone/stop-timeouts.ts';
 
-/** What systemd gives the stop of a unit; infinity: it never kills. */
-export type UnitTimeout = {
-  readonly unit: string;
-  readonly timeoutMs: Reading<number>;
-  /** The number of its ExecStop= commands; 0 if unknown. */
-  readonly stopCommands: number;
-  /** KillMode=; null: not known, or it has none. */
-  readonly killMode: string | null;
-};
 export type StopTimeouts = {
   /** Of pods that are bound to a unit. */
   readonly units: ReadonlyMap<PodUid, UnitTimeout>;
@@ -23,7 +15,6 @@ export type StopTimeouts = {
   readonly problems: readonly string[];
 };
 
-const BUS_MS = 2_000;
 const NOBODY_ASKED = unknown('not-asked', 'DefaultTimeoutStopUSec', 'no pod is bound to a unit');
 
 /** Reads the manifests as the daemon does, and asks systemd about the units that they name. */
@@ -46,26 +37,9 @@ export async function stopTimeouts(podManifests: string, clock: Clock): Promise<
     const systemd = createSystemd(bus);
     const defaultMs = await systemd.defaultStopTimeoutMs();
     const units = new Map<PodUid, UnitTimeout>();
-    for (const { uid, unit } of bound) {
-      const timeoutMs = await systemd.stopTimeoutMs(unit);
-      const commands = unit.endsWith('.service') ? valueOrNull(await systemd.stopCommands(unit)) : 0;
-      const killMode = unit.endsWith('.slice') ? null : valueOrNull(await systemd.killMode(unit));
-      units.set(uid, { unit, timeoutMs, stopCommands: commands ?? 0, killMode });
-    }
+    for (const { uid, unit } of bound) units.set(uid, await unitTimeout(systemd, unit));
     return { units, defaultMs, problems };
   } finally {
     bus.close();
   }
-}
-
-/** Or until it has had enough time: after that, every call reports why the bus is away. */
-function busUp(bus: SystemBus, clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    if (bus.state() === 'up') return resolve();
-    const cancel = clock.after(BUS_MS, resolve);
-    bus.whenUp(() => {
-      cancel();
-      resolve();
-    });
-  });
 }

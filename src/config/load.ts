@@ -19,13 +19,13 @@ import {
 } from './schema.ts';
 import { sectionProblems } from './section-rules.ts';
 import { negativePeriodProblems, readShutdown, shutdownProblems } from './shutdown.ts';
-import { warnings } from './warnings.ts';
+import { type ConfigWarning, warnings } from './warnings.ts';
 
 export const DEFAULT_CONFIG_FILE = '/etc/nodewarden/config.yaml';
 
 export type LoadedConfig = {
   readonly problems: readonly Problem[];
-  readonly warnings: readonly string[];
+  readonly warnings: readonly ConfigWarning[];
   /** null if there are problems. */
   readonly effective: Effective | null;
   /** What it was read from; null: no file. */

@@ -9,6 +9,7 @@ import {
   quantityOfBytes,
   sayBytes,
 } from '../core/units/quantity.ts';
+import { NO_PSI } from '../words/finding-own.ts';
 import { sayAmount } from '../words/phrases.ts';
 import type { Effective } from './effective.ts';
 import { type ConfiguredThreshold, DEFAULT_HARD } from './eviction.ts';
@@ -16,30 +17,40 @@ import { capacityOf, type HostSizes } from './margin.ts';
 import { originOf, sayPlace, sayValue } from './setting.ts';
 import { shutdownWarnings } from './shutdown-warnings.ts';
 
+/** `no-threshold`: nothing can be evicted; `config-warning`: all that has no code of its own. */
+export type ConfigWarning = {
+  readonly code: 'no-threshold' | 'no-pid-threshold' | 'swap-off' | 'psi-off' | 'config-warning';
+  readonly text: string;
+};
+
 /** What is valid but probably not intended (product.md section 3), each with its position and what to do. */
-export function warnings(effective: Effective, sizes: HostSizes): readonly string[] {
+export function warnings(effective: Effective, sizes: HostSizes): readonly ConfigWarning[] {
   return [
     ...vanishedDefaults(effective),
-    ...softWarnings(effective, sizes),
-    ...valueWarnings(effective, sizes),
+    ...withoutCode(softWarnings(effective, sizes)),
+    ...withoutCode(valueWarnings(effective, sizes)),
     ...withoutEffect(effective, sizes),
     ...pidWarning(effective, sizes),
-    ...minReclaimWarnings(effective, sizes),
-    ...reservedWarnings(effective, sizes),
-    ...conditionWarning(effective),
-    ...shutdownWarnings(effective),
+    ...withoutCode(minReclaimWarnings(effective, sizes)),
+    ...withoutCode(reservedWarnings(effective, sizes)),
+    ...withoutCode(conditionWarning(effective)),
+    ...withoutCode(shutdownWarnings(effective)),
   ];
 }
+
+const withoutCode = (texts: readonly string[]): readonly ConfigWarning[] =>
+  texts.map((text) => ({ code: 'config-warning', text }));
 
 function hasThreshold({ thresholds }: Effective, signal: Signal): boolean {
   return thresholds.some((threshold) => threshold.signal === signal);
 }
 
 /** kubelet-eviction.md 3.2. A signal explicitly switched off with 0% is intended. */
-function vanishedDefaults(effective: Effective): readonly string[] {
+function vanishedDefaults(effective: Effective): readonly ConfigWarning[] {
   const origin = originOf(effective, 'evictionHard');
   if (effective.thresholds.length === 0) {
-    return [`${sayPlace(origin)}evictionHard: no threshold is left, so nothing is ever evicted under pressure`];
+    const text = `${sayPlace(origin)}evictionHard: no threshold is left, so nothing is ever evicted under pressure`;
+    return [{ code: 'no-threshold', text }];
   }
   if (origin === undefined || effective.mergeDefaultEvictionSettings) return [];
   const gone = Object.entries(DEFAULT_HARD).filter(
@@ -47,9 +58,9 @@ function vanishedDefaults(effective: Effective): readonly string[] {
   );
   if (gone.length === 0) return [];
   const lines = gone.map(([signal, text]) => `${signal}: "${text}"`).join(', ');
-  return [
+  return withoutCode([
     `${sayPlace(origin)}evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or add the missing ones to evictionHard: ${lines}`,
-  ];
+  ]);
 }
 
 /** In standalone there is no imagefs unless a path is named. */
@@ -101,7 +112,7 @@ function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[
   });
 }
 
-function withoutEffect(effective: Effective, sizes: HostSizes): readonly string[] {
+function withoutEffect(effective: Effective, sizes: HostSizes): readonly ConfigWarning[] {
   const said: string[] = [];
   const isSoft = (signal: Signal) =>
     effective.thresholds.some((threshold) => threshold.signal === signal && threshold.field === 'evictionSoft');
@@ -126,39 +137,40 @@ function withoutEffect(effective: Effective, sizes: HostSizes): readonly string[
   if (effective.mode === 'standalone' && effective.kubernetes !== null) {
     said.push(`${sayPlace(originOf(effective, 'kubernetes'))}kubernetes: has no effect in mode standalone`);
   }
-  return [...said, ...effective.thresholds.flatMap((threshold) => inapplicable(effective, threshold, sizes))];
+  const inapplicables = effective.thresholds.flatMap((threshold) => inapplicable(effective, threshold, sizes));
+  return [...withoutCode(said), ...inapplicables];
 }
 
 function inapplicable(
   effective: Effective,
   { signal, origin, field }: ConfiguredThreshold,
   sizes: HostSizes,
-): readonly string[] {
+): readonly ConfigWarning[] {
   if (origin.kind === 'default') return [];
   const place = `${sayPlace(origin)}${field}: ${signal} has no effect`;
   const { source } = SIGNAL_FACTS[signal];
   if (source === 'containerfs') {
-    return [`${place}: containerfs thresholds are always copied from nodefs or imagefs`];
+    return withoutCode([`${place}: containerfs thresholds are always copied from nodefs or imagefs`]);
   }
-  if (source === 'swap' && sizes.swapBytes === 0) return [`${place}: this host has no swap`];
+  if (source === 'swap' && sizes.swapBytes === 0)
+    return [{ code: 'swap-off', text: `${place}: this host has no swap` }];
   if (source === 'memory-stall' && sizes.hasMemoryPressure === false)
-    return [`${place}: this kernel has no pressure stall information (/proc/pressure); boot it with psi=1`];
+    return [{ code: 'psi-off', text: `${place}: ${NO_PSI}` }];
   if (effective.mode === 'kubelet') return [];
-  if (source === 'imagefs' && effective.imagefsPath === null) return [`${place}: imagefs.path is not set`];
-  if (source === 'pods-memory') return [`${place} in mode standalone: there is no cgroup of all pods`];
+  if (source === 'imagefs' && effective.imagefsPath === null) return withoutCode([`${place}: imagefs.path is not set`]);
+  if (source === 'pods-memory') return withoutCode([`${place} in mode standalone: there is no cgroup of all pods`]);
   return [];
 }
 
-function pidWarning(effective: Effective, sizes: HostSizes): readonly string[] {
+function pidWarning(effective: Effective, sizes: HostSizes): readonly ConfigWarning[] {
   if (hasThreshold(effective, 'pid.available') || effective.thresholds.length === 0) return [];
   const percent = 10;
   const here =
     sizes.pids === null ? '' : ` (on this host ${Math.trunc((sizes.pids * percent) / 100)} of ${sizes.pids})`;
   const isDefault = originOf(effective, 'evictionHard') === undefined;
   const merged = isDefault ? ' together with mergeDefaultEvictionSettings: true, which keeps the defaults' : '';
-  return [
-    `evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "${percent}%"${here}${merged}`,
-  ];
+  const text = `evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "${percent}%"${here}${merged}`;
+  return [{ code: 'no-pid-threshold', text }];
 }
 
 function minReclaimWarnings(effective: Effective, sizes: HostSizes): readonly string[] {

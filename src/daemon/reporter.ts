@@ -59,7 +59,7 @@ export function createReporter(
         findings: findings.all(),
         recent: recorder.recent(),
         configFile: { path: effective.file, loadedWallMs: daemon.sinceWallMs, lastReload: daemon.lastReload() },
-        warnings,
+        warnings: warnings.map(({ text }) => text),
         shutdown: daemon.shutdownContext(),
         oomScores: parts.oomScores(),
         nameOf: names.nameOf,

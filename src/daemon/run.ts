@@ -23,6 +23,7 @@ import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import { isReport, type StatusReport } from '../serve/status.ts';
 import { openShutdown } from '../shutdown/open.ts';
 import { createStandalone } from '../standalone/open.ts';
+import { sayNext } from '../words/doctor.ts';
 import { startSentence } from '../words/start.ts';
 import { openAnswers } from './answers.ts';
 import { createBesideKubelet } from './beside-kubelet.ts';
@@ -198,13 +199,14 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     shutdownContext,
   });
   const tell = createAnnouncer({ log, findings });
-  for (const warning of now.warnings) log.warn({ event: 'config' }, warning);
+  for (const { text } of now.warnings) log.warn({ event: 'config' }, text);
   const pulse = createPulse(clock, notify, () => {
     options.onReady?.();
     log.info(
       { event: 'config', ...startFacts(host, now.effective) },
       startSentence({ ...now.effective, ...observedOf(now.effective) }),
     );
+    log.info({ event: 'config' }, sayNext(options.configFile));
     void lastBoot.tell(now.effective.dryRun);
     void parts.warmUp(ended.signal); // Now that there is time.
   });

@@ -80,6 +80,18 @@ const FIRST_RETRY_MS = 100;
 const MAX_RETRY_MS = 5_000;
 const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
 
+/** Once it is up, or after 2 s: after that, every call reports why the bus is away. */
+export function busUp(bus: Pick<SystemBus, 'state' | 'whenUp'>, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    if (bus.state() === 'up') return resolve();
+    const cancel = clock.after(CALL_MS, resolve);
+    bus.whenUp(() => {
+      cancel();
+      resolve();
+    });
+  });
+}
+
 type Connection = {
   readonly bus: MessageBus;
   readonly stream: Duplex;

@@ -5,7 +5,7 @@ import { fileUnknown } from './file-error.ts';
 import { distrust, ensureDirectory, listDirectory, readText, writeAtomic } from './files.ts';
 
 /** What one file says of InhibitDelayMaxSec; `delayMs` null: logind does not understand it and goes by the next file. */
-type DelaySetting = { readonly path: string; readonly text: string; readonly delayMs: number | null };
+export type DelaySetting = { readonly path: string; readonly text: string; readonly delayMs: number | null };
 /** Our drop-in for logind among those of others (kubelet-shutdown.md 2.5). */
 export type LogindDropIn = {
   /** The file that logind goes by, once it has read its files again; null: no file sets it. */

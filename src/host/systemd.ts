@@ -51,6 +51,8 @@ export type Systemd = {
   readonly userspaceAgeMs: () => Promise<Reading<number>>;
   /** `running`, `degraded`, `stopping` and so on. */
   readonly systemState: () => Promise<Reading<string>>;
+  /** `enabled`, `disabled`, `masked` and so on; '' if it has no file. */
+  readonly unitFileState: (name: string) => Promise<Reading<string>>;
   /** A start or stop of any unit was queued, by anyone: from now on systemd knows where it will be. */
   readonly whenJobBegins: (run: (unit: string) => void) => () => void;
   /** A start or stop of any unit has ended, whoever queued it. */
@@ -279,6 +281,10 @@ export function createSystemd(bus: SystemBus): Systemd {
     systemState: async () => {
       const read = await property(MANAGER.path, 'Manager', 'SystemState');
       return ifKnown(read, (state) => orMalformed(isText(state) ? state : null, 'SystemState', 'the name of a state'));
+    },
+    unitFileState: async (name) => {
+      const state = await property(unitPath(name), 'Unit', 'UnitFileState');
+      return ifKnown(state, () => known(textOf(state)));
     },
     whenJobBegins: (run) =>
       bus.subscribe({ sender: NAME, interface: MANAGER.interface, member: 'JobNew' }, ([, , name]) => {

@@ -36,7 +36,7 @@ export type Held = {
   readonly stoppedAgain: readonly { readonly unit: string; readonly atMs: MonoMs }[];
 };
 
-const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
+export const heldPath = (runtimeDirectory: string): string => `${runtimeDirectory}/held.json`;
 export const nothingHeld = (bootId: string): Held => ({
   schema: 1,
   bootId,

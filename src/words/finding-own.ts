@@ -126,3 +126,5 @@ export function lastBootUnreadable(where: string, detail: string): Finding {
 export function tooManyFindings(most: number): Finding {
   return { id: 'too-many-findings', text: `there are more than ${most} findings: the others are not shown` };
 }
+
+export const NO_PSI = 'this kernel has no pressure stall information (/proc/pressure); boot it with psi=1';

@@ -75,13 +75,23 @@ describe('swap and stall on a host that has neither', () => {
   const text = 'evictionHard: {swap.available: 10%}\nevictionStall: {memory: {}}';
 
   it('are warned about', () => {
-    const warnings = load(text, without).warnings.join('\n');
+    const warnings = load(text, without)
+      .warnings.map((warning) => warning.text)
+      .join('\n');
     expect(warnings).toContain('evictionHard: swap.available has no effect: this host has no swap');
     expect(warnings).toContain('c.yaml:4: evictionStall: memory.stallFree has no effect: this kernel has no pressure');
   });
 
   it('are not where it has both, or where that is not known', () => {
-    expect(load(text, SIZES).warnings.join('\n')).not.toContain('no effect');
-    expect(load(text).warnings.join('\n')).not.toContain('no effect');
+    expect(
+      load(text, SIZES)
+        .warnings.map((warning) => warning.text)
+        .join('\n'),
+    ).not.toContain('no effect');
+    expect(
+      load(text)
+        .warnings.map((warning) => warning.text)
+        .join('\n'),
+    ).not.toContain('no effect');
   });
 });

@@ -3,7 +3,8 @@ import { load, NO_SIZES, SIZES } from './a-config.ts';
 
 /** All but the one about pid.available, which nearly every configuration gets. */
 function warnings(text: string, sizes = SIZES): readonly string[] {
-  return load(text, sizes).warnings.filter((warning) => !warning.includes('no threshold for pid.available'));
+  const said = load(text, sizes).warnings.filter(({ code }) => code !== 'no-pid-threshold');
+  return said.map((warning) => warning.text);
 }
 
 describe('warnings', () => {
@@ -46,7 +47,10 @@ describe('warnings', () => {
   });
 
   it('tell that no threshold guards the process ids, with a value for this host', () => {
-    const said = (text: string, sizes = SIZES) => load(text, sizes).warnings.join();
+    const said = (text: string, sizes = SIZES) =>
+      load(text, sizes)
+        .warnings.map((warning) => warning.text)
+        .join();
     expect(said('')).toBe(
       'evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "10%" (on this host 3276 of 32768) together with mergeDefaultEvictionSettings: true, which keeps the defaults',
     );

@@ -49,7 +49,7 @@ const configurations: Target = {
     const loaded = configOf(text, 'c.yaml', SIZES);
     placed(loaded.problems, text);
     must((loaded.effective === null) === loaded.problems.length > 0, 'refused without a problem, or accepted with one');
-    for (const warning of loaded.warnings) sentence(escapeUnsafe(warning), 'a warning');
+    for (const { text } of loaded.warnings) sentence(escapeUnsafe(text), 'a warning');
     same(configOf(text, 'c.yaml', SIZES), loaded, 'a configuration is read in two ways');
     if (loaded.effective === null) return false;
     const config = toCoreConfig(loaded.effective, 2);

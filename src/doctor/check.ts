@@ -1,0 +1,44 @@
+import type { Unknown } from '../core/reading.ts';
+import type { Finding } from '../ports.ts';
+import type { Facts } from './facts.ts';
+
+/** `blocking`: as it is, nothing can be evicted here, or the agent refuses to start. */
+export type Weight = 'blocking' | 'warning';
+/** `fill`: what stands for `<name>` in the command that mends it. */
+export type Found = { readonly text: string; readonly fill?: { readonly [name: string]: string } };
+export type Result =
+  | { readonly kind: 'fine'; readonly text: string }
+  | { readonly kind: 'found'; readonly found: readonly Found[] }
+  | { readonly kind: 'unknown'; readonly because: string }
+  /** Nothing of that kind is here. */
+  | { readonly kind: 'not-applicable' };
+/** One row of the table: command, JSON and the sections of docs/doctor.md derive from it. */
+export type Check = {
+  readonly weight: Weight;
+  /** "whether ...": said where it cannot be told. */
+  readonly asks: string;
+  /** The command that mends it, or shows what to mend; `<name>` is filled by what was found. */
+  readonly mend: string;
+  /** Ids of findings of the running agent, or what they begin with, which this check tells. */
+  readonly takes?: readonly string[];
+  readonly judge: (facts: Facts) => Result;
+};
+
+export const NOT_APPLICABLE: Result = { kind: 'not-applicable' };
+export const fine = (text: string): Result => ({ kind: 'fine', text });
+export const found = (...all: readonly Found[]): Result => ({ kind: 'found', found: all });
+export const unknownBecause = ({ where, detail }: Pick<Unknown, 'where' | 'detail'>): Result => ({
+  kind: 'unknown',
+  because: `${where}: ${detail}`,
+});
+/** `orElse`: where nothing was found. */
+export const foundOr = (all: readonly Found[], orElse: Result): Result => (all.length > 0 ? found(...all) : orElse);
+
+export const isTaken = ({ id }: Finding, takes: readonly string[]): boolean =>
+  takes.some((taken) => id === taken || (taken.endsWith('/') && id.startsWith(taken)));
+
+/** What the running agent says of this; nothing where it does not run or cannot be asked. */
+export function agentSays({ agent }: Facts, takes: readonly string[]): readonly Found[] {
+  const findings = agent.status.known ? agent.status.value.findings : [];
+  return findings.filter((finding) => isTaken(finding, takes)).map(({ text }) => ({ text }));
+}

@@ -1,0 +1,107 @@
+import * as say from '../words/doctor.ts';
+import { type Check, fine, found, foundOr, isTaken, NOT_APPLICABLE, unknownBecause } from './check.ts';
+import type { ServiceFacts } from './facts.ts';
+
+const MIB = 1024 ** 2;
+/** Its record takes 4 files of 16 MiB at most. */
+const RECORD_BYTES = 64 * MIB;
+const RECORD_INODES = 100;
+
+const RUNS = ['active', 'activating', 'reloading', 'deactivating'];
+const hasFailed = ({ activeState, result }: ServiceFacts): boolean =>
+  activeState === 'failed' || (!RUNS.includes(activeState) && result !== 'success' && result !== '');
+
+export const AGENT = {
+  'agent-not-running': {
+    weight: 'blocking',
+    asks: 'whether the agent runs',
+    mend: 'systemctl start nodewarden',
+    judge: ({ agent: { status, isRunning } }) => {
+      if (isRunning === false && !status.known) return found({ text: say.agentNotRunning(status.where) });
+      if (!status.known) return unknownBecause(status);
+      const { version, mode, pid } = status.value.node;
+      return fine(say.agentRuns(version, mode, pid));
+    },
+  },
+  'agent-failed': {
+    weight: 'blocking',
+    asks: 'whether the last start of the agent failed',
+    mend: 'journalctl -u nodewarden -n 20',
+    judge: ({ agent: { service } }) => {
+      if (!service.known) return NOT_APPLICABLE;
+      const { result, exitStatus } = service.value;
+      return hasFailed(service.value) ? found({ text: say.agentFailed(result, exitStatus) }) : NOT_APPLICABLE;
+    },
+  },
+  'agent-not-enabled': {
+    weight: 'warning',
+    asks: 'whether the agent starts at boot',
+    mend: 'systemctl enable nodewarden',
+    judge: ({ agent: { service } }) => {
+      if (!service.known) return unknownBecause(service);
+      const { loadState, unitFileState } = service.value;
+      if (loadState === 'not-found') return found({ text: say.notInstalled });
+      if (unitFileState.startsWith('enabled')) return fine(say.isEnabled);
+      return found({ text: say.notEnabled(unitFileState === '' ? loadState : unitFileState) });
+    },
+  },
+  'agent-version': {
+    weight: 'warning',
+    asks: 'whether agent and command are of one version',
+    mend: 'systemctl restart nodewarden',
+    judge: ({ agent: { status }, version }) => {
+      if (!status.known) return NOT_APPLICABLE;
+      const other = status.value.node.version;
+      return other === version ? NOT_APPLICABLE : found({ text: say.otherVersion(other, version) });
+    },
+  },
+  'dry-run': {
+    weight: 'warning',
+    asks: 'whether this is a dry run',
+    mend: 'nodewarden history --evictions',
+    judge: ({ agent: { status }, effective }) => {
+      if (effective.known && effective.value.dryRun) return found({ text: say.dryRun('configuration') });
+      if (status.known && status.value.node.dryRun) return found({ text: say.dryRun('option') });
+      return NOT_APPLICABLE;
+    },
+  },
+  'own-directories': {
+    weight: 'blocking',
+    asks: "whether the agent's directories are safe to use",
+    mend: 'ls -ld /run/nodewarden /var/lib/nodewarden',
+    judge: ({ places: { distrusted } }) => {
+      if (!distrusted.known) return unknownBecause(distrusted);
+      return distrusted.value === null ? fine(say.placesFine) : found({ text: distrusted.value });
+    },
+  },
+  'record-space': {
+    weight: 'warning',
+    asks: 'whether the record has room',
+    mend: 'df -h <path>',
+    judge: ({ places: { recordFree, recordPath } }) => {
+      // It is made at the start.
+      if (!recordFree.known) return recordFree.why === 'absent' ? NOT_APPLICABLE : unknownBecause(recordFree);
+      const { bytes, inodes } = recordFree.value;
+      const fill = { path: recordPath };
+      if (bytes < RECORD_BYTES) return found({ text: say.recordFull(recordPath, bytes, 'bytes'), fill });
+      if (inodes !== null && inodes < RECORD_INODES)
+        return found({ text: say.recordFull(recordPath, inodes, 'inodes'), fill });
+      return fine(say.recordRoom(recordPath, bytes));
+    },
+  },
+} satisfies { readonly [code: string]: Check };
+
+/** Whatever else the running agent has found; `taken`: by all other checks. */
+export const agentFinding = (taken: readonly string[]): Check => ({
+  weight: 'warning',
+  asks: 'whether the agent has found anything else',
+  mend: 'nodewarden status',
+  judge: ({ agent: { status } }) => {
+    if (!status.known) return NOT_APPLICABLE;
+    const others = status.value.findings.filter((finding) => !isTaken(finding, taken));
+    return foundOr(
+      others.map(({ text }) => ({ text })),
+      fine(say.noOtherFindings),
+    );
+  },
+});

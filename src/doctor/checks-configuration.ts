@@ -1,0 +1,107 @@
+import { sayProblem } from '../document/problem.ts';
+import * as say from '../words/doctor.ts';
+import { MANIFESTS } from '../words/finding-standalone.ts';
+import {
+  agentSays,
+  type Check,
+  type Found,
+  fine,
+  foundOr,
+  NOT_APPLICABLE,
+  type Result,
+  unknownBecause,
+} from './check.ts';
+import type { Facts } from './facts.ts';
+
+const CHECK = 'nodewarden config check';
+
+/** Of the warnings of `config check` those with this code. */
+function warned({ warnings, problems }: Facts, code: Facts['warnings'][number]['code'], orElse: Result): Result {
+  if (problems.length > 0) return NOT_APPLICABLE;
+  const all = warnings.filter((warning) => warning.code === code).map(({ text }) => ({ text }));
+  return foundOr(all, orElse);
+}
+
+const MANIFEST_FINDINGS = [MANIFESTS, 'manifest/', 'manifest-twice/'];
+
+/** Of the agent where it can be asked, since it may hold on to a last good version; else read anew. */
+export function manifestFindings(facts: Facts, takes: readonly string[]): readonly Found[] {
+  if (facts.agent.status.known) return agentSays(facts, takes);
+  const findings = facts.pods.known ? facts.pods.value.findings : [];
+  return findings
+    .filter(({ id }) => takes.some((taken) => id === taken || (taken.endsWith('/') && id.startsWith(taken))))
+    .map(({ text }) => ({ text }));
+}
+
+export const CONFIGURATION = {
+  'config-invalid': {
+    weight: 'blocking',
+    asks: 'whether the configuration is valid',
+    mend: CHECK,
+    judge: ({ problems, effective }) =>
+      foundOr(
+        problems.map((problem) => ({ text: sayProblem(problem) })),
+        fine(say.configValid(effective.known ? effective.value.file : null)),
+      ),
+  },
+  'manifest-invalid': {
+    weight: 'blocking',
+    asks: 'whether the manifests are valid',
+    mend: CHECK,
+    takes: MANIFEST_FINDINGS,
+    judge: (facts) => {
+      const { pods, effective } = facts;
+      if (!pods.known) return pods.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(pods);
+      const directory = effective.known ? effective.value.podManifests : '';
+      const all = manifestFindings(facts, MANIFEST_FINDINGS);
+      return foundOr(all, fine(say.manifestsValid(directory, pods.value.pods.length)));
+    },
+  },
+  'no-threshold': {
+    weight: 'blocking',
+    asks: 'whether there is a threshold',
+    mend: 'nodewarden config show',
+    judge: (facts) => warned(facts, 'no-threshold', NOT_APPLICABLE),
+  },
+  'threshold-met': {
+    weight: 'warning',
+    asks: 'whether a threshold is met already',
+    mend: 'nodewarden explain',
+    judge: (facts) => warned(facts, 'threshold-met', NOT_APPLICABLE),
+  },
+  'path-missing': {
+    weight: 'warning',
+    asks: 'whether the configured paths exist',
+    mend: CHECK,
+    judge: (facts) => warned(facts, 'path-missing', NOT_APPLICABLE),
+  },
+  'no-pid-threshold': {
+    weight: 'warning',
+    asks: 'whether a fork bomb would be stopped',
+    mend: CHECK,
+    judge: (facts) => warned(facts, 'no-pid-threshold', NOT_APPLICABLE),
+  },
+  'swap-off': {
+    weight: 'warning',
+    asks: 'whether a threshold of swap has an effect',
+    mend: 'swapon --show',
+    judge: (facts) => warned(facts, 'swap-off', NOT_APPLICABLE),
+  },
+  'psi-off': {
+    weight: 'warning',
+    asks: 'whether the kernel counts stalls',
+    mend: 'cat /proc/pressure/memory /proc/cmdline',
+    judge: (facts) => {
+      const { hasMemoryPressure } = facts.host.sizes;
+      if (hasMemoryPressure === null) return unknownBecause({ where: '/proc/pressure/memory', detail: 'not readable' });
+      if (hasMemoryPressure) return fine(say.psiOn);
+      return warned(facts, 'psi-off', foundOr([{ text: say.psiOff }], NOT_APPLICABLE));
+    },
+  },
+  'config-warning': {
+    weight: 'warning',
+    asks: 'whether the configuration says what is meant',
+    mend: CHECK,
+    judge: (facts) => warned(facts, 'config-warning', NOT_APPLICABLE),
+  },
+} satisfies { readonly [code: string]: Check };

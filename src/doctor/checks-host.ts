@@ -1,0 +1,132 @@
+import { userName } from '../host/user-name.ts';
+import * as say from '../words/doctor.ts';
+import { sayFilledDisk, sayFilledMemory, sayUser } from '../words/what-fills.ts';
+import {
+  agentSays,
+  type Check,
+  type Found,
+  fine,
+  found,
+  foundOr,
+  NOT_APPLICABLE,
+  type Result,
+  unknownBecause,
+} from './check.ts';
+import type { DiskFacts, Facts } from './facts.ts';
+
+/** One user outside the pods that holds so much of the node, or all together so much, may cause what no eviction mends. */
+const ONE_SHARE = 1 / 4;
+const ALL_SHARE = 1 / 2;
+const TOLD = 5;
+const WHAT_FILLS = ['what-fills/'];
+
+function outsidePods({ host: { memory } }: Facts): Result {
+  if (!memory.known) return memory.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(memory);
+  const { others, capacityBytes } = memory.value;
+  const users = others.filter(({ bytes }) => bytes > 0);
+  const outsideBytes = users.reduce((sum, { bytes }) => sum + bytes, 0);
+  const most = users[0]?.bytes ?? 0;
+  const isMuch = most >= capacityBytes * ONE_SHARE || outsideBytes >= capacityBytes * ALL_SHARE;
+  return isMuch
+    ? found({ text: say.memoryOutside(users, outsideBytes, capacityBytes) })
+    : fine(say.largestOutside(users));
+}
+
+function near({ signal, near: reading }: DiskFacts): readonly Found[] {
+  const disk = reading.known ? reading.value : null;
+  if (disk === null) return [];
+  const { available, limit, root, survey } = disk;
+  const first = say.nearThreshold(signal, available, limit);
+  if (!survey.known) return [{ text: `${first}${survey.where}: ${survey.detail}`, fill: { path: root } }];
+  const { directories, ...rest } = survey.value;
+  const by = signal.endsWith('inodesFree') ? 'inodes' : 'bytes';
+  const told = directories.toSorted((a, b) => b[by] - a[by]).slice(0, TOLD);
+  const owned = told.map((directory) => ({ ...directory, owner: sayUser(directory.uid, userName(directory.uid)) }));
+  const text = `${first}${sayFilledDisk(root, by, { ...rest, directories: owned, nameless: null })}`;
+  return [{ text, fill: { path: root } }];
+}
+
+function idleMemory({ host: { sharedMemory } }: Facts): Result {
+  if (!sharedMemory.known) return unknownBecause(sharedMemory);
+  const owned = <T extends { readonly uid: number }>(of: T) => ({ ...of, owner: sayUser(of.uid, userName(of.uid)) });
+  const mounts = sharedMemory.value.mounts.map((mount) => ({ ...mount, files: mount.files.map(owned) }));
+  const text = sayFilledMemory(mounts, sharedMemory.value.segments.map(owned));
+  return text === null ? fine(say.noIdleMemory) : found({ text });
+}
+
+export const HOST = {
+  'no-memory-controller': {
+    weight: 'blocking',
+    asks: 'whether there is a memory controller',
+    mend: 'cat /proc/cgroups /sys/fs/cgroup/cgroup.controllers',
+    judge: ({ host: { mounts } }) =>
+      mounts.known
+        ? fine(say.cgroups(mounts.value.layout, mounts.value.pids !== null))
+        : found({ text: `${mounts.where}: ${mounts.detail}` }),
+  },
+  'no-pids-controller': {
+    weight: 'warning',
+    asks: 'whether there is a pids controller',
+    mend: 'cat /proc/cgroups /sys/fs/cgroup/cgroup.controllers',
+    judge: ({ host: { mounts } }) =>
+      mounts.known && mounts.value.pids === null ? found({ text: say.noPids }) : NOT_APPLICABLE,
+  },
+  'boot-id': {
+    weight: 'blocking',
+    asks: 'whether the boot can be told from the one before',
+    mend: 'cat /proc/sys/kernel/random/boot_id',
+    judge: ({ host: { bootId } }) =>
+      bootId.known ? NOT_APPLICABLE : found({ text: `${bootId.where}: ${bootId.detail}` }),
+  },
+  'other-oom-daemon': {
+    weight: 'warning',
+    asks: 'whether another out-of-memory daemon runs',
+    mend: 'systemctl disable --now <unit>',
+    judge: ({ host: { oomDaemons } }) => {
+      if (!oomDaemons.known) return unknownBecause(oomDaemons);
+      const all = oomDaemons.value.map(({ name, pid, unit }) => {
+        const text = say.otherDaemon(name, pid);
+        return unit === null ? { text } : { text, fill: { unit } };
+      });
+      return foundOr(all, fine(say.noOtherDaemon));
+    },
+  },
+  'kubelet-beside-standalone': {
+    weight: 'warning',
+    asks: 'whether a kubelet runs here',
+    mend: 'nodewarden config show',
+    judge: ({ host: { kubelet }, effective }) => {
+      if (effective.known && effective.value.mode === 'kubelet') return NOT_APPLICABLE;
+      if (!kubelet.known) return kubelet.why === 'absent' ? fine(say.noKubelet) : unknownBecause(kubelet);
+      return found({ text: say.kubeletBeside });
+    },
+  },
+  'memory-outside-pods': {
+    weight: 'warning',
+    asks: 'who uses the memory outside pods',
+    mend: 'systemd-cgtop -m -n 1',
+    judge: outsidePods,
+  },
+  'memory-without-process': {
+    weight: 'warning',
+    asks: 'whether memory is held without a process',
+    mend: 'df -h -t tmpfs',
+    judge: idleMemory,
+  },
+  'unfreeable-files': {
+    weight: 'warning',
+    asks: 'what fills the disks',
+    mend: 'du -xh --max-depth=2 <path>',
+    takes: WHAT_FILLS,
+    judge: (facts) => {
+      const { disks } = facts;
+      const said = agentSays(facts, WHAT_FILLS);
+      if (said.length > 0) return found(...said);
+      const unread = disks.flatMap(({ near: reading }) => (reading.known ? [] : [reading]))[0];
+      const all = disks.flatMap(near);
+      if (all.length > 0) return found(...all);
+      if (unread !== undefined) return unknownBecause(unread);
+      return disks.length === 0 ? NOT_APPLICABLE : fine(say.disksFine);
+    },
+  },
+} satisfies { readonly [code: string]: Check };

@@ -1,0 +1,160 @@
+import { oomScoreAdj } from '../core/pod/oom-score.ts';
+import { fileSystemOf, isDisk } from '../core/signal.ts';
+import { sayTies } from '../words/decision.ts';
+import * as say from '../words/doctor.ts';
+import { OOM_SCORES } from '../words/finding-eviction.ts';
+import { MANIFESTS } from '../words/finding-standalone.ts';
+import {
+  agentSays,
+  type Check,
+  fine,
+  found,
+  foundOr,
+  isTaken,
+  NOT_APPLICABLE,
+  type Result,
+  unknownBecause,
+} from './check.ts';
+import { manifestFindings } from './checks-configuration.ts';
+import type { Facts, FoundPod, PodsFacts } from './facts.ts';
+import { nameOf } from './look-pods.ts';
+
+/** The judgement of the pods; in mode kubelet there are no manifests. */
+const ofPods =
+  (judge: (pods: PodsFacts, facts: Facts) => Result) =>
+  (facts: Facts): Result => {
+    const { pods } = facts;
+    if (pods.known) return judge(pods.value, facts);
+    return pods.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(pods);
+  };
+
+const BINDINGS = ['binding/'];
+const SCRATCH = ['scratch-refused/', 'scratch-unsafe/', 'scratch/'];
+const runs = ({ memoryBytes }: FoundPod): boolean => memoryBytes !== null;
+
+function evictable({ pods, findings }: PodsFacts, { effective }: Facts): Result {
+  if (findings.some(({ id }) => id === MANIFESTS)) return NOT_APPLICABLE;
+  if (pods.length === 0)
+    return found({ text: say.noManifest(effective.known ? effective.value.podManifests : 'the manifests directory') });
+  const open = pods.filter(({ bound: { declared } }) => !declared.isProtected && !declared.isStaticCritical);
+  if (open.length === 0) return found({ text: say.allProtected(pods.length) });
+  const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
+  if (unbound >= pods.length) return found({ text: say.nothingBound(pods.length) });
+  return fine(say.canBeEvicted(open.length, open.filter(runs).length));
+}
+
+function directories({ pods }: PodsFacts, { effective }: Facts): Result {
+  const thresholds = effective.known ? effective.value.thresholds : [];
+  const signals = [...new Set(thresholds.map(({ signal }) => signal))].filter(
+    // Without a path of its own it is not applicable.
+    (signal) => isDisk(signal) && (fileSystemOf(signal) === 'nodefs' || hasImagefs(effective)),
+  );
+  if (signals.length === 0 || pods.length === 0) return NOT_APPLICABLE;
+  const without = pods.filter(
+    ({ bound: { directories: own = [], scratch = [] } }) => own.length + scratch.length === 0,
+  );
+  if (without.length === 0) return fine(say.allDeclareDirectories);
+  return found({ text: say.noDirectories(without.map(nameOf), signals) });
+}
+const hasImagefs = (effective: Facts['effective']): boolean => effective.known && effective.value.imagefsPath !== null;
+
+function lowerScores({ pods }: PodsFacts, { effective, host }: Facts): Result {
+  const { mayLowerOomScores, sizes } = host;
+  if (effective.known && effective.value.oomScoreAdj === 'off') return NOT_APPLICABLE;
+  const low = pods.filter(({ bound: { declared } }) => oomScoreAdj(declared, sizes.memoryBytes ?? 0) < 0);
+  if (low.length === 0) return NOT_APPLICABLE;
+  if (!mayLowerOomScores.known) return unknownBecause(mayLowerOomScores);
+  return mayLowerOomScores.value ? NOT_APPLICABLE : found({ text: say.cannotLowerScores(low.map(nameOf)) });
+}
+
+export const PODS = {
+  'nothing-to-evict': {
+    weight: 'blocking',
+    asks: 'whether there is a pod to evict',
+    mend: 'ls -l /etc/nodewarden/pods.d',
+    judge: ofPods(evictable),
+  },
+  'binding-unresolved': {
+    weight: 'warning',
+    asks: 'whether every pod is bound to something that exists',
+    mend: 'systemctl list-units --type=service,scope,slice',
+    takes: BINDINGS,
+    judge: ofPods(({ pods }, facts) =>
+      foundOr(manifestFindings(facts, BINDINGS), pods.length === 0 ? NOT_APPLICABLE : fine(say.bindingsFound)),
+    ),
+  },
+  'scratch-unsafe': {
+    weight: 'warning',
+    asks: 'whether scratch directories would be emptied',
+    mend: 'nodewarden config check',
+    takes: SCRATCH,
+    judge: ofPods((_, facts) => foundOr(manifestFindings(facts, SCRATCH), NOT_APPLICABLE)),
+  },
+  'pod-unmeasured': {
+    weight: 'warning',
+    asks: 'whether the memory of every running pod can be read',
+    mend: 'systemctl set-property <unit> MemoryAccounting=yes',
+    judge: ofPods(({ pods }) => {
+      if (!pods.some(runs)) return NOT_APPLICABLE;
+      const blind = pods.flatMap((pod) => {
+        const { memoryBytes, bound, unit } = pod;
+        if (memoryBytes === null || memoryBytes.known || !bound.cgroup.known) return [];
+        const text = say.unmeasured(nameOf(pod), bound.cgroup.value.path, memoryBytes.detail);
+        return [unit === null ? { text } : { text, fill: { unit } }];
+      });
+      return foundOr(blind, fine(say.allMeasured));
+    }),
+  },
+  'disk-usage-unknown': {
+    weight: 'warning',
+    asks: 'whether the disk usage of every pod is known',
+    mend: 'systemctl show -P StateDirectory -P LogsDirectory -P CacheDirectory <unit>',
+    judge: ofPods(directories),
+  },
+  'priority-inherited': {
+    weight: 'warning',
+    asks: 'whether unit dependencies contradict the priorities',
+    mend: 'systemctl list-dependencies --reverse <unit>',
+    judge: ofPods(({ pods }) => {
+      if (pods.every(({ unit }) => unit === null)) return NOT_APPLICABLE;
+      const all = pods.flatMap((pod) => {
+        const { declared } = pod.bound;
+        if (declared.inherited === undefined) return [];
+        const text = say.inheritsPriority(nameOf(pod), declared.priority, sayTies(declared));
+        return [pod.unit === null ? { text } : { text, fill: { unit: pod.unit } }];
+      });
+      return foundOr(all, fine(say.noInheritance));
+    }),
+  },
+  'unit-held-down': {
+    weight: 'warning',
+    asks: 'whether an eviction holds a unit down',
+    mend: 'systemctl start <unit>',
+    judge: ofPods(({ held }) => {
+      if (!held.known) return unknownBecause(held);
+      const all = held.value.map(({ unit, pod, after }) => ({ text: say.heldDown(unit, pod, after), fill: { unit } }));
+      return foundOr(all, fine(say.nobodyHeld));
+    }),
+  },
+  'oom-score-adj': {
+    weight: 'warning',
+    asks: 'whether the pods carry their oom_score_adj',
+    mend: 'nodewarden status',
+    takes: [OOM_SCORES],
+    judge: ofPods(({ pods }, facts) => {
+      if (facts.effective.known && facts.effective.value.oomScoreAdj === 'off') return fine(say.scoresOff);
+      const carried = pods.filter(({ oomScores }) => oomScores.length > 0);
+      const scores = carried.map((pod) => ({ pod: nameOf(pod), scores: pod.oomScores }));
+      return foundOr(
+        agentSays(facts, [OOM_SCORES]),
+        scores.length === 0 ? NOT_APPLICABLE : fine(say.oomScores(scores)),
+      );
+    }),
+  },
+  'cap-sys-resource': {
+    weight: 'warning',
+    asks: 'whether oom_score_adj can be lowered',
+    mend: 'grep CapEff /proc/1/status',
+    judge: ofPods(lowerScores),
+  },
+} satisfies { readonly [code: string]: Check };

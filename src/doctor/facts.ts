@@ -1,0 +1,106 @@
+import type { Effective } from '../config/effective.ts';
+import type { HostSizes } from '../config/margin.ts';
+import type { ConfigWarning } from '../config/warnings.ts';
+import type { ShutdownPhase } from '../core/core-config.ts';
+import type { MemoryShare } from '../core/eviction/attribution.ts';
+import type { Reading } from '../core/reading.ts';
+import type { Signal } from '../core/signal.ts';
+import type { Problem } from '../document/problem.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import type { DiskSurvey } from '../host/disk-walk.ts';
+import type { KubeletProcess } from '../host/kubelet-process.ts';
+import type { DelaySetting } from '../host/logind-drop-in.ts';
+import type { OomDaemon } from '../host/oom-daemons.ts';
+import type { SharedMemory } from '../host/shared-memory.ts';
+import type { BoundPod, Finding } from '../ports.ts';
+import type { StatusReport } from '../serve/status.ts';
+import type { HeldUnit } from '../standalone/held-file.ts';
+import type { UnitTimeout } from '../standalone/stop-timeouts.ts';
+import type { HereWarning } from './loaded-here.ts';
+
+/** Everything that the checks judge, looked at once. What could not be looked at is unknown, with the reason. */
+export type Facts = {
+  /** Of this program. */
+  readonly version: string;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly (ConfigWarning | HereWarning)[];
+  /** Of a configuration that is refused: the last good one, by which the agent runs. */
+  readonly effective: Reading<Effective>;
+  readonly agent: AgentFacts;
+  readonly host: HostFacts;
+  /** Of mode standalone. */
+  readonly pods: Reading<PodsFacts>;
+  readonly shutdown: ShutdownFacts;
+  readonly places: PlaceFacts;
+  readonly disks: readonly DiskFacts[];
+};
+export type AgentFacts = {
+  readonly status: Reading<StatusReport>;
+  readonly isRunning: boolean | null;
+  readonly service: Reading<ServiceFacts>;
+};
+export type ServiceFacts = {
+  readonly loadState: string;
+  readonly activeState: string;
+  readonly unitFileState: string;
+  readonly result: string;
+  readonly exitStatus: number;
+};
+export type HostFacts = {
+  readonly sizes: HostSizes;
+  readonly mounts: Reading<CgroupMounts>;
+  readonly bootId: Reading<string>;
+  readonly oomDaemons: Reading<readonly OomDaemon[]>;
+  readonly kubelet: Reading<KubeletProcess>;
+  /** Process 1 has CAP_SYS_RESOURCE, which a lower oom_score_adj takes. */
+  readonly mayLowerOomScores: Reading<boolean>;
+  readonly memory: Reading<MemoryUsers>;
+  readonly sharedMemory: Reading<SharedMemory>;
+};
+export type MemoryUsers = {
+  readonly capacityBytes: number;
+  readonly podsBytes: number;
+  /** Outside pods, the largest first. `where`: a cgroup, or in words. */
+  readonly others: readonly MemoryShare[];
+};
+export type PodsFacts = {
+  readonly pods: readonly FoundPod[];
+  readonly findings: readonly Finding[];
+  readonly held: Reading<readonly HeldUnit[]>;
+};
+export type FoundPod = {
+  readonly bound: BoundPod;
+  readonly unit: string | null;
+  /** Its working set; null: it does not run. */
+  readonly memoryBytes: Reading<number> | null;
+  /** What its processes carry, each value once. */
+  readonly oomScores: readonly number[];
+  readonly timeout: UnitTimeout | null;
+};
+export type ShutdownFacts = {
+  readonly phases: readonly ShutdownPhase[];
+  readonly neededMs: number;
+  readonly grantedMs: Reading<number>;
+  /** The file that logind goes by; null: none sets it. */
+  readonly delay: Reading<DelaySetting | null>;
+  readonly agentStopMs: Reading<number>;
+};
+export type PlaceFacts = {
+  /** Why the agent would not use its directories; null: it would. */
+  readonly distrusted: Reading<string | null>;
+  readonly recordPath: string;
+  readonly recordFree: Reading<{ readonly bytes: number; readonly inodes: number | null }>;
+};
+/** A disk signal with a threshold. */
+export type DiskFacts = {
+  readonly signal: Signal;
+  readonly path: string;
+  /** What of it is near a threshold; null: nothing is. Unknown: it could not be measured. */
+  readonly near: Reading<NearDisk | null>;
+};
+export type NearDisk = {
+  readonly available: number;
+  readonly limit: number;
+  readonly root: string;
+  readonly survey: Reading<DiskSurvey>;
+};

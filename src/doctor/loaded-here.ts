@@ -1,0 +1,81 @@
+import { observedOf, toCoreConfig } from '../config/core-config.ts';
+import type { Effective } from '../config/effective.ts';
+import { readHostSizes, withDisks } from '../config/host-sizes.ts';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { originOf, sayPlace } from '../config/setting.ts';
+import { isMet, limits } from '../core/eviction/threshold.ts';
+import { known } from '../core/reading.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { listDirectory } from '../host/files.ts';
+import { createObserver } from '../observe/look.ts';
+import type { Clock } from '../ports.ts';
+import { sayAmount, sayLimit } from '../words/phrases.ts';
+
+/** Adds the sizes of this host's file systems, which can be read only once the paths are known. */
+export async function loadHere(file: string | null, clock: Clock): Promise<LoadedConfig> {
+  const sizes = readHostSizes();
+  const first = loadConfig(file, sizes);
+  if (first.effective === null) return first;
+  return loadConfig(file, await withDisks(sizes, first.effective, clock));
+}
+
+/** A valid configuration as it meets this host at this moment. */
+export type HereWarning = { readonly code: 'path-missing' | 'threshold-met'; readonly text: string };
+
+/** Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. */
+export async function warningsHere(effective: Effective, clock: Clock): Promise<readonly HereWarning[]> {
+  const met = await metAlready(effective, clock);
+  return [
+    ...missingPaths(effective).map((text): HereWarning => ({ code: 'path-missing', text })),
+    ...met.map((text): HereWarning => ({ code: 'threshold-met', text })),
+  ];
+}
+
+/** Only for paths that the configuration names; the installation creates the default ones. */
+function missingPaths(effective: Effective): readonly string[] {
+  const paths = {
+    podManifests: [effective.podManifests, 'no pod can be stopped'],
+    'nodefs.path': [effective.nodefsPath, 'its signals cannot be read'],
+    'imagefs.path': [effective.imagefsPath, 'its signals cannot be read'],
+    'containerfs.path': [effective.containerfsPath, 'its signals cannot be read'],
+  } as const;
+  return Object.entries(paths).flatMap(([field, [path, then]]) => {
+    const origin = originOf(effective, field);
+    if (path === null || origin === undefined) return [];
+    const found = listDirectory(path, 1);
+    return found.known || found.why !== 'absent'
+      ? []
+      : [`${sayPlace(origin)}${field}: ${path} does not exist on this machine: ${then} until it does`];
+  });
+}
+
+/** Measured as the agent would; what cannot be read here is the agent's business. */
+async function metAlready(effective: Effective, clock: Clock): Promise<readonly string[]> {
+  const mounts = findCgroupMounts();
+  if (!mounts.known) return [];
+  const nothing = (): void => undefined;
+  const observer = createObserver({
+    ...{ clock, mounts: mounts.value, ...observedOf(effective) },
+    pods: () => known([]),
+    followPods: nothing,
+    isSwapCounted: () => true,
+    findings: { raise: nothing, clear: nothing, all: () => [] },
+    wake: nothing,
+  });
+  try {
+    const said = toCoreConfig(effective, 1).thresholds.map(async (threshold) => {
+      const { signal, graceMs } = threshold;
+      const sample = await observer.reread(signal);
+      if (!sample.known || !isMet(threshold, sample.value)) return [];
+      const { available, capacity } = sample.value;
+      const field = graceMs === 0 ? 'evictionHard' : 'evictionSoft';
+      const place = sayPlace(originOf(effective, `${field}["${signal}"]`));
+      return [
+        `${place}${field}: ${signal} is already below ${sayLimit(signal, limits(threshold, sample.value).limit)}: ${sayAmount(signal, available)} of ${sayAmount(signal, capacity)} is available now, so the agent would evict at once`,
+      ];
+    });
+    return (await Promise.all(said)).flat();
+  } finally {
+    observer.close();
+  }
+}

@@ -1,0 +1,67 @@
+import type { Effective } from '../config/effective.ts';
+import { limits } from '../core/eviction/threshold.ts';
+import { known, type Reading } from '../core/reading.ts';
+import {
+  type FileSystemRole,
+  fileSystemOf,
+  isDisk,
+  SIGNAL_FACTS,
+  type Signal,
+  type SignalSample,
+} from '../core/signal.ts';
+import { bytesUp } from '../core/units/quantity.ts';
+import { createDiskWalker, type DiskWalker } from '../host/disk-walk.ts';
+import { mountPointOf, readMounts } from '../host/mounts.ts';
+import { openFileSystem } from '../host/statfs.ts';
+import type { Clock } from '../ports.ts';
+import type { DiskFacts, NearDisk } from './facts.ts';
+
+/** Nobody waits longer for what fills a disk; a mount that hangs says nothing for that long. */
+const BOUNDS = { deadlineMs: 4_000, silentMs: 2_000 };
+/** Below so many times its threshold, what fills the disk is worth knowing. */
+const NEAR = 2;
+/** Directories are reported from this share of what is used. */
+const SHARE = 1 / 20;
+
+/** The disk signals with thresholds; of those that are near one, what fills the file system. */
+export async function lookAtDisks(effective: Effective, clock: Clock): Promise<readonly DiskFacts[]> {
+  const walker = createDiskWalker(clock, BOUNDS);
+  const signals = [...new Set(effective.thresholds.map(({ signal }) => signal))].filter(isDisk);
+  try {
+    return await Promise.all(
+      signals.flatMap((signal) => {
+        const path = pathOf(effective, fileSystemOf(signal));
+        return path === null ? [] : [diskFacts({ effective, clock, walker }, signal, path)];
+      }),
+    );
+  } finally {
+    walker.close();
+  }
+}
+
+type Needs = { readonly effective: Effective; readonly clock: Clock; readonly walker: DiskWalker };
+
+async function diskFacts({ effective, clock, walker }: Needs, signal: Signal, path: string): Promise<DiskFacts> {
+  const sampled = await openFileSystem(path, clock).sample();
+  if (!sampled.known) return { signal, path, near: sampled };
+  const { bytesAvailable, bytesCapacity, inodesFree, inodes, sampledAtMs } = sampled.value;
+  const by = SIGNAL_FACTS[signal].unit === 'inodes' ? 'inodes' : 'bytes';
+  const [available, capacity] = by === 'inodes' ? [inodesFree, inodes] : [bytesAvailable, bytesCapacity];
+  const limit = highestLimit(effective, signal, { available, capacity, sampledAtMs });
+  if (capacity === 0 || available >= limit * NEAR) return { signal, path, near: known(null) };
+  const mounts = readMounts();
+  const root = mounts.known ? mountPointOf(path, mounts.value) : path;
+  const survey = await walker.survey(root, by, Math.max(1, (capacity - available) * SHARE));
+  const near: Reading<NearDisk> = known({ available, limit, root, survey });
+  return { signal, path, near };
+}
+
+function highestLimit({ thresholds }: Effective, signal: Signal, sample: SignalSample): number {
+  const own = thresholds.filter((threshold) => threshold.signal === signal);
+  return Math.max(0, ...own.map((threshold) => bytesUp(limits(threshold, sample).limit)));
+}
+
+function pathOf({ nodefsPath, imagefsPath, containerfsPath }: Effective, role: FileSystemRole | null): string | null {
+  const paths = { nodefs: nodefsPath, imagefs: imagefsPath, containerfs: containerfsPath };
+  return role === null ? null : paths[role];
+}

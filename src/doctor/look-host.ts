@@ -1,0 +1,71 @@
+import { observedOf } from '../config/core-config.ts';
+import type { Effective } from '../config/effective.ts';
+import type { MemoryShare } from '../core/eviction/attribution.ts';
+import { ifKnown, known, type Reading, unknown } from '../core/reading.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { createProcfs, type Procfs } from '../host/procfs.ts';
+import { createShareReader, type PodPaths, type ShareReader } from '../observe/memory-shares.ts';
+import type { Clock } from '../ports.ts';
+import type { MemoryUsers, PodsFacts } from './facts.ts';
+
+/** Slices that hold so much of the node are looked into. */
+const LARGE = 1 / 50;
+const MAX_SERVICES = 256;
+const READING_MS = 500;
+
+/** Who has the node's memory, by what cgroups exist now: a reading of one moment, that of pods not among the others. */
+export function memoryUsers(
+  { clock, mounts, effective }: { readonly clock: Clock; readonly mounts: CgroupMounts; readonly effective: Effective },
+  pods: Reading<PodsFacts>,
+): Reading<MemoryUsers> {
+  const procfs = createProcfs();
+  try {
+    const { cgroupRoot: node, memoryAvailable } = observedOf(effective);
+    const capacity = capacityOf(mounts, node, procfs);
+    if (!capacity.known) return capacity;
+    const paths = pathsOf(pods);
+    const reader = createShareReader({ clock, mounts, procfs, memoryAvailable });
+    const sample = reader.now(node, clock.monoMs(), paths, READING_MS);
+    return ifKnown(sample, ({ shares: { podsBytes, others } }) =>
+      known({
+        capacityBytes: capacity.value,
+        podsBytes,
+        others: others
+          .flatMap((share) => inside(share, reader, paths, capacity.value * LARGE))
+          .toSorted((a, b) => b.bytes - a.bytes),
+      }),
+    );
+  } finally {
+    procfs.close();
+  }
+}
+
+function capacityOf(mounts: CgroupMounts, node: string, procfs: Procfs): Reading<number> {
+  const total = procfs.memTotalBytes();
+  if (node === '/' || !total.known) return total;
+  const memory = openMemory(mounts, node);
+  const limit = memory.limit();
+  memory.close();
+  return ifKnown(limit, (bytes) => known(Math.min(bytes ?? Number.POSITIVE_INFINITY, total.value)));
+}
+
+function pathsOf(pods: Reading<PodsFacts>): PodPaths {
+  const paths = new Map<string, number | null>();
+  for (const { bound, memoryBytes } of pods.known ? pods.value.pods : [])
+    if (bound.cgroup.known) paths.set(bound.cgroup.value.path, memoryBytes?.known ? memoryBytes.value : null);
+  return paths;
+}
+
+/** The services in a slice, and what it holds besides. */
+function inside(share: MemoryShare, reader: ShareReader, paths: PodPaths, leastBytes: number): readonly MemoryShare[] {
+  if (!share.where.startsWith('/') || share.bytes < leastBytes) return [share];
+  const services = (reader.servicesIn(share.where, paths) ?? []).slice(0, MAX_SERVICES).flatMap((where) => {
+    const bytes = reader.bytes(where);
+    return bytes.known && bytes.value > 0 ? [{ where, bytes: bytes.value }] : [];
+  });
+  const restBytes = share.bytes - services.reduce((sum, { bytes }) => sum + bytes, 0);
+  return [...services, { where: share.where, bytes: Math.max(0, restBytes) }];
+}
+
+export const NO_CONFIG = unknown('not-asked', 'the configuration', 'it is refused');

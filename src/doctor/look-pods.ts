@@ -1,0 +1,116 @@
+import type { Effective } from '../config/effective.ts';
+import { podName } from '../core/pod/pod.ts';
+import { known, type Reading } from '../core/reading.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { processesOf } from '../host/cgroupfs.ts';
+import { sleep } from '../host/clock.ts';
+import { readOomScoreAdj } from '../host/oom-score.ts';
+import { readOwnFile } from '../host/own-file.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { BoundPod, CgroupRef, Clock, Finding } from '../ports.ts';
+import { type HeldUnit, heldPath, readHeld } from '../standalone/held-file.ts';
+import { createStandaloneSource } from '../standalone/source.ts';
+import { unitTimeout } from '../standalone/stop-timeouts.ts';
+import { createTies } from '../standalone/ties.ts';
+import type { FoundPod, PodsFacts } from './facts.ts';
+
+type Needs = {
+  readonly clock: Clock;
+  readonly effective: Effective;
+  readonly mounts: CgroupMounts;
+  readonly systemd: Systemd;
+  readonly bootId: string;
+};
+
+/** Bindings, then dependencies: systemd is asked for them beside each other. */
+const SETTLE_MS = 2_000;
+const TIES_MS = 1_000;
+const POLL_MS = 20;
+/** Of more pods, and of more processes of one, only the first ones are read. */
+const MAX_PODS = 500;
+const MAX_PROCESSES = 100;
+
+/** The pods as the agent would have them at this moment: by the same source, which is closed again. Nothing is written. */
+export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: Needs): Promise<PodsFacts> {
+  const findings = new Map<string, Finding>();
+  let woken = 0;
+  const wake = (): void => {
+    woken += 1;
+  };
+  const source = createStandaloneSource({
+    clock,
+    mounts,
+    systemd,
+    wake,
+    cgroupRoot: effective.cgroupRoot,
+    podManifests: effective.podManifests,
+    findings: {
+      raise: (finding) => void findings.set(finding.id, finding),
+      clear: (id) => void findings.delete(id),
+      all: () => [...findings.values()],
+    },
+    own: [effective.podManifests, effective.runtimeDirectory, effective.stateDirectory, effective.socket],
+  });
+  const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
+  const ties = createTies({ clock, systemd, unitOf, wake });
+  const until = async (ms: number, holds: () => boolean): Promise<void> => {
+    const endMs = clock.monoMs() + ms;
+    while (!holds() && clock.monoMs() < endMs) await sleep(clock, POLL_MS);
+  };
+  try {
+    await until(SETTLE_MS, () => {
+      source.pods();
+      return source.isSettled();
+    });
+    const bound = source.pods();
+    const pods = bound.known ? bound.value : [];
+    const before = woken;
+    ties.tied(pods);
+    if (systemd.isUp() && pods.some(({ declared }) => unitOf(declared.uid) !== null))
+      await until(TIES_MS, () => woken > before);
+    const tied = ties.tied(pods).slice(0, MAX_PODS);
+    const found = await Promise.all(tied.map((pod) => foundPod(pod, unitOf(pod.declared.uid), { mounts, systemd })));
+    return { pods: found, findings: [...findings.values()], held: heldUnits(effective.runtimeDirectory, bootId) };
+  } finally {
+    ties.close();
+    await source.close();
+  }
+}
+
+async function foundPod(
+  bound: BoundPod,
+  unit: string | null,
+  { mounts, systemd }: Pick<Needs, 'mounts' | 'systemd'>,
+): Promise<FoundPod> {
+  const { cgroup } = bound;
+  return {
+    bound,
+    unit,
+    memoryBytes: cgroup.known ? workingSet(mounts, cgroup.value) : null,
+    oomScores: cgroup.known ? oomScoresIn(mounts, cgroup.value) : [],
+    timeout: unit === null || !systemd.isUp() ? null : await unitTimeout(systemd, unit),
+  };
+}
+
+function workingSet(mounts: CgroupMounts, { path }: CgroupRef): Reading<number> {
+  const memory = openMemory(mounts, path);
+  const use = memory.read();
+  memory.close();
+  return use.known ? known(use.value.workingSetBytes) : use;
+}
+
+function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): readonly number[] {
+  const pids = processesOf(mounts, ref);
+  const scores = (pids.known ? pids.value : []).slice(0, MAX_PROCESSES).map(readOomScoreAdj);
+  return [...new Set(scores.flatMap((score) => (score.known ? [score.value] : [])))].toSorted((a, b) => a - b);
+}
+
+/** Of this boot: after another one nothing is held down. */
+function heldUnits(runtimeDirectory: string, bootId: string): Reading<readonly HeldUnit[]> {
+  const read = readOwnFile(heldPath(runtimeDirectory), readHeld);
+  if (!read.known) return read.why === 'absent' ? known([]) : read;
+  return known(read.value?.bootId === bootId ? read.value.units : []);
+}
+
+export const nameOf = ({ bound }: Pick<FoundPod, 'bound'>): string => podName(bound.declared);

@@ -1,0 +1,137 @@
+import pkg from '../../package.json' with { type: 'json' };
+import { toCoreConfig } from '../config/core-config.ts';
+import type { Effective } from '../config/effective.ts';
+import { readHostSizes, withDisks } from '../config/host-sizes.ts';
+import { loadLastGood } from '../config/last-good.ts';
+import { known, type Reading, unknown, valueOrNull } from '../core/reading.ts';
+import { neededTotalMs } from '../core/shutdown/plan.ts';
+import { distrustOwn } from '../daemon/own-files.ts';
+import { busUp, openSystemBus } from '../host/bus.ts';
+import { hasSysResource } from '../host/capabilities.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { readBootId, within } from '../host/clock.ts';
+import { findKubelet } from '../host/kubelet-process.ts';
+import { createLogind } from '../host/logind.ts';
+import { createLogindDropIn } from '../host/logind-drop-in.ts';
+import { findOomDaemons } from '../host/oom-daemons.ts';
+import { readSharedMemory } from '../host/shared-memory.ts';
+import { openFileSystem } from '../host/statfs.ts';
+import { createSystemd, type Systemd } from '../host/systemd.ts';
+import type { Clock } from '../ports.ts';
+import type { Facts, HostFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
+import { loadHere, warningsHere } from './loaded-here.ts';
+import { lookAtAgent, SERVICE } from './look-agent.ts';
+import { lookAtDisks } from './look-disks.ts';
+import { memoryUsers, NO_CONFIG } from './look-host.ts';
+import { lookAtPods } from './look-pods.ts';
+
+/** For each part: many answers in a row may each take their time. */
+const PART_MS = 6_000;
+const DEFAULT_SOCKET = '/run/nodewarden/nodewarden.sock';
+/** Of what memory holds without a process, so much is told. */
+const SHARED = 1 / 10;
+
+const late = (where: string) => unknown('timed-out', where, `no answer within ${PART_MS / 1_000} s`);
+
+/** Looks at everything once, the parts beside each other. Changes nothing, never rejects, and takes some seconds at most. */
+export async function lookAround(configFile: string | null, clock: Clock): Promise<Facts> {
+  const bus = openSystemBus(clock);
+  const systemd = createSystemd(bus);
+  try {
+    const loaded = await loadHere(configFile, clock);
+    const effective = loaded.effective ?? loadLastGood(configFile)?.loaded.effective ?? null;
+    // Without a socket there is nothing to wait for.
+    if (bus.state() === 'connecting') await busUp(bus, clock);
+    const mounts = findCgroupMounts();
+    const bootId = readBootId();
+    const needs = { clock, systemd, effective };
+    const [agent, here, pods, shutdown, places, disks, host] = await Promise.all([
+      lookAtAgent(effective?.socket ?? DEFAULT_SOCKET, systemd, clock),
+      loaded.effective === null ? [] : within(clock, PART_MS, warningsHere(loaded.effective, clock), () => []),
+      lookAtStandalone(needs, mounts, valueOrNull(bootId) ?? ''),
+      lookAtShutdown(needs, createLogind(bus, clock)),
+      lookAtPlaces(effective, clock),
+      effective === null ? [] : within(clock, PART_MS, lookAtDisks(effective, clock), () => []),
+      lookAtHost(effective, clock),
+    ]);
+    const memory =
+      effective === null || !mounts.known
+        ? effective === null
+          ? NO_CONFIG
+          : unknown('not-applicable', 'the memory controller', 'there is none')
+        : memoryUsers({ clock, mounts: mounts.value, effective }, pods);
+    return {
+      version: pkg.version,
+      problems: loaded.problems,
+      warnings: [...loaded.warnings, ...here],
+      effective: effective === null ? NO_CONFIG : known(effective),
+      agent,
+      host: { ...host, mounts, bootId, memory },
+      pods,
+      shutdown,
+      places,
+      disks,
+    };
+  } finally {
+    bus.close();
+  }
+}
+
+type Needs = { readonly clock: Clock; readonly systemd: Systemd; readonly effective: Effective | null };
+
+async function lookAtStandalone(
+  { clock, systemd, effective }: Needs,
+  mounts: Facts['host']['mounts'],
+  bootId: string,
+): Promise<Reading<PodsFacts>> {
+  if (effective === null) return NO_CONFIG;
+  if (effective.mode !== 'standalone') return unknown('not-applicable', 'manifests', 'mode kubelet has none');
+  if (!mounts.known) return mounts;
+  const looked = lookAtPods({ clock, effective, mounts: mounts.value, systemd, bootId });
+  return within(clock, PART_MS, looked.then(known), () => late('the units of the pods'));
+}
+
+async function lookAtShutdown(
+  { effective, systemd }: Needs,
+  logind: ReturnType<typeof createLogind>,
+): Promise<ShutdownFacts> {
+  const core = effective === null ? null : toCoreConfig(effective, 1);
+  const [grantedMs, agentStopMs] = await Promise.all([logind.inhibitDelayMaxMs(), systemd.stopTimeoutMs(SERVICE)]);
+  return {
+    phases: core?.phases ?? [],
+    neededMs: core === null ? 0 : neededTotalMs(core),
+    grantedMs,
+    delay: effective === null ? NO_CONFIG : createLogindDropIn(effective.runtimeDirectory).winner(),
+    agentStopMs,
+  };
+}
+
+/** A disk that hangs is asked beside first: what is looked at at once would wait for it. */
+async function lookAtPlaces(effective: Effective | null, clock: Clock): Promise<PlaceFacts> {
+  if (effective === null) return { distrusted: NO_CONFIG, recordPath: '', recordFree: NO_CONFIG };
+  const { stateDirectory } = effective;
+  const disk = await openFileSystem(stateDirectory, clock).sample();
+  const isHung = !disk.known && disk.why === 'timed-out';
+  return {
+    distrusted: isHung ? disk : known(distrustOwn(effective)),
+    recordPath: stateDirectory,
+    recordFree: disk.known
+      ? known({ bytes: disk.value.bytesAvailable, inodes: disk.value.inodes === 0 ? null : disk.value.inodesFree })
+      : disk,
+  };
+}
+
+async function lookAtHost(
+  effective: Effective | null,
+  clock: Clock,
+): Promise<Omit<HostFacts, 'mounts' | 'bootId' | 'memory'>> {
+  const sizes = readHostSizes();
+  const least = (sizes.memoryBytes ?? Number.POSITIVE_INFINITY) * SHARED;
+  const [withAll, oomDaemons, kubelet, sharedMemory] = await Promise.all([
+    effective === null ? sizes : withDisks(sizes, effective, clock),
+    within(clock, PART_MS, findOomDaemons(clock), () => late('/proc')),
+    within(clock, PART_MS, findKubelet(clock), () => late('/proc')),
+    within(clock, PART_MS, readSharedMemory(least), () => late('tmpfs')),
+  ]);
+  return { sizes: withAll, oomDaemons, kubelet, sharedMemory, mayLowerOomScores: hasSysResource(1) };
+}

@@ -1,0 +1,57 @@
+import { sayUnknown } from '../words/doctor.ts';
+import type { Check, Found, Result, Weight } from './check.ts';
+import { CHECKS } from './checks.ts';
+import type { Facts } from './facts.ts';
+
+/** What `doctor -o json` prints; docs/json.md describes every field. */
+export type DoctorReport = {
+  readonly schema: 1;
+  readonly atWallMs: number;
+  readonly node: string;
+  readonly version: string;
+  readonly nodeVersion: string;
+  /** null: the configuration is refused. */
+  readonly mode: 'standalone' | 'kubelet' | null;
+  /** null: it could not be asked. */
+  readonly isAgentRunning: boolean | null;
+  readonly findings: readonly Told[];
+  /** Looked at and found good. */
+  readonly fine: readonly { readonly code: string; readonly text: string }[];
+};
+type Told = {
+  readonly code: string;
+  readonly kind: Weight | 'unknown';
+  readonly text: string;
+  /** A command; null for what is unknown. */
+  readonly mend: string | null;
+};
+type Where = Pick<DoctorReport, 'atWallMs' | 'node' | 'nodeVersion'>;
+
+export function doctorReport(facts: Facts, where: Where): DoctorReport {
+  const judged = Object.entries(CHECKS).map(([code, check]) => ({ code, check, result: check.judge(facts) }));
+  return {
+    schema: 1,
+    ...where,
+    version: facts.version,
+    mode: facts.effective.known ? facts.effective.value.mode : null,
+    isAgentRunning: facts.agent.isRunning,
+    findings: judged.flatMap(({ code, check, result }) => toldOf(code, check, result)),
+    fine: judged.flatMap(({ code, result }) => (result.kind === 'fine' ? [{ code, text: result.text }] : [])),
+  };
+}
+
+function toldOf(code: string, check: Check, result: Result): readonly Told[] {
+  if (result.kind === 'unknown')
+    return [{ code, kind: 'unknown', text: sayUnknown(check.asks, result.because), mend: null }];
+  if (result.kind !== 'found') return [];
+  return result.found.map((one) => ({ code, kind: check.weight, text: one.text, mend: filled(check.mend, one) }));
+}
+
+/** Others choose what is filled in: quoted, so that the command may be pasted into a shell. */
+function filled(mend: string, { fill = {} }: Found): string {
+  return mend.replace(/<([a-z]+)>/g, (blank, name: string) => {
+    const value = fill[name];
+    if (value === undefined) return blank;
+    return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
+  });
+}

@@ -1,0 +1,49 @@
+import { lstatSync } from 'node:fs';
+import { basename } from 'node:path';
+import { ifKnown, known, type Reading } from '../core/reading.ts';
+import type { Clock } from '../ports.ts';
+import { readText } from './files.ts';
+import { scanProcesses } from './process-scan.ts';
+
+/** A program that kills under memory pressure too. `unit` null: no service runs it. */
+export type OomDaemon = { readonly name: string; readonly pid: number; readonly unit: string | null };
+
+const NAMES: readonly string[] = ['earlyoom', 'systemd-oomd', 'nohang', 'oomd', 'nohang-desktop'];
+const MAX_BYTES = 128 * 1024;
+const MOST = 8;
+
+/**
+ * Those that run now. Anybody can give a process such a name, so that it counts only as root's own or in a system
+ * service of a name that it may have.
+ */
+export async function findOomDaemons(clock: Clock, proc = '/proc'): Promise<Reading<readonly OomDaemon[]>> {
+  const found = await scanProcesses(clock, daemonAt, MOST, proc);
+  return ifKnown(found, (all) => known(all.filter(({ name }, i) => all.findIndex((one) => one.name === name) === i)));
+}
+
+function daemonAt(directory: string): OomDaemon | null {
+  const name = nameOf(directory);
+  if (name === null) return null;
+  const [, unit = null] = /\/system\.slice\/([a-z-]+\.service)$/m.exec(textOf(`${directory}/cgroup`)) ?? [];
+  const isService = unit !== null && NAMES.includes(unit.replace(/\.service$/, ''));
+  try {
+    if (!isService && lstatSync(directory).uid !== 0) return null;
+  } catch {
+    return null; // It has ended.
+  }
+  return { name, pid: Number(basename(directory)), unit: isService ? unit : null };
+}
+
+/** nohang is a script: then its name is the first argument of the interpreter. */
+function nameOf(directory: string): string | null {
+  const comm = textOf(`${directory}/comm`).trimEnd();
+  if (NAMES.includes(comm)) return comm;
+  if (!comm.startsWith('python')) return null;
+  const [, script = ''] = textOf(`${directory}/cmdline`).split('\0');
+  return NAMES.includes(basename(script)) ? basename(script) : null;
+}
+
+function textOf(path: string): string {
+  const text = readText(path, MAX_BYTES);
+  return text.known ? text.value : '';
+}

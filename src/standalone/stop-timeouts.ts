@@ -1,0 +1,25 @@
+import { type Reading, valueOrNull } from '../core/reading.ts';
+import type { Systemd } from '../host/systemd.ts';
+
+/** What systemd gives the stop of a unit; infinity: it never kills. */
+export type UnitTimeout = {
+  readonly unit: string;
+  readonly timeoutMs: Reading<number>;
+  /** The number of its ExecStop= commands; 0 if unknown. */
+  readonly stopCommands: number;
+  /** KillMode=; null: not known, or it has none. */
+  readonly killMode: string | null;
+};
+
+export async function unitTimeout(systemd: Systemd, unit: string): Promise<UnitTimeout> {
+  const timeoutMs = await systemd.stopTimeoutMs(unit);
+  const commands = unit.endsWith('.service') ? valueOrNull(await systemd.stopCommands(unit)) : 0;
+  const killMode = unit.endsWith('.slice') ? null : valueOrNull(await systemd.killMode(unit));
+  return { unit, timeoutMs, stopCommands: commands ?? 0, killMode };
+}
+
+/** The latest time at which systemd kills it: TimeoutStopSec counts for each ExecStop=, and for the signal after them. */
+export function killedAfterMs({ timeoutMs, stopCommands }: UnitTimeout): number | null {
+  const each = valueOrNull(timeoutMs);
+  return each === null ? null : each * (1 + stopCommands);
+}

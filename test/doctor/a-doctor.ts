@@ -1,0 +1,47 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import type { DoctorReport } from '../../src/doctor/report.ts';
+import { aCommand, type Ended } from '../cli/a-command.ts';
+
+type Annotations = { readonly [name: string]: string };
+
+/** For the tests of a `describe`: `nodewarden doctor` with a configuration, manifests and directories of its own. */
+export function aDoctor() {
+  const command = aCommand();
+  const { path } = command;
+
+  const configure = (...lines: readonly string[]): void => {
+    mkdirSync(path('pods.d'), { recursive: true, mode: 0o755 });
+    const own = { socket: 'nw.sock', podManifests: 'pods.d', stateDirectory: 'state', runtimeDirectory: 'run' };
+    const text = [
+      'apiVersion: nodewarden.dev/v1alpha1',
+      'kind: NodewardenConfiguration',
+      ...Object.entries(own).map(([field, name]) => `${field}: ${path(name)}`),
+      ...lines,
+    ];
+    writeFileSync(path('config.yaml'), `${text.join('\n')}\n`, { mode: 0o644 });
+  };
+  const manifest = (name: string, annotations: Annotations, spec = ''): void => {
+    const lines = Object.entries(annotations).map(([key, value]) => `    nodewarden.dev/${key}: "${value}"`);
+    const text = `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n${lines.join('\n')}\nspec:\n  containers: [{ name: main }]\n${spec}`;
+    writeFileSync(path(`pods.d/${name}.yaml`), text, { mode: 0o644 });
+  };
+  const run = (...args: readonly string[]): Promise<Ended> => command.run(['doctor', ...command.config(), ...args]);
+  return {
+    ...command,
+    configure,
+    manifest,
+    run,
+    report: async (): Promise<DoctorReport & { readonly code: number | null }> => {
+      const { out, err, code } = await run('-o', 'json');
+      if (err !== '') throw new Error(err);
+      return { ...JSON.parse(out), code };
+    },
+    removeManifests: () => rmSync(path('pods.d'), { recursive: true }),
+  };
+}
+
+/** What it says under this code. */
+export const saidOf = ({ findings }: Pick<DoctorReport, 'findings'>, code: string): DoctorReport['findings'] =>
+  findings.filter((finding) => finding.code === code);
+export const codesOf = ({ findings }: Pick<DoctorReport, 'findings'>, kind: string): readonly string[] =>
+  findings.filter((finding) => finding.kind === kind).map(({ code }) => code);

@@ -1,0 +1,96 @@
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { aDoctor, codesOf, saidOf } from './a-doctor.ts';
+
+describe('nodewarden doctor', () => {
+  const doctor = aDoctor();
+  const { configure, manifest, run, report, path } = doctor;
+  beforeEach(() => configure());
+
+  it('says first that something is in the way, then what and the command that mends it, and ends with 1', async () => {
+    const { out, code, err } = await run();
+    expect(err).toBe('');
+    expect(code).toBe(1);
+    expect(out).toMatch(
+      /^2 findings in the way; .*\nnodewarden [^\n]*: mode standalone, Node\.js \d+\.\d+\.\d+\n\nblocking\n/,
+    );
+    expect(out).toContain(`  agent-not-running: nodewarden is not running (nothing listens on ${path('nw.sock')})`);
+    expect(out).toContain('\n    $ systemctl start nodewarden\n');
+    expect(out).toContain(`  nothing-to-evict: no manifest in ${path('pods.d')} binds a pod: nothing can be evicted\n`);
+    expect(out).toContain('\nfine\n');
+  });
+
+  it('tells every mistake of the configuration, and goes on with what it can look at', async () => {
+    writeFileSync(
+      path('config.yaml'),
+      'apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nmodee: x\n',
+    );
+    const said = await report();
+    expect(said.code).toBe(1);
+    expect(saidOf(said, 'config-invalid').map(({ text }) => text)).toEqual([
+      expect.stringContaining('config.yaml:3:1: modee: unknown field; did you mean mode?'),
+    ]);
+    expect(said.fine.map(({ code }) => code)).toContain('no-memory-controller');
+  });
+
+  it('names a manifest with a mistake, with file and line', async () => {
+    manifest('web', { cgroup: 'web', 'no-such': 'x' });
+    const [finding] = saidOf(await report(), 'manifest-invalid');
+    expect(finding).toMatchObject({ kind: 'blocking', mend: 'nodewarden config check' });
+    expect(finding?.text).toContain(`${path('pods.d/web.yaml')}:7:5: `);
+  });
+
+  it('says that nothing can be evicted if every pod is protected', async () => {
+    manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
+    expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
+      'the only pod is protected or critical: there is nobody to evict in their place',
+    );
+  });
+
+  it('says which thresholds are missing, and which have no effect', async () => {
+    configure('evictionHard: { memory.available: 100Mi }');
+    const said = await report();
+    expect(saidOf(said, 'no-pid-threshold')[0]?.text).toContain(
+      'so a fork bomb is not stopped; add pid.available: "10%"',
+    );
+    expect(saidOf(said, 'config-warning')[0]?.text).toContain('naming one signal drops the defaults');
+    configure('evictionHard: {}');
+    expect(codesOf(await report(), 'blocking')).toContain('no-threshold');
+  });
+
+  it('says that a threshold is met already', async () => {
+    configure('evictionHard: { memory.available: 99% }');
+    expect(saidOf(await report(), 'threshold-met')[0]?.text).toContain('memory.available is already below');
+  });
+
+  it('says that a dry run evicts nothing', async () => {
+    configure('dryRun: true');
+    expect(saidOf(await report(), 'dry-run')).toMatchObject([{ kind: 'warning' }]);
+  });
+
+  it('names pods without a disk directory, as long as a disk has a threshold', async () => {
+    manifest('web', { cgroup: 'nodewarden-test-absent' });
+    manifest('db', { cgroup: 'nodewarden-test-other', disk: path('state') });
+    const [finding] = saidOf(await report(), 'disk-usage-unknown');
+    expect(finding?.text).toContain('1 pod declares no directory');
+    expect(finding?.text).toContain('default/web');
+    configure('evictionHard: { memory.available: 100Mi }');
+    expect(saidOf(await report(), 'disk-usage-unknown')).toEqual([]);
+  });
+
+  it('refuses directories that someone else can write, as the agent does', async () => {
+    mkdirSync(path('run'));
+    chmodSync(path('run'), 0o777);
+    const [finding] = saidOf(await report(), 'own-directories');
+    expect(finding?.kind).toBe('blocking');
+    expect(finding?.text).toContain(`${path('run')} belongs to user`);
+  });
+
+  it('lets nothing through that a name could play tricks on a terminal or a shell with', async () => {
+    writeFileSync(path('pods.d/a\x1b[2Jb.yaml'), 'x', { mode: 0o644 });
+    const { out } = await run();
+    expect(out).toContain('\\u001b');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: none of them may be there
+    expect(out).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
+  });
+});
