@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import pkg from '../../package.json' with { type: 'json' };
 import { lookAround } from '../doctor/look.ts';
 import { doctorReport } from '../doctor/report.ts';
 import { createClock } from '../host/clock.ts';
@@ -26,7 +27,8 @@ export function doctorCommand(): Command {
     .action(async ({ config, output }: Options) => {
       const clock = createClock();
       const facts = await lookAround(config ?? null, clock);
-      const where = { atWallMs: clock.wallMs(), node: hostName(), nodeVersion: process.versions.node };
+      const here = { version: pkg.version, nodeVersion: process.versions.node };
+      const where = { atWallMs: clock.wallMs(), node: hostName(), ...here };
       const report = doctorReport(facts, where);
       printAs(output, report, (paint) => doctorText(report, paint));
       process.exitCode = report.findings.some(({ kind }) => kind === 'blocking') ? BLOCKING : 0;

@@ -21,7 +21,8 @@ export type Check = {
   readonly mend: string;
   /** Ids of findings of the running agent, or what they begin with, which this check tells. */
   readonly takes?: readonly string[];
-  readonly judge: (facts: Facts) => Result;
+  /** `version`: of this command. */
+  readonly judge: (facts: Facts, version: string) => Result;
 };
 
 export const NOT_APPLICABLE: Result = { kind: 'not-applicable' };

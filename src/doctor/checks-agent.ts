@@ -49,7 +49,7 @@ export const AGENT = {
     weight: 'warning',
     asks: 'whether agent and command are of one version',
     mend: 'systemctl restart nodewarden',
-    judge: ({ agent: { status }, version }) => {
+    judge: ({ agent: { status } }, version) => {
       if (!status.known) return NOT_APPLICABLE;
       const other = status.value.node.version;
       return other === version ? NOT_APPLICABLE : found({ text: say.otherVersion(other, version) });

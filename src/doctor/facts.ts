@@ -20,8 +20,6 @@ import type { HereWarning } from './loaded-here.ts';
 
 /** Everything that the checks judge, looked at once. What could not be looked at is unknown, with the reason. */
 export type Facts = {
-  /** Of this program. */
-  readonly version: string;
   readonly problems: readonly Problem[];
   readonly warnings: readonly (ConfigWarning | HereWarning)[];
   /** Of a configuration that is refused: the last good one, by which the agent runs. */

@@ -1,4 +1,3 @@
-import pkg from '../../package.json' with { type: 'json' };
 import { toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { readHostSizes, withDisks } from '../config/host-sizes.ts';
@@ -61,7 +60,6 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
           : unknown('not-applicable', 'the memory controller', 'there is none')
         : memoryUsers({ clock, mounts: mounts.value, effective }, pods);
     return {
-      version: pkg.version,
       problems: loaded.problems,
       warnings: [...loaded.warnings, ...here],
       effective: effective === null ? NO_CONFIG : known(effective),

@@ -25,14 +25,17 @@ type Told = {
   /** A command; null for what is unknown. */
   readonly mend: string | null;
 };
-type Where = Pick<DoctorReport, 'atWallMs' | 'node' | 'nodeVersion'>;
+type Where = Pick<DoctorReport, 'atWallMs' | 'node' | 'version' | 'nodeVersion'>;
 
 export function doctorReport(facts: Facts, where: Where): DoctorReport {
-  const judged = Object.entries(CHECKS).map(([code, check]) => ({ code, check, result: check.judge(facts) }));
+  const judged = Object.entries(CHECKS).map(([code, check]) => ({
+    code,
+    check,
+    result: check.judge(facts, where.version),
+  }));
   return {
     schema: 1,
     ...where,
-    version: facts.version,
     mode: facts.effective.known ? facts.effective.value.mode : null,
     isAgentRunning: facts.agent.isRunning,
     findings: judged.flatMap(({ code, check, result }) => toldOf(code, check, result)),
