@@ -12,6 +12,7 @@ import { runLoop } from '../src/daemon/loop.ts';
 import { createObservedLooks } from '../src/daemon/observed-look.ts';
 import { findCgroupMounts } from '../src/host/cgroup-mounts.ts';
 import { createClock, readBootId } from '../src/host/clock.ts';
+import { createCommandRunner } from '../src/host/transient.ts';
 import { createOomWatch } from '../src/observe/oom-kills.ts';
 import type { Clock } from '../src/ports.ts';
 import { createRecorder } from '../src/record/writing/recorder.ts';
@@ -94,6 +95,8 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
       openMode: createStandalone(),
       shutdown,
       show: () => undefined,
+      run: createCommandRunner({ systemd: shutdown.systemd, clock }),
+      notifier: { follow: () => undefined },
     },
     effective,
     () => effective,

@@ -248,7 +248,7 @@ async function evict(
   const telling = tellingOnce(needs, () => {
     log[needs.isDry() ? 'info' : 'warn'](
       { event: 'evict', ...evictFields(decision), largestProcesses: largest.known ? largest.value : null },
-      `${needs.isDry() ? 'would evict' : 'evicting'} ${evictSentence(decision)}`,
+      `${needs.isDry() ? 'would evict' : 'evicting'} ${and(evictSentence(decision), isHard ? needs.preKill.skipped() : '')}`,
     );
     if (!needs.isDry()) tellEvicted(marks, decision);
   });
@@ -321,7 +321,7 @@ function collectEvidence(
   return new Promise((resolve, reject) => {
     const cancel = clock.after(PRE_KILL_MS, resolve);
     hasten.addEventListener('abort', () => resolve(), { once: true });
-    preKill(decision).finally(cancel).then(resolve, reject);
+    preKill.collect(decision).finally(cancel).then(resolve, reject);
   });
 }
 

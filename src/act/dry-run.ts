@@ -10,7 +10,7 @@ export function dryParts(
   return {
     killer: { stop: async ({ decision }) => dropped(decision), usedBytes, largestProcesses },
     reclaim: async ({ id }) => dropped(id),
-    preKill: async () => {},
+    preKill: { collect: async () => {}, skipped: () => '' },
     scratch: { empty: async () => null },
     marks: { setCondition: () => {}, event: () => {} },
   };

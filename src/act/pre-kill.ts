@@ -2,22 +2,30 @@ import type { Decision } from '../core/decision.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { Findings } from '../ports.ts';
 import { PRE_KILL, preKillFailed } from '../words/finding-eviction.ts';
+import { failureOf } from './command-failure.ts';
 
-/** Evidence before a soft eviction, the decision on standard input. Never called for a hard one. */
-export type PreKill = (decision: Extract<Decision, { kind: 'evict' }>) => Promise<void>;
+export type PreKill = {
+  /** Evidence before a soft eviction, the decision on standard input. */
+  readonly collect: (decision: Extract<Decision, { kind: 'evict' }>) => Promise<void>;
+  /** What is said of an eviction that does not wait for evidence; '': nothing, none is configured. */
+  readonly skipped: () => string;
+};
 
 export function createPreKill(needs: {
   readonly configured: () => { readonly command: readonly string[]; readonly timeoutMs: number } | null;
   readonly run: CommandRunner;
   readonly findings: Findings;
 }): PreKill {
-  return async (decision) => {
+  const collect: PreKill['collect'] = async (decision) => {
     const configured = needs.configured();
     if (configured === null) return;
     const { command: argv, timeoutMs } = configured;
-    const result = await needs.run({ argv, timeoutMs, stdin: `${JSON.stringify(decision)}\n` });
-    if (result.kind === 'exited' && result.code === 0) return needs.findings.clear(PRE_KILL);
-    const how = result.kind === 'exited' ? `exit status ${result.code}` : result.kind;
-    needs.findings.raise(preKillFailed(how));
+    const failure = failureOf(await needs.run({ argv, timeoutMs, stdin: `${JSON.stringify(decision)}\n` }));
+    if (failure === null) needs.findings.clear(PRE_KILL);
+    else needs.findings.raise(preKillFailed(failure));
+  };
+  return {
+    collect,
+    skipped: () => (needs.configured() === null ? '' : 'preKill is not run: this eviction waits for nothing'),
   };
 }

@@ -1,14 +1,14 @@
 import type { Decision } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
-import { assertNever, known, type Reading } from '../core/reading.ts';
+import { known, type Reading } from '../core/reading.ts';
 import type { ReclaimCall } from '../core/reclaim/calls.ts';
 import type { Signal, SignalSample } from '../core/signal.ts';
-import type { ExecResult } from '../host/exec.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Findings, Log, NodeReclaim, Observer } from '../ports.ts';
 import { sayRemoved } from '../words/decision.ts';
 import { reclaimFailed, reclaimId } from '../words/finding-eviction.ts';
 import { and, sayAmount } from '../words/phrases.ts';
+import { failureOf } from './command-failure.ts';
 
 type ReclaimCommand = {
   readonly signal: Signal;
@@ -68,17 +68,4 @@ export function createReclaim(needs: {
 function freedOf(before: Reading<SignalSample>, after: Reading<SignalSample>): Reading<number> {
   if (!before.known) return before;
   return after.known ? known(after.value.available - before.value.available) : after;
-}
-
-function failureOf(result: ExecResult): string | null {
-  switch (result.kind) {
-    case 'exited':
-      return result.code === 0 ? null : `exit status ${result.code}`;
-    case 'timed-out':
-      return 'it timed out';
-    case 'failed':
-      return result.detail;
-    default:
-      return assertNever(result);
-  }
 }

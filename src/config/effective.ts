@@ -103,7 +103,7 @@ function thresholdsOf(
 }
 
 function ownSectionsOf(own: NodewardenValues, mode: NodewardenValues['mode']) {
-  const { monitoringInterval, guard, preKill } = own;
+  const { monitoringInterval, guard, preKill, notify } = own;
   return {
     nodefsPath: own.nodefs.path ?? (mode === 'kubelet' ? '/var/lib/kubelet' : '/var'),
     /** null = none of its own: from CRI in mode kubelet, not applicable in standalone. */
@@ -122,6 +122,7 @@ function ownSectionsOf(own: NodewardenValues, mode: NodewardenValues['mode']) {
       isSignal(signal) ? [{ signal, command, timeoutMs: msOf(timeout) }] : [],
     ),
     preKill: preKill === undefined ? null : { command: preKill.command, timeoutMs: msOf(preKill.timeout) },
+    notify: notify === undefined ? null : { command: notify.command, on: notify.on, timeoutMs: msOf(notify.timeout) },
     guard: guard.sameOwnerKills === 0 ? null : { sameOwnerKills: guard.sameOwnerKills, windowMs: msOf(guard.window) },
     http: httpOf(own.http),
     socket: own.socket,

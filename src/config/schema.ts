@@ -147,6 +147,8 @@ const argv = z.array(z.string()).check(
 
 /** The eviction waits for it, and for D3 it has its grace and 10 s. */
 const PRE_KILL_MOST_MS = 5_000;
+const NOTIFY_MOST_MS = 60_000;
+const NOTIFY_EVENTS = ['evicted', 'not-armed', 'finding'] as const;
 
 const DISK_SIGNALS = SIGNALS.filter(isDisk);
 const place = (description: string, example: string) =>
@@ -218,6 +220,18 @@ const ownFields = {
     z.strictObject({
       command: argv,
       timeout: z._default(duration('killed after this time; at most 5s', '1s', 1, PRE_KILL_MOST_MS), '1s'),
+    }),
+  ),
+  notify: z.optional(
+    z.strictObject({
+      command: argv,
+      on: z._default(
+        z
+          .array(z.enum(NOTIFY_EVENTS).check(z.meta({ title: 'event' })))
+          .check(z.minLength(1), z.meta({ description: 'what the command is run for' })),
+        [...NOTIFY_EVENTS],
+      ),
+      timeout: z._default(duration('killed after this time; at most 1m', '10s', 1, NOTIFY_MOST_MS), '10s'),
     }),
   ),
   evictionStall,

@@ -21,7 +21,7 @@ import { watchWakeups } from '../host/memory-wakeups.ts';
 import { createProcfs } from '../host/procfs.ts';
 import { readSharedMemory } from '../host/shared-memory.ts';
 import { createStdout } from '../host/stdout.ts';
-import { createCommandRunner } from '../host/transient.ts';
+import type { CommandRunner } from '../host/transient.ts';
 import { userName } from '../host/user-name.ts';
 import type { KubeSettings, Mode, OpenMode } from '../mode.ts';
 import { createObserver, type ObserverNeeds, type OpenObserver } from '../observe/look.ts';
@@ -36,6 +36,7 @@ import type { ShutdownSide } from '../shutdown/open.ts';
 import { createProgress, type Progress } from '../shutdown/progress.ts';
 import { sayKilled } from '../words/phrases.ts';
 import { createInbox } from './loop.ts';
+import type { Notifier } from './notifier.ts';
 import { type OwnFiles, openOwnFiles } from './own-files.ts';
 
 export type PartsHost = {
@@ -45,6 +46,9 @@ export type PartsHost = {
   readonly log: 'stdout' | 'none';
   readonly onEntry: ((entry: RecordEntry) => void) | undefined;
   readonly shutdown: ShutdownSide;
+  /** Of the operator's commands. */
+  readonly run: CommandRunner;
+  readonly notifier: Pick<Notifier, 'follow'>;
   /** These outlive the parts: nothing is written twice, and no kill falls between two configurations. */
   readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
   readonly oomWatch: OomWatch;
@@ -90,7 +94,7 @@ const SILENT = { writeLine: () => {} };
 
 /** Makes the parts; throws when a directory of our own cannot be made. `effective` answers with the latest configuration. */
 export function openParts(host: PartsHost, made: Effective, effective: () => Effective): OpenParts {
-  const { clock, mounts, bootId, oomWatch } = host;
+  const { clock, mounts, bootId, oomWatch, run } = host;
   const log = createLog(made.logLevel, host.log === 'stdout' ? createStdout(clock) : SILENT);
   const procfs = createProcfs();
   const cpus = procfs.onlineCpus();
@@ -112,10 +116,14 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     onRecordLost: ownFiles.recordLost,
     ...(host.onEntry === undefined ? {} : { onEntry: host.onEntry }),
   });
+  host.notifier.follow({
+    configured: () => (effective().dryRun ? null : effective().notify),
+    findings,
+    left: recorder.left,
+  });
   for (const finding of saved.findings) findings.raise(finding);
   const inbox = createInbox(clock);
   const { inhibitor, systemd } = host.shutdown;
-  const run = createCommandRunner({ systemd, clock });
   const common = { clock, mounts, log, findings, note: recorder.note, wake: inbox.wake };
   const { podManifests, runtimeDirectory, cgroupRoot, dryRun } = made;
   const own = [podManifests, runtimeDirectory, made.stateDirectory, made.socket, process.execPath];
@@ -211,7 +219,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     undoStops,
     reclaim: (decision) => acting().reclaim(decision),
     scratch: { empty: (uid) => acting().scratch.empty(uid) },
-    preKill: (decision) => acting().preKill(decision),
+    preKill: { collect: (decision) => acting().preKill.collect(decision), skipped: () => acting().preKill.skipped() },
   });
   const tellKills = tellingKills(log, recorder);
   // The kernel's news of the node may shorten a wait (D2); where there is none, the pace alone serves.
@@ -256,6 +264,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     whatFills,
     oomKills: (atMs, then) => void tellKills(atMs, oomWatch.look(atMs, then, mode.pods.pods)),
     close: async (isOver) => {
+      host.notifier.follow(null);
       unwatch();
       observer.close();
       surveyor.close();

@@ -139,6 +139,7 @@ const AT_NEXT_LOOK: readonly string[] = [
   'monitoringInterval',
   'reclaimCommands',
   'preKill',
+  'notify',
   'guard',
   'shutdown',
   'http',

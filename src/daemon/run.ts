@@ -9,8 +9,10 @@ import { sayCause } from '../core/reading.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
+import { hostName } from '../host/host-name.ts';
 import { type Notify, openNotify } from '../host/notify.ts';
 import { createStdout } from '../host/stdout.ts';
+import { createCommandRunner } from '../host/transient.ts';
 import type { OpenMode } from '../mode.ts';
 import { createOomWatch } from '../observe/oom-kills.ts';
 import type { Clock } from '../ports.ts';
@@ -31,6 +33,7 @@ import { type OpenParts, openParts, type PartsHost } from './compose.ts';
 import { type Counters, createCounters } from './counters.ts';
 import { createGoingDown } from './going-down.ts';
 import { runLoop } from './loop.ts';
+import { createNotifier } from './notifier.ts';
 import { distrustOwn } from './own-files.ts';
 import { createReload, hasSameParts, type Loaded, loadToRun } from './reload.ts';
 
@@ -91,6 +94,8 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const { runtimeDirectory } = effective;
   const wasGoingDown = wasPreparing(stateFilePath(runtimeDirectory, dryRun), bootId.value);
   const shutdown = openShutdown(clock, runtimeDirectory, wasGoingDown);
+  const run = createCommandRunner({ systemd: shutdown.systemd, clock });
+  const notifier = createNotifier({ clock, run, node: hostName() });
   const show = (line: string): void => {
     notify.status(line);
     // On a terminal the log says the same.
@@ -99,9 +104,10 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   const counters = createCounters(clock.wallMs());
   const onEntry = (entry: RecordEntry): void => {
     counters.recorded(entry);
+    notifier.seen(entry);
     options.onEntry?.(entry);
   };
-  const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show };
+  const common = { clock, mounts: mounts.value, bootId: bootId.value, log, onEntry, shutdown, show, notifier, run };
   const ofRun = {
     openRecorder: createRecorders(),
     oomWatch: createOomWatch(mounts.value, clock),
@@ -125,6 +131,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
   } finally {
     process.off('SIGHUP', hungUp);
     host.oomWatch.close();
+    notifier.close();
     await shutdown.close();
     notify.close();
   }

@@ -40,6 +40,14 @@ const HTTP_TODOS = [
 export const NOT_ARMED = 'shutdown-not-armed';
 export const notArmed = (why: string): Finding => ({ id: NOT_ARMED, text: `the shutdown is not armed: ${why}` });
 
+export const NOTIFY = 'notify';
+export function notifyFailed(how: string): Finding {
+  return {
+    id: NOTIFY,
+    text: `the notify command failed (${how}): what it was run for is in the journal and the record`,
+  };
+}
+
 export const KUBELET_NOT_ARMED = 'kubelet-not-armed';
 export function kubeletNotArmed(): Finding {
   const text =

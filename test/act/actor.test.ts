@@ -196,18 +196,24 @@ describe('an eviction', () => {
     await gentle.settled();
     expect(gentle.did[0]).toBe('preKill');
     expect(gentle.orders).toMatchObject([{ first: 'sigterm', graceMs: 30_000 }]);
-    const burning = stage();
+    const preKill = { collect: async () => void burning.did.push('preKill'), skipped: () => 'without evidence' };
+    const burning = stage({ preKill });
     burning.actor.begin(evict(hard, 1));
     await burning.settled();
     expect(burning.did).not.toContain('preKill');
+    expect(burning.did).toContainEqual(expect.stringMatching(/^log: evicting shop\/web: .*; without evidence$/));
+    expect(gentle.did.join()).not.toContain('without evidence');
   });
 
   it('looks once more after preKill: who recovered meanwhile is not killed', async () => {
     let available = 90 * MI;
-    const preKill = async (): Promise<void> => {
+    const collect = async (): Promise<void> => {
       available = 150 * MI;
     };
-    const { actor, orders, settled } = stage({ preKill, observer: { reread: async () => sampleOf(available) } });
+    const { actor, orders, settled } = stage({
+      preKill: { collect, skipped: () => '' },
+      observer: { reread: async () => sampleOf(available) },
+    });
     actor.begin(evict(soft, 30));
     expect(await settled()).toMatchObject({ kind: 'dropped', because: 'no-longer-met' });
     expect(orders).toEqual([]);
@@ -216,7 +222,10 @@ describe('an eviction', () => {
   it('does not wait for preKill when a hard threshold is met meanwhile (D4)', async () => {
     // Nor does its own time end.
     const after: ActorNeeds['clock']['after'] = (ms, run) => (ms > 1_000 ? () => {} : clock.after(ms, run));
-    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}), clock: { ...clock, after } });
+    const { actor, orders, settled } = stage({
+      preKill: { collect: () => new Promise(() => {}), skipped: () => '' },
+      clock: { ...clock, after },
+    });
     actor.begin(evict(soft, 30));
     actor.begin({ id: 'boot-2', atMs: 0, kind: 'hasten', eviction: 'boot-1', threshold: hard, graceSeconds: 1 });
     await settled();
@@ -229,7 +238,10 @@ describe('an eviction', () => {
       waits.push(ms);
       return clock.after(ms / 1_000, run);
     };
-    const { actor, orders, settled } = stage({ preKill: () => new Promise(() => {}), clock: { ...clock, after } });
+    const { actor, orders, settled } = stage({
+      preKill: { collect: () => new Promise(() => {}), skipped: () => '' },
+      clock: { ...clock, after },
+    });
     actor.begin(evict(soft, 30));
     await settled();
     expect(orders).toHaveLength(1);

@@ -53,7 +53,7 @@ export function stage(rest: Partial<ActorNeeds> = {}) {
       largestProcesses: () => known([]),
     },
     reclaim: async ({ id }) => ({ of: id, atMs: 0, kind: 'reclaimed', freed: known(0) }),
-    preKill: async () => void did.push('preKill'),
+    preKill: { collect: async () => void did.push('preKill'), skipped: () => '' },
     recorder: {
       intent: async () => 'durable',
       keep: () => {},

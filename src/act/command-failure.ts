@@ -1,0 +1,16 @@
+import { assertNever } from '../core/reading.ts';
+import type { ExecResult } from '../host/exec.ts';
+
+/** Why a command of the operator failed; null: it did not. */
+export function failureOf(result: ExecResult): string | null {
+  switch (result.kind) {
+    case 'exited':
+      return result.code === 0 ? null : `exit status ${result.code}`;
+    case 'timed-out':
+      return 'it timed out';
+    case 'failed':
+      return result.detail;
+    default:
+      return assertNever(result);
+  }
+}

@@ -1,0 +1,134 @@
+import { failureOf } from '../act/command-failure.ts';
+import type { Effective } from '../config/effective.ts';
+import type { Decision, DecisionId } from '../core/decision.ts';
+import type { Outcome } from '../core/outcome.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import type { CommandRunner } from '../host/transient.ts';
+import type { Clock, Finding, Findings } from '../ports.ts';
+import type { RecordEntry } from '../record/entry.ts';
+import type { OpenRecorder } from '../record/writing/recorder.ts';
+import { sayDecision, sayOutcome } from '../words/decision.ts';
+import { NOT_ARMED, NOTIFY, notifyFailed } from '../words/finding-own.ts';
+
+type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
+/** What the command gets on standard input, as one line of JSON (docs/json.md). */
+type Notice = {
+  readonly schema: 1;
+  readonly event: 'evicted' | 'not-armed' | 'finding';
+  readonly node: string;
+  readonly atWallMs: number;
+  readonly text: string;
+  /** How many before this one were not sent. */
+  readonly dropped: number;
+  /** As in the record, without the ranking, which may name a thousand pods. */
+  readonly decision?: Omit<Evict, 'ranking'>;
+  readonly outcome?: Outcome;
+  readonly finding?: Finding;
+};
+type Event = Omit<Notice, 'dropped'>;
+
+/** What one run of the parts knows. */
+type Context = {
+  /** Null: nobody is told, as in a dry run. */
+  readonly configured: () => Effective['notify'];
+  readonly findings: Pick<Findings, 'raise' | 'clear'>;
+  readonly left: OpenRecorder['left'];
+};
+export type Notifier = {
+  /** Of every entry of the record: what of it is an event is told later. Never waits. */
+  readonly seen: (entry: RecordEntry) => void;
+  /** Null: between two configurations events wait. */
+  readonly follow: (context: Context | null) => void;
+  readonly close: () => void;
+};
+
+const QUEUE_MAX = 20;
+const APART_MS = 1_000;
+
+/** Runs the operator's `notify` command for one event after the other, at most once a second. */
+export function createNotifier(needs: {
+  readonly clock: Clock;
+  readonly run: CommandRunner;
+  readonly node: string;
+}): Notifier {
+  const { clock, run, node } = needs;
+  const queue: Event[] = [];
+  /** Under way. Of a decision of an earlier run the recorder knows. */
+  const begun = new Map<DecisionId, Evict>();
+  let context: Context | null = null;
+  let dropped = 0;
+  let isBusy = false;
+  let cancel = (): void => {};
+
+  const next = (): void => {
+    if (isBusy || context === null) return;
+    const configured = context.configured();
+    const event = queue.shift();
+    if (configured === null) queue.length = 0;
+    if (configured === null || event === undefined) return;
+    isBusy = true;
+    const beganMs = clock.monoMs();
+    void send(configured, event).then(() => {
+      cancel = clock.after(Math.max(0, beganMs + APART_MS - clock.monoMs()), () => {
+        isBusy = false;
+        next();
+      });
+    });
+  };
+
+  async function send({ command, timeoutMs }: NonNullable<Effective['notify']>, event: Event): Promise<void> {
+    const notice: Notice = { ...event, dropped };
+    dropped = 0;
+    const failure = failureOf(await run({ argv: command, timeoutMs, stdin: `${JSON.stringify(notice)}\n` }));
+    if (failure === null) context?.findings.clear(NOTIFY);
+    else context?.findings.raise(notifyFailed(failure));
+  }
+
+  const eventOf = (entry: RecordEntry): Event | null => {
+    const said = (event: Event['event'], text: string) =>
+      ({ schema: 1, event, node, atWallMs: entry.atWallMs, text: escapeUnsafe(text) }) as const;
+    if (entry.kind === 'note' && entry.note.kind === 'finding') {
+      const { finding } = entry.note;
+      // Of its own failure the command cannot tell.
+      if (finding.id === NOTIFY) return null;
+      return { ...said(finding.id === NOT_ARMED ? 'not-armed' : 'finding', finding.text), finding };
+    }
+    if (entry.kind !== 'outcome' || entry.outcome.kind !== 'ended') return null;
+    const { outcome } = entry;
+    const decision = begun.get(outcome.of) ?? context?.left(outcome.of).decision ?? null;
+    if (decision === null || !isEvict(decision)) return null;
+    const { ranking: _, ...rest } = { ranking: null, ...decision };
+    return {
+      ...said('evicted', `${sayDecision(decision)}; ${sayOutcome(outcome, null)}`),
+      decision: rest,
+      outcome,
+    };
+  };
+
+  return {
+    seen: (entry) => {
+      if (entry.kind === 'decision' && isEvict(entry.decision)) begun.set(entry.decision.id, entry.decision);
+      tell(entry);
+      if (entry.kind === 'outcome') begun.delete(entry.outcome.of);
+    },
+    follow: (now) => {
+      context = now;
+      next();
+    },
+    close: () => cancel(),
+  };
+
+  function tell(entry: RecordEntry): void {
+    const configured = context?.configured() ?? null;
+    if (configured === null) return;
+    const event = eventOf(entry);
+    if (event === null || !configured.on.includes(event.event)) return;
+    if (queue.length >= QUEUE_MAX) dropped++;
+    else queue.push(event);
+    // Not in the turn of whoever records: a kill may be under way.
+    clock.after(0, next);
+  }
+}
+
+const isEvict = (decision: Decision): decision is Evict =>
+  decision.kind === 'evict' || decision.kind === 'evict-over-limit';
