@@ -119,7 +119,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   host.notifier.follow({
     configured: () => (effective().dryRun ? null : effective().notify),
     findings,
-    left: recorder.left,
+    decisionOf: (of) => recorder.left(of).decision,
   });
   for (const finding of saved.findings) findings.raise(finding);
   const inbox = createInbox(clock);

@@ -6,7 +6,6 @@ import { escapeUnsafe } from '../core/units/escape.ts';
 import type { CommandRunner } from '../host/transient.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
-import type { OpenRecorder } from '../record/writing/recorder.ts';
 import { sayDecision, sayOutcome } from '../words/decision.ts';
 import { NOT_ARMED, NOTIFY, notifyFailed } from '../words/finding-own.ts';
 
@@ -32,7 +31,8 @@ type Context = {
   /** Null: nobody is told, as in a dry run. */
   readonly configured: () => Effective['notify'];
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
-  readonly left: OpenRecorder['left'];
+  /** Of an earlier run too, as long as it is under way. */
+  readonly decisionOf: (of: DecisionId) => Decision | null;
 };
 export type Notifier = {
   /** Of every entry of the record: what of it is an event is told later. Never waits. */
@@ -95,7 +95,7 @@ export function createNotifier(needs: {
     }
     if (entry.kind !== 'outcome' || entry.outcome.kind !== 'ended') return null;
     const { outcome } = entry;
-    const decision = begun.get(outcome.of) ?? context?.left(outcome.of).decision ?? null;
+    const decision = begun.get(outcome.of) ?? context?.decisionOf(outcome.of) ?? null;
     if (decision === null || !isEvict(decision)) return null;
     const { ranking: _, ...rest } = { ranking: null, ...decision };
     return {

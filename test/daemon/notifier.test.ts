@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { known } from '../../src/core/reading.ts';
 import { createNotifier } from '../../src/daemon/notifier.ts';
 import type { ExecResult } from '../../src/host/exec.ts';
-import type { Command } from '../../src/host/transient.ts';
+import type { CommandRunner } from '../../src/host/transient.ts';
 import { type EntryBody, entryOf } from '../../src/record/entry.ts';
 import { notArmed } from '../../src/words/finding-own.ts';
 import { MI } from '../a.ts';
@@ -14,7 +14,7 @@ import { DEADLINE_MS, directory, running, until, write } from './a-daemon.ts';
 
 const DONE: ExecResult = { kind: 'exited', code: 0, stdout: '', stderr: '' };
 type Configured = { readonly on: ('evicted' | 'not-armed' | 'finding')[] } | null;
-function stage(configured: Configured, run: (command: Command) => Promise<ExecResult> = async () => DONE) {
+function stage(configured: Configured, run: CommandRunner = async () => DONE) {
   const clock = createVirtualClock();
   const sent: { readonly atMs: number; readonly notice: { readonly [field: string]: unknown } }[] = [];
   const findings: string[] = [];
@@ -30,7 +30,7 @@ function stage(configured: Configured, run: (command: Command) => Promise<ExecRe
   const context = {
     configured: () => notify,
     findings: { raise: ({ text }: { text: string }) => void findings.push(text), clear: () => void findings.splice(0) },
-    left: () => ({ decision: null, begunMs: null, outcome: null }),
+    decisionOf: () => null,
   };
   notifier.follow(context);
   const seen = (body: EntryBody) =>
