@@ -1,6 +1,5 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { valueOrNull } from '../core/reading.ts';
-import { parseDuration } from '../core/units/duration.ts';
 import { createClock, readBootId } from '../host/clock.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../record/entry.ts';
 import { type ReadRecord, readRecord } from '../record/reading/record-file.ts';
@@ -8,6 +7,7 @@ import { type Shutdowns, shutdownsOf } from '../record/reading/shutdowns.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { type History, historyText, type OomKill } from './history-text.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
+import { parseSince } from './since.ts';
 
 type Options = {
   readonly config?: string;
@@ -114,14 +114,4 @@ function sayProblems({ tornLines, entries }: ReadRecord): readonly string[] {
     ...(tornLines > 0 ? [`skipped lines of the record that are incomplete or not JSON: ${tornLines}`] : []),
     ...(lost > 0 ? [`${lost} entries are missing: the disk accepted none for too long`] : []),
   ];
-}
-
-function parseSince(text: string): (nowWallMs: number) => number {
-  const parsed = parseDuration(text);
-  if (parsed.ok && parsed.duration.ms >= 0) return (nowWallMs) => nowWallMs - parsed.duration.ms;
-  // Date parses a lone number as a month or a year.
-  const instant = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(instant))
-    throw new InvalidArgumentError('Use a duration such as 2h30m, or an instant such as 2026-01-31T12:00:00Z.');
-  return () => instant;
 }

@@ -11,6 +11,7 @@ import { runCommand } from './run.ts';
 import { runCommands } from './run-commands.ts';
 import { simulateCommand } from './simulate.ts';
 import { statusCommand } from './status.ts';
+import { trialCommand } from './trial.ts';
 
 /** `runCommands` with every command. */
 export function runProgram(args: readonly string[]): Promise<void> {
@@ -29,6 +30,7 @@ export function allCommands(): readonly Command[] {
     simulateCommand(),
     rehearseCommand(),
     historyCommand(),
+    trialCommand(),
     releaseHeldCommand(),
   ];
 }

@@ -1,0 +1,87 @@
+import { sayDuration } from '../core/units/duration.ts';
+import type { Trial, TrialCause, TrialRun } from '../record/reading/trial.ts';
+import { counted, countPods, sayUsage } from '../words/phrases.ts';
+import { sayAdvice } from '../words/trial.ts';
+import { clean, type Paint, sayNames, sayWhen, table } from './print.ts';
+
+export function trialText(trial: Trial, directory: string, paint: Paint): string {
+  const { fromWallMs, toWallMs, stops, findings, advice } = trial;
+  if (fromWallMs === null || toWallMs === null) {
+    const since = trial.sinceWallMs === null ? '' : ` since ${sayWhen(trial.sinceWallMs)}`;
+    return `No dry run in the record under ${clean(directory)}${since}. Start one: set dryRun: true, or nodewarden run --dry-run.\n`;
+  }
+  const sections = [
+    `Dry run, as recorded from ${sayWhen(fromWallMs)} to ${sayWhen(toWallMs)}: ${counted(trial.runs.length, 'run')} of the agent\n`,
+    unknownText(trial),
+    stops.length === 0
+      ? 'Nobody would have been stopped.\n'
+      : `${paint('bold', `${countPods(stops.length)} would have been stopped`)}\n${stopsText(trial)}`,
+    othersText(trial),
+    findings.length === 0
+      ? ''
+      : `${paint('bold', 'Findings during the dry run')}\n${findings.map(({ text, times }) => `  ${clean(text)}${times > 1 ? ` (${times} times)` : ''}\n`).join('')}`,
+    `${paint('bold', 'Before arming')}\n${advice.map((shown) => `  ${clean(sayAdvice(shown))}\n`).join('')}${ARM}`,
+  ];
+  return sections.filter(Boolean).join('\n');
+}
+const ARM =
+  '  To arm: set dryRun: false in the configuration (or leave out --dry-run), then look at nodewarden status.\n';
+
+function unknownText({ isWhole, missing, runs, fromWallMs, sinceWallMs }: Trial): string {
+  const lines = [
+    ...(isWhole || fromWallMs === null || sinceWallMs === null
+      ? []
+      : [`The record begins at ${sayWhen(fromWallMs)}, later than asked for: what came before is unknown.`]),
+    ...(missing === 0
+      ? []
+      : [`${counted(missing, 'line')} of the record missing or damaged: what they said is unknown.`]),
+    ...runs.slice(1).map((run, i) => gapText(runs[i], run)),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+/** Between two runs nobody watched. */
+function gapText(before: TrialRun | undefined, { fromWallMs, lastEntryWallMs }: TrialRun): string {
+  const ended = before?.toWallMs ?? null;
+  const from = ended ?? before?.lastEntryWallMs ?? lastEntryWallMs;
+  const to = fromWallMs ?? lastEntryWallMs;
+  const span = sayDuration(Math.max(0, Math.round((to - from) / 1_000)) * 1_000);
+  return ended === null
+    ? `The run before ${sayWhen(to)} has no recorded end: up to ${span} before it nobody may have watched.`
+    : `From ${sayWhen(from)} to ${sayWhen(to)} (${span}) no dry run watched.`;
+}
+
+function stopsText({ stops }: Trial): string {
+  const rows = stops.flatMap(({ pod, causes, lastWallMs }) =>
+    causes.map((cause, i) => [
+      i === 0 ? clean(pod) : '',
+      String(cause.times),
+      `${cause.signal} (${cause.kind})`,
+      atMostText(cause),
+      i === 0 ? sayWhen(lastWallMs) : '',
+    ]),
+  );
+  const note = stops.some(({ times }) => times > 1)
+    ? 'A dry run stops nobody, so a pod that is to blame is counted at each new crossing of a threshold.\n'
+    : '';
+  return `${table(['POD', 'TIMES', 'FOR', 'AT MOST BACK', 'LAST'], rows, [1])}${note}`;
+}
+
+function atMostText({ signal, atMost }: TrialCause): string {
+  return atMost === null || signal === 'ephemeral-storage.limit' ? 'unknown' : sayUsage(signal, atMost);
+}
+
+function othersText({ reclaims, kernelOomKills }: Trial): string {
+  const killed = kernelOomKills.reduce((sum, { count }) => sum + count, 0);
+  const names = [...new Set(kernelOomKills.flatMap(({ pods }) => pods))].map(clean);
+  const whose = names.length === 0 ? '' : ` (${sayNames(names)})`;
+  const lines = [
+    ...reclaims.map(
+      ({ signal, times }) => `The reclaim for ${signal} would have run ${times === 1 ? 'once' : `${times} times`}.`,
+    ),
+    ...(killed === 0
+      ? []
+      : [`The kernel's OOM killer killed ${killed === 1 ? '1 process' : `${killed} processes`}${whose}.`]),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}

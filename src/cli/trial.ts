@@ -1,0 +1,39 @@
+import { Command } from 'commander';
+import { createClock } from '../host/clock.ts';
+import { readRecord } from '../record/reading/record-file.ts';
+import { trialOf } from '../record/reading/trial.ts';
+import { daemonPathsOf } from './daemon-paths.ts';
+import { clean, type Format, formatOption, printAs } from './print.ts';
+import { parseSince } from './since.ts';
+import { trialText } from './trial-text.ts';
+
+type Options = {
+  readonly config?: string;
+  readonly output: Format;
+  readonly since?: (nowWallMs: number) => number;
+};
+
+const NOT_READ = 1;
+const HELP = `
+Examples:
+  nodewarden trial --since 168h
+  nodewarden trial -o json
+
+Exit status: 0, 1 when a file of the record exists and cannot be read, or 2 for a usage error.`;
+
+export function trialCommand(): Command {
+  return new Command('trial')
+    .description('Sum up a dry run from its record: who would have been stopped, and what to change before arming')
+    .option('-c, --config <file>', 'Configuration file that names the state directory')
+    .option('--since <when>', 'Start at an instant (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action((options: Options) => {
+      const { stateDirectory } = daemonPathsOf(options.config ?? null);
+      const { entries, tornLines, unreadable } = readRecord(stateDirectory, { dry: true });
+      const trial = trialOf(entries, tornLines, options.since?.(createClock().wallMs()) ?? null);
+      for (const why of unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
+      printAs(options.output, trial, (paint) => trialText(trial, stateDirectory, paint));
+      if (unreadable.length > 0) process.exitCode = NOT_READ;
+    });
+}

@@ -1,0 +1,235 @@
+import type { Decision } from '../../core/decision.ts';
+import { evictResourceOf } from '../../core/pod/evict-for.ts';
+import { podName } from '../../core/pod/pod.ts';
+import { isNumber, isObject } from '../../core/shape.ts';
+import { isDisk, type Signal } from '../../core/signal.ts';
+import type { Advice } from '../../words/trial.ts';
+import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
+
+/** What a dry run would have done, by its record. Instants in ms since 1970. */
+export type Trial = {
+  readonly schema: 1;
+  /** Asked for; null: all of it. */
+  readonly sinceWallMs: number | null;
+  /** The oldest and the newest entry from then on; null: there is none. */
+  readonly fromWallMs: number | null;
+  readonly toWallMs: number | null;
+  /** False: the record begins later than asked for. */
+  readonly isWhole: boolean;
+  /** Entries that are known to be lost, and lines that cannot be read. */
+  readonly missing: number;
+  readonly runs: readonly TrialRun[];
+  readonly stops: readonly TrialStop[];
+  /** How often each signal's reclaim would have run. */
+  readonly reclaims: readonly { readonly signal: Signal; readonly times: number }[];
+  readonly kernelOomKills: readonly OomKills[];
+  /** As they were raised, the latest text of each. */
+  readonly findings: readonly { readonly id: string; readonly text: string; readonly times: number }[];
+  readonly advice: readonly Advice[];
+};
+/** One run of the agent. Between runs nobody watched. */
+export type TrialRun = {
+  readonly bootId: string;
+  /** Null: it began before the record, or before the time asked for. */
+  readonly fromWallMs: number | null;
+  /** Null: it still runs, or its end was not recorded. */
+  readonly toWallMs: number | null;
+  readonly lastEntryWallMs: number;
+};
+/** One pod that would have been stopped. */
+export type TrialStop = {
+  readonly pod: string;
+  readonly times: number;
+  readonly causes: readonly TrialCause[];
+  readonly firstWallMs: number;
+  readonly lastWallMs: number;
+  readonly takesAlong: readonly string[];
+};
+export type TrialCause = {
+  /** A signal, or the pod's own limit of local storage. */
+  readonly signal: Signal | 'ephemeral-storage.limit';
+  readonly kind: 'hard' | 'soft' | 'limit';
+  readonly times: number;
+  /** How often it used no more than it requests; signals without a request never count. */
+  readonly withinRequest: number;
+  /** What it held at the last of them: at most so much would have come back, in the signal's unit. Null: not known. */
+  readonly atMost: number | null;
+};
+type OomKills = { readonly atWallMs: number; readonly count: number; readonly pods: readonly string[] };
+type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
+type Evicted = DecisionRecord & { readonly decision: Evict };
+const OFTEN = 3;
+/** A kill by the kernel so soon after a decision is what that eviction would have prevented. */
+const PREVENTED_MS = 60_000;
+
+/** `entries`: all of the dry run's record. */
+export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinceWallMs: number | null): Trial {
+  const since = sinceWallMs ?? Number.NEGATIVE_INFINITY;
+  const found = entries.filter(({ atWallMs }) => atWallMs >= since);
+  const decisions = joinDecisions(found);
+  const evicted = decisions.filter((record): record is Evicted => isEvict(record.decision));
+  const stops = stopsOf(evicted);
+  const kills = found.flatMap(killsIn);
+  const findings = findingsOf(found);
+  const lost = found.reduce((sum, entry) => sum + (entry.kind === 'lost' ? entry.entries : 0), 0);
+  return {
+    schema: 1,
+    sinceWallMs,
+    fromWallMs: found[0]?.atWallMs ?? null,
+    toWallMs: found.at(-1)?.atWallMs ?? null,
+    isWhole: sinceWallMs === null || (entries[0]?.atWallMs ?? Number.POSITIVE_INFINITY) <= sinceWallMs,
+    missing: lost + tornLines,
+    runs: runsOf(found),
+    stops,
+    reclaims: reclaimsOf(decisions),
+    kernelOomKills: kills,
+    findings,
+    advice: adviceOf({ evicted, stops, kills, findings, hasDecided: decisions.length > 0 }),
+  };
+}
+
+const isEvict = (decision: Decision): decision is Evict =>
+  decision.kind === 'evict' || decision.kind === 'evict-over-limit';
+
+function runsOf(entries: readonly RecordEntry[]): readonly TrialRun[] {
+  const runs: TrialRun[] = [];
+  let open = false;
+  for (const { atWallMs, bootId, ...entry } of entries) {
+    const note = 'note' in entry ? entry.note.kind : null;
+    const last = runs.at(-1);
+    if (note === 'started' || !open || last === undefined || last.bootId !== bootId) {
+      runs.push({
+        bootId,
+        fromWallMs: note === 'started' ? atWallMs : null,
+        toWallMs: null,
+        lastEntryWallMs: atWallMs,
+      });
+    } else runs[runs.length - 1] = { ...last, lastEntryWallMs: atWallMs };
+    open = note !== 'stopped';
+    const ended = runs.at(-1);
+    if (!open && ended !== undefined) runs[runs.length - 1] = { ...ended, toWallMs: atWallMs };
+  }
+  return runs;
+}
+
+function stopsOf(evicted: readonly Evicted[]): readonly TrialStop[] {
+  const byPod = grouped(evicted, ({ decision }) => podName(decision.victim));
+  const stops = [...byPod].map(([pod, records]): TrialStop => {
+    const walls = records.map(({ atWallMs }) => atWallMs);
+    const along = records.flatMap(({ decision }) => (decision.kind === 'evict' ? (decision.takesAlong ?? []) : []));
+    return {
+      pod,
+      times: records.length,
+      causes: causesOf(records),
+      firstWallMs: Math.min(...walls),
+      lastWallMs: Math.max(...walls),
+      takesAlong: [...new Set(along)],
+    };
+  });
+  return stops.toSorted((a, b) => b.times - a.times || (a.pod < b.pod ? -1 : 1));
+}
+
+function causesOf(records: readonly Evicted[]): readonly TrialCause[] {
+  const keyed = grouped(records, ({ decision }) => {
+    if (decision.kind === 'evict-over-limit') return 'ephemeral-storage.limit/limit' as const;
+    return `${decision.threshold.signal}/${decision.threshold.isHard ? 'hard' : 'soft'}` as const;
+  });
+  return [...keyed].map(([key, of]) => {
+    const [signal, kind] = key.split('/') as [TrialCause['signal'], TrialCause['kind']];
+    const last = of.at(-1);
+    const atMost = last === undefined || signal === 'ephemeral-storage.limit' ? null : heldBy(last, signal);
+    return { signal, kind, times: of.length, withinRequest: of.filter(isWithinRequest).length, atMost };
+  });
+}
+
+function isWithinRequest({ decision }: Evicted): boolean {
+  if (decision.kind !== 'evict') return false;
+  const row = decision.ranking.find(({ uid }) => uid === decision.victim.uid);
+  const over = row?.values.find(({ by }) => by === 'over-request')?.value;
+  return over?.known === true && over.value === false;
+}
+
+/** Of the sample that decided. What of a disk comes back is only what would be emptied, or is deleted and still open. */
+function heldBy({ decision, observation }: Evicted, signal: Signal): number | null {
+  const summary = observation?.scenario?.steps[0].summary['pods'];
+  const pods: readonly unknown[] = Array.isArray(summary) ? summary : [];
+  const pod = pods.find((entry) => textAt(entry, 'podRef', 'uid') === decision.victim.uid);
+  const at = (...path: readonly string[]): number | null => {
+    const value = valueAt(pod, path);
+    return isNumber(value) ? value : null;
+  };
+  if (isDisk(signal)) {
+    const [scratch, open] = signal.endsWith('inodesFree')
+      ? [at('diskRelief', 'scratchInodes'), at('diskRelief', 'deletedOpenInodes')]
+      : [at('diskRelief', 'scratchBytes'), at('diskRelief', 'deletedOpenBytes')];
+    return scratch === null && open === null ? null : (scratch ?? 0) + (open ?? 0);
+  }
+  if (evictResourceOf(signal) === 'pids') return at('process_stats', 'process_count');
+  return at('memory', 'workingSetBytes');
+}
+
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  return path.reduce((at, name) => (isObject(at) ? at[name] : undefined), value);
+}
+const textAt = (value: unknown, ...path: readonly string[]): string => String(valueAt(value, path) ?? '');
+
+function reclaimsOf(decisions: readonly DecisionRecord[]): Trial['reclaims'] {
+  const signals = decisions.flatMap(({ decision }) => (decision.kind === 'reclaim' ? [decision.threshold.signal] : []));
+  return [...grouped(signals, (signal) => signal)].map(([signal, { length }]) => ({ signal, times: length }));
+}
+
+function killsIn(entry: RecordEntry): readonly OomKills[] {
+  if (entry.kind !== 'note' || entry.note.kind !== 'kernel-oom-kill') return [];
+  return [{ atWallMs: entry.atWallMs, count: entry.note.count, pods: entry.note.pods }];
+}
+
+function findingsOf(entries: readonly RecordEntry[]): Trial['findings'] {
+  const found = entries.flatMap((entry) =>
+    entry.kind === 'note' && entry.note.kind === 'finding' ? [entry.note.finding] : [],
+  );
+  return [...grouped(found, ({ id }) => id)].map(([id, of]) => {
+    return { id, text: of.at(-1)?.text ?? '', times: of.length };
+  });
+}
+
+function adviceOf(facts: {
+  readonly evicted: readonly Evicted[];
+  readonly stops: readonly TrialStop[];
+  readonly kills: readonly OomKills[];
+  readonly findings: Trial['findings'];
+  readonly hasDecided: boolean;
+}): readonly Advice[] {
+  const { evicted, stops, kills, findings, hasDecided } = facts;
+  const isPrevented = ({ atWallMs }: OomKills): boolean =>
+    evicted.some((record) => record.atWallMs <= atWallMs && atWallMs - record.atWallMs <= PREVENTED_MS);
+  const first = kills.filter((kill) => !isPrevented(kill));
+  const count = first.reduce((sum, kill) => sum + kill.count, 0);
+  return [
+    ...(hasDecided ? [] : [{ code: 'nothing-decided' } as const]),
+    ...stops.flatMap(({ pod, causes }) =>
+      causes.flatMap(({ signal, withinRequest: times }): readonly Advice[] =>
+        times === 0 || signal === 'ephemeral-storage.limit' ? [] : [{ code: 'within-request', pod, signal, times }],
+      ),
+    ),
+    ...stops.flatMap(({ pod, times }): readonly Advice[] => (times < OFTEN ? [] : [{ code: 'often', pod, times }])),
+    ...stops.flatMap(({ pod, takesAlong: others }): readonly Advice[] =>
+      others.length === 0 ? [] : [{ code: 'takes-along', pod, others }],
+    ),
+    ...(count === 0
+      ? []
+      : [{ code: 'kernel-first', count, pods: [...new Set(first.flatMap(({ pods }) => pods))] } as const]),
+    ...findings.flatMap(({ id }): readonly Advice[] =>
+      id.startsWith(NO_CANDIDATE) ? [{ code: 'no-candidate', signal: id.slice(NO_CANDIDATE.length) }] : [],
+    ),
+  ];
+}
+const NO_CANDIDATE = 'no-candidate/';
+
+function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
+  return groups;
+}

@@ -1,0 +1,123 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { Decision } from '../../src/core/decision.ts';
+import { known } from '../../src/core/reading.ts';
+import type { RecordNote } from '../../src/ports.ts';
+import { type EntryBody, entryOf, sayEntry } from '../../src/record/entry.ts';
+import { scenarioOf } from '../../src/record/scenarios/scenario-of.ts';
+import { aConfig, anObservation, aPod, MI } from '../a.ts';
+import { anEviction } from '../serve/a-report.ts';
+import { aCommand } from './a-command.ts';
+
+const BEGAN = Date.UTC(2026, 0, 31, 12);
+const HOUR = 3_600_000;
+const note = (said: RecordNote): EntryBody => ({ kind: 'note', note: said });
+const STARTED = note({ kind: 'started', atMs: 0 });
+const STOPPED = note({ kind: 'stopped', atMs: 0, machine: 'stays' });
+const evicted = (id: string, more: object = {}): EntryBody => ({
+  kind: 'decision',
+  decision: { ...anEviction(id), ...more } as Decision,
+  reasons: [],
+});
+function seen(of: string): EntryBody {
+  const pods = known([aPod({ name: 'web', namespace: 'shop', uid: 'uid-web', workingSetBytes: 300 * MI })]);
+  const observation = anObservation(1_000, {}, { pods });
+  const scenario = scenarioOf({ name: of, observation, config: aConfig([]), acted: null });
+  return { kind: 'observation', of: [of], atMs: 1_000, signals: observation.signals, psi: observation.psi, scenario };
+}
+const kill = (count: number): EntryBody => note({ kind: 'kernel-oom-kill', atMs: 0, count, pods: ['shop/job'] });
+
+describe('trial', () => {
+  const command = aCommand();
+  /** Hours since the first, and the boot; then the entry. */
+  function record(...entries: readonly (readonly [number, EntryBody, string?])[]): readonly string[] {
+    const directory = command.path('state');
+    mkdirSync(directory, { recursive: true });
+    const lines = entries.map(([hours, body, bootId = 'boot']) =>
+      sayEntry(entryOf({ atWallMs: BEGAN + hours * HOUR, bootId, dry: true }, body)),
+    );
+    writeFileSync(`${directory}/record-dry.jsonl`, lines.join(''), { mode: 0o640 });
+    const config = `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\nstateDirectory: ${directory}\n`;
+    writeFileSync(command.path('trial.yaml'), config, { mode: 0o644 });
+    return ['trial', '--config', command.path('trial.yaml')];
+  }
+
+  it('says who would have been stopped, how often and for what, across restarts, and what to look at', async () => {
+    const args = record(
+      [0, STARTED],
+      [1, evicted('b-1', { takesAlong: ['shop/till'] })],
+      [1, seen('b-1')],
+      [1.001, kill(1)],
+      [2, evicted('b-2')],
+      [2, seen('b-2')],
+      [3, STOPPED],
+      [5, STARTED, 'boot-2'],
+      [6, evicted('c-1'), 'boot-2'],
+      [6, seen('c-1'), 'boot-2'],
+      [8, kill(2), 'boot-2'],
+      [
+        9,
+        note({ kind: 'finding', atMs: 0, finding: { id: 'no-candidate/nodefs.available', text: 'nodefs: nobody' } }),
+        'boot-2',
+      ],
+    );
+    const { code, out, err } = await command.run(args);
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toBe(`Dry run, as recorded from 2026-01-31 12:00:00 UTC to 2026-01-31 21:00:00 UTC: 2 runs of the agent
+
+From 2026-01-31 15:00:00 UTC to 2026-01-31 17:00:00 UTC (2h0m0s) no dry run watched.
+
+1 pod would have been stopped
+POD       TIMES  FOR                      AT MOST BACK  LAST
+shop/web      3  memory.available (hard)  300 MiB       2026-01-31 18:00:00 UTC
+A dry run stops nobody, so a pod that is to blame is counted at each new crossing of a threshold.
+
+The kernel's OOM killer killed 3 processes (shop/job).
+
+Findings during the dry run
+  nodefs: nobody
+
+Before arming
+  shop/web would have been stopped 3 times. If it needs that much, raise its request, and its priority; if it leaks, limit it (MemoryMax=).
+  Stopping shop/web also stops shop/till. If that is not wanted, give it a higher priority, or nodewarden.dev/evict-for.
+  The kernel's OOM killer killed 2 processes (shop/job) without an eviction decided in the minute before: either a memory limit of their own was reached, or memory.available needs a higher threshold.
+  No pod could be evicted for nodefs.available: declare more pods, or check priority, protect and evict-for.
+  To arm: set dryRun: false in the configuration (or leave out --dry-run), then look at nodewarden status.
+`);
+  });
+
+  it('says what is unknown: a record that begins too late, lines that are damaged, a run without an end', async () => {
+    const args = record([0, STARTED], [1, note({ kind: 'running', atMs: 0, pods: [] })], [3, STARTED]);
+    writeFileSync(command.path('state/record-dry.jsonl'), '{"schema":1,"torn\n', { flag: 'a' });
+    const { out } = await command.run([...args, '--since', '2026-01-30T12:00:00Z']);
+    expect(out).toContain(
+      'The record begins at 2026-01-31 12:00:00 UTC, later than asked for: what came before is unknown.',
+    );
+    expect(out).toContain('1 line of the record missing or damaged');
+    expect(out).toContain(
+      'The run before 2026-01-31 15:00:00 UTC has no recorded end: up to 2h0m0s before it nobody may have watched.',
+    );
+    expect(out).toContain('Nobody would have been stopped.\n');
+    expect(out).toContain('No threshold was met.');
+  });
+
+  it('says so where there was no dry run', async () => {
+    const { code, out } = await command.run([...record(), '--since', '2h']);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^No dry run in the record under .*dryRun: true/)]);
+  });
+
+  it('is JSON on request, which knows a victim that was within its request', async () => {
+    const within = { by: 'over-request', value: known(false) };
+    const ranking = [{ uid: 'uid-web', values: [within], decidedBy: null }];
+    const { out } = await command.run([...record([0, STARTED], [1, evicted('b-1', { ranking })]), '-o', 'json']);
+    expect(JSON.parse(out)).toMatchObject({
+      schema: 1,
+      isWhole: true,
+      runs: [{ bootId: 'boot', fromWallMs: BEGAN, toWallMs: null, lastEntryWallMs: BEGAN + HOUR }],
+      stops: [
+        { pod: 'shop/web', causes: [{ signal: 'memory.available', kind: 'hard', withinRequest: 1, atMost: null }] },
+      ],
+      advice: [{ code: 'within-request', pod: 'shop/web', signal: 'memory.available', times: 1 }],
+    });
+  });
+});
