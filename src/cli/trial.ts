@@ -23,7 +23,7 @@ Exit status: 0, 1 when a file of the record exists and cannot be read, or 2 for 
 
 export function trialCommand(): Command {
   return new Command('trial')
-    .description('Sum up a dry run from its record: who would have been stopped, and what to change before arming')
+    .description('Sum up a dry run from its record: who would have been stopped, and why')
     .option('-c, --config <file>', 'Configuration file that names the state directory')
     .option('--since <when>', 'Start at an instant (2026-01-31T12:00:00Z) or this long ago (2h)', parseSince)
     .addOption(formatOption())
