@@ -1,12 +1,17 @@
 // Builds dist/: one CommonJS file for the agent, and beside it one file for everything that src/ loads by a dynamic
-// import, so that what only one command needs is not in memory of the daemon. `--outdir DIR` builds elsewhere,
-// `--entry FILE` something else than src/main.ts.
+// import, so that what only one command needs is not in memory of the daemon; NOTICE and SBOM of what is in them; and, from the
+// commands that are in them, man pages and completions. `--outdir DIR` builds elsewhere, `--entry FILE` something else than
+// src/main.ts.
 import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { build, transform } from 'esbuild';
-import { noticeOf } from './notice.mjs';
+import { bundledPackages, noticeOf, sbomOf } from './bundled.mjs';
+import { commandsOf } from './commands.mjs';
+import { bashCompletion, fishCompletion, zshCompletion } from './completion.mjs';
+import { commandsPage, configurationPage } from './man.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const { values } = parseArgs({ options: { outdir: { type: 'string' }, entry: { type: 'string' } } });
@@ -100,7 +105,7 @@ async function put(file, content, mode) {
   await rename(temporary, file);
 }
 
-const written = new Set(['package.json', 'NOTICE']);
+const written = new Set(['package.json', 'NOTICE', 'sbom.cdx.json']);
 const inputs = new Set();
 await mkdir(outdir, { recursive: true });
 for (const [name, entry] of entries) {
@@ -118,7 +123,26 @@ for (const [name, entry] of entries) {
 // The repository's package.json says "module"; the bundle is CommonJS wherever it lies.
 await put(path.join(outdir, 'package.json'), '{"type":"commonjs"}\n', 0o644);
 const project = JSON.parse(await readFile(path.join(root, 'package.json'), 'utf8'));
-await put(path.join(outdir, 'NOTICE'), await noticeOf(root, project, inputs), 0o644);
+const packages = await bundledPackages(root, inputs);
+await put(path.join(outdir, 'NOTICE'), noticeOf(project, packages), 0o644);
+await put(path.join(outdir, 'sbom.cdx.json'), sbomOf(project, packages), 0o644);
+if (values.entry === undefined) {
+  const { createProgram, allCommands } = createRequire(import.meta.url)(path.join(outdir, 'cli-program.js'));
+  const commands = commandsOf(createProgram(allCommands()));
+  const schema = JSON.parse(await readFile(path.join(root, 'config/schema.json'), 'utf8'));
+  const pages = {
+    'man/nodewarden.1': commandsPage(commands, project.version),
+    'man/nodewarden.5': configurationPage(schema, project.version),
+    'completion/nodewarden': bashCompletion(commands),
+    'completion/_nodewarden': zshCompletion(commands),
+    'completion/nodewarden.fish': fishCompletion(commands),
+  };
+  for (const [name, content] of Object.entries(pages)) {
+    await mkdir(path.join(outdir, path.dirname(name)), { recursive: true });
+    await put(path.join(outdir, name), content, 0o644);
+    written.add(path.dirname(name));
+  }
+}
 for (const file of await readdir(outdir)) {
   if (!written.has(file) && !file.endsWith('.tmp')) await rm(path.join(outdir, file), { recursive: true });
 }

@@ -8,10 +8,13 @@ import { historyCommand } from './history.ts';
 import { rehearseCommand } from './rehearse.ts';
 import { releaseHeldCommand } from './release-held.ts';
 import { runCommand } from './run.ts';
-import { runCommands } from './run-commands.ts';
+import { createProgram, runCommands } from './run-commands.ts';
 import { simulateCommand } from './simulate.ts';
 import { statusCommand } from './status.ts';
 import { trialCommand } from './trial.ts';
+
+/** For the man page and the completions, which are made of the commands that are built. */
+export { createProgram };
 
 /** `runCommands` with every command. */
 export function runProgram(args: readonly string[]): Promise<void> {
