@@ -15,9 +15,13 @@ GROUP=nodewarden
 SUMS=$LIB/installed.sha256
 ORDER=$UNITS/nodewarden.service.d/20-standalone-order.conf
 NO_REALTIME=$UNITS/nodewarden.service.d/50-no-realtime.conf
-# The running agent requests more delay from logind in a file there. Its first line begins like this.
-LOGIND=/run/systemd/logind.conf.d
-WRITTEN_BY_US='# Written by nodewarden'
+# Man pages and completions: the file in dist/, and where it is looked for. zsh looks elsewhere on Debian.
+if command -v dpkg >/dev/null; then zsh=vendor-completions; else zsh=site-functions; fi
+PAGES="man/nodewarden.1:/usr/share/man/man1/nodewarden.1
+man/nodewarden.5:/usr/share/man/man5/nodewarden.5
+completion/nodewarden:/usr/share/bash-completion/completions/nodewarden
+completion/_nodewarden:/usr/share/zsh/$zsh/_nodewarden
+completion/nodewarden.fish:/usr/share/fish/vendor_completions.d/nodewarden.fish"
 MIN_MAJOR=20
 MIN_MINOR=19
 
@@ -40,8 +44,8 @@ usage: ./install.sh [--start] [--node PATH] [--dry-run]
   --dry-run    print what would be done, and change nothing
 
 Installs the program into $LIB, the command $BIN, nodewarden.service with a drop-in that orders it, nodewarden.slice,
-$ETC/config.yaml (unless it exists), its schema, $ETC/pods.d, and examples and scenarios into
-$SHARE. A second run changes nothing.
+$ETC/config.yaml (unless it exists), its schema, $ETC/pods.d, man pages, completions, and examples
+and scenarios into $SHARE. A second run changes nothing.
 USAGE
 }
 
@@ -69,14 +73,6 @@ put() {
   chmod "$3" "$2.new"
   mv -f "$2.new" "$2"
   say "installed: $2"
-}
-
-# put_text TARGET MODE  does the same with the content of standard input
-put_text() {
-  text=$(mktemp)
-  cat >"$text"
-  put "$text" "$1" "$2"
-  rm -f "$text"
 }
 
 need_host() {
@@ -152,6 +148,7 @@ install_node() {
 install_program() {
   install_node
   for file in "$HERE"/dist/*; do
+    [ -f "$file" ] || continue
     case $file in
       *.tmp) ;;
       */nodewarden.js) put "$file" "$LIB/nodewarden.js" 755 ;;
@@ -159,23 +156,27 @@ install_program() {
     esac
   done
   put "$HERE/LICENSE" "$LIB/LICENSE" 644
-  put_text $BIN 755 <<WRAPPER
-#!/bin/sh
-exec $LIB/node --disallow-code-generation-from-strings $LIB/nodewarden.js "\$@"
-WRAPPER
+  put "$HERE/bin/nodewarden" $BIN 755
+  put "$HERE/systemd/settle-realtime" $LIB/settle-realtime 755
   put "$HERE/systemd/nodewarden.service" $UNITS/nodewarden.service 644
   put "$HERE/systemd/nodewarden.slice" $UNITS/nodewarden.slice 644
   put "$HERE/systemd/nodewarden.service.d/20-standalone-order.conf" $ORDER 644
 }
 
-# The examples that README.md and --help name: manifests, a kubelet's configuration, and scenarios; a drop-in.
+# The schema of the configuration, and the examples that README.md and --help name.
 install_examples() {
-  for file in kubelet.yaml http.conf pods.d prometheus scenarios; do
+  for file in schema.json kubelet.yaml pods.d scenarios; do
     for source in "$HERE/config/$file" "$HERE/config/$file"/*; do
       [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
     done
   done
 }
+
+install_pages() {
+  for page in $PAGES; do put "$HERE/dist/${page%%:*}" "${page#*:}" 644; done
+}
+
+installed_pages() { for page in $PAGES; do echo "${page#*:}"; done; }
 
 install_configuration() {
   if ! getent group $GROUP >/dev/null; then
@@ -185,7 +186,6 @@ install_configuration() {
   for directory in $ETC $ETC/pods.d; do
     [ -d "$directory" ] || act mkdir -p "$directory"
   done
-  put "$HERE/config/schema.json" $ETC/schema.json 644
   if [ -e $ETC/config.yaml ]; then
     say "kept: $ETC/config.yaml already exists"
   else
@@ -203,34 +203,20 @@ write_sums() {
   elif [ -f $SUMS ]; then
     grep " $ETC/config.yaml$" $SUMS >"$sums" || true
   fi
-  for file in "$LIB"/* "$SHARE"/* "$SHARE"/*/*; do
+  for file in "$LIB"/* "$SHARE"/* "$SHARE"/*/* $(installed_pages); do
     if [ -f "$file" ] && [ "$file" != $SUMS ]; then sha256sum "$file" >>"$sums"; fi
   done
-  sha256sum $ETC/schema.json $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER >>"$sums"
+  sha256sum $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER >>"$sums"
   cmp -s "$sums" $SUMS || cp "$sums" $SUMS
   chmod 644 $SUMS
   rm -f "$sums"
 }
 
-# A kernel with real-time groups on cgroup v1, or an unprivileged container, refuses SCHED_RR, and the service could not
-# start at all. Test it on this host, and fall back to Nice.
 settle_realtime() {
   [ "$dry" = no ] || return 0
-  if systemd-run --quiet --wait --collect --slice=nodewarden.slice -p CPUSchedulingPolicy=rr -p CPUSchedulingPriority=1 /bin/true 2>/dev/null; then
-    if [ -e $NO_REALTIME ]; then
-      rm -f $NO_REALTIME
-      changed=yes
-      systemctl daemon-reload
-    fi
-    return 0
-  fi
-  say "note: this host refuses real-time scheduling to services; nodewarden runs with Nice=-10 instead and reacts later when all CPUs are busy"
-  put_text $NO_REALTIME 644 <<DROPIN
-# Written by install.sh: this host refuses SCHED_RR to services.
-[Service]
-CPUSchedulingPolicy=other
-DROPIN
-  systemctl daemon-reload
+  before=$(cat $NO_REALTIME 2>/dev/null || true)
+  $LIB/settle-realtime
+  [ "$before" = "$(cat $NO_REALTIME 2>/dev/null || true)" ] || changed=yes
 }
 
 # start_service VERB  starts or restarts it. The service starts after everything else in the boot (see the drop-in that
@@ -252,6 +238,7 @@ install_all() {
   say "installing with Node.js $version from $node"
   install_program
   install_examples
+  install_pages
   install_configuration
   write_sums
   if [ "$changed" = yes ]; then act systemctl daemon-reload; fi
@@ -280,37 +267,15 @@ remove_file() {
   if is_ours "$1"; then act rm -f "$1"; else say "kept: $1 has changed since it was installed"; fi
 }
 
-# Restores the delay that logind granted before.
-remove_delay() {
-  found=no
-  for file in "$LOGIND"/* "$LOGIND"/.*nodewarden*; do
-    [ -f "$file" ] || continue
-    case $(head -n 1 "$file") in
-      "$WRITTEN_BY_US"*)
-        act rm -f "$file"
-        found=yes
-        ;;
-    esac
-  done
-  if [ $found = no ] || ! systemctl --quiet is-active systemd-logind.service; then return 0; fi
-  # systemd 252 has no reload job for it.
-  if [ "$(systemctl show -p CanReload --value systemd-logind.service)" = yes ]; then
-    act systemctl reload systemd-logind.service
-  else
-    act systemctl kill -s HUP systemd-logind.service
-  fi
-}
-
 uninstall_all() {
   need_host
   # In any state: a service that keeps failing is restarted again and again, and is not "active".
   act systemctl stop nodewarden.service 2>/dev/null || true
-  if [ -f $RUNTIME/held.json ]; then
-    act $BIN release-held || say "note: some units that an eviction stopped could not be started; see: systemctl --failed and systemctl list-units --state=inactive"
+  if [ -x $BIN ]; then
+    act $BIN release-held || say "note: not everything that nodewarden changed could be restored, see above; also see: systemctl --failed and systemctl list-units --state=inactive"
   fi
-  remove_delay || say "note: logind could not be reloaded and keeps the longer delay; run: systemctl kill -s HUP systemd-logind"
   act systemctl --quiet disable nodewarden.service 2>/dev/null || true
-  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml $ETC/schema.json "$LIB"/* "$SHARE"/* "$SHARE"/*/*; do
+  for file in $BIN $UNITS/nodewarden.service $UNITS/nodewarden.slice $ORDER $ETC/config.yaml "$LIB"/* "$SHARE"/* "$SHARE"/*/* $(installed_pages); do
     if [ ! -d "$file" ] && [ "$file" != $SUMS ]; then remove_file "$file"; fi
   done
   act rm -f $SUMS $NO_REALTIME

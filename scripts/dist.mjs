@@ -16,10 +16,21 @@ const name = `nodewarden-${version}`;
 
 /** What README.md links is there too. */
 const SHIPPED = [
-  ...['dist', 'systemd', 'config', 'install.sh', 'LICENSE', 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'docs'],
+  ...[
+    'dist',
+    'bin',
+    'systemd',
+    'config',
+    'install.sh',
+    'LICENSE',
+    'README.md',
+    'CHANGELOG.md',
+    'CONTRIBUTING.md',
+    'docs',
+  ],
   ...['bench/README.md', 'bench/results/reaction.svg'],
 ];
-const EXECUTABLE = ['dist/nodewarden.js', 'install.sh'];
+const EXECUTABLE = ['dist/nodewarden.js', 'bin/nodewarden', 'systemd/settle-realtime', 'install.sh'];
 
 function lastCommitSeconds() {
   try {

@@ -4,6 +4,8 @@ import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { createClock, readBootId, sleep } from '../host/clock.ts';
 import { listDirectory } from '../host/files.ts';
 import { takeLock } from '../host/lock-file.ts';
+import { createLogind } from '../host/logind.ts';
+import { createLogindDropIn } from '../host/logind-drop-in.ts';
 import { createSystemd } from '../host/systemd.ts';
 import { putBackOomScores } from '../standalone/oom-scores.ts';
 import { releaseHeld } from '../standalone/release-held.ts';
@@ -13,14 +15,14 @@ import { clean } from './print.ts';
 const BUS_MS = 5_000;
 const POLL_MS = 50;
 
-/** For uninstalling the agent: nothing else would start these units again. */
+/** For uninstalling the agent: nothing else would undo this. */
 export function releaseHeldCommand(): Command {
   return new Command('release-held')
-    .description('Start units that an eviction still holds down, and restore oom_score_adj')
+    .description("Restore what outlives the agent: held units, oom_score_adj, logind's delay")
     .option('-c, --config <file>', 'Configuration file that names the runtime directory')
     .addHelpText(
       'after',
-      '\nExample:\n  systemctl stop nodewarden && nodewarden release-held\n\ninstall.sh --uninstall calls it, with the agent stopped.',
+      '\nExample:\n  systemctl stop nodewarden && nodewarden release-held\n\nIt starts the units that an eviction still holds down. Uninstalling calls it, with the agent stopped.',
     )
     .action(async ({ config }: { readonly config?: string }) => {
       const clock = createClock();
@@ -47,6 +49,8 @@ export function releaseHeldCommand(): Command {
         runtimeDirectory: places.runtimeDirectory,
         bootId,
       });
+      const delay = createLogindDropIn(places.runtimeDirectory).remove();
+      const applied = delay.known && delay.value === 'removed' ? await createLogind(bus, clock).reload() : delay;
       bus.close();
       const mounts = findCgroupMounts();
       const put = mounts.known
@@ -57,7 +61,8 @@ export function releaseHeldCommand(): Command {
         process.stdout.write(`restored oom_score_adj of ${put.count} ${put.count === 1 ? 'process' : 'processes'}\n`);
       for (const text of left) process.stdout.write(`${clean(text)}\n`);
       for (const unit of started) process.stdout.write(`started ${clean(unit)}\n`);
-      for (const problem of [...problems, ...put.problems]) process.stderr.write(`${clean(problem)}\n`);
-      if (problems.length + put.problems.length > 0) process.exitCode = 1;
+      const ofDelay = applied.known ? [] : [`logind may keep the longer delay: ${applied.detail}`];
+      for (const problem of [...problems, ...put.problems, ...ofDelay]) process.stderr.write(`${clean(problem)}\n`);
+      if (problems.length + put.problems.length + ofDelay.length > 0) process.exitCode = 1;
     });
 }
