@@ -79,6 +79,10 @@ need_host() {
   if [ ! -d /run/systemd/system ] || ! command -v systemctl >/dev/null; then
     refuse "this host is not running systemd (no /run/systemd/system), and this script installs a systemd service. Without systemd, run the agent under your own supervisor: node dist/nodewarden.js run"
   fi
+  case $(dpkg-query --show --showformat '${db:Status-Status}' nodewarden 2>/dev/null || true) in
+    '' | not-installed | config-files) ;;
+    *) refuse "nodewarden is installed as a Debian package: upgrade it with apt, or remove it with apt purge nodewarden" ;;
+  esac
   if [ "$dry" = no ] && [ "$(id -u)" != 0 ]; then refuse "must run as root; --dry-run shows what it would do"; fi
 }
 
@@ -165,10 +169,8 @@ install_program() {
 
 # The schema of the configuration, and the examples that README.md and --help name.
 install_examples() {
-  for file in schema.json kubelet.yaml pods.d scenarios; do
-    for source in "$HERE/config/$file" "$HERE/config/$file"/*; do
-      [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
-    done
+  for source in "$HERE"/config/* "$HERE"/config/*/*; do
+    [ ! -f "$source" ] || [ "$source" = "$HERE/config/config.yaml" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
   done
 }
 
@@ -280,7 +282,7 @@ uninstall_all() {
   done
   act rm -f $SUMS $NO_REALTIME
   act rm -rf $STATE $RUNTIME
-  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB $SHARE/pods.d $SHARE/prometheus $SHARE/scenarios $SHARE; do
+  for directory in $UNITS/nodewarden.service.d $ETC/pods.d $ETC $LIB "$SHARE"/*/ $SHARE; do
     if [ ! -d "$directory" ]; then continue; fi
     if [ "$dry" = yes ]; then
       say "would remove if empty: $directory"

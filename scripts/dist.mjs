@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { commitSeconds } from './commit-seconds.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const { values } = parseArgs({ options: { outdir: { type: 'string' } } });
@@ -32,18 +33,6 @@ const SHIPPED = [
 ];
 const EXECUTABLE = ['dist/nodewarden.js', 'bin/nodewarden', 'systemd/settle-realtime', 'install.sh'];
 
-function lastCommitSeconds() {
-  try {
-    return execFileSync('git', ['log', '-1', '--format=%ct'], {
-      cwd: root,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    }).trim();
-  } catch {
-    return '0'; // not a checkout
-  }
-}
-
 const staging = mkdtempSync(path.join(tmpdir(), 'nodewarden-dist-'));
 try {
   const tree = path.join(staging, name);
@@ -56,14 +45,13 @@ try {
   execFileSync('chmod', ['-R', 'u=rwX,go=rX', tree]);
   execFileSync('find', [tree, '-type', 'f', '-exec', 'chmod', '644', '{}', '+']);
   for (const file of EXECUTABLE) execFileSync('chmod', ['755', path.join(tree, file)]);
-  const seconds = process.env['SOURCE_DATE_EPOCH'] ?? lastCommitSeconds();
   const tar = execFileSync(
     'tar',
     [
       '--create',
       '--format=ustar',
       '--sort=name',
-      `--mtime=@${seconds}`,
+      `--mtime=@${commitSeconds(root)}`,
       '--owner=0',
       '--group=0',
       '--numeric-owner',

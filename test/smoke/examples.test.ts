@@ -15,9 +15,4 @@ it('examples and scenarios that texts and --help name are installed there', () =
   );
   expect(named).toContain('scenarios/memory-leak.yaml');
   expect(named.filter((file) => !existsSync(path.join(ROOT, 'config', file)))).toEqual([]);
-  // install.sh puts these there from config/.
-  const installed = /for file in (.*); do/.exec(
-    /install_examples\(\) \{\n(.*)\n/.exec(readFileSync(path.join(ROOT, 'install.sh'), 'utf8'))?.[1] ?? '',
-  )?.[1];
-  expect(named.filter((file) => !installed?.split(' ').includes(file.split('/')[0] ?? ''))).toEqual([]);
 });
