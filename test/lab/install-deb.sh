@@ -78,4 +78,19 @@ in_guest 'deb: it takes over from install.sh, with the configuration and the rec
   apt install ./nodewarden.deb ./nodewarden-node.deb; grep "goes by the manifests in /etc/nodewarden/pods.d" /tmp/said
   [ "$(tail -n 1 /etc/nodewarden/config.yaml)" = "# mine" ]; test ! -e /usr/lib/nodewarden/installed.sha256
   [ "$(systemctl is-active nodewarden)" = active ]
-  apt purge nodewarden nodewarden-node; [ -z "$(left)" ] || { left; exit 1; }; mv /opt/node /usr/bin/node'
+  apt purge nodewarden nodewarden-node; [ -z "$(left)" ] || { left; exit 1; }'
+in_guest 'deb: with a package nodejs it runs a copy, which an update of that package renews, and which replaces nodewarden-node' '
+  '"$APT"'; '"$LEFT"'
+  nodejs_deb() { # VERSION
+    mkdir -p /tmp/nodejs/DEBIAN /tmp/nodejs/usr/bin; cp /opt/node /tmp/nodejs/usr/bin/node; echo "$1" >> /tmp/nodejs/usr/bin/node
+    printf "Package: nodejs\nVersion: $1\nArchitecture: all\nMaintainer: lab <lab@lab.example>\nDescription: lab\n" > /tmp/nodejs/DEBIAN/control
+    dpkg-deb -Znone -b /tmp/nodejs "/opt/debs/nodejs-$1.deb"
+  }
+  is_copy() { cmp /usr/bin/node /usr/lib/nodewarden/node; [ "$(systemctl is-active nodewarden)" = active ]; [ "$(readlink "/proc/$(systemctl show -P MainPID nodewarden)/exe")" = /usr/lib/nodewarden/node ]; }
+  nodejs_deb 20.19.0; nodejs_deb 20.20.0
+  apt install ./nodejs-20.19.0.deb ./nodewarden.deb; is_copy; pid=$(systemctl show -P MainPID nodewarden)
+  apt install ./nodejs-20.20.0.deb; is_copy; [ "$(systemctl show -P MainPID nodewarden)" != "$pid" ]
+  apt install ./nodewarden-node.deb; fails cmp /usr/bin/node /usr/lib/nodewarden/node
+  [ "$(systemctl is-active nodewarden)" = active ]; nodewarden status > /tmp/status
+  apt remove nodewarden-node; is_copy
+  apt purge nodewarden nodejs; [ -z "$(left)" ] || { left; exit 1; }; mv /opt/node /usr/bin/node'

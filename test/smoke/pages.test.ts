@@ -38,7 +38,7 @@ const defined: readonly Offered[] = commands.map(([line, command]) => ({
 }));
 
 function has(program: string): boolean {
-  return spawnSync(program, ['--version']).status === 0;
+  return spawnSync('sh', ['-c', 'command -v "$0"', program]).status === 0;
 }
 
 /** `ask` gives what a shell offers, one a line, maybe with a tab and a description behind it. */

@@ -34,7 +34,7 @@ describe('the same tree gives the same bytes', () => {
     const [first, second] = [bytesUnder(DIST), bytesUnder(path.join(scratch, 'bundle'))];
     expect([...second.keys()]).toEqual([...first.keys()]);
     expect([...second].filter(([name, bytes]) => bytes !== first.get(name)).map(([name]) => name)).toEqual([]);
-  }, 120_000);
+  }, 600_000);
   it('of the tarball', () => {
     const sums = ['one', 'two'].map((name) => {
       const said = run(process.execPath, ['scripts/dist.mjs', '--outdir', path.join(scratch, name)]);
@@ -42,7 +42,7 @@ describe('the same tree gives the same bytes', () => {
     });
     expect(sums[0]).toMatch(/^[0-9a-f]{64}$/);
     expect(sums[1]).toBe(sums[0]);
-  }, 60_000);
+  }, 600_000);
 });
 
 describe('the bill of materials', () => {
@@ -86,5 +86,5 @@ describe('the npm package', () => {
     const config = 'node_modules/nodewarden/config';
     expect(npx('config', 'check', `${config}/config.yaml`)).toContain('config.yaml: valid');
     expect(npx('simulate', '--check', `${config}/scenarios/memory-leak.yaml`)).toContain('1 scenario');
-  }, 120_000);
+  }, 600_000);
 });
