@@ -63,7 +63,7 @@ describe('completion', () => {
     const ask = (line: string): string =>
       execFileSync('bash', ['-c', script, path.join(DIST, 'completion/nodewarden'), line], { encoding: 'utf8' });
     expect(offeredBy(ask)).toEqual(defined);
-    expect(ask('nodewarden status -o ').trim().split('\n')).toEqual(['text', 'json']);
+    expect(ask('nodewarden config show -o ').trim().split('\n')).toEqual(['text', 'json']);
   });
   it.skipIf(!has('fish'))('in fish offers the same [needs fish]', () => {
     const file = path.join(DIST, 'completion/nodewarden.fish');
