@@ -188,6 +188,8 @@ install_configuration() {
   for directory in $ETC $ETC/pods.d; do
     [ -d "$directory" ] || act mkdir -p "$directory"
   done
+  # Where 0.1.0 put it.
+  remove_file $ETC/schema.json
   if [ -e $ETC/config.yaml ]; then
     say "kept: $ETC/config.yaml already exists"
   else
