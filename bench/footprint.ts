@@ -71,6 +71,7 @@ async function measureIdle(): Promise<readonly Idle[]> {
   try {
     running.push(await startAgent('nodewarden', starts));
     running.push(await startAgent('nodewarden, swap and stall', starts));
+    running.push(await startAgent('nodewarden, http', starts));
     if (pods > 0) running.push(await startBesideKubelet(pods, starts));
     for (const peer of idlePeers(starts)) {
       const one = await peer.start();

@@ -39,6 +39,7 @@ const CONFIGURED = {
     'evictionHard: { swap.available: 10% }',
     'evictionStall: { memory: { full: 30%, for: 10s, belowAvailable: 25% } }',
   ],
+  'nodewarden, http': ['http: {}'],
 } as const;
 
 /** Of a node with so many pods, beside a kubelet that this process plays. */

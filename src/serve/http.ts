@@ -1,6 +1,6 @@
 import { createServer, isIPv6, type Server, type Socket } from 'node:net';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
-import { within } from '../host/clock.ts';
+import { sleep, within } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 
 /** `body`: text as UTF-8. */
@@ -28,6 +28,8 @@ const REST_BYTES = 64 * 1024;
 const CLIENT_MS = 10_000;
 const ANSWER_MS = 5_000;
 const CLIENTS_MAX = 32;
+/** Answers are so far apart: clients that ask without pause take little processor time from the evictions. */
+const APART_MS = 10;
 /** What the kernel keeps of connections that were not accepted yet. */
 const BACKLOG = 32;
 
@@ -61,7 +63,7 @@ const STATUSES: { readonly [status: number]: string } = {
  * 40 ms and more, and an eviction with it.
  */
 export async function serveHttp(needs: HttpNeeds): Promise<Reading<OpenHttp>> {
-  const served = { ...needs, names: namesOf(needs) };
+  const served = { ...needs, names: namesOf(needs), turn: createTurns(needs.clock) };
   const clients = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     // The one that has been here longest goes: a client that holds many connections keeps nobody out.
@@ -89,6 +91,17 @@ function listen(server: Server, { host, port }: HttpNeeds): Promise<Reading<true
   });
 }
 
+/** Resolves when the next answer may go out. */
+function createTurns(clock: Clock): () => Promise<void> {
+  let freeMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    const nowMs = clock.monoMs();
+    const waitMs = Math.max(0, freeMs - nowMs);
+    freeMs = nowMs + waitMs + APART_MS;
+    return sleep(clock, waitMs);
+  };
+}
+
 const bracketed = (address: string): string => (isIPv6(address) ? `[${address}]` : address);
 const lower = (text: string): string => text.toLowerCase();
 
@@ -106,7 +119,7 @@ function isNamed(host: string, names: ReadonlySet<string>, localAddress: string)
   return names.has(name) || names.has(lower(host)) || name === bracketed(localAddress.replace(/^::ffff:(?=\d+\.)/, ''));
 }
 
-type Served = HttpNeeds & { readonly names: ReadonlySet<string> };
+type Served = HttpNeeds & { readonly names: ReadonlySet<string>; readonly turn: () => Promise<void> };
 
 function serveClient(socket: Socket, served: Served): void {
   const cancel = served.clock.after(CLIENT_MS, () => socket.destroy());
@@ -128,7 +141,9 @@ function serveClient(socket: Socket, served: Served): void {
     isHeard = true;
     const request = end < 0 || end > HEAD_BYTES ? 'too-large' : parseHead(received.slice(0, end));
     received = '';
-    void answerTo(request, served, socket.localAddress ?? '').then((answer) => {
+    void served.turn().then(async () => {
+      if (socket.destroyed) return;
+      const answer = await answerTo(request, served, socket.localAddress ?? '');
       if (!socket.destroyed) socket.end(sayAnswer(answer, request));
     });
   });

@@ -138,6 +138,16 @@ describe('the HTTP server', () => {
     const answer = await talk(await serve(), 'GET /named?name=x HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(1_000));
     expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1);
   });
+  it('answers no more often than every 10 ms, whoever asks without pause', async () => {
+    const waits: number[] = [];
+    const after: Clock['after'] = (ms, run) => {
+      waits.push(ms);
+      return clock.after(ms > 1_000 ? ms : 0, run);
+    };
+    const port = await serve({ clock: { ...clock, monoMs: () => 0, after } });
+    await Promise.all(Array.from({ length: 5 }, () => get(port, '/')));
+    expect(waits.filter((ms) => ms < 1_000)).toEqual([0, 10, 20, 30, 40]);
+  });
   it('hangs up on a client that sends without end', async () => {
     const port = await serve();
     const socket = connect(port, '127.0.0.1');
