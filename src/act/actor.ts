@@ -19,7 +19,7 @@ import type { Reclaim } from './reclaim.ts';
 import { NOT_MEASURED } from './released-memory.ts';
 import { resumeShutdownStop, stopForShutdown, type UnderWay } from './shutdown-stop.ts';
 
-/** What changes something on the node. */
+/** The parts that change something on the node. */
 export type Effects = Pick<EndNeeds, 'scratch'> & {
   readonly killer: Killer;
   readonly reclaim: Reclaim;
@@ -32,25 +32,25 @@ export type ActorNeeds = EndNeeds &
     readonly recorder: Recorder;
     readonly inbox: Pick<Inbox, 'put'>;
     readonly lock: Pick<Inhibitor, 'take' | 'release'>;
-    /** Whoever waits for it hears of it as an event. */
+    /** The answer comes back as a shutdown event. */
     readonly announce: (decision: Extract<Decision, { kind: 'announce-shutdown' }>) => void;
     /** After a cancelled shutdown. */
     readonly undoStops: () => void;
-    /** Only for the words: what dry run leaves out is left out by the parts it is given. */
+    /** Only for wording: in a dry run, the parts passed in do nothing. */
     readonly isDry: () => boolean;
   };
 export type Actor = {
-  /** Looks at what will be gone when it is over, while the decision is still on its way to the disk. */
+  /** Reads what will be gone afterwards, while the decision is still being written to the disk. */
   readonly prepare: (decision: Decision) => void;
   readonly begin: (decision: Decision) => void;
   /**
-   * Goes on with an eviction that an earlier run of the agent had decided. One whose stop had not begun begins now,
-   * with its last look (D9).
+   * Resumes an eviction that an earlier run of the agent decided. If its stop had not begun, it begins now, with its last
+   * look (D9).
    */
   readonly resume: (eviction: Eviction, left: Left) => void;
-  /** The same with a stop for a shutdown; `victim` null: the pod is not declared any more. */
+  /** The same for a stop for a shutdown; `victim` null: the pod is no longer declared. */
   readonly resumeStop: (stop: ShutdownStop, victim: Victim | null, doneBefore: Left['rungs']) => void;
-  /** How many effects are under way. */
+  /** How many effects are in progress. */
   readonly underWay: () => number;
 };
 type Evict = Extract<Decision, { kind: 'evict' | 'evict-over-limit' }>;
@@ -63,7 +63,7 @@ type Begun = {
 };
 type Largest = Reading<readonly ProcessView[]>;
 
-/** The command has 5 s at most (config/schema.ts), and a busy systemd a moment to start it: D3 waits 10 s and the grace. */
+/** At most 5 s for the command (config/schema.ts), and the rest for a busy systemd to start it. D3 waits 10 s and the grace period. */
 const PRE_KILL_MS = 6_000;
 /** D9: a reading that takes longer does not stop the kill. */
 const LAST_LOOK_MS = 10;
@@ -75,9 +75,9 @@ const LARGEST_BUDGET_MS = { sigkill: 2, sigterm: 20 } as const;
 export function createActor(needs: ActorNeeds): Actor {
   const { clock, recorder, inbox } = needs;
   const hastenOf = new Map<DecisionId, AbortController>();
-  /** Evictions under way. */
+  /** Evictions in progress. */
   const evicting = new Map<PodUid, UnderWay>();
-  /** Of decisions that have not begun. */
+  /** For decisions that have not begun. */
   const prepared = new Map<DecisionId, Largest>();
   let underWay = 0;
 
@@ -107,7 +107,7 @@ export function createActor(needs: ActorNeeds): Actor {
     return ended;
   }
 
-  /** What its grace and its deadline count from. */
+  /** Reports the signals from which its grace period and deadline count. */
   function tellSignals(of: DecisionId): (how: Signalled['with']) => void {
     const told = new Set<Signalled['with']>();
     return (how) => {
@@ -169,11 +169,11 @@ export function createActor(needs: ActorNeeds): Actor {
     resume: (eviction, left) => {
       const { decision, victim, decidedMs } = eviction;
       const whole = left.decision !== null && isEvict(left.decision) ? left.decision : null;
-      // The run that died may not have come to tell it. The API knows it by its name if it did (C6).
+      // The run that died may not have reported it. If it did, the API recognizes the event by its name (C6).
       const telling = tellingOnce(needs, () => {
         if (whole !== null) tellEvicted(needs.marks, whole);
       });
-      // It ended before, and only the state had not heard.
+      // It had ended, and only the state did not know.
       if (left.outcome !== null) return inbox.put(telling.outcome(left.outcome));
       const signalled = telling.signalled(tellSignals(decision));
       const begunMs = eviction.signalledMs ?? left.begunMs;
@@ -202,7 +202,7 @@ export function createActor(needs: ActorNeeds): Actor {
         first,
         givesBack: givesBackOf(threshold),
       };
-      // The state did not know of it: its time counts from then, not from now.
+      // The state did not know of it: the time counts from then, not from now.
       if (begunMs !== null && eviction.signalledMs === undefined)
         inbox.put({ of: decision, atMs: begunMs, kind: 'signalled', with: first });
       carryEviction(decision, victim, async (hasten) => {
@@ -218,8 +218,8 @@ export function createActor(needs: ActorNeeds): Actor {
 }
 
 /**
- * Order of product.md section 7 after the intent: last check, notify, stop, prove. Nothing else before the first signal
- * but the evidence for a soft one, which the last look follows.
+ * The order of product.md section 7 after the intent: last check, notify, stop, prove. Only the evidence for a soft eviction
+ * comes before the first signal, and the last look follows it.
  */
 async function evict(
   needs: ActorNeeds,
@@ -258,8 +258,8 @@ async function evict(
 }
 
 /**
- * That a pod is evicted is told once its end was accepted or its first signal is out, and never of one that a budget keeps:
- * after the signals of that turn, since it takes time.
+ * Reports an eviction once the API accepted it or the first signal was sent, so never one that a budget refused. It runs after
+ * the signals of this turn of the event loop, because it takes time.
  */
 function tellingOnce({ clock }: Pick<ActorNeeds, 'clock'>, tell: () => void) {
   let isTold = false;
@@ -287,7 +287,7 @@ function tellEvicted(marks: NodeMarks, decision: Evict): void {
   marks.event('Evicted', decision.message, { decision: nameOf(decision), pod: decision.victim, annotations });
 }
 
-/** With its time: the numbers begin anew where the state is lost, and an event of this name may be there (C6). */
+/** Includes the time: numbers restart if the state is lost, and an event of that name may exist already (C6). */
 const nameOf = ({ id, atMs }: { readonly id: DecisionId; readonly atMs: MonoMs }): DecisionId =>
   `${id}-${Math.trunc(atMs)}`;
 
@@ -312,7 +312,7 @@ const isEvict = (decision: Decision): decision is Evict =>
 const firstOf = (decision: Evict): StopOrder['first'] =>
   decision.kind === 'evict' ? firstSignal(decision.threshold) : 'sigterm';
 
-/** A hard threshold that is met meanwhile (D4) does not wait for it. */
+/** A hard threshold that is met meanwhile does not wait for it (D4). */
 function collectEvidence(
   { clock, preKill }: ActorNeeds,
   decision: Extract<Decision, { kind: 'evict' }>,
@@ -325,7 +325,7 @@ function collectEvidence(
   });
 }
 
-/** D9: the sentence why the kill is dropped, or null when it goes on: also when the reading is unknown or too slow. */
+/** D9: the sentence why the kill is dropped; null if it proceeds, also because the reading is unknown or too slow. */
 async function lastLook(needs: ActorNeeds, threshold: MetThreshold): Promise<string | null> {
   const { signal, target } = threshold;
   const sample = await inTime(needs.clock, needs.observer.reread(signal));
@@ -376,7 +376,7 @@ function evictSentence(decision: Evict): string {
   return and(sentence, sayTies(decision));
 }
 
-/** kubelet-eviction.md 7.4, in the agent's own name. */
+/** kubelet-eviction.md 7.4, with the agent's name. */
 function conditionMessage({ condition, status }: Extract<Decision, { kind: 'set-condition' }>): string {
   const words = { MemoryPressure: 'memory', DiskPressure: 'disk', PIDPressure: 'PID' } as const;
   return status ? `the node is under ${words[condition]} pressure` : `the node has no ${words[condition]} pressure`;

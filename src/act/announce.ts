@@ -12,7 +12,7 @@ import { sayThreshold } from '../words/phrases.ts';
 const UNKNOWN_LOOKS = 3;
 const UNKNOWN_MS = 10_000;
 
-/** Says what a look changed: conditions in the log, what a person should know as findings. One line per fact, none per look. */
+/** Reports what a look changed: conditions in the log, problems as findings. One line per fact, none per look. */
 export function createAnnouncer(needs: {
   readonly log: Log;
   readonly findings: Findings;
@@ -35,7 +35,7 @@ export function createAnnouncer(needs: {
   };
 }
 
-/** By the cause, so that one file system is one finding. */
+/** Grouped by cause, so that one file system is one finding. */
 function unreadable(observation: Observation, { state, reasons }: Verdict): Map<string, Signal[]> {
   const causes = new Map<string, Signal[]>();
   for (const reason of reasons) {
@@ -45,7 +45,7 @@ function unreadable(observation: Observation, { state, reasons }: Verdict): Map<
     if (observation.atMs - failed.sinceMs < UNKNOWN_MS) continue;
     const cause = `${reason.unknown.where}: ${reason.unknown.detail}`;
     const told = causes.get(cause) ?? [];
-    // The last in order: where there is no containerfs of its own, it is another one's alias.
+    // containerfs comes last: without a file system of its own, it is an alias of another one.
     if (told.length === 0 || fileSystemOf(reason.signal) !== 'containerfs') causes.set(cause, [...told, reason.signal]);
   }
   return causes;

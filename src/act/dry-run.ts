@@ -1,7 +1,7 @@
 import type { Clock, Killer } from '../ports.ts';
 import type { Effects } from './actor.ts';
 
-/** Dry run: the parts that change something, with nothing behind them (product.md section 2). */
+/** Dry run: the parts that change something, replaced by ones that do nothing (product.md section 2). */
 export function dryParts(
   clock: Clock,
   { usedBytes, largestProcesses }: Pick<Killer, 'usedBytes' | 'largestProcesses'>,

@@ -16,8 +16,8 @@ export type EndNeeds = {
 };
 
 /**
- * What became of a victim that has no processes: one that an earlier run had signalled did not end by itself. `asked`:
- * how it is asked to stop.
+ * The outcome for a victim without processes: if an earlier run had signalled it, it did not end on its own. `asked`: how it
+ * is asked to stop.
  */
 export function goneAs(
   { sentBefore }: Pick<StopOrder, 'sentBefore'>,
@@ -32,7 +32,7 @@ export function goneAs(
 }
 
 /**
- * What follows the end of a stop: what it freed is measured and reported. `threshold` null: over a local storage limit.
+ * After the end of a stop: measures and reports what it freed. `threshold` null: it exceeded a local storage limit.
  */
 export async function ended(
   needs: EndNeeds,
@@ -70,7 +70,7 @@ export async function ended(
   return outcome;
 }
 
-/** What makes an eviction for a disk useful: it is dead, and what it declared as scratch goes with it. */
+/** Makes an eviction for a disk useful: once the pod is dead, its scratch directories are emptied. */
 async function emptyScratch(
   { scratch }: EndNeeds,
   { uid }: Victim,
@@ -81,14 +81,14 @@ async function emptyScratch(
   return emptied ? { emptied } : {};
 }
 
-/** Memory is reported by what the victim held; of all else there is only what the node has now. */
+/** Memory is reported by what the victim held. For everything else, only the node's present value is known. */
 async function signalAfter(
   { observer }: EndNeeds,
   threshold: MetThreshold | null,
 ): Promise<Pick<Extract<Outcome, { kind: 'ended' }>, 'signal'>> {
   const name = threshold?.signal ?? 'nodefs.available';
   if (SIGNAL_FACTS[name].resource === 'memory') return {};
-  // D3: file systems are sampled beside the looks, and a sample from before would choose the next for what is back already.
+  // D3: file systems are sampled beside the looks, and an older sample would choose another victim for space already freed.
   const after = await observer.reread(name);
   const reading = after.known ? known(after.value.available) : after;
   return { signal: { name, before: threshold?.available ?? null, after: reading } };

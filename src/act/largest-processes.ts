@@ -31,7 +31,7 @@ export function largestProcesses({
       return unknown('timed-out', ref.path, detail);
     }
     const rss = rssBytes(pid);
-    // One that cannot be read has ended meanwhile.
+    // A process that cannot be read has ended meanwhile.
     if (rss.known) sized.push({ pid, rssBytes: rss.value });
   }
   const largest = sized.toSorted((a, b) => b.rssBytes - a.rssBytes || a.pid - b.pid).slice(0, count);

@@ -4,10 +4,10 @@ import { processesOf } from '../host/cgroupfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
-/** Of more processes only the first ones are read. */
+/** The maximum number of processes to read. */
 const MAX_AGED = 1_000;
 
-/** When the oldest process in the cgroup started; null: it has none, or that is not known. */
+/** When the oldest process in the cgroup started; null: no process, or unknown. */
 export function oldestStartMs(mounts: CgroupMounts, ref: CgroupRef): MonoMs | null {
   const pids = processesOf(mounts, ref);
   const ticks = (pids.known ? pids.value : []).slice(0, MAX_AGED).map(startTicks);

@@ -5,9 +5,9 @@ import { PRE_KILL, preKillFailed } from '../words/finding-eviction.ts';
 import { failureOf } from './command-failure.ts';
 
 export type PreKill = {
-  /** Evidence before a soft eviction, the decision on standard input. */
+  /** Collects evidence before a soft eviction; the command gets the decision on standard input. */
   readonly collect: (decision: Extract<Decision, { kind: 'evict' }>) => Promise<void>;
-  /** What is said of an eviction that does not wait for evidence; '': nothing, none is configured. */
+  /** A sentence for an eviction that does not wait for evidence; '': no command is configured. */
   readonly skipped: () => string;
 };
 

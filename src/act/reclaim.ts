@@ -21,15 +21,15 @@ type ReclaimDecision = Extract<Decision, { kind: 'reclaim' }>;
 export type Reclaim = (decision: ReclaimDecision) => Promise<Outcome>;
 
 /**
- * The operator's own reclaim (product.md section 3), and what the container runtime can give back, before any pod goes. A
- * command's failure is a finding; the next one still runs. A run that is under way is shared, never doubled.
+ * The operator's own reclaim (product.md section 3) and what the container runtime can free, before any pod is evicted. If a
+ * command fails, that is a finding, and the next one still runs. A run in progress is shared, never started twice.
  */
 export function createReclaim(needs: {
   readonly clock: Clock;
   readonly observer: Pick<Observer, 'reread'>;
   readonly commands: () => readonly ReclaimCommand[];
   readonly run: CommandRunner;
-  /** Absent: there is no runtime. */
+  /** Absent: no container runtime. */
   readonly runtime?: NodeReclaim | undefined;
   readonly log: Log;
   readonly findings: Findings;

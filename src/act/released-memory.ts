@@ -10,23 +10,23 @@ export const NOT_MEASURED = unknown(
   'the agent was killed before it could measure that',
 );
 
-/** All memory that is charged to it now. Unknown `absent`: it is gone, or another one has its path. */
+/** All memory charged to it now. Unknown `absent`: it is gone, or another cgroup has its path. */
 export function usageBytes(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const memory = openMemory(mounts, ref.path);
   const use = memory.read();
   memory.close();
-  // By path: what was read counts only if this very cgroup still has it.
+  // Read by path: the value counts only if the path still belongs to this cgroup.
   if (!isSame(mounts, ref)) return unknown('absent', ref.path, 'the cgroup is gone');
   return use.known ? known(use.value.usageBytes) : use;
 }
 
-/** The same of a victim that ended while nobody watched: others may run in its place. */
+/** What a victim freed that ended while no agent watched: other processes may run in its place. */
 export function releasedBy(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
   if (!hasProcesses(mounts, ref)) return releasedSince(mounts, ref, before);
   return unknown('not-asked', ref.path, 'processes that started since then run in its cgroup');
 }
 
-/** What came back since it had that much; all of it if the cgroup is gone. */
+/** What was freed since it held `before`; all of that if the cgroup is gone. */
 export function releasedSince(mounts: CgroupMounts, ref: CgroupRef, before: Reading<number>): Reading<number> {
   if (!before.known) return before;
   const after = usageBytes(mounts, ref);

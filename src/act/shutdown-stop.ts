@@ -15,12 +15,12 @@ type ShutdownStopNeeds = {
   readonly log: Log;
   readonly findings: Findings;
 };
-/** A stop that is under way for another reason. `hasten` cuts its grace. */
+/** A stop in progress for another reason. `hasten` cuts its grace period. */
 export type UnderWay = { readonly hasten: AbortController; readonly ended: Promise<Outcome> };
 
 /**
- * Stops a pod in its phase. One that an eviction stops already is not signalled twice: its grace is cut to that of the
- * phase.
+ * Stops a pod in its phase. A pod that an eviction is already stopping is not signalled twice: its grace period is cut to
+ * that of the phase.
  */
 export async function stopForShutdown(
   needs: ShutdownStopNeeds,
@@ -33,13 +33,13 @@ export async function stopForShutdown(
   if (underWay !== null) {
     underWay.hasten.abort({ first: 'sigterm', graceMs });
     const outcome = await underWay.ended;
-    // Anything else did not stop it, and it is stopped now.
+    // Any other outcome did not stop it, so it is stopped now.
     if (outcome.kind === 'ended') return told(needs, victim, { ...outcome, of: id });
   }
   return stop(needs, { ...orderOf(id, victim, graceMs), ...tierOf(decision), turn, resumedFromMs: null });
 }
 
-/** Goes on with a stop that an earlier run of the agent had begun; `victim` null: the pod is not declared any more. */
+/** Resumes a stop that an earlier run of the agent began; `victim` null: the pod is no longer declared. */
 export async function resumeShutdownStop(
   needs: ShutdownStopNeeds,
   { decision, decidedMs, graceEndsMs, graceSeconds, chain, endsMs, tier }: ShutdownStop,
@@ -66,7 +66,7 @@ function orderOf(decision: string, victim: Victim, graceMs: number): Omit<StopOr
 
 async function stop(needs: ShutdownStopNeeds, order: StopOrder): Promise<Outcome> {
   let toldMs: MonoMs | null = null;
-  // Nothing is more urgent than its phase: a signal that never comes, of its own, as hundreds may listen at once.
+  // Nothing is more urgent than its phase, so it is never hastened. One signal per stop: hundreds may listen at once.
   const never = new AbortController().signal;
   const outcome = await needs.killer.stop(order, never, (how) => {
     if (how === 'sigterm') toldMs ??= needs.clock.monoMs();

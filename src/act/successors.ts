@@ -4,10 +4,10 @@ import { rssBytes } from '../host/procfs.ts';
 import { MS_PER_TICK, startTicks } from '../host/workload.ts';
 import type { CgroupRef } from '../ports.ts';
 
-/** Since when, in time since boot, no process that is to be ended can have started another; null: not seen yet. */
+/** Since when (time since boot) no process to be ended can have started another one; null: not seen yet. */
 export type Spent = {
   sinceBootMs: number | null;
-  /** No process was in it. False: all had been sent SIGKILL, and fork no more. */
+  /** No process was in it. False: all had been sent SIGKILL and can no longer fork. */
   wasEmpty: boolean;
 };
 type Ended = {
@@ -19,15 +19,15 @@ type Ended = {
 };
 
 /**
- * What takes more is no clean-up, or not one that others should die for. Before the cgroup was seen empty nothing else
- * is spared: what is put there in numbers or takes memory belongs to what is to be ended, and so does everything
- * where pids have to come back.
+ * Anything larger is not a cleanup, or not one that other pods should die for. Until the cgroup was seen empty, nothing
+ * larger is spared: many processes, or ones that take memory, belong to the victim. If process IDs have to be freed, all
+ * processes do.
  */
 export const CLEAN_UP = { processes: 32, bytes: 16 * 1024 * 1024 };
-/** More than this are not checked one by one. */
+/** The maximum number of processes to check one by one. */
 const MOST = 1_000;
 
-/** D3: processes started in place of those that were to be ended. Null: one of these is left, or that is not known. */
+/** D3: processes started after those to be ended. Null: one of these is left, or this is unknown. */
 export function successorsIn(ended: Ended): readonly number[] | null {
   const { mounts, ref, spent } = ended;
   if (spent.sinceBootMs === null) return null;
@@ -36,7 +36,7 @@ export function successorsIn(ended: Ended): readonly number[] | null {
   return pids.value.every((pid) => isSuccessor(ended, pid)) ? pids.value : null;
 }
 
-/** Who is not sent SIGKILL, of all that one sweep meets. */
+/** Which of the processes that one sweep meets are not sent SIGKILL. */
 export function spares(ended: Ended): (pid: number) => boolean {
   const spared = new Set<number>();
   return (pid) => {
@@ -46,7 +46,7 @@ export function spares(ended: Ended): (pid: number) => boolean {
   };
 }
 
-/** One that has gone meanwhile is no remainder; of one that our pid namespace does not show (0) nothing is known. */
+/** A process that has ended meanwhile counts as a successor; one that our pid namespace does not show (0) does not. */
 function isSuccessor({ spent, killed, givesBack }: Ended, pid: number): boolean {
   if (spent.sinceBootMs === null || pid === 0 || killed.has(pid)) return false;
   if (!spent.wasEmpty && (givesBack === 'pids' || rssOf([pid]) > CLEAN_UP.bytes)) return false;

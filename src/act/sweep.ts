@@ -6,47 +6,47 @@ import { sleep, uptimeMs } from '../host/clock.ts';
 import { signalInCgroup } from '../host/signal-process.ts';
 import type { CgroupRef, Clock } from '../ports.ts';
 
-/** All that one kill asks of a cgroup's tree: what one walk has found serves the next. */
+/** What one kill needs of a cgroup's tree. Each walk uses what the previous one found. */
 export type Sweep = {
   /**
-   * Every process, and again those that came while the others were signalled, until none is new: v1 has no way to
-   * signal a cgroup as a whole, and what forks faster than one pass escapes it. The first signals are sent before the
-   * promise is returned. Resolves to when, since boot, everybody in it had been sent it; null: that is not known.
+   * Signals every process, and repeats for those that appeared meanwhile until none is new: v1 cannot signal a whole cgroup,
+   * and a tree that forks faster than one pass escapes it. The first signals are sent before the promise is returned.
+   * Resolves to when, since boot, every process had been signalled; null: unknown.
    */
   readonly signal: (signal: 'SIGTERM' | 'SIGKILL', heard: Heard) => Promise<number | null>;
-  /** Whether anybody is there, wherever in the tree. Unknown `absent`: the cgroup is gone. */
+  /** Whether any process is in the tree. Unknown `absent`: the cgroup is gone. */
   readonly isPopulated: () => Promise<Reading<boolean>>;
-  /** Who was found at the last signal and was not sent it, and why. */
+  /** Processes that were found at the last signal but not sent it, and why. */
   readonly refused: () => ReadonlyMap<number, NotSent>;
   readonly close: () => void;
 };
 type Heard = {
   readonly isOver: () => boolean;
   readonly sent: (pid: number) => void;
-  /** It is not sent the signal. */
+  /** Whether the process must not be signalled. */
   readonly isSpared: (pid: number) => boolean;
 };
 type Visit = (pid: number, listed: Listed) => 'new' | 'known' | 'enough';
 export type NotSent = Exclude<ReturnType<typeof signalInCgroup>, 'sent' | 'gone'>;
 
-/** Then the event loop turns: a tenant's tree of 10,000 cgroups takes some 150 ms. */
+/** After this, yield to the event loop: a tenant's tree of 10,000 cgroups takes some 150 ms. */
 const SLICE_MS = 5;
 const LONG_MS = 20;
-/** SIGTERM is a courtesy: what keeps forking is left to SIGKILL. */
+/** SIGTERM is a courtesy: processes that keep forking are left to SIGKILL. */
 const SIGTERM_PASSES = 3;
 /** Within this time, dying processes are no reason to walk the whole tree again. */
 const REST_MS = 100;
-/** Of those that were sent SIGKILL. */
+/** How many of the processes that were sent SIGKILL to check one by one. */
 const LEFT_LOOKED_AT = 64;
 
 export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock): Sweep {
-  // Held to the end: whatever is put under its name is not read.
+  // Held until the end, so that nothing else under its name is ever read.
   const held = holdDirectory(mounts, ref);
   const top = held.known ? held.value.directory : '';
-  /** Where a process was found first. */
+  /** Where the first process was last found. */
   let last: string | null = null;
   let refused: ReadonlyMap<number, NotSent> = new Map();
-  /** By the last SIGKILL. */
+  /** The processes of the last SIGKILL. */
   let killed: ReadonlySet<number> = new Set();
   let restEndsMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
@@ -60,7 +60,7 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
     const listed = listedLast();
     return listed.length > 0 ? listed.every((pid) => killed.has(pid)) : isOneLeft();
   };
-  /** Of those that were sent SIGKILL last. */
+  /** Whether one of those that were sent SIGKILL last is left. */
   const isOneLeft = (): boolean => {
     let looked = 0;
     for (const pid of killed) {
@@ -135,12 +135,12 @@ export function createSweep(mounts: CgroupMounts, ref: CgroupRef, clock: Clock):
           return 'new';
         });
         const isNobodyNew = done.size === before && !isOver();
-        // A tree is not read at one moment: a process may have moved meanwhile.
+        // A tree cannot be read atomically: a process may have moved meanwhile.
         const isAll = isNobodyNew && whole.known && whole.value && !isHidden && failed.size === 0 && isLeaf(top);
         if (isAll && uptime.known) allSentMs = uptime.value;
-        // Of a tree that takes long the proof is another walk, which finds what came meanwhile.
+        // For a tree that takes long, the proof is another walk, which finds what appeared meanwhile.
         if (isNobodyNew || isOver() || clock.monoMs() > beganMs + LONG_MS) break;
-        // Without a turn, no successor of the dead can appear between two passes.
+        // Without yielding, no successor of the dead can appear between two passes.
         if (clock.monoMs() < turnedMs + SLICE_MS) continue;
         await sleep(clock, 0);
         turnedMs = clock.monoMs();

@@ -26,15 +26,15 @@ export type WarmUpNeeds = {
   readonly killer: Pick<Killer, 'usedBytes' | 'largestProcesses'>;
   /** Builds what would be recorded of a step, and discards it. */
   readonly rehearse: (step: { readonly observation: Observation; readonly verdict: Verdict }) => void;
-  /** Says nothing to anybody. */
+  /** A log that writes nothing. */
   readonly log: Log;
 };
 
 /** V8 parses a function at its first call and interprets it at first: after this many calls it is compiled. */
 const ROUNDS = 24;
-/** A round takes a millisecond or two, which no look shall wait for twice. */
+/** A round takes a millisecond or two: no look should wait for two. */
 const APART_MS = 20;
-/** With a thousand pods a round takes as long as many; looks go before. */
+/** The limit for all rounds together: with a thousand pods a round takes far longer, and looks have precedence. */
 const MOST_MS = 100;
 const GI = 2 ** 30;
 const HARD: Threshold = {
@@ -49,8 +49,8 @@ const none = unknown('not-applicable', 'warm-up', 'it is not measured');
 const silent: Findings = { raise: () => undefined, clear: () => undefined, all: () => [] };
 
 /**
- * Goes the whole way of a hard eviction some times, from the look to the signal, but for what would have an effect: the
- * first one of a process took 16 ms instead of 3 to reach its signal.
+ * Runs the whole path of a hard eviction several times, from the look to the signal, without effects: the first one of a
+ * process took 16 ms instead of 3 to reach its signal.
  */
 export async function warmUp(needs: WarmUpNeeds, stop: AbortSignal): Promise<void> {
   const { clock } = needs;
@@ -106,7 +106,7 @@ async function rehearseKill({ clock, mounts }: WarmUpNeeds): Promise<void> {
   cgroupPathOf(mounts, process.pid);
 }
 
-/** A node without any memory left, with the pods there are and two more. */
+/** A node without available memory, with its pods and two more. */
 function pressed(clock: Clock, pods: Reading<readonly PodView[]>): Observation {
   const atMs = clock.monoMs();
   const memory: Reading<SignalSample> = known({ available: 0, capacity: GI, sampledAtMs: atMs });

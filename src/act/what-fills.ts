@@ -25,7 +25,7 @@ type WhatFillsNeeds = {
 
 /** A walk of the whole file system may take a minute of a quarter of a core. */
 const AGAIN_MS = 60_000;
-/** Directories are reported from this share of what is used. */
+/** The share of the used space from which a directory is reported. */
 const SHARE = 1 / 20;
 const MEMORY_SHARE = 1 / 50;
 /** ext4 keeps a twentieth for root, which counts as used. */
@@ -36,7 +36,7 @@ const VICTIMS_KEPT = 16;
 
 type Topic = {
   readonly signal: Signal;
-  /** The pod that was stopped for it in vain; null: none. */
+  /** The pod that was evicted for it in vain; null: none. */
   victim: Stopped | null;
   found: string | null;
   /** When its last search began. */
@@ -45,13 +45,13 @@ type Topic = {
 };
 
 /**
- * D14 and D15: where an end helps nothing, or did not help enough, people have to. What fills the file system, or holds
- * memory without a process, is searched for beside the loop, and is a finding until the threshold is no longer met.
+ * D14 and D15: if evictions cannot help, or did not help enough, a person has to. Searches beside the loop for what fills the
+ * file system or holds memory without a process, and keeps a finding until the threshold is no longer met.
  */
 export function createWhatFills(needs: WhatFillsNeeds): (observation: Observation, verdict: Verdict) => void {
   const { clock, findings } = needs;
   const topics = new Map<Signal, Topic>();
-  /** No more than that: a decision among 1,000 pods has half a MiB. */
+  /** Only what is needed is kept: a decision among 1,000 pods takes half a MiB. */
   const victims = new Map<DecisionId, Stopped>();
 
   const search = async (topic: Topic, observation: Observation): Promise<void> => {

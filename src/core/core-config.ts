@@ -16,7 +16,7 @@ export type CoreConfig = {
   readonly localStorageLimits: 'enforce' | 'show' | 'off';
   /** Signals for which this node has a node-level reclaim by command (reclaimCommands; `simulate`: kubelet-eviction.md 6.1). */
   readonly reclaimSignals: readonly Signal[];
-  /** The mode removes dead containers and unused images, for the signals of kubelet-eviction.md 6.1. Absent: it has no runtime. */
+  /** The mode can remove dead containers and unused images (kubelet-eviction.md 6.1). Absent: it has no container runtime. */
   readonly hasRuntime?: true;
   /** Ascending by priority; empty = off. */
   readonly phases: readonly ShutdownPhase[];
@@ -25,14 +25,13 @@ export type CoreConfig = {
   /** Whether the unused time of a phase goes to the next. */
   readonly shutdownCarryOver: boolean;
   /**
-   * Beside a kubelet: a shutdown is announced before its first phase and confirmed after the last one, for so long at
-   * most, and who then still runs is stopped with the agent itself (beside-a-kubelet.md E4, E12, E17). Absent: there is
-   * one tier.
+   * Beside a kubelet: the maximum time to announce a shutdown before its first phase and to confirm it after the last one.
+   * Pods that still run then are stopped with the agent itself (beside-a-kubelet.md E4, E12, E17). Absent: one tier.
    */
   readonly tiers?: { readonly announceMs: number; readonly confirmMs: number };
   /**
-   * Live: the rules for what takes real time (D3 for each resource by itself, D14, D15) hold. Absent: as the kubelet
-   * (`simulate`).
+   * On a live node: rules about what takes real time apply (D3 for each resource separately, D14, D15). Absent: like the
+   * kubelet (`simulate`).
    */
   readonly isLive?: true;
 };

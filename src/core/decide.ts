@@ -13,13 +13,10 @@ import type { Verdict } from './verdict.ts';
 /** How long the first signal may wait for the record's fsync (product.md section 7). */
 const HARD_INTENT_MS = 5;
 const SOFT_INTENT_MS = 50;
-/** A disk is near its threshold: of the capacity, above it. */
+/** A disk is near its threshold within this share of its capacity. */
 const NEAR_SHARE = 0.05;
 
-/**
- * One step: what follows from what is, shutdown first, then eviction, then the pace. The same arguments give the same
- * verdict, anywhere and at any time.
- */
+/** One step: first shutdown, then eviction, then the pace. The same arguments always give the same verdict. */
 export function decide(state: State, observation: Observation, config: CoreConfig): Verdict {
   const layout = observation.fsLayout.known ? observation.fsLayout.value : 'nodefs-only';
   const { all, atOnce } = withContainerfs(config.thresholds, layout);
@@ -49,7 +46,7 @@ export function decide(state: State, observation: Observation, config: CoreConfi
   };
 }
 
-/** No threshold counts as met, and no victim is waited for: another look at the same would have the same result. */
+/** No threshold counts as met and no victim is awaited: another look at the same values would decide the same. */
 function isNothingUnderWay({ act, reclaims, firstMetMs, unresolved, stops }: State): boolean {
   const isIdle = act.kind === 'idle' && reclaims.length === 0;
   return isIdle && stops.length === 0 && unresolved.length === 0 && Object.keys(firstMetMs).length === 0;
@@ -59,13 +56,13 @@ function isUrgent(decision: Decision): boolean {
   return decision.kind === 'hasten' || (decision.kind === 'evict' && decision.threshold.isHard);
 }
 
-/** Whether a disk threshold is met, or may soon be: the pods' disk usage should be known before a ranking needs it. */
+/** Whether a disk threshold is met or near: the pods' disk usage should be known before a ranking needs it. */
 export function isDiskNear({ signals }: Pick<Observation, 'signals'>, thresholds: readonly Threshold[]): boolean {
   return thresholds.some(({ signal, value }) => {
     const sample = signals[signal];
     if (!isDisk(signal) || !sample.known) return false;
     const { available, capacity } = sample.value;
-    // Not exact: each look asks, and nothing is decided by it.
+    // An approximation is enough: every look computes it, and it decides nothing.
     const limit = value.kind === 'fraction' ? capacity * value.fraction : bytesUp(value.amount);
     return available - limit < NEAR_SHARE * capacity;
   });

@@ -24,7 +24,7 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
       readonly message: string;
       readonly annotations: { readonly [key: string]: string };
       readonly differences: readonly Difference[];
-      /** Of node memory only: what grew. Absent where it was not determined. */
+      /** For node memory only: what grew. Absent if not determined. */
       readonly growth?: Reading<Attribution>;
     } & Ties)
   | {
@@ -46,21 +46,21 @@ export type Decision = { readonly id: DecisionId; readonly atMs: MonoMs } & (
   | ({
       readonly kind: 'stop-for-shutdown';
       readonly victim: Victim;
-      /** Place of the phase among those configured, counted from 1, those without pods too. */
+      /** Position among the configured phases, counted from 1, including those without pods. */
       readonly phase: number;
-      /** Asked (kubelet-shutdown.md 4.5): may be 0 or less, of which 4.6 makes the least there is. */
+      /** As requested (kubelet-shutdown.md 4.5). May be 0 or less, which 4.6 raises to the minimum. */
       readonly graceSeconds: number;
       /** When its phase is over; absent in records of earlier versions. */
       readonly endsMs?: MonoMs;
       /** Absent: it waits for no pod, and no pod waits for it. */
       readonly chain?: StopChain;
-      /** It is stopped because the agent itself is; absent: after logind's signal. */
+      /** It is stopped because the agent itself is being stopped; absent: after logind's signal. */
       readonly tier?: 'stop';
     } & Ties)
-  /** `totalMs`: how long logind is delayed at most; `byKubelet`: it stops the pods. */
+  /** `totalMs`: the longest delay of logind; `byKubelet`: the kubelet stops the pods. */
   | { readonly kind: 'announce-shutdown'; readonly totalMs: number; readonly byKubelet: boolean }
   | { readonly kind: 'take-lock' }
-  /** A cancelled shutdown: what it stopped may run again, once its stop has ended. */
+  /** A cancelled shutdown: the pods that it stopped may run again once their stop has ended. */
   | { readonly kind: 'undo-stops' }
   | { readonly kind: 'release-lock'; readonly why: 'all-phases-done' | 'out-of-time' }
 );
@@ -89,12 +89,12 @@ export type Difference =
 export type RankValue = {
   readonly by: Comparator;
   readonly value: Reading<number | string | boolean>;
-  /** A lower bound: it may be more, or true. */
+  /** A lower bound: the number may be higher, and false may be true. */
   readonly isAtLeast?: true;
 };
 export type RankRow = {
   readonly uid: PodUid;
   readonly values: readonly RankValue[];
-  /** The comparator that put this row before the next one; null in the last row. */
+  /** The comparator that ranks this row before the next one; null in the last row. */
   readonly decidedBy: Comparator | null;
 };

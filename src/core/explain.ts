@@ -28,7 +28,7 @@ export type ExplainedLook = {
 type PassedOver = Extract<Reason, { code: 'passed-over' }>['because'];
 export type Candidate =
   | { readonly kind: 'victim' }
-  /** Its turn comes when those before it have gone. */
+  /** It is next once those before it are gone. */
   | { readonly kind: 'candidate' }
   | { readonly kind: 'passed-over'; readonly because: PassedOver };
 type ExplainedPod = {
@@ -47,7 +47,7 @@ export type Explanation = {
   readonly victim: PodView | null;
 };
 
-/** The thresholds that count at this look: at the first one appended copies are not yet seen (kubelet-eviction.md 3.4). */
+/** The thresholds that apply at this look: the first look does not yet see appended copies (kubelet-eviction.md 3.4). */
 export function thresholdsOf({ observation, config, state }: ExplainedLook): readonly Threshold[] {
   const { all, atOnce } = withContainerfs(config.thresholds, layoutOf(observation));
   return state.lastLookMs === null ? atOnce : all;
@@ -97,7 +97,7 @@ export function explain(look: ExplainedLook, signal: Signal): Explanation | null
   };
 }
 
-/** Everything that a choice hangs on. */
+/** Everything that a choice depends on. */
 type Question = {
   readonly signal: Signal;
   readonly layout: FsLayout;
@@ -149,7 +149,7 @@ function choose({ signal, underWay: stopping, guarded, lacking }: Question, rank
   return firstCandidate(signal, ranking, stopping, guarded, lacking);
 }
 
-/** Would this pod be passed over, if it came right before the one that is chosen? */
+/** Whether this pod would be passed over if it ranked right before the chosen one. */
 function candidateOf(question: Question, entry: Ranked, victim: Ranked | undefined): Candidate {
   if (entry === victim) return { kind: 'victim' };
   const { passedOver } = choose(question, victim === undefined ? [entry] : [entry, victim]);
@@ -173,10 +173,10 @@ function layoutOf({ fsLayout }: Observation): FsLayout {
 export type Change =
   | {
       readonly what: 'usage' | 'priority' | 'request';
-      /** What it is today; null = unknown. */
+      /** The present value; null = unknown. */
       readonly now: number | null;
       readonly bound: 'at-most' | 'at-least';
-      /** The last value, seen from today's, at which the outcome is another. */
+      /** The value nearest to the present one at which the outcome differs. */
       readonly value: number;
     }
   /** `now`: it is protected (D7), or may be evicted for the signal's resource. */
@@ -187,26 +187,26 @@ export type Obstacle =
   /** The layout's ranking for this signal counts no usage. */
   | { readonly kind: 'not-counted' }
   | { readonly kind: 'passed-over'; readonly because: PassedOver }
-  /** Even then this comparator decides, against the pod that is chosen, or would be in its place. */
+  /** Even then this comparator decides against it; `against`: the pod that is chosen, or would be in its place. */
   | { readonly kind: 'decided'; readonly by: Comparator; readonly against: PodUid };
 export type WhatIf = {
   readonly uid: PodUid;
   readonly isVictim: boolean;
-  /** The pod that is chosen in its place (of a victim), or before it; null = none. */
+  /** For a victim, the pod that would be chosen in its place; for another pod, the one chosen before it; null = none. */
   readonly other: PodUid | null;
-  /** Each of them alone turns the victim into a safe pod, or a safe pod into the victim. */
+  /** Each change alone makes the victim safe, or a safe pod the victim. */
   readonly changes: readonly Change[];
-  /** null where some usage would. */
+  /** null if some usage would change the outcome. */
   readonly usageObstacle: Obstacle | null;
 };
 
-/** The API takes no higher priority from users; what is above is critical and never evicted. */
+/** The API server accepts no higher priority from users; pods above it are critical and never evicted. */
 const LEAST_PRIORITY = -(2 ** 31);
 const MOST_PRIORITY = 1_000_000_000;
 
 /**
- * What would have to change about a pod of the explanation: found by asking rank() and firstCandidate() again, with
- * nothing else changed. null: no such pod, or the pods are not known.
+ * What would have to change about a pod of the explanation, found by calling rank() and firstCandidate() again with nothing
+ * else changed. null: no such pod, or the pods are unknown.
  */
 export function counterfactuals(look: ExplainedLook, signal: Signal, uid: PodUid): WhatIf | null {
   const question = questionOf(look, signal);
@@ -243,9 +243,9 @@ type Trial = {
   readonly question: Question;
   readonly pod: PodView;
   readonly isVictim: boolean;
-  /** Does this version of the pod change whether it is chosen? null = there is no such version: no. */
+  /** Whether this version of the pod is chosen when the present one is not, or the reverse. null, no such version: false. */
   readonly isOther: (changed: PodView | null) => boolean;
-  /** The same against the one other pod that matters nearly always: quick, but only a guess. */
+  /** The same against the one other pod that nearly always matters: fast, but only a guess. */
   readonly isOtherAgainstOne: (changed: PodView | null) => boolean;
 };
 
@@ -257,7 +257,7 @@ function usageChange(trial: Trial): Change | null {
   const { question, pod, isVictim } = trial;
   const counted = usageFor(question.signal, pod, question.layout);
   const range = { now: counted.known ? counted.value : null, least: 0, most: question.capacity };
-  // The victim is safe with less, a safe pod is the victim with more.
+  // With less a victim is safe; with more a safe pod becomes the victim.
   return numberChange(trial, 'usage', { ...range, isLess: isVictim }, (amount) => withUsage(question, pod, amount));
 }
 
@@ -282,8 +282,8 @@ function requestChange(trial: Trial): Change | null {
 type Range = { readonly now: number | null; readonly least: number; readonly most: number; readonly isLess: boolean };
 
 /**
- * The value nearest to today's at which the outcome is another; null where it is not even so at the end of the range.
- * The outcome changes once on the way, as every comparator and every rule of the choice goes one way.
+ * The value nearest to the present one at which the outcome differs; null if it is the same at the end of the range. The
+ * outcome changes at most once on the way, because every comparator and every rule of the choice is monotonic.
  */
 function numberChange(
   { isOther, isOtherAgainstOne }: Trial,
@@ -293,7 +293,7 @@ function numberChange(
 ): Change | null {
   const bound = isLess ? 'at-most' : 'at-least';
   const end = isLess ? least : most;
-  // An unknown number is tried over the whole range.
+  // For an unknown number, the whole range is searched.
   const same = now ?? (isLess ? most : least);
   if ((isLess ? end > same : end < same) || !isOther(changed(end))) return null;
   if (now === null && isOther(changed(same))) return { what, now, bound, value: same };
@@ -314,7 +314,7 @@ function boundary(same: number, other: number, holds: (value: number) => boolean
 }
 
 const NO_DISK = { logsBytes: 0, rootfsBytes: 0, volumesBytes: 0, logsInodes: 0, rootfsInodes: 0, volumesInodes: 0 };
-/** What of a usage changes for it to be this much. Of a disk the layout counts one of two kinds. */
+/** The usage fields to set so that the signal counts this much. For a disk, the layout counts one of two kinds. */
 const USING: {
   readonly [C in SignalFacts['counts']]: (amount: number) => readonly Partial<PodView['usage']>[];
 } = {
@@ -327,7 +327,7 @@ const USING: {
   ],
 };
 
-/** The pod as if it used this much of what the signal counts; null where the layout counts none. */
+/** The pod as if it used this much of what the signal counts; null if the layout counts none. */
 function withUsage({ signal, layout }: Question, pod: PodView, amount: number): PodView | null {
   const containers = pod.usage.containers.known ? pod.usage.containers : known([]);
   for (const used of USING[SIGNAL_FACTS[signal].counts](amount)) {

@@ -19,18 +19,18 @@ export type Observation = {
   readonly fsLayout: Reading<FsLayout>;
   /** `not-asked` unless the previous verdict's `next.pods` asked: far from thresholds no pod is read. */
   readonly pods: Reading<readonly PodView[]>;
-  /** What they were asked for; absent: all of them is measured whatever was asked. */
+  /** The signal they were read for; absent: everything is measured, whatever was asked. */
   readonly podsFor?: Signal | 'all' | null;
-  /** Who took the node's memory; there when the pods were asked for memory.available. */
+  /** What took the node's memory; present if the pods were read for memory.available. */
   readonly memoryGrowth?: Reading<MemoryGrowth>;
   /** What became of earlier decisions since the previous observation, oldest first. */
   readonly outcomes: readonly Heard[];
-  /** Recorded and shown, never acted on. */
+  /** Recorded and displayed, never acted on. */
   readonly psi: { readonly memory: Reading<Psi>; readonly io: Reading<Psi>; readonly cpu: Reading<Psi> };
   readonly shutdownEvents: readonly ShutdownEvent[];
-  /** Who of those that are or were here still has volumes mounted (kubelet-shutdown.md 5.3). */
+  /** Present and former pods that still have volumes mounted (kubelet-shutdown.md 5.3). */
   readonly volumesMounted: Reading<readonly PodUid[]>;
-  /** Of what this shutdown stopped, what the API does not show as gone yet (beside-a-kubelet.md E16, E17). Absent: none is told. */
+  /** What this shutdown stopped and the API does not show as gone yet (beside-a-kubelet.md E16, E17). Absent: not applicable. */
   readonly unconfirmed?: Reading<Unconfirmed>;
 };
 /** `pods` as namespace/name with their uid, `volumes` as the node's `volumesInUse` has them. */
@@ -42,16 +42,16 @@ export type ShutdownEvent =
   | {
       readonly kind: 'preparing';
       readonly leftMs?: number;
-      /** The kubelet has a shutdown lock of its own, and stops the pods itself (beside-a-kubelet.md E10). */
+      /** The kubelet holds its own shutdown lock and stops the pods itself (beside-a-kubelet.md E10). */
       readonly byKubelet?: true;
     }
-  /** The answer to `announce-shutdown`, in words. */
+  /** The answer to `announce-shutdown`, as a sentence. */
   | { readonly kind: 'announced'; readonly detail: string }
-  /** The kubelet has given back its own shutdown lock. */
+  /** The kubelet has released its own shutdown lock. */
   | { readonly kind: 'kubelet-released' }
-  /** `machineStays`: not logind's word alone, systemd too does not take the machine down. */
+  /** `machineStays`: not only logind says so, systemd too is not taking the machine down. */
   | { readonly kind: 'cancelled'; readonly machineStays?: true }
-  /** It went down and is up again under the same boot id (soft-reboot): whatever ran before is gone, whatever runs is new. */
+  /** The system went down and is up again under the same boot id (soft-reboot): nothing that ran before still runs. */
   | { readonly kind: 'came-back' }
   /** The machine goes down without logind's signal: the agent itself got SIGTERM, and has this much time. */
   | { readonly kind: 'stopped-without-signal'; readonly leftMs: number };

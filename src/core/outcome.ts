@@ -3,27 +3,27 @@ import type { ProcessView } from './pod/pod.ts';
 import type { MonoMs, Reading } from './reading.ts';
 import type { Signal } from './signal.ts';
 
-/** beside-a-kubelet.md B11: what was done about a victim, and what came of it, as the API or the kernel said it. */
+/** beside-a-kubelet.md B11: one step to end a victim, and its result as the API or the kernel reported it. */
 export type Rung = {
   readonly atMs: MonoMs;
   readonly act: 'evict' | 'delete' | 'kill-containers' | 'kill-pod' | 'kill-again' | 'spool' | 'stop-container';
   readonly answer: string;
-  /** Whether the API server ends the pod for it; absent: not known, or it was not what was asked. */
+  /** Whether the API server accepted to end the pod; absent: unknown, or not what was asked. */
   readonly isAccepted?: boolean;
 };
 
-/** `rung` is new, or has its answer by now. */
+/** Adds `rung`, or replaces it with the version that has its answer. */
 export function withRung(rungs: readonly Rung[], rung: Rung): readonly Rung[] {
   const at = rungs.findIndex(({ atMs, act }) => atMs === rung.atMs && act === rung.act);
   return at === -1 ? [...rungs, rung] : rungs.with(at, rung);
 }
-/** How a decision ended. `rungs`: in mode kubelet, of a victim. */
+/** How a decision ended. `rungs`: the steps to end a victim, in mode kubelet. */
 export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly rungs?: readonly Rung[] } & (
   | {
       readonly kind: 'reclaimed';
-      /** Of the signal that it was for, whatever freed it. */
+      /** In the unit of its signal, whatever freed it. */
       readonly freed: Reading<number>;
-      /** Absent: the runtime was not asked. */
+      /** Absent: the container runtime was not asked. */
       readonly removed?: Removed;
     }
   | {
@@ -32,16 +32,16 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
       readonly via: 'sigterm' | 'sigkill' | 'cgroup.kill' | 'stop-unit' | 'stop-timeout' | 'api';
       /** Memory. */
       readonly releasedBytes: Reading<number>;
-      /** Of the signal it was evicted for, where that is not memory: when it was decided (null: not known) and afterwards. */
+      /** If it was evicted for a signal other than memory: its value at the decision (null: unknown) and afterwards. */
       readonly signal?: { readonly name: Signal; readonly before: number | null; readonly after: Reading<number> };
-      /** Of a stop for a shutdown: when it was asked to end; null: it was not. */
+      /** For a shutdown: when it was asked to stop; null: it was not. */
       readonly toldMs?: MonoMs | null;
       /** Its scratch directories; absent: it has none, or it was not evicted for a disk. */
       readonly emptied?: Emptied;
     }
   | {
       readonly kind: 'survived';
-      /** Ten of them at most; none where they were not listed: `detail` says what is left. */
+      /** At most ten; empty if they were not listed: `detail` then says what is left. */
       readonly left: readonly ProcessView[];
       readonly detail: string;
       readonly toldMs?: MonoMs | null;
@@ -55,23 +55,22 @@ export type Outcome = { readonly of: DecisionId; readonly atMs: MonoMs; readonly
         | 'cancelled'
         | 'left-to-systemd'
         | 'rebound'
-        /** beside-a-kubelet.md B1, of a soft threshold. */
+        /** beside-a-kubelet.md B1, under a soft threshold. */
         | 'budget-refused'
-        /** beside-a-kubelet.md E14, of a shutdown: it is stopped with the agent. */
+        /** beside-a-kubelet.md E14, at a shutdown: it is stopped with the agent. */
         | 'not-deleted';
     }
 );
 
-/** What a container runtime removed. `problem`: why that is not all there was to remove, in one sentence; null: it is. */
+/** What a container runtime removed. `problem`: why something is left to remove, in one sentence; null: nothing is. */
 export type Removed = { readonly containers: number; readonly images: number; readonly problem: string | null };
 
-/** `problem`: what is not empty, and why; null: all of it is. */
+/** `problem`: what could not be emptied, and why; null: everything is empty. */
 export type Emptied = { readonly freedBytes: Reading<number>; readonly problem: string | null };
 
 /**
- * The first request to end has gone out to a victim, or the first SIGKILL: no end yet, but what its grace and its
- * deadline count from (D3). `unmount`: it has no process any more, and most of what it held comes back with its memory
- * volumes.
+ * A victim was sent its first request to end, or its first SIGKILL. This is not its end, but its grace period and deadline
+ * start here (D3). `unmount`: it has no process any more, and most of its memory will be freed with its memory volumes.
  */
 export type Signalled = {
   readonly of: DecisionId;
@@ -79,7 +78,7 @@ export type Signalled = {
   readonly kind: 'signalled';
   readonly with: 'sigterm' | 'sigkill' | 'unmount';
 };
-/** What became of earlier decisions. */
+/** News about earlier decisions. */
 export type Heard = Outcome | Signalled;
 
 export const isEnd = (heard: Heard): heard is Outcome => heard.kind !== 'signalled';

@@ -12,7 +12,7 @@ const FASTEST_PER_MS: { readonly [U in Unit]: (cpus: number) => number } = {
   bytes: (cpus) => (cpus * 2 * 2 ** 30) / 1_000,
   pids: (cpus) => (cpus * 20_000) / 1_000,
   inodes: (cpus) => (cpus * 100_000) / 1_000,
-  // Time passes once for all of them.
+  // Time passes equally fast on any number of CPUs.
   ms: () => 1,
 };
 const BUDGET_WINDOW_MS = 60_000;
@@ -22,16 +22,16 @@ const SPENT_KEPT = 61;
 const SPENT_PACE_MS = 20;
 /** Decision record 0006: while memory falls, looks stay 2 ms apart beyond the budget, up to this many times it. */
 const FALLING_BUDGETS = 3;
-/** Memory falls when it would cross within this at the rate last seen: five looks at the pace of a spent budget. */
+/** Memory is falling if it would cross a threshold within this at the last rate: five looks at the pace of a spent budget. */
 const SOON_MS = 5 * SPENT_PACE_MS;
-/** While a signal that each look reads is not known. */
+/** While a signal that every look reads is unknown. */
 const UNKNOWN_PACE_MS = 1_000;
-/** The kernel's kills, its stalls and what `status` shows are not to be older. */
+/** The maximum age of kernel OOM kills, stalls and what `status` shows. */
 const GLANCES_MS = 1_000;
 
 /**
- * D2: milliseconds until the fastest plausible fill could cross a threshold that is not met now, within the pace
- * configured and the CPU budget. `heldToMs`: what the verdict itself waits for.
+ * D2: milliseconds until the fastest plausible fill could cross a threshold that is not met now, within the configured pace
+ * and the CPU budget. `heldToMs`: the time that the verdict itself waits for.
  */
 export function nextLookMs(
   observation: Observation,
@@ -47,8 +47,8 @@ export function nextLookMs(
 }
 
 /**
- * The same for the file systems, whose samples are taken beside the looks and cost more than a look: those of a node
- * that is short of memory alone need none every 50 ms.
+ * The same for file systems. They are sampled beside the looks, at a higher cost than a look: while only memory is short,
+ * they need not follow its pace.
  */
 export function nextDisksMs(
   observation: Observation,
@@ -61,8 +61,8 @@ export function nextDisksMs(
 }
 
 /**
- * What a glance compares memory.available with until the next full look; null where that comes sooner, or
- * memory.available has no threshold. For a node on which nothing is met and nothing under way. `paceMs`: of nextLookMs.
+ * What a glance compares memory.available with until the next full look; null if that look is due sooner, or if
+ * memory.available has no threshold. For a node with nothing met and nothing in progress. `paceMs`: from nextLookMs.
  */
 export function glanceFor(
   observation: Observation,
@@ -88,7 +88,7 @@ export function glanceFor(
   };
 }
 
-/** `afterMs` null: a full look is due now, which reads `pods`. `glance`: for the next glance. */
+/** `afterMs` null: a full look is due now, and reads `pods`. `glance`: for the next glance. */
 type AfterGlance = {
   readonly afterMs: number | null;
   readonly pods: NextLook['pods'];
@@ -96,8 +96,8 @@ type AfterGlance = {
 };
 
 /**
- * When memory.available is to be looked at again. Once a threshold is met that is a whole look with the pods, of whom
- * it may choose a victim.
+ * When to read memory.available again. Once a threshold is met, a full look with the pods is due, so that it can choose a
+ * victim.
  */
 export function afterGlance(glance: Glance, memory: Reading<SignalSample>): AfterGlance {
   if (!memory.known) return { afterMs: null, pods: null, glance };
@@ -111,19 +111,19 @@ export function afterGlance(glance: Glance, memory: Reading<SignalSample>): Afte
   return { afterMs, pods: null, glance: { ...glance, floorMs, since: memory.value } };
 }
 
-/** Would it be met soon, at the rate since the last time? */
+/** Whether a threshold would be met soon at the rate since the last sample. */
 function isFallingTo({ leastBytes, since }: Glance, { available, sampledAtMs }: SignalSample): boolean {
   const fallenBytes = since.available - available;
   return fallenBytes > 0 && (available - leastBytes) * (sampledAtMs - since.sampledAtMs) <= fallenBytes * SOON_MS;
 }
 
-/** Infinity where no threshold is unmet. */
+/** Infinity if no threshold is unmet. */
 function crossedInMs(observation: Observation, thresholds: readonly Threshold[], config: CoreConfig): number {
   let afterMs = Number.POSITIVE_INFINITY;
   for (const threshold of thresholds) {
     const sample = observation.signals[threshold.signal];
     if (!sample.known) {
-      // It may be just above it; the file systems have their own pace.
+      // An unreadable signal may be just above its threshold. File systems have a pace of their own.
       const isBlind = sample.why !== 'not-applicable' && !isDisk(threshold.signal);
       if (isBlind) afterMs = Math.min(afterMs, UNKNOWN_PACE_MS);
       continue;
@@ -136,7 +136,7 @@ function crossedInMs(observation: Observation, thresholds: readonly Threshold[],
   return afterMs;
 }
 
-/** D2's minute: CPU time at most once a second, 61 entries. A restarted process begins again. */
+/** D2's minute: CPU time at most once a second, 61 entries. It starts anew with the process. */
 export function spentAfter(spent: State['spent'], observation: Observation): State['spent'] {
   const { atMs, cpuMs } = observation;
   const last = spent.at(-1);
@@ -145,7 +145,7 @@ export function spentAfter(spent: State['spent'], observation: Observation): Sta
   return [...spent.filter((entry) => atMs - entry.atMs <= BUDGET_WINDOW_MS), { atMs, cpuMs }].slice(-SPENT_KEPT);
 }
 
-/** Looks are not closer together. */
+/** The minimum time between looks. */
 function floorOf(observation: Observation, { pace }: CoreConfig, spent: State['spent'], budgets = 1): number {
   return isBudgetSpent(observation, spent, budgets * pace.cpuShare) ? Math.max(pace.minMs, SPENT_PACE_MS) : pace.minMs;
 }

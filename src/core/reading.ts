@@ -20,27 +20,27 @@ export function unknown(why: Unknown['why'], where: string, detail: string): Unk
   return { known: false, why, where, detail };
 }
 
-/** What is read on from the value; the reason where there is none. */
+/** The result of `read` on the value, or the reason why there is no value. */
 export function ifKnown<A, B>(reading: Reading<A>, read: (value: A) => Reading<B>): Reading<B> {
   return reading.known ? read(reading.value) : reading;
 }
 
-/** The value, or null where unknown: for places that only show. */
+/** The value, or null if unknown: only for display. */
 export function valueOrNull<T>(reading: Reading<T>): T | null {
   return reading.known ? reading.value : null;
 }
 
-/** A union switched to its end: a new member fails to compile where this stands. */
+/** Marks an exhaustive switch over a union: a new member does not compile here. */
 export function assertNever(x: never): never {
   throw new Error(`unexpected value ${JSON.stringify(x)}`);
 }
 
-/** What was thrown, in words. */
+/** The message of whatever was thrown. */
 export function sayCause(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-/** The first that is unknown, if one is. */
+/** The first unknown reading, if there is one. */
 export function sumOf(readings: readonly Reading<number>[]): Reading<number> {
   let sum = 0;
   for (const reading of readings) {

@@ -7,7 +7,7 @@ import type { MonoMs, Reading, Unknown } from './reading.ts';
 import type { NodeCondition, Signal } from './signal.ts';
 import type { Quantity } from './units/quantity.ts';
 
-/** Why something was or was not decided: one code, the facts, no prose. */
+/** Why something was or was not decided: a code and facts, no prose. */
 export type Reason =
   | { readonly code: 'below-threshold'; readonly threshold: MetThreshold }
   | { readonly code: 'grace-running'; readonly threshold: ThresholdId; readonly remainingMs: number }
@@ -27,7 +27,7 @@ export type Reason =
   | { readonly code: 'sample-not-new'; readonly signal: Signal; readonly sampledAtMs: MonoMs }
   | { readonly code: 'transition-period'; readonly condition: NodeCondition; readonly remainingMs: number }
   | { readonly code: 'waiting-for-victim'; readonly eviction: DecisionId; readonly remainingMs: number }
-  /** E.g. without CPU: its first signal could not be sent in time, and it is waited for no more. */
+  /** Its first signal could not be sent in time, for example without CPU time: nothing waits for it any more. */
   | { readonly code: 'not-signalled'; readonly eviction: DecisionId; readonly uid: PodUid }
   /** D15: after a proven kill the signal is not getting worse; `eviction`: that kill. */
   | {
@@ -44,20 +44,20 @@ export type Reason =
       readonly because:
         | 'static-critical'
         | 'protected'
-        /** D7: it is not to be chosen for this resource. */
+        /** D7: it must not be chosen for this resource. */
         | 'evict-for'
         | 'daemonset-within-request'
         | 'guard'
         | 'terminating'
-        /** D3: within its request, while pods that others have deleted bring back enough. */
+        /** D3: it is within its request, and pods that others have deleted will free enough. */
         | 'others-end'
-        /** C9: nothing shows that it exceeds its request, while another may. */
+        /** C9: it is not known to exceed its request, and another pod may. */
         | 'not-over-request'
-        /** D18: a budget has refused another, and it does not exceed its own request. */
+        /** D18: a budget has refused another pod, and this one does not exceed its request. */
         | 'budget-innocent'
-        /** D14: nothing that its end would free or save is known. */
+        /** D14: its end is not known to free or save anything. */
         | 'no-relief'
-        /** D17: it stalls in its own memory limit: no other pod's memory is short for that. */
+        /** D17: it stalls in its own memory limit, which makes no other pod short of memory. */
         | 'own-limit'
         | CandidateLimit;
     }
@@ -66,16 +66,15 @@ export type Reason =
       readonly signal: Signal;
       readonly threshold: MetThreshold;
       /**
-       * D7: there are pods that could be stopped, but not for this resource. D14: the end of none is known to free
-       * anything.
+       * D7: pods could be stopped, but not for this resource. D14: no pod's end is known to free anything.
        */
       readonly because?: 'evict-for' | 'no-relief';
       /** As in a decision to evict. */
       readonly growth?: Reading<Attribution>;
     }
-  /** `uid` would be chosen, but `against` is measured in part alone, and may use more. */
+  /** `uid` would be chosen, but `against` is measured only in part and may use more. */
   | { readonly code: 'order-unproven'; readonly signal: Signal; readonly uid: PodUid; readonly against: PodUid }
-  /** `pods`: how many are waited for. */
+  /** `pods`: how many the phase waits for. */
   | { readonly code: 'shutdown-phase'; readonly phase: number; readonly remainingMs: number; readonly pods: number }
   | {
       readonly code: 'shutdown-phase-over';
@@ -84,13 +83,13 @@ export type Reason =
       readonly by: PhaseEnd;
       /** How long it waited for volumes after its pods. */
       readonly volumesMs: number;
-      /** Those of the phase whose stop has not ended, and those who ended but have volumes mounted. */
+      /** Pods of the phase whose stop has not ended, and ended ones with mounted volumes. */
       readonly running: readonly PodUid[];
       readonly mounted: readonly PodUid[];
     }
-  /** kubelet-shutdown.md 5.2: its stop goes on, but the phase no longer waits for it. */
+  /** kubelet-shutdown.md 5.2: its stop continues, but the phase no longer waits for it. */
   | { readonly code: 'shutdown-wait-exceeded'; readonly phase: number; readonly uid: PodUid }
-  /** D11: the phase gets less than it wants, for want of time. */
+  /** D11: the phase gets less time than it needs. */
   | {
       readonly code: 'shutdown-shortened';
       readonly phase: number;
@@ -102,8 +101,8 @@ export type Reason =
   | { readonly code: 'shutdown-cancelled'; readonly phase: number; readonly policy: 'promptly' | 'afterPhases' }
   /** beside-a-kubelet.md E4. `detail` null: there was no answer in time. */
   | { readonly code: 'shutdown-announced'; readonly detail: string | null }
-  /** E17: the wait after the last phase is over; `left` null: nobody could say what is. */
+  /** E17: the wait after the last phase is over; `left` null: what is left is unknown. */
   | { readonly code: 'shutdown-confirmed'; readonly tookMs: number; readonly left: Unconfirmed | null }
   | { readonly code: 'shutdown-not-armed'; readonly why: string };
-/** kubelet-shutdown.md 5.1: the wait for pods and volumes ended, its time was over, or volumes took 123 s. */
+/** kubelet-shutdown.md 5.1: the wait for pods and volumes ended, the period was over, or volumes took 123 s. */
 export type PhaseEnd = 'done' | 'period' | 'volume-timeout' | 'cancelled';

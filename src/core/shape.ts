@@ -48,7 +48,7 @@ export function union<T extends { readonly kind: string }>(
   };
 }
 
-/** Null where the text is no JSON. */
+/** Null if the text is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

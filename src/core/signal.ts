@@ -9,21 +9,21 @@ export type FileSystemRole = 'nodefs' | 'imagefs' | 'containerfs';
 /** Where the reading of a signal comes from. */
 export type SignalSource = 'node-memory' | 'pods-memory' | 'swap' | 'memory-stall' | 'pids' | FileSystemRole;
 
-/** All that is particular to one signal. What another file needs to know of a signal is a column here. */
+/** Everything particular to one signal. What another file needs to know about a signal is a column here. */
 export type SignalFacts = {
   readonly unit: Unit;
   readonly condition: NodeCondition;
   readonly resource: Resource;
   readonly source: SignalSource;
-  /** D1: of several ripe thresholds the lowest acts; `class` is compared before hard and soft, `place` after. */
+  /** D1: of several ripe thresholds, the lowest acts. `class` is compared before hard against soft, `place` after it. */
   readonly order: { readonly class: number; readonly place: number };
   /** What the ranking counts of a pod: a field of its usage. */
   readonly counts: 'workingSetBytes' | 'memoryAndSwapBytes' | 'processes' | 'disk';
-  /** What of it comes back with a pod's end. A stall has no owner, and files outlive their writers. */
+  /** What a pod's end frees of it. A stall has no owner, and files outlive their writers. */
   readonly comesBack: 'memory' | 'swap' | 'process-ids' | 'stall' | 'nothing';
   /** The comparators of kubelet-eviction.md 5.1, first to last. */
   readonly rankedBy: readonly ('over-request' | 'priority' | 'usage-over-request' | 'usage')[];
-  /** D12: what the victim's processes are sent first under a hard threshold. */
+  /** D12: the first signal to the victim's processes under a hard threshold. */
   readonly firstWhenHard: 'sigkill' | 'sigterm';
   /** By how much a hard threshold of a kubelet is raised, so that this agent acts before it (beside-a-kubelet.md F2, F4). */
   readonly margin: { readonly least: number; readonly share: number };
@@ -31,7 +31,7 @@ export type SignalFacts = {
   readonly configuredIn: 'both-kinds' | 'own-kind' | 'own-section';
   /** The kubelet has no such signal: the difference that a decision by it names. */
   readonly difference: 'D17' | null;
-  /** What costs something at every sample is read only where a threshold counts it. */
+  /** A source that is expensive to sample is read only if a threshold uses it. */
   readonly sampled: 'always' | 'if-configured';
 };
 
@@ -53,7 +53,7 @@ const MEMORY = {
   firstWhenHard: 'sigkill',
   margin: { least: Math.max(128 * MIB, FILLED_BYTES), share: 0.02 },
 } as const;
-/** D17: a pod may be out of memory and in swap for the most part. */
+/** D17: most of a pod may be in swap instead of memory. */
 const MEMORY_AND_SWAP = {
   ...MEMORY,
   counts: 'memoryAndSwapBytes',
@@ -84,7 +84,7 @@ const PIDS = {
   margin: { least: 512, share: 0.01 },
 } as const;
 
-/** kubelet-eviction.md 1. In the order in which they are shown. */
+/** kubelet-eviction.md 1. In display order. */
 const ROWS = {
   'memory.available': { ...MEMORY, source: 'node-memory', order: { class: 0, place: 0 } },
   'allocatableMemory.available': { ...MEMORY, source: 'pods-memory', order: { class: 0, place: 1 } },
@@ -95,7 +95,7 @@ const ROWS = {
     comesBack: 'swap',
     order: { class: 0, place: 2 },
   },
-  // Of the last so many ms, those in which not all tasks were stalled on memory.
+  // Milliseconds of the window in which not all tasks were stalled on memory.
   'memory.stallFree': {
     ...MEMORY_AND_SWAP,
     configuredIn: 'own-section',
@@ -116,10 +116,10 @@ const ROWS = {
 
 export type Signal = keyof typeof ROWS;
 export const SIGNAL_FACTS: { readonly [S in Signal]: SignalFacts } = ROWS;
-// Object.keys loses the type of the keys; the table has no others.
+// Object.keys loses the key type; the table has no other keys.
 export const SIGNALS = Object.keys(ROWS) as readonly Signal[];
 
-/** Of one source, or one and a unit. */
+/** The signals of one source, or of one source and unit. */
 export const signalsOf = (source: SignalSource, unit?: Unit): readonly Signal[] =>
   SIGNALS.filter((signal) => {
     const facts = SIGNAL_FACTS[signal];
@@ -133,16 +133,16 @@ export function forEachSignal<T>(of: (signal: Signal, facts: SignalFacts) => T):
   return values;
 }
 
-/** D17: the ranking counts what a pod has in swap. */
+/** D17: whether the ranking counts a pod's swap. */
 export const countsSwap = (signal: Signal): boolean => SIGNAL_FACTS[signal].counts === 'memoryAndSwapBytes';
 
-/** In what a ranking counts of a pod. */
+/** The unit of what a ranking counts of a pod. */
 export function usageUnit(signal: Signal): Unit {
   const { counts, unit } = SIGNAL_FACTS[signal];
   return counts === 'disk' || counts === 'processes' ? unit : 'bytes';
 }
 
-/** Of its resource a pod can request some. */
+/** Whether pods can request its resource. */
 export function hasRequest(signal: Signal): boolean {
   const { resource } = SIGNAL_FACTS[signal];
   return resource === 'memory' || resource === 'ephemeral-storage';
@@ -168,7 +168,7 @@ export type SignalSample = {
   readonly available: number;
   readonly capacity: number;
   readonly sampledAtMs: MonoMs;
-  /** The source named no time: this sample is new, and so is the one after it (kubelet-eviction.md 1.4.4). */
+  /** The source gave no time: this sample and the next one count as new (kubelet-eviction.md 1.4.4). */
   readonly isUntimed?: true;
 };
 

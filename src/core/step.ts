@@ -4,7 +4,7 @@ import type { Reason } from './reason.ts';
 import type { State } from './state/state.ts';
 import type { NextLook } from './verdict.ts';
 
-/** What one look comes to. `heldToMs`: when to look again at the latest, for what it waits for; null = nothing. */
+/** The result of one look. `heldToMs`: the latest time to look again, for what it waits for; null = it waits for nothing. */
 export type Step = {
   readonly state: State;
   readonly decisions: readonly Decision[];
@@ -45,7 +45,7 @@ export function victimOf({
   return { uid, namespace, name, qos, priority, ...rest };
 }
 
-/** The sooner of two times to look again. */
+/** The earlier of two times to look again. */
 export function least(a: number | null, b: number | null): number | null {
   return a === null ? b : b === null ? a : Math.min(a, b);
 }

@@ -4,28 +4,28 @@ import type { Reason } from './reason.ts';
 import type { Signal, SignalSample } from './signal.ts';
 import type { State } from './state/state.ts';
 
-/** What the core wants of the next look. */
+/** What the next look must contain, and when it is due. */
 export type NextLook = {
   readonly afterMs: number;
   readonly pods: Signal | 'all' | null;
-  /** The pods' directories have to be known, not older than a minute. */
+  /** The usage of the pods' directories is needed, at most a minute old. */
   readonly isDiskNear?: true;
-  /** How far apart the file systems may be sampled meanwhile; absent: as often as the looks come. */
+  /** The interval for sampling file systems meanwhile; absent: at every look. */
   readonly disksAfterMs?: number;
-  /** A reader asked for it: what no threshold counts is measured as well. */
+  /** A reader asked for it: also measure what no threshold needs. */
   readonly isForReader?: true;
-  /** Nothing else is waited for: meanwhile memory.available may be looked at alone. */
+  /** Nothing else is awaited: until then, reading memory.available alone is enough. */
   readonly glance?: Glance;
 };
-/** D2 just above a threshold of memory.available, none of which is met, and nothing under way. */
+/** D2: memory.available is just above a threshold, none of its thresholds is met, and nothing is in progress. */
 export type Glance = {
-  /** Above the highest of them. */
+  /** Just above the highest threshold. */
   readonly leastBytes: number;
   /** The fastest plausible fill. */
   readonly bytesPerMs: number;
-  /** Not more often. */
+  /** The minimum time between glances. */
   readonly floorMs: number;
-  /** The same while memory falls so fast that it would be met soon. */
+  /** The same while memory falls so fast that a threshold would be met soon. */
   readonly fallingFloorMs: number;
   /** The sample that shows how fast it falls. */
   readonly since: SignalSample;

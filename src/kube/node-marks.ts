@@ -113,9 +113,9 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     ]),
   );
   const earlier = new Map<unknown, { readonly status: unknown; readonly sinceWallMs: number }>();
-  /** Our marks on the node, as far as known. */
+  /** Our conditions on the node, as far as known. */
   const present = new Set<OwnCondition>();
-  /** Marks of an earlier run stay for one heartbeat, in case this run sets them again. */
+  /** Conditions of an earlier run that stay for one heartbeat, in case this run sets them again. */
   const unsaid = new Set<OwnCondition>(['NodewardenShutdownArmed', 'NodewardenLastBoot']);
   let isReadBack = false;
   let isTaken = false;

@@ -5,7 +5,7 @@ import { budgetRefusesId } from '../words/finding-eviction.ts';
 
 /** Evictions that a disruption budget refused recently (beside-a-kubelet.md B1, B11). */
 export type Refusals = {
-  /** `said`: why. Each repeated refusal doubles the wait. */
+  /** `said`: why. A refusal for the same reason again doubles the wait. */
   readonly add: (uid: PodUid, retryAfterMs: number, said: string) => void;
   /** `budgets-refuse`: three others were refused, and the next request is not due yet. */
   readonly limitOf: (uid: PodUid) => CandidateLimit | null;
@@ -20,7 +20,7 @@ const MOST = 3;
 
 export function createRefusals(clock: Clock, findings: Findings): Refusals {
   const refusals = new Map<PodUid, Refusal>();
-  /** Who was not asked for again for as long as the longest wait is no longer known to be refused. */
+  /** Forgets refusals after a further longest wait without a new request. */
   const forget = (): void => {
     for (const [uid, { untilMs }] of refusals) {
       if (untilMs + LONGEST_MS > clock.monoMs()) continue;

@@ -29,7 +29,7 @@ export type Entry = Question & {
   /** Unknown: it does not run, or must not be used. */
   cgroup: Reading<CgroupRef>;
   startedAtWallMs: number | null;
-  /** Our stops of it that have ended. */
+  /** How many of our stops of it have ended. */
   stops: number;
   /** The finding that is raised. */
   said: string | null;

@@ -2,29 +2,29 @@ import { known, type MonoMs, type Reading } from '../reading.ts';
 import { sayDuration } from '../units/duration.ts';
 import { sayBytes } from '../units/quantity.ts';
 
-/** Who has the node's memory at one instant, in bytes of what memory.available counts. */
+/** What holds the node's memory at one instant, in bytes of what memory.available counts. */
 export type MemoryShares = {
   readonly atMs: MonoMs;
   readonly podsBytes: number;
-  /** Everybody else: `system.slice`, `kernel`, … */
+  /** Everything else: `system.slice`, `kernel`, … */
   readonly others: readonly MemoryShare[];
 };
 export type MemoryShare = { readonly where: string; readonly bytes: number };
-/** How that changed; product.md section 8. */
+/** How the shares changed; product.md section 8. */
 export type MemoryGrowth = {
   readonly overMs: number;
-  /** Less than 0 when the pods gave back. */
+  /** Negative if the pods shrank. */
   readonly podsBytes: number;
-  /** Of all those outside pods that grew. */
+  /** The growth of everything outside pods that grew. */
   readonly outsideBytes: number;
-  /** Those of them that grew most, largest first; at most MAX_GROWN. */
+  /** What grew most outside pods, largest first; at most MAX_GROWN. */
   readonly others: readonly MemoryShare[];
 };
-/** Part of a decision. `culprit`: what grew most outside pods, if most of the growth is not in pods; else null. */
+/** Part of a decision. `culprit`: what grew most outside pods, if most of the growth is outside pods; else null. */
 export type Attribution = {
   readonly overMs: number;
   readonly podsBytes: number;
-  /** Of all that grew. */
+  /** The growth of everything that grew. */
   readonly totalBytes: number;
   readonly culprit: MemoryShare | null;
 };
@@ -33,7 +33,7 @@ const MAX_GROWN = 3;
 /** Services vary by a few MiB: growth below this is not attributed. */
 const LEAST_BYTES = 4 * 2 ** 20;
 
-/** Who is new has grown from nothing. */
+/** A new entry has grown from zero. */
 export function growthBetween(before: MemoryShares, now: MemoryShares): MemoryGrowth {
   const had = new Map(before.others.map(({ where, bytes }) => [where, bytes]));
   const grown = now.others
@@ -49,8 +49,8 @@ export function growthBetween(before: MemoryShares, now: MemoryShares): MemoryGr
 }
 
 /**
- * Is most of what grew outside pods? Then pods may be the wrong ones to go, and a person should hear who it was. Where
- * pods gave back more than that, a pod that ended hides how much another grew: no culprit is named.
+ * Whether most of the growth is outside pods: then evicting pods may not help, and the culprit is named. If the pods shrank
+ * by more than that, a pod that ended hides how much another one grew: no culprit is named.
  */
 export function isOutsidePods({ podsBytes, outsideBytes }: MemoryGrowth): boolean {
   return outsideBytes >= LEAST_BYTES && outsideBytes > Math.abs(podsBytes);
@@ -64,7 +64,7 @@ export function attribute(growth: Reading<MemoryGrowth>): Reading<Attribution> {
   return known({ overMs, podsBytes, totalBytes, culprit });
 }
 
-/** A sentence's half about the culprit, to stand after the decision; '' when there is none. `where` may be a tenant's: escape. */
+/** A clause about the culprit, to append to the decision; '' if there is none. A tenant may have chosen `where`: escape it. */
 export function sayCulprit(growth: Reading<Attribution> | undefined): string {
   if (growth === undefined || !growth.known || growth.value.culprit === null) return '';
   const { overMs, totalBytes, culprit } = growth.value;

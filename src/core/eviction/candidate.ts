@@ -20,19 +20,19 @@ const BUDGETS: readonly (Why | null)[] = ['budget-refused', 'budgets-refuse'];
 
 export type Choice = {
   readonly victim: PodView | null;
-  /** The victim, were it proven that `against` does not come before it; null: it is proven, or there would be none. */
+  /** The victim, if `against` were proven not to precede it; null: that is proven, or there is no victim. */
   readonly unproven: { readonly first: PodView; readonly against: PodView } | null;
   readonly passedOver: readonly Reason[];
-  /** What leaves nobody, where there is neither a victim nor an unproven one; null: nothing that is particular. */
+  /** Why nobody can be chosen, if there is neither a victim nor an unproven one; null: no particular reason. */
   readonly nobody: 'evict-for' | 'no-relief' | null;
   readonly differences: readonly Difference[];
 };
 
 /**
- * The first of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11),
- * pods that we are stopping (D3), pods that are not to be evicted for this resource (D7), what the mode knows against
- * it (D13), DaemonSet pods within their request (D8), pods whose end frees nothing of a disk, or next to nothing of what
- * it lacks (D14), pods that stall in their own memory limit (D17). Only when no other pod is left: DaemonSet pods for
+ * The first pod of the ranking that may be evicted. Never: static, mirror and critical pods (kubelet-eviction.md 4.11), pods
+ * that we are stopping (D3), pods that must not be evicted for this resource (D7), pods that the mode excludes (D13),
+ * DaemonSet pods within their request (D8), pods whose end frees nothing or next to nothing of what a disk lacks (D14), and
+ * pods that stall in their own memory limit (D17). Only if no other pod is left: DaemonSet pods for
  * signals without a request (D8), then protected ones (D7). `lacking`: what the signal lacks.
  */
 export function firstCandidate(
@@ -60,7 +60,7 @@ export function firstCandidate(
     const why = barred.get(pod.uid) ?? laterBecause(pod, first, isLate);
     return why === 'guard' && !guarded(pod) ? insteadBecause(pod, first, allowed) : why;
   };
-  // Of a walk that was cut short nothing need be known that the end would free; who declares no directory is no candidate.
+  // After a walk that was cut short, relief may be unknown although there is some. A pod without directories is no candidate.
   const isCut = ({ pod }: Ranked): boolean => barred.get(pod.uid) === 'no-relief' && pod.usage.disk.known;
   const isRival = (entry: Ranked): boolean => (!barred.has(entry.pod.uid) || isCut(entry)) && turnOf(entry.pod) <= turn;
   const against = first === null ? null : unprovenAgainst(signal, first, ranking.filter(isRival), lacking);
@@ -75,9 +75,9 @@ export function firstCandidate(
 }
 
 /**
- * The pod that may use more than the first, as far as is known. Null: none may, or the first has the better
- * evidence against it (D14): its end is known to free more than that of each of them, and as much as the signal lacks
- * where nothing is known that theirs would free.
+ * A pod that may use more than `first`, as far as is known. Null: none may, or the evidence against `first` is better (D14):
+ * its end is known to free more than the end of each of them and, if theirs is not known to free anything, as much as the
+ * signal lacks.
  */
 function unprovenAgainst(signal: Signal, first: PodView, rivals: readonly Ranked[], lacking: number): PodView | null {
   const relief = reliefOf(signal, first);
@@ -101,8 +101,8 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   if (pod.isStaticCritical) return 'static-critical';
   if (isBeingStopped(pod) || underWay.includes(pod.uid)) return 'terminating';
   if (!mayGoFor(pod, signal)) return 'evict-for';
-  // It gives way as the guard's do, and only to another that exceeds its request: no pod within its request is evicted
-  // instead.
+  // `restart-guard` works like the loop guard: it yields only to a pod that exceeds its request, so that no pod within its
+  // request is evicted instead.
   if (pod.limitedBy !== null && pod.limitedBy !== 'restart-guard') return pod.limitedBy;
   if (pod.unsaid?.why === 'undeclared' && !isWorthIt(signal, pod, lacking)) return 'declaration-unknown';
   if (SIGNAL_FACTS[signal].comesBack === 'stall' && pod.isStalledByOwnLimit) return 'own-limit';
@@ -110,13 +110,13 @@ function neverBecause(entry: Ranked, signal: Signal, underWay: readonly PodUid[]
   return isHelp(signal, pod, lacking) ? null : 'no-relief';
 }
 
-/** C9: its end frees no file while nobody can delete it, and who uses less than is lacking is asked for first. */
+/** C9: its end frees no file while it cannot be deleted; and if it uses less than is lacking, its declaration is awaited. */
 const isWorthIt = (signal: Signal, pod: PodView, lacking: number): boolean =>
   !isDisk(signal) && givesBack(pod, signal) >= lacking;
 
 /**
- * beside-a-kubelet.md B1: a pod whose disruption budget has refused gives way only to another that exceeds its request: the
- * budget of one tenant costs no other his pod.
+ * beside-a-kubelet.md B1: a pod whose disruption budget has refused yields only to a pod that exceeds its request, so that
+ * one tenant's budget does not cost another tenant a pod.
  */
 function isInsteadOfRefused(
   signal: Signal,
@@ -132,8 +132,8 @@ function isInsteadOfRefused(
 }
 
 /**
- * Nothing else is against it: it comes first in the ranking, and nothing shows that it exceeds its request. `allowed`: who
- * would go if no budget had refused.
+ * Why a pod that ranks first, with nothing else against it, is passed over: it is not known to exceed its request.
+ * `allowed`: the pod to evict if no budget had refused.
  */
 function insteadBecause(pod: PodView, first: PodView | null, allowed: PodView | null): Why {
   if (pod.unsaid !== undefined) return 'declaration-unknown';
@@ -198,8 +198,8 @@ export function withoutBudgets(pods: readonly PodView[]): readonly PodView[] {
 }
 
 /**
- * D6: has the pod's owner lost its share within the window? A pod without an owner never has. B14: or was the pod
- * itself killed in vain, because the API was away?
+ * Whether the pod's owner has lost its share of pods within the window (D6); false without an owner. Or whether the pod
+ * itself was killed in vain because the API was away (B14).
  */
 export function isGuarded(pod: PodView, kills: OwnerKills, guard: Guard, atMs: MonoMs): boolean {
   if (pod.limitedBy === 'restart-guard') return true;

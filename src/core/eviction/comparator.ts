@@ -5,17 +5,17 @@ import { type FsLayout, fileSystemOf, hasRequest, SIGNAL_FACTS, type Signal, typ
 
 type Compared = number | string | boolean;
 type Row = {
-  /** What is compared. Unknown: the pod has no statistics, or it does not say. */
+  /** The value to compare. Unknown: the pod has no statistics, or its declaration is unknown. */
   readonly compare: (pod: PodView, signal: Signal, layout: FsLayout) => Reading<Compared>;
   /** Which value is evicted first. */
   readonly first: 'true' | 'lowest' | 'highest';
-  /** Settles ties, among pods that all have a value. */
+  /** Breaks ties among pods that all have a value. */
   readonly isTie: boolean;
-  /** Not one of the kubelet's (kubelet-eviction.md 5.1): the difference that a decision by it names. */
+  /** For a comparator that the kubelet lacks (kubelet-eviction.md 5.1): the difference that a decision by it names. */
   readonly difference: 'D1' | null;
-  /** Derived from what was measured of the pod, which may be only a part of it. */
+  /** Derived from the pod's measured usage, which may be incomplete. */
   readonly isMeasured: boolean;
-  /** A number is in the unit of what the signal counts of a pod. */
+  /** The number is in the unit of what the signal counts of a pod. */
   readonly isUsage: boolean;
   /** "It comes first by ...". */
   readonly by: string;
@@ -105,10 +105,10 @@ const ROWS = {
 
 export type Comparator = keyof typeof ROWS;
 export const COMPARATORS: { readonly [C in Comparator]: Row } = ROWS;
-/** Of a name from a record, which a sick disk may have changed; null: there is none of that name. */
+/** By a name from a record, which a failing disk may have changed; null: no such comparator. */
 export const comparatorNamed = (name: string): Row | null =>
   Object.hasOwn(COMPARATORS, name) ? COMPARATORS[name as Comparator] : null;
-// Object.keys loses the type of the keys; the table has no others.
+// Object.keys loses the key type; the table has no other keys.
 export const TIES: readonly Comparator[] = (Object.keys(ROWS) as Comparator[]).filter((by) => COMPARATORS[by].isTie);
 
 /**
@@ -123,7 +123,7 @@ export function usageFor(signal: Signal, pod: PodView, layout: FsLayout): Readin
   return used.known ? used : known(0);
 }
 
-/** kubelet-eviction.md 5.9: which kinds are measured, by layout. */
+/** kubelet-eviction.md 5.9: the kinds that are measured, by layout. */
 function measuredDisk(signal: Signal, { usage: { disk } }: PodView, layout: FsLayout): number {
   if (!disk.known) return 0;
   const isInodes = SIGNAL_FACTS[signal].unit === 'inodes';
@@ -142,7 +142,7 @@ function measuredDisk(signal: Signal, { usage: { disk } }: PodView, layout: FsLa
   }
 }
 
-/** "inodes" cannot be requested: there the first comparator only separates zero from non-zero (5.4). */
+/** Inodes cannot be requested: for them, the first comparator only separates zero from non-zero (5.4). */
 function exceededRequest(signal: Signal, pod: PodView): number {
   return hasRequest(signal) ? subtractedRequest(signal, pod) : 0;
 }
@@ -152,7 +152,7 @@ function subtractedRequest(signal: Signal, pod: PodView): number {
   return SIGNAL_FACTS[signal].resource === 'memory' ? pod.requests.memoryBytes : pod.requests.ephemeralStorageBytes;
 }
 
-/** Where an unknown value is one of the declaration, and not of what was measured. */
+/** The `where` of a value that is unknown because of the declaration, not of the measurement. */
 export const UNSAID = 'the declaration of the pod';
 export const UNDECLARED = 'not yet known to the API';
 

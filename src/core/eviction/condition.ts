@@ -8,8 +8,8 @@ export const CONDITIONS: readonly NodeCondition[] = ['MemoryPressure', 'DiskPres
 type ConditionTimes = State['conditionLastMetMs'];
 
 /**
- * kubelet-eviction.md 4.5: a condition is true from the first crossing, soft thresholds included, until it has not
- * been seen for the transition period (strictly less; a period of 0 or below reports none).
+ * kubelet-eviction.md 4.5: a condition is true from the first crossing, soft thresholds included, as long as it was last met
+ * strictly less than the transition period ago (with a period of 0 or less, never).
  */
 export function conditionsNow(
   before: ConditionTimes,

@@ -39,13 +39,13 @@ import { trailAfter } from './usage-trend.ts';
 
 type Thresholds = { readonly now: readonly Threshold[]; readonly all: readonly Threshold[] };
 type EvictDecision = Extract<Decision, { kind: 'evict' }>;
-/** `isAsking`: it still waits for the pods. */
+/** `isAsking`: it has asked for the pods and waits for them. */
 type Acted = Step & { readonly isAsking: boolean };
 type Look = { readonly observation: Observation; readonly config: CoreConfig; readonly layout: FsLayout };
 
-/** A reclaim resolves within the operator's own time-outs; this ends the wait should its outcome be lost. */
+/** A reclaim ends within the operator's own timeouts; this ends the wait if its outcome is lost. */
 const RECLAIM_DEADLINE_MS = 600_000;
-/** While a soft timer runs looks stay under a second apart, so that one unmet look is no recovery (D2). */
+/** While a soft timer runs, looks are less than a second apart, so that one unmet look is not a recovery (D2). */
 const TIMER_PACE_MS = 250;
 const SAMPLE_PACE_MS = 100;
 const NOBODY_PACE_MS = 1_000;
@@ -64,7 +64,7 @@ export function stepEviction(state: State, observation: Observation, config: Cor
   const isOver = over.decisions.length > 0;
   const step = isOver ? { ...over, isAsking: false } : pressureStep(over.state, look, timers, state.lastSample);
   return {
-    // A look that still waits for the pods has not used its samples up: they drive the look that brings the pods.
+    // A look that waits for the pods has not consumed its samples: the look that brings the pods uses them.
     state: step.isAsking ? { ...step.state, lastSample: state.lastSample } : step.state,
     decisions: [...looked.decisions, ...step.decisions],
     reasons: [...timers.reasons, ...looked.reasons, ...step.reasons],
@@ -73,7 +73,7 @@ export function stepEviction(state: State, observation: Observation, config: Cor
   };
 }
 
-/** Timers, conditions and what became of earlier victims, put into the state. */
+/** Updates timers, conditions and the outcomes of earlier victims in the state. */
 function conditionStep(state: State, { observation, config, layout }: Look, timers: Timers): Step {
   const { atMs, signals } = observation;
   const times = conditionsNow(
@@ -158,7 +158,7 @@ function pressureStep(state: State, look: Look, timers: Timers, lastSample: Stat
   const reasons = stale.map(({ signal }): Reason => {
     return { code: 'sample-not-new', signal, sampledAtMs: lastSample[signal]?.sampledAtMs ?? observation.atMs };
   });
-  // While a sample is waited for the pods stay asked for, so that their directories are walked on.
+  // While it waits for a sample, it keeps asking for the pods, so that the walk of their directories continues.
   const idle: Step =
     stale[0] === undefined
       ? waiting(state, timers.ripe.length > 0 ? NOBODY_PACE_MS : null)
@@ -168,8 +168,8 @@ function pressureStep(state: State, look: Look, timers: Timers, lastSample: Stat
 }
 
 /**
- * At most one decision. The kubelet acts on the first threshold alone; live one shortage after the other has its turn
- * until one of them decides, since none waits for another (D3).
+ * At most one decision. The kubelet acts only on the first threshold; on a live node each shortage has its turn until one of
+ * them decides, because no shortage waits for another (D3).
  */
 function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
   const groups = new Map<Shortage, MetThreshold[]>();
@@ -181,7 +181,7 @@ function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
   for (const group of look.config.isLive ? groups.values() : [...groups.values()].slice(0, 1)) {
     const next = actOnShortage(acted.state, look, group);
     const isFirst = acted.heldToMs === null;
-    // Two that want different facts of the pods must not keep each other from waiting.
+    // Two shortages that need different facts about the pods must not keep each other from waiting.
     const heldToMs = next.isAsking && !isFirst ? Math.max(next.heldToMs ?? 0, VICTIM_PACE_MS) : next.heldToMs;
     acted = {
       state: next.state,
@@ -196,7 +196,7 @@ function actOn(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
   return acted;
 }
 
-/** `ripe`: of one shortage, never empty. */
+/** `ripe`: thresholds of one shortage, never empty. */
 function actOnShortage(state: State, look: Look, ripe: readonly MetThreshold[]): Acted {
   const { observation, config, layout } = look;
   const first = ripe[0];
@@ -236,13 +236,13 @@ function isReclaimOver({ deadlineMs, decision }: Reclaim, { atMs, outcomes }: Ob
 }
 
 /**
- * kubelet-eviction.md 6.3: the reading after a reclaim. It is enough only if no threshold of any signal is met with its
- * min reclaim, whatever its grace; nothing of the timers changes (6.4).
+ * kubelet-eviction.md 6.3: judges the reading after a reclaim. It was enough only if no threshold of any signal is met with
+ * its min reclaim, whatever its grace period. Timers do not change (6.4).
  */
 function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly Threshold[]): Step {
   const { observation, config, layout } = look;
   const { signals, atMs } = observation;
-  // Their outcomes are heard once: those that are not judged by this look are by the next.
+  // Each outcome arrives once: what this look does not judge, the next one must.
   const isOver = (reclaim: Reclaim): boolean => isReclaimOver(reclaim, observation);
   const reclaims = before.reclaims.map((reclaim) => (isOver(reclaim) ? { ...reclaim, deadlineMs: atMs } : reclaim));
   const state = {
@@ -265,7 +265,7 @@ function judgeReclaim(before: State, look: Look, timers: Timers, all: readonly T
   if (!isShort)
     return withReason(waiting(judgedState, VICTIM_PACE_MS), { code: 'reclaim-sufficed', signal: threshold.signal });
   const step = evictFor(judgedState, look, threshold);
-  // The pods were not at hand: this judgement is repeated with them.
+  // Without the pods, this judgement is repeated once they are there.
   return step.isAsking ? { ...step, state } : step;
 }
 
@@ -274,7 +274,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   const { observation, config, layout } = look;
   const { atMs, pods } = observation;
   const asked: Acted = { ...waiting(state, NOBODY_PACE_MS), pods: threshold.signal, isAsking: true };
-  // A shutdown that wants all pods goes first: asking at once would only be heard again.
+  // A shutdown that needs all pods has precedence: asking for others at once would get the same pods again.
   if (pods.known && isOtherDisk(look, threshold))
     return { ...asked, heldToMs: observation.podsFor === 'all' ? TIMER_PACE_MS : 0 };
   if (pods.known && pods.value.some((pod) => isUnmeasured(pod, threshold.signal))) return { ...asked, heldToMs: 0 };
@@ -327,7 +327,7 @@ function evictFor(state: State, look: Look, threshold: MetThreshold): Acted {
   );
 }
 
-/** Those that changed not which pod is stopped, but when, how or for what. */
+/** Differences that affect when, how or for what a pod is stopped, not which one. */
 function differencesInTime(state: State, look: Look, threshold: MetThreshold): readonly Difference[] {
   const { observation, layout } = look;
   const { difference } = SIGNAL_FACTS[threshold.signal];
@@ -339,19 +339,19 @@ function differencesInTime(state: State, look: Look, threshold: MetThreshold): r
   ];
 }
 
-/** product.md section 8; for the memory of the node alone. */
+/** product.md section 8; only for node memory. */
 function growthOf({ memoryGrowth }: Observation, { signal }: MetThreshold): Pick<EvictDecision, 'growth'> {
   return signal === 'memory.available' && memoryGrowth !== undefined ? { growth: attribute(memoryGrowth) } : {};
 }
 
-/** D14's facts are of the file system that the pods were asked for. */
+/** D14's facts are about the file system for which the pods were read. */
 function isOtherDisk({ observation, layout }: Look, { signal }: MetThreshold): boolean {
   const asked = observation.podsFor;
   if (asked === undefined || !isDisk(signal)) return false;
   return asked === null || asked === 'all' || shortageOf(asked, layout) !== shortageOf(signal, layout);
 }
 
-/** Pods that were read for another reason than this ranking (a limit, a reader): what it compares was not measured. */
+/** The pods were read for another reason (a limit, a reader), and what this ranking compares was not measured. */
 function isUnmeasured({ usage }: PodView, signal: Signal): boolean {
   const { counts } = SIGNAL_FACTS[signal];
   const compared = counts === 'disk' ? usage.disk : countedOf(usage, counts);

@@ -12,8 +12,8 @@ type Pool = {
 };
 
 /**
- * Who of the pool goes. First those that are known to exceed their request; then the only one of which nobody has said what
- * it requests (C9); then the rest, and there first those that others have deleted (C10). Null: nobody.
+ * The pod of the pool to evict. First pods known to exceed their request; then a pod with an unknown request, if it is the
+ * only one (C9); then the rest, beginning with those that others have deleted (C10). Null: none.
  */
 export function firstOf(pool: Pool): PodView | null {
   const { signal, entries, guarded, lacking } = pool;
@@ -26,12 +26,12 @@ export function firstOf(pool: Pool): PodView | null {
   const open = unsaid.filter((entry) => !isWithin(signal, entry, lacking));
   const over = open.find((entry) => isToBlame(signal, entry, lacking));
   if (over !== undefined) return over.pod;
-  // Of several, nobody knows which exceeds: the kernel has their oom_score_adj to go by.
+  // Of several, it is unknown which one exceeds its request: the choice is left to the kernel and their oom_score_adj.
   if (open.length > 0) return open.length === 1 ? (open[0]?.pod ?? null) : null;
   return first === null ? (unsaid[0]?.pod ?? null) : beforeInnocent(first, said, pool);
 }
 
-/** D6: a pod whose owner lost too many gives way, only to another that exceeds its request too. */
+/** D6: a pod whose owner lost too many pods yields, but only to another one that exceeds its request. */
 function unguarded(entries: readonly Ranked[], isRequested: boolean, guarded: Pool['guarded']): Ranked | null {
   const first = entries[0];
   if (first === undefined) return null;
@@ -40,8 +40,8 @@ function unguarded(entries: readonly Ranked[], isRequested: boolean, guarded: Po
 }
 
 /**
- * beside-a-kubelet.md C10: nobody within its request goes while the pods that others have deleted would bring back what is
- * lacking, together. They go first.
+ * beside-a-kubelet.md C10: no pod within its request is evicted while the pods that others have deleted would together free
+ * what is lacking. Those come first.
  */
 function beforeInnocent(first: Ranked, entries: readonly Ranked[], { signal, lacking }: Pool): PodView {
   if (!hasRequest(signal)) return first.pod;
@@ -51,12 +51,12 @@ function beforeInnocent(first: Ranked, entries: readonly Ranked[], { signal, lac
 }
 
 /**
- * Proven, not presumed: a pod without statistics ranks as if it exceeded (kubelet-eviction.md 5.5), but it is often one
- * whose containers do not run, and stopping a DaemonSet's again and again frees nothing (D5, D8).
+ * Whether it is proven to exceed its request. A pod without statistics only ranks as if it did (kubelet-eviction.md 5.5):
+ * often its containers do not run, and stopping a DaemonSet's pod again and again frees nothing (D5, D8).
  */
 export const isOverRequest = (entry: Ranked): boolean => overRequest(entry) === true;
 
-/** Where nothing is requested: it holds as much as is lacking. */
+/** It exceeds its request or, for a signal without requests, holds as much as is lacking. */
 export const isToBlame = (signal: Signal, entry: Ranked, lacking: number): boolean =>
   hasRequest(signal) ? isOverRequest(entry) : givesBack(entry.pod, signal) >= lacking;
 

@@ -4,8 +4,8 @@ import { SIGNAL_FACTS, type Signal, type SignalFacts } from '../signal.ts';
 
 type Usage = PodView['usage'];
 /**
- * At most. Of a working set the file cache and files of a tmpfs outlive the processes: who waits for
- * it bounds what goes wrong by that. Of a stall nobody can say how much of it is the pod's: all of it, then.
+ * An upper bound. File cache and tmpfs files of a working set outlive the processes: whoever waits for this amount must limit
+ * the wait. How much of a stall is due to the pod is unknown, so all of it counts.
  */
 const GIVES_BACK: { readonly [what in SignalFacts['comesBack']]: (usage: Usage) => Reading<number> | undefined } = {
   memory: ({ workingSetBytes }) => workingSetBytes,

@@ -15,7 +15,7 @@ import { firstSignal, type MetThreshold } from './threshold.ts';
 import { actOf, CLEAN_UP_MS, evictionsOf, PROOF_MS, thresholdsOf } from './under-way.ts';
 import { isSoonZero, isWorse } from './usage-trend.ts';
 
-/** While a victim is waited for. */
+/** The pace of looks while waiting for a victim. */
 export const VICTIM_PACE_MS = 20;
 
 /** Looks are closer together than this while a pod is held back, and the pods have been read by then. */
@@ -23,9 +23,9 @@ const HELD_BACK_MS = 2_000;
 
 type CleanUp = Extract<Reason, { code: 'clean-up-wait' }>;
 
-/** D3: a victim is waited for this long after its SIGKILL, whatever the signal does meanwhile. */
+/** D3: how long to wait for a victim after its SIGKILL, whatever the signal does meanwhile. */
 const DYING_MS = 1_000;
-/** And this long what it holds counts as coming back: what has not died by then is not merely short of CPU. */
+/** How long its memory counts as about to be freed: a victim that is still alive then is not merely short of CPU. */
 const COMING_MS = 3_000;
 
 /** D3: the eviction that the shortage waits for; null: the next one may be chosen. */
@@ -56,11 +56,11 @@ export function holderOf(
 }
 
 /**
- * Nobody else is needed for the threshold: what victims under way are about to give back is enough. The one that is
- * waited for, or null. Not of a file system: an end frees no file at once.
+ * The victim in progress to wait for, if what such victims are about to free is enough for the threshold; else null. Never
+ * for a file system: a pod's end does not free its files at once.
  */
 export function enoughComing(state: State, observation: Observation, threshold: MetThreshold): Eviction | null {
-  // What a soft eviction gives back within its grace is no help where it burns.
+  // What a soft eviction will free within its grace period comes too late under a hard threshold.
   const coming = comingOf(state, observation).filter(({ killedMs }) => killedMs !== undefined || !threshold.isHard);
   const amount = comingBack(coming, observation, threshold.signal);
   if (threshold.available + amount < bytesUp(threshold.target)) return null;
@@ -80,13 +80,13 @@ function comingOf(state: State, { atMs }: Observation): readonly Eviction[] {
   );
 }
 
-/** Its share of a stall is not known. */
+/** Nothing for a stall, because the pod's share of it is unknown. */
 export function atChoiceOf({ signal, available }: MetThreshold, pod: PodView): Pick<Eviction, 'atChoice'> {
   const held = givesBack(pod, signal);
   return Number.isFinite(held) ? { atChoice: { signal, available, held } } : {};
 }
 
-/** What a victim takes until it has ended comes back with it: at most so much was taken by others since it was chosen. */
+/** The most that others have taken since it was chosen: what the victim itself takes until its end is freed with it. */
 function takenByOthers(
   eviction: Eviction,
   under: readonly Eviction[],
@@ -100,7 +100,7 @@ function takenByOthers(
   return Math.max(0, atChoice.available + atChoice.held - now);
 }
 
-/** D15: how long the shortage waits for what the last kill leaves to be cleaned up; null: it waits no more. */
+/** D15: how long the shortage still waits for the cleanup after the last kill; null: no longer. */
 export function cleanUpOf(
   state: State,
   { atMs, signals }: Observation,
@@ -119,7 +119,7 @@ export function cleanUpOf(
   return { code: 'clean-up-wait', signal: first.signal, eviction: proof.decision, remainingMs };
 }
 
-/** D15 holds an eviction back at this look: the decision right after it says so. */
+/** Notes that D15 holds an eviction back at this look, so that the decision right after it names D15. */
 export function withHeldBack(state: State, shortage: Shortage, { atMs }: Observation): State {
   return { ...state, heldBackMs: { ...state.heldBackMs, [shortage]: atMs } };
 }
@@ -132,7 +132,7 @@ export function wasHeldBack({ heldBackMs }: State, shortage: Shortage, { atMs }:
 export const isFor = (eviction: Eviction, shortage: Shortage, layout: FsLayout): boolean =>
   thresholdsOf(eviction).some(({ signal }) => shortageOf(signal, layout) === shortage);
 
-/** Somebody is being stopped for it, or was a moment ago. */
+/** A pod is being stopped for it, or was stopped recently. */
 export function isActedOn(
   { act, proofs }: Pick<State, 'act' | 'proofs'>,
   shortage: Shortage,
@@ -142,8 +142,8 @@ export function isActedOn(
 }
 
 /**
- * The pod that would be chosen is being stopped already, for another shortage or its own limit: that is waited for, and
- * no pod is evicted in its place. Null: it is not, or it was waited for in vain.
+ * The eviction to wait for, if the pod that would be chosen is already being stopped for another shortage or its own limit:
+ * no pod is evicted in its place. Null: it is not being stopped, or the wait was in vain.
  */
 export function joinedOf(
   state: State,
@@ -165,14 +165,14 @@ export function joinedOf(
   const { victim } = firstCandidate(threshold.signal, asFree, underWay, guarded, lackingOf(threshold));
   const before = joinable.find((eviction) => eviction.victim.uid === victim?.uid);
   if (before === undefined) return null;
-  // As if it were soft where a hard threshold cuts its grace.
+  // If a hard threshold cuts its grace period, treat it as soft.
   const isSooner = threshold.isHard && hardEndMs(observation, threshold) < before.graceEndsMs;
   const also = isSooner ? { ...threshold, isHard: false } : threshold;
   const eviction: Eviction = { ...before, alsoFor: [...(before.alsoFor ?? []), also] };
   return { state: { ...state, act: actOf(replaced(state, before, eviction)) }, eviction };
 }
 
-/** D4: a hard threshold cuts the grace of a soft eviction that is under way. `ripe`: of one shortage. */
+/** D4: a hard threshold cuts the grace period of a soft eviction in progress. `ripe`: thresholds of one shortage. */
 export function waitOrHasten(
   state: State,
   observation: Observation,

@@ -9,8 +9,8 @@ import type { MetThreshold } from './threshold.ts';
 import { isSoonZero } from './usage-trend.ts';
 
 /**
- * beside-a-kubelet.md F6 (i): what the kubelet's own eviction frees is waited for, but under a hard threshold of memory or
- * process ids neither by a pod that is to blame nor, once the signal would reach zero soon, by anybody.
+ * beside-a-kubelet.md F6 (i): choices wait for what the kubelet's own eviction frees. Under a hard threshold of memory or
+ * process IDs, pods to blame are exempt from this wait, and all pods once the signal would reach zero soon.
  */
 export function withoutKubeletWait(
   state: State,

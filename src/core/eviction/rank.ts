@@ -15,7 +15,7 @@ export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout)
   const rules: readonly Comparator[] = SIGNAL_FACTS[signal].rankedBy;
   const width = rules.length;
   const ties = TIES.map((by, i): Tie => ({ at: width + i, sign: COMPARATORS[by].first === 'highest' ? -1 : 1 }));
-  // In one block: an array for each of 10,000 pods is what a ranking would cost most.
+  // One block: an array for each of 10,000 pods would be the largest cost of a ranking.
   const keys = new Float64Array(pods.length * width);
   const entries = pods.map((pod, place): Entry => {
     const isBound = isAtLeast(signal, pod);
@@ -30,13 +30,13 @@ export function rank(signal: Signal, pods: readonly PodView[], layout: FsLayout)
     for (const by of TIES) values.push({ by, value: COMPARATORS[by].compare(pod, signal, layout) });
     return { pod, values, place: place * width, settledBy: NO_TIES };
   });
-  /** The first rule by which they differ; `width`: none. */
+  /** The index of the first rule by which they differ; `width`: none. */
   const differAt = (a: Entry, b: Entry): number => {
     let at = 0;
     while (at < width && keys[a.place + at] === keys[b.place + at]) at++;
     return at;
   };
-  // Stable; equals are settled below, whatever order they come in.
+  // Stable; ties are settled below, independent of the input order.
   const sorted = entries.toSorted((a, b) => {
     const at = differAt(a, b);
     return at === width ? 0 : compare(keys[a.place + at] ?? 0, keys[b.place + at] ?? 0);
@@ -65,17 +65,17 @@ type Entry = {
   readonly pod: PodView;
   /** Of the rules, then of TIES. */
   readonly values: RankRow['values'];
-  /** Of its keys, one for each rule. */
+  /** The index of its keys, one per rule. */
   readonly place: number;
-  /** What orders it among its equals; empty: it has none. */
+  /** What orders it among its equals; empty: it has no equals. */
   settledBy: readonly Tie[];
 };
-/** A place among the values. */
+/** An index into the values. */
 type Tie = { readonly at: number; readonly sign: 1 | -1 };
 const NO_TIES: readonly Tie[] = [];
 const LAST = -1;
 
-/** A tie is settled only by what every one of the equals has: else no order would be total. */
+/** A tie is settled only by values that all equals have: otherwise the order would not be total. */
 function settleTies(equals: readonly Entry[], ties: readonly Tie[]): readonly Entry[] {
   const settledBy = ties.filter(({ at }) => equals.every(({ values }) => values[at]?.value.known));
   for (const entry of equals) entry.settledBy = settledBy;
@@ -94,7 +94,7 @@ function compareBy({ at, sign }: Tie, a: Entry, b: Entry): number {
   return one?.known && other?.known ? sign * compare(one.value, other.value) : 0;
 }
 
-/** Smaller comes first. Without statistics: before everything, whatever the others use. */
+/** Smaller comes first. A pod without statistics comes before all others. */
 function sortKey({ by, value }: RankValue): number {
   if (!value.known || typeof value.value === 'string') return Number.NEGATIVE_INFINITY;
   const { first } = COMPARATORS[by];
@@ -103,8 +103,8 @@ function sortKey({ by, value }: RankValue): number {
 }
 
 /**
- * Could the true amounts put the first of the two above the other, although the known ones do not? Only what is a lower
- * bound may be more; the other is taken at what is proven of it.
+ * Whether the true amounts could rank the first of the two above the other, although the known ones do not. Only lower
+ * bounds may be higher; for the other, only what is proven counts.
  */
 export function mightPrecede({ row }: Ranked, other: Ranked): boolean {
   if (row.values.every((entry) => entry.isAtLeast === undefined)) return false;
@@ -118,7 +118,7 @@ export function mightPrecede({ row }: Ranked, other: Ranked): boolean {
   return true;
 }
 
-/** Of what may be any amount. */
+/** The key of an amount that may be arbitrarily high. */
 const mostKey = (by: Comparator): number =>
   COMPARATORS[by].first === 'true' ? sortKey({ by, value: { known: true, value: true } }) : Number.NEGATIVE_INFINITY;
 

@@ -23,7 +23,7 @@ export type MemoryFacts = {
   readonly refaultBytesPerSecond: number | null;
 };
 
-/** More of active_file than this, read again each second, means that those pages are in use. */
+/** If more than this share of active_file is read again each second, those pages are in use. */
 const REFAULT_SHARE = 0.01;
 const REFAULT_WINDOW_MS = 10_000;
 const REFAULT_STEP_MS = 1_000;
@@ -38,7 +38,7 @@ export function reclaimableBytes(facts: MemoryFacts): number {
   const pinned = Math.max(beyondSwap, facts.unevictableBytes - lockedFile) + lockedFile;
   const kernel = Math.max(0, facts.kernelBytes - facts.slabReclaimableBytes);
   const rate = facts.refaultBytesPerSecond;
-  // Without an observation of 10 s nothing says that the pages are in use: the formula's "else 0".
+  // Before 10 s of observation, the pages are not known to be in use: the formula's "else 0".
   const activeInUse = rate !== null && rate > facts.activeFileBytes * REFAULT_SHARE ? facts.activeFileBytes : 0;
   return (
     facts.capacityBytes -
@@ -52,7 +52,7 @@ export function reclaimableBytes(facts: MemoryFacts): number {
   );
 }
 
-/** Of the page cache what is on neither list that is reclaimed from; the counters are some pages apart. */
+/** The page cache that is on neither of the lists for reclaim. The counters may differ by some pages. */
 function lockedFileBytes(facts: MemoryFacts): number {
   const { fileBytes, shmemBytes, activeFileBytes, inactiveFileBytes, unevictableBytes } = facts;
   return Math.min(Math.max(0, fileBytes - shmemBytes - activeFileBytes - inactiveFileBytes), unevictableBytes);
@@ -67,7 +67,7 @@ export function refaultsAfter(history: RefaultHistory, atMs: MonoMs, bytes: numb
   if (last === undefined || bytes < last.bytes || atMs < last.atMs) return [{ atMs, bytes }];
   if (atMs - last.atMs < REFAULT_STEP_MS) return history;
   const next = [...history, { atMs, bytes }];
-  // The newest entry that is 10 s old or more is where the window begins; older ones are no longer needed.
+  // The window begins at the newest entry that is at least 10 s old; older ones are no longer needed.
   const start = next.findLastIndex((entry) => atMs - entry.atMs >= REFAULT_WINDOW_MS);
   return next.slice(Math.max(0, start));
 }

@@ -2,16 +2,16 @@ import { type FsLayout, fileSystemOf, realFileSystem, SIGNAL_FACTS, type Signal 
 import { bytesUp } from '../units/quantity.ts';
 import type { MetThreshold } from './threshold.ts';
 
-/** D3: what there is one proven kill at a time for. None of them waits for another. */
+/** D3: one proven kill at a time for each of these. None waits for another. */
 export const SHORTAGES = ['memory', 'pids', 'nodefs', 'imagefs'] as const;
 export type Shortage = (typeof SHORTAGES)[number];
 
-/** File systems that are one are one shortage (kubelet-eviction.md 1.2.8). */
+/** Roles on the same file system share one shortage (kubelet-eviction.md 1.2.8). */
 export function shortageOf(signal: Signal, layout: FsLayout): Shortage {
   const role = fileSystemOf(signal);
   if (role !== null) return realFileSystem(role, layout);
   return SIGNAL_FACTS[signal].unit === 'pids' ? 'pids' : 'memory';
 }
 
-/** How much more of the signal there would have to be, at least. */
+/** The least by which the signal would have to rise. */
 export const lackingOf = ({ limit, available }: MetThreshold): number => bytesUp(limit) - available;

@@ -3,46 +3,46 @@ import type { MonoMs } from '../reading.ts';
 
 /** D17: `fullShare` of the last `forMs`, while less than `belowShare` of the capacity is available. */
 export type StallSettings = { readonly fullShare: number; readonly forMs: number; readonly belowShare: number };
-/** Of a pod with pressure of its own. Both counters only grow in one life of its cgroup. */
+/** For a pod whose own pressure can be read. Both counters only grow during the life of its cgroup. */
 export type PodStall = {
-  /** Another one: its counters began at 0. */
+  /** A different life: the counters began at 0. */
   readonly life: number;
   /** Time in which all of its tasks were stalled on memory. */
   readonly stalledMs: number;
   /** How often it reached a memory limit of its own. */
   readonly limitHits: number;
 };
-/** What is read at a point. */
+/** The readings at one point in time. */
 export type StallFacts = {
   readonly atMs: MonoMs;
   /** Time in which all tasks of the node were stalled on memory; only grows. */
   readonly stalledMs: number;
-  /** Null: it was not needed then, or no pod has pressure of its own here. */
+  /** Null: not needed then, or no pod's own pressure can be read here. */
   readonly pods: ReadonlyMap<PodUid, PodStall> | null;
 };
 type StallPoint = StallFacts & {
-  /** Since the point before, at least: the node's stall without that of pods in limits of their own. */
+  /** The node's stall since the previous point without that of pods in their own limits; a lower bound. */
   readonly countedMs: number;
-  /** Who is in a limit of its own: it was last seen to reach it then. */
+  /** Pods in a limit of their own, and when each was last seen to reach it. */
   readonly hitMs: ReadonlyMap<PodUid, MonoMs>;
-  /** Of these, since the pods were asked before: for how long they stalled. */
+  /** How long these pods have stalled since the pods were last read. */
   readonly ownMs: ReadonlyMap<PodUid, number>;
 };
 /** Oldest first; the last is the newest that is kept, not the present. */
 export type StallHistory = readonly StallPoint[];
 type Stall = {
-  /** In the window, at least. */
+  /** Within the window; a lower bound. */
   readonly stalledMs: number;
   /** Pods in a limit of their own, whose stall is mostly due to it. */
   readonly byOwnLimit: ReadonlySet<PodUid>;
 };
 type Present = Pick<StallFacts, 'atMs' | 'stalledMs'>;
 
-/** So many points in a window: it begins between two of them. */
+/** The number of points in a window; it begins between two of them. */
 const POINTS = 20;
 const LEAST_STEP_MS = 50;
 /**
- * So long a pod is in its limit after it has reached it: the kernel counts that, and makes a task over memory.high
+ * How long a pod counts as in its limit after it has reached it: the kernel counts that, and makes a task over memory.high
  * sleep for up to 2 s then (MEMCG_MAX_HIGH_DELAY_JIFFIES). At memory.max it takes 32 pages at a time, and a disk as
  * long to fill them.
  */
@@ -50,20 +50,20 @@ const IN_LIMIT_MS = 2_000;
 const NOBODY: ReadonlyMap<PodUid, number> = new Map();
 const NONE = { stalledMs: 0, limitHits: 0 };
 
-/** Points closer together say no more. */
+/** Points closer together would add no information. */
 export const stepMsOf = (windowMs: number): number => Math.max(LEAST_STEP_MS, windowMs / POINTS);
 
-/** Is a point due? */
+/** Whether a point is due. */
 export function isStepOver(history: StallHistory, atMs: MonoMs, windowMs: number): boolean {
   const last = history.at(-1);
   return last === undefined || atMs - last.atMs >= stepMsOf(windowMs);
 }
 
-/** With one point from before the window, if there is one. A counter that fell is another one: it begins again. */
+/** Keeps one point from before the window, if there is one. A counter that fell is a new one: the history restarts. */
 export function stallAfter(history: StallHistory, facts: StallFacts, windowMs: number): StallHistory {
   const last = history.at(-1);
   const asked = history.findLast(({ pods }) => pods !== null);
-  // What the pods had before their first reading is not known.
+  // What the pods had stalled before their first reading is unknown.
   const isFirstAsked = facts.pods !== null && asked === undefined;
   if (last === undefined || isFirstAsked || last.stalledMs > facts.stalledMs) {
     return [{ ...facts, countedMs: 0, hitMs: everHit(facts), ownMs: NOBODY }];
@@ -74,21 +74,20 @@ export function stallAfter(history: StallHistory, facts: StallFacts, windowMs: n
 }
 
 /**
- * D17: how long all tasks of the node were stalled in the last `windowMs`, without what pods stalled in limits of their
- * own. Where the window begins between two points as much as possible of the time between them is taken to lie before
- * it.
+ * D17: how long all tasks of the node were stalled in the last `windowMs`, without the stall of pods in their own limits. If
+ * the window begins between two points, as much as possible of the stall between them is assumed to lie before it.
  */
 export function stallIn(history: StallHistory, now: Present, windowMs: number): Stall {
   const last = history.at(-1);
-  // What such a pod has stalled since was not read.
+  // The stall of such a pod since then has not been read.
   const isCounted = last !== undefined && last.ownMs.size === 0;
   const stalledMs = stalledIn(history, now, windowMs, ({ countedMs }) => countedMs, isCounted);
   return { stalledMs, byOwnLimit: byOwnLimit(history, now.atMs - windowMs) };
 }
 
 /**
- * With a point of the present: `podsFor` gets how long all of the node was stalled, by any cause, and returns what
- * is known of the pods.
+ * Adds a point for the present. `podsFor` gets how long the whole node was stalled, by any cause, and returns what is known
+ * of the pods.
  */
 export function stallStep(
   history: StallHistory,
@@ -125,13 +124,13 @@ function stalledIn(
   return stalledMs;
 }
 
-/** When they last did is not known: it may have been just now. */
+/** When they last reached their limit is unknown: it may have been just now. */
 const everHit = ({ atMs, pods }: StallFacts): StallPoint['hitMs'] =>
   new Map([...(pods ?? [])].filter(([, { limitHits }]) => limitHits > 0).map(([uid]) => [uid, atMs]));
 
 /**
- * `grownMs`: of the node, since the last point. Of a pod in its own limit that has gone or begun anew meanwhile, nobody
- * knows how much of it was its own: nothing counts then.
+ * `grownMs`: the node's stall since the last point. If a pod in its own limit has ended or restarted since, its share is
+ * unknown, and nothing counts.
  */
 function countedBy(
   asked: StallPoint | undefined,
@@ -156,7 +155,7 @@ function countedBy(
   return { countedMs: isLost ? 0 : Math.max(0, grownMs - theirsMs), hitMs, ownMs };
 }
 
-/** All of it where it began meanwhile. */
+/** Everything, if it started meanwhile. */
 function growthOf(before: PodStall | undefined, now: PodStall): Pick<PodStall, 'stalledMs' | 'limitHits'> {
   const from = before?.life === now.life ? before : NONE;
   return {

@@ -28,7 +28,7 @@ export type MetThreshold = {
   /** What D9 compares with: limit, plus min reclaim where that holds it. */
   readonly target: Quantity;
   readonly available: number;
-  /** Of a signal in ms: of so many. Absent: it is in another unit. */
+  /** For a signal in ms: the length of its window. Absent: another unit. */
   readonly windowMs?: number;
   readonly sinceMs: MonoMs;
 };
@@ -61,7 +61,7 @@ export function isMetWithMinReclaim(threshold: Threshold, sample: SignalSample):
   return isLess(sample.available, limits(threshold, sample).target);
 }
 
-/** D12: what the victim's processes get first. The API still gets the kubelet's grace. */
+/** D12: the first signal to the victim's processes. The API still gets the kubelet's grace period. */
 export function firstSignal({ signal, isHard }: Pick<MetThreshold, 'signal' | 'isHard'>): 'sigterm' | 'sigkill' {
   return isHard ? SIGNAL_FACTS[signal].firstWhenHard : 'sigterm';
 }
@@ -74,7 +74,7 @@ export function compareRipe(a: MetThreshold, b: MetThreshold): number {
   );
 }
 
-/** Made once: each look asks for them. */
+/** Computed once: every look needs them. */
 const CONTAINERFS = signalsOf('containerfs').map((to) => {
   const { unit } = SIGNAL_FACTS[to];
   return { to, sources: { nodefs: signalsOf('nodefs', unit)[0], imagefs: signalsOf('imagefs', unit)[0] } };
@@ -82,7 +82,7 @@ const CONTAINERFS = signalsOf('containerfs').map((to) => {
 
 /**
  * kubelet-eviction.md 3.4: thresholds of containerfs are copies of those of the file system that it aliases.
- * `atOnce`: what acts already in the first look, where appended copies are not yet seen (a quirk that is kept).
+ * `atOnce`: those that apply in the first look, which does not see appended copies yet (a quirk of the kubelet).
  */
 export function withContainerfs(
   configured: readonly Threshold[],

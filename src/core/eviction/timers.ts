@@ -9,11 +9,11 @@ import { isSoft, limits, type MetThreshold, type Threshold, type ThresholdId } f
 /** D2: a soft threshold has recovered when it was unmet at every look for this long. */
 const RECOVERED_AFTER_MS = 1_000;
 
-/** While a timer runs looks are far closer together: a longer time between two of them was not observed. */
+/** While a timer runs, looks are far closer together: any longer gap between two of them was not observed. */
 export const SEEN_BETWEEN_LOOKS_MS = 1_000;
 
 /**
- * Live: a soft grace counts only observed time, at most `seenMs` of the time since the last look.
+ * On a live node, a soft grace period counts only observed time, at most `seenMs` of the time since the last look.
  * While no agent ran, or it was stopped or starved, the signal may have recovered. The kubelet counts all of it, and so
  * does `simulate`, whose steps may be far apart. The deadline of an eviction counts no more of it.
  */
@@ -28,7 +28,7 @@ export function withoutUnseen(state: State, atMs: MonoMs, seenMs: number): State
   return { ...state, firstMetMs, act: withTime(state.act, unseenMs) };
 }
 
-/** D3: an agent that stood still has not sent SIGKILL yet: no other pod is chosen because of that. */
+/** D3: an agent that was stalled has not sent SIGKILL yet, and must not choose another pod because of that. */
 function withTime(act: State['act'], unseenMs: number): State['act'] {
   if (act.kind !== 'evicting') return act;
   const evictions = act.evictions.map((eviction) =>
@@ -39,9 +39,9 @@ function withTime(act: State['act'], unseenMs: number): State['act'] {
   return { ...act, evictions };
 }
 
-/** What one look makes of the thresholds: kubelet-eviction.md 4.4 and 4.5, with D2 and D5. */
+/** The state of the thresholds after one look: kubelet-eviction.md 4.4 and 4.5, with D2 and D5. */
 export type Timers = {
-  /** Met, or held by min reclaim; whatever the grace period. */
+  /** Met, or held by min reclaim, regardless of the grace period. */
   readonly met: readonly MetThreshold[];
   /** Of these, those whose grace is over. */
   readonly ripe: readonly MetThreshold[];
@@ -114,7 +114,7 @@ function metNow(
   return { id, signal, isHard: graceMs === 0, limit, target: bound, available, ...window, sinceMs };
 }
 
-/** D2: is an unmet soft threshold whose timer runs still to be counted as not recovered? */
+/** D2: whether an unmet soft threshold whose timer runs has not recovered yet. */
 function isRecovering(state: State, threshold: Threshold, atMs: MonoMs): boolean {
   if (threshold.graceMs === 0 || state.firstMetMs[threshold.id] === undefined || state.lastLookMs === null)
     return false;

@@ -8,13 +8,13 @@ import { SHORTAGES, type Shortage, shortageOf } from './shortage.ts';
 import type { MetThreshold } from './threshold.ts';
 import { proofOf } from './usage-trend.ts';
 
-/** D3: a victim has its grace and 10 s to give back. */
+/** D3: how long a victim has after its grace period to free its memory. */
 export const PROOF_MS = 10_000;
-/** D3, beside-a-kubelet.md B12: for the kubelet to unmount the memory volumes of a dead pod. */
+/** D3, beside-a-kubelet.md B12: how long the kubelet has to unmount the memory volumes of a dead pod. */
 export const UNMOUNT_MS = 30_000;
 /**
- * Its grace begins with its first signal. One that could not be sent for this long is no longer waited for, and a
- * reason says so.
+ * A grace period begins with the first signal. If that could not be sent for this long, nothing waits for the victim any
+ * more, and a reason says so.
  */
 export const UNSENT_MS = 10_000;
 /** D15, kubelet-eviction.md 4.13. */
@@ -23,10 +23,10 @@ export const CLEAN_UP_MS = 30_000;
 type Settled = Pick<State, 'act' | 'proofs' | 'dryDropped' | 'dryOverLimit'>;
 
 /**
- * D3: what became of the evictions under way. One with an outcome is over. One after whose grace no threshold of its
- * shortage is met any more, or whose deadline has passed, no longer holds back the next: while a soft threshold is
- * still met above the hard one that chose it, what it holds is coming back. Live it holds back again where one is met
- * once more.
+ * D3: updates the evictions in progress. One with an outcome is over. One no longer holds back the next if its deadline has
+ * passed, or if after its grace period no threshold of its shortage is met: as long as a soft threshold above the hard one
+ * that chose it is still met, its memory counts as about to be freed. On a live node, it holds back again if a threshold is
+ * met again.
  */
 export function settleEvictions(
   state: State,
@@ -84,7 +84,7 @@ export function actOf(evictions: readonly Eviction[]): State['act'] {
   return evictions.length === 0 ? { kind: 'idle' } : { kind: 'evicting', evictions };
 }
 
-/** The thresholds that wait for it; none where it is over a local storage limit alone. */
+/** The thresholds that wait for it; none if it was evicted only for a local storage limit. */
 export function thresholdsOf({ cause, alsoFor = [] }: Eviction): readonly MetThreshold[] {
   return cause.kind === 'threshold' ? [cause.threshold, ...alsoFor] : alsoFor;
 }
@@ -94,8 +94,8 @@ function shortagesOf(eviction: Eviction, layout: FsLayout): ReadonlySet<Shortage
 }
 
 /**
- * Its grace and the time for the proof count from its first signal, of which the next run of the agent may hear late:
- * it has its time from then on. SIGKILL too has its time to work.
+ * The grace period and the time for the proof count from its first signal. If a later run of the agent hears of that late,
+ * they count from then on. SIGKILL is given time to work, too.
  */
 function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
   let now = eviction;
@@ -114,7 +114,7 @@ function withSignals(eviction: Eviction, heard: readonly Heard[]): Eviction {
   return now;
 }
 
-/** Short again: what its thresholds had back for a moment was not all of what it holds, and that is still coming. */
+/** `short-again`: its thresholds recovered briefly, but it still holds memory that is about to be freed. */
 type Settling = 'as-before' | 'given-back' | 'out-of-time' | 'short-again';
 const isSettling = (how: Settling): boolean => how === 'given-back' || how === 'out-of-time';
 function settle(eviction: Eviction, atMs: number, isShort: (threshold: MetThreshold) => boolean): Settling {
@@ -127,7 +127,7 @@ function settle(eviction: Eviction, atMs: number, isShort: (threshold: MetThresh
   return atMs >= eviction.deadlineMs ? 'out-of-time' : 'as-before';
 }
 
-/** It was asked to end and is no longer watched: what it holds may be coming back, as after a proven end (D15). */
+/** It was asked to end and is no longer watched: its memory may be about to be freed, as after a proven end (D15). */
 function isLetGo({ signalledMs }: Eviction, outcome: Outcome | undefined): boolean {
   return outcome?.kind === 'dropped' && outcome.because === 'rebound' && signalledMs !== undefined;
 }
@@ -137,8 +137,8 @@ function isDryDrop(outcome: Outcome): boolean {
 }
 
 /**
- * At the moment when the next run of the agent goes on with them: while no agent lived, or while it started, nobody
- * ended the victims. They have their time from now on, or the next one dies for it (D3).
+ * Called when the next run of the agent resumes them. Until then, nobody was ending the victims: their time counts from now
+ * on, because otherwise another pod would die for the gap (D3).
  */
 export function resumeEvictions(state: State, atMs: MonoMs): State {
   const { act } = state;

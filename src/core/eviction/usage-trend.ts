@@ -5,30 +5,30 @@ import type { Point, Proof, State } from '../state/state.ts';
 
 const SPACING_MS = 100;
 const KEPT_MS = 3_000;
-/** D15: lower than at the proof by more than this share of the capacity. */
+/** D15: worse means lower than at the proof by more than this share of the capacity. */
 const WORSE_SHARE = 0.01;
 /**
- * D15: what would reach zero within 30 s, seen for at most KEPT_MS: it then took a tenth of what is left. By a shorter
- * look back the same share is asked for, so that a step of some pages between two looks is no rate.
+ * D15: what would reach zero within 30 s takes a tenth of the rest in KEPT_MS. A shorter history must show the same share, so
+ * that a step of some pages between two looks does not count as a rate.
  */
 const WORSE_LEFT_SHARE = 0.1;
-/** D15: what is no worsening whatever the capacity. */
+/** D15: a change below this never counts as worse. */
 const LEAST_WORSE: { readonly [U in Unit]: (capacity: number) => number } = {
   bytes: () => 0,
   inodes: () => 0,
-  // A node has few process ids under a bounded cgroup, and each shell script takes some of them for a moment.
+  // A bounded cgroup may have few process IDs, and every shell script takes some of them briefly.
   pids: () => 10,
-  // Who is left reads its memory back from swap and disk: that stalls too.
+  // The remaining processes read their memory back from swap and disk, which stalls too.
   ms: (capacity) => 0.3 * capacity,
 };
 /**
- * D3: no victim is waited for while the signal would reach zero within this, at the rate of the last second; and at
- * that of its last part, so that what the victim itself took before it was stopped is over.
+ * D3: nothing waits for a victim while the signal would reach zero within this time, both at the rate of the last second and
+ * at that of its last part, so that what the victim took before it was stopped no longer counts.
  */
 const SOON_MS = 10_000;
 const RATES_MS = [1_000, 300];
 
-/** The last seconds of the signals of these shortages; of the others nothing is kept. */
+/** Keeps the last seconds of the signals of these shortages, and nothing of the others. */
 export function trailAfter(
   before: State['trail'],
   { signals, atMs }: Observation,
@@ -48,8 +48,8 @@ export function trailAfter(
 }
 
 /**
- * D3: would the signal reach zero soon at the rate of the last second, if `coming` more came back? Others than the
- * victim took no more than `byOthers` since it was chosen.
+ * D3: whether the signal would reach zero soon at the rate of the last second, if `coming` more were freed. Pods other than
+ * the victim took no more than `byOthers` since it was chosen.
  */
 export function isSoonZero(
   points: readonly Point[],
@@ -64,7 +64,7 @@ export function isSoonZero(
   });
 }
 
-/** D15: lower than at the proof of the last kill, by so much that the next eviction may not wait. */
+/** D15: whether the signal is so much lower than at the proof of the last kill that the next eviction must not wait. */
 export function isWorse(
   signal: Signal,
   { available, capacity, sampledAtMs }: SignalSample,
@@ -83,7 +83,7 @@ export function isWorse(
   );
 }
 
-/** What the signals of the shortage had when the kill was proven. */
+/** The values of the shortage's signals when the kill was proven. */
 export function proofOf(
   { signals, atMs }: Observation,
   isOf: (signal: Signal) => boolean,

@@ -3,7 +3,7 @@ import type { PodView, Toleration } from './pod.ts';
 
 type Admission =
   | { readonly kind: 'admitted' }
-  /** As the kubelet says it; the conditions in the order given. */
+  /** In the kubelet's words, with the conditions in the order given. */
   | { readonly kind: 'rejected'; readonly reason: 'Evicted'; readonly message: string };
 
 const MEMORY_PRESSURE_TAINT = 'node.kubernetes.io/memory-pressure';

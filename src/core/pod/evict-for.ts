@@ -16,7 +16,7 @@ export const evictResourceOf = (signal: Signal): EvictResource => EVICT_RESOURCE
 
 const NONE = 'none';
 
-/** Null: neither `none` nor at least one of them, separated by commas. */
+/** Null: neither `none` nor a comma-separated list of resources. */
 export function parseEvictFor(text: string): readonly EvictResource[] | null {
   if (text.trim() === NONE) return [];
   const names = text.split(',').map((name) => name.trim());
@@ -24,11 +24,11 @@ export function parseEvictFor(text: string): readonly EvictResource[] | null {
   return names.every(isKnown) ? EVICT_RESOURCES.filter((resource) => names.includes(resource)) : null;
 }
 
-/** As the annotation says it. */
+/** In the form of the annotation. */
 export const sayEvictFor = (resources: readonly EvictResource[]): string =>
   resources.length === 0 ? NONE : resources.join(',');
 
-/** `evictFor` absent: for all. */
+/** Whether the pod may be chosen for the signal. `evictFor` absent: for all. */
 export function mayGoFor({ evictFor }: { readonly evictFor?: readonly EvictResource[] }, signal: Signal): boolean {
   return evictFor === undefined || evictFor.includes(evictResourceOf(signal));
 }

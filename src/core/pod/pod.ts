@@ -8,13 +8,13 @@ export type PodView = {
   readonly uid: PodUid;
   readonly namespace: string;
   readonly name: string;
-  /** Whose processes are its own, where another place may come under the same uid: a manifest that is edited. */
+  /** Identifies its binding, because an edited manifest may give the same uid to another one. */
   readonly boundTo?: string;
   readonly qos: 'Guaranteed' | 'Burstable' | 'BestEffort';
   readonly priority: number;
   /** Effective, for the ranking; rounded up to whole bytes. */
   readonly requests: { readonly memoryBytes: number; readonly ephemeralStorageBytes: number };
-  /** As written at pod level, for the message; null = none named. */
+  /** As written at pod level, for the message; null = none. */
   readonly podLevelMemoryRequest: Quantity | null;
   /** Effective, overhead included; null = no container has one (kubelet-eviction.md 5.7). */
   readonly ephemeralStorageLimit: Quantity | null;
@@ -22,7 +22,7 @@ export type PodView = {
   readonly volumes: readonly VolumeView[];
   readonly tolerations: readonly Toleration[];
   readonly terminationGraceSeconds: number;
-  /** null: the source names no start; then age decides no tie (D1). */
+  /** null: the source gives no start time; then age breaks no tie (D1). */
   readonly startedAtWallMs: number | null;
   readonly ownerKey: string | null;
   readonly isDaemonSet: boolean;
@@ -31,42 +31,41 @@ export type PodView = {
   /** The resources for which it may be chosen (D7). Absent: all. */
   readonly evictFor?: readonly EvictResource[];
   readonly isTerminating: boolean;
-  /** It was deleted, and not by us: it still runs, and ranks as the kubelet ranks it. Absent: not, or we stop it. */
+  /** Deleted, but not by us: it still runs, and ranks as in the kubelet. Absent: not deleted, or we are stopping it. */
   readonly isDeletedByOthers?: true;
-  /** What nobody has said of it, or not so that it can be read. Absent: all is known. */
+  /** Parts of its declaration that are missing or unreadable. Absent: everything is known. */
   readonly unsaid?: Unsaid;
-  /** D13: what the mode knows against choosing this pod; null = nothing. */
+  /** D13: why the mode excludes this pod; null = it does not. */
   readonly limitedBy: CandidateLimit | null;
-  /** Absent: no pod of a higher priority is stopped with it. */
+  /** Absent: no pod with a higher priority is stopped with it. */
   readonly inherited?: Inherited;
-  /** What runs and stops with it: pods as namespace/name, else units by name; absent: nothing that is known. */
+  /** What is running and stops with it: pods as namespace/name, else units by name; absent: nothing known. */
   readonly takesAlong?: readonly string[];
-  /** The pods that the service manager stops before it where it stops both; absent: none. */
+  /** The pods that the service manager stops before it if it stops both; absent: none. */
   readonly stopsAfter?: readonly PodUid[];
-  /** Units that are no pods and that the service manager stops before it where it stops both; absent: none. */
+  /** Units other than pods that the service manager stops before it if it stops both; absent: none. */
   readonly stopsAfterUnits?: readonly string[];
   /**
-   * D14: what its end would free or save on the file system of the signal that was asked for. Absent: the mode does not
-   * measure it, and the kubelet's rule holds.
+   * D14: what its end would free or save on the file system of the requested signal. Absent: the mode does not measure it, and
+   * the kubelet's rule applies.
    */
   readonly diskRelief?: Reading<DiskRelief>;
-  /** D17: it reached its own memory limit again and again while all its tasks stalled on memory. Absent: not, or not known. */
+  /** D17: it kept reaching its own memory limit while all its tasks stalled on memory. Absent: no, or unknown. */
   readonly isStalledByOwnLimit?: true;
   /**
-   * Beside a kubelet: it stays bound to the node, so it is stopped with the agent alone; `last`: in the last phase,
-   * whatever its priority (beside-a-kubelet.md E12, E15). Absent: in the phase of its priority, whichever way the
-   * machine goes down.
+   * Beside a kubelet: it stays bound to the node, so it is stopped only with the agent; `last`: in the last phase, whatever
+   * its priority (beside-a-kubelet.md E12, E15). Absent: in the phase of its priority, however the machine goes down.
    */
   readonly leaves?: 'with-agent' | 'last';
-  /** What a rehearsal of a shutdown has to know of it besides; absent: nothing, or the mode does not tell. */
+  /** Further facts for a rehearsal of a shutdown; absent: none, or not provided by the mode. */
   readonly traits?: readonly PodTrait[];
   readonly usage: {
     readonly workingSetBytes: Reading<number>;
-    /** Absent: the kernel does not say whose swap it is. */
+    /** Absent: the kernel does not report swap per cgroup. */
     readonly swapBytes?: Reading<number>;
     readonly processes: Reading<number>;
     /**
-     * What its end gives back of the process ids: its threads too, and its unreaped dead processes. Absent: not read.
+     * The process IDs that its end frees, including those of threads and unreaped processes. Absent: not read.
      */
     readonly pidsHeld?: Reading<number>;
     readonly disk: Reading<DiskUsage>;
@@ -78,13 +77,13 @@ export type PodView = {
   };
 };
 /**
- * beside-a-kubelet.md E11, E16. `serves-to-the-end`: it serves, and no preStop hook keeps it up while others turn away from
- * it.
+ * beside-a-kubelet.md E11, E16. `serves-to-the-end`: it serves, and no preStop hook keeps it running while traffic is routed
+ * elsewhere.
  */
 export type PodTrait = 'serves-to-the-end' | 'uses-volumes' | 'csi-plugin';
 /**
- * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget has refused its
- * eviction, or those of three pods have, a moment ago. In standalone there is none.
+ * beside-a-kubelet.md B14, B16, C9, F6 (i), in this order; then B1 and B11: its disruption budget refused its eviction
+ * recently, or those of three other pods did. None exists in standalone mode.
  */
 export type CandidateLimit =
   | 'restart-guard'
@@ -93,14 +92,14 @@ export type CandidateLimit =
   | 'kubelet-evicting'
   | 'budget-refused'
   | 'budgets-refuse';
-/** Beside a kubelet: of these `priority` and `requests` say nothing, whatever stands there. */
+/** Beside a kubelet: the parts for which `priority` and `requests` must be ignored, whatever their values. */
 export type Unsaid = {
-  /** `undeclared`: the API server has not told of the pod at all (C9). */
+  /** `undeclared`: the API server has not reported the pod at all (C9). */
   readonly why: 'undeclared' | 'unreadable';
   readonly priority: boolean;
   readonly requests: boolean;
 };
-/** As written; null = none named. */
+/** As written; null = none. */
 export type Amounts = { readonly memory: Quantity | null; readonly ephemeralStorage: Quantity | null };
 export type ContainerView = {
   readonly name: string;
@@ -133,42 +132,42 @@ export type DiskUsage = {
   readonly volumesInodes: number;
   /** The walk was cut short: every number here is a lower bound. */
   readonly isAtLeast?: true;
-  /** When this was measured; walked directories are not of the same moment as the look. */
+  /** When this was measured: walks of directories do not coincide with the look. */
   readonly sampledAtMs?: MonoMs;
 };
-/** Of one file system. Inodes are unknown where they are not counted. */
+/** For one file system. Inodes are unknown if they are not counted. */
 export type Relief = { readonly bytes: Reading<number>; readonly inodes: Reading<number> };
 export type DiskRelief = {
   /** What is emptied once the pod is proven dead. */
   readonly scratch: Relief;
   /** Deleted files that only its processes still hold open. */
   readonly deletedOpen: Relief;
-  /** Of its declared directories, measured, during the last minute. */
+  /** The measured growth of its declared directories during the last minute. */
   readonly grownLastMinute: Relief;
-  /** To the device, during the last 10 s, as the kernel attributes them (v2 `io.stat`). */
+  /** Writes to the device during the last 10 s, as attributed by the kernel (v2 `io.stat`). */
   readonly writtenBytes: Reading<number>;
 };
-/** D16: of the pods that this pod's stop also stops, the one with the highest priority above its own. */
+/** D16: among the pods that its stop also stops, the one with the highest priority above its own. */
 export type Inherited = { readonly priority: number; readonly from: string };
 export type Victim = Pick<PodView, 'uid' | 'namespace' | 'name' | 'qos' | 'priority' | 'boundTo' | 'unsaid'>;
 export type ProcessView = { readonly pid: number; readonly name: string; readonly rssBytes: number };
 
-/** What a ranking counts of a pod, but of its disk, which has several figures. */
+/** What a ranking counts of a pod, except for disk usage, which has several figures. */
 export function countedOf(usage: PodView['usage'], counts: Exclude<SignalFacts['counts'], 'disk'>): Reading<number> {
   if (counts !== 'memoryAndSwapBytes') return usage[counts];
   const { workingSetBytes, swapBytes } = usage;
   return swapBytes === undefined ? workingSetBytes : sumOf([workingSetBytes, swapBytes]);
 }
 
-/** The names of these pods; another one by its uid. Names are as tenants chose them: escape before printing. */
+/** Names the pods; any other one by its uid. Tenants choose the names: escape before printing. */
 export function namesOf(pods: readonly Pick<PodView, 'uid' | 'namespace' | 'name'>[]): (uid: PodUid) => string {
   const names = new Map(pods.map((pod) => [pod.uid, podName(pod)]));
   return (uid) => names.get(uid) ?? uid;
 }
 
-/** How a pod is named to people, and in files. */
+/** The name of a pod for people and in files. */
 export const podName = ({ namespace, name }: Pick<PodView, 'namespace' | 'name'>): string => `${namespace}/${name}`;
 
-/** We are stopping it: it is waited for, and not chosen again (D3). */
+/** Whether we are stopping it: it is awaited and not chosen again (D3). */
 export const isBeingStopped = ({ isTerminating, isDeletedByOthers }: PodView): boolean =>
   isTerminating && isDeletedByOthers !== true;

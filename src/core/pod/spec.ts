@@ -7,7 +7,7 @@ export type Resources = { readonly requests: ResourceList; readonly limits: Reso
 export type ContainerSpec = Resources & { readonly name: string; readonly kind: ContainerView['kind'] };
 /** What a v1 Pod says about resources. */
 export type PodSpec = {
-  /** App, init and sidecar containers; init containers and sidecars in their order. */
+  /** App, init and sidecar containers; the last two in their order. */
   readonly containers: readonly ContainerSpec[];
   /** Pod-level resources; null = `spec.resources` is absent. */
   readonly podLevel: Resources | null;
@@ -22,7 +22,7 @@ export const PRIORITY_CLASSES: ReadonlyMap<string, number> = new Map([
 ]);
 const QOS_RESOURCES = ['cpu', 'memory'] as const;
 
-/** A pod is static-critical by its priority (kubelet-eviction.md 4.11); being a static pod is the mode's to know. */
+/** Whether its priority makes a pod static-critical (kubelet-eviction.md 4.11); the mode knows the static pods. */
 export function isCriticalPriority(priority: number): boolean {
   return priority >= CRITICAL_PRIORITY;
 }
@@ -95,8 +95,8 @@ export function containerViewOf({ name, kind, requests, limits }: ContainerSpec)
 }
 
 /**
- * The uid of a pod that names none: the same for the same namespace and name on every machine, in the form of a UUID.
- * Four 32-bit FNV-1a sums with different beginnings: no security hangs on it, two equal uids are refused.
+ * The uid of a pod that declares none: a UUID that is the same for the same namespace and name on every machine. Four 32-bit
+ * FNV-1a sums with different seeds are enough: security does not depend on it, and duplicate uids are refused.
  */
 export function derivedUid(namespace: string, name: string): string {
   const text = `${namespace}/${name}`;
@@ -107,7 +107,7 @@ export function derivedUid(namespace: string, name: string): string {
 function hashOf(text: string, seed: number): string {
   let sum = seed;
   for (let i = 0; i < text.length; i++) sum = Math.imul(sum ^ text.charCodeAt(i), 0x01000193);
-  // FNV mixes its last bytes little; this is the end of murmur3.
+  // FNV barely mixes its last bytes; this is the finalizer of murmur3.
   sum = Math.imul(sum ^ (sum >>> 16), 0x85ebca6b);
   sum = Math.imul(sum ^ (sum >>> 13), 0xc2b2ae35);
   return ((sum ^ (sum >>> 16)) >>> 0).toString(16).padStart(8, '0');
@@ -153,7 +153,7 @@ function withOverhead(amount: Quantity, { overhead }: PodSpec, resource: string)
   return more === undefined || amount.nanos === '0' ? amount : addQuantity(amount, more);
 }
 
-/** kubelet-eviction.md 5.6.1: cpu, memory or hugepages are named; nothing else counts at pod level. */
+/** kubelet-eviction.md 5.6.1: whether cpu, memory or hugepages are set; nothing else counts at pod level. */
 function isPodLevelSet({ requests, limits }: Resources): boolean {
   const names = [...requests.keys(), ...limits.keys()];
   return names.some((name) => name === 'cpu' || name === 'memory' || name.startsWith('hugepages-'));

@@ -1,4 +1,4 @@
-/** A container that a kubelet made. */
+/** A container that a kubelet created. */
 export type ListedContainer = {
   readonly id: string;
   readonly name: string;
@@ -8,9 +8,10 @@ export type ListedContainer = {
 };
 
 /**
- * The ids of those that a reclaim may remove, the oldest first (kubelet-eviction.md 6.5). Only what has exited, and never the
- * newest that has exited of a name in a living pod: it holds `lastTerminationState` and `logs -p` (beside-a-kubelet.md A12).
- * Of several that are the newest none is removed. A pod with anything that has not exited is living, whatever `isGone` says.
+ * The ids of the containers that a reclaim may remove, oldest first (kubelet-eviction.md 6.5). Only exited ones, and in a
+ * living pod never the newest exited one of a name: it holds `lastTerminationState` and `logs -p` (beside-a-kubelet.md A12).
+ * If several are the newest, none of them is removed. A pod with a container that has not exited is living, whatever `isGone`
+ * says.
  */
 export function deadContainers(
   containers: readonly ListedContainer[],
@@ -32,5 +33,5 @@ export function deadContainers(
     .map(({ id }) => id);
 }
 
-/** Neither holds a slash (H1). */
+/** Neither contains a slash (H1). */
 const groupOf = ({ podUid, name }: ListedContainer): string => `${podUid}/${name}`;

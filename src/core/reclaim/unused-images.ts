@@ -7,42 +7,42 @@ export type ListedImage = {
   /** The runtime has been asked to keep it. */
   readonly isPinned: boolean;
 };
-/** The names by which a container calls one image that it uses: its own, or that of a volume. Any of them may be the one that counts. */
+/** The names that a container gives for one image it uses: its own, or that of a volume. Any of them may be the real one. */
 export type ImageUse = readonly string[];
 /** `usedMs`: when it was last seen in use; null: never. */
 type Sighting = { readonly firstMs: MonoMs; readonly usedMs: MonoMs | null };
-/** By image id. What the agent saw itself: with it, every image is new (as after a restart of the kubelet). */
+/** By image id. Only what this run of the agent saw: after its start every image is new (as after a restart of the kubelet). */
 export type Sightings = ReadonlyMap<string, Sighting>;
 type ImagePlan =
   | { readonly kind: 'remove'; readonly images: readonly ListedImage[]; readonly tooYoung: number }
   /**
-   * Nothing may be removed. `sandbox-unknown`: the image of the sandboxes is not known to be one of them, so that any may
-   * be the one without which no pod starts; that some other is pinned says nothing of it. `no-container`: a node that runs
-   * pods has containers; none may be a runtime that has not yet read its own state.
+   * Nothing may be removed. `sandbox-unknown`: none of them is known to be the image of the sandboxes, so any could be the one
+   * without which no pod starts; a pin on another image proves nothing. `no-container`: a node that runs pods has containers;
+   * a list without any may come from a runtime that has not read its own state yet.
    */
   | { readonly kind: 'none'; readonly because: 'sandbox-unknown' | 'no-container' };
 
 const DIGEST = /[0-9a-f]{64}/g;
 
-/** One name is written in several ways (`sha256:…`, `name@sha256:…`, `docker://…`): the same digest is the same image. */
+/** A name has several spellings (`sha256:…`, `name@sha256:…`, `docker://…`): the same digest is the same image. */
 function keysOf(names: readonly string[]): readonly string[] {
   return names.flatMap((name) => (name === '' ? [] : [name, ...(name.match(DIGEST) ?? [])]));
 }
 const keysOfImage = ({ id, names }: ListedImage): readonly string[] => keysOf([id, ...names]);
 
-/** Whether an image is one of those. Rather too often than once too rarely. */
+/** Whether an image is one of those. If in doubt, yes. */
 export function usedIn(uses: readonly ImageUse[]): (image: ListedImage) => boolean {
   const used = new Set(uses.flatMap(keysOf));
   return (image) => keysOfImage(image).some((key) => used.has(key));
 }
 
-/** Uses that none of the images answers to: the runtime must say what they are. */
+/** Uses that match none of the images: the runtime must resolve them. */
 export function unmatched(images: readonly ListedImage[], uses: readonly ImageUse[]): readonly ImageUse[] {
   const keys = new Set(images.flatMap(keysOfImage));
   return uses.filter((use) => !keysOf(use).some((key) => keys.has(key)));
 }
 
-/** The images of now, with what is remembered of them. */
+/** The present images, with what is remembered of them. */
 export function seeImages(
   before: Sightings,
   images: readonly ListedImage[],
@@ -61,12 +61,11 @@ export function seeImages(
 /**
  * kubelet-eviction.md 6.6: every image that no container uses, that is not pinned and that was first seen `minAgeMs`
  * ago or longer; never-used ones first, then by last use, then by first sight. beside-a-kubelet.md A12 for the sandbox
- * image, which containerd before 1.7 does not pin and no container names: `sandbox` are its names, none if it is not
- * known.
+ * image, which containerd before 1.7 does not pin and no container names. `sandbox`: its names, empty if unknown.
  */
 export function unusedImages(facts: {
   readonly images: readonly ListedImage[];
-  /** Of all containers, dead ones too. */
+  /** The uses of all containers, dead or alive. */
   readonly uses: readonly ImageUse[];
   readonly sandbox: ImageUse;
   readonly sightings: Sightings;

@@ -3,15 +3,15 @@ import type { PodUid, PodView } from '../pod/pod.ts';
 import type { MonoMs } from '../reading.ts';
 
 /**
- * Where a pod stands among those of its phase that are stopped one after another, because the service manager orders
- * them. Seconds of grace, as each of them asks for; along a chain they share the time of the phase.
+ * A pod's position among those of its phase that the service manager stops one after another. In seconds of grace, as each
+ * pod requests; along a chain they share the time of the phase.
  */
 export type StopChain = {
-  /** Those right before it: it is signalled when they have ended. */
+  /** Its direct predecessors: it is signalled when they have ended. */
   readonly after: readonly PodUid[];
-  /** The longest way to it, without it. */
+  /** The longest path to it, without it. */
   readonly beforeSeconds: number;
-  /** The longest way from it to the last that waits for it, itself included. */
+  /** The longest path from it to the last pod that waits for it, including itself. */
   readonly restSeconds: number;
 };
 type Link = {
@@ -20,15 +20,15 @@ type Link = {
   readonly stopsAfter?: readonly PodUid[] | undefined;
 };
 
-/** Signalled at the latest this long before its end, whatever it waits for. */
+/** A pod is signalled at least this long before it is killed, whatever it waits for. */
 export const LAST_WORD_MS = 2_000;
 
-/** D16: a pod that depends on it lends it its priority. */
+/** D16: it has at least the priority of the pods that depend on it. */
 export function priorityOf({ priority, inherited }: Pick<PodView, 'priority' | 'inherited'>): number {
   return Math.max(priority, inherited?.priority ?? priority);
 }
 
-/** What a decision about the pod carries of D16. */
+/** D16's facts in a decision about the pod. */
 export type Ties = Pick<PodView, 'inherited' | 'takesAlong'>;
 export function tiesOf({ inherited, takesAlong }: Ties): Ties {
   return {
@@ -37,7 +37,7 @@ export function tiesOf({ inherited, takesAlong }: Ties): Ties {
   };
 }
 
-/** Pods of a phase that wait for others of it, or are waited for; all others are signalled at once. */
+/** The pods of a phase that wait for others of it, or that others wait for. All others are signalled at once. */
 export function chainsOf(links: readonly Link[]): ReadonlyMap<PodUid, StopChain> {
   const graceOf = new Map(links.map(({ uid, graceSeconds }) => [uid, givenSeconds(graceSeconds)]));
   const before = new Map<PodUid, readonly PodUid[]>();
@@ -59,7 +59,7 @@ export function chainsOf(links: readonly Link[]): ReadonlyMap<PodUid, StopChain>
   return chains;
 }
 
-/** The sum of the graces on the longest way from a pod, itself included; a circle is left where it closes, as systemd does. */
+/** The sum of the grace periods on the longest path from a pod, itself included. A cycle ends where it closes, as in systemd. */
 function longestWays(
   next: ReadonlyMap<PodUid, readonly PodUid[]>,
   graceOf: ReadonlyMap<PodUid, number>,
@@ -79,10 +79,10 @@ function longestWays(
   return wayOf;
 }
 
-/** A stop whose grace begins when the pod is signalled. */
+/** A stop whose grace period begins when the pod is signalled. */
 export type Turn = {
   readonly after: readonly PodUid[];
-  /** From the decision on. */
+  /** Counted from the decision. */
   readonly periodMs: number;
   /** When its phase is over. */
   readonly endsMs: MonoMs;
@@ -107,7 +107,7 @@ export function turnOf(
   };
 }
 
-/** As the agent itself stops a pod: one without a grace has the least, in a phase without time as well. */
+/** For a stop by the agent itself: without a grace period a pod gets the minimum, even in a phase without time. */
 export function turnOfStop({
   graceSeconds,
   chain,
@@ -122,13 +122,13 @@ export function turnOfStop({
   return turnOf(graceSeconds, chain, { atMs, endsMs: Math.max(endsMs, atMs + givenSeconds(graceSeconds) * 1_000) });
 }
 
-/** What a pod signalled now gets: all it asks for, or its share if those after it need time too. */
+/** What a pod that is signalled now gets: all that it requests, or its share if pods after it need time too. */
 export function graceFrom({ graceMs, restMs, endsMs }: Turn, toldMs: MonoMs): number {
   const leftMs = Math.max(0, endsMs - toldMs);
   return Math.min(graceMs, (leftMs * graceMs) / restMs);
 }
 
-/** By when it must be signalled, whatever it still waits for, so that it is not killed without a signal. */
+/** The latest time to signal it, whatever it still waits for, so that it is not killed without warning. */
 export function tellByMs({ periodMs, endsMs, beforeMs, restMs }: Turn): MonoMs {
   const shareMs = restMs * Math.min(1, periodMs / Math.max(1, beforeMs + restMs));
   return endsMs - Math.max(Math.min(shareMs / 2, LAST_WORD_MS), shareMs / 4);

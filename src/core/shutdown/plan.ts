@@ -2,7 +2,7 @@ import type { CoreConfig, ShutdownPhase } from '../core-config.ts';
 import type { PodUid, PodView, Victim } from '../pod/pod.ts';
 import { chainsOf, priorityOf, type StopChain } from './chain.ts';
 
-/** What the plan needs of a pod. Who must not be stopped (mirror pods, finished ones) is not among them. */
+/** What the plan needs of a pod. Pods that must not be stopped (mirror pods, finished ones) are already left out. */
 type ShutdownPod = Pick<
   PodView,
   | keyof Victim
@@ -16,11 +16,11 @@ type ShutdownPod = Pick<
 >;
 export type PlannedStop = {
   readonly pod: ShutdownPod;
-  /** Asked: the pod's own or the phase's, whichever is less (kubelet-shutdown.md 4.5). */
+  /** As requested: the pod's own or the phase's, whichever is shorter (kubelet-shutdown.md 4.5). */
   readonly graceSeconds: number;
-  /** What its containers get (4.6); null: it is terminating already and keeps what it has (4.9). */
+  /** What its containers get (4.6); null: it is already terminating and keeps its grace period (4.9). */
   readonly effectiveGraceSeconds: number | null;
-  /** How long the phase waits for it at most (5.2). */
+  /** The longest wait of the phase for it (5.2). */
   readonly waitMs: number;
   /** Absent: it waits for no pod, and no pod waits for it. */
   readonly chain?: StopChain;
@@ -28,24 +28,24 @@ export type PlannedStop = {
 /** A phase with its pods; `phase` counts from 1. */
 export type ShutdownGroup = ShutdownPhase & { readonly phase: number; readonly stops: readonly PlannedStop[] };
 
-/** The least a phase waits for a stop that takes longer than its grace (kubelet-shutdown.md 5.2). */
+/** The minimum that a phase waits for a stop that exceeds its grace period (kubelet-shutdown.md 5.2). */
 const LEAST_WAIT_SECONDS = 10;
 const LEAST_GRACE_SECONDS = 1;
-/** How often a pod that is started again during the shutdown is stopped again. */
+/** How many times a pod that is started again during the shutdown is stopped again. */
 export const STOPS_AGAIN = 3;
 
-/** Pods that wait for a phase after the first one, with its number. */
+/** The pods that belong to a phase after the first one, with its number. */
 export type Assigned = { readonly [uid: PodUid]: number };
 
-/** Where each pod belongs, by the priorities of this moment. */
+/** The phase of each pod by its current priority. */
 export function assign(phases: readonly ShutdownPhase[], pods: readonly ShutdownPod[]): Assigned {
   const numbers = pods.map((pod) => [pod.uid, phaseNumber(phases, pod)] as const);
   return Object.fromEntries(numbers.filter(([, phase]) => phase > 1));
 }
 
 /**
- * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given; D16, and
- * chains. `assigned`: those keep their phase, whatever became of their priority.
+ * kubelet-shutdown.md section 4: every phase in order with the pods that stop in it, in the order given, with D16 and
+ * chains. Pods in `assigned` keep their phase, even if their priority has changed.
  */
 export function planShutdown(
   phases: readonly ShutdownPhase[],
@@ -61,7 +61,7 @@ export function planShutdown(
   return phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: withChains(stopsOf[index] ?? []) }));
 }
 
-/** With the graces as they are planned now. */
+/** Adds the chains, with the grace periods as now planned. */
 export function withChains(stops: readonly PlannedStop[]): readonly PlannedStop[] {
   const links = stops.map(({ pod: { uid, stopsAfter }, graceSeconds }) => ({ uid, graceSeconds, stopsAfter }));
   const chains = chainsOf(links);
@@ -88,8 +88,8 @@ function phaseNumber(phases: readonly ShutdownPhase[], pod: ShutdownPod): number
 }
 
 /**
- * kubelet-shutdown.md 4.3: the last phase that begins at the priority or below it, the first one for lower ones; of two
- * that begin at the same priority the first has the pods of exactly that (1.4).
+ * kubelet-shutdown.md 4.3: the last phase that begins at or below the priority, or the first phase if none does. If two
+ * begin at the same priority, the first gets the pods with exactly that priority (1.4).
  */
 function phaseIndex(phases: readonly ShutdownPhase[], priority: number): number {
   const index = phases.findIndex(({ fromPriority }) => fromPriority >= priority);
@@ -97,18 +97,18 @@ function phaseIndex(phases: readonly ShutdownPhase[], priority: number): number 
   return phases[index]?.fromPriority === priority ? index : Math.max(0, index - 1);
 }
 
-/** kubelet-shutdown.md 2.3: what logind must grant, the sum of all periods, those of phases without pods too. */
+/** kubelet-shutdown.md 2.3: what logind must grant: the sum of all periods, including those of phases without pods. */
 export function neededDelayMs(phases: readonly ShutdownPhase[]): number {
   return phases.reduce((sum, { periodSeconds }) => sum + periodSeconds, 0) * 1_000;
 }
 
-/** product.md section 9: with what comes before the phases and after them. */
+/** product.md section 9: including what comes before and after the phases. */
 export function neededTotalMs({ phases, tiers }: Pick<CoreConfig, 'phases' | 'tiers'>): number {
   const phasesMs = neededDelayMs(phases);
   return phasesMs <= 0 || tiers === undefined ? phasesMs : tiers.announceMs + phasesMs + tiers.confirmMs;
 }
 
-/** kubelet-shutdown.md 2.4: what the drop-in says; null: what is granted is enough, none is written. */
+/** kubelet-shutdown.md 2.4: the value for the drop-in; null: logind grants enough, so none is written. */
 export function dropInSeconds(neededMs: number, grantedMs: number): number | null {
   return neededMs > grantedMs ? neededMs / 1_000 : null;
 }

@@ -15,14 +15,14 @@ import { announced, beginConfirm, endTierWait, kubeletReleased } from './tiers.t
 /** kubelet-shutdown.md 5.3. */
 const VOLUME_LOOK_MS = 300;
 const VOLUME_WAIT_MS = 123_000;
-/** How soon pods that could not be read are asked for again. */
+/** The retry interval for pods that could not be read. */
 const RETRY_MS = 250;
-/** What logind or the bus said, kept in the state. */
+/** The maximum length of an error of logind or the bus in the state. */
 const MAX_WHY = 200;
 
 /**
- * kubelet-shutdown.md sections 5 and 8, one look of it. At one instant, in this order (shutdown-scenarios.md 3.1): what
- * ended, volumes, the deadline of the phase, events, the next phase.
+ * One look of kubelet-shutdown.md sections 5 and 8. At one instant, in this order (shutdown-scenarios.md 3.1): ended pods,
+ * volumes, the deadline of the phase, events, the next phase.
  */
 export function stepShutdown(state: State, observation: Observation, config: CoreConfig): Step {
   let step = endTierWait(endPhase(stopAgain(settleStops(state, observation), observation), observation), observation);
@@ -30,7 +30,7 @@ export function stepShutdown(state: State, observation: Observation, config: Cor
   return holdUntil(beginPhases(step, observation, config), observation.atMs);
 }
 
-/** Pods whose stop is under way appear as being stopped to everything else. */
+/** To everything else, pods whose stop is in progress appear as terminating. */
 export function withStopsTerminating(observation: Observation, stops: readonly ShutdownStop[]): Observation {
   const { pods } = observation;
   if (stops.length === 0 || !pods.known) return observation;
@@ -39,13 +39,13 @@ export function withStopsTerminating(observation: Observation, stops: readonly S
   return { ...observation, pods: { known: true, value } };
 }
 
-/** Takes out what ended, and waits no longer for what exceeded its wait. */
+/** Removes stops that have ended, and no longer waits for those that exceeded their wait. */
 function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step {
   const step = waiting(state, null);
   if (state.stops.length === 0) return step;
   const { shutdown } = state;
   const pending = new Set(shutdown.kind === 'stopping' ? shutdown.pending : []);
-  // With the phase's own end at the same instant it is that which ends the wait, as recorded of the kubelet.
+  // If the phase ends at the same instant, that is what ends the wait, as recorded from the kubelet.
   const phaseEndsMs = shutdown.kind === 'stopping' ? shutdown.phaseEndsMs : atMs;
   const ended = new Set(outcomes.filter(isEnd).map(({ of }) => of));
   const alive = pods.known ? new Set(pods.value.map(({ uid }) => uid)) : null;
@@ -54,7 +54,7 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   for (const stop of state.stops) {
     const isPending = pending.has(stop.uid);
     if (ended.has(stop.decision)) pending.delete(stop.uid);
-    // The outcome of one that is gone, or of a cancelled shutdown, may have been lost with an earlier run of the agent.
+    // The outcome of a pod that is gone, or of a cancelled shutdown, may have been lost with an earlier run of the agent.
     else if (isPending || ((alive === null || alive.has(stop.uid)) && !isStaying(shutdown, stop, atMs)))
       stops.push(stop);
     if (isPending && pending.has(stop.uid) && atMs >= stop.waitEndsMs && stop.waitEndsMs < phaseEndsMs) {
@@ -69,12 +69,12 @@ function settleStops(state: State, { atMs, outcomes, pods }: Observation): Step 
   return { ...withShutdown(settled, { ...shutdown, pending: [...pending] }), reasons };
 }
 
-/** Of a machine that stays up: a pod that outlived its stop is again one that pressure may choose. */
+/** If the machine stays up, a pod that survived its stop may be chosen for eviction again. */
 function isStaying({ kind }: State['shutdown'], stop: ShutdownStop, atMs: number): boolean {
   return (kind === 'armed' || kind === 'unarmed') && atMs >= stop.waitEndsMs;
 }
 
-/** kubelet-shutdown.md 5.1 to 5.4: is the phase that runs over? */
+/** kubelet-shutdown.md 5.1 to 5.4: ends the running phase if it is over. */
 function endPhase(step: Step, observation: Observation): Step {
   const { shutdown } = step.state;
   if (shutdown.kind !== 'stopping' || !isInPhase(shutdown)) return step;
@@ -93,7 +93,7 @@ function endPhase(step: Step, observation: Observation): Step {
   return withShutdown(step, { ...shutdown, wait });
 }
 
-/** Unknown is not unmounted; where no volumes are mounted for pods there are none to wait for. */
+/** Unknown does not mean unmounted. In a mode that mounts no volumes for pods there is nothing to wait for. */
 function mountedOf(group: readonly PodUid[], { volumesMounted }: Observation): readonly PodUid[] {
   if (!volumesMounted.known) return volumesMounted.why === 'not-applicable' ? [] : group;
   const mounted = new Set(volumesMounted.value);
@@ -145,7 +145,7 @@ function hear(step: Step, event: ShutdownEvent, observation: Observation, config
 
 type Preparing = Extract<ShutdownEvent, { kind: 'preparing' }>;
 
-/** `leftMs`: it was heard late, so it counts without a lock too; absent: all that was granted is left. */
+/** `leftMs`: the signal was noticed late, and counts even without a lock; absent: all that was granted is left. */
 function prepare(
   step: Step,
   { leftMs: saidMs, byKubelet: isTheirs }: Preparing,
@@ -167,9 +167,9 @@ function prepare(
   const mustEndMs = timeMs < neededMs ? atMs + withoutReserve(timeMs) : null;
   const given = { tier: 'logind', atMs, phases, delayMaxMs, mustEndMs } as const;
   if (tiers === undefined) return begin(step, given);
-  // Of what there is, each part gets its share (D11).
+  // Every part gets its share of the available time (D11).
   const share = mustEndMs === null ? 1 : Math.min(1, (mustEndMs - atMs) / Math.max(1, neededMs));
-  // What the kubelet stops may take as long as logind waits.
+  // Pods that the kubelet stops may take as long as logind waits.
   const grantedMs = byKubelet && Number.isFinite(timeMs) ? withoutReserve(timeMs) : neededMs;
   const begun = begin(step, {
     ...given,
@@ -181,7 +181,7 @@ function prepare(
   return withDecision(begun, atMs, { kind: 'announce-shutdown', totalMs: neededMs, byKubelet });
 }
 
-/** Product.md section 9, second tier: the same phases in the time that the stop of the agent itself may take. */
+/** product.md section 9, second tier: the same phases within the agent's own stop timeout. */
 function prepareLate(step: Step, leftMs: number, observation: Observation, { phases, tiers }: CoreConfig): Step {
   const { atMs } = observation;
   const { shutdown } = step.state;
@@ -237,7 +237,7 @@ function cancel(
     return undoStops(retakeLock(late, atMs), atMs);
   }
   if (shutdown.kind !== 'stopping' || shutdown.cancelledMs !== null) return step;
-  // Without logind's signal its word about a shutdown says nothing of this one.
+  // This shutdown did not come from logind's signal, so a cancel by logind alone does not concern it.
   if (shutdown.tier === 'stop' && !machineStays) return step;
   const { phase, delayMaxMs } = shutdown;
   const heard = withReason(step, { code: 'shutdown-cancelled', phase, policy });
@@ -247,7 +247,7 @@ function cancel(
   return undoStops(kept, atMs);
 }
 
-/** Nothing is undone or waited for: what runs now was started since. */
+/** Nothing to undo or wait for: whatever runs now was started since. */
 function comeBack({ state, ...step }: Step): Step {
   const shutdown = { kind: 'unarmed', why: 'the system has just come back, the lock is being taken' } as const;
   return { ...step, state: { ...state, shutdown, stops: [] } };
@@ -260,7 +260,7 @@ function retakeLock(step: Step, atMs: number): Step {
   return withDecision(setShutdown(step, { kind: 'unarmed', why }), atMs, { kind: 'take-lock' });
 }
 
-/** The next phase that has pods, and all those before it that last no time. */
+/** Begins the next phase that has pods, after all earlier ones that take no time. */
 function beginPhases(step: Step, observation: Observation, config: CoreConfig): Step {
   let now = step;
   for (;;) {
@@ -281,7 +281,7 @@ function beginPhases(step: Step, observation: Observation, config: CoreConfig): 
   }
 }
 
-/** kubelet-shutdown.md 5.1: all at once. The pods alive now count, not those alive when the signal came (12.3). */
+/** kubelet-shutdown.md 5.1: stops all at once. The pods alive now count, not those alive at the signal (12.3). */
 function beginPhase(step: Step, shutdown: Stopping, observation: Observation, config: CoreConfig): Step {
   const { atMs } = observation;
   const pods = alive(step, observation, shutdown, shutdown.startedMs);
@@ -307,7 +307,7 @@ function beginPhase(step: Step, shutdown: Stopping, observation: Observation, co
   const said = periodMs < wantedMs ? withReason(begun, short) : begun;
   const stops = withChains(group.stops.map(({ pod }) => planStop(pod, periodSeconds)));
   const told = stopPods(said, stops, { phase, atMs, endsMs, tier: shutdown.tier });
-  // A phase without time waits for no pod (kubelet-shutdown.md 5.9).
+  // A phase without time does not wait for pods (kubelet-shutdown.md 5.9).
   const running = told.state.shutdown;
   return running.kind === 'stopping' && endsMs <= atMs ? phaseOver(told, running, 'period', observation) : told;
 }
@@ -317,7 +317,7 @@ function release(step: Step, { cancelledMs }: Stopping, why: 'all-phases-done' |
   return cancelledMs === null ? released : undoStops(retakeLock(released, atMs), atMs);
 }
 
-/** Looks again at the next instant at which the running phase may end or look at volumes; exact, for virtual time. */
+/** Schedules the next look for when the phase may end or volumes are due: exact, for virtual time. */
 function holdUntil(step: Step, atMs: number): Step {
   const { shutdown, stops } = step.state;
   if (shutdown.kind !== 'stopping' || shutdown.wait.kind === 'next') return step;
@@ -331,6 +331,6 @@ function holdUntil(step: Step, atMs: number): Step {
       : Math.min(...stops.filter(({ uid }) => pending.has(uid)).map(({ waitEndsMs }) => waitEndsMs));
   const remainingMs = phaseEndsMs - atMs;
   const running = withReason(step, { code: 'shutdown-phase', phase, remainingMs, pods: pending.size });
-  // With the pods, for those that are started again: the mode that finds one wakes the loop.
+  // Asks for the pods because of those that are started again: the mode that finds one wakes the loop.
   return { ...running, pods: 'all', heldToMs: Math.max(0, Math.min(phaseEndsMs, nextMs) - atMs) };
 }

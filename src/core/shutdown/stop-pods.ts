@@ -7,11 +7,11 @@ import { tiesOf } from './chain.ts';
 import { type PlannedStop, planShutdown, planStop, STOPS_AGAIN, withChains } from './plan.ts';
 import { isInPhase, withShutdown } from './stopping.ts';
 
-/** Who is told to stop in a phase, at its beginning and later. */
+/** Which pods are asked to stop in a phase, at its start and later. */
 
 /**
- * Who is alive, is of this tier and was not told to stop since then. A stop of a shutdown that was cancelled before, or of the
- * tier before, is one to wait for.
+ * The pods that are alive, belong to this tier and have not been asked to stop since then. A stop that a cancelled shutdown
+ * or the previous tier requested is one to wait for.
  */
 export function alive({ state }: Step, { pods }: Observation, { tier }: Stopping, sinceMs: number): readonly PodView[] {
   const told = new Set(state.stops.filter(({ decidedMs }) => decidedMs >= sinceMs).map(({ uid }) => uid));
@@ -30,7 +30,7 @@ export function stopPods(step: Step, planned: readonly PlannedStop[], { phase, a
     const { uid } = pod;
     if (isTold.has(uid)) continue;
     const own = { graceSeconds, endsMs, ...(chain === undefined ? {} : { chain }) };
-    // How long those take that are no pods nobody knows.
+    // How long units take that are not pods is unknown.
     const isWaiting = (chain?.after.length ?? 0) > 0 || pod.stopsAfterUnits !== undefined;
     const times = !isWaiting
       ? { graceEndsMs: atMs + graceSeconds * 1_000, waitEndsMs: atMs + waitMs }
@@ -50,8 +50,8 @@ export function stopPods(step: Step, planned: readonly PlannedStop[], { phase, a
 }
 
 /**
- * Within a phase: pods of it or of one before it that started since the shutdown began. They are pods of this phase and
- * are stopped too, three times at most. Who only outlived its stop is not among them.
+ * Within a phase: pods of this or an earlier phase that started since the shutdown began. They become pods of this phase and
+ * are stopped too, at most three times. Pods that merely survived their stop are not among them.
  */
 export function stopAgain(step: Step, observation: Observation): Step {
   const { shutdown } = step.state;
@@ -76,10 +76,10 @@ export function stopAgain(step: Step, observation: Observation): Step {
   return stopped.length === 0 ? seen : stopPods(seen, stopped, { phase, atMs, endsMs: phaseEndsMs, tier });
 }
 
-/** Whose successors are counted together: a controller makes each of them anew (beside-a-kubelet.md E5). */
+/** Successors are counted per controller, because each successor is a new pod (beside-a-kubelet.md E5). */
 const lineOf = ({ ownerKey, uid }: Pick<PodView, 'ownerKey' | 'uid'>): string => ownerKey ?? uid;
 
-/** One more time; the phase waits for it unless it was stopped often enough. */
+/** Counts one more restart. The phase waits for the pod unless it has been stopped often enough. */
 function comesBack(step: Step, uid: PodUid, line: string): Step {
   const { shutdown } = step.state;
   if (shutdown.kind !== 'stopping') return step;

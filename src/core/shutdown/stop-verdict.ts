@@ -1,16 +1,16 @@
 /** How the last stops of a pod went. */
 export type ObservedStops = {
-  /** How many are counted, at least 1. */
+  /** The number of stops counted, at least 1. */
   readonly stops: number;
-  /** The longest that ended by itself; null: none did. */
+  /** The longest stop that ended without a kill; null: none did. */
   readonly endedMs: number | null;
-  /** The longest time that one of them was given and did not end in; null: none. */
+  /** The longest time that was not enough for a stop; null: none. */
   readonly unfinishedMs: number | null;
 };
 /** `declared`: terminationGracePeriodSeconds; `stop-timeout`: TimeoutStopSec of its unit. */
 export type StopVerdict =
   | { readonly kind: 'finishes'; readonly because: 'observed' | 'declared' | 'stop-timeout' }
-  /** It declares more than it gets, or needs more should those before it take all their time. */
+  /** It declares more than it gets, or needs more if the pods before it take all their time. */
   | {
       readonly kind: 'may-need-more';
       readonly because: 'observed' | 'declared' | 'stop-timeout';
@@ -19,18 +19,18 @@ export type StopVerdict =
   | {
       readonly kind: 'cannot-finish';
       readonly because: 'observed' | 'declared' | 'stop-timeout';
-      /** null: nobody knows, only that it is more than what it had. */
+      /** null: unknown, except that it is more than it had. */
       readonly needsMs: number | null;
     };
 
-/** What Kubernetes gives where nobody wrote a terminationGracePeriodSeconds. */
+/** The default for terminationGracePeriodSeconds in Kubernetes. */
 const NOBODYS_GRACE_MS = 30_000;
 type Gets = { readonly leastMs: number; readonly mostMs: number };
 type Wants = { readonly ownMs: number; readonly timeoutMs: number | null; readonly isTimeoutOwn: boolean };
 
 /**
- * What was seen counts more than what is declared. Of what is declared a TimeoutStopSec of the unit's own counts more
- * than a terminationGracePeriodSeconds, which is 30 where nobody wrote one; systemd's default says nothing.
+ * Observations count more than declarations. Among declarations, the unit's own TimeoutStopSec counts more than
+ * terminationGracePeriodSeconds, which defaults to 30; systemd's default timeout proves nothing.
  */
 export function verdictOf(
   { leastMs: getsMs, mostMs }: Gets,
@@ -46,7 +46,7 @@ export function verdictOf(
   if (isBeyond(mostMs)) return { ...cannot, ...seen };
   if (isBeyond(getsMs)) return { kind: 'may-need-more', ...seen };
   if (endedMs !== null && unfinishedMs === null) return { kind: 'finishes', because: 'observed' };
-  // Systemd kills it before the grace that somebody wrote for it.
+  // systemd kills it before the grace period that its manifest sets.
   if (isTimeoutOwn && timeoutMs !== null && timeoutMs < ownMs && ownMs !== NOBODYS_GRACE_MS && getsMs < ownMs) {
     return { ...cannot, because: 'stop-timeout', needsMs: ownMs };
   }
@@ -56,7 +56,7 @@ export function verdictOf(
   return { kind: 'may-need-more', because, needsMs: Number.isFinite(declaredMs) ? declaredMs : null };
 }
 
-/** A unit that took all of its TimeoutStopSec did not end by itself: systemd killed it. */
+/** A unit that used up its TimeoutStopSec did not end on its own: systemd killed it. */
 function heldAgainst(
   timeoutMs: number | null,
   observed: ObservedStops | null,

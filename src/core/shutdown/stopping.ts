@@ -1,7 +1,7 @@
 import type { State, Stopping } from '../state/state.ts';
 import type { Step } from '../step.ts';
 
-/** Pods or volumes of a phase are waited for. */
+/** Whether it waits for the pods or volumes of a phase. */
 export const isInPhase = ({ wait }: Stopping): boolean => wait.kind === 'stops' || wait.kind === 'volumes';
 
 export function withShutdown(step: Step, stopping: Stopping): Step {

@@ -6,7 +6,7 @@ import { withShutdown } from './stopping.ts';
 
 /** Beside a kubelet: what comes before the first phase and after the last one (beside-a-kubelet.md E4, E10, E16, E17). */
 
-/** The node says that it goes down, or that could not be said. */
+/** The node shows the shutdown, or could not be marked. */
 export function announced(step: Step, detail: string | null, atMs: MonoMs): Step {
   const { shutdown } = step.state;
   if (shutdown.kind !== 'stopping' || shutdown.wait.kind !== 'announce') return step;
@@ -15,7 +15,7 @@ export function announced(step: Step, detail: string | null, atMs: MonoMs): Step
   return withShutdown(said, { ...shutdown, startedMs: atMs, wait: { kind: 'next' } });
 }
 
-/** Its pods have been stopped, or it has died: what it did is confirmed for as long as what we did would be. */
+/** The kubelet has stopped its pods, or has died: the result is confirmed for as long as our own stops would be. */
 export function kubeletReleased(step: Step, atMs: MonoMs): Step {
   const { shutdown } = step.state;
   if (shutdown.kind !== 'stopping' || shutdown.byKubelet !== 'holds') return step;
@@ -23,13 +23,13 @@ export function kubeletReleased(step: Step, atMs: MonoMs): Step {
   return withShutdown(step, { ...shutdown, byKubelet: 'released', wait });
 }
 
-/** The phases are through. */
+/** All phases are over. */
 export function beginConfirm(step: Step, shutdown: Stopping, observation: Observation): Step {
   const waiting = withShutdown(step, { ...shutdown, wait: { kind: 'confirm', sinceMs: observation.atMs } });
   return endTierWait(waiting, observation);
 }
 
-/** Whether what is waited for outside of the phases is there, or its time is over. */
+/** Ends a wait outside the phases if its condition is met or its time is over. */
 export function endTierWait(step: Step, observation: Observation): Step {
   const { shutdown } = step.state;
   if (shutdown.kind !== 'stopping') return step;
@@ -40,8 +40,8 @@ export function endTierWait(step: Step, observation: Observation): Step {
   const { confirm, byKubelet, ...rest } = shutdown;
   const { unconfirmed } = observation;
   const left = unconfirmed === undefined ? NOTHING : unconfirmed.known ? unconfirmed.value : null;
-  // What our phases did not use is there for it: a pod that is still terminating when the machine is off stays so until it is
-  // up again, and a volume that is still in use costs the next node minutes.
+  // It may use the time that our phases left: a pod that is still terminating at power-off stays so until the machine is up
+  // again, and a volume that is still in use delays its next node by minutes.
   const hasTime = byKubelet === 'holds' || (left !== null && (byKubelet === undefined || left.pods.length === 0));
   const untilMs = hasTime ? confirm.latestMs : Math.min(confirm.latestMs, wait.sinceMs + confirm.ms);
   const isDone = left !== null && left.pods.length === 0 && left.volumes.length === 0;

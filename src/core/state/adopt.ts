@@ -3,8 +3,9 @@ import type { MonoMs } from '../reading.ts';
 import { initialState, type State } from './state.ts';
 
 /**
- * Meets the present boot, at `atMs`: timers of another boot go, and an interrupted shutdown is reported. A reclaim
- * that was running died with the agent and is decided again; evictions under way stay, so that no pod is chosen twice.
+ * Adapts a saved state to the present boot, at `atMs`. Timers of another boot are dropped, and an interrupted shutdown is
+ * reported. A running reclaim died with the agent and is decided again. Evictions in progress stay, so that no pod is chosen
+ * twice.
  */
 export function adoptState(
   saved: State,
@@ -19,7 +20,7 @@ export function adoptState(
   return { state, isInterrupted: saved.shutdown.kind === 'stopping' };
 }
 
-/** The lock died with the agent that held it; a shutdown under way goes on while the machine lets it. */
+/** The lock died with the agent that held it. A shutdown in progress continues as long as the machine allows. */
 function adoptShutdown(shutdown: State['shutdown']): State['shutdown'] {
   if (shutdown.kind === 'armed') return { kind: 'unarmed', why: 'the agent was restarted' };
   return shutdown.kind === 'stopping' ? { ...shutdown, delayMaxMs: null } : shutdown;

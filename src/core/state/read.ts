@@ -19,7 +19,7 @@ import type { Eviction, Point, Proof, Reclaim, ShutdownStop, State, Stopping } f
 
 /** What a saved state must look like to be trusted; anything else is a corrupt file. Bounds as in the docstrings of State. */
 export function readState(json: unknown): State | null {
-  // What an older version did not keep yet has not happened.
+  // Fields that an older version did not write start empty.
   return isState(json) ? { ...NOTHING_KEPT, ...json } : null;
 }
 

@@ -15,7 +15,7 @@ export type State = {
   readonly bootId: string;
   readonly nextDecision: number;
   readonly firstMetMs: { readonly [T in ThresholdId]?: MonoMs };
-  /** A soft threshold whose timer runs, while it is unmet: recovered after 1 s of it (D2). */
+  /** Since when a soft threshold with a running timer has been unmet: after 1 s it has recovered (D2). */
   readonly unmetSinceMs: { readonly [T in ThresholdId]?: MonoMs };
   readonly lastLookMs: MonoMs | null;
   readonly unresolved: readonly ThresholdId[];
@@ -24,22 +24,22 @@ export type State = {
   readonly failedLooks: { readonly [S in Signal]?: { readonly count: number; readonly sinceMs: MonoMs } };
   /** D2's minute, at most 61 entries. */
   readonly spent: readonly { readonly atMs: MonoMs; readonly cpuMs: number }[];
-  /** Dropped by dry run; silent until unmet. */
+  /** Thresholds whose eviction dry run dropped; silent until they are unmet. */
   readonly dryDropped: readonly ThresholdId[];
   /** Pods over a local storage limit whose eviction dry run dropped; silent until they are below it. */
   readonly dryOverLimit: readonly PodUid[];
-  /** Of each shortage at most one is waited for (D3). */
+  /** At most one for each shortage is awaited (D3). */
   readonly act: { readonly kind: 'idle' } | { readonly kind: 'evicting'; readonly evictions: readonly Eviction[] };
-  /** Node-level reclaims under way, at most one of each file system. */
+  /** Node-level reclaims in progress, at most one per file system. */
   readonly reclaims: readonly Reclaim[];
-  /** D15: the last kill of each shortage that was proven, for as long as its clean-up is waited for. */
+  /** D15: the last proven kill of each shortage, kept while its cleanup is awaited. */
   readonly proofs: { readonly [S in Shortage]?: Proof };
   /** When D15 last held an eviction for the shortage back. Absent: never. */
   readonly heldBackMs?: { readonly [S in Shortage]?: MonoMs };
-  /** The last 3 s of the signals of a shortage that is acted on, oldest first; at most 31 of each. */
+  /** The last 3 s of the signals of shortages being acted on, oldest first; at most 31 points each. */
   readonly trail: { readonly [S in Signal]?: readonly Point[] };
   readonly ownerKills: readonly { readonly ownerKey: string; readonly atMs: MonoMs }[];
-  /** Stops for a shutdown that are under way, of every phase: they outlast a shutdown that was cancelled. */
+  /** Stops for a shutdown in progress, of every phase. They outlast a cancelled shutdown. */
   readonly stops: readonly ShutdownStop[];
   readonly shutdown:
     | { readonly kind: 'unarmed'; readonly why: string }
@@ -47,32 +47,32 @@ export type State = {
     | ({ readonly kind: 'stopping' } & Stopping)
     | { readonly kind: 'released'; readonly atMs: MonoMs };
 };
-/** kubelet-shutdown.md section 5, in the middle of it. */
+/** A shutdown in progress (kubelet-shutdown.md section 5). */
 export type Stopping = {
   readonly startedMs: MonoMs;
-  /** Those in force when the signal came: a reload does not change a shutdown under way. */
+  /** The phases in force when the signal came: a reload does not change a shutdown in progress. */
   readonly phases: readonly ShutdownPhase[];
   /** What logind granted; null = the lock was lost. */
   readonly delayMaxMs: number | null;
-  /** Why it runs: logind's signal, or the agent is stopped while the machine goes down without one. */
+  /** The trigger: logind's signal, or the agent was stopped while the machine goes down without one. */
   readonly tier: 'logind' | 'stop';
-  /** The phases shrink so that all of them end before it (D11); null = they have the time they want. */
+  /** The phases are shortened so that all of them end before this (D11); null = there is enough time. */
   readonly mustEndMs: MonoMs | null;
-  /** Pods that were started again after their stop, and how many times they were stopped again. */
+  /** Pods that were started again after their stop, with the number of further stops. */
   readonly again: { readonly [uid: PodUid]: number };
-  /** The phases of the pods that ran as it began: no pod is lost if its priority changes or the pod that lent it ends. */
+  /** The phases of the pods at its start: no pod is missed if its priority changes, or the pod it inherited it from ends. */
   readonly assigned?: Assigned;
   /** A cancel that is handled after the last phase (D10); null = none. */
   readonly cancelledMs: MonoMs | null;
-  /** The phase that runs, or ran last; counted from 1, 0 before the first. */
+  /** The current or last phase, counted from 1; 0 before the first. */
   readonly phase: number;
   readonly phaseStartedMs: MonoMs;
   readonly phaseEndsMs: MonoMs;
-  /** Pods of the phase whose stop is waited for. */
+  /** Pods of the phase whose stop is awaited. */
   readonly pending: readonly PodUid[];
   /** All pods of the phase. */
   readonly group: readonly PodUid[];
-  /** `next`: no phase runs, the pods for the next one are wanted. `volumes`: since the stops were waited for. */
+  /** `next`: no phase is running, and the pods for the next one are needed. `volumes`: waiting for volumes after the stops. */
   readonly wait:
     | { readonly kind: 'next' }
     | { readonly kind: 'stops' }
@@ -82,8 +82,8 @@ export type Stopping = {
     /** After the last one. */
     | { readonly kind: 'confirm'; readonly sinceMs: MonoMs };
   /**
-   * Of two tiers the first: how long what was stopped is confirmed where the phases use all of their time or nobody can be
-   * asked, and when that is over at the latest. Absent: not at all.
+   * In the first of two tiers: how long to confirm the stops if the phases use all of their time or the API cannot be asked,
+   * and when that must end. Absent: not at all.
    */
   readonly confirm?: { readonly ms: number; readonly latestMs: MonoMs };
   /** The kubelet stops the pods. `holds`: while it has its lock. */
@@ -93,12 +93,12 @@ export type ShutdownStop = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
   readonly uid: PodUid;
-  /** When its grace is over. */
+  /** When its grace period is over. */
   readonly graceEndsMs: MonoMs;
   /** kubelet-shutdown.md 5.2: when its phase no longer waits for it. */
   readonly waitEndsMs: MonoMs;
   readonly tier?: 'stop';
-  /** As in the decision; of one in a chain alone. */
+  /** As in the decision; only for a pod in a chain. */
   readonly graceSeconds?: number;
   readonly endsMs?: MonoMs;
   readonly chain?: StopChain;
@@ -109,7 +109,7 @@ export type Reclaim = {
   readonly deadlineMs: MonoMs;
 };
 export type Point = { readonly atMs: MonoMs; readonly available: number };
-/** `available`: of each signal of the shortage, at the proof. */
+/** `available`: the value of each signal of the shortage at the proof. */
 export type Proof = {
   readonly decision: DecisionId;
   readonly atMs: MonoMs;
@@ -119,21 +119,21 @@ export type Eviction = {
   readonly decision: DecisionId;
   readonly decidedMs: MonoMs;
   readonly victim: Victim;
-  /** What there was of the signal that chose it, and what it held of that itself; absent: over a limit, or not known. */
+  /** What was available of the signal it was chosen for, and how much it held itself; absent: over a limit, or unknown. */
   readonly atChoice?: { readonly signal: Signal; readonly available: number; readonly held: number };
-  /** When its first request to end, and its first SIGKILL, went out; absent: not yet. */
+  /** When its first request to end and its first SIGKILL were sent; absent: not yet. */
   readonly signalledMs?: MonoMs;
   readonly killedMs?: MonoMs;
-  /** Counts from the first signal; until that went out, as if it went out with the decision. */
+  /** Counts from the first signal or, until that is sent, from the decision. */
   readonly graceEndsMs: MonoMs;
-  /** The deadline: of its first signal until that is sent, then of the proof of its end. */
+  /** The deadline for its first signal; once that is sent, for the proof of its end. */
   readonly deadlineMs: MonoMs;
-  /** D3: when it had given back or was out of time, so that the next victim may be chosen; null while it is waited for. */
+  /** D3: when it had freed its memory or its time was over, so that the next victim may be chosen; null while it is awaited. */
   readonly settledMs: MonoMs | null;
   readonly cause:
     | { readonly kind: 'threshold'; readonly threshold: MetThreshold }
     | { readonly kind: 'over-limit'; readonly limit: StorageLimit };
-  /** Met meanwhile, of other shortages, for which it would have been chosen too: they wait for it. */
+  /** Thresholds of other shortages, met meanwhile, for which it would have been chosen too: they wait for it. */
   readonly alsoFor?: readonly MetThreshold[];
 };
 

@@ -1,16 +1,16 @@
-/** A Go duration: exact as text, and in milliseconds (a fraction where it is no whole number) for the timers. */
+/** A Go duration: exact as text, and in milliseconds for the timers, with a fraction if needed. */
 type Duration = { readonly nanoseconds: string; readonly ms: number };
 type ParsedDuration =
   | { readonly ok: true; readonly duration: Duration }
   | { readonly ok: false; readonly text: string };
 
-/** An amount of time as two safe numbers, because 2^63 ns is none. */
+/** An amount of time as two safe numbers, because 2^63 ns is not a safe number. */
 type Split = { readonly seconds: number; readonly nanos: number };
 
 const NANOS_PER_SECOND = 1e9;
-/** 2^63 ns, the most that Go's int64 holds of a negative duration; one less of a positive one. */
+/** 2^63 ns, the longest negative duration in Go's int64; the longest positive one is 1 ns shorter. */
 const LIMIT: Split = { seconds: 9_223_372_036, nanos: 854_775_808 };
-/** Ours: Go has no bound; no duration that means something comes near. */
+/** Our own limit: Go has none, and no meaningful duration comes near it. */
 const MAX_TEXT_LENGTH = 200;
 const NANOS_PER_UNIT: { readonly [unit: string]: number } = {
   ns: 1,
@@ -56,7 +56,7 @@ export function parseDuration(text: string): ParsedDuration {
   return { ok: true, duration: durationOf(total, isNegative) };
 }
 
-/** One number with its unit. A whole part too large for a safe number becomes something beyond LIMIT. */
+/** One number with its unit. A whole part that is not a safe number becomes a value beyond LIMIT. */
 function termOf(whole: string, fraction: string, nanosPerUnit: number): Split {
   const tooMuch = { seconds: LIMIT.seconds + 1, nanos: 0 };
   const digits = whole.replace(/^0+/, '');
@@ -72,7 +72,7 @@ function termOf(whole: string, fraction: string, nanosPerUnit: number): Split {
   return add({ seconds: Number(nanos.slice(0, -9)), nanos: Number(nanos.slice(-9)) }, part);
 }
 
-/** Go's own arithmetic: float64(digits) * (float64(unit) / scale), cut. Digits beyond an int64 are ignored. */
+/** Go's arithmetic: float64(digits) * (float64(unit) / scale), truncated. Digits beyond an int64 are ignored. */
 function fractionNanos(fraction: string, nanosPerUnit: number): number {
   let kept = '';
   for (const digit of fraction) {
@@ -107,7 +107,7 @@ export function sayNanoseconds(nanoseconds: string): string {
   return isNegative ? `-${said}` : said;
 }
 
-/** As Go prints it, to the nanosecond nearest to a number of milliseconds. */
+/** As Go prints it, rounded to the nearest nanosecond. */
 export function sayDuration(ms: number): string {
   const seconds = Math.trunc(Math.abs(ms) / 1000);
   const nanos = Math.round((Math.abs(ms) - seconds * 1000) * 1e6);

@@ -2,9 +2,9 @@
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /**
- * The text with everything that could end a line, or move, hide or reorder text on a terminal written as \uXXXX, beyond
- * the BMP as two of them: what a name chosen by a tenant must not bring onto a terminal or into a log
- * (beside-a-kubelet.md H5, H6). Still valid inside a JSON string.
+ * Writes every character that could end a line, or move, hide or reorder text on a terminal, as \uXXXX (two of them beyond
+ * the BMP). Names that tenants choose must pass through it on their way to a terminal or a log (beside-a-kubelet.md H5, H6).
+ * The result is still valid inside a JSON string.
  */
 export function escapeUnsafe(text: string): string {
   return text.replace(UNSAFE, (char) =>

@@ -4,7 +4,7 @@ const DIGITS = '[0-9]+(?:_[0-9]+)*';
 const HEX = '[0-9a-f]+(?:_[0-9a-f]+)*';
 const DECIMAL_FLOAT = new RegExp(`^[+-]?(?:${DIGITS}(?:\\.(?:${DIGITS})?)?|\\.${DIGITS})(?:e[+-]?${DIGITS})?$`, 'i');
 const HEX_FLOAT = new RegExp(`^([+-]?)0x(?:_?(${HEX})(?:\\.(${HEX})?)?|\\.(${HEX}))p([+-]?${DIGITS})$`, 'i');
-/** Ours: Go has no bound; no percentage that means something comes near. */
+/** Our own limit: Go has none, and no meaningful percentage comes near it. */
 const MAX_TEXT_LENGTH = 100;
 const BEYOND = 2 ** 128;
 
@@ -23,7 +23,7 @@ export function parseFloat32(text: string): ParsedFloat {
   return { ok: false, text: `strconv.ParseFloat: parsing ${JSON.stringify(text)}: value out of range` };
 }
 
-/** A percentage with as few digits as are read as the same fraction of 32 bits (kubelet-eviction.md 2.3.1). */
+/** The percentage with the fewest digits that parses to the same 32-bit fraction (kubelet-eviction.md 2.3.1). */
 export function percentText(fraction: number): string {
   const percent = fraction * 100;
   for (let digits = 1; digits < 17; digits++) {
@@ -34,16 +34,16 @@ export function percentText(fraction: number): string {
 }
 
 /**
- * Rounding to 64 bits first is wrong only where that lands exactly between two 32-bit floats and the text does not:
- * then the text's own side decides.
+ * Rounding to 64 bits first is wrong only if that lands exactly between two 32-bit floats and the text does not: then the
+ * side of the text decides.
  */
 function roundDecimal(text: string): number {
   const wide = Number(text);
   const narrow = Math.fround(wide);
   if (narrow === wide) return narrow;
-  // What would come after the largest float is infinite, but rounded to as if it were there.
+  // The successor of the largest float is infinite, but rounding treats it as if it existed.
   const nearest = Number.isFinite(narrow) ? narrow : Math.sign(wide) * BEYOND;
-  // The other neighbour is as far away on the other side of a midpoint.
+  // At a midpoint, the other neighbour is equally far away on the other side.
   const other = wide + (wide - nearest);
   if (Math.fround(other) !== other) return narrow;
   const side = compareDecimal(significant(text), significant(wide.toPrecision(100)));
@@ -68,7 +68,7 @@ function compareDecimal(a: Significant, b: Significant): number {
   return a.digits < b.digits ? -1 : a.digits > b.digits ? 1 : 0;
 }
 
-/** 48 bits of mantissa are exact in a double; what is cut off leaves a sticky last bit, so that rounding sees it. */
+/** 48 bits of mantissa are exact in a double; truncated digits set a sticky last bit, so that rounding sees them. */
 function roundHex([, sign, whole = '', fraction = '', only = '', exponent = '0']: RegExpExecArray): number {
   const wholeDigits = whole.replaceAll('_', '');
   const fractionDigits = (fraction + only).replaceAll('_', '');
@@ -79,7 +79,7 @@ function roundHex([, sign, whole = '', fraction = '', only = '', exponent = '0']
   const mantissa = Number(`0x${kept}`);
   const sticky = /[1-9a-f]/i.test(cut) ? 0.5 : 0;
   const power = Number(exponent.replaceAll('_', '')) + 4 * cut.length - 4 * fractionDigits.length;
-  // In two steps, because 2^power alone may be too small for a double where the product is not.
+  // In two steps: 2^power alone may be too small for a double even if the product is not.
   const half = Math.trunc(power / 2);
   const value = Math.fround((mantissa + sticky) * 2 ** half * 2 ** (power - half));
   return sign === '-' ? -value : value;

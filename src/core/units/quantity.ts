@@ -11,11 +11,11 @@ type ParsedQuantity =
 
 /** Callers add an example of their own. */
 const WRONG_FORMAT = 'not an amount';
-/** Ours: the kubelet takes any exponent, and 1e99999999999 would be expanded (kubelet-eviction.md 2.4.4). */
+/** Our own limit: the kubelet accepts any exponent and would expand 1e99999999999 (kubelet-eviction.md 2.4.4). */
 const MAX_EXPONENT = 30;
-/** Below 10^-9 everything rounds to 1n, so this is only a bound on the arithmetic. */
+/** Everything below 10^-9 rounds to 1n: this only bounds the arithmetic. */
 const MIN_EXPONENT = -999;
-/** Our own limit: longer than any meaningful amount; bounds the big integers made of it. */
+/** Our own limit, beyond any meaningful amount: bounds the size of the big integers. */
 const MAX_TEXT_LENGTH = 100;
 const MAX_NANOS_DIGITS = 48;
 const NANO_DIGITS = 9;
@@ -42,7 +42,7 @@ type Scanned = {
   readonly whole: string;
   readonly fraction: string;
   readonly format: Quantity['format'];
-  /** Of 2 for the binary format, else of 10. */
+  /** The exponent of 2 in the binary format, else of 10. */
   readonly power: number;
 };
 
@@ -105,8 +105,8 @@ export function addQuantity(a: Quantity, b: Quantity): Quantity {
 }
 
 /**
- * A measured or computed whole amount: bytes are binary, inodes and pids decimal. What is no int64 becomes -2^63, as in
- * the kubelet on amd64, where `NaN%` is a threshold that is never met (kubelet-eviction.md 2.3.3).
+ * A measured or computed whole amount: bytes are binary, inodes and PIDs decimal. Anything outside int64 becomes -2^63, as
+ * in the kubelet on amd64, where `NaN%` is a threshold that is never met (kubelet-eviction.md 2.3.3).
  */
 export function quantityOfBytes(amount: number, format: 'binary' | 'decimal'): Quantity {
   const whole = Math.abs(amount) < 2 ** 63 ? BigInt(Math.trunc(amount)) : INT64_MIN;
@@ -119,15 +119,15 @@ export function bytesUp(quantity: Quantity): number {
   const whole = Number(nanos.slice(0, -NANO_DIGITS));
   const isRounded = !nanos.startsWith('-') && /[1-9]/.test(nanos.slice(-NANO_DIGITS));
   const up = whole + (isRounded ? 1 : 0);
-  // The sign alone is left of a negative fraction of one.
+  // Rounding up a negative fraction leaves only its sign.
   if (Number.isNaN(up)) return 0;
   return Math.min(Math.max(up, -Number.MAX_SAFE_INTEGER), Number.MAX_SAFE_INTEGER);
 }
 
-/** Exact: is the whole, safe number `amount` less than the quantity? No big integer is made: the hot path asks this. */
+/** Whether the whole, safe number `amount` is less than the quantity: exact, without a big integer, for the hot path. */
 export function isLess(amount: number, quantity: Quantity): boolean {
   const up = bytesUp(quantity);
-  // A saturated bound is beyond every safe number but the bound itself.
+  // A saturated bound exceeds every safe number except itself.
   if (up === Number.MAX_SAFE_INTEGER && amount === up) return BigInt(amount) * 10n ** 9n < BigInt(quantity.nanos);
   return amount < up;
 }
@@ -140,7 +140,7 @@ export function decimalOf(quantity: Quantity): string {
   return `${isNegative ? '-' : ''}${digits.slice(0, -NANO_DIGITS)}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
-/** As the kubelet prints it in messages, with its echo of plausible original spellings (kubelet-eviction.md 2.6). */
+/** As the kubelet prints it in messages: it repeats plausible original spellings (kubelet-eviction.md 2.6). */
 export function sayQuantity(quantity: Quantity): string {
   if (quantity.nanos === '0') return '0';
   if (quantity.text !== null && isEchoed(quantity.text)) return quantity.text;
@@ -151,7 +151,7 @@ export function sayQuantity(quantity: Quantity): string {
   return quantity.format === 'binary' && isWhole && !isSmall ? sayBinary(value) : sayDecimal(nanos, quantity.format);
 }
 
-/** kubelet-eviction.md 2.6.3: what went through the kubelet's fast path and looks canonical to it. */
+/** kubelet-eviction.md 2.6.3: whether the kubelet parses it in its fast path and takes it for canonical. */
 function isEchoed(text: string): boolean {
   const scanned = scan(text);
   if (typeof scanned === 'string') return false;
@@ -189,7 +189,7 @@ function sayDecimal(nanos: bigint, format: Quantity['format']): string {
     power -= 1;
   }
   if (format === 'exponent') return `${rest}${power === 0 ? '' : `e${power}`}`;
-  // Above E the kubelet finds no suffix and prints none, so that 10^23 reads `100`; repeated, not repaired.
+  // Above E the kubelet finds no suffix and prints none, so that 10^23 reads `100`. Its mistake is kept.
   return `${rest}${suffixOf(DECIMAL_POWERS, power)}`;
 }
 
@@ -199,7 +199,7 @@ function suffixOf(powers: { readonly [suffix: string]: number }, power: number):
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 
-/** For people: `92.1 MiB`. Cut, not rounded, so that an amount just below a limit never reads like the limit. */
+/** For people: `92.1 MiB`. Truncated, not rounded, so that an amount just below a limit never reads like the limit. */
 export function sayBytes(bytes: number): string {
   let amount = Math.abs(bytes);
   let unit: (typeof UNITS)[number] = 'B';
