@@ -10,7 +10,7 @@ import { createObservedLooks } from './observed-look.ts';
 import { createReporter, type Daemon, nodeFacts } from './reporter.ts';
 import { createWeb } from './web.ts';
 
-/** Who asks the running daemon, on its socket and over HTTP. */
+/** Answers queries to the running daemon, on its socket and over HTTP. */
 type Answers = {
   readonly wanted: (next: NextLook) => NextLook;
   readonly seen: (observation: Observation, verdict: Verdict) => void;
@@ -51,7 +51,7 @@ export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: D
       observe: desk.ask,
     });
   let socket = await serve();
-  /** Where it was removed, or another lies in its place. */
+  /** The attempt in progress to open it again after it was removed or replaced. */
   let servingAgain: Promise<void> | null = null;
   let isLost = false;
   let isClosing = false;
@@ -67,7 +67,7 @@ export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: D
     if (before.known) await before.value.close();
   };
   parts.ownFiles.alsoCheck(() => {
-    // Who is asked for its last checks while it closes must not listen again: it would answer for those that follow.
+    // A check that runs while it closes must not open the socket again: it would answer in place of its successor.
     if (isClosing || servingAgain !== null) return;
     isLost = socket.known ? !socket.value.isThere() : isLost;
     if (!isLost) return;

@@ -36,7 +36,7 @@ export function createBesideKubelet({ clock, findings, mode, effective, find = f
     const texts = said.texts.map((text) => readKubeletText(text, said.from));
     const bad = texts.find((text) => !text.known);
     const theirs = bad ?? kubeletThresholds(texts.flatMap(knownOf), said.flags);
-    // What the kubelet cannot read it does not start with: nothing is known, and what was said stays.
+    // The kubelet does not start with a file that it cannot read: nothing new is known, and the findings stay.
     if (isClosed || !theirs.known) return;
     const capacityOf = (signal: Signal): number | null => {
       const sample = signals[signal];
@@ -49,7 +49,7 @@ export function createBesideKubelet({ clock, findings, mode, effective, find = f
     raised = ids;
   }
 
-  /** Its own word where it gives it; else its files and its command line, which it has its own word from; else its defaults. */
+  /** The configuration that the kubelet itself reports; else its files and command line; else its defaults. */
   async function whatItSays(): Promise<Said> {
     const configz = (await mode.kubeletConfigz?.()) ?? unknown('absent', 'configz', 'not asked');
     if (configz.known) return { texts: [configz.value], flags: {}, from: 'as the kubelet says' };

@@ -53,7 +53,7 @@ export type PartsHost = {
   readonly openRecorder: (needs: RecorderNeeds) => OpenRecorder;
   readonly oomWatch: OomWatch;
   readonly openMode: OpenMode;
-  /** A sentence about the shutdown in progress, for people who watch. */
+  /** A sentence about the shutdown in progress, for display. */
   readonly show: (line: string) => void;
 };
 /** Everything that one configuration is made into. */
@@ -64,11 +64,11 @@ export type OpenParts = {
   readonly recorder: OpenRecorder;
   readonly observer: OpenObserver;
   readonly actor: Actor;
-  /** Follows a shutdown and says what it comes to. */
+  /** Follows a shutdown and reports it. */
   readonly progress: Progress;
   /** What the kernel would go by, should it have to choose. */
   readonly oomScores: () => readonly OomScore[];
-  /** Its pods, and what becomes of them when the machine goes down. */
+  /** The mode's pods, and how they are stopped when the machine goes down. */
   readonly mode: Pick<
     Mode,
     'isSettled' | 'running' | 'hasStops' | 'forgetStops' | 'setShuttingDown' | 'shows' | 'isTaken' | 'kubeletConfigz'
@@ -170,7 +170,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     isSwapCounted,
     ...confirmedBy(mode),
   });
-  // Of its own: a long look for what fills a disk holds up no walk of the pods.
+  // A child of its own, so that a long search for what fills a disk does not delay the walks of the pods.
   const surveyor = createDiskWalker(clock);
   const whatFills = createWhatFills({
     ...common,
@@ -222,7 +222,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     preKill: { collect: (decision) => acting().preKill.collect(decision), skipped: () => acting().preKill.skipped() },
   });
   const tellKills = tellingKills(log, recorder);
-  // The kernel's news of the node may shorten a wait (D2); where there is none, the pace alone serves.
+  // Kernel events about the node may shorten a wait (D2); without them, the pace alone applies.
   const unwatch =
     mounts.version === 2
       ? watchWakeups(`${mounts.memory}${made.cgroupRoot}/memory.events`, clock, inbox.wake)
@@ -301,7 +301,7 @@ function kubeOf(made: Effective): KubeSettings | null {
 const confirmedBy = ({ unconfirmed }: Mode): Pick<ObserverNeeds, 'unconfirmed'> =>
   unconfirmed === undefined ? {} : { unconfirmed };
 
-/** A cancelled shutdown: what was stopped is started again, and the record says what could not be. */
+/** After a cancelled shutdown, starts again what was stopped, and records what could not be started. */
 function undoing(needs: {
   readonly clock: Clock;
   readonly mode: Pick<Mode, 'undoStops' | 'setShuttingDown'>;
@@ -317,7 +317,7 @@ function undoing(needs: {
   };
 }
 
-/** Product.md section 6: a kill by the kernel is never silent, and ours is never mistaken for one. */
+/** product.md section 6: a kernel OOM kill is never silent, and ours is never mistaken for one. */
 function tellingKills(log: Log, recorder: OpenRecorder) {
   return async (atMs: MonoMs, counted: Promise<OomKills | null> | null): Promise<void> => {
     const kills = await counted;

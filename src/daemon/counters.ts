@@ -8,11 +8,11 @@ import type { RecordNote } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
 import type { Counts, EvictedFor, Histogram, ReclaimedBy, ShutdownTimes } from '../serve/counts.ts';
 
-/** What happens is counted as it is recorded: no count can differ from the record of the same run. */
+/** Counts what is recorded, so that no count can differ from the record of the same run. */
 export type Counters = {
   readonly looked: (tookMs: number) => void;
   readonly recorded: (entry: RecordEntry) => void;
-  /** Those of an earlier run that this one goes on with. */
+  /** Evictions of an earlier run that this one resumes. */
   readonly resumed: (evictions: readonly Eviction[]) => void;
   /** As the record has it of an earlier boot. */
   readonly lastShutdown: (times: ShutdownTimes) => void;

@@ -25,9 +25,9 @@ export type GoingDownNeeds = {
   readonly notify: Pick<Notify, 'status' | 'extendMs'>;
   readonly effective: () => Effective;
 };
-/** What the daemon has to do with the end of the machine, beside the loop. */
+/** The daemon's part in a shutdown of the machine, beside the loop. */
 type GoingDown = {
-  /** Before the first look: goes on with what an earlier run had begun. */
+  /** Before the first look: resumes what an earlier run began. */
   readonly resume: () => Promise<void>;
   readonly seen: (observation: Observation, verdict: Verdict) => void;
   /** The agent got SIGTERM. True: it may stop at once; false: the machine goes down, and the phases come first. */
@@ -55,11 +55,11 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
   const { inbox, findings, progress, mode } = parts;
   let shutdown: State['shutdown'] = parts.state.shutdown;
   let machine: 'stays' | 'goes-down' = 'stays';
-  /** A look has seen that the agent got SIGTERM while the machine goes down. */
+  /** A look has noticed that the agent got SIGTERM while the machine is going down. */
   let isStopSeen = false;
   /** It got SIGTERM during the phases of a shutdown, which continue. */
   let isHeldOver = false;
-  /** `shutdown -c` came in the delay, and logind goes down all the same. */
+  /** `shutdown -c` came during the delay, and logind shuts down nevertheless. */
   let isCancelIgnored = false;
   let isClosed = false;
   let cancelWatch: () => void = () => undefined;
@@ -87,7 +87,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       notify.status(sayLock(status));
       mode.shows?.lock(status);
     }
-    // While the machine goes down none can be had, and what is configured then counts for the next time.
+    // No lock is granted while the machine goes down, and a new configuration applies to the next shutdown.
     if (lock.kind === 'not-armed' && !isDown() && !lock.isPending) findings.raise(notArmed(lock.why));
     else findings.clear(NOT_ARMED);
     inbox.wake();
@@ -98,8 +98,8 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
     if (!mode.isSettled()) return;
     const { dryRun } = effective();
     const isFirst = side.inhibitor.status().lock.kind === 'off';
-    // A dry run beside the agent that acts takes nothing away from it. And a shutdown goes on as it began; one that an
-    // earlier run began has to be watched.
+    // A dry run takes nothing away from the real agent beside it. A shutdown continues as it began, and one that an earlier
+    // run began has to be watched.
     if (isFirst ? dryRun : isDown()) return;
     const neededMs = neededTotalMs(parts.core());
     side.inhibitor.want(dryRun || neededMs <= 0 ? null : neededMs);
@@ -125,7 +125,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
 
   /** In the middle of a shutdown that an earlier run had begun. */
   async function goOn(): Promise<void> {
-    // beside-a-kubelet.md E9: what was saved says nothing about the machine, and in doubt no pod is stopped.
+    // beside-a-kubelet.md E9: a saved state proves nothing about the machine, and in doubt no pod is stopped.
     if (!(await ask(side.goesDown, false))) {
       inbox.put({ kind: 'cancelled', machineStays: true });
       return;
@@ -218,7 +218,7 @@ export function createGoingDown(needs: GoingDownNeeds): GoingDown {
       machine = 'goes-down';
       if (dryRun || !configured.secondTier || configured.phases.length === 0) return true;
       const event: ShutdownEvent = { kind: 'stopped-without-signal', leftMs: finite(leftMs) };
-      // What the phases have left running is stopped now, where there is such a thing (beside-a-kubelet.md E12).
+      // Pods that the phases left running are stopped now, if there are any (beside-a-kubelet.md E12).
       if (shutdown.kind === 'released' && parts.core().tiers === undefined) return true;
       inbox.put(event);
       watchForCancel();

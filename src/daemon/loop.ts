@@ -97,8 +97,8 @@ async function untilNextLook(next: NextLook, { inbox, observer }: Parts): Promis
 type Steps = readonly [Step, Step?];
 
 /**
- * A look, and a second one at once where the first wants the pods to choose a victim from: that a condition began is
- * reported and recorded with the choice, which 3 ms of reporting would delay otherwise.
+ * A look, and at once a second one if the first needs the pods to choose a victim. A new condition is reported and recorded
+ * with the choice, which 3 ms of reporting would otherwise delay.
  */
 function stepsOf(state: State, next: NextLook, parts: Parts, seenMs: number): Steps {
   const first = stepOf(state, next, parts, seenMs);
@@ -115,8 +115,8 @@ function stepOf(state: State, next: NextLook, parts: Parts, seenMs: number): Ste
 }
 
 /**
- * What is recorded of them: all that was decided and heard, with the second look, which has what the first had and the
- * pods; but with the first where what began there is over by then.
+ * What to record of both: all decisions and outcomes, with the second look, which has the first one's readings and the pods;
+ * but with the first look if what began there is already over.
  */
 function asOne([first, second]: Steps): Step {
   if (second === undefined) return first;

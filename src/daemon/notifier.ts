@@ -28,14 +28,14 @@ type Event = Omit<Notice, 'dropped'>;
 
 /** What one run of the parts knows. */
 type Context = {
-  /** Null: nobody is told, as in a dry run. */
+  /** Null: no notifications, as in a dry run. */
   readonly configured: () => Effective['notify'];
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
-  /** Of an earlier run too, as long as it is under way. */
+  /** Also from an earlier run, as long as it is in progress. */
   readonly decisionOf: (of: DecisionId) => Decision | null;
 };
 export type Notifier = {
-  /** Of every entry of the record: what of it is an event is told later. Never waits. */
+  /** Takes every entry of the record; those that are events are sent later. Never waits. */
   readonly seen: (entry: RecordEntry) => void;
   /** Null: between two configurations events wait. */
   readonly follow: (context: Context | null) => void;
@@ -53,7 +53,7 @@ export function createNotifier(needs: {
 }): Notifier {
   const { clock, run, node } = needs;
   const queue: Event[] = [];
-  /** Under way. Of a decision of an earlier run the recorder knows. */
+  /** In progress. Decisions of an earlier run are known to the recorder. */
   const begun = new Map<DecisionId, Evict>();
   let context: Context | null = null;
   let dropped = 0;
@@ -89,7 +89,7 @@ export function createNotifier(needs: {
       ({ schema: 1, event, node, atWallMs: entry.atWallMs, text: escapeUnsafe(text) }) as const;
     if (entry.kind === 'note' && entry.note.kind === 'finding') {
       const { finding } = entry.note;
-      // Of its own failure the command cannot tell.
+      // The command cannot report its own failure.
       if (finding.id === NOTIFY) return null;
       return { ...said(finding.id === NOT_ARMED ? 'not-armed' : 'finding', finding.text), finding };
     }
@@ -125,7 +125,7 @@ export function createNotifier(needs: {
     if (event === null || !configured.on.includes(event.event)) return;
     if (queue.length >= QUEUE_MAX) dropped++;
     else queue.push(event);
-    // Not in the turn of whoever records: a kill may be under way.
+    // Not in the turn of the event loop that records: a kill may be in progress.
     clock.after(0, next);
   }
 }

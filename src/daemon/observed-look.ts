@@ -7,7 +7,7 @@ import type { NextLook, Verdict } from '../core/verdict.ts';
 import type { Clock } from '../ports.ts';
 import type { NodeFacts } from '../serve/status.ts';
 
-/** What `{"ask":"observe"}` answers: one look of the daemon with every pod, and what was decided at it. Plain JSON. */
+/** The answer to `{"ask":"observe"}`: one look of the daemon with every pod, and its decisions. Plain JSON. */
 export type ObservedLook = ExplainedLook & { readonly schema: 1; readonly node: NodeFacts };
 type ObservedLooksNeeds = {
   readonly clock: Clock;
@@ -31,7 +31,7 @@ type ObservedLooks = {
 
 /** 1,000 pods take 10 to 20 ms to write down, which no kill of this look waits for. */
 const WRITE_AFTER_MS = 20;
-/** Who asks without end is answered no faster: a look at every pod is paid from the budget of the pace (D2). */
+/** The minimum time between two: reading every pod counts against the CPU budget of D2. */
 const LEAST_APART_MS = 100;
 
 /** Gives the next look to every reader that asks. They share one look and one text, however many they are. */

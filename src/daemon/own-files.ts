@@ -58,7 +58,7 @@ export function openOwnFiles(needs: OwnFilesNeeds): OwnFiles {
   const { clock, findings, runtimeDirectory, stateDirectory, stateFile } = needs;
   const distrusted = distrustOwn(needs);
   if (distrusted !== null) throw new Error(distrusted);
-  // The state lives there, so nothing goes without it; a record that cannot be written is a finding of the recorder.
+  // The state is there, so it is indispensable. A record that cannot be written is a finding of the recorder.
   const there = ensureDirectory(runtimeDirectory, DIRECTORY_MODE);
   if (!there.known) throw new Error(`${there.where}: ${there.detail}`);
   const lock = lockOwn(needs);

@@ -16,12 +16,12 @@ export type Loaded = Pick<LoadedConfig, 'warnings' | 'texts'> & {
 type Reload = {
   readonly last: () => LastReload;
   readonly now: () => void;
-  /** Once more what is kept for a start with a broken file: it was lost. */
+  /** Writes the last good configuration again, because the stored one was lost. */
   readonly keep: () => void;
   readonly close: () => void;
 };
 
-/** Whether what lies on the disk is what was loaded, as text. */
+/** Whether the file on disk has the same text as the loaded one. */
 function isAsLoaded({ texts }: Loaded, configFile: string | null): boolean {
   return JSON.stringify(loadConfig(configFile).texts) === JSON.stringify(texts);
 }
@@ -48,10 +48,10 @@ function sayFirst(problems: readonly Problem[]): string {
   return first === undefined ? 'no reason was given' : `${sayProblem(first)}${more}`;
 }
 
-/** Where the directory is being made at this moment. */
+/** The delay of the retry while the state directory is missing. */
 const KEEP_AGAIN_MS = 2_000;
 
-/** Keeps what is in force for a start with a broken file, whatever the disk does meanwhile. */
+/** Stores the configuration in force for a start with a broken file, and retries once if the directory is missing. */
 async function keepGood({ effective, texts, refused }: Loaded, clock: Clock): Promise<void> {
   const text = sayLastGood({ effective, texts, warnings: [], problems: [] }, clock.wallMs());
   if (text === null || refused !== null) return;
@@ -105,7 +105,7 @@ export function createReload(needs: {
   process.on('SIGHUP', reload);
   const watched = [needs.loaded.effective.file, needs.loaded.effective.kubeletConfig].filter((path) => path !== null);
   const unwatch = watched.map((path) => watchPath(path, reload, clock));
-  // Nothing watched for what was written while the parts were rebuilt.
+  // The file was not watched while the parts were rebuilt.
   if (needs.loaded.refused === null && !isAsLoaded(needs.loaded, configFile)) reload();
   return {
     last: () => last,

@@ -38,11 +38,11 @@ import { distrustOwn } from './own-files.ts';
 import { createReload, hasSameParts, type Loaded, loadToRun } from './reload.ts';
 
 type DaemonOptions = {
-  /** null = the default path, or all defaults where no file stands there. */
+  /** null = the default path, or all defaults if no file exists there. */
   readonly configFile: string | null;
   readonly dryRun: boolean;
   readonly log: 'stdout' | 'none';
-  /** For the person who started it: why it did not start. */
+  /** Prints why it did not start. */
   readonly complain?: (line: string) => void;
   readonly onReport?: (report: StatusReport) => void;
   readonly onEntry?: (entry: RecordEntry) => void;
@@ -59,7 +59,7 @@ type Host = PartsHost & {
   isHungUp: boolean;
 };
 
-/** What an effect under way still may do after the stop; the next run goes on with the rest. */
+/** How long effects in progress may continue after the stop; the next run resumes the rest. */
 const LAST_EFFECTS_MS = 1_000;
 /** One that does not answer within this is found by its lock, if it is one. */
 const BESIDE_MS = 1_000;
@@ -143,8 +143,8 @@ async function loadMode(mode: Effective['mode']): Promise<OpenMode> {
 }
 
 /**
- * Why it may not start; null: it may. Two that act would choose, and stop, each for itself; two dry runs would write
- * one record. One of each is fine: a dry run has files of its own.
+ * Why it must not start; null: it may. Two real agents would each choose and stop pods; two dry runs would write one record.
+ * One of each is fine: a dry run has files of its own.
  */
 async function refuseBeside(socket: string, dryRun: boolean, clock: Clock): Promise<string | null> {
   const asked = await askDaemon(socket, { ask: 'status' }, clock, BESIDE_MS);
@@ -262,7 +262,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   else notify.reloading();
   await settled(clock, actor);
   await answers.close();
-  // A dry run changes nothing: what the node shows of this agent goes before it.
+  // A dry run changes nothing, so the agent's marks are removed from the node before it begins.
   const isOver = next === null || withOptions(next, options).effective.dryRun;
   await parts.close(isOver && goingDown.machine() === 'stays');
   const taken = parts.ownFiles.isTaken();

@@ -20,7 +20,7 @@ export type Web = {
 /** Whoever has the port may end, and an address may come up later. */
 const AGAIN_MS = 10_000;
 
-/** What `http` configures, in memory only where it does. A port that cannot be had is a finding, and is tried again. */
+/** The HTTP server, loaded only if `http` is configured. A port that cannot be opened is a finding, and is retried. */
 export function createWeb({ clock, findings, report, effective }: WebNeeds): Web {
   let last: ReturnType<WebFacts['sampled']> = null;
   let open: { readonly server: OpenHttp; readonly key: string } | null = null;

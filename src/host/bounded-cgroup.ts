@@ -17,7 +17,7 @@ export type BoundedCgroup = {
   readonly childDirectories: (name: string) => readonly string[];
   /** The directories that a process must join to be in the new child. */
   readonly addChild: (name: string) => Reading<readonly string[]>;
-  /** Ends every process in it and removes it; the sentence says what is left. */
+  /** Ends every process in it and removes it. Returns a sentence about what is left; null: nothing. */
   readonly remove: () => Promise<string | null>;
 };
 type BoundedCgroupNeeds = {
@@ -56,7 +56,7 @@ export function listBoundedCgroups(mounts: CgroupMounts, prefix: string): readon
   return [...new Set(names)].slice(0, MAX_CHILDREN);
 }
 
-/** Removes by name what a run left that was killed; the sentence says what is still there. */
+/** Removes by name what a killed run left. Returns a sentence about what is still there; null: nothing. */
 export async function removeBoundedCgroup(mounts: CgroupMounts, name: string, clock: Clock): Promise<string | null> {
   const paths = hierarchies(mounts).flatMap((mount) => [join(mount, name), join(mount, SCOPE_PARENT, name)]);
   const left: (string | null)[] = [];
@@ -106,7 +106,7 @@ function limitVersion2(directory: string, needs: BoundedCgroupNeeds): void {
   writeFileSync(join(directory, 'cgroup.subtree_control'), '+memory +pids');
 }
 
-/** systemd owns the tree: it makes the scope and leaves what is below it to us (Delegate=). */
+/** systemd owns the tree: it creates the scope and delegates the cgroups below it to us (Delegate=). */
 async function openScope(needs: BoundedCgroupNeeds): Promise<Reading<BoundedCgroup>> {
   const unit = `${needs.name}.scope`;
   const properties = ['Delegate=yes', `MemoryMax=${needs.memoryBytes}`, 'MemorySwapMax=0', `TasksMax=${needs.maxPids}`];

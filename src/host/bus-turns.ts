@@ -1,6 +1,6 @@
 /**
- * How many calls to one name wait for their answer at a time. The bus counts them for a whole connection and refuses the
- * 129th (max_replies_per_connection); two names are asked here, logind and systemd, and one must not lock out the other.
+ * The maximum number of pending calls to one name. The bus refuses the 129th of a connection (max_replies_per_connection).
+ * Two names share it, logind and systemd, and neither may lock out the other.
  */
 const IN_FLIGHT = 56;
 

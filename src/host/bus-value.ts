@@ -30,7 +30,7 @@ export function encodeBody(signature: string, body: readonly BusValue[]): Encode
   return encodeList(types, body, 0);
 }
 
-/** What the package gave us, without its types: variants as ours, 64-bit integers as saturated numbers. */
+/** The package's values without its types: variants as our own, 64-bit integers as saturated numbers. */
 export function decodeValue(value: unknown): BusValue {
   if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
   if (typeof value === 'bigint') return saturated(value);
@@ -48,7 +48,7 @@ function saturated(value: bigint): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(value)));
 }
 
-/** The complete types that a signature consists of; null where it is none. */
+/** The complete types that a signature consists of; null if it is invalid. */
 export function splitSignature(signature: string): readonly string[] | null {
   const types: string[] = [];
   for (let at = 0; at < signature.length; ) {

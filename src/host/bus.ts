@@ -163,7 +163,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     stream.on('close', () => lose(mine, 'the connection was closed'));
     stream.on('end', () => lose(mine, 'the bus ended the connection'));
     bus.on('message', (message) => receive(mine, message));
-    // We offer nothing: without this the package would answer introspection by itself.
+    // We export no objects: without this the package would answer introspection on its own.
     bus.addMethodHandler(() => true);
     cancelTimer = clock.after(CONNECT_MS, () => lose(mine, `no answer within ${CONNECT_MS} ms`));
     bus.on('connect', () => void begin(mine));
@@ -173,7 +173,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   async function begin(mine: Connection): Promise<void> {
     if (connection !== mine) return;
     cancelTimer();
-    // The set itself: what is subscribed while these calls run comes up in it too.
+    // Iterates over the set itself, which includes subscriptions made while these calls run.
     for (const { rule } of subscriptions) {
       await followOwner(mine, rule.sender);
       await addMatch(mine, matchOf(rule));
@@ -196,7 +196,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
   async function followOwner(mine: Connection, name: string): Promise<void> {
     const rule = `type='signal',sender='${DBUS.destination}',member='NameOwnerChanged',arg0='${name}'`;
     if (mine.rules.has(rule)) return;
-    // Both are sent before this waits: what is called after a subscription finds its rules in force.
+    // Both are sent before this waits, so that calls made after a subscription find its rules in force.
     void addMatch(mine, rule);
     const owner = await callOn(mine, { ...DBUS, member: 'GetNameOwner', signature: 's', body: [name] });
     const [unique] = owner.known ? owner.value : [];
@@ -207,7 +207,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     if (mine.rules.has(rule)) return;
     mine.rules.add(rule);
     const added = await callOn(mine, { ...DBUS, member: 'AddMatch', signature: 's', body: [rule] });
-    // Without its rules the connection is worth nothing: begin anew.
+    // Without its rules the connection is useless: reconnect.
     if (!added.known) lose(mine, `the bus refused ${rule}: ${added.detail}`);
   }
 

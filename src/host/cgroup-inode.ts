@@ -3,8 +3,8 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import { fileUnknown } from './file-error.ts';
 
 /**
- * Which cgroup a directory is now: its inode, 0 where there is none, null if that is not known. On the decision
- * path, for every bound pod: some 3 µs each.
+ * The inode that identifies a directory's present cgroup; 0 if there is none, null if unknown. On the decision path, for
+ * every bound pod: some 3 µs each.
  */
 export function cgroupInode(directory: string): number | null {
   const facts = cgroupFacts(directory);

@@ -12,7 +12,7 @@ const MOST_THREADS = 4_096;
 const LOOK_PROCESSES = 1_000;
 /** The same while the kernel kills: to list a directory that it keeps locked takes minutes. */
 const LOOK_PROCESSES_IN_KILLS = 10_000;
-/** So long after a kill the kernel counts as killing. */
+/** How long after a kill the kernel counts as killing. */
 const KILLS_LAST_MS = 10_000;
 const BUFFERED_NAMES = 256;
 
@@ -49,7 +49,7 @@ export function isMember(mounts: CgroupMounts, ref: CgroupRef, pid: number): Rea
 
 type Placed = { readonly pid: number; readonly path: string };
 
-/** Each process and where it is; null: it has ended, or that is not known. Returns whether every live process was covered. */
+/** Each process and its cgroup; null: it has ended, or this is unknown. Returns whether every live process was covered. */
 function* placesInProc(mounts: CgroupMounts): Generator<Placed | null, boolean, void> {
   let isWhole = true;
   const directory = opendirSync('/proc', { bufferSize: BUFFERED_NAMES });

@@ -44,7 +44,7 @@ export function findCgroupMounts(root = ''): Reading<CgroupMounts> {
   return unknown('absent', where, 'no mount of a cgroup hierarchy with the memory controller');
 }
 
-/** Where a controller of version 1 is mounted whole; null: it is not. */
+/** Where the whole hierarchy of a version 1 controller is mounted; null: nowhere. */
 export function findHierarchy(controller: 'cpu' | 'freezer'): string | null {
   const all = readMounts();
   return all.known ? pointOf(wholeHierarchies(all.value).find(isVersion1With(controller))) : null;

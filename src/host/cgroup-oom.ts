@@ -32,7 +32,7 @@ type OomCounters = {
 /** A cgroup as it was found: with other descendants its directory has another number of links. */
 type Opened = { readonly directory: number; readonly links: number; readonly counter: number };
 
-/** Of cgroups that are asked about with each kill on the machine: on v1 a pod that is opened anew takes some 2 ms. */
+/** For cgroups that are read at every kill on the machine: on v1, opening a pod again takes some 2 ms. */
 export function createOomCounters(mounts: CgroupMounts, openFiles = maxOpenFiles()): OomCounters {
   const most = Math.floor((SHARE_OF_FILES * openFiles) / FILES_EACH);
   let count = 0;
@@ -110,7 +110,7 @@ async function openAll(mounts: CgroupMounts, ref: CgroupRef): Promise<Reading<re
   try {
     for (const at of found) {
       try {
-        // A link of /proc is not followed, what it leads to is.
+        // `/.` leads through the link in /proc to the held directory. No other link is followed.
         opened.push(await openOne(at === top ? `${top}/.` : at, counterOf(mounts)));
         if (mounts.version === 2) continue;
         for (const name of await childrenIn(at)) found.push(`${at}/${name}`);
@@ -132,7 +132,7 @@ const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants;
 async function openOne(at: string, counterName: string): Promise<Opened> {
   const directory = await openFile(Buffer.from(at, 'latin1'), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   try {
-    // Before what is in it is listed: whatever comes later changes it.
+    // Read before the directory is listed: any later change of it shows.
     const links = fstatSync(directory).nlink;
     const counter = await openFile(`/proc/self/fd/${directory}/${counterName}`, O_RDONLY | O_NOFOLLOW);
     return { directory, links, counter };

@@ -6,7 +6,7 @@ import { NUMBER_BYTES, openNumberFile, parseCount, readKernelFile } from './kern
 
 type SwapUse = { readonly limitBytes: number; readonly usedBytes: number };
 type CgroupSwap = {
-  /** What the cgroup may have in swap and what it has; null = as much as the machine. */
+  /** The cgroup's swap limit and usage; null = no limit of its own. */
   readonly use: () => Reading<SwapUse | null>;
   /** Bytes that the cgroup may still swap out; null = as much as the machine has. */
   readonly freeBytes: () => Reading<number | null>;
@@ -45,8 +45,8 @@ function openV2(directory: string): CgroupSwap {
 }
 
 /**
- * Version 1 limits memory and swap together: in swap may be the rest beyond the limit of memory. Swapping out makes no
- * room under that sum, so for what could be freed it sets no bound of its own.
+ * Version 1 limits memory and swap together: swap may hold what the sum allows beyond the memory limit. Swapping out makes
+ * no room under that sum, so it does not limit what could be freed.
  */
 function openV1(directory: string): CgroupSwap {
   const open = (name: string) => openNumberFile(`${directory}/${name}`);

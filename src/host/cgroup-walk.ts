@@ -66,7 +66,7 @@ export function directoryOf(mounts: CgroupMounts, path: string): string {
   return path === '/' ? mounts.memory : mounts.memory + path;
 }
 
-/** Nothing is below it. Asks nothing of what is in it. */
+/** Whether it has no children. Does not read its contents. */
 export function isLeaf(directory: string): boolean {
   try {
     return statSync(directory).nlink === LINKS_OF_A_LEAF;
@@ -87,7 +87,7 @@ type Below = {
 /** Null: nothing new, but a good moment to pause. Known true: that was all; false: a part of it was not reached. */
 type CgroupWalk = Generator<Below | null, Reading<boolean>, void>;
 
-/** The directory itself, what is right below it, and so on, level by level: deeply nested cgroups come last. */
+/** The directory itself, its children, and so on, level by level: deeply nested cgroups come last. */
 export function* walkCgroups(directory: string): CgroupWalk {
   const walked = yield* walkLevels({ at: directory, top: '', depth: 0, bases: 0, isVisited: false });
   return walked;
@@ -143,7 +143,7 @@ function belowOf(base: Base, rel: string, depth: number): Below {
   };
 }
 
-/** Its children have names that no path from the base can hold: on from a descriptor of its own. */
+/** For children too deep for a path from the base: continues from a descriptor of their parent. */
 function* walkBelow(base: Base, rel: string): CgroupWalk {
   if (base.bases > MAX_BASES) return known(false);
   let fd: number;

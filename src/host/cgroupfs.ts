@@ -193,7 +193,7 @@ export function processesOf(mounts: CgroupMounts, ref: CgroupRef): Reading<reado
   return seen.known ? known(seen.value.pids) : seen;
 }
 
-/** How many there are. If the tree is larger than one look may cost: its threads, where the kernel counts them. */
+/** The number of processes. If the tree is too large for one look: of its threads, if the kernel counts them. */
 export function countProcesses(mounts: CgroupMounts, ref: CgroupRef): Reading<number> {
   const seen = seenIn(mounts, ref);
   const threads = seen.known && seen.value.isWhole ? null : threadsIn(mounts, ref);

@@ -26,7 +26,7 @@ export function createClock(): Clock {
       if (!(Math.abs(nowAheadMs - aheadMs) < LEAP_MS)) {
         aheadMs = nowAheadMs;
         const uptime = uptimeMs();
-        // It never goes back, not even by a hundredth.
+        // Never goes back, not even by a hundredth of a second.
         if (uptime.known && uptime.value - awakeMs > asleepMs + ROUNDED_MS) asleepMs = uptime.value - awakeMs;
       }
       return awakeMs + asleepMs;
@@ -51,8 +51,8 @@ export function sleep(clock: Clock, ms: number): Promise<void> {
 }
 
 /**
- * What `asked` gives, or after so long what `late` does. Timers that are due run in a row before what has arrived is
- * read: after this process stood still, an answer that is here already still counts.
+ * The result of `asked` or, after the deadline, of `late`. Due timers run before arrived data is read, so after this process
+ * was stalled, an answer that is already here still counts.
  */
 export function within<T>(clock: Clock, ms: number, asked: Promise<T>, late: () => T): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -79,7 +79,7 @@ export function readBootId(): Reading<string> {
   return /^[0-9a-f-]{36}$/.test(id) ? known(id) : unknown('malformed', BOOT_ID_FILE, 'not a boot id');
 }
 
-/** Ends the process after so long if anything still keeps it; keeps it not itself. */
+/** Ends the process after this time if anything still keeps it alive. Does not keep it alive itself. */
 export function exitWithin(ms: number, status: number): void {
   setTimeout(() => process.exit(status), ms).unref();
 }

@@ -10,7 +10,7 @@ export const SURVEY_PROGRAM = `
 const MAX_TOLD = 16;
 const MAX_TOLD_PATH = 256;
 
-// Where nobody asks what goes with one directory.
+// Used where no single directory is examined.
 const WHOLE = { linkedBytes: 0, linkedInodes: 0 };
 
 function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
@@ -52,7 +52,7 @@ function survey({ id, survey: path, by, least, deadlineMs, maxLinked }) {
   }
 }
 
-// Whoever owns more than half is what is left after pairing with all others.
+// Majority vote: an owner of more than half is left after pairing off all others.
 function vote(sum, uid, weight) {
   if (sum.uid === uid) sum.lead += weight;
   else if (weight > sum.lead) [sum.uid, sum.lead] = [uid, weight - sum.lead];

@@ -364,7 +364,7 @@ function addOpen(state, link, devices, seen) {
 ${SURVEY_PROGRAM}
 const bytes = Buffer.alloc(64 * 1024);
 let text = '';
-// Nobody asks any more, or nobody hears: then it ends.
+// The parent no longer asks or listens: end.
 for (let read = fs.readSync(0, bytes); read > 0; read = fs.readSync(0, bytes)) {
   text += bytes.latin1Slice(0, read);
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n')) {

@@ -31,12 +31,12 @@ export type DiskWalker = {
 };
 export type DiskSurvey = {
   readonly directories: readonly SurveyedDirectory[];
-  /** What is below no reported directory. */
+  /** The rest, outside all reported directories. */
   readonly elsewhere: SurveyedDirectory;
   readonly isComplete: boolean;
 };
 export type SurveyedDirectory = {
-  /** As it is, of its owner's choice. */
+  /** As its owner chose it. */
   readonly path: string;
   readonly bytes: number;
   readonly inodes: number;
@@ -69,8 +69,8 @@ type Asked = {
 type Walking = { readonly child: ChildProcess; readonly asked: Map<number, Asked>; cancelTimer: () => void };
 
 /**
- * Walks directories in a child of its own, which is there only while somebody asks: a call for each file costs a tenth
- * of what a trip through the thread pool does, and a file system that hangs holds nothing but the child.
+ * Walks directories in a child process, which exists only while it is needed: a synchronous call per file costs a tenth of a
+ * trip through the thread pool, and a file system that hangs blocks only the child.
  */
 export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {}): DiskWalker {
   const { deadlineMs, silentMs, maxLinked } = { ...USUAL, ...bounds };
@@ -81,7 +81,7 @@ export function createDiskWalker(clock: Clock, bounds: Partial<WalkBounds> = {})
     walking.cancelTimer();
     if (current === walking) current = null;
   };
-  /** The next sign of life is waited for, or, with nothing to do, the next question. */
+  /** Awaits the next sign of life or, with nothing to do, the next request. */
   const expect = (walking: Walking): void => {
     walking.cancelTimer();
     const isIdle = walking.asked.size === 0;
@@ -188,7 +188,7 @@ type Said =
   | ({ readonly id: number; readonly kind: 'done' } & Answer)
   | { readonly id: number; readonly kind: 'failed'; readonly path: string; readonly detail: string };
 
-/** Our own program wrote it: only its shape is looked at. */
+/** Our own program wrote it: only its shape is checked. */
 function parse(line: string): Said | null {
   try {
     const [id, kind, first, second]: unknown[] = JSON.parse(line);

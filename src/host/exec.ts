@@ -18,9 +18,8 @@ export type ExecResult =
 const ENVIRONMENT = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' };
 
 /**
- * Runs a command without a shell, in a process group of its own. Whatever of the group is left when the command ends,
- * or at the deadline, gets SIGKILL. Never rejects, and resolves at the deadline also when something that left the group
- * still holds its output.
+ * Runs a command without a shell, in a process group of its own. What is left of the group when the command ends, or at the
+ * deadline, gets SIGKILL. Never rejects, and resolves at the deadline even if a process that left the group holds its output.
  */
 export function run(argv: readonly string[], options: ExecOptions): Promise<ExecResult> {
   const [program = '', ...args] = argv;
@@ -32,7 +31,7 @@ export function run(argv: readonly string[], options: ExecOptions): Promise<Exec
   if (typeof child === 'string') return Promise.resolve({ kind: 'failed', detail: child });
   const stdout = gather(child.stdout, options.maxOutputBytes);
   const stderr = gather(child.stderr, options.maxOutputBytes);
-  // A command that does not read its input is no failure: its exit status says what it thinks.
+  // A command that does not read its input has not failed: its exit status counts.
   child.stdin?.on('error', () => undefined);
   child.stdin?.end(options.stdin);
   return new Promise((resolve) => {

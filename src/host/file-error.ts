@@ -1,6 +1,6 @@
 import { sayCause, type Unknown, unknown } from '../core/reading.ts';
 
-/** `ENOENT` and the like; null where the thrown value has none. */
+/** `ENOENT` and the like; null if the thrown value has none. */
 export function codeOf(cause: unknown): string | null {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : null;
 }

@@ -25,11 +25,11 @@ import type { Clock } from '../ports.ts';
 import { codeOf, fileUnknown } from './file-error.ts';
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
-/** Kept, for it is read much more often than the collector would like to clear up after: what is read is copied out at once. */
+/** Reused, because files are read too often for a new buffer each time. The content is copied out at once. */
 const chunk = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
- * A regular file; no link, unless links are followed. Larger than `maxBytes` is unreadable; what is not UTF-8 becomes
+ * Reads a regular file, and a link only if links are followed. Larger than `maxBytes` is unreadable; invalid UTF-8 becomes
  * U+FFFD.
  */
 export function readText(path: string, maxBytes: number, links: 'refused' | 'followed' = 'refused'): Reading<string> {
@@ -40,7 +40,7 @@ export function readText(path: string, maxBytes: number, links: 'refused' | 'fol
   });
 }
 
-/** The same of a document that a person wrote: one with U+FFFD, or that is not UTF-8, would name something else. */
+/** The same for a document that a person wrote: with invalid UTF-8 or U+FFFD, it could name something else. */
 export function readDocument(
   path: string,
   maxBytes: number,
@@ -61,7 +61,7 @@ export function readTail(path: string, maxBytes: number): Reading<string> {
 
 function fromFile<T>(path: string, flags: number, use: (fd: number, size: number) => Reading<T>): Reading<T> {
   try {
-    // O_NONBLOCK: opening a FIFO that somebody put there must not wait for its writer.
+    // O_NONBLOCK: opening a FIFO placed there must not wait for a writer.
     const fd = openSync(path, O_RDONLY | O_NONBLOCK | flags);
     try {
       const facts = fstatSync(fd);
@@ -88,8 +88,8 @@ function readUpTo(fd: number, maxBytes: number, from = 0): Buffer {
 }
 
 /**
- * What a write outlives. `boot`: its writer, however that ends. `machine`: a power cut too, which costs an fsync of the
- * file and one of its directory: 4 ms and more where it is on a disk.
+ * What a write survives. `boot`: the end of its writer. `machine`: also a power cut, which takes an fsync of the file and one
+ * of its directory: 4 ms and more on a disk.
  */
 type Outlives = 'machine' | 'boot';
 
@@ -302,7 +302,7 @@ export function watchPath(path: string, changed: () => void, clock: Clock): () =
       return false; // Missing, or no inotify instance left: what happens until a retry succeeds is reported then.
     }
   };
-  /** Watches are on inodes: after each change they are made anew. False = nothing can be watched now. */
+  /** Watches are bound to inodes, so every change renews them. False = nothing can be watched now. */
   const arm = (): boolean => {
     release();
     const soon = (): void => later(DEBOUNCE_MS, renew);

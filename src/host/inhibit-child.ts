@@ -19,7 +19,7 @@ export type LockChild = {
 };
 export type LockAnswer =
   | { readonly kind: 'held'; readonly child: LockChild }
-  /** A shutdown is under way: logind gives no lock any more. */
+  /** A shutdown is in progress: logind grants no more locks. */
   | { readonly kind: 'too-late'; readonly detail: string }
   /** `absent`: this host has no systemd-inhibit. */
   | { readonly kind: 'failed'; readonly why: Unknown };
@@ -33,7 +33,7 @@ const TAKE_MS = 3_000;
 const RELEASE_MS = 500;
 /** After SIGKILL; longer only for a process in an uninterruptible sleep, whose lock cannot be taken. */
 const KILL_MS = 1_000;
-/** How long the last of its output is waited for when it has ended. */
+/** How long to wait for the last of its output after its end. */
 const CLOSE_MS = 50;
 const MAX_STDERR_BYTES = 2_048;
 
@@ -55,7 +55,7 @@ export function takeInhibitLock(clock: Clock, env: NodeJS.ProcessEnv = process.e
   const end = watchEnd(clock, child, stderr);
   // Its input breaks when the child ends first.
   child.stdin?.on('error', () => undefined);
-  // When this process ends, the lock goes.
+  // The lock is released when this process ends.
   letGo(child);
   return new Promise((resolve) => {
     let isAnswered = false;
@@ -98,7 +98,7 @@ function watchEnd(clock: Clock, child: ChildProcess, stderr: () => string): End 
   child.on('exit', (code, signal) => {
     const how = signal === null ? `${PROGRAM} ended with status ${code}` : `${PROGRAM} was ended by ${signal}`;
     const say = (): void => gone(`${how}${sayStderr(stderr())}`);
-    // What it wrote last is read by then; but what still holds its output must not hold up the news.
+    // By then its last output has been read. Another process that still holds its output must not delay the report.
     child.once('close', say);
     clock.after(CLOSE_MS, say);
   });
@@ -126,7 +126,7 @@ function lockOf({ clock, child, pid, end }: Held): LockChild {
   return { pid, whenGone: end.whenGone, release };
 }
 
-/** logind's own words, which no locale changes: a shutdown is under way. */
+/** logind's message while a shutdown is in progress, independent of the locale. */
 const TOO_LATE = /already running/;
 
 function refusal(detail: string, spawnError: Error | null): LockAnswer {
@@ -137,7 +137,7 @@ function refusal(detail: string, spawnError: Error | null): LockAnswer {
     : { kind: 'failed', why: unknown('unreadable', PROGRAM, detail) };
 }
 
-/** Nothing else of ours: a child needs to find its programs and the bus. */
+/** Only what a child needs to find its programs and the bus. */
 function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const address = env['DBUS_SYSTEM_BUS_ADDRESS'];
   return { PATH: env['PATH'], ...(address === undefined ? {} : { DBUS_SYSTEM_BUS_ADDRESS: address }) };

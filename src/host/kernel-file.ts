@@ -78,13 +78,13 @@ export function holdKernelFile(path: string, shownAs: string, maxBytes: number):
   }
 }
 
-/** What is read, and into what; `buffer` grows with it. */
+/** What to read, and the buffer, which grows as needed. */
 type Text = {
   readonly path: string;
   readonly maxBytes: number;
   readonly shown: Shown;
   buffer: Buffer;
-  /** Of `buffer`, as long as what was read last: most files keep their length, and a new view costs as much as a read. */
+  /** A view of `buffer` with the last length: most files keep theirs, and a new view costs as much as a read. */
   view: Buffer;
 };
 
@@ -130,7 +130,7 @@ export function openNumberFile(path: string): {
   };
 }
 
-/** Opens, reads and closes: for process lists and for what is read seldom. */
+/** Opens, reads and closes: for process lists and files that are read seldom. */
 export function readKernelFile(path: string | Buffer, maxBytes: number): Reading<Buffer> {
   const file = openKernelFile(path, maxBytes, 'in-pieces');
   try {
@@ -267,7 +267,7 @@ function malformed(bytes: Buffer, where: string): Unknown {
 /** Events, oom_control and the like: some hundred bytes. */
 export const EVENTS_BYTES = 4096;
 
-/** One line of a file of the kernel, freshly opened. Unknown `absent` also where it has no such line. */
+/** One line of a kernel file, freshly opened. Unknown `absent` also if it has no such line. */
 export function readKeyed(path: string | Buffer, name: Key): Reading<number> {
   const bytes = readKernelFile(path, EVENTS_BYTES);
   return bytes.known ? keyedIn(bytes.value, name, path.toString()) : bytes;

@@ -6,7 +6,7 @@ export function kubepodsPath(driver: CgroupDriver, cgroupRoot: string): string {
   return driver === 'cgroupfs' ? `/${parts.join('/')}` : slicePath(parts);
 }
 
-/** Every prefix of a slice's name is a directory: `a-b.slice` lies in `a.slice`. In a part of the name `-` stands as `_`. */
+/** Every prefix of a slice's name is a directory: `a-b.slice` is in `a.slice`. Within a part of the name, `-` becomes `_`. */
 function slicePath(parts: readonly string[]): string {
   const escaped = parts.map((part) => part.replaceAll('-', '_'));
   return `/${escaped.map((_, i) => `${escaped.slice(0, i + 1).join('-')}.slice`).join('/')}`;

@@ -47,7 +47,7 @@ export function takeLock(path: string, bootId: string): Lock | NotTaken {
       try {
         if (textOf(path) === mine.text) unlinkSync(path);
       } catch {
-        // Gone: nobody holds it.
+        // It is gone, so nobody holds it.
       }
     },
   };
@@ -96,7 +96,7 @@ function identity(bootId: string, pid: number): { readonly text: string; readonl
   }
 }
 
-/** Null: it is dead, or what is written there is no lock. */
+/** Null: the holder is dead, or the file is not a lock. */
 function holderOf(text: string, bootId: string): Holder | null {
   const pid = Number(text.split(' ')[1]);
   const now = Number.isSafeInteger(pid) && pid > 0 ? identity(bootId, pid) : null;

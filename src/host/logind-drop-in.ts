@@ -4,15 +4,15 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import { fileUnknown } from './file-error.ts';
 import { distrust, ensureDirectory, listDirectory, readText, writeAtomic } from './files.ts';
 
-/** What one file says of InhibitDelayMaxSec; `delayMs` null: logind does not understand it and goes by the next file. */
+/** InhibitDelayMaxSec in one file; `delayMs` null: logind cannot parse it, and the next file applies. */
 export type DelaySetting = { readonly path: string; readonly text: string; readonly delayMs: number | null };
 /** Our drop-in for logind among those of others (kubelet-shutdown.md 2.5). */
 export type LogindDropIn = {
-  /** The file that logind goes by, once it has read its files again; null: no file sets it. */
+  /** The file that will be in force once logind reloads; null: no file sets it. */
   readonly winner: () => Reading<DelaySetting | null>;
-  /** Under a name that sorts after all others. Infinity: without end. `isNew` false: it stands there already. */
+  /** Writes ours under a name that sorts after all others. Infinity: no limit. `isNew` false: it already exists. */
   readonly write: (delayMs: number) => Reading<{ readonly path: string; readonly isNew: boolean }>;
-  /** Ours only. `none`: there was none. */
+  /** Removes ours only. `none`: there was none. */
   readonly remove: () => Reading<'removed' | 'none'>;
 };
 
@@ -33,7 +33,7 @@ const MAX_NAME_BYTES = 255;
 
 type DropIn = { readonly name: string; readonly path: string; readonly isOurs: boolean };
 
-/** `owner`: the runtime directory of the agent it is written for; `root`: where the machine's files are. */
+/** `owner`: the runtime directory of the agent that writes it; `root`: where the machine's files are. */
 export function createLogindDropIn(owner: string, root = '/'): LogindDropIn {
   // A drop-in of another agent, such as a demo, is not ours.
   const mark = `# Written by nodewarden for ${JSON.stringify(owner)}, which removes it again when it needs no delay.`;

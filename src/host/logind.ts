@@ -23,7 +23,7 @@ export type Logind = {
   /** True from the signal until the machine is down, or the shutdown is cancelled. */
   readonly preparingForShutdown: () => Promise<Reading<boolean>>;
   readonly inhibitors: () => Promise<Reading<readonly InhibitorLock[]>>;
-  /** Null: none. While a shutdown is under way its time may be in the past. */
+  /** Null: none. While a shutdown is in progress, its time may be in the past. */
   readonly scheduledShutdown: () => Promise<Reading<ScheduledShutdown | null>>;
   /** logind reads its configuration files again; resolves before it has done so. */
   readonly reload: () => Promise<Reading<true>>;
@@ -121,7 +121,7 @@ export function createLogind(bus: SystemBus, clock: Clock, scheduleDirectory = S
   };
 }
 
-/** 2^64-1 stands for "none" and for "without end", and comes saturated. */
+/** 2^64-1 means "none" or "infinite", and arrives saturated. */
 const isEndless = (us: number): boolean => us >= Number.MAX_SAFE_INTEGER;
 
 function readDelay(value: Reading<BusValue>): Reading<number> {

@@ -28,7 +28,7 @@ export function watchWakeups(path: string, clock: Clock, wake: () => void): () =
     try {
       watcher = watch(path, { persistent: false }, heard);
       wasArmed = true;
-      // What is lost is the early wake-up; the pace alone serves.
+      // Only the early wake-up is lost; the pace alone is enough.
       watcher.on('error', end);
     } catch {
       // No such file (v1 has none), or no inotify instance left: again only the early wake-up is lost.

@@ -8,7 +8,7 @@ export type Mount = {
   readonly type: string;
   /** Major and minor number: mounts of the same file system have the same. */
   readonly device: string;
-  /** What of the file system is mounted: `/` where it is the whole. */
+  /** The mounted part of the file system: `/` for the whole. */
   readonly top: string;
   /** Of the file system itself, whatever this mount has. */
   readonly options: string;
@@ -33,7 +33,7 @@ export function readMounts(path = '/proc/self/mountinfo'): Reading<readonly Moun
   return known(mounts);
 }
 
-/** Where the file system that holds the path is mounted, by its name. */
+/** The mount point of the file system that contains the path, judged by names. */
 export function mountPointOf(path: string, mounts: readonly Mount[]): string {
   const bytes = Buffer.from(path).toString('latin1');
   const holds = (at: string): boolean => at === '/' || bytes === at || bytes.startsWith(`${at}/`);

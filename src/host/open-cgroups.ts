@@ -7,7 +7,7 @@ type OpenCgroups<T> = {
   /** In the place of what was open of it. */
   readonly put: (ref: CgroupRef, open: T) => void;
   readonly forget: (ref: CgroupRef) => void;
-  /** Closes what was not asked for since the last call. */
+  /** Closes what was not requested since the last call. */
   readonly sweep: () => void;
   readonly close: () => void;
   readonly size: () => number;

@@ -2,7 +2,7 @@ import { readKernelFile } from './kernel-file.ts';
 
 const LIMITS = '/proc/self/limits';
 const LIMITS_BYTES = 16 * 1024;
-/** The soft limit of a process that nobody gave another one. */
+/** The default soft limit of a process. */
 const USUAL = 1_024;
 
 /** How many descriptors this process may have open: the soft limit, which Node raises to the hard one at its start. */

@@ -15,7 +15,7 @@ import { listDirectory } from './files.ts';
 
 const WRITABLE_BY_OTHERS = 0o022;
 const WRITABLE_BY_ALL = 0o002;
-/** Others may write in it, but not remove or rename what is not theirs. */
+/** The sticky bit: others may write in it, but not remove or rename what is not theirs. */
 const STICKY = 0o1000;
 const ENTRIES_MAX = 10_000;
 
@@ -48,7 +48,7 @@ function distrustPath(directory: string): string | null {
   return null;
 }
 
-/** All directories above it, it itself, and the same of what links on the way lead to. */
+/** The directory, all its parents, and the same for the targets of links on the way. */
 function pathsTo(directory: string): readonly string[] {
   const above = (path: string): string[] => (path === '/' ? ['/'] : [...above(dirname(path)), path]);
   try {
@@ -106,7 +106,7 @@ function factsOf(path: string): Stats | string | null {
 /** A directory of our own as it was when we began to use it. */
 export type OwnDirectory = {
   readonly path: string;
-  /** False: it was removed, or another one lies in its place. */
+  /** False: it was removed or replaced. */
   readonly isThere: () => boolean;
   readonly has: (file: string) => boolean;
   /** With the owner and mode that it had. Null, or why not. */

@@ -7,7 +7,7 @@ import { sayStamp } from './record-disk.ts';
 /** State or a note of an earlier run: 1,000 pods need a quarter of this (architecture 4.2). */
 const MAX_BYTES = 1024 * 1024;
 
-/** What an earlier run left there, once `read` has found its shape; null: it is none of ours. */
+/** What an earlier run left there, if `read` accepts its shape; null: not ours. */
 export function readOwnFile<T>(
   path: string,
   read: (value: unknown) => T | null,
@@ -17,7 +17,7 @@ export function readOwnFile<T>(
   return text.known ? { known: true, value: read(parseJson(text.value)) } : text;
 }
 
-/** Out of the way of the next write, for whoever wants to know what it was. What became of it, in words. */
+/** Moves the file aside, so that it can be examined and the next write has room. Returns a sentence about it. */
 export function keepAside(path: string, clock: Clock): string {
   const aside = `${path}.corrupt-${sayStamp(clock.wallMs())}`;
   const moved = renameFile(path, aside);

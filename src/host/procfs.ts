@@ -19,7 +19,7 @@ export type Meminfo = { readonly [field in keyof typeof MEMINFO]: Reading<number
   /** Slab, stacks, page tables and per-CPU memory. */
   readonly kernelBytes: Reading<number>;
 };
-/** In which all tasks were stalled on memory, in ms; a counter. `absent` where the kernel keeps no pressure. */
+/** How long all tasks were stalled on memory, in ms; a counter. `absent` if the kernel does not record pressure. */
 export type StallTime = { readonly stalledMs: () => Reading<number>; readonly close: () => void };
 type PsiResource = 'memory' | 'io' | 'cpu';
 export type Procfs = {
@@ -38,7 +38,7 @@ export type Procfs = {
   readonly oomKills: () => Reading<number>;
   /** Sum of the zones' low watermarks: what the kernel keeps free for itself. */
   readonly lowWatermarkBytes: () => Reading<number>;
-  /** `absent` where the kernel has no /proc/pressure or it is switched off. */
+  /** `absent` if the kernel has no /proc/pressure or it is switched off. */
   readonly psi: (resource: PsiResource) => Reading<Psi>;
   /** Of the machine. */
   readonly memoryStallMs: () => Reading<number>;
@@ -190,7 +190,7 @@ function readLowWatermark(proc: string): Reading<number> {
 const PSI = /^(?:some (?<some>[^\n]*)\n)(?:full (?<full>[^\n]*)\n)?$/;
 const STALL = /^avg10=(\d{1,3}\.\d\d) avg60=(\d{1,3}\.\d\d) avg300=(\d{1,3}\.\d\d) total=\d+$/;
 
-/** `full` is null where the kernel has none: cpu before 5.13. */
+/** `full` is null if the kernel has none: cpu before 5.13. */
 function parsePsi(text: string, where: string): Reading<Psi> {
   const groups = PSI.exec(text)?.groups;
   const some = parseStall(groups?.['some']);
@@ -297,7 +297,7 @@ function parseCgroupPaths(text: string, where: string): Reading<ReadonlyMap<stri
   return known(paths);
 }
 
-/** The threads of a process, at most so many; none where it is gone. */
+/** At most this many threads of a process; empty if it is gone. */
 export function threadsOf(pid: number, max: number): readonly number[] {
   const tids: number[] = [];
   try {

@@ -16,7 +16,7 @@ export type RecordDisk = {
    * the old one held: as long as it is open here it can be read. Never rejects.
    */
   readonly check: () => Promise<void>;
-  /** What is appended later, which a full disk held up, opens the file for itself alone. */
+  /** Text that a full disk delayed until after this opens the file separately. */
   readonly close: () => Promise<void>;
   /** After close: the file stays open again. */
   readonly reopen: () => void;
@@ -82,7 +82,7 @@ export function openRecordDisk(needs: RecordDiskNeeds): RecordDisk {
     const next = await openAgain().catch((error: unknown) => {
       throw new Error(`it was removed while in use, and cannot be recreated: ${sayCause(error)}`);
     });
-    // A file there instead may hold everything except what was written since. A rotated file stays where it is read.
+    // A file there instead may hold everything except later writes. A rotated file stays where readers look for it.
     if (!(await isRotated(path, old.ino))) await copy(old, next.sizeBytes === 0 ? 0 : old.seenBytes, next);
     file = next;
     isLost = false;
@@ -171,7 +171,7 @@ async function writeBytes(file: OpenFile, bytes: Buffer): Promise<void> {
     file.sizeBytes += bytes.length;
     file.isTorn = false;
   } catch (error) {
-    // ENOSPC in the middle of a line. Where it cannot be cut off it stays, and the next text begins with a line end.
+    // ENOSPC in the middle of a line: if the part cannot be truncated, the next text begins with a line end.
     const isCutOff = await cutOff(file, done).catch(() => false);
     file.isTorn ||= !isCutOff;
     throw error;

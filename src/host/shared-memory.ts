@@ -10,7 +10,7 @@ export type SharedMemory = {
   readonly mounts: readonly {
     readonly path: string;
     readonly usedBytes: number;
-    /** The largest first; of those that were seen. */
+    /** The largest first, of those that were seen. */
     readonly files: readonly { readonly path: string; readonly bytes: number; readonly uid: number }[];
   }[];
   /** SysV segments that no process has attached, the largest first. */
@@ -90,7 +90,7 @@ async function largestIn(path: string, budget: { entries: number }): Promise<rea
   return largest.filter(({ bytes }) => bytes > 0);
 }
 
-/** Nothing where it is gone, or another file system. */
+/** Nothing if it is gone or on another file system. */
 async function within(
   path: string | Buffer,
   device: number | null,
@@ -102,7 +102,7 @@ async function within(
     const { dev } = await handle.stat();
     if (device === null || dev === device) await use(handle, dev);
   } catch {
-    // Removed while it was read: what was seen of it counts.
+    // Removed while it was read: what was seen counts.
   } finally {
     await handle.close();
   }

@@ -10,7 +10,7 @@ type PlacedSocket = {
 };
 
 /**
- * Where a socket is bound before it is put in its place: closing a bound socket removes the path that it was bound to,
+ * The path where a socket is bound before it is renamed into place: closing a bound socket removes the path it was bound to,
  * whatever is there by then.
  */
 export function bindingPath(path: string): string {
@@ -44,7 +44,7 @@ export function placeSocket(binding: string, path: string): Reading<PlacedSocket
   }
 }
 
-/** Null: nothing lies there. */
+/** Null: nothing is there. */
 function statOf(path: string): Stats | null {
   return lstatSync(path, { throwIfNoEntry: false }) ?? null;
 }

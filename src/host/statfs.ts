@@ -9,15 +9,15 @@ export type FileSystemSample = {
   readonly bytesAvailable: number;
   readonly bytesCapacity: number;
   readonly inodesFree: number;
-  /** 0 where the file system does not count them (btrfs). */
+  /** 0 if the file system does not count them (btrfs). */
   readonly inodes: number;
   /** st_dev: the same number is the same file system. */
   readonly device: number;
-  /** When it was asked for: what is read is never older than this. */
+  /** The time of the request: the figures are never older. */
   readonly sampledAtMs: MonoMs;
 };
 export type FileSystem = {
-  /** Joins a call under way; once one is overdue it is not started again until it returned. Never rejects. */
+  /** Joins a call in progress. After one is overdue, the next starts only when it has returned. Never rejects. */
   readonly sample: () => Promise<Reading<FileSystemSample>>;
   /** Where f_bsize and f_frsize differ, so that counts are in another unit than Node's; null = they agree or are not known yet. */
   readonly differingBlockSizes: () => BlockSizes | null;
@@ -62,7 +62,7 @@ async function read(path: string, blockSize: BlockSize, sampledAtMs: MonoMs): Pr
   try {
     const { dev } = await stat(path);
     const counts = await statfs(path, { bigint: true });
-    // Mounted or unmounted in between: it is not known which file system the figures belong to.
+    // Mounted or unmounted in between: it is unknown which file system the figures belong to.
     if ((await stat(path)).dev !== dev) return unknown('unreadable', `statfs ${path}`, 'it is just being mounted');
     const unit = blockSize.unitFor(dev, counts.bsize);
     return known({

@@ -273,7 +273,7 @@ export function createSystemd(bus: SystemBus): Systemd {
       const name = 'UserspaceTimestampMonotonic';
       const beganUs = await property(MANAGER.path, 'Manager', name);
       if (!beganUs.known) return beganUs;
-      // CLOCK_MONOTONIC, as here; 0 where it does not know.
+      // CLOCK_MONOTONIC, as here; 0 if unknown.
       return typeof beganUs.value === 'number' && beganUs.value > 0
         ? known((Number(process.hrtime.bigint()) - beganUs.value * 1e3) / 1e6)
         : unknown('malformed', name, 'not a time');

@@ -4,7 +4,7 @@ import { createGunzip } from 'node:zlib';
 import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { codeOf } from './file-error.ts';
 
-/** Pieces of text as they come; where it cannot be read to the end the last one says why. */
+/** Pieces of text as they arrive; if it cannot be read to the end, the last one says why. */
 export type TextPieces = AsyncIterable<Reading<string>>;
 /** A line without its end; `line` counts from 1. */
 type Line = { readonly line: number; readonly text: string };
@@ -22,12 +22,12 @@ export function openText(path: string): TextPieces {
   }, path);
 }
 
-/** The text of an open stream; `name` is what it is called in a failure. */
+/** The text of an open stream; failures call it `name`. */
 export function textOf(stream: Readable, name: string): TextPieces {
   return decode(() => stream, name);
 }
 
-/** UTF-8; what is none becomes U+FFFD, a byte order mark goes. */
+/** Decodes UTF-8: invalid bytes become U+FFFD, and a byte order mark is removed. */
 async function* decode(open: () => Readable, name: string): AsyncGenerator<Reading<string>> {
   const decoder = new TextDecoder();
   try {

@@ -31,7 +31,7 @@ export function createCommandRunner(needs: { readonly systemd: Systemd; readonly
     };
     if (!systemd.isUp()) return asChild();
     started += 1;
-    // The instant too: after a SIGKILL of ours the last one may still run.
+    // Includes the time: after a SIGKILL of the agent, the previous one may still run.
     const name = `nodewarden-command-${process.pid}-${Math.floor(clock.monoMs())}-${started}.service`;
     const end = await runAsUnit({ systemd, clock, name, command });
     return end === 'no-systemd' ? asChild() : end;

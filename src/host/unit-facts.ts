@@ -1,7 +1,7 @@
 import { type BusValue, isVariant } from './bus-value.ts';
 
 export type UnitFacts = {
-  /** Its own name; what was asked for may be an alias of it. */
+  /** Its own name; the requested one may be an alias. */
   readonly id: string;
   /** `not-found` and `masked` among others. */
   readonly loadState: string;
@@ -9,9 +9,9 @@ export type UnitFacts = {
   readonly subState: string;
   /** Below the root of systemd's hierarchy; null: it has none now. */
   readonly controlGroup: string | null;
-  /** Where it would be put; null: systemd knows no such unit. */
+  /** The slice it would be in; null: systemd knows no such unit. */
   readonly slice: string | null;
-  /** Changes with each start; '' where it never ran since it was loaded. */
+  /** Changes with each start; '' if it has not run since it was loaded. */
   readonly invocationId: string;
   /** Start of the unit; null: never since boot. */
   readonly activeSinceWallMs: number | null;

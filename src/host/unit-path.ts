@@ -13,7 +13,7 @@ export function cgroupOfUnit(unit: string, slice: string | null): string {
   return `${within === '/' ? '' : within}/${escapeName(unit)}`;
 }
 
-/** `a-b.slice` lies in `a.slice`. */
+/** `a-b.slice` is in `a.slice`. */
 function cgroupOfSlice(slice: string): string {
   const name = slice.slice(0, -'.slice'.length);
   if (name === '-') return '/';
@@ -59,7 +59,7 @@ export function findUnit(root: string, unit: string): string | null {
   const slices = [''];
   for (const slice of slices) {
     const children = childrenOf(`${root}${slice}`, MAX_UNITS);
-    // A slice that has gone meanwhile holds nobody.
+    // A slice that has ended meanwhile contains nothing.
     const names = children.known ? children.value.names : [];
     if (names.includes(name)) return `${slice}/${name}`;
     for (const found of names) {

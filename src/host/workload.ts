@@ -33,7 +33,7 @@ const JOIN =
 /** Starts `argv` inside the given cgroups, or says why it could not be started. */
 export function startWorkload(needs: WorkloadNeeds): Workload | string {
   const argv = ['-c', JOIN, 'sh', String(needs.join.length), ...needs.join, ...needs.argv];
-  // A group of its own: the terminal's Ctrl-C is for us, we then end it in order.
+  // A process group of its own: the terminal's Ctrl-C reaches only us, and we end it in order.
   const child = startChild(() =>
     spawn('/bin/sh', argv, { stdio: ['pipe', 'pipe', 'ignore'], detached: true, env: { PATH: '/usr/bin:/bin' } }),
   );
@@ -64,7 +64,7 @@ function killIfOurs(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
   if (child.exitCode === null && child.signalCode === null) child.kill(signal);
 }
 
-/** Ahead of ordinary processes by `nice` steps, not so what it starts before; without the right to, nothing changes. */
+/** Puts this process, but not its earlier children, ahead of ordinary ones by `nice` steps; nothing changes without the right. */
 export function runAhead(nice: number): void {
   try {
     setPriority(0, -nice);

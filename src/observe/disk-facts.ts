@@ -2,7 +2,7 @@ import type { DiskRelief, DiskUsage, PodUid, Relief } from '../core/pod/pod.ts';
 import { known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
 import type { BoundPod, DiskWalk, OpenFiles, WalkedDirectory } from '../ports.ts';
 
-/** What was measured last of a pod, and what was before: the pod as D14 sees it, for one file system. */
+/** A pod's last and earlier measurements: the facts for D14, for one file system. */
 type DiskFacts = {
   /** A walk that was not cut short, of a pod that ran all the while. */
   readonly noteWalk: (uid: PodUid, walk: DiskWalk, life: string, atMs: MonoMs) => void;
@@ -23,7 +23,7 @@ type DiskFacts = {
 const WINDOW_MS = 70_000;
 /** What a walk found new this long ago did not grow in the last minute. */
 const FRESH_FOR_MS = 10_000;
-/** Under pressure walks may be 100 ms apart: what is kept has to cover the whole window. */
+/** Under pressure, walks may be 100 ms apart, and the history must cover the whole window. */
 const APART_MS = 5_000;
 const KEPT = 1 + WINDOW_MS / APART_MS;
 const NOT_LOOKED = 'they have not been read yet';
@@ -72,8 +72,7 @@ function held(open: Reading<OpenFiles>, device: number): Relief {
 }
 
 /**
- * What counts is what lies on this file system. Files without a name are in no directory; one that declares none has at
- * least those.
+ * Counts what is on this file system. Deleted files are in no directory; a pod that declares none has at least those.
  */
 function usageOf(
   latest: Reading<DiskWalk>,
@@ -132,7 +131,7 @@ function grownOf(
     let sum = 0;
     for (const of of now) {
       const old = first?.directories.find(({ path }) => path === of.path);
-      // Not there then, or not asked for: only what is new is known to have grown.
+      // It did not exist then, or was not measured: only new files are known to be growth.
       if (old === undefined) sum += of[fresh];
       else sum += Math.max(isCut ? 0 : Number.NEGATIVE_INFINITY, of[count] - old[count]) + (isFresh ? old[fresh] : 0);
     }

@@ -54,7 +54,7 @@ type Source = {
   readonly path: string;
   readonly fileSystem: FileSystem;
   latest: Reading<Sample>;
-  /** st_dev of what was there at the start; null: not seen yet. */
+  /** The st_dev at the start; null: not seen yet. */
   device: number | null;
 };
 /** Unknown: no path is configured, or none has come yet. */
@@ -89,7 +89,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
       : reading;
     if (!layout.known) layout = layoutOf(sources);
     noteBlockSize(source, findings);
-    // A look that comes by itself takes the sample along; one that is far away is called for.
+    // A look that is due soon takes the sample with it; otherwise one is requested.
     const isNews =
       before.known && reading.known ? hasFallen(before.value, reading.value) : before.known !== reading.known;
     if (isNews || paceMs > cadenceMs()) wake();
@@ -141,7 +141,7 @@ export function createDiskSampler(needs: DiskSamplerNeeds): DiskSampler {
       if ('why' in source) return source;
       const askedMs = clock.monoMs();
       await take(source);
-      // That may have joined one that was under way.
+      // This may have joined a call in progress.
       if (source.latest.known && source.latest.value.sampledAtMs < askedMs) await take(source);
       return sampleOf(signal, sources, layout, clock.monoMs(), freshForMs());
     },
@@ -177,8 +177,8 @@ function openSources(needs: DiskPaths & LateDiskPaths, opened: Map<string, Sourc
 }
 
 /**
- * What is measured is what was there at the start: the file system below an unmounted one has other figures, and
- * nobody's end would help it.
+ * Only the file system that was there at the start is measured: the one below an unmounted one has other figures, and no
+ * eviction would help it.
  */
 function onSameDevice(source: Source, sample: FileSystemSample): Reading<FileSystemSample> {
   source.device ??= sample.device;
@@ -206,7 +206,7 @@ function layoutOf({ nodefs, imagefs, containerfs }: Sources): Reading<FsLayout> 
 const isNone = (source: Source | Unknown): boolean => 'why' in source && source.why === 'not-applicable';
 const deviceOf = (source: Source): number | null => (source.latest.known ? source.latest.value.device : null);
 
-/** Which file system a signal is read from; containerfs without a path of its own is another one's alias. */
+/** The file system that a signal is read from; containerfs without a path of its own is an alias. */
 function sourceOf(signal: Signal, sources: Sources, layout: Reading<FsLayout>): Source | Unknown {
   const { nodefs, imagefs, containerfs } = sources;
   switch (fileSystemOf(signal)) {

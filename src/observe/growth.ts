@@ -19,8 +19,8 @@ type GrowthNeeds = ShareNeeds & {
 };
 export type Growth = {
   /**
-   * Now and then reads who uses what, as the baseline. Not in a look that chooses by memory: the baseline would swallow
-   * the growth.
+   * Reads the shares as a baseline from time to time, but not in a look that chooses by memory: the baseline would absorb the
+   * growth.
    */
   readonly follow: (atMs: MonoMs) => void;
   /** Since the oldest reading of the last minute. `views`: the pods as this look presents them. */
@@ -46,7 +46,7 @@ type Sample = ShareSample & {
   readonly services: ReadonlyMap<string, number> | null;
 };
 
-/** Who took the node's memory (product.md section 8). */
+/** What took the node's memory (product.md section 8). */
 export function createGrowth(needs: GrowthNeeds): Growth {
   const reader = createShareReader(needs);
   let samples: readonly Sample[] = [];
@@ -90,7 +90,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
       if (!node.known) return node;
       const before = samples.find((old) => old.node === node.value && old.shares.atMs < atMs);
       if (before === undefined) return unknown('absent', 'growth', 'there is no earlier sample to compare with');
-      // Who lost its manifest since is still counted as it was then: its memory is no growth of the slice it is in.
+      // A pod that lost its manifest since then still counts as before: its memory is not growth of its slice.
       const pods: PodPaths = new Map([...before.pods, ...bound.value]);
       const now = reader.now(node.value, atMs, pods, READING_MS);
       if (!now.known) return now;
@@ -113,7 +113,7 @@ export function createGrowth(needs: GrowthNeeds): Growth {
     const endMs = needs.clock.monoMs() + NAMING_MS;
     const services = had === null ? null : reader.servicesIn(slice.where, pods);
     if (had === null || services === null) return slice;
-    // Who is new first, then the large ones: the time may not suffice for all.
+    // New pods first, then large ones: there may not be time for all.
     const order = (path: string): number => had.get(path) ?? Number.MAX_SAFE_INTEGER;
     let most: MemoryShare = { where: slice.where, bytes: 0 };
     for (const [i, path] of services.toSorted((a, b) => order(b) - order(a)).entries()) {

@@ -41,7 +41,7 @@ export type ObserverNeeds = DiskPaths &
     readonly podsLately?: NonNullable<PodSource['podsLately']>;
     readonly podsUnsettled?: PodSource['unsettled'];
     readonly followPods: PodSource['follow'];
-    /** Of a shutdown; absent: what is left of it is not shown. */
+    /** For a shutdown; absent: what it has left to do is not shown. */
     readonly unconfirmed?: () => NonNullable<Observation['unconfirmed']>;
     readonly findings: Findings;
     /** A sample beside the loop wants a look. */
@@ -51,8 +51,7 @@ export type OpenObserver = Observer & {
   /** memory.available by both formulas of product.md section 8, read now. */
   readonly memoryFacts: () => MemoryFigures;
   /**
-   * Every pod with all that is measured of it, or with what is needed for one signal, read now: for a reader, who pays
-   * for it. Disks as they were walked last.
+   * Every pod with all measurements, or with those for one signal, read now for a reader. Disk usage is from the last walk.
    */
   readonly podsNow: (want?: Signal) => Reading<readonly PodView[]>;
   readonly close: () => void;
@@ -117,7 +116,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     return bound.known ? known(podReader.read(bound.value, want, { device: deviceFor(of), isSwapAsked })) : bound;
   };
   const podsFor = (want: NextLook['pods']): Reading<readonly PodView[]> => {
-    // A result of a disk walk brings the pods by itself, so that local storage limits act when it arrives.
+    // The result of a disk walk reads the pods even if nobody asked, so that local storage limits act when it arrives.
     const hasNews = podDisk.takeNews();
     if (want === null && !hasNews) return NOT_ASKED;
     // D13: from half of the pods the wrong one would be chosen.
@@ -160,7 +159,7 @@ export function createObserver(needs: ObserverNeeds): OpenObserver {
     glance: () => memory.again(clock.monoMs()),
     reread: (signal) => sources[SIGNAL_FACTS[signal].source].fresh(signal),
     memoryFacts: () => memory.figures(clock.monoMs()),
-    // What was not walked yet is no reason to leave a pod out of what is shown.
+    // A pod that has not been walked yet is still shown.
     podsNow: (want) => {
       isSwapAsked = true;
       return readPods(want === undefined || isDisk(want) ? 'all' : want, want);

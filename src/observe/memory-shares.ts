@@ -11,12 +11,12 @@ export type ShareNeeds = {
   readonly mounts: CgroupMounts;
   readonly procfs: Procfs;
   readonly memoryAvailable: 'workingSet' | 'reclaimable';
-  /** Where the mode has found the cgroup of all pods; absent: its name alone shows it, right below the node. */
+  /** Where the mode has found the cgroup of all pods; absent: it is recognized by its name, right below the node. */
   readonly podsCgroup?: (() => Reading<string>) | undefined;
 };
-/** Paths of bound pods, with what was measured of them already; null = not yet. */
+/** Paths of bound pods, with their usage if already measured; null = not yet. */
 export type PodPaths = ReadonlyMap<string, number | null>;
-/** What was read at one time. `where` of a cgroup is its path. */
+/** The readings of one time. `where` of a cgroup is its path. */
 export type ShareSample = {
   readonly shares: MemoryShares;
   readonly kernel: readonly { readonly kind: string; readonly bytes: number }[];
@@ -29,7 +29,7 @@ export type ShareReader = {
   readonly now: (node: string, atMs: MonoMs, pods: PodPaths, budgetMs?: number) => Reading<ShareSample>;
   /** What memory.available counts of one cgroup. */
   readonly bytes: (path: string) => Reading<number>;
-  /** The cgroups right below one that belong to no pod and hold none; null: there are too many, or it is not known. */
+  /** The direct children that neither are pods nor contain any; null: too many, or unknown. */
   readonly servicesIn: (path: string, pods: PodPaths) => readonly string[] | null;
 };
 
@@ -43,7 +43,7 @@ export const KERNEL = 'kernel';
 const NOT_TOLD = unknown('not-asked', 'the cgroup of all pods', 'the mode does not tell');
 const OWN = 'processes in no cgroup of their own';
 
-/** Who has the node's memory, in a few readings: its top-level cgroups less their pods, and on a machine the kernel. */
+/** What holds the node's memory, in a few readings: its top-level cgroups without their pods and, on a whole machine, the kernel. */
 export function createShareReader(needs: ShareNeeds): ShareReader {
   const { mounts, procfs } = needs;
   const isWorkingSet = needs.memoryAvailable === 'workingSet';

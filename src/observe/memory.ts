@@ -21,7 +21,7 @@ export type MemoryFigures = {
 };
 export type NodeMemory = {
   readonly available: (atMs: MonoMs) => Reading<SignalSample>;
-  /** The same of the capacity that `available` found last. */
+  /** The same for the capacity that `available` found last. */
   readonly again: (atMs: MonoMs) => Reading<SignalSample>;
   /** What could be freed, whatever `available` counts. */
   readonly reclaimable: (atMs: MonoMs) => Reading<SignalSample>;
@@ -37,7 +37,7 @@ const WATERMARK_PACE_MS = 10_000;
 const TOTAL_PACE_MS = 1_000;
 const REFAULT_PACE_MS = 1_000;
 
-/** What stands for the node now: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
+/** The present node: the machine, or its cgroup while that has a limit below MemTotal (product.md section 4). */
 type Node = { readonly path: string; readonly capacityBytes: number; readonly memory: CgroupMemory };
 /** The terms of product.md section 8 that the machine and a cgroup name differently. */
 type Terms = {

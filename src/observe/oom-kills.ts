@@ -84,14 +84,14 @@ export function createOomWatch(mounts: CgroupMounts, clock: Clock): OomWatch {
     }
     counted = now;
     counters.sweep();
-    // A pod that was bound since the last scan may have been hit long before: it counts only where the sum fits.
+    // A pod bound since the last scan may have had its kills long ago: it counts only if the sum matches.
     const killsOf = (some: typeof hit): number => some.reduce((sum, { kills }) => sum + kills, 0);
     const fits = killsOf(hit) <= count;
     const whose = hit.filter(({ isNew }) => !isNew || fits);
     // A cgroup that is gone by now cannot be attributed.
     return { pods: whose.map(({ name }) => name), unattributed: Math.max(0, count - killsOf(whose)) };
   }
-  /** One after the other: each begins where the last one ended. */
+  /** One at a time: each scan continues from the counts of the previous one. */
   const inTurn = (count: number, pods: Pods): Promise<Whose> => {
     const bound = valueOrNull(pods()) ?? [];
     scanning = scanning.then(() => scan(count, bound));

@@ -26,7 +26,7 @@ export type PodDisk = {
   readonly latest: (uid: PodUid) => Reading<PodWalk>;
   /** What it uses of one file system, and what its end would give back there (D14), by the last round. */
   readonly on: (pod: BoundPod, device: number) => { readonly usage: Reading<DiskUsage>; readonly relief: DiskRelief };
-  /** Tells what the loop wants. A disk signal that is asked for starts a round at once; one that is near has the next. */
+  /** What the loop needs. A disk signal that is asked for starts a round at once; for one that is near, the next round is kept. */
   readonly follow: (want: NextLook) => void;
   /** Why a ranking for the signal would be a guess: no pod has been walked yet. Null: it would not. */
   readonly notReady: (signal: NextLook['pods']) => Unknown | null;
@@ -56,7 +56,7 @@ const HUNG_MS = 70_000;
 const MAX_HUNG = 2;
 /** Growth needs two walks: while a threshold is met the second one follows soon. */
 const SECOND_ROUND_MS = 1_000;
-/** A round may take minutes with many pods of a minute each; what is older than this says nothing any more. */
+/** A round may take minutes with many slow pods; figures older than this are no longer used. */
 const STALE_MS = 600_000;
 /** How long a disk threshold waits for the first figures before pods are chosen without them. */
 const FIRST_ROUND_MS = 10_000;
@@ -123,7 +123,7 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
       : reading;
     walked.set(uid, { reading: dated, atMs });
   };
-  /** A walk that is not done yet shows what is there at least: more than nothing, and more than it was. */
+  /** An unfinished walk gives a lower bound, which counts if it exceeds the last figure. */
   const putLeast = (uid: PodUid, least: PodWalk): void => {
     const before = walked.get(uid)?.reading;
     if (before?.known && !isMore(least, before.value)) return;
@@ -173,8 +173,8 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
   const isLimitsRoundDue = (): boolean =>
     lastRound === null || clock.monoMs() - lastRound.endedMs + lastRound.tookMs >= LIMITS_ROUND_MS;
   /**
-   * Between rounds: one that is new, was stopped or started, or whose walk failed, by itself. For a twentieth of the
-   * time at most: what fails for ever, or starts again and again, waits for the rounds where its walk is long.
+   * Between rounds, walks single pods that are new, were stopped or started, or whose walk failed. At most a twentieth of the
+   * time: a pod that keeps failing or restarting waits for the next round if its walk is long.
    */
   const isDueAlone = (pod: BoundPod): boolean => {
     const last = tried.get(pod.declared.uid);
@@ -206,8 +206,7 @@ export function createPodDisk({ clock, mounts, pods, podsLately = pods, wake }: 
   };
   const isOverdue = (): boolean => asked !== null && clock.monoMs() - asked.sinceMs > FIRST_ROUND_MS;
   /**
-   * Overdue figures were requested: the choice of a victim goes on without them, and does not request them again at
-   * once.
+   * Overdue figures were requested: the choice of a victim proceeds without them, and does not request them again at once.
    */
   const notWalked = (uid: PodUid): Unknown =>
     isOverdue()
@@ -269,8 +268,8 @@ function isMore({ pod }: DiskWalk, before: DiskWalk): boolean {
 const hangs = (what: string): Unknown => unknown('timed-out', what, 'a walk hangs in a file system');
 
 /**
- * The same until the pod runs in another cgroup or a stop of ours has ended: what was measured in an earlier life
- * proves nothing against this one. null: it is bound to no cgroup.
+ * Constant until the pod runs in another cgroup or one of our stops has ended: figures from an earlier life prove nothing
+ * about this one. null: it is bound to no cgroup.
  */
 export function lifeOf({ cgroup, stops }: BoundPod): string | null {
   return cgroup.known ? `${cgroup.value.inode}/${stops ?? 0}` : null;

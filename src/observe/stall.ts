@@ -39,9 +39,9 @@ type NodeStall = {
 };
 
 const OFF = unknown('not-applicable', 'memory stall', 'evictionStall is not configured');
-/** Of a stall that is acted on. With less the pods are asked for their own stall once in a window, else at each step. */
+/** Below this share of the stall that is acted on, the pods' own stall is read once per window, else at every step. */
 const MATTERS_SHARE = 0.1;
-/** Two files each at each step: beyond it a pod counts as one without a limit of its own. */
+/** Each pod takes two files per step: pods beyond this count as ones without a limit of their own. */
 const MAX_PODS = 2_048;
 const NOBODY: ReadonlySet<PodUid> = new Set();
 

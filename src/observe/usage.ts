@@ -20,9 +20,9 @@ type PodReaderNeeds = {
   readonly isStalledByOwnLimit?: (uid: PodUid) => boolean;
 };
 type AskedOfPods = {
-  /** Of the file system that they are asked for. */
+  /** For the file system of the requested signal. */
   readonly device?: Reading<number> | null;
-  /** What each has in swap is asked for with all the rest; absent: it is. */
+  /** Whether a read of everything includes swap; absent: it does. */
   readonly isSwapAsked?: boolean;
 };
 export type PodReader = {
@@ -162,7 +162,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
     const notKnown = isMeasured && device?.known === false ? device : undefined;
     const removed = pod.directories === undefined && last.known ? removedWith(last.value.pod) : undefined;
     const relief = onDevice === undefined ? (notKnown ?? removed) : known(onDevice.relief);
-    // A ranking may use what an earlier life left behind; a limit evicts only for what is proven of this one.
+    // A ranking may use figures from an earlier life; a limit evicts only for what is proven about this one.
     const walk = last.known && last.value.life !== lifeOf(pod) ? earlier(pod) : last;
     return {
       ...pod.declared,
@@ -170,7 +170,7 @@ export function createPodReader(needs: PodReaderNeeds): PodReader {
       ...(needs.isStalledByOwnLimit?.(pod.declared.uid) ? { isStalledByOwnLimit: true } : {}),
       usage: {
         workingSetBytes,
-        // Where the kernel does not say whose swap it is, what is left to compare is the working set.
+        // If the kernel does not report swap per cgroup, only the working set is left to compare.
         ...(swap.known || swap.why !== 'absent' ? { swapBytes: swap } : {}),
         processes,
         pidsHeld,

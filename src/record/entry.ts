@@ -28,7 +28,7 @@ export type EntryBody =
   | { readonly kind: 'deferred'; readonly of: readonly DecisionId[]; readonly waitedMs: number }
   | { readonly kind: 'outcome'; readonly outcome: Outcome }
   | { readonly kind: 'note'; readonly note: RecordNote }
-  /** So many entries before this one did not fit into memory while the disk took none. */
+  /** How many earlier entries did not fit into memory while the disk accepted none. */
   | { readonly kind: 'lost'; readonly entries: number };
 export type Evidence = {
   readonly atMs: MonoMs;
@@ -62,7 +62,7 @@ export function sayEntry(entry: RecordEntry): string {
 
 /** null: no whole line of the record. The agent is the only writer, so only the envelope is checked. */
 export function parseEntry(line: string): RecordEntry | null {
-  // What is no JSON costs JSON.parse 20 µs: a file of nothing but short lines would take minutes.
+  // JSON.parse takes 20 µs to reject a line: a file full of short bad lines would take minutes.
   if (!line.startsWith(LINE_START)) return null;
   const json = parseJson(line);
   return isEntry(json) ? json : null;

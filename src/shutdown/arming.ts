@@ -12,7 +12,7 @@ type GrantNeeds = {
   readonly logind: Logind;
   readonly dropIn: LogindDropIn;
 };
-/** `hindrance`: why it is less than what was asked for, and what to do; null: it is not. */
+/** `hindrance`: why it is less than requested, and what to do; null: it is not less. */
 type Grant = { readonly grantedMs: number; readonly hindrance: string | null };
 
 /** How long logind may take to read its files again. */
@@ -21,7 +21,7 @@ const RELOAD_LOOK_MS = 100;
 /** Tried again although nothing has changed. */
 const RELOAD_AGAIN_MS = 600_000;
 
-/** kubelet-shutdown.md 12.19: what is asked of logind for phases of so much time. */
+/** kubelet-shutdown.md 12.19: what to request of logind for phases of this total. */
 export const wantedDelayMs = (neededMs: number): number => neededMs + RESERVE_MS;
 
 type Grants = {
@@ -55,7 +55,7 @@ export function createGrants(needs: GrantNeeds): Grants {
       if (!before.known) return before;
       const { value: grantedMs } = before;
       if (grantedMs >= wantedMs) return known({ grantedMs, hindrance: null });
-      // A file may say more than logind, which has not read it yet: ours sorts behind it, and is not to lower it.
+      // A file that logind has not read yet may grant more. Ours sorts after it, and must not lower it.
       const saidMs = valueOrNull(dropIn.winner())?.delayMs ?? 0;
       const written = dropIn.write(Math.max(wantedMs, saidMs));
       if (!written.known) {
@@ -63,7 +63,7 @@ export function createGrants(needs: GrantNeeds): Grants {
         return known({ grantedMs, hindrance });
       }
       const { path, isNew } = written.value;
-      // A logind that goes by another file is not told each minute to read them all.
+      // If another file is in force, logind is not told to reload every minute.
       if (isNew || clock.monoMs() - reloadedMs >= RELOAD_AGAIN_MS) {
         const reloaded = await logind.reload();
         if (!reloaded.known) {
@@ -77,7 +77,7 @@ export function createGrants(needs: GrantNeeds): Grants {
   };
 }
 
-/** Which file logind goes by, and what to do about it. */
+/** Which file is in force for logind, and what to do about it. */
 function sayHolder(dropIn: LogindDropIn, wantedMs: number): string {
   const winner = valueOrNull(dropIn.winner());
   const line = `InhibitDelayMaxSec=${Math.ceil(wantedMs / 1_000)}`;

@@ -19,7 +19,7 @@ export type InhibitorNeeds = {
   readonly onEvent: (event: ShutdownEvent) => void;
   /** `status()` gives something else now. */
   readonly onChange?: () => void;
-  /** Once for a shutdown: `shutdown -c` came in the delay, and logind goes down all the same (252). */
+  /** Once per shutdown: `shutdown -c` came during the delay, and logind shuts down nevertheless (252). */
   readonly onCancelNotHonoured?: () => void;
   /**
    * An earlier run of the agent was in the middle of a shutdown that logind had announced, or had released the lock for
@@ -30,7 +30,7 @@ export type InhibitorNeeds = {
 type Lock = InhibitorStatus['lock'];
 
 const PROOF_MS = 60_000;
-/** Locks of others come and go: it is asked no more often than this whether ours is still there. */
+/** Other programs' locks come and go: the minimum time between two checks of ours. */
 const CHANGE_MS = 1_000;
 const UNDER_WAY = 'a shutdown is in progress, and logind grants no lock unless it is cancelled';
 
@@ -40,21 +40,21 @@ const UNDER_WAY = 'a shutdown is in progress, and logind grants no lock unless i
  */
 export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   const { clock, logind, log, onEvent, onChange = () => undefined } = needs;
-  /** Undefined: nobody asked for anything yet. */
+  /** Undefined: nothing requested yet. */
   let neededMs: number | null | undefined;
   let lock: Lock = { kind: 'off' };
-  /** Nothing is wanted, and nothing of ours is left at logind. */
+  /** No lock is wanted, and logind has none of ours. */
   let isIdle = true;
   /** Our drop-in is gone, and logind does not know it yet. */
   let isReloadDue = false;
   let isReleased = false;
   let isClosed = false;
   let grantedMs: number | null = null;
-  /** What the core was told with the lock that is held now; null: nothing. */
+  /** What was reported to the core about the current lock; null: nothing. */
   let toldMs: number | null = null;
-  /** When logind goes on at the latest with the shutdown that was told last; null: not known. */
+  /** The latest time at which logind continues the last announced shutdown; null: unknown. */
   let goesOnMs: MonoMs | null = null;
-  /** Whether the kubelet holds a shutdown lock of its own; null: not known. */
+  /** Whether the kubelet holds a shutdown lock of its own; null: unknown. */
   let isKubeletArmed: boolean | null = null;
   let retries = createBackOff(LEAST_MS);
   let watch: Preparing | null = null;
@@ -67,7 +67,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   async function prove(): Promise<number> {
     const needed = neededMs;
     if (isIdle || needed === undefined) return NEVER;
-    // What was announced goes on as it began, also when it is switched off meanwhile.
+    // An announced shutdown continues as it began, even if it is switched off meanwhile.
     if (needed === null) return watch?.is() ? NEVER : await turnOff();
     const isStill = (): boolean => !isClosed && !isReleased && neededMs === needed;
     if (!isStill() || watch === null) return NEVER;
@@ -108,7 +108,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     }
     grantedMs = finite(grant.value.grantedMs);
     tell(grantedMs);
-    // What stood in the way before the signal still does, and for this shutdown nothing more is asked for.
+    // What hindered before the signal still does; nothing more is requested for this shutdown.
     if (is() && lock.kind === 'not-armed' && lock.grantedMs === grantedMs) return retries.nextMs();
     if (grantedMs < needed) return notArmed(sayShort(grantedMs, needed, grant.value.hindrance), grantedMs);
     armed(needed, grantedMs);
@@ -166,7 +166,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
   function hearPreparing(how: HowPreparing): void {
     if (how.kind === 'signal') noteKubelet(how.locks, false);
     const granted = how.kind === 'signal' && how.granted.known ? finite(how.granted.value) : grantedMs;
-    // What it was when the signal came: a proof may be under way, or the last one long ago.
+    // The delay at the time of the signal: a proof may be in progress, or the last one long ago.
     if (holder.pid() !== null && granted !== null) tell(Math.min(granted, toldMs ?? granted));
     const leftMs = how.kind === 'found' ? how.leftMs : null;
     const waitsMs = leftMs ?? granted;
@@ -204,7 +204,7 @@ export function keepInhibitor(needs: InhibitorNeeds): Inhibitor {
     const removed = needs.dropIn.remove();
     if (!removed.known) log.warn({ event: 'finding' }, `${removed.where} cannot be removed: ${removed.detail}`);
     isReloadDue ||= removed.known && removed.value === 'removed';
-    // Where the bus is not up yet: when it is.
+    // If the bus is not up yet, as soon as it is.
     if (isReloadDue) isReloadDue = !(await logind.reload()).known;
     if (neededMs !== null) return NEVER; // Wanted again meanwhile.
     if (lock.kind !== 'off') log.info({ event: 'released' }, 'shutdown off: the lock was released');
@@ -320,7 +320,7 @@ function createProofs(clock: Clock, prove: () => Promise<number>): Proofs {
     dueMs = NEVER;
     const nextMs = await prove();
     isRunning = false;
-    // What was asked for meanwhile comes when it was asked for.
+    // Requests made meanwhile are handled at their time.
     const inMs = Math.min(nextMs, dueMs - clock.monoMs());
     dueMs = NEVER;
     askIn(Math.max(0, inMs));

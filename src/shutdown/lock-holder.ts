@@ -6,14 +6,14 @@ import { createBackOff, LEAST_MS } from './back-off.ts';
 type LockHolderNeeds = {
   readonly clock: Clock;
   readonly takeLock: TakeLock;
-  /** The child ended without being told to, or the lock was given up. */
+  /** The child ended unexpectedly, or the lock was given up. */
   readonly onLost: (detail: string) => void;
 };
 type Take =
   | { readonly kind: 'held'; readonly pid: number }
   /** `againMs`: when to try again. */
   | { readonly kind: 'not-held'; readonly isTooLate: boolean; readonly why: string; readonly againMs: number };
-/** At most one lock child, and not in quick succession: a host where it ends at once is not to be busy with it. */
+/** At most one lock child, and not in quick succession: on a host where it ends at once, retrying must not cost much. */
 type LockHolder = {
   /** Null: none is held. */
   readonly pid: () => number | null;
@@ -26,9 +26,9 @@ type LockHolder = {
   readonly forget: () => void;
 };
 
-/** A lock that was held so long ends the series of failures. */
+/** A lock held this long ends the series of failures. */
 const STEADY_MS = 60_000;
-/** Refused because the machine goes down: there is none to be had, unless that is cancelled. */
+/** Refused because the machine is going down: no lock is granted unless that is cancelled. */
 const TOO_LATE_MS = 30_000;
 
 export function createLockHolder({ clock, takeLock, onLost }: LockHolderNeeds): LockHolder {
@@ -85,7 +85,7 @@ export function createLockHolder({ clock, takeLock, onLost }: LockHolderNeeds): 
     isWanted = false;
     const mine = child;
     child = null;
-    // One that is being taken lets go by itself when it is there.
+    // One that is being acquired is released as soon as it is held.
     await Promise.all([taking, mine?.release()]);
   }
 

@@ -22,13 +22,13 @@ export type ShutdownSide = {
   readonly secondTier: SecondTier;
   /** Over the one connection to the system bus that this process has. */
   readonly systemd: Systemd;
-  /** Hears everything from now on, and first what came while nobody listened, and how it is. The returned function ends it. */
+  /** Delivers the events missed so far, the present state, and everything from then on. The returned function unsubscribes. */
   readonly listen: (listener: ShutdownListener) => () => void;
   /** Whether logind or systemd takes the machine down now. Known only if both were asked, or one says yes. */
   readonly goesDown: () => Promise<Reading<boolean>>;
   /**
-   * Whether this user space is younger than `sinceMs`, when an earlier run of the agent was alive: then the machine went
-   * down and came back (soft-reboot), and no shutdown of that run is under way.
+   * Whether user space started after `sinceMs`, when an earlier run of the agent was alive: then the machine went down and came
+   * back (soft-reboot), and no shutdown of that run is in progress.
    */
   readonly cameBackSince: (sinceMs: MonoMs) => Promise<Reading<boolean>>;
   readonly close: () => Promise<void>;
@@ -71,7 +71,7 @@ export function openShutdown(clock: Clock, runtimeDirectory: string, wasPreparin
       listener = next;
       for (const event of waiting) next.heard(event);
       waiting = [];
-      // One configuration after another may listen; the lock is kept meanwhile, and is told to each of them.
+      // Configurations subscribe one after another. The lock is kept in between, and reported to each.
       inhibitor.retell();
       return () => {
         if (listener === next) listener = null;

@@ -5,7 +5,7 @@ import type { Clock } from '../ports.ts';
 type PreparingNeeds = {
   readonly clock: Clock;
   readonly logind: Logind;
-  /** An earlier run of the agent was told of a shutdown already. */
+  /** An earlier run of the agent already knew of a shutdown. */
   readonly wasPreparing: boolean;
   /** What logind granted when it was asked last; null: not known. */
   readonly grantedMs: () => number | null;
@@ -14,7 +14,7 @@ type PreparingNeeds = {
   readonly onCancelNotHonoured: () => void;
   readonly onChange: () => void;
 };
-/** `signal`: logind said so just now, with what it grants. `found`: its signal was missed, and so much is left at most. */
+/** `signal`: logind has just announced it, with what it grants. `found`: the signal was missed, and at most this much is left. */
 export type HowPreparing =
   | {
       readonly kind: 'signal';
@@ -27,16 +27,16 @@ export type Preparing = {
   readonly is: () => boolean;
   /** Null: not known. */
   readonly type: () => string | null;
-  /** Null: none is to come, or one is under way. */
+  /** Null: none is scheduled, or one is in progress. */
   readonly scheduled: () => ScheduledShutdown | null;
-  /** Asks now, for the schedule as well, and tells what follows from the answers. */
+  /** Queries now, including the schedule, and reports what follows from the answers. */
   readonly look: () => Promise<Reading<boolean>>;
   readonly close: () => void;
 };
 
 /** kubelet-shutdown.md 8.5: 257 takes a shutdown back without a signal. */
 const PREPARING_LOOK_MS = 1_000;
-/** At rest, for a signal that got lost: a bus that loses signals closes the connection, and then it is asked at once. */
+/** The interval at rest, in case a signal got lost. A bus that loses signals closes the connection, which queries at once. */
 const REST_LOOK_MS = 30_000;
 /** Two reads are two only with some time between them. */
 const CANCEL_MS = 500;
@@ -49,11 +49,11 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
   let type: string | null = null;
   let typeToldByLogind: string | null = null;
   let schedule: ScheduledShutdown | null = null;
-  /** The schedule that fired: seen while its shutdown is under way, then gone by `shutdown -c`. */
+  /** The schedule that fired: seen while its shutdown is in progress, and then removed by `shutdown -c`. */
   let fired: 'none' | 'seen' | 'taken-back' = 'none';
   let lastFalseMs: MonoMs | null = null;
   let falseSinceMs: MonoMs | null = null;
-  /** What was asked before a signal came says nothing against it. */
+  /** An answer to a query from before the signal does not contradict it. */
   let signals = 0;
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
@@ -92,7 +92,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
       logind.inhibitDelayMaxMs(),
       logind.inhibitors(),
     ]);
-    // Only logind can have sent the signal: where it cannot be asked any more it is believed.
+    // Only logind can have sent the signal: if logind no longer answers, the signal counts.
     if (isClosed || asked !== signals || isPreparing || (read.known && !read.value)) return;
     begin({ kind: 'signal', granted, locks });
   }
@@ -172,7 +172,7 @@ export function watchPreparing(needs: PreparingNeeds): Preparing {
     if (!isClosed) lookIn(isPreparing ? PREPARING_LOOK_MS : REST_LOOK_MS);
   }
 
-  /** Of a schedule logind tells, and the proof of the lock asks each minute. */
+  /** logind reports a schedule, and the proof of the lock queries it each minute. */
   async function lookAtRest(): Promise<void> {
     const is = await askPreparing();
     if (is !== null) note(is);

@@ -40,11 +40,11 @@ const LOUD: readonly ShutdownFact['what'][] = ['lock-lost', 'cancel-not-honoured
 
 export type Progress = {
   readonly seen: (observation: Observation, verdict: Verdict) => void;
-  /** What is known elsewhere than in a look. */
+  /** Facts that are not part of a look. */
   readonly tell: (fact: ShutdownFact, atMs: number) => void;
 };
 
-/** Follows a shutdown from look to look and says what it comes to: in the log, in the record, and where people look. */
+/** Follows a shutdown from look to look and reports it: in the log, in the record, and to whoever watches. */
 export function createProgress(needs: ProgressNeeds): Progress {
   let before = needs.adopted;
   const nameOf = new Map<PodUid, string>();
@@ -104,7 +104,7 @@ type Look = {
   readonly status: InhibitorStatus;
 };
 
-/** In the order in which they happened: what ended, what was heard, what begins. */
+/** In chronological order: what ended, which events arrived, what begins. */
 function factsOf(look: Look): readonly ShutdownFact[] {
   const { was, observation, verdict } = look;
   const { shutdown } = verdict.state;
@@ -146,7 +146,7 @@ function factsOf(look: Look): readonly ShutdownFact[] {
   return [...first, ...announced, ...begunAndEnded, ...confirmed, ...released];
 }
 
-/** The agent is stopped after the phases that logind's signal began: those begin anew with all that still runs. */
+/** The agent is stopped after the phases of logind's signal: they run once more with all that is left. */
 function isSecondTier(was: State['shutdown'], now: State['shutdown']): boolean {
   if (now.kind !== 'stopping' || now.tier !== 'stop') return false;
   return was.kind === 'released' || (was.kind === 'stopping' && was.startedMs !== now.startedMs);
@@ -163,7 +163,7 @@ function beganFact({ observation, verdict, was, status }: Look): ShutdownFact {
     tier,
     type: status.type,
     phases: stopping?.phases ?? [],
-    // Nobody waits for the lock where logind does not know of it.
+    // If logind does not know of the shutdown, nothing waits for the lock.
     grantedMs: tier === 'stop' ? null : (stopping?.delayMaxMs ?? (was.kind === 'armed' ? was.delayMaxMs : null)),
     limitMs: stopping === null || mustEndMs === null ? null : mustEndMs - stopping.startedMs,
     ...(isSecondTier(was, shutdown) ? { isSecond: true } : {}),
@@ -177,7 +177,7 @@ function phasesBegun({ verdict, was, names }: Look, over: readonly PhaseOver[]) 
   const stops = verdict.decisions.filter((decision): decision is Stop => decision.kind === 'stop-for-shutdown');
   const lastPhase = was.kind === 'stopping' && !isSecondTier(was, shutdown) ? was.phase : 0;
   const running = shutdown.kind === 'stopping' && isInPhase(shutdown) ? shutdown : null;
-  // Of the one that runs perhaps nobody is told: a shutdown that was cancelled had told them.
+  // A phase may have no decisions, because a cancelled shutdown had already stopped its pods.
   const seen = new Set([...stops.map(({ phase }) => phase), ...(running === null ? [] : [running.phase])]);
   const phases = [...seen].filter((phase) => phase > lastPhase);
   return phases.map((phase) => {
@@ -202,7 +202,7 @@ function overFact({ observation, names }: Look, { phase, startedMs, by, running 
   };
 }
 
-/** STATUS= while nothing goes down. */
+/** STATUS= while no shutdown is in progress. */
 export function sayLock({ lock, scheduled }: InhibitorStatus): string {
   const plan = scheduled === null ? '' : `; ${scheduled.type} is scheduled`;
   switch (lock.kind) {

@@ -6,8 +6,8 @@ import type { Clock } from '../ports.ts';
 
 export type SecondTier = {
   /**
-   * Asked when the agent is told to stop: how long its phases may take if the machine goes down; null: the machine stays
-   * up, or nobody says that it goes, and no pod is stopped. `isAnnounced`: logind has said that it does.
+   * Called when the agent is asked to stop: how long its phases may take if the machine is going down. Null: the machine stays
+   * up, or is not known to go down, and no pod is stopped. `isAnnounced`: logind has announced a shutdown.
    */
   readonly leftMs: (isAnnounced: boolean) => Promise<number | null>;
   /** Whether systemd itself stops everything already; in doubt it does not. */
@@ -22,18 +22,18 @@ export type SecondTier = {
 type SecondTierNeeds = {
   readonly systemd: Systemd;
   readonly clock: Clock;
-  /** systemd started this process: it will answer, also where it has not yet. */
+  /** systemd started this process, so it will answer, even if it has not yet. */
   readonly isService: boolean;
 };
 
-/** Without an answer: what systemd gives where nobody configured anything. */
+/** systemd's default, if it does not answer. */
 const DEFAULT_STOP_MS = 90_000;
 const READ_EVERY_MS = 60_000;
 /** A bus that is just coming back; systemd waits for us in the meantime. */
 const ASK_AGAIN_MS = 5_000;
 const ASK_PAUSE_MS = 100;
 
-/** Product.md section 9: whether the machine goes down without logind's signal, and what time that leaves. */
+/** product.md section 9: whether the machine is going down without logind's signal, and how much time that leaves. */
 export function createSecondTier({ systemd, clock, isService }: SecondTierNeeds): SecondTier {
   let stopTimeoutMs: number | null = null;
   let cancelTimer: () => void = () => undefined;

@@ -45,8 +45,8 @@ export function lossesOfLooks(looks: readonly LookResult[]): readonly Loss[] {
 }
 
 /**
- * Of a shutdown under two configurations: who gets SIGKILL. Nobody where one of them is not armed: what then becomes of
- * the pods is not decided here, and is no eviction avoided.
+ * Which pods get SIGKILL in a shutdown under each of two configurations. Empty if one of them is not armed: what then happens
+ * to the pods is not decided here, and must not look like an improvement.
  */
 export function lossesOfShutdowns(
   before: ShutdownResult,

@@ -10,7 +10,7 @@ const SCENARIO_API_VERSION = 'nodewarden.dev/v1alpha1';
 const SCENARIO_KINDS = ['EvictionScenario', 'ShutdownScenario'] as const;
 type ScenarioKind = (typeof SCENARIO_KINDS)[number];
 
-/** scenarios.md 1.1. `kind` is null where it is none of ours; the problems tell. */
+/** scenarios.md 1.1. `kind` is null if it is not one of ours; the problems say why. */
 type Head = ScenarioHead & { readonly kind: ScenarioKind | null };
 
 /** What every document begins with; all of it must be there. */
@@ -27,7 +27,7 @@ export const HEAD = {
 };
 export const HEAD_KEYS = Object.keys(HEAD);
 
-/** Who a document says it is, as far as that can be read; null = without a name that can be shown. */
+/** The name that a document gives itself; null = no printable name. */
 export function headOf({ value }: YamlDocument): Head | null {
   const name = valueAt(value, ['metadata', 'name']);
   if (typeof name !== 'string' || name === '') return null;
@@ -38,7 +38,7 @@ export function headOf({ value }: YamlDocument): Head | null {
   return { name, labels: Object.fromEntries(labels), kind };
 }
 
-/** What is wrong with the head of a document of no kind of ours; the other keys would belong to the kind's reader. */
+/** Problems in the head of a document of an unknown kind; the other keys would belong to the reader of its kind. */
 export function headProblems(yaml: YamlDocument): readonly Problem[] {
   const mistakes = createMistakes(yaml);
   theirs(HEAD, HEAD_KEYS)(yaml.value, { path: [], mistakes, startWallMs: null });
@@ -50,7 +50,7 @@ export function expectOf(value: unknown): Json | null {
   return isObject(value) && Object.keys(value).length > 0 ? value : null;
 }
 
-/** The part of a scenario that stands below `config`, as the KubeletConfiguration that it is, with these of its fields. */
+/** The `config` section of a scenario as a KubeletConfiguration, reduced to the given fields. */
 export function kubeletDocument(yaml: YamlDocument, given: Json, fields: readonly string[]): YamlDocument {
   const value: { [key: string]: unknown } = { apiVersion: KUBELET_API_VERSION, kind: 'KubeletConfiguration' };
   for (const name of fields) {

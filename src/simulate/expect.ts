@@ -4,8 +4,8 @@ import type { Mismatch } from './scenario.ts';
 import * as shapes from './shape.ts';
 
 /**
- * What an `expect` may say of a value: the shape of what is written, and where an actual value differs from it. `compare`
- * is given what has the shape; a key that is absent is not checked.
+ * What an `expect` may contain for a value: its shape, and how to compare it with the actual value. `compare` gets only values
+ * of that shape; absent keys are not checked.
  */
 export type Expectation = { readonly shape: shapes.Shape; readonly compare: Compare };
 type Compare = (path: Path, written: unknown, actual: unknown) => readonly Mismatch[];

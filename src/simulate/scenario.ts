@@ -32,12 +32,12 @@ export type GivenStats =
 /** scenarios.md 2.4, checked; `stats` are merged when the run comes to the step. */
 export type EvictionStep = {
   readonly atMs: MonoMs;
-  /** What is given beside stats that fail is kept for later patches. */
+  /** Values given together with failing stats are kept for later patches. */
   readonly stats: GivenStats | { readonly kind: 'failed'; readonly kept: GivenStats };
   /** The whole new list; null = as before. */
   readonly pods: readonly ScenarioPod[] | null;
   readonly afterReclaim: { readonly kind: 'patch'; readonly patch: Json } | { readonly kind: 'fails' } | null;
-  /** Who took memory, as a recorded look saw it; null = it did not say. */
+  /** What took memory according to a recorded look; null = not recorded. */
   readonly memoryGrowth: MemoryGrowth | null;
   readonly killFails: 'all' | readonly string[];
   readonly reclaimFails: readonly ('containers' | 'images')[];
@@ -55,5 +55,5 @@ export type EvictionScenario = ScenarioHead & {
   readonly steps: readonly EvictionStep[];
 };
 
-/** scenarios.md 4.1 and 6.3: one place where a run differs from what was expected. */
+/** scenarios.md 4.1 and 6.3: one difference between a run and its expectation. */
 export type Mismatch = { readonly path: string; readonly expected: unknown; readonly actual: unknown };

@@ -7,7 +7,7 @@ import { parseInstant } from '../document/instant.ts';
 import { type Path, type Problem, sayPath } from '../document/problem.ts';
 import { MAX_MISTAKES } from './v1-pod.ts';
 
-/** What is wrong with a document, MAX_MISTAKES at the most. */
+/** The mistakes in a document, at most MAX_MISTAKES. */
 export type Mistakes = {
   readonly add: (problems: readonly Problem[]) => void;
   readonly at: (path: Path, text: string, of?: 'key' | 'value') => void;
@@ -30,18 +30,18 @@ export function createMistakes(yaml: YamlDocument): Mistakes {
   };
 }
 
-/** Where a walk through a value is; `path` is the walk's own and changes with it. */
+/** The position of a walk through a value. The walk changes `path` as it proceeds. */
 export type Place = {
   readonly path: (string | number)[];
   readonly mistakes: Mistakes;
   readonly startWallMs: number | null;
 };
 
-/** Looks at a value and tells the mistakes in it. By hand, not by zod: summaries of 110 pods come by the thousand. */
+/** Reports the mistakes in a value. By hand, not by zod: a file may have thousands of summaries of 110 pods. */
 export type Shape = (value: unknown, at: Place) => void;
 type Fields = { readonly [name: string]: Shape };
 
-/** A mapping of a kind that is ours: unknown keys are mistakes (scenarios.md 1.2). */
+/** A mapping in our own format: unknown keys are mistakes (scenarios.md 1.2). */
 export function ours(fields: Fields, required: readonly string[] = []): Shape {
   const names = Object.keys(fields);
   return (value, at) => {
@@ -58,7 +58,7 @@ export function ours(fields: Fields, required: readonly string[] = []): Shape {
   };
 }
 
-/** A mapping of somebody else's kind: unknown keys are ignored, null is as absent. */
+/** A mapping in a format of Kubernetes: unknown keys are ignored, and null counts as absent. */
 export function theirs(fields: Fields, required: readonly string[] = []): Shape {
   const entries = Object.entries(fields);
   return (value, at) => {
@@ -122,7 +122,7 @@ export function among(valid: readonly string[]): Shape {
   };
 }
 
-/** Text in a form of its own; `wanted` with an example. */
+/** Text in a special format; `wanted` describes it with an example. */
 export function matching(pattern: RegExp, wanted: string): Shape {
   return (value, at) => {
     if (typeof value !== 'string' || !pattern.test(value)) wrongType(wanted, value, at);
@@ -132,7 +132,7 @@ export function matching(pattern: RegExp, wanted: string): Shape {
 /** `namespace/name`, both named. */
 export const POD_NAME: Shape = matching(/^[^/]+\/[^/]+$/, 'namespace/name, for example "default/web"');
 
-/** A key with a reader of its own. */
+/** A key that another reader checks. */
 export const elsewhere: Shape = () => undefined;
 
 export const text: Shape = (value, at) => {
@@ -194,7 +194,7 @@ function wrongNumber(said: number | string): Read<number> {
   return wrong(/[.]/.test(text) ? `must be a whole number, it is ${text}` : `must be at most 2^53 - 1, it is ${text}`);
 }
 
-/** A duration key of ours (scenarios.md 1.2): whole milliseconds, or a Go duration, in milliseconds; null = neither. */
+/** A duration in our own format (scenarios.md 1.2), in milliseconds: whole milliseconds or a Go duration; null = neither. */
 export function readMs(value: unknown): number | null {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : null;
   const parsed = typeof value === 'string' ? parseDuration(value) : null;

@@ -23,7 +23,7 @@ import type { SourceItem } from './source.ts';
 
 type Document = Extract<SourceItem, { kind: 'document' }>;
 
-/** Why, as data and as a sentence; who was passed over has a name too. */
+/** Why, as data and as a sentence; a pod that was passed over also has its name. */
 type ReasonReport = Reason & { readonly text: string; readonly pod?: string };
 /** scenarios.md 6.3, key by key in this order. */
 export type StepReport = {
@@ -45,9 +45,9 @@ type ReportHead<K> = {
 };
 export type EvictionReport<Step = StepReport> = ReportHead<'EvictionScenario'> & {
   readonly steps: readonly Step[];
-  /** Of a recording in which somebody is killed here: whether its usage in later steps counts as freed. */
+  /** If the simulation kills a pod of a recording: whether its usage in later steps counts as freed. */
   readonly recordedUsage?: 'freed' | 'kept';
-  /** `changedSteps`: numbers of those whose result is another. */
+  /** `changedSteps`: numbers of the steps with a different result. */
   readonly comparison?: Comparison & { readonly changedSteps: readonly number[] };
 };
 /** shutdown-scenarios.md 6.1. */
@@ -146,7 +146,7 @@ type Read = {
   readonly isNamed: boolean;
 };
 
-/** null = not one of `only`: no further than its metadata, and whatever else is wrong there is nobody's business. */
+/** null = not one of `only`: only its metadata is read, and other mistakes in it are not reported. */
 export function readScenario(item: Document, only: SimulateAsked<unknown>['only']): Read | null {
   const { yaml } = item;
   const head = headOf(yaml);
@@ -239,7 +239,7 @@ function reasonReport(reason: Reason, nameOf: (uid: PodUid) => string): ReasonRe
   return reason.code === 'passed-over' ? { ...said, pod: nameOf(reason.uid), ...reason } : { ...said, ...reason };
 }
 
-/** The names are gathered when the first is asked for: at most looks nobody asks. */
+/** Collects the names on first use: most looks need none. */
 function namesIn(observation: Observation | null): (uid: PodUid) => string {
   let nameOf: ReturnType<typeof namesOf> | null = null;
   return (uid) => {

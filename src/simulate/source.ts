@@ -101,7 +101,7 @@ async function* itemsOfText(
   else yield* itemsOfYaml(text.value, file);
 }
 
-/** YAML that is JSON as well is read as what it is: the result is the same, and some 100 times sooner there. */
+/** YAML that is also JSON is read as JSON: the result is the same, about 100 times faster. */
 function isJson(text: string): boolean {
   if (!/^\s*[[{]/.test(text)) return false;
   try {

@@ -69,7 +69,7 @@ export function sayOutcome(outcome: Outcome, afterMs: number | null): string {
   }
 }
 
-/** What was done about a victim beside a kubelet, and what came of it. `afterMs`: since the stop began. */
+/** The steps to end a victim beside a kubelet, and their results. `afterMs`: since the stop began. */
 export function sayRung({ act, answer }: Rung, afterMs: number): string {
   return `after ${sayMs(Math.max(0, afterMs))}: ${ACTS[act]}: ${answer}`;
 }

@@ -8,13 +8,13 @@ import { sayAmount } from './phrases.ts';
 export type KubeletFirst = {
   readonly signal: Signal;
   readonly kind: 'hard' | 'soft' | 'reclaim';
-  /** What the kubelet acts at; for `reclaim`, what it goes on to. */
+  /** The value at which the kubelet acts; for `reclaim`, the value that it continues to. */
   readonly theirs: number;
-  /** The highest of ours that counts against it; null: there is none. */
+  /** Our highest threshold that counts against it; null: none. */
   readonly ours: number | null;
-  /** Of a hard threshold, what ours must be above it: both act at the moment of crossing. Else 0. */
+  /** How far ours must be above a hard threshold, because both act at the moment of crossing; else 0. */
   readonly margin: number;
-  /** Where the kubelet's comes from, in words. */
+  /** Where the kubelet's threshold comes from, in words. */
   readonly from: string;
 };
 

@@ -2,7 +2,7 @@ import type { PodUid } from '../core/pod/pod.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
 import type { Finding } from '../ports.ts';
 
-/** Puts the place in a manifest before what is wrong there. */
+/** Prefixes a problem with its position in a manifest. */
 type At = (what: string) => string;
 
 export const MANIFESTS = 'manifests';
@@ -63,7 +63,7 @@ export function notRestarted(unit: string, detail: string): Finding {
 }
 
 export const keptStartingId = (unit: string): string => `kept-starting/${unit}`;
-/** `needer`: the unit that needs it; null: it is not known what starts it. */
+/** `needer`: the unit that needs it; null: what starts it is unknown. */
 export function leftRunning(unit: string, pod: string, needer: string | null): Finding {
   const why =
     needer === null
@@ -74,7 +74,7 @@ export function leftRunning(unit: string, pod: string, needer: string | null): F
 
 type Stopper = 'eviction' | 'shutdown';
 const CORRUPT = { eviction: 'held-corrupt', shutdown: 'shutdown-stops-corrupt' } as const;
-/** The file of what was stopped; `complaint`: what became of it. */
+/** The file of stopped pods; `complaint`: what happened to it. */
 export function stopsUnusable(by: Stopper, complaint: string): Finding {
   const who = by === 'eviction' ? 'an eviction' : 'a cancelled shutdown';
   return { id: CORRUPT[by], text: `${complaint}: units that ${who} stopped stay down` };

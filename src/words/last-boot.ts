@@ -16,7 +16,7 @@ export type LastShutdown = {
   readonly pods: number;
   /** Pods that did not end in time. */
   readonly late: readonly string[];
-  /** Pods whose end is not known. */
+  /** Pods whose end is unknown. */
   readonly lost: readonly string[];
   /** null: the lock was not released. */
   readonly released: { readonly tookMs: number; readonly isOutOfTime: boolean } | null;

@@ -9,7 +9,7 @@ type NodeFact = {
   readonly message: string;
 };
 
-/** Null: it is off, and nothing is said of it. Undefined: as before. */
+/** Null: it is off and not reported. Undefined: unchanged. */
 export function sayArmed({ lock, isPreparing }: InhibitorStatus): NodeFact | null | undefined {
   if (isPreparing && lock.kind !== 'off') return SHUTTING_DOWN;
   switch (lock.kind) {

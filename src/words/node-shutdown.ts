@@ -12,12 +12,12 @@ const CORDONS = {
   others: 'the node is tainted; somebody else had cordoned it',
   autoscaler: 'the node is tainted; an autoscaler is removing it',
 } as const;
-/** By whom the node is cordoned now. */
+/** Who has cordoned the node now. */
 export const sayCordon = (by: keyof typeof CORDONS): string => CORDONS[by];
 
 export const notCordoned = (why: string): string => `the node could not be cordoned: ${why}`;
 
-/** E18: what cannot be taken back. `owner`: who makes another pod; null: nobody. */
+/** E18: what cannot be undone. `owner`: the controller that creates another pod; null: none. */
 export function sayDeleted(pod: Parameters<typeof podName>[0] & { readonly owner: string | null }): string {
   const then = pod.owner === null ? 'nobody makes another one' : `its ${pod.owner} makes another one`;
   return `${podName(pod)} was deleted: ${then}`;

@@ -2,7 +2,7 @@ import { assertNever } from '../core/reading.ts';
 import type { Signal } from '../core/signal.ts';
 import { sayNames } from './phrases.ts';
 
-/** What a dry run showed that should be looked at before arming. */
+/** Results of a dry run to check before arming. */
 export type Advice =
   | { readonly code: 'nothing-decided' }
   | { readonly code: 'within-request'; readonly pod: string; readonly signal: Signal; readonly times: number }

@@ -61,7 +61,7 @@ function endOf(run: Run | null, shutdown: ShutdownRecord | null, hasRun: boolean
 function whatItCameTo({ end, beganMs, released, resumed }: ShutdownRecord, run: Run | null): BootEnd | null {
   if (end.kind === 'cancelled') return null;
   const goesOnMs = Math.max(beganMs, released?.atMs ?? 0, resumed.at(-1)?.atMs ?? 0);
-  // systemd starts nothing while the machine goes down: an agent that came later and did not go on with it saw it stay up.
+  // systemd starts nothing while the machine goes down: a later run that did not resume the shutdown shows that it stayed up.
   if (run?.kind === 'started' && run.atMs > goesOnMs) return null;
   return end.kind === 'released' ? 'graceful' : 'cut';
 }

@@ -20,9 +20,9 @@ export type ShutdownRecord = {
   readonly plan: ShutdownPlan | null;
   /** By number: all that were configured, those without pods too. */
   readonly phases: readonly PhaseRecord[];
-  /** Beside a kubelet: what was said of it before the first phase; null: nothing in time. Absent: nobody had to be told. */
+  /** Beside a kubelet: the result of the announcement before the first phase; null: none in time. Absent: no announcement. */
   readonly announced?: { readonly atMs: MonoMs; readonly detail: string | null };
-  /** Beside a kubelet: what the API still showed at the end; null: it could not be asked. Absent: it was not waited for. */
+  /** Beside a kubelet: what the API still showed at the end; null: it did not answer. Absent: no confirmation was awaited. */
   readonly confirmed?: { readonly atMs: MonoMs; readonly tookMs: number; readonly left: Unconfirmed | null };
   /** Pods that were started meanwhile and stopped again, oldest first. `times`: stops before; from 3 on it is left running. */
   readonly startedAgain: readonly { readonly atMs: MonoMs; readonly pod: string; readonly times: number }[];
@@ -134,14 +134,14 @@ export function shutdownsOfBoot(entries: readonly RecordEntry[], boot: 'running'
   return partsOf(entries, boot).flatMap((part) => recordOf(part, { bootId, dry }) ?? []);
 }
 
-/** A shutdown begins with its fact; what is older than the first one belongs to one whose beginning is lost. */
+/** A shutdown begins with its fact; entries before the first fact belong to a shutdown whose beginning is lost. */
 function partsOf(entries: readonly RecordEntry[], boot: 'running' | 'over'): readonly Part[] {
   const notes = entries.flatMap((entry) => (entry.kind === 'note' ? [{ ...entry.note, wallMs: entry.atWallMs }] : []));
   const facts = notes.filter((note) => note.kind === 'shutdown');
   const runs = notes.filter((note) => note.kind === 'started' || note.kind === 'stopped');
   const decisions = joinDecisions(entries).filter(({ decision }) => KINDS.includes(decision.kind));
   const beginsMs = factsOf(facts, 'began').map(({ atMs }) => atMs);
-  // By time, not by place: the decisions of a look stand in the record before what is noted of it.
+  // By time, not by position: the decisions of a look precede its facts in the record.
   const factsIn = splitAt(beginsMs, facts, ({ atMs }) => atMs);
   const runsIn = splitAt(beginsMs, runs, ({ atMs }) => atMs);
   const decisionsIn = splitAt(beginsMs, decisions, ({ decision }) => decision.atMs);
@@ -155,7 +155,7 @@ function partsOf(entries: readonly RecordEntry[], boot: 'running' | 'over'): rea
   }));
 }
 
-/** One list for what is older than the first bound, and one for each bound with what follows until the next. */
+/** One list for entries before the first bound, and one per bound with the entries up to the next. */
 function splitAt<T>(boundsMs: readonly MonoMs[], list: readonly T[], atMs: (item: T) => MonoMs): readonly T[][] {
   const sortedMs = boundsMs.toSorted((a, b) => a - b);
   const parts: T[][] = [[], ...sortedMs.map(() => [])];
@@ -233,7 +233,7 @@ function cancelOf(part: Part): CancelRecord | null {
     return { atMs, phase: fact.phase, why: fact.why, isHonoured: refused === undefined || refused.atMs < atMs };
   }
   const taken = part.decisions.findLast(({ decision }) => decision.kind === 'take-lock')?.decision;
-  // A cancel after the release has no fact of its own; the lock is only taken again because the machine stays up.
+  // A cancel after the release has no fact of its own, but the lock is taken again only if the machine stays up.
   if (taken !== undefined) {
     const { atMs } = taken;
     return { atMs, phase: phaseAt(part, atMs), why: 'after the lock was released', isHonoured: true };
@@ -243,7 +243,7 @@ function cancelOf(part: Part): CancelRecord | null {
   return { atMs, phase: phaseAt(part, atMs), why: 'it was cancelled during the delay', isHonoured: false };
 }
 
-/** The decision counts where the agent was gone before it could note that it was done. */
+/** The decision counts if the agent was gone before it could note its completion. */
 function releaseOf({ facts, decisions }: Part): ShutdownRecord['released'] {
   const noted = factsOf(facts, 'released').at(-1);
   if (noted !== undefined) return { atMs: noted.atMs, why: noted.fact.why };
@@ -312,7 +312,7 @@ function stateOf({ ran, ended, pods }: PhaseParts, end: ShutdownEnd, isPassed: b
   return end.kind === 'running' ? 'waiting' : 'not-reached';
 }
 
-/** What is said of a stop without an outcome. */
+/** The end of a stop without an outcome. */
 function otherEnd({ isBootOver }: Part, end: ShutdownEnd): 'under-way' | 'cut-off' {
   return isBootOver || end.kind === 'cut' ? 'cut-off' : 'under-way';
 }

@@ -27,7 +27,7 @@ export type Trial = {
   readonly findings: readonly { readonly id: string; readonly text: string; readonly times: number }[];
   readonly advice: readonly Advice[];
 };
-/** One run of the agent. Between runs nobody watched. */
+/** One run of the agent. Between runs, nothing was observed. */
 export type TrialRun = {
   readonly bootId: string;
   /** Null: it began before the record, or before the time asked for. */

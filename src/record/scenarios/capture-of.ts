@@ -35,7 +35,7 @@ export function captureOf(name: string, looks: readonly CapturedLook[], config: 
     const views = podsOf(observation);
     const pods = views.map(podOf);
     const text = JSON.stringify(pods);
-    // Who was evicted counts as gone until a list names it again: dry run, or a kill that failed.
+    // An evicted pod counts as gone until a list contains it again, as in a dry run or after a failed kill.
     const isNew = text !== before || hasEvicted;
     steps.push({ at, ...(isNew ? { pods } : {}), summary: summaryOf(observation, views, zeroMs) });
     before = text;
@@ -60,7 +60,7 @@ function podsOf({ pods }: Observation): readonly PodView[] {
   return pods.known ? pods.value.filter(isInScenario) : [];
 }
 
-/** Off where a scenario does not name it. */
+/** Off if a scenario does not set it. */
 function guardOf({ guard }: CoreConfig): Json {
   return guard === null ? {} : { guard: { sameOwnerKills: guard.kills, window: sayDuration(guard.windowMs) } };
 }

@@ -30,13 +30,13 @@ type ScenarioInput = {
   readonly name: string;
   readonly observation: Observation;
   readonly config: CoreConfig;
-  /** What was acted on; null where no threshold was (local storage limits). */
+  /** The threshold acted on; null for local storage limits. */
   readonly acted: MetThreshold | null;
-  /** Whom the look decided to stop, some of them in spite of what the mode knew against it; absent: nobody. */
+  /** The pods that the look decided to stop, some although the mode had excluded them; absent: none. */
   readonly victims?: readonly PodUid[];
 };
 
-/** A scenario says nothing about what was reported before it begins. */
+/** A scenario does not contain what was reported before it begins. */
 export const isInScenario = (pod: PodView): boolean => !isBeingStopped(pod) && pod.limitedBy === null;
 
 /**
@@ -151,7 +151,7 @@ const NODE_STATS: { readonly [S in SignalSource]: (observation: Observation, zer
   },
   swap: ({ signals }, zeroMs) => ({
     swap: map(signals['swap.available'], (sample) => {
-      // Negative where a limit was lowered below what is in use.
+      // Negative if a limit was lowered below the usage.
       const swapAvailableBytes = Math.max(0, sample.available);
       return {
         time: since(zeroMs, sample),

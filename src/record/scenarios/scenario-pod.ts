@@ -22,7 +22,7 @@ export function podOf(pod: PodView): Json {
       ...ownersOf(pod),
     },
     spec: {
-      // D16: what it was ranked with.
+      // D16: the priority that it was ranked with.
       priority: priorityOf(pod),
       terminationGracePeriodSeconds: pod.terminationGraceSeconds,
       containers: pod.containers.filter(({ kind }) => kind === 'app').map(containerOf),
@@ -47,7 +47,7 @@ function annotationsOf(pod: PodView): Json {
   const annotations = {
     ...(pod.evictFor === undefined ? {} : { [EVICT_FOR]: sayEvictFor(pod.evictFor) }),
     ...(pod.isProtected ? { 'nodewarden.dev/protect': 'true' } : {}),
-    // Critical by priority shows in the priority; what is left is a mirror pod.
+    // A critical priority shows in the priority itself; otherwise it is a mirror pod.
     ...(pod.isStaticCritical && priorityOf(pod) < 2_000_000_000 ? { 'kubernetes.io/config.mirror': pod.uid } : {}),
   };
   return Object.keys(annotations).length > 0 ? { annotations } : {};
@@ -65,7 +65,7 @@ function amountsOf(amounts: Amounts): Json {
   return Object.fromEntries(namedIn(amounts).map(([name, amount]) => [name, quantityText(amount)]));
 }
 
-/** What the effective requests have beyond those of the containers: the view keeps no overhead of its own. */
+/** The effective requests minus those of the containers, because the view has no field for overhead. */
 function overheadOf({ containers, requests, podLevelMemoryRequest }: PodView): Json {
   const spec = { containers: containers.map(specOf), podLevel: null, overhead: new Map() };
   const { memoryBytes, ephemeralStorageBytes } = requestsOf(withDefaultRequests(spec));
@@ -118,7 +118,7 @@ export function statsOf(pod: PodView): Json | null {
   };
 }
 
-/** D14, of the file system that was asked about; our own keys, and what is unknown has none. */
+/** D14, for the requested file system, in keys of our own; unknown values are left out. */
 function reliefStats({ diskRelief, usage }: PodView): Json {
   const isPart = usage.disk.known ? usage.disk.value.isAtLeast === true : diskRelief !== undefined;
   const atLeast = isPart ? { diskIsAtLeast: true } : {};

@@ -15,7 +15,7 @@ type BootNotesNeeds = {
   readonly counters: {
     readonly lastShutdown: (times: { readonly startWallMs: number; readonly endWallMs: number | null }) => void;
   };
-  /** False where a reload rebuilt the parts within one run of the agent. */
+  /** False if a reload rebuilt the parts within one run of the agent. */
   readonly isFirst: boolean;
   readonly parts: {
     readonly log: Log;
@@ -39,13 +39,13 @@ type BootNotes = {
   readonly close: () => void;
 };
 
-/** Which pods have processes is asked this often; a change is written once a minute at most. */
+/** How often to check which pods have processes; a change is written at most once a minute. */
 const RUNNING_MS = 30_000;
 
 export function createBootNotes({ clock, bootId, directory, counters, isFirst, parts }: BootNotesNeeds): BootNotes {
   const { log, findings, recorder, mode } = parts;
   const running = createRunningNote({ note: recorder.note, clock });
-  // Before anything that is noted of a shutdown that this run goes on with.
+  // Before any note about a shutdown that this run resumes.
   const startedMs = clock.monoMs();
   let sentence: string | null = null;
   let askedMs: MonoMs = Number.NEGATIVE_INFINITY;
@@ -86,7 +86,7 @@ function timesOf({ beganWallMs, beganMs, released }: ShutdownRecord) {
 type RunningNote = {
   /** `pods`: as namespace/name. */
   readonly seen: (pods: readonly string[], atMs: MonoMs) => void;
-  /** What is not yet written is dropped: an agent that ends in order leaves a better trace. */
+  /** Drops what is not yet written: an agent that ends in order leaves better evidence. */
   readonly close: () => void;
 };
 type RunningNoteNeeds = { readonly note: (note: RecordNote) => void; readonly clock: Clock };

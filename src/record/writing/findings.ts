@@ -13,7 +13,7 @@ export type OpenFindings = Findings & { readonly close: () => void };
 /** Ids may name pods, which tenants make. Beyond the bound one finding says that there are more. */
 const FINDINGS_MAX = 500;
 const TOO_MANY = tooManyFindings(FINDINGS_MAX);
-/** What comes again so soon after it went comes and goes: from then on one line in this time says how often. */
+/** A finding that returns within this time is flapping: from then on, one line per interval says how often. */
 const PACE_MS = 60_000;
 
 /** A finding that went a moment ago, and since then perhaps came and went. */
@@ -30,8 +30,8 @@ type Episode = {
 };
 
 /**
- * A finding is logged and recorded once when it is raised and logged once when it is cleared; a new text replaces the
- * old in silence. One that comes and goes fills no journal: `all` follows each change, the log sums them up.
+ * A finding is logged and recorded once when it is raised and logged once when it is cleared; a new text silently replaces
+ * the old one. A flapping finding does not fill the journal: `all` follows each change, the log sums them up.
  */
 export function createFindings({ clock, log, note }: FindingsNeeds): OpenFindings {
   const present = new Map<string, Finding>();

@@ -14,8 +14,8 @@ const SHORT_MSG_CHARS = 1024;
 const PRIORITY: { readonly [L in LogLevel]: number } = { debug: 7, info: 6, warn: 4, error: 3 };
 
 /**
- * One JSON line for each fact, its sentence first, with journald's priority in front. Never waits for a reader. Under
- * the journal (JOURNAL_STREAM) without a time of its own, since the journal has one. On a terminal the sentence alone.
+ * One JSON line per fact, its sentence first, with journald's priority prefix. Never waits for a reader. Under the journal
+ * (JOURNAL_STREAM) it has no time of its own, because the journal adds one. On a terminal, only the sentence.
  */
 export function createLog(level: LogLevel, stdout: Stdout, env: NodeJS.ProcessEnv = process.env): Log {
   const stream = {

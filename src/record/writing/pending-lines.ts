@@ -15,7 +15,7 @@ import { numberOf, readRecord } from '../reading/record-file.ts';
 type PendingLines = {
   /** Written at once. The function that is returned says that the record has the lines, or has given them up. */
   readonly add: (ids: readonly DecisionId[], lines: string) => () => void;
-  /** The state is written: what it no longer waits for and the record has is not needed here. */
+  /** Called when the state is written: drops lines that the record has and the state no longer waits for. */
   readonly follow: (state: State) => void;
   /** Writes all of it again: the file was lost. */
   readonly rewrite: () => void;

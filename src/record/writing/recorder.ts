@@ -51,13 +51,13 @@ export type OpenRecorder = Recorder & {
   readonly left: (of: DecisionId) => Left;
   /** Makes of a step what `intent` would write, and writes nothing. */
   readonly rehearse: Observed;
-  /** Writes what is still in memory, within 2 s; a disk that takes nothing is not waited for longer. */
+  /** Writes what is still in memory; waits at most 2 s for a disk that accepts nothing. */
   readonly close: () => Promise<void>;
   /** After close: continues for rebuilt parts, with what the disk has not taken yet. */
   readonly reopen: (parts: PartsNeeds) => void;
   /** The files beside the state were lost: they are written again. */
   readonly rewrite: () => void;
-  /** Whether the record's file is where it was, beside what is written to it. */
+  /** Checks that the record's file is still in its place, independent of writes. */
   readonly checkRecord: () => void;
 };
 
@@ -248,7 +248,7 @@ function actedOn(decisions: readonly Decision[]): MetThreshold | null {
 
 type StateFile = {
   readonly write: (state: State) => void;
-  /** Once more what it is now. */
+  /** Writes the present state once more. */
   readonly rewrite: () => void;
   readonly keep: (state: State) => void;
   readonly close: () => void;
@@ -306,7 +306,7 @@ function keepState({ clock, stateFile, findings }: RecorderNeeds, written: (stat
   };
 }
 
-/** Nothing is met, unknown, remembered or under way. */
+/** Nothing is met, unknown, remembered or in progress. */
 function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, reclaims, shutdown }: State): boolean {
   const isWorking = act.kind !== 'idle' || reclaims.length > 0 || shutdown.kind === 'stopping';
   return (
@@ -314,7 +314,7 @@ function isCalm({ firstMetMs, conditionLastMetMs, failedLooks, act, reclaims, sh
   );
 }
 
-/** All but samples, paces and the conditions' last instants, which may be older. What is new to the state counts. */
+/** Everything except samples, paces and the conditions' last instants, which may be older. New fields of the state count. */
 function urgentPart(state: State): string {
   const { lastLookMs, lastSample, spent, heldBackMs, trail, conditionLastMetMs, failedLooks, ...urgent } = state;
   return JSON.stringify([urgent, Object.keys(conditionLastMetMs), Object.keys(failedLooks)]);

@@ -27,7 +27,7 @@ type SpoolNeeds = {
 const ENTRIES_MAX = 10_000;
 /** An entry with 1,000 pods has about 1 MB: the count alone does not bound the memory. */
 const CHARS_MAX = 8 * 1024 * 1024;
-/** One write at a time; the next one takes what was queued meanwhile. */
+/** One write at a time; the next one takes everything queued meanwhile. */
 const BATCH_CHARS = 1024 * 1024;
 const RETRY_MS = 1_000;
 /** A write that takes longer is reported: the disk hangs, and all that can be done is to go on. */

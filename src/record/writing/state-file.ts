@@ -10,12 +10,12 @@ import { lastPendingNumber, pendingLinesPath } from './pending-lines.ts';
 
 type LoadedState = { readonly state: State; readonly findings: readonly Finding[] };
 
-/** A dry run has a state of its own: what it only thought of must not be taken for done. */
+/** A dry run has a state of its own: its decisions must not be mistaken for real ones. */
 export function stateFilePath(runtimeDirectory: string, dry: boolean): string {
   return `${runtimeDirectory}/${dry ? 'state-dry.json' : 'state.json'}`;
 }
 
-/** Where a boot's decisions are known beside its state: their ids must not come again when that is lost. */
+/** Further places that know a boot's decisions: their ids must not be reused if the state is lost. */
 type Decided = { readonly recordDirectory: string; readonly dry: boolean };
 
 /**

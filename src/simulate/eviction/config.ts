@@ -29,7 +29,7 @@ const guardSchema = nodewardenSchema.shape.guard;
 
 type ReadConfig = { readonly config: CoreConfig | null; readonly problems: readonly Problem[] };
 
-/** The `config` of an eviction scenario, by the kubelet's rules; null where there are problems. */
+/** The `config` of an eviction scenario, by the kubelet's rules; null if there are problems. */
 export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
   const given = isObject(yaml.value) ? yaml.value['config'] : undefined;
   if (given !== undefined && !isObject(given)) {
@@ -38,7 +38,7 @@ export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
   }
   const document = kubeletDocument(yaml, given ?? {}, FIELDS);
   const fields = check(evictionSchema, document);
-  // Nobody asks here which line a value is from, and in JSON an answer is a walk through the whole text.
+  // The line of a value is not needed here, and finding it in JSON takes a walk through the whole text.
   const unasked = {
     ...createFields({ document, kind: 'kubelet' }, null),
     originOf: () => ({ kind: 'default' }) as const,
@@ -54,7 +54,7 @@ export function readScenarioConfig(yaml: YamlDocument): ReadConfig {
   const config: CoreConfig = {
     ...BLANK_CONFIG,
     thresholds: withTwins(configured, value.enforceNodeAllocatable),
-    // 0 stands for the default (kubelet-eviction.md 2.1).
+    // 0 means the default (kubelet-eviction.md 2.1).
     pressureTransitionMs: msOf(value.evictionPressureTransitionPeriod) || BLANK_CONFIG.pressureTransitionMs,
     maxPodGraceSeconds: value.evictionMaxPodGracePeriod,
     guard: guard.guard,

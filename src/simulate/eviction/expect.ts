@@ -67,7 +67,7 @@ const victim = keys(
   },
   ['pod'],
 );
-/** Who is first; then, of those who were to be evicted and were, the keys given. An absent killFailed is false (4.4). */
+/** First the victim; then, if expected and actual agree on it, the given keys. An absent killFailed means false (4.4). */
 const evicted: Expectation = {
   shape: listOf(victim.shape),
   compare: (path, written, actual) => {

@@ -41,7 +41,7 @@ export type EvictionResult = {
   readonly evicted: readonly EvictedPod[];
 };
 
-/** What was observed, before anything was done. */
+/** The observed values before any action. */
 type Observed = Pick<EvictionResult, 'thresholdsObserved' | 'thresholdsMet' | 'conditions'>;
 export const NOTHING_OBSERVED: Observed = { thresholdsObserved: [], thresholdsMet: [], conditions: [] };
 export const NOTHING_DONE: Omit<EvictionResult, keyof Observed> = {
@@ -90,7 +90,7 @@ function observedIn(reason: Reason): ThresholdId | null {
 }
 
 type Done = {
-  /** Of both readings, where there were two. */
+  /** From both readings, if there were two. */
   readonly decisions: readonly Decision[];
   readonly reasons: readonly Reason[];
   readonly pods: readonly PodView[];
@@ -126,7 +126,7 @@ function rankingOf({ decisions, reasons, pods, layout }: Done): readonly string[
   for (const decision of decisions)
     if (decision.kind === 'evict') return decision.ranking.map(({ uid }) => nameOf(uid));
   const none = reasons.find((reason) => reason.code === 'no-candidate');
-  // Ranked too, but nobody of them may be evicted.
+  // Also ranked, but none of them may be evicted.
   return none === undefined ? [] : rank(none.signal, pods, layout).map(({ pod }) => podName(pod));
 }
 

@@ -31,7 +31,7 @@ export type EvictionLook = {
   readonly step: number;
   readonly atMs: MonoMs;
   readonly result: EvictionResult;
-  /** Of both readings, where a node-level reclaim made it two. */
+  /** From both readings, if a node-level reclaim caused a second one. */
   readonly reasons: readonly Reason[];
   readonly decisions: readonly Decision[];
   /** The first reading; null: the stats could not be read, and nothing was decided. */
@@ -47,7 +47,7 @@ type World = {
   readonly state: State;
   readonly summary: Json;
   readonly active: readonly ScenarioPod[];
-  /** Whose recorded usage counts as freed, where it does. */
+  /** The pods whose recorded usage counts as freed. */
   readonly killed: readonly ScenarioPod[];
   /** Of the look before, seen by the next one that has stats. */
   readonly outcomes: readonly Outcome[];

@@ -59,7 +59,7 @@ export function createStatsReader(startWallMs: number | null): StatsReader {
   };
 }
 
-/** Field by field: a spread of so many takes 3 µs, this 0.04 µs (measured, Node 20), and it is done for each pod and look. */
+/** Field by field, for each pod and look: a spread of this many takes 3 µs, this 0.04 µs (measured, Node 20). */
 function withUsage(declared: ScenarioPod['declared'], usage: Usage): PodView {
   return {
     uid: declared.uid,

@@ -75,7 +75,7 @@ export const EXPECT: Shape = (value, at) => {
   }
 };
 
-/** Where the result is not what was expected. `expect` has the shape of EXPECT. */
+/** The differences from the expected result. `expect` has the shape of EXPECT. */
 export function compareShutdown(expect: Json, result: ShutdownResult): readonly Mismatch[] {
   return expected.compare(['expect'], expect, result);
 }

@@ -14,7 +14,7 @@ import { BLANK_CONFIG, BLANK_OBSERVATION, noUsage } from '../scenario-defaults.t
 import { type StopTimes, stopTimes } from './pod-behaviour.ts';
 import type { ShutdownScenario, ShutdownScenarioPod } from './scenario.ts';
 
-/** A pod that a phase signalled to stop, and what became of it. */
+/** A pod that a phase signalled to stop, and its outcome. */
 export type Signalled = {
   readonly pod: ShutdownScenarioPod;
   readonly phase: number;
@@ -39,7 +39,7 @@ export type Played = {
 type Playable = Pick<ShutdownScenario, 'phases' | 'pods' | 'cancelAtMs' | 'cancelPolicy'> & {
   /** Whether the unused time of a phase goes to the next; absent: no, as in the kubelet. */
   readonly carryOver?: boolean;
-  /** Who stops the pods and counts their time; absent: the kubelet and its runtime manager. */
+  /** What stops the pods and counts their time; absent: the kubelet and its runtime manager. */
   readonly stopper?: 'kubelet' | 'agent';
 };
 
@@ -60,7 +60,7 @@ export function playShutdown(scenario: Playable, grantedMs: number): Played {
   return playFrom(scenario, [{ kind: 'lock-granted', delayMaxMs: grantedMs }, { kind: 'preparing' }]);
 }
 
-/** What follows from what is heard at 0, through the core, from one instant at which something is due to the next. */
+/** Plays the events at 0 through the core, from one due instant to the next. */
 export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): Played {
   const { phases: configured, cancelPolicy, carryOver = false } = scenario;
   const config: CoreConfig = {
@@ -105,7 +105,7 @@ export function playFrom(scenario: Playable, heard: readonly ShutdownEvent[]): P
   return { signalled: world.signalled(), phases, exceeded, releasedMs, retakenMs, reopenedMs };
 }
 
-/** After the release nothing is waited for but the cancel. */
+/** After the release, only the cancel is awaited. */
 function nextMs(atMs: number, verdict: Verdict, endMs: number, cancelMs: number | null): number | null {
   if (verdict.state.shutdown.kind !== 'stopping') return cancelMs;
   return Math.min(atMs + verdict.next.afterMs, endMs, cancelMs ?? Number.POSITIVE_INFINITY);

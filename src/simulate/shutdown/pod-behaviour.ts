@@ -12,7 +12,7 @@ export type PodBehaviour = {
   readonly killDelayMs: number;
   /** 0 = it has no volumes to wait for. */
   readonly unmountAfterMs: number;
-  /** Its deletion began before the shutdown and goes on under its own grace; null = it is not being deleted. */
+  /** Its deletion began before the shutdown and continues with its own grace period; null = it is not being deleted. */
   readonly deletion: { readonly startMs: number; readonly graceSeconds: number } | null;
 };
 /** `stopAfterMs`: null = never on SIGTERM. `preStopMs`: null = it has no hook. */
@@ -45,7 +45,7 @@ function withFallback(own: Json, fallback: Json): Json {
 
 type V1Container = V1RunningPod['spec']['containers'][number];
 
-/** What a container says of itself replaces what its pod says; without a stopAfter it never ends by itself. */
+/** A container's own settings replace those of its pod; without a stopAfter it never ends on its own. */
 function containerOf({ name, lifecycle }: V1Container, ofPod: Json): ContainerBehaviour {
   const own = entryOf(ofPod['containers'], name);
   const { never, stopAfter, preStop } = isObject(own) ? { ...own, never: own['stopAfter'] === undefined } : ofPod;
@@ -60,7 +60,7 @@ function containerOf({ name, lifecycle }: V1Container, ofPod: Json): ContainerBe
 export type StopTimes = {
   readonly startMs: number;
   readonly sigtermMs: number;
-  /** null = every container ended by itself. */
+  /** null = every container ended on its own. */
   readonly killedMs: number | null;
   readonly stoppedMs: number;
 };

@@ -16,7 +16,7 @@ export function notArmed(neededMs: number, grantedMs: number): ShutdownReason {
   return { code: 'not-armed', neededMs, grantedMs, text };
 }
 
-/** shutdown-scenarios.md 6.2: who used up a phase, who was cut, who is killed late, and what was waited for. */
+/** shutdown-scenarios.md 6.2: which pod used up a phase, was cut short or is killed late, and what a phase waited for. */
 export function runReasons(scenario: ShutdownScenario, played: Played): readonly ShutdownReason[] {
   const say = namesOf(scenario.pods.map(({ declared }) => declared));
   const reasons: ShutdownReason[] = [];
@@ -70,7 +70,7 @@ function slowestVolumes({ signalled }: Played, { phase }: Over): string | null {
 
 function cutReasons({ pod, graceSeconds }: Signalled): readonly ShutdownReason[] {
   const ownSeconds = pod.declared.terminationGraceSeconds;
-  // One that is being deleted keeps what it has (kubelet-shutdown.md 4.9).
+  // A pod that is being deleted keeps its grace period (kubelet-shutdown.md 4.9).
   if (graceSeconds >= ownSeconds || pod.behaviour.deletion !== null) return [];
   const text = `${pod.name} gets ${graceSeconds} s of its own ${ownSeconds} s: its phase lasts no longer`;
   return [{ code: 'cut', pod: pod.name, gracePeriodSeconds: graceSeconds, ownSeconds, text }];

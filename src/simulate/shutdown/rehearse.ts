@@ -11,7 +11,7 @@ export type RehearsedPod = {
   /** It waits for units that are no pods, as long as it can. */
   readonly isHeldUp?: boolean;
 };
-/** What begins it: logind's signal with what it grants, or the stop of the agent with what systemd leaves it. */
+/** The trigger: logind's signal with the delay it grants, or the stop of the agent with the time systemd leaves it. */
 export type RehearsedStart =
   | { readonly kind: 'logind'; readonly grantedMs: number }
   | { readonly kind: 'stop'; readonly leftMs: number };
@@ -19,7 +19,7 @@ export type RehearsedStart =
 export type Rehearsal = {
   /** Those that have pods. */
   readonly phases: readonly { readonly phase: number; readonly startMs: number; readonly endMs: number }[];
-  /** What each pod is asked to end within, in the phase that stops it; when it is signalled, and what it gets from then on. */
+  /** For each pod: the grace period in the phase that stops it, when it is signalled, and how long it has from then on. */
   readonly pods: ReadonlyMap<
     PodUid,
     { readonly graceSeconds: number; readonly toldMs: number; readonly getsMs: number }

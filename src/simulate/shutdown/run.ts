@@ -15,7 +15,7 @@ const STATUS = {
 /** kubelet-shutdown.md 2.4: when the kubelet reads back what logind grants, after the reload. */
 const READ_BACKS_MS = [0, 100, 300, 700, 1_500];
 
-/** What becomes of a shutdown, in the shape of shutdown-scenarios.md section 4, and why. */
+/** The result of a shutdown, in the shape of shutdown-scenarios.md section 4, and why. */
 export function runShutdown(scenario: ShutdownScenario): {
   readonly result: ShutdownResult;
   readonly reasons: readonly ShutdownReason[];
@@ -104,7 +104,7 @@ function podResult({ phases }: ShutdownScenario, signalled: Signalled): PodResul
     sigtermAt: sigtermMs,
     ...(killedMs === null ? {} : { killedAt: killedMs }),
     stoppedAt: stoppedMs,
-    // What is being deleted gets no status of the shutdown's (kubelet-shutdown.md 7.1).
+    // A pod that is being deleted gets no shutdown status (kubelet-shutdown.md 7.1).
     status: signalled.pod.behaviour.deletion === null ? STATUS : null,
   };
 }

@@ -44,7 +44,7 @@ export type ShutdownScenario = ScenarioHead & {
   readonly warnings: readonly string[];
   readonly logind: {
     readonly inhibitDelayMaxMs: number;
-    /** null: what was asked. */
+    /** null: as requested. */
     readonly overrideGivesMs: number | null;
     readonly overrideTakesMs: number;
   };
@@ -178,7 +178,7 @@ function readPods(yaml: YamlDocument, behaviour: Json, mistakes: Mistakes): read
     const read = podOf(pod, behaviour);
     if (!read.isStopped || listed.problems.length > 0) return read;
     const { uid } = read.declared;
-    // Results go by name. A pod that has ended counts again while its deletion is under way.
+    // Results are keyed by name. A pod that has ended counts again while its deletion is in progress.
     if (seen.has(read.name) || seen.has(uid)) {
       mistakes.at([...pod.path, 'metadata', 'name'], `another pod has the name ${read.name} or its uid`);
     }
