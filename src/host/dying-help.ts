@@ -195,7 +195,7 @@ function tryTo<T>(run: () => T): T | null {
   }
 }
 
-/** Version 1: SIGKILL takes effect only once a frozen process thaws. */
+/** Version 1: SIGKILL takes effect only once a frozen process thaws. If a cgroup above its pod is frozen, it is moved out. */
 function thaw(freezer: string | null, { path: top }: CgroupRef, pid: number): void {
   if (freezer === null) return;
   const path = [pid, ...threadsOf(pid, MOST_THREADS).map((tid) => `${pid}/task/${tid}` as const)]
