@@ -1,0 +1,173 @@
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+const TREES = ['docs', 'bench', 'config', 'contrib'];
+
+const PAGES = [
+  ...['README.md', 'CONTRIBUTING.md'],
+  ...TREES.filter((tree) => existsSync(path.join(ROOT, tree))).flatMap((tree) =>
+    readdirSync(path.join(ROOT, tree), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => path.join(tree, name)),
+  ),
+];
+
+const read = (page: string): string => readFileSync(path.join(ROOT, page), 'utf8');
+
+/** A fenced block: what stands after the fence, and the lines in it. */
+type Block = { readonly info: string; readonly lines: readonly string[] };
+
+function split(text: string): { readonly prose: string; readonly blocks: readonly Block[] } {
+  const prose: string[] = [];
+  const blocks: { info: string; lines: string[] }[] = [];
+  let isOpen = false;
+  for (const line of text.split('\n')) {
+    const fence = /^ *```(.*)$/.exec(line);
+    if (fence !== null) {
+      isOpen = !isOpen;
+      if (isOpen) blocks.push({ info: fence[1] ?? '', lines: [] });
+    } else if (isOpen) blocks.at(-1)?.lines.push(line);
+    else prose.push(line);
+  }
+  return { prose: prose.join('\n'), blocks };
+}
+
+/** The anchors of a page as GitHub makes them: lower case, no punctuation, a number at the second of the same name. */
+function anchorsOf(page: string): ReadonlySet<string> {
+  const anchors = new Set<string>();
+  for (const [, title = ''] of split(read(page)).prose.matchAll(/^#{1,6} +(.*?) *$/gm)) {
+    const said = title.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const plain = said.replace(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-');
+    let anchor = plain;
+    for (let times = 1; anchors.has(anchor); times += 1) anchor = `${plain}-${times}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+}
+
+/** Why a link of a page leads nowhere; null: it does not. */
+function broken(page: string, link: string): string | null {
+  const [file = '', anchor] = link.split('#');
+  const target = file === '' ? page : path.join(path.dirname(page), decodeURI(file));
+  if (target.startsWith('..')) return `${page}: ${link} leaves the repository`;
+  if (!existsSync(path.join(ROOT, target))) return `${page}: ${link} does not exist`;
+  if (anchor === undefined || !target.endsWith('.md')) return null;
+  return anchorsOf(target).has(anchor) ? null : `${page}: ${link} has no such heading`;
+}
+
+describe('the links of the pages', () => {
+  const links = PAGES.flatMap((page) =>
+    [...split(read(page)).prose.matchAll(/\]\(([^)\s]+)\)/g)]
+      .map(([, link = '']) => link)
+      .filter((link) => !/^[a-z]+:/.test(link))
+      .map((link) => ({ page, link })),
+  );
+
+  it('lead to a file, and to a heading in it', () => {
+    expect(links).toContainEqual({ page: 'README.md', link: 'docs/manifests.md' });
+    expect(links.map(({ page, link }) => broken(page, link)).filter((problem) => problem !== null)).toEqual([]);
+  });
+
+  it('are all followed: a planted one that leads nowhere is noticed', () => {
+    expect(broken('README.md', 'docs/none.md')).toContain('does not exist');
+    expect(broken('README.md', 'docs/manifests.md#none')).toContain('no such heading');
+    expect(broken('docs/manifests.md', '#binding-a-pod')).toBeNull();
+  });
+});
+
+/**
+ * A block "console run": each line after "$ " is run by sh, and what it prints must be the lines below it. A line "..."
+ * stands for any number of lines. A block "yaml file NAME" is written to NAME first. All blocks of a page run in one
+ * directory, in which config/ is what an installation has in /usr/share/nodewarden.
+ */
+type Step =
+  | { readonly kind: 'file'; readonly name: string; readonly text: string }
+  | { readonly kind: 'run'; readonly command: string; readonly printed: readonly string[] };
+
+const SHARE = '/usr/share/nodewarden/';
+
+function stepsOf({ info, lines }: Block): readonly Step[] {
+  const here = lines.map((line) => line.replaceAll(SHARE, 'config/').trimEnd());
+  const [, name] = /^yaml file (\S+)$/.exec(info) ?? [];
+  if (name !== undefined) return [{ kind: 'file', name, text: `${lines.join('\n')}\n` }];
+  if (info !== 'console run') return [];
+  return here
+    .flatMap((line, at) => (line.startsWith('$ ') ? [at] : []))
+    .map((at) => {
+      const rest = here.slice(at + 1);
+      const next = rest.findIndex((line) => line.startsWith('$ '));
+      const printed = next < 0 ? rest : rest.slice(0, next);
+      return { kind: 'run', command: (here[at] ?? '').slice(2), printed };
+    });
+}
+
+/** What a command prints on both outputs, and its exit status when that is not 0. */
+function sh(command: string, cwd: string, bin: string): readonly string[] {
+  const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}`, NO_COLOR: '1', COLUMNS: '120' };
+  const wrapped = `{ ${command}\n} 2>&1; s=$?; [ $s = 0 ] || echo "exit status $s"`;
+  const printed = execFileSync('sh', ['-c', wrapped], { cwd, env, encoding: 'utf8', timeout: 60_000 });
+  return printed
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.trimEnd());
+}
+
+function matches(wanted: readonly string[], got: readonly string[]): boolean {
+  const [first, ...rest] = wanted;
+  if (first === undefined) return got.length === 0 || (got.length === 1 && got[0] === '');
+  if (first === '...') return got.some((_, at) => matches(rest, got.slice(at))) || matches(rest, []);
+  return got[0] === first && (rest.length === 0 ? got.length === 1 : matches(rest, got.slice(1)));
+}
+
+const trimmed = (lines: readonly string[]): readonly string[] => lines.join('\n').trimEnd().split('\n');
+
+describe('the commands of the pages', () => {
+  const scratch = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-pages-'));
+  afterAll(() => rmSync(scratch, { recursive: true }));
+  const bin = path.join(scratch, 'bin');
+  mkdirSync(bin);
+  const program = `#!/bin/sh\nexec '${process.execPath}' '${path.join(ROOT, 'dist/nodewarden.js')}' "$@"\n`;
+  writeFileSync(path.join(bin, 'nodewarden'), program, { mode: 0o755 });
+
+  const runnable = PAGES.map((page) => ({ page, steps: split(read(page)).blocks.flatMap(stepsOf) })).filter(
+    ({ steps }) => steps.some(({ kind }) => kind === 'run'),
+  );
+
+  it('are found', () => {
+    expect(runnable.map(({ page }) => page)).toContain('docs/how-it-decides.md');
+  });
+
+  it.each(runnable)('$page prints what it says', ({ page, steps }) => {
+    const cwd = path.join(scratch, page.replaceAll('/', '-'));
+    mkdirSync(cwd);
+    symlinkSync(path.join(ROOT, 'config'), path.join(cwd, 'config'));
+    for (const step of steps) {
+      if (step.kind === 'file') writeFileSync(path.join(cwd, step.name), step.text);
+      else {
+        const got = sh(step.command, cwd, bin);
+        if (!matches(trimmed(step.printed), got)) expect(got, step.command).toEqual(step.printed);
+      }
+    }
+  });
+
+  it('are compared line by line: "..." stands for any lines, and nothing else does', () => {
+    expect(matches(['a', '...', 'd'], ['a', 'b', 'c', 'd'])).toBe(true);
+    expect(matches(['a', '...'], ['a'])).toBe(true);
+    expect(matches(['a', '...', 'd'], ['a', 'b'])).toBe(false);
+    expect(matches(['a'], ['a', 'b'])).toBe(false);
+    expect(matches(['a', 'b'], ['a'])).toBe(false);
+  });
+});
