@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { configurationPage } from '../../scripts/configuration-page.ts';
 import { configOf } from '../../src/config/load.ts';
-import { KUBELET_FIELDS, OWN_FIELDS } from '../../src/config/schema.ts';
+import { jsonSchema, KUBELET_FIELDS, OWN_FIELDS } from '../../src/config/schema.ts';
 import { sayProblem } from '../../src/document/problem.ts';
 import { HEAD, NO_SIZES, SIZES } from './a-config.ts';
 
@@ -22,6 +23,14 @@ describe('docs/configure.md', () => {
     for (const field of [...OWN_FIELDS, ...KUBELET_FIELDS]) {
       expect(reference.includes(`\`${field}`), field).toBe(true);
     }
+  });
+});
+
+describe('docs/configuration.md', () => {
+  it('is what `npm run schema` writes', () => {
+    const page = readFileSync(new URL('docs/configuration.md', root), 'utf8');
+    expect(page).toBe(configurationPage(jsonSchema()));
+    expect(page).toContain('\n| `guard.sameOwnerKills` | integer, 0 to 1000 | `3` |');
   });
 });
 

@@ -134,6 +134,30 @@ function matches(wanted: readonly string[], got: readonly string[]): boolean {
 
 const trimmed = (lines: readonly string[]): readonly string[] => lines.join('\n').trimEnd().split('\n');
 
+describe('what docs/troubleshooting.md quotes', () => {
+  const program = ['src/words', 'src/cli', 'src/config', 'src/host', 'src/daemon', 'src/serve']
+    .flatMap((tree) =>
+      readdirSync(path.join(ROOT, tree), { encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => read(path.join(tree, name))),
+    )
+    .join('\n');
+  /** After "It says", and in the first column of a table of what is said. */
+  const quoted = read('docs/troubleshooting.md')
+    .split('\n')
+    .flatMap((line) => {
+      if (/\bsays\b/.test(line)) return [...line.replace(/^.*?\bsays\b/, '').matchAll(/`([a-z(][^`]* [^`]*)`/g)];
+      return [...line.matchAll(/^\| `([^`]* [^`]*)`/g)];
+    })
+    .map(([, sentence = '']) => sentence)
+    .filter((sentence) => !/^(nodewarden (history|explain)|journalctl) /.test(sentence));
+
+  it('is what the program says', () => {
+    expect(quoted.length).toBeGreaterThan(20);
+    expect(quoted.filter((sentence) => !program.includes(sentence))).toEqual([]);
+  });
+});
+
 describe('the commands of the pages', () => {
   const scratch = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-pages-'));
   afterAll(() => rmSync(scratch, { recursive: true }));
