@@ -15,7 +15,7 @@ const outdir = path.resolve(root, values.outdir ?? 'release');
 const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 const name = `nodewarden-${version}`;
 
-/** What README.md links is there too. */
+/** What its pages link is there too. */
 const SHIPPED = [
   ...[
     'dist',
@@ -28,10 +28,17 @@ const SHIPPED = [
     'CHANGELOG.md',
     'CONTRIBUTING.md',
     'docs',
+    'contrib',
   ],
-  ...['bench/README.md', 'bench/results/reaction.svg'],
+  ...['bench/README.md', 'bench/RESULTS.md', 'bench/results/reaction.svg', 'scripts/node-kubeconfig'],
 ];
-const EXECUTABLE = ['dist/nodewarden.js', 'bin/nodewarden', 'systemd/settle-realtime', 'install.sh'];
+const EXECUTABLE = [
+  'dist/nodewarden.js',
+  'bin/nodewarden',
+  'systemd/settle-realtime',
+  'scripts/node-kubeconfig',
+  'install.sh',
+];
 
 const staging = mkdtempSync(path.join(tmpdir(), 'nodewarden-dist-'));
 try {

@@ -81,6 +81,20 @@ describe('the links of the pages', () => {
     expect(links.map(({ page, link }) => broken(page, link)).filter((problem) => problem !== null)).toEqual([]);
   });
 
+  it('lead to a file of the release, from a page of it', () => {
+    const [, list = ''] = /const SHIPPED = \[(.*?)\n\];/s.exec(read('scripts/dist.mjs')) ?? [];
+    const shipped = [...list.matchAll(/'([^']+)'/g)].map(([, item = '']) => item);
+    expect(shipped).toContain('docs');
+    const isShipped = (file: string): boolean => shipped.some((item) => file === item || file.startsWith(`${item}/`));
+    const targets = links
+      .filter(({ page }) => isShipped(page))
+      .map(({ page, link }) => ({
+        page,
+        target: path.join(path.dirname(page), link.split('#')[0] || path.basename(page)),
+      }));
+    expect(targets.filter(({ target }) => !isShipped(target))).toEqual([]);
+  });
+
   it('are all followed: a planted one that leads nowhere is noticed', () => {
     expect(broken('README.md', 'docs/none.md')).toContain('does not exist');
     expect(broken('README.md', 'docs/manifests.md#none')).toContain('no such heading');
