@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { adoptCommand } from './adopt.ts';
 import { captureCommand } from './capture.ts';
 import { configCommand } from './config.ts';
 import { demoCommand } from './demo.ts';
@@ -32,6 +33,7 @@ export function allCommands(): readonly Command[] {
     captureCommand(),
     simulateCommand(),
     rehearseCommand(),
+    adoptCommand(),
     historyCommand(),
     trialCommand(),
     releaseHeldCommand(),

@@ -6,6 +6,7 @@ import {
   fchmodSync,
   fstatSync,
   fsyncSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   opendirSync,
@@ -112,6 +113,24 @@ export function writeAtomic(path: string, text: string, mode: number, outlives: 
     return known(true);
   } catch (cause) {
     return fileUnknown(path, cause);
+  }
+}
+
+/** A new file, whole or not at all; what is there already stays: unknown `unreadable`. */
+export function writeFirst(path: string, text: string, mode: number): Reading<true> {
+  const temporary = `${path}.nodewarden-tmp`;
+  try {
+    try {
+      writeNew(temporary, text, mode, 'machine');
+      // Unlike rename, it replaces nothing.
+      linkSync(temporary, path);
+    } finally {
+      rmSync(temporary, { force: true });
+    }
+    syncDirectory(dirname(path));
+    return known(true);
+  } catch (cause) {
+    return codeOf(cause) === 'EEXIST' ? unknown('unreadable', path, 'it exists already') : fileUnknown(path, cause);
   }
 }
 

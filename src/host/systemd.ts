@@ -8,7 +8,16 @@ import { UNIT_TYPES, unitPath, unitType } from './unit-name.ts';
 export type JobEnd = { readonly unit: string; readonly result: string; readonly isOurs: () => boolean };
 /** Also how an operator's command ended; read before the unit is released. */
 type ServiceEnd = { readonly result: string; readonly exitStatus: number };
+/** Directories that systemd makes for a service, as absolute paths. */
+export type UnitDirectories = {
+  readonly state: readonly string[];
+  readonly logs: readonly string[];
+  readonly cache: readonly string[];
+};
 export type Systemd = {
+  /** The units that are active, by their own names. */
+  readonly activeUnits: () => Promise<Reading<readonly string[]>>;
+  readonly directories: (service: string) => Promise<Reading<UnitDirectories>>;
   /** Also for a unit that is not running or does not exist: see `loadState`. */
   readonly unit: (name: string) => Promise<Reading<UnitFacts>>;
   /** Its dependencies and its state, for a unit of any type. One call. */
@@ -176,6 +185,30 @@ export function createSystemd(bus: SystemBus): Systemd {
   }
 
   return {
+    activeUnits: async () => {
+      const answer = await bus.call({ ...MANAGER, member: 'ListUnitsFiltered', signature: 'as', body: [['active']] });
+      return ifKnown(answer, ([units]) => {
+        const rows = Array.isArray(units) ? units : [];
+        return known(rows.flatMap((row) => (Array.isArray(row) && isText(row[0]) ? [row[0]] : [])));
+      });
+    },
+    directories: async (name) => {
+      const path = unitPath(name);
+      const names = ['StateDirectory', 'LogsDirectory', 'CacheDirectory', 'DynamicUser'] as const;
+      const [state, logs, cache, dynamic] = await Promise.all(names.map((fact) => property(path, 'Service', fact)));
+      // Of a user that exists only while it runs, systemd keeps them where nobody else looks.
+      const within = dynamic?.known && dynamic.value === true ? '/private' : '';
+      const below = (root: string, read: Reading<BusValue> | undefined): readonly string[] =>
+        read?.known && Array.isArray(read.value)
+          ? read.value.flatMap((entry) => (isText(entry) ? [`${root}${within}/${entry}`] : []))
+          : [];
+      if (state !== undefined && !state.known) return state;
+      return known({
+        state: below('/var/lib', state),
+        logs: below('/var/log', logs),
+        cache: below('/var/cache', cache),
+      });
+    },
     unit,
     ties: async (name) => {
       const all = await allOf(unitPath(name));

@@ -51,6 +51,7 @@ describe('trial', () => {
       [2, evicted('b-2')],
       [2, seen('b-2')],
       [3, STOPPED],
+      [5, note({ kind: 'finding', atMs: 0, finding: { id: 'config', text: 'no file' } }), 'boot-2'],
       [5, STARTED, 'boot-2'],
       [6, evicted('c-1'), 'boot-2'],
       [6, seen('c-1'), 'boot-2'],
@@ -75,6 +76,7 @@ A dry run stops nobody, so a pod that is to blame is counted at each new crossin
 The kernel's OOM killer killed 3 processes (shop/job).
 
 Findings during the dry run
+  no file
   nodefs: nobody
 
 Before arming

@@ -91,25 +91,30 @@ export function trialOf(entries: readonly RecordEntry[], tornLines: number, sinc
 const isEvict = (decision: Decision): decision is Evict =>
   decision.kind === 'evict' || decision.kind === 'evict-over-limit';
 
+/** A run writes a few entries before the one that says that it began. */
+const BEGINNING_MS = 60_000;
+
 function runsOf(entries: readonly RecordEntry[]): readonly TrialRun[] {
   const runs: TrialRun[] = [];
-  let open = false;
-  for (const { atWallMs, bootId, ...entry } of entries) {
-    const note = 'note' in entry ? entry.note.kind : null;
-    const last = runs.at(-1);
-    if (note === 'started' || !open || last === undefined || last.bootId !== bootId) {
-      runs.push({
-        bootId,
-        fromWallMs: note === 'started' ? atWallMs : null,
-        toWallMs: null,
-        lastEntryWallMs: atWallMs,
-      });
-    } else runs[runs.length - 1] = { ...last, lastEntryWallMs: atWallMs };
-    open = note !== 'stopped';
-    const ended = runs.at(-1);
-    if (!open && ended !== undefined) runs[runs.length - 1] = { ...ended, toWallMs: atWallMs };
+  let current: { run: TrialRun; readonly firstWallMs: number } | null = null;
+  for (const entry of entries) {
+    const { atWallMs, bootId } = entry;
+    const note = entry.kind === 'note' ? entry.note.kind : null;
+    const isNew: boolean =
+      current === null ||
+      current.run.bootId !== bootId ||
+      (note === 'started' && (current.run.fromWallMs !== null || atWallMs - current.firstWallMs > BEGINNING_MS));
+    if (isNew || current === null) {
+      if (current !== null) runs.push(current.run);
+      current = { run: { bootId, fromWallMs: null, toWallMs: null, lastEntryWallMs: atWallMs }, firstWallMs: atWallMs };
+    }
+    const { run, firstWallMs } = current;
+    current.run = { ...run, lastEntryWallMs: atWallMs, ...(note === 'started' ? { fromWallMs: firstWallMs } : {}) };
+    if (note !== 'stopped') continue;
+    runs.push({ ...current.run, toWallMs: atWallMs });
+    current = null;
   }
-  return runs;
+  return current === null ? runs : [...runs, current.run];
 }
 
 function stopsOf(evicted: readonly Evicted[]): readonly TrialStop[] {

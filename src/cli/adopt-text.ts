@@ -1,0 +1,48 @@
+import { sayBytes } from '../core/units/quantity.ts';
+import type { Adoption, Proposal } from '../standalone/adopt.ts';
+import { clean, type Paint, table } from './print.ts';
+
+const NO_SYSTEMD =
+  'No systemd runs here. These are cgroups that have processes: whatever made them may start what is stopped again.\n';
+
+/** `written`: the files; null: none was to be. */
+export function adoptText(
+  { source, proposals, leftOut }: Adoption,
+  directory: string,
+  written: readonly string[] | null,
+  paint: Paint,
+): string {
+  const said = (bytes: number | null): string => (bytes === null ? '-' : sayBytes(bytes));
+  const rows = proposals.map(({ name, workingSetBytes, peakBytes, requestBytes, priority, role }) => [
+    clean(name),
+    said(workingSetBytes),
+    said(peakBytes),
+    said(requestBytes),
+    String(priority),
+    role,
+  ]);
+  const sections = [
+    source === 'systemd' ? '' : NO_SYSTEMD,
+    rows.length === 0
+      ? 'Nothing runs here that is not declared already or part of the system.\n'
+      : table(['NAME', 'MEMORY', 'PEAK', 'REQUEST', 'PRIORITY', 'ROLE'], rows, [1, 2, 3, 4]),
+    leftOut.length === 0
+      ? ''
+      : `${paint('bold', 'Left out')}\n${leftOut.map(({ name, why }) => `  ${clean(name)}: ${clean(why)}\n`).join('')}`,
+    written === null ? proposals.map((proposal) => manifestText(proposal, directory, paint)).join('\n') : '',
+    nextText(proposals, directory, written),
+  ];
+  return sections.filter(Boolean).join('\n');
+}
+
+const manifestText = ({ file, manifest }: Proposal, directory: string, paint: Paint): string =>
+  `${paint('bold', `--- ${clean(directory)}/${file}`)}\n${manifest}`;
+
+function nextText(proposals: readonly Proposal[], directory: string, written: readonly string[] | null): string {
+  if (proposals.length === 0) return '';
+  if (written === null)
+    return `Nothing was written. nodewarden adopt --write writes these files to ${clean(directory)}.\n`;
+  if (written.length === 0) return '';
+  const files = written.map((path) => `wrote ${clean(path)}\n`).join('');
+  return `${files}Review them, then: nodewarden config check, and nodewarden run --dry-run (or dryRun: true).\n`;
+}

@@ -1,0 +1,103 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { loadConfig } from '../config/load.ts';
+import { sayCause } from '../core/reading.ts';
+import { parseDuration } from '../core/units/duration.ts';
+import { sayProblem } from '../document/problem.ts';
+import { openSystemBus } from '../host/bus.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { createClock, sleep } from '../host/clock.ts';
+import { distrust, listDirectory, writeFirst } from '../host/files.ts';
+import { createSystemd } from '../host/systemd.ts';
+import { type Adoption, adopt } from '../standalone/adopt.ts';
+import { adoptText } from './adopt-text.ts';
+import { clean, type Format, formatOption, printAs } from './print.ts';
+
+type Options = {
+  readonly config?: string;
+  readonly output: Format;
+  readonly for?: number;
+  readonly write?: true;
+};
+
+const BUS_MS = 5_000;
+const POLL_MS = 50;
+const MODE = 0o644;
+/** As sd_booted(3) has it. */
+const BOOTED = '/run/systemd/system';
+const MANIFESTS = '/etc/nodewarden/pods.d';
+const HELP = `
+Examples:
+  nodewarden adopt
+  nodewarden adopt --write && nodewarden config check
+
+Exit status: 0, 1 when nothing could be read or a file could not be written, or 2 for a usage error.`;
+
+export function adoptCommand(): Command {
+  return new Command('adopt')
+    .description('Propose a manifest for each service and container that runs here')
+    .option('-c, --config <file>', 'Configuration file that names the manifest directory')
+    .option('--for <duration>', 'Sample memory for this long (2m)', parseFor)
+    .option('--write', 'Write the manifests; a file that exists is never changed')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (options: Options) => {
+      const fail = (text: string): void => {
+        process.stderr.write(`${clean(text)}\n`);
+        process.exitCode = 1;
+      };
+      const { effective, problems } = loadConfig(options.config ?? null);
+      if (effective === null) for (const problem of problems) fail(sayProblem(problem));
+      if (effective === null && options.config !== undefined) return;
+      const directory = effective?.podManifests ?? MANIFESTS;
+      const mounts = findCgroupMounts();
+      if (!mounts.known) return fail(`${mounts.where}: ${mounts.detail}`);
+      const clock = createClock();
+      const booted = listDirectory(BOOTED, Number.POSITIVE_INFINITY);
+      const bus = booted.known ? openSystemBus(clock) : null;
+      const systemd = bus === null ? null : createSystemd(bus);
+      const endMs = clock.monoMs() + BUS_MS;
+      while (systemd?.isUp() === false && clock.monoMs() < endMs) await sleep(clock, POLL_MS);
+      try {
+        const adoption = await adopt({
+          clock,
+          mounts: mounts.value,
+          systemd,
+          cgroupRoot: effective?.cgroupRoot ?? '/',
+          podManifests: directory,
+          sampleMs: options.for ?? null,
+          say: (text) => process.stderr.write(`${text}\n`),
+        });
+        if (!adoption.known) return fail(`${adoption.where}: ${adoption.detail}`);
+        const written = options.write === true ? write(adoption.value, directory, fail) : null;
+        printAs(options.output, { ...adoption.value, directory, written }, (paint) =>
+          adoptText(adoption.value, directory, written, paint),
+        );
+      } catch (cause) {
+        fail(sayCause(cause));
+      } finally {
+        bus?.close();
+      }
+    });
+}
+
+/** The paths that were written. */
+function write({ proposals }: Adoption, directory: string, fail: (text: string) => void): readonly string[] {
+  const listed = listDirectory(directory, Number.POSITIVE_INFINITY);
+  const distrusted = distrust(directory) ?? (listed.known ? null : `${directory}: ${listed.detail}`);
+  if (distrusted !== null) {
+    fail(`nothing was written: ${distrusted}`);
+    return [];
+  }
+  return proposals.flatMap(({ file, manifest }) => {
+    const done = writeFirst(`${directory}/${file}`, manifest, MODE);
+    if (done.known) return [`${directory}/${file}`];
+    fail(`not written: ${done.where}: ${done.detail}`);
+    return [];
+  });
+}
+
+function parseFor(text: string): number {
+  const parsed = parseDuration(text);
+  if (parsed.ok && parsed.duration.ms >= 0 && parsed.duration.ms <= 86_400_000) return parsed.duration.ms;
+  throw new InvalidArgumentError('Use a duration of at most a day, such as 2m.');
+}

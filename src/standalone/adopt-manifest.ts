@@ -1,0 +1,101 @@
+import { derivedUid } from '../core/pod/spec.ts';
+import { escapeUnsafe } from '../core/units/escape.ts';
+import { sayBytes } from '../core/units/quantity.ts';
+import type { Target } from './annotation.ts';
+import { readDirectories } from './directories.ts';
+
+/** What is known of a service, container or cgroup that a manifest is proposed for. */
+export type Adopted = {
+  readonly target: Target;
+  readonly name: string;
+  readonly role: string;
+  readonly priority: number;
+  /** The one that stops along with it and has a higher priority of its own; null: none. */
+  readonly priorityFrom: string | null;
+  /** Null: not known. */
+  readonly workingSetBytes: number | null;
+  readonly peakBytes: number | null;
+  /** Null: nothing is known of its use. */
+  readonly requestBytes: number | null;
+  readonly disk: readonly string[];
+  readonly scratch: readonly string[];
+  /** More for the reader, one line each. */
+  readonly notes: readonly string[];
+};
+
+const MIB = 2 ** 20;
+const STEP = 16 * MIB;
+const HEADROOM = 1.25;
+
+/** Enough for what it was seen to use, and a quarter more. */
+export const requestFor = (usedBytes: number): number =>
+  Math.max(STEP, Math.ceil((usedBytes * HEADROOM) / STEP) * STEP);
+
+const MAX_NAME = 63;
+/** A DNS name for the pod and its file: whatever else the name holds becomes a dash, and a digest keeps two apart. */
+export function podNameFor(name: string): string {
+  const plain = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '');
+  if (plain === name && plain.length <= MAX_NAME) return plain;
+  const digest = derivedUid('adopt', name).slice(0, 8);
+  return `${plain.slice(0, MAX_NAME - digest.length - 1).replace(/-+$/, '') || 'pod'}-${digest}`;
+}
+
+const BINDING: { readonly [K in Target['kind']]: string } = {
+  unit: 'nodewarden.dev/systemd-unit',
+  cgroup: 'nodewarden.dev/cgroup',
+  podman: 'nodewarden.dev/podman',
+};
+
+const boundName = (target: Target): string =>
+  target.kind === 'unit' ? target.unit : target.kind === 'cgroup' ? target.path : target.name;
+
+/** The text of a manifest. Names come from others: every value is quoted as JSON does, which is YAML too, and no comment can end early. */
+export function manifestFor(adopted: Adopted): string {
+  const { target, role, priority, priorityFrom, workingSetBytes, peakBytes, requestBytes, notes } = adopted;
+  const said = (bytes: number | null): string => (bytes === null ? 'unknown' : sayBytes(bytes));
+  const comment = (text: string): string => `# ${escapeUnsafe(text)}`;
+  const disk = usable(adopted.disk);
+  const scratch = usable(adopted.scratch);
+  return [
+    comment(
+      `Proposed by nodewarden adopt: memory in use ${said(workingSetBytes)}, at most ${said(peakBytes)} with file cache.`,
+    ),
+    ...notes.map(comment),
+    'apiVersion: v1',
+    'kind: Pod',
+    'metadata:',
+    `  name: ${JSON.stringify(podNameFor(adopted.name))}`,
+    '  annotations:',
+    `    ${BINDING[target.kind]}: ${JSON.stringify(boundName(target))}`,
+    ...(disk === '' ? [] : [`    nodewarden.dev/disk: ${JSON.stringify(disk)}`]),
+    ...(scratch === ''
+      ? []
+      : [
+          '    # Switch this on if these directories may be emptied after an eviction for a disk:',
+          `    # nodewarden.dev/scratch: ${JSON.stringify(scratch)}`,
+        ]),
+    'spec:',
+    `  ${comment(
+      priorityFrom === null
+        ? `By its role: ${role}. Among pods above their request the lowest goes first.`
+        : `That of ${priorityFrom}, which systemd stops along with it.`,
+    )}`,
+    `  priority: ${priority}`,
+    '  containers:',
+    '    - name: main',
+    ...(requestBytes === null
+      ? ['      # No request: its memory is not known, so it counts as above its request as soon as it uses any.']
+      : ['      resources:', '        requests:', `          memory: ${Math.round(requestBytes / MIB)}Mi`]),
+    '',
+  ].join('\n');
+}
+
+/** Of directories those that a manifest can name, as its annotation has them. */
+function usable(directories: readonly string[]): string {
+  return directories
+    .filter((path) => !path.includes(',') && escapeUnsafe(path) === path && readDirectories(path).mistake === null)
+    .join(',');
+}

@@ -1,0 +1,355 @@
+import { known, type Reading, valueOrNull } from '../core/reading.ts';
+import { isObject, isText, parseJson } from '../core/shape.ts';
+import { MAX_DOCUMENT_BYTES } from '../document/document.ts';
+import { sayProblem } from '../document/problem.ts';
+import type { CgroupMounts } from '../host/cgroup-mounts.ts';
+import { type CgroupUse, useOf } from '../host/cgroup-peak.ts';
+import { childrenOf } from '../host/cgroup-walk.ts';
+import { hasProcesses, refOf } from '../host/cgroupfs.ts';
+import { sleep } from '../host/clock.ts';
+import { run } from '../host/exec.ts';
+import { listDirectory, readDocument } from '../host/files.ts';
+import type { Systemd } from '../host/systemd.ts';
+import type { UnitFacts } from '../host/unit-facts.ts';
+import { unitNameMistake } from '../host/unit-name.ts';
+import type { Clock } from '../ports.ts';
+import { type Adopted, manifestFor, podNameFor, requestFor } from './adopt-manifest.ts';
+import { ofTheSystem, roleOf } from './adopt-role.ts';
+import type { Target } from './annotation.ts';
+import { type Guarded, guardedNow, guardedUnits, resolveTarget } from './bind.ts';
+import { overlap } from './directories.ts';
+import { parseManifest } from './manifest.ts';
+import { IS_MANIFEST, MAX_FILES } from './manifest-files.ts';
+import { createTieGraph } from './tie-graph.ts';
+
+/** What runs here, with a manifest for each that may be somebody's pod. */
+export type Adoption = {
+  readonly schema: 1;
+  /** `cgroups`: no systemd runs here. */
+  readonly source: 'systemd' | 'cgroups';
+  /** How long its memory was sampled; 0: once. */
+  readonly sampledMs: number;
+  /** The largest first. */
+  readonly proposals: readonly Proposal[];
+  readonly leftOut: readonly LeftOut[];
+};
+export type Proposal = Omit<Adopted, 'notes'> & {
+  readonly pod: string;
+  /** Within the directory of manifests. */
+  readonly file: string;
+  readonly manifest: string;
+};
+export type LeftOut = { readonly name: string; readonly why: string };
+/** A cgroup that may become a pod. `service`: systemd knows directories of it. */
+type Candidate = {
+  readonly name: string;
+  readonly target: Target;
+  readonly path: string;
+  readonly service: string | null;
+  readonly notes: readonly string[];
+};
+export type AdoptNeeds = {
+  readonly clock: Clock;
+  readonly mounts: CgroupMounts;
+  /** Null: none runs here. */
+  readonly systemd: Systemd | null;
+  readonly cgroupRoot: string;
+  readonly podManifests: string;
+  /** Null: a minute where the kernel keeps no peak, else once. */
+  readonly sampleMs: number | null;
+  /** Before a wait. */
+  readonly say: (text: string) => void;
+};
+
+const SAMPLE_MS = 60_000;
+const EVERY_MS = 1_000;
+/** Questions to systemd at a time. */
+const AT_ONCE = 16;
+const MAX_CANDIDATES = 1_000;
+const MAX_DEPTH = 3;
+const PODMAN = { timeoutMs: 10_000, maxOutputBytes: 4 * 1024 * 1024 } as const;
+
+export async function adopt(needs: AdoptNeeds): Promise<Reading<Adoption>> {
+  const { mounts, systemd, podManifests, cgroupRoot } = needs;
+  const guarded = [...guardedNow(mounts), ...(systemd === null ? [] : await guardedUnits(systemd))];
+  const found = systemd === null ? known(cgroupsIn(mounts, cgroupRoot)) : await unitsOf(systemd);
+  if (!found.known) return found;
+  const { facts } = found.value;
+  const leftOut: LeftOut[] = [...found.value.leftOut];
+  const taken = manifestsIn(podManifests);
+  const kept = found.value.candidates.slice(0, MAX_CANDIDATES).filter((candidate) => {
+    const why = whyNot(candidate, found.value.candidates, { mounts, guarded, taken, cgroupRoot });
+    if (why !== null && why !== '') leftOut.push({ name: candidate.name, why });
+    return why === null;
+  });
+  const { uses, sampledMs } = await sample(needs, kept);
+  const proposals = (await inTurn(kept, (candidate) => propose(candidate, { systemd, facts, kept, uses }))).flatMap(
+    (proposal): readonly Proposal[] => {
+      const [problem] = parseManifest(proposal.manifest, proposal.file).problems;
+      if (problem === undefined) return [proposal];
+      leftOut.push({ name: proposal.name, why: `it cannot be named in a manifest: ${sayProblem(problem)}` });
+      return [];
+    },
+  );
+  return known({
+    schema: 1,
+    source: systemd === null ? 'cgroups' : 'systemd',
+    sampledMs,
+    proposals: proposals.toSorted((a, b) => (b.peakBytes ?? 0) - (a.peakBytes ?? 0)),
+    leftOut: leftOut.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+  });
+}
+
+type Found = {
+  readonly candidates: readonly Candidate[];
+  readonly leftOut: readonly LeftOut[];
+  readonly facts: ReadonlyMap<string, UnitFacts>;
+};
+
+async function unitsOf(systemd: Systemd): Promise<Reading<Found>> {
+  const listed = await systemd.activeUnits();
+  if (!listed.known) return listed;
+  const names = [...new Set(listed.value)].filter((name) => /\.(service|scope|slice)$/.test(name));
+  const leftOut = names.flatMap((name): readonly LeftOut[] => {
+    const why = unitLeftOut(name);
+    return why === null || why === '' ? [] : [{ name, why }];
+  });
+  const wanted = names.filter((name) => unitLeftOut(name) === null);
+  const asked = await inTurn(wanted, (name) => systemd.unit(name));
+  const facts = new Map(asked.flatMap((unit) => (unit.known ? [[unit.value.id, unit.value] as const] : [])));
+  const unanswered = asked.flatMap((unit, i): readonly LeftOut[] =>
+    unit.known ? [] : [{ name: wanted[i] ?? '', why: `systemd did not describe it: ${unit.detail}` }],
+  );
+  const candidates = [...facts.values()].flatMap(({ id, controlGroup }): readonly Candidate[] =>
+    controlGroup === null ? [] : [unitCandidate(id, controlGroup)],
+  );
+  const podman = await containers(systemd);
+  return known({
+    candidates: [...candidates, ...podman.candidates],
+    leftOut: [...leftOut, ...unanswered, ...podman.leftOut],
+    facts,
+  });
+}
+
+function unitCandidate(id: string, path: string): Candidate {
+  const docker = /^docker-[0-9a-f]{64}\.scope$/.test(id);
+  return {
+    name: id.replace(/\.service$/, ''),
+    target: { kind: 'unit', unit: id },
+    path,
+    service: id.endsWith('.service') ? id : null,
+    notes: docker
+      ? [
+          'The scope of a Docker container, whose name changes when the container is created anew: better bind the unit that runs it.',
+        ]
+      : [],
+  };
+}
+
+/** By its name. '': not worth a word; null: it may be a pod. */
+function unitLeftOut(name: string): string | null {
+  if (/^libpod-/.test(name)) return '';
+  const mistake = unitNameMistake(name);
+  if (mistake !== null) return mistake;
+  if (/^session-.*\.scope$/.test(name)) return 'a login';
+  if (/^(run-|docker-).*\.service$|^run-.*\.scope$/.test(name))
+    return 'it was started by hand, and its name does not come again';
+  if (/^(-|system|user|user-\d+|machine|init|system-.*)\.slice$/.test(name)) return '';
+  return ofTheSystem(name);
+}
+
+/** Podman's containers that have a scope of their own; those of a unit are that unit. */
+async function containers(systemd: Systemd): Promise<Pick<Found, 'candidates' | 'leftOut'>> {
+  const result = await run(['podman', 'ps', '--no-trunc', '--format', 'json'], PODMAN);
+  if (result.kind !== 'exited' || result.code !== 0) return { candidates: [], leftOut: [] };
+  const listed = parseJson(result.stdout);
+  const names = (Array.isArray(listed) ? listed : []).flatMap((container): readonly string[] => {
+    const all: unknown = isObject(container) ? container['Names'] : null;
+    const name: unknown = Array.isArray(all) ? all[0] : all;
+    return isText(name) && /^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$/.test(name) ? [name] : [];
+  });
+  const candidates: Candidate[] = [];
+  const leftOut: LeftOut[] = [];
+  for (const name of names.slice(0, MAX_CANDIDATES)) {
+    const target = { kind: 'podman', name } as const;
+    const place = await resolveTarget(systemd, target);
+    if (place.known && place.value.path !== null)
+      candidates.push({ name, target, path: place.value.path, service: null, notes: [] });
+    else
+      leftOut.push({ name, why: `a container of Podman: ${place.known ? 'its cgroup is not known' : place.detail}` });
+  }
+  return { candidates, leftOut };
+}
+
+/** Without systemd: the first cgroups on each way down that have processes of their own. */
+function cgroupsIn(mounts: CgroupMounts, cgroupRoot: string): Found {
+  const root = cgroupRoot.replace(/\/+$/, '');
+  const candidates: Candidate[] = [];
+  const leftOut: LeftOut[] = [];
+  const walk = (below: string, depth: number): void => {
+    const children = childrenOf(`${mounts.memory}${root}${below}`, MAX_CANDIDATES);
+    for (const child of children.known ? children.value.names : []) {
+      const path = `${below}/${child}`;
+      if (!/^[A-Za-z0-9:_.@\\-]+$/.test(child) || child.startsWith('..')) {
+        leftOut.push({ name: path, why: 'a name with such characters cannot be written in a manifest' });
+        continue;
+      }
+      const inner = childrenOf(`${mounts.memory}${root}${path}`, 1);
+      const isGroup = inner.known && inner.value.names.length > 0;
+      if (isGroup && depth < MAX_DEPTH && !isOccupied(mounts, `${root}${path}`)) walk(path, depth + 1);
+      else
+        candidates.push({
+          name: path.slice(1),
+          target: { kind: 'cgroup', path },
+          path: `${root}${path}`,
+          service: null,
+          notes: [],
+        });
+    }
+  };
+  walk('', 1);
+  return { candidates, leftOut, facts: new Map() };
+}
+
+/** By processes of its own, not of a cgroup below it. */
+function isOccupied(mounts: CgroupMounts, path: string): boolean {
+  const text = readDocument(`${mounts.memory}${path}/cgroup.procs`, MAX_DOCUMENT_BYTES);
+  return text.known && text.value.trim() !== '';
+}
+
+type Rules = {
+  readonly mounts: CgroupMounts;
+  readonly guarded: readonly Guarded[];
+  readonly taken: ReadonlyMap<string, string>;
+  readonly cgroupRoot: string;
+};
+
+/** '': not worth a word; null: it may be a pod. */
+function whyNot(
+  candidate: Candidate,
+  all: readonly Candidate[],
+  { mounts, guarded, taken, cgroupRoot }: Rules,
+): string | null {
+  const { path, target } = candidate;
+  const root = cgroupRoot.replace(/\/+$/, '');
+  if (root !== '' && !path.startsWith(`${root}/`)) return `it lies outside the node (cgroupRoot ${root})`;
+  const holds = guarded.find((other) => overlap(other.path, path) && other.path.length >= path.length);
+  if (holds !== undefined) return `it holds ${holds.what}, without which the machine cannot be saved`;
+  const ref = refOf(mounts, path);
+  if (!ref.known || !hasProcesses(mounts, ref.value)) return '';
+  const file = taken.get(keyOf(target));
+  if (file !== undefined) return `it is declared already, in ${file}`;
+  const inner = all.find((other) => other !== candidate && other.path.startsWith(`${path}/`));
+  if (inner !== undefined && isSlice(candidate)) return `what runs in it is proposed one by one, such as ${inner.name}`;
+  const outer = all.find((other) => other !== candidate && !isSlice(other) && path.startsWith(`${other.path}/`));
+  return outer === undefined ? null : `it lies in ${outer.name}`;
+}
+
+const isSlice = ({ target }: Candidate): boolean => target.kind === 'unit' && target.unit.endsWith('.slice');
+const keyOf = (target: Target): string =>
+  `${target.kind} ${target.kind === 'unit' ? target.unit : target.kind === 'cgroup' ? target.path : target.name}`;
+
+/** What the manifests that are there bind, each with its file. */
+function manifestsIn(directory: string): ReadonlyMap<string, string> {
+  const names = listDirectory(directory, MAX_FILES);
+  const files = (names.known ? names.value : []).filter((name) => IS_MANIFEST.test(name));
+  return new Map(
+    files.flatMap((file) => {
+      const text = readDocument(`${directory}/${file}`, MAX_DOCUMENT_BYTES);
+      if (!text.known) return [];
+      return parseManifest(text.value, file).pods.map(({ target }) => [keyOf(target), file] as const);
+    }),
+  );
+}
+
+type Seen = {
+  readonly workingSetBytes: number | null;
+  readonly peakBytes: number | null;
+  readonly usedBytes: number | null;
+};
+
+async function sample(
+  { clock, mounts, sampleMs, say }: AdoptNeeds,
+  candidates: readonly Candidate[],
+): Promise<{ readonly uses: ReadonlyMap<Candidate, Seen>; readonly sampledMs: number }> {
+  const uses = new Map<Candidate, Seen>();
+  const look = (): void => {
+    for (const candidate of candidates) uses.set(candidate, more(uses.get(candidate), useOf(mounts, candidate.path)));
+  };
+  look();
+  const hasPeaks = candidates.every((candidate) => uses.get(candidate)?.peakBytes !== null);
+  const sampledMs = sampleMs ?? (hasPeaks ? 0 : SAMPLE_MS);
+  if (sampledMs > 0) say(`sampling memory for ${Math.round(sampledMs / 1_000)} s`);
+  for (const endMs = clock.monoMs() + sampledMs; clock.monoMs() < endMs; ) {
+    await sleep(clock, Math.min(EVERY_MS, endMs - clock.monoMs()));
+    look();
+  }
+  return { uses, sampledMs };
+}
+
+/** The most of both; of the kernel's peak what is file cache now does not count as used. */
+function more(before: Seen | undefined, { workingSetBytes, inactiveFileBytes, peakBytes }: CgroupUse): Seen {
+  const working = valueOrNull(workingSetBytes);
+  const peak = valueOrNull(peakBytes);
+  const cache = valueOrNull(inactiveFileBytes) ?? 0;
+  const used = working === null ? null : Math.max(working, (peak ?? 0) - cache);
+  const most = (a: number | null | undefined, b: number | null): number | null =>
+    a === null || a === undefined ? b : Math.max(a, b ?? 0);
+  return {
+    workingSetBytes: working ?? before?.workingSetBytes ?? null,
+    peakBytes: most(before?.peakBytes, peak),
+    usedBytes: most(before?.usedBytes, used),
+  };
+}
+
+async function propose(
+  candidate: Candidate,
+  at: {
+    readonly systemd: Systemd | null;
+    readonly facts: ReadonlyMap<string, UnitFacts>;
+    readonly kept: readonly Candidate[];
+    readonly uses: ReadonlyMap<Candidate, Seen>;
+  },
+): Promise<Proposal> {
+  const { name, target, service, notes } = candidate;
+  const { workingSetBytes = null, peakBytes = null, usedBytes = null } = at.uses.get(candidate) ?? {};
+  const directories =
+    service === null || at.systemd === null ? null : valueOrNull(await at.systemd.directories(service));
+  const isSecond = at.kept.find((other) => podNameFor(other.name) === podNameFor(name)) !== candidate;
+  const adopted: Adopted = {
+    target,
+    name: isSecond ? `${target.kind}-${name}` : name,
+    ...priorityOf(candidate, at.kept, at.facts),
+    workingSetBytes,
+    peakBytes,
+    requestBytes: usedBytes === null ? null : requestFor(usedBytes),
+    disk: directories === null ? [] : [...directories.state, ...directories.logs],
+    scratch: directories?.cache ?? [],
+    notes,
+  };
+  const { notes: _, ...rest } = adopted;
+  const pod = podNameFor(adopted.name);
+  return { ...rest, pod, file: `${pod}.yaml`, manifest: manifestFor(adopted) };
+}
+
+/** D16: at least that of those that systemd stops along with it. */
+function priorityOf(
+  { name, target }: Candidate,
+  kept: readonly Candidate[],
+  facts: ReadonlyMap<string, UnitFacts>,
+): Pick<Adopted, 'role' | 'priority' | 'priorityFrom'> {
+  const own = { ...roleOf(name), priorityFrom: null };
+  if (target.kind !== 'unit') return own;
+  const units = kept.flatMap((other) => (other.target.kind === 'unit' ? [other.target.unit] : []));
+  const along = createTieGraph(facts, new Map(units.map((unit) => [unit, unit]))).of(target.unit)?.pods ?? [];
+  const [highest] = along.map((unit) => ({ unit, ...roleOf(unit) })).toSorted((a, b) => b.priority - a.priority);
+  if (highest === undefined || highest.priority <= own.priority) return own;
+  return { role: own.role, priority: highest.priority, priorityFrom: highest.unit };
+}
+
+async function inTurn<T, R>(items: readonly T[], ask: (item: T) => Promise<R>): Promise<readonly R[]> {
+  const answers: R[] = [];
+  for (let i = 0; i < items.length; i += AT_ONCE)
+    answers.push(...(await Promise.all(items.slice(i, i + AT_ONCE).map(ask))));
+  return answers;
+}

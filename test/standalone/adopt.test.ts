@@ -1,0 +1,241 @@
+import type { ChildProcess } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Variant } from 'dbus-next';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createClock } from '../../src/host/clock.ts';
+import { writeFirst } from '../../src/host/files.ts';
+import { type Adoption, adopt } from '../../src/standalone/adopt.ts';
+import { type Adopted, manifestFor, podNameFor, requestFor } from '../../src/standalone/adopt-manifest.ts';
+import { ofTheSystem, roleOf } from '../../src/standalone/adopt-role.ts';
+import { checkManifests } from '../../src/standalone/check-manifests.ts';
+import { parseManifest } from '../../src/standalone/manifest.ts';
+import { aCommand } from '../cli/a-command.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon } from '../host/private-bus.ts';
+import { MIB, noCgroups, openTestNode, type TestNode } from '../observe/a-node.ts';
+
+const clock = createClock();
+
+describe('a role', () => {
+  it.each([
+    ['postgresql@15-main', 1_000],
+    ['nginx', 500],
+    ['nightly-backup', 0],
+    ['shop', 100],
+  ])('of %s gives priority %i', (name, priority) => {
+    expect(roleOf(name).priority).toBe(priority);
+  });
+
+  it.each([
+    'init.scope',
+    'dbus.service',
+    'dbus-broker.service',
+    'nodewarden.service',
+    'systemd-logind.service',
+    'systemd-journald.service',
+    'systemd-udevd.service',
+    'ssh.service',
+    'sshd@3-1.2.3.4:22.service',
+    'getty@tty1.service',
+    'NetworkManager.service',
+    'docker.service',
+    'user@1000.service',
+  ])('of the system: no manifest is proposed for %s', (unit) => {
+    expect(ofTheSystem(unit)).not.toBeNull();
+  });
+
+  it.each(['shop.service', 'dockerish.service', 'gettysburg.service', `docker-${'a'.repeat(64)}.scope`])(
+    '%s is not of the system',
+    (unit) => {
+      expect(ofTheSystem(unit)).toBeNull();
+    },
+  );
+});
+
+describe('a proposed manifest', () => {
+  const adopted = (more: Partial<Adopted>): Adopted => ({
+    target: { kind: 'unit', unit: 'shop.service' },
+    name: 'shop',
+    role: 'a service',
+    priority: 100,
+    priorityFrom: null,
+    workingSetBytes: 40 * MIB,
+    peakBytes: 60 * MIB,
+    requestBytes: requestFor(50 * MIB),
+    disk: [],
+    scratch: [],
+    notes: [],
+    ...more,
+  });
+  const read = (more: Partial<Adopted>) => parseManifest(manifestFor(adopted(more)), 'm.yaml');
+
+  it('passes the check, with the directories that count, and those that would be emptied only as a comment', () => {
+    const { pods, problems } = read({ disk: ['/var/lib/shop', '/var/log/shop'], scratch: ['/var/cache/shop'] });
+    expect(problems).toEqual([]);
+    expect(pods[0]).toMatchObject({
+      target: { kind: 'unit', unit: 'shop.service' },
+      declared: { name: 'shop', priority: 100, requests: { memoryBytes: 64 * MIB } },
+      disk: ['/var/lib/shop', '/var/log/shop'],
+      scratch: [],
+    });
+    expect(manifestFor(adopted({ scratch: ['/var/cache/shop'] }))).toContain(
+      '# nodewarden.dev/scratch: "/var/cache/shop"',
+    );
+  });
+
+  it.each([
+    'a\nspec: {priority: 9}',
+    '"; x: y',
+    '../../etc/passwd',
+    'a\u2028b',
+    '#',
+    'ümlaut',
+    '-',
+    'x'.repeat(300),
+    'é/..',
+  ])('of a hostile name %j is one pod with a plain name, and nothing else', (name) => {
+    const hostile = { name, role: name, notes: [name], priorityFrom: name, disk: [name, `/srv/${name}`, '/srv/ok'] };
+    const { pods, problems } = read({ ...hostile, target: { kind: 'podman', name: 'web' } });
+    expect(problems).toEqual([]);
+    expect(pods).toHaveLength(1);
+    expect(pods[0]?.declared).toMatchObject({ name: podNameFor(name), priority: 100 });
+    expect(podNameFor(name)).toMatch(/^[a-z0-9][a-z0-9-]{0,61}[a-z0-9]$|^[a-z0-9]$/);
+    expect(pods[0]?.disk).toContain('/srv/ok');
+  });
+
+  it('keeps names apart that look the same without what is not plain', () => {
+    expect(new Set(['a.b', 'a-b', 'a_b', 'A-b'].map(podNameFor)).size).toBe(4);
+  });
+});
+
+describe('a file that is written first', () => {
+  it('is whole and root’s, and nothing that is there is changed, not even through a link', () => {
+    const directory = mkdtempSync(join(tmpdir(), 'nodewarden-adopt-'));
+    const path = join(directory, 'a.yaml');
+    expect(writeFirst(path, 'one', 0o644).known).toBe(true);
+    expect(statSync(path).mode & 0o777).toBe(0o644);
+    expect(writeFirst(path, 'two', 0o644)).toMatchObject({ known: false, detail: 'it exists already' });
+    symlinkSync(path, join(directory, 'b.yaml'));
+    expect(writeFirst(join(directory, 'b.yaml'), 'two', 0o644).known).toBe(false);
+    expect(readFileSync(path, 'utf8')).toBe('one');
+    rmSync(directory, { recursive: true });
+  });
+});
+
+const why = noCgroups ?? (hasDbusDaemon ? null : 'needs dbus-daemon');
+describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, () => {
+  const command = aCommand();
+  let directory: string;
+  let node: TestNode;
+  let fake: FakeSystemd;
+  let children: ChildProcess[];
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'nodewarden-adopt-'));
+    chmodSync(directory, 0o755);
+    node = await openTestNode(256 * MIB, 200);
+    children = [];
+    fake = await openFakeSystemd((member, _, body, path) => {
+      if (member === 'ListUnitsFiltered') {
+        const rows = [...fake.units.keys()].map((name) => [name, '', 'loaded', 'active', '', '', path, 0, '', '/']);
+        return { signature: 'a(ssssssouso)', body: [rows] };
+      }
+      if (
+        member !== 'Get' ||
+        !['StateDirectory', 'LogsDirectory', 'CacheDirectory', 'DynamicUser'].includes(String(body[1]))
+      )
+        return null;
+      const is = path.includes('db_2eservice');
+      const value = body[1] === 'DynamicUser' ? new Variant('b', is) : new Variant('as', is ? ['db'] : []);
+      return { signature: 'v', body: [value] };
+    });
+  });
+  afterEach(async () => {
+    for (const child of children) child.kill('SIGKILL');
+    await fake.remove();
+    await node.remove();
+    rmSync(directory, { recursive: true });
+  });
+  async function unit(name: string, bytes: number, relations = {}): Promise<void> {
+    const pod = node.addPod(name);
+    if (bytes > 0) children.push(await pod.start(bytes));
+    const controlGroup = `${node.path}/${name}`;
+    fake.units.set(name, { activeState: 'active', invocation: 1, controlGroup, loadState: 'loaded', relations });
+  }
+  async function found(): Promise<Adoption> {
+    const adoption = await adopt({
+      clock,
+      mounts: node.mounts,
+      systemd: fake.systemd,
+      cgroupRoot: '/',
+      podManifests: directory,
+      sampleMs: 0,
+      say: () => {},
+    });
+    if (!adoption.known) throw new Error(adoption.detail);
+    return adoption.value;
+  }
+
+  it('proposes what runs, the largest first, with what it was seen to use, its directories and whom it takes along', async () => {
+    await unit('db.service', 40 * MIB, { RequiredBy: ['nginx.service'] });
+    await unit('cache.service', 20 * MIB, { RequiredBy: ['nginx.service'] });
+    await unit('nginx.service', 10 * MIB);
+    await unit('empty.service', 0);
+    await unit('dbus.service', 5 * MIB);
+    const { source, proposals, leftOut } = await found();
+    expect(source).toBe('systemd');
+    expect(proposals.map(({ name, priority, priorityFrom }) => [name, priority, priorityFrom])).toEqual([
+      ['db', 500, 'nginx.service'],
+      ['cache', 500, 'nginx.service'],
+      ['nginx', 500, null],
+    ]);
+    const [db] = proposals;
+    expect(db?.requestBytes).toBeGreaterThanOrEqual(48 * MIB);
+    expect(db?.peakBytes).toBeGreaterThanOrEqual(40 * MIB);
+    expect(db).toMatchObject({
+      disk: ['/var/lib/private/db', '/var/log/private/db'],
+      scratch: ['/var/cache/private/db'],
+    });
+    expect(leftOut).toEqual([{ name: 'dbus.service', why: 'nodewarden never stops it' }]);
+    expect(parseManifest(db?.manifest ?? '', 'm').problems).toEqual([]);
+  });
+
+  it('leaves out what a manifest declares already, a slice whose units it proposes, and what holds itself', async () => {
+    await unit('shop.slice', 0);
+    await unit('shop.slice/shop.service', 10 * MIB);
+    fake.units.set('shop.service', { ...(fake.units.get('shop.slice/shop.service') ?? fail()), id: 'shop.service' });
+    fake.units.delete('shop.slice/shop.service');
+    expect(await found()).toMatchObject({
+      proposals: [{ name: 'shop', target: { unit: 'shop.service' } }],
+      leftOut: [{ name: 'shop.slice', why: 'what runs in it is proposed one by one, such as shop' }],
+    });
+    writeFileSync(join(directory, 'mine.yaml'), (await found()).proposals[0]?.manifest ?? '', { mode: 0o644 });
+    expect(await found()).toMatchObject({
+      proposals: [],
+      leftOut: [{ name: 'shop', why: 'it is declared already, in mine.yaml' }, { name: 'shop.slice' }],
+    });
+  });
+
+  it('without systemd offers cgroups, and --write makes files that pass the check', async () => {
+    children.push(await node.addPod('batch').start(20 * MIB));
+    writeFileSync(
+      command.path('adopt.yaml'),
+      `apiVersion: nodewarden.dev/v1alpha1\nkind: NodewardenConfiguration\npodManifests: ${directory}\ncgroupRoot: ${node.path}\n`,
+      { mode: 0o644 },
+    );
+    const config = ['--config', command.path('adopt.yaml')];
+    const { out } = await command.run(['adopt', ...config, '--for', '0s', '--write', '-o', 'json']);
+    expect(JSON.parse(out)).toMatchObject({
+      schema: 1,
+      source: 'cgroups',
+      proposals: [{ name: 'batch', target: { kind: 'cgroup', path: '/batch' } }],
+      written: [join(directory, 'batch.yaml')],
+    });
+    expect(checkManifests(directory)).toEqual({ pods: 1, problems: [] });
+  });
+});
+
+function fail(): never {
+  throw new Error('it was put there');
+}
