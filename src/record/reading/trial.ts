@@ -1,8 +1,7 @@
 import type { Decision } from '../../core/decision.ts';
-import { evictResourceOf } from '../../core/pod/evict-for.ts';
 import { podName } from '../../core/pod/pod.ts';
 import { isNumber, isObject } from '../../core/shape.ts';
-import { isDisk, type Signal } from '../../core/signal.ts';
+import { SIGNAL_FACTS, type Signal } from '../../core/signal.ts';
 import type { Advice } from '../../words/trial.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../entry.ts';
 
@@ -163,14 +162,21 @@ function heldBy({ decision, observation }: Evicted, signal: Signal): number | nu
     const value = valueAt(pod, path);
     return isNumber(value) ? value : null;
   };
-  if (isDisk(signal)) {
-    const [scratch, open] = signal.endsWith('inodesFree')
-      ? [at('diskRelief', 'scratchInodes'), at('diskRelief', 'deletedOpenInodes')]
-      : [at('diskRelief', 'scratchBytes'), at('diskRelief', 'deletedOpenBytes')];
-    return scratch === null && open === null ? null : (scratch ?? 0) + (open ?? 0);
+  switch (SIGNAL_FACTS[signal].comesBack) {
+    case 'memory':
+      return at('memory', 'workingSetBytes');
+    case 'swap':
+      return at('swap', 'swapUsageBytes');
+    case 'process-ids':
+      return at('process_stats', 'process_count');
+    case 'stall':
+      return null;
+    case 'nothing': {
+      const unit = SIGNAL_FACTS[signal].unit === 'inodes' ? 'Inodes' : 'Bytes';
+      const [scratch, open] = [at('diskRelief', `scratch${unit}`), at('diskRelief', `deletedOpen${unit}`)];
+      return scratch === null && open === null ? null : (scratch ?? 0) + (open ?? 0);
+    }
   }
-  if (evictResourceOf(signal) === 'pids') return at('process_stats', 'process_count');
-  return at('memory', 'workingSetBytes');
 }
 
 function valueAt(value: unknown, path: readonly string[]): unknown {
