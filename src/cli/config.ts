@@ -91,7 +91,7 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   const loaded = await loadHere(named, clock);
   const { effective, problems } = loaded;
   if (effective === null) return { file: null, problems, warnings: [], good: () => [] };
-  const warnings = [...loaded.warnings, ...(await warningsHere(effective, clock))].map(({ text }) => text);
+  const warnings = [...loaded.warnings, ...(await warningsHere(effective, loaded.hung, clock))].map(({ text }) => text);
   const { file, mode, podManifests } = effective;
   const manifests = mode === 'standalone' ? checkManifests(podManifests) : NO_MANIFESTS;
   const good = (paint: Paint) => [

@@ -26,6 +26,7 @@ import { isReport, type StatusReport } from '../serve/status.ts';
 import { openShutdown } from '../shutdown/open.ts';
 import { createStandalone } from '../standalone/open.ts';
 import { sayNext } from '../words/doctor.ts';
+import { NO_KUBECONFIG } from '../words/doctor-kube.ts';
 import { startSentence } from '../words/start.ts';
 import { openAnswers } from './answers.ts';
 import { createBesideKubelet } from './beside-kubelet.ts';
@@ -63,8 +64,6 @@ type Host = PartsHost & {
 const LAST_EFFECTS_MS = 1_000;
 /** One that does not answer within this is found by its lock, if it is one. */
 const BESIDE_MS = 1_000;
-const NO_KUBECONFIG =
-  'mode kubelet needs credentials: use a NodewardenConfiguration with kubernetes.kubeconfig, and kubeletConfig for the file of the kubelet';
 
 /** The daemon, until `stop`. 0: it stopped cleanly; 2: the configuration is bad; 1: anything else. */
 export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Promise<0 | 1 | 2> {

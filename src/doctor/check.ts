@@ -28,10 +28,9 @@ export type Check = {
 export const NOT_APPLICABLE: Result = { kind: 'not-applicable' };
 export const fine = (text: string): Result => ({ kind: 'fine', text });
 export const found = (...all: readonly Found[]): Result => ({ kind: 'found', found: all });
-export const unknownBecause = ({ where, detail }: Pick<Unknown, 'where' | 'detail'>): Result => ({
-  kind: 'unknown',
-  because: `${where}: ${detail}`,
-});
+/** What was not asked is said once, where the reason for it is found. */
+export const unknownBecause = ({ why, where, detail }: Unknown): Result =>
+  why === 'not-asked' ? NOT_APPLICABLE : { kind: 'unknown', because: `${where}: ${detail}` };
 /** `orElse`: where nothing was found. */
 export const foundOr = (all: readonly Found[], orElse: Result): Result => (all.length > 0 ? found(...all) : orElse);
 

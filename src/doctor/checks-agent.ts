@@ -36,7 +36,7 @@ export const AGENT = {
   'agent-not-enabled': {
     weight: 'warning',
     asks: 'whether the agent starts at boot',
-    mend: 'systemctl enable nodewarden',
+    mend: 'systemctl unmask nodewarden && systemctl enable nodewarden',
     judge: ({ agent: { service } }) => {
       if (!service.known) return unknownBecause(service);
       const { loadState, unitFileState } = service.value;

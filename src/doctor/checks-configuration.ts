@@ -1,3 +1,4 @@
+import { unknown } from '../core/reading.ts';
 import { sayProblem } from '../document/problem.ts';
 import * as say from '../words/doctor.ts';
 import { MANIFESTS } from '../words/finding-standalone.ts';
@@ -93,7 +94,8 @@ export const CONFIGURATION = {
     mend: 'cat /proc/pressure/memory /proc/cmdline',
     judge: (facts) => {
       const { hasMemoryPressure } = facts.host.sizes;
-      if (hasMemoryPressure === null) return unknownBecause({ where: '/proc/pressure/memory', detail: 'not readable' });
+      if (hasMemoryPressure === null)
+        return unknownBecause(unknown('unreadable', '/proc/pressure/memory', 'not readable'));
       if (hasMemoryPressure) return fine(say.psiOn);
       return warned(facts, 'psi-off', foundOr([{ text: say.psiOff }], NOT_APPLICABLE));
     },

@@ -1,6 +1,5 @@
 import { oomScoreAdj } from '../core/pod/oom-score.ts';
 import { fileSystemOf, isDisk } from '../core/signal.ts';
-import { sayTies } from '../words/decision.ts';
 import * as say from '../words/doctor.ts';
 import { OOM_SCORES } from '../words/finding-eviction.ts';
 import { MANIFESTS } from '../words/finding-standalone.ts';
@@ -36,7 +35,9 @@ function evictable({ pods, findings }: PodsFacts, { effective }: Facts): Result 
   if (findings.some(({ id }) => id === MANIFESTS)) return NOT_APPLICABLE;
   if (pods.length === 0)
     return found({ text: say.noManifest(effective.known ? effective.value.podManifests : 'the manifests directory') });
-  const open = pods.filter(({ bound: { declared } }) => !declared.isProtected && !declared.isStaticCritical);
+  const open = pods.filter(
+    ({ bound: { declared } }) => !declared.isProtected && !declared.isStaticCritical && declared.evictFor?.length !== 0,
+  );
   if (open.length === 0) return found({ text: say.allProtected(pods.length) });
   const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
   if (unbound >= pods.length) return found({ text: say.nothingBound(pods.length) });
@@ -79,9 +80,11 @@ export const PODS = {
     asks: 'whether every pod is bound to something that exists',
     mend: 'systemctl list-units --type=service,scope,slice',
     takes: BINDINGS,
-    judge: ofPods(({ pods }, facts) =>
-      foundOr(manifestFindings(facts, BINDINGS), pods.length === 0 ? NOT_APPLICABLE : fine(say.bindingsFound)),
-    ),
+    judge: ofPods(({ pods, units }, facts) => {
+      const all = manifestFindings(facts, BINDINGS);
+      if (all.length > 0 || pods.length === 0) return foundOr(all, NOT_APPLICABLE);
+      return units.known || facts.agent.status.known ? fine(say.bindingsFound) : unknownBecause(units);
+    }),
   },
   'scratch-unsafe': {
     weight: 'warning',
@@ -115,12 +118,13 @@ export const PODS = {
     weight: 'warning',
     asks: 'whether unit dependencies contradict the priorities',
     mend: 'systemctl list-dependencies --reverse <unit>',
-    judge: ofPods(({ pods }) => {
+    judge: ofPods(({ pods, units }) => {
       if (pods.every(({ unit }) => unit === null)) return NOT_APPLICABLE;
+      if (!units.known) return unknownBecause(units);
       const all = pods.flatMap((pod) => {
         const { declared } = pod.bound;
         if (declared.inherited === undefined) return [];
-        const text = say.inheritsPriority(nameOf(pod), declared.priority, sayTies(declared));
+        const text = say.inheritsPriority(nameOf(pod), declared.priority, declared.inherited);
         return [pod.unit === null ? { text } : { text, fill: { unit: pod.unit } }];
       });
       return foundOr(all, fine(say.noInheritance));

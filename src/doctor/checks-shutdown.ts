@@ -44,14 +44,15 @@ function delay({ agent, shutdown: { neededMs, grantedMs, delay: setting } }: Fac
     : fine(say.delayAtStart(grantedMs.value, neededMs));
 }
 
-function stopTimeouts({ pods }: PodsFacts, { shutdown: { phases } }: Facts): Result {
+function stopTimeouts({ pods, units }: PodsFacts, { shutdown: { phases } }: Facts): Result {
   const byUid = new Map(pods.map((pod) => [pod.bound.declared.uid, pod]));
   const planned = planShutdown(
     phases,
     pods.map(({ bound }) => bound.declared),
   ).flatMap(({ stops }) => stops);
+  if (!units.known) return unknownBecause(units);
   const all = planned.flatMap(({ pod: { uid }, graceSeconds }) => tooShort(byUid, uid, givenSeconds(graceSeconds)));
-  return foundOr(all, fine(say.stopTimeoutsFit));
+  return foundOr(all, pods.some(({ unit }) => unit !== null) ? fine(say.stopTimeoutsFit) : NOT_APPLICABLE);
 }
 
 function tooShort(pods: ReadonlyMap<PodUid, FoundPod>, uid: PodUid, getsSeconds: number): readonly Found[] {

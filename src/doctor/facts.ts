@@ -12,6 +12,7 @@ import type { KubeletProcess } from '../host/kubelet-process.ts';
 import type { DelaySetting } from '../host/logind-drop-in.ts';
 import type { OomDaemon } from '../host/oom-daemons.ts';
 import type { SharedMemory } from '../host/shared-memory.ts';
+import type { StrictBudget } from '../kube/disruption-budgets.ts';
 import type { BoundPod, Finding } from '../ports.ts';
 import type { StatusReport } from '../serve/status.ts';
 import type { HeldUnit } from '../standalone/held-file.ts';
@@ -31,6 +32,8 @@ export type Facts = {
   readonly shutdown: ShutdownFacts;
   readonly places: PlaceFacts;
   readonly disks: readonly DiskFacts[];
+  /** Of mode kubelet. */
+  readonly kube: Reading<KubeFacts>;
 };
 export type AgentFacts = {
   readonly status: Reading<StatusReport>;
@@ -64,6 +67,8 @@ export type MemoryUsers = {
 export type PodsFacts = {
   readonly pods: readonly FoundPod[];
   readonly findings: readonly Finding[];
+  /** Whether systemd has said where the units are, and how they hang together. */
+  readonly units: Reading<true>;
   readonly held: Reading<readonly HeldUnit[]>;
 };
 export type FoundPod = {
@@ -101,4 +106,19 @@ export type NearDisk = {
   readonly limit: number;
   readonly root: string;
   readonly survey: Reading<DiskSurvey>;
+};
+export type KubeFacts = {
+  readonly nodeName: string;
+  readonly credentials: Reading<true>;
+  /** A finding: it is another machine's. Unknown: the API server does not show it. */
+  readonly node: Reading<Finding | null>;
+  /** Of the agent's own. */
+  readonly taints: readonly string[];
+  readonly outOfService: Finding | null;
+  readonly isCordonKept: boolean;
+  /** Those that are missing. */
+  readonly rights: Reading<readonly Finding[]>;
+  readonly budgets: Reading<readonly StrictBudget[]>;
+  /** What the kubelet reaches first. */
+  readonly firsts: Reading<readonly Finding[]>;
 };

@@ -2,37 +2,59 @@ import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { readHostSizes, withDisks } from '../config/host-sizes.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import type { HostSizes } from '../config/margin.ts';
 import { originOf, sayPlace } from '../config/setting.ts';
 import { isMet, limits } from '../core/eviction/threshold.ts';
-import { known } from '../core/reading.ts';
+import { known, type Unknown } from '../core/reading.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { listDirectory } from '../host/files.ts';
+import { diskHangs } from '../host/hung-disk.ts';
 import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
 import { sayAmount, sayLimit } from '../words/phrases.ts';
 
 /** Adds the sizes of this host's file systems, which can be read only once the paths are known. */
-export async function loadHere(file: string | null, clock: Clock): Promise<LoadedConfig> {
+export async function loadHere(file: string | null, clock: Clock): Promise<LoadedHere> {
   const sizes = readHostSizes();
   const first = loadConfig(file, sizes);
-  if (first.effective === null) return first;
-  return loadConfig(file, await withDisks(sizes, first.effective, clock));
+  if (first.effective === null) return { ...first, sizes, hung: new Map() };
+  const hung = await hungDisks(first.effective);
+  if (hung.size > 0) return { ...first, sizes, hung };
+  const all = await withDisks(sizes, first.effective, clock);
+  return { ...loadConfig(file, all), sizes: all, hung };
+}
+
+/** `hung`: file systems that do not answer, by path; then the sizes of none are known. */
+export type LoadedHere = LoadedConfig & { readonly sizes: HostSizes; readonly hung: HungDisks };
+type HungDisks = ReadonlyMap<string, Unknown>;
+
+async function hungDisks({ nodefsPath, imagefsPath, containerfsPath, stateDirectory }: Effective): Promise<HungDisks> {
+  const paths = [nodefsPath, imagefsPath, containerfsPath, stateDirectory].filter((path) => path !== null);
+  const asked = await Promise.all([...new Set(paths)].map(async (path) => [path, await diskHangs(path)] as const));
+  return new Map(asked.flatMap(([path, why]) => (why === null ? [] : [[path, why] as const])));
 }
 
 /** A valid configuration as it meets this host at this moment. */
 export type HereWarning = { readonly code: 'path-missing' | 'threshold-met'; readonly text: string };
 
-/** Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. */
-export async function warningsHere(effective: Effective, clock: Clock): Promise<readonly HereWarning[]> {
-  const met = await metAlready(effective, clock);
+/**
+ * Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. If a disk
+ * hangs, nothing is measured: the call would keep this process from ending.
+ */
+export async function warningsHere(
+  effective: Effective,
+  hung: HungDisks,
+  clock: Clock,
+): Promise<readonly HereWarning[]> {
+  const met = hung.size > 0 ? [] : await metAlready(effective, clock);
   return [
-    ...missingPaths(effective).map((text): HereWarning => ({ code: 'path-missing', text })),
+    ...missingPaths(effective, hung).map((text): HereWarning => ({ code: 'path-missing', text })),
     ...met.map((text): HereWarning => ({ code: 'threshold-met', text })),
   ];
 }
 
 /** Only for paths that the configuration names; the installation creates the default ones. */
-function missingPaths(effective: Effective): readonly string[] {
+function missingPaths(effective: Effective, hung: HungDisks): readonly string[] {
   const paths = {
     podManifests: [effective.podManifests, 'no pod can be stopped'],
     'nodefs.path': [effective.nodefsPath, 'its signals cannot be read'],
@@ -41,7 +63,7 @@ function missingPaths(effective: Effective): readonly string[] {
   } as const;
   return Object.entries(paths).flatMap(([field, [path, then]]) => {
     const origin = originOf(effective, field);
-    if (path === null || origin === undefined) return [];
+    if (path === null || origin === undefined || hung.has(path)) return [];
     const found = listDirectory(path, 1);
     return found.known || found.why !== 'absent'
       ? []

@@ -1,6 +1,6 @@
 import type { Effective } from '../config/effective.ts';
 import { limits } from '../core/eviction/threshold.ts';
-import { known, type Reading } from '../core/reading.ts';
+import { known, type Reading, type Unknown } from '../core/reading.ts';
 import {
   type FileSystemRole,
   fileSystemOf,
@@ -15,6 +15,7 @@ import { mountPointOf, readMounts } from '../host/mounts.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import type { Clock } from '../ports.ts';
 import type { DiskFacts, NearDisk } from './facts.ts';
+import type { LoadedHere } from './loaded-here.ts';
 
 /** Nobody waits longer for what fills a disk; a mount that hangs says nothing for that long. */
 const BOUNDS = { deadlineMs: 4_000, silentMs: 2_000 };
@@ -24,14 +25,18 @@ const NEAR = 2;
 const SHARE = 1 / 20;
 
 /** The disk signals with thresholds; of those that are near one, what fills the file system. */
-export async function lookAtDisks(effective: Effective, clock: Clock): Promise<readonly DiskFacts[]> {
+export async function lookAtDisks(
+  effective: Effective,
+  hung: LoadedHere['hung'],
+  clock: Clock,
+): Promise<readonly DiskFacts[]> {
   const walker = createDiskWalker(clock, BOUNDS);
   const signals = [...new Set(effective.thresholds.map(({ signal }) => signal))].filter(isDisk);
   try {
     return await Promise.all(
       signals.flatMap((signal) => {
         const path = pathOf(effective, fileSystemOf(signal));
-        return path === null ? [] : [diskFacts({ effective, clock, walker }, signal, path)];
+        return path === null ? [] : [diskFacts({ effective, clock, walker }, signal, { path, hangs: hung.get(path) })];
       }),
     );
   } finally {
@@ -41,7 +46,12 @@ export async function lookAtDisks(effective: Effective, clock: Clock): Promise<r
 
 type Needs = { readonly effective: Effective; readonly clock: Clock; readonly walker: DiskWalker };
 
-async function diskFacts({ effective, clock, walker }: Needs, signal: Signal, path: string): Promise<DiskFacts> {
+async function diskFacts(
+  { effective, clock, walker }: Needs,
+  signal: Signal,
+  { path, hangs }: { readonly path: string; readonly hangs: Unknown | undefined },
+): Promise<DiskFacts> {
+  if (hangs !== undefined) return { signal, path, near: hangs };
   const sampled = await openFileSystem(path, clock).sample();
   if (!sampled.known) return { signal, path, near: sampled };
   const { bytesAvailable, bytesCapacity, inodesFree, inodes, sampledAtMs } = sampled.value;

@@ -1,6 +1,6 @@
 import type { Effective } from '../config/effective.ts';
 import { podName } from '../core/pod/pod.ts';
-import { known, type Reading } from '../core/reading.ts';
+import { known, type Reading, unknown } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf } from '../host/cgroupfs.ts';
@@ -34,15 +34,11 @@ const MAX_PROCESSES = 100;
 /** The pods as the agent would have them at this moment: by the same source, which is closed again. Nothing is written. */
 export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: Needs): Promise<PodsFacts> {
   const findings = new Map<string, Finding>();
-  let woken = 0;
-  const wake = (): void => {
-    woken += 1;
-  };
   const source = createStandaloneSource({
     clock,
     mounts,
     systemd,
-    wake,
+    wake: () => undefined,
     cgroupRoot: effective.cgroupRoot,
     podManifests: effective.podManifests,
     findings: {
@@ -53,7 +49,13 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     own: [effective.podManifests, effective.runtimeDirectory, effective.stateDirectory, effective.socket],
   });
   const unitOf = (uid: string): string | null => source.find(uid)?.unit ?? null;
-  const ties = createTies({ clock, systemd, unitOf, wake });
+  let areTied = false;
+  const ties = createTies({
+    ...{ clock, systemd, unitOf },
+    wake: () => {
+      areTied = true;
+    },
+  });
   const until = async (ms: number, holds: () => boolean): Promise<void> => {
     const endMs = clock.monoMs() + ms;
     while (!holds() && clock.monoMs() < endMs) await sleep(clock, POLL_MS);
@@ -65,13 +67,20 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     });
     const bound = source.pods();
     const pods = bound.known ? bound.value : [];
-    const before = woken;
+    const hasUnits = pods.some(({ declared }) => unitOf(declared.uid) !== null);
+    areTied = false;
     ties.tied(pods);
-    if (systemd.isUp() && pods.some(({ declared }) => unitOf(declared.uid) !== null))
-      await until(TIES_MS, () => woken > before);
+    if (hasUnits && systemd.isUp()) await until(TIES_MS, () => areTied);
+    const areTold = !hasUnits || (systemd.isUp() && areTied);
     const tied = ties.tied(pods).slice(0, MAX_PODS);
     const found = await Promise.all(tied.map((pod) => foundPod(pod, unitOf(pod.declared.uid), { mounts, systemd })));
-    return { pods: found, findings: [...findings.values()], held: heldUnits(effective.runtimeDirectory, bootId) };
+    const units = areTold ? known(true as const) : unknown('timed-out', 'systemd', 'it did not answer about the units');
+    return {
+      pods: found,
+      findings: [...findings.values()],
+      units,
+      held: heldUnits(effective.runtimeDirectory, bootId),
+    };
   } finally {
     ties.close();
     await source.close();

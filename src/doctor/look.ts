@@ -1,7 +1,7 @@
 import { toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
-import { readHostSizes, withDisks } from '../config/host-sizes.ts';
 import { loadLastGood } from '../config/last-good.ts';
+import type { HostSizes } from '../config/margin.ts';
 import { known, type Reading, unknown, valueOrNull } from '../core/reading.ts';
 import { neededTotalMs } from '../core/shutdown/plan.ts';
 import { distrustOwn } from '../daemon/own-files.ts';
@@ -17,8 +17,8 @@ import { readSharedMemory } from '../host/shared-memory.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import { createSystemd, type Systemd } from '../host/systemd.ts';
 import type { Clock } from '../ports.ts';
-import type { Facts, HostFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
-import { loadHere, warningsHere } from './loaded-here.ts';
+import type { Facts, HostFacts, KubeFacts, PlaceFacts, PodsFacts, ShutdownFacts } from './facts.ts';
+import { type LoadedHere, loadHere, warningsHere } from './loaded-here.ts';
 import { lookAtAgent, SERVICE } from './look-agent.ts';
 import { lookAtDisks } from './look-disks.ts';
 import { memoryUsers, NO_CONFIG } from './look-host.ts';
@@ -44,14 +44,17 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
     const mounts = findCgroupMounts();
     const bootId = readBootId();
     const needs = { clock, systemd, effective };
-    const [agent, here, pods, shutdown, places, disks, host] = await Promise.all([
+    const [agent, here, pods, shutdown, places, disks, host, kube] = await Promise.all([
       lookAtAgent(effective?.socket ?? DEFAULT_SOCKET, systemd, clock),
-      loaded.effective === null ? [] : within(clock, PART_MS, warningsHere(loaded.effective, clock), () => []),
+      loaded.effective === null
+        ? []
+        : within(clock, PART_MS, warningsHere(loaded.effective, loaded.hung, clock), () => []),
       lookAtStandalone(needs, mounts, valueOrNull(bootId) ?? ''),
       lookAtShutdown(needs, createLogind(bus, clock)),
-      lookAtPlaces(effective, clock),
-      effective === null ? [] : within(clock, PART_MS, lookAtDisks(effective, clock), () => []),
-      lookAtHost(effective, clock),
+      lookAtPlaces(effective, loaded.hung, clock),
+      effective === null ? [] : within(clock, PART_MS, lookAtDisks(effective, loaded.hung, clock), () => []),
+      lookAtHost(loaded.sizes, clock),
+      lookBesideKubelet(needs, loaded.sizes, valueOrNull(bootId) ?? ''),
     ]);
     const memory =
       effective === null || !mounts.known
@@ -69,6 +72,7 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
       shutdown,
       places,
       disks,
+      kube,
     };
   } finally {
     bus.close();
@@ -89,6 +93,19 @@ async function lookAtStandalone(
   return within(clock, PART_MS, looked.then(known), () => late('the units of the pods'));
 }
 
+/** The client of Kubernetes is in memory only where it is needed. */
+async function lookBesideKubelet(
+  { clock, effective }: Needs,
+  sizes: HostSizes,
+  bootId: string,
+): Promise<Reading<KubeFacts>> {
+  if (effective === null) return NO_CONFIG;
+  if (effective.mode !== 'kubelet') return unknown('not-applicable', 'the API server', 'mode standalone has none');
+  const { lookAtKube } = await import('./look-kube.ts');
+  const looked = lookAtKube({ clock, effective, bootId, sizes });
+  return within(clock, PART_MS, looked.then(known), () => late('the API server'));
+}
+
 async function lookAtShutdown(
   { effective, systemd }: Needs,
   logind: ReturnType<typeof createLogind>,
@@ -104,14 +121,14 @@ async function lookAtShutdown(
   };
 }
 
-/** A disk that hangs is asked beside first: what is looked at at once would wait for it. */
-async function lookAtPlaces(effective: Effective | null, clock: Clock): Promise<PlaceFacts> {
+async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'], clock: Clock): Promise<PlaceFacts> {
   if (effective === null) return { distrusted: NO_CONFIG, recordPath: '', recordFree: NO_CONFIG };
   const { stateDirectory } = effective;
+  const why = hung.get(stateDirectory);
+  if (why !== undefined) return { distrusted: why, recordPath: stateDirectory, recordFree: why };
   const disk = await openFileSystem(stateDirectory, clock).sample();
-  const isHung = !disk.known && disk.why === 'timed-out';
   return {
-    distrusted: isHung ? disk : known(distrustOwn(effective)),
+    distrusted: known(distrustOwn(effective)),
     recordPath: stateDirectory,
     recordFree: disk.known
       ? known({ bytes: disk.value.bytesAvailable, inodes: disk.value.inodes === 0 ? null : disk.value.inodesFree })
@@ -119,17 +136,12 @@ async function lookAtPlaces(effective: Effective | null, clock: Clock): Promise<
   };
 }
 
-async function lookAtHost(
-  effective: Effective | null,
-  clock: Clock,
-): Promise<Omit<HostFacts, 'mounts' | 'bootId' | 'memory'>> {
-  const sizes = readHostSizes();
+async function lookAtHost(sizes: HostSizes, clock: Clock): Promise<Omit<HostFacts, 'mounts' | 'bootId' | 'memory'>> {
   const least = (sizes.memoryBytes ?? Number.POSITIVE_INFINITY) * SHARED;
-  const [withAll, oomDaemons, kubelet, sharedMemory] = await Promise.all([
-    effective === null ? sizes : withDisks(sizes, effective, clock),
+  const [oomDaemons, kubelet, sharedMemory] = await Promise.all([
     within(clock, PART_MS, findOomDaemons(clock), () => late('/proc')),
     within(clock, PART_MS, findKubelet(clock), () => late('/proc')),
     within(clock, PART_MS, readSharedMemory(least), () => late('tmpfs')),
   ]);
-  return { sizes: withAll, oomDaemons, kubelet, sharedMemory, mayLowerOomScores: hasSysResource(1) };
+  return { sizes, oomDaemons, kubelet, sharedMemory, mayLowerOomScores: hasSysResource(1) };
 }

@@ -1,5 +1,5 @@
 import type { Clock, Findings, Log } from '../ports.ts';
-import { CORDON_KEPT, cordonKept, OUT_OF_SERVICE, outOfService } from '../words/finding-node.ts';
+import { CORDON_KEPT, cordonKept, OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT, outOfService } from '../words/finding-node.ts';
 import type { ApiWrites, Uncordoned } from './api-writes.ts';
 import type { OwnNode } from './own-node.ts';
 import { reportWrite } from './write-findings.ts';
@@ -80,7 +80,7 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
 
   /** E24. */
   function tellOutOfService({ taints }: OwnNode): boolean {
-    const taint = taints.find(({ key }) => key === 'node.kubernetes.io/out-of-service');
+    const taint = taints.find(({ key }) => key === OUT_OF_SERVICE_TAINT);
     if (taint === undefined) findings.clear(OUT_OF_SERVICE);
     else findings.raise(outOfService(needs.nodeName, String(taint['value'] ?? '')));
     return taint !== undefined;

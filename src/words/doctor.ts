@@ -33,11 +33,11 @@ export const manifestsValid = (directory: string, pods: number): string =>
 export const noManifest = (directory: string): string =>
   `no manifest in ${directory} binds a pod: nothing can be evicted`;
 export const allProtected = (pods: number): string =>
-  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected or critical: there is nobody to evict in their place`;
+  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected, critical or evicted for nothing (evict-for: none): there is nobody to evict in their place`;
 export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
 export const canBeEvicted = (pods: number, running: number): string =>
-  `pods: ${pods} can be evicted, ${running} of them ${isOrAre(running)} running`;
+  `pods: ${running} of the ${pods} that may be evicted ${isOrAre(running)} running`;
 export const bindingsFound = 'bindings: all resolved';
 export const unmeasured = (pod: string, cgroup: string, why: string): string =>
   `${pod} runs, but its memory cannot be read (${why}): it is not evicted. Its cgroup ${cgroup} lacks the memory controller`;
@@ -45,8 +45,12 @@ export const allMeasured = 'memory of every running pod can be read';
 export const noDirectories = (pods: readonly string[], signals: readonly Signal[]): string =>
   `${countPods(pods.length)} ${pods.length === 1 ? 'declares' : 'declare'} no directory, so usage for ${signals.join(', ')} is unknown: ${named(pods)}. They are evicted for a disk only while they are seen to write to it`;
 export const allDeclareDirectories = 'disk directories: declared by every pod';
-export const inheritsPriority = (pod: string, own: number, sayTies: string): string =>
-  `${pod} declares priority ${own}, but stopping its unit ${sayTies}`;
+export const inheritsPriority = (
+  pod: string,
+  own: number,
+  { priority, from }: { readonly priority: number; readonly from: string },
+): string =>
+  `${pod} declares priority ${own}, but counts with ${priority}, that of ${from}, because stopping its unit stops that one too`;
 export const noInheritance = 'unit dependencies agree with the priorities';
 export const heldDown = (unit: string, pod: string, after: 'restart' | 'stay'): string =>
   after === 'restart'

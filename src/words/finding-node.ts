@@ -4,15 +4,16 @@ import type { Finding } from '../ports.ts';
 /** About the node, as the API server shows it. */
 
 export const OUT_OF_SERVICE = 'node-out-of-service';
+export const OUT_OF_SERVICE_TAINT = 'node.kubernetes.io/out-of-service';
 /** `value`: of the taint. */
 export function outOfService(nodeName: string, value: string): Finding {
   const by = value.startsWith('nodewarden.') ? ', set by nodewarden guard' : '';
   const so =
     'while the node is NotReady its pods are force-deleted and its volumes detached, although they may be in use';
-  const todo = `only whoever set it should remove it: kubectl taint node ${nodeName} node.kubernetes.io/out-of-service-`;
+  const todo = `only whoever set it should remove it: kubectl taint node ${nodeName} ${OUT_OF_SERVICE_TAINT}-`;
   return {
     id: OUT_OF_SERVICE,
-    text: `the node has the taint node.kubernetes.io/out-of-service=${escapeUnsafe(value)}${by}: ${so}; ${todo}`,
+    text: `the node has the taint ${OUT_OF_SERVICE_TAINT}=${escapeUnsafe(value)}${by}: ${so}; ${todo}`,
   };
 }
 

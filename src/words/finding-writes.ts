@@ -25,6 +25,8 @@ const WITHOUT: { readonly [R in ApiRight]: string } = {
   'patch events': 'events that were told once are not counted',
 };
 
+export const API_RIGHTS = Object.keys(WITHOUT) as readonly ApiRight[];
+
 export const rightId = (right: ApiRight): string => `api-right/${right}`;
 /** C3: no outage. `said`: by the server. */
 export function rightMissing(right: ApiRight, said: string): Finding {

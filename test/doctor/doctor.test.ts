@@ -43,7 +43,7 @@ describe('nodewarden doctor', () => {
   it('says that nothing can be evicted if every pod is protected', async () => {
     manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
     expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
-      'the only pod is protected or critical: there is nobody to evict in their place',
+      'the only pod is protected, critical or evicted for nothing (evict-for: none): there is nobody to evict in their place',
     );
   });
 

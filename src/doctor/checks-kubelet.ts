@@ -1,0 +1,151 @@
+import type { Reading } from '../core/reading.ts';
+import * as say from '../words/doctor-kube.ts';
+import { API_AWAY, API_CREDENTIALS, API_REFUSED, credentialsUnusable, PODS_NOT_LISTED } from '../words/finding-api.ts';
+import { CORDON_KEPT, OUT_OF_SERVICE } from '../words/finding-node.ts';
+import { NOT_OUR_NODE } from '../words/finding-writes.ts';
+import {
+  agentSays,
+  type Check,
+  type Found,
+  fine,
+  found,
+  foundOr,
+  NOT_APPLICABLE,
+  type Result,
+  unknownBecause,
+} from './check.ts';
+import type { Facts, KubeFacts } from './facts.ts';
+
+const ofKube =
+  (judge: (kube: KubeFacts, facts: Facts) => Result) =>
+  (facts: Facts): Result => {
+    const { kube } = facts;
+    if (kube.known) return judge(kube.value, facts);
+    return kube.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(kube);
+  };
+/** What hangs on an API server that answers: of one that does not, one finding is enough. */
+const ofNode = (judge: (kube: KubeFacts, facts: Facts) => Result) =>
+  ofKube((kube, facts) => (kube.credentials.known && kube.node.known ? judge(kube, facts) : NOT_APPLICABLE));
+
+const AWAY = [API_AWAY, API_REFUSED];
+const BUDGETS = ['budget-refuses/'];
+const FIRSTS = ['kubelet-first/'];
+const RIGHTS = ['api-right/', PODS_NOT_LISTED];
+
+/** What the agent says and what was asked here say the same in the same words: once is enough. */
+const merged = (all: readonly Found[]): readonly Found[] =>
+  all.filter(({ text }, i) => all.findIndex((one) => one.text === text) === i);
+
+function orFine<T>(reading: Reading<T>, judge: (value: T) => Result): Result {
+  return reading.known ? judge(reading.value) : unknownBecause(reading);
+}
+
+export const KUBELET = {
+  'kubeconfig-unusable': {
+    weight: 'blocking',
+    asks: 'whether the credentials for the API server can be used',
+    mend: 'nodewarden config show',
+    takes: [API_CREDENTIALS],
+    judge: ofKube(({ credentials }, { effective }) => {
+      if (credentials.known) return fine(say.kubeconfigRead);
+      if (effective.known && effective.value.kubernetes === null) return found({ text: say.NO_KUBECONFIG });
+      return found({ text: credentialsUnusable(credentials.where, credentials.detail, false).text });
+    }),
+  },
+  'api-unreachable': {
+    weight: 'warning',
+    asks: 'whether the API server answers',
+    mend: 'kubectl --kubeconfig <kubeconfig> get node <node>',
+    takes: AWAY,
+    judge: ofKube(({ credentials, node, nodeName }, facts) => {
+      if (!credentials.known) return NOT_APPLICABLE;
+      const { effective } = facts;
+      const kubeconfig = effective.known ? (effective.value.kubernetes?.kubeconfig ?? '') : '';
+      const fill = { kubeconfig, node: nodeName };
+      const said = agentSays(facts, AWAY).map((one) => ({ ...one, fill }));
+      if (node.known) return foundOr(said, fine(say.apiAnswers(nodeName)));
+      return found({ text: say.apiAway(node.detail), fill });
+    }),
+  },
+  'not-our-node': {
+    weight: 'blocking',
+    asks: 'whether the node of this name is this machine',
+    mend: 'kubectl get node <node> -o jsonpath={.status.nodeInfo.bootID}',
+    takes: [NOT_OUR_NODE],
+    judge: ofNode(({ node, nodeName }) =>
+      orFine(node, (finding) =>
+        finding === null ? NOT_APPLICABLE : found({ text: finding.text, fill: { node: nodeName } }),
+      ),
+    ),
+  },
+  'rbac-missing': {
+    weight: 'warning',
+    asks: 'whether the agent has all rights',
+    mend: "sed 's/NODE_NAME/<node>/g' config/kubernetes/rbac-per-node.yaml | kubectl apply -f config/kubernetes/rbac.yaml -f -",
+    takes: RIGHTS,
+    judge: ofNode(({ rights, nodeName }, facts) =>
+      orFine(rights, (missing) => {
+        const all = merged(
+          [...missing, ...agentSays(facts, RIGHTS)].map(({ text }) => ({ text, fill: { node: nodeName } })),
+        );
+        return foundOr(all, fine(say.rightsThere));
+      }),
+    ),
+  },
+  'kubelet-first': {
+    weight: 'warning',
+    asks: 'whether the kubelet evicts first',
+    mend: 'nodewarden config show',
+    takes: FIRSTS,
+    judge: ofKube(({ firsts }, facts) => {
+      const said = agentSays(facts, FIRSTS);
+      if (facts.agent.status.known) return foundOr(said, fine(say.agentFirst));
+      return orFine(firsts, (all) =>
+        foundOr(
+          all.map(({ text }) => ({ text })),
+          fine(say.agentFirst),
+        ),
+      );
+    }),
+  },
+  'budget-refuses': {
+    weight: 'warning',
+    asks: 'whether a disruption budget refuses every eviction',
+    mend: 'kubectl get pdb --all-namespaces',
+    takes: BUDGETS,
+    judge: ofNode(({ budgets }, facts) => {
+      const said = agentSays(facts, BUDGETS);
+      if (!budgets.known) return said.length > 0 ? found(...said) : unknownBecause(budgets);
+      const strict = budgets.value.map(({ namespace, name, pods }) => ({
+        text: say.strictBudget(namespace, name, pods),
+      }));
+      return foundOr([...strict, ...said], fine(say.budgetsAllow));
+    }),
+  },
+  'out-of-service-taint': {
+    weight: 'warning',
+    asks: 'whether the node is marked out of service',
+    mend: 'kubectl taint node <node> node.kubernetes.io/out-of-service-',
+    takes: [OUT_OF_SERVICE],
+    judge: ofNode(({ outOfService, nodeName }) =>
+      outOfService === null ? NOT_APPLICABLE : found({ text: outOfService.text, fill: { node: nodeName } }),
+    ),
+  },
+  'taints-left': {
+    weight: 'warning',
+    asks: 'whether taints or a cordon of the agent are left',
+    mend: 'kubectl taint node <node> <taint>-',
+    takes: [CORDON_KEPT],
+    judge: ofNode(({ taints, isCordonKept, nodeName }, facts) => {
+      // A running agent takes away what it no longer means.
+      if (facts.agent.isRunning === true)
+        return foundOr(
+          agentSays(facts, [CORDON_KEPT]).map((one) => ({ ...one, fill: { node: nodeName } })),
+          NOT_APPLICABLE,
+        );
+      const left = taints.map((taint) => ({ text: say.taintLeft(taint), fill: { node: nodeName, taint } }));
+      const cordon = isCordonKept ? [{ text: say.cordonLeft(nodeName), fill: { node: nodeName } }] : [];
+      return foundOr([...left, ...cordon], NOT_APPLICABLE);
+    }),
+  },
+} satisfies { readonly [code: string]: Check };

@@ -1,0 +1,37 @@
+import { isObject } from '../core/shape.ts';
+import type { ApiRight } from '../words/finding-writes.ts';
+import type { ApiSend } from './connection.ts';
+import { notDone } from './write-failure.ts';
+
+/** What the server says of one right; `isAllowed` null: it did not say, and why. */
+export type ReviewedRight = { readonly right: ApiRight; readonly isAllowed: boolean | null; readonly said: string };
+
+const PATH = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
+const DEADLINE_MS = 3_000;
+
+/** Whether these credentials have the right, on the own node where it is about nodes. A question: the server stores nothing. */
+export async function reviewRight(send: ApiSend, right: ApiRight, nodeName: string): Promise<ReviewedRight> {
+  const [verb = '', what = ''] = right.split(' ');
+  const [resource = '', subresource = ''] = what.split('/');
+  const of = resource === 'nodes' ? { name: nodeName } : {};
+  const answer = await send({
+    method: 'POST',
+    path: PATH,
+    contentType: 'application/json',
+    body: {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SelfSubjectAccessReview',
+      spec: {
+        resourceAttributes: { verb, group: '', resource, ...(subresource === '' ? {} : { subresource }), ...of },
+      },
+    },
+    deadlineMs: DEADLINE_MS,
+  });
+  const failed = notDone(answer, null);
+  if (failed !== null) return { right, isAllowed: null, said: failed.text };
+  const status = answer.kind === 'answer' && isObject(answer.body) ? answer.body['status'] : null;
+  const allowed = isObject(status) ? status['allowed'] : null;
+  if (typeof allowed !== 'boolean') return { right, isAllowed: null, said: 'the server gave no answer to the review' };
+  const reason = isObject(status) && typeof status['reason'] === 'string' ? status['reason'] : '';
+  return { right, isAllowed: allowed, said: reason === '' ? 'RBAC' : reason };
+}

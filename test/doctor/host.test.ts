@@ -1,0 +1,124 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readBootId } from '../../src/host/clock.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
+import { hasDbusDaemon } from '../host/private-bus.ts';
+import { aDoctor, codesOf, saidOf } from './a-doctor.ts';
+
+const isRoot = process.getuid?.() === 0;
+const boot = readBootId();
+
+describe('nodewarden doctor and what else is on the host', () => {
+  const doctor = aDoctor();
+  const { configure, report, path } = doctor;
+  let child: ChildProcess | null = null;
+  beforeEach(() => configure());
+  afterEach(() => {
+    child?.kill('SIGKILL');
+    child = null;
+  });
+
+  it.skipIf(!isRoot)('names another out-of-memory daemon that runs [needs root]', async () => {
+    copyFileSync('/bin/sleep', path('nohang'));
+    child = spawn(path('nohang'), ['600']);
+    const texts = saidOf(await report(), 'other-oom-daemon').map(({ text }) => text);
+    expect(texts).toContainEqual(expect.stringContaining(`nohang runs here too (process ${child.pid})`));
+  });
+
+  it('takes nobody for a daemon who only has its name', async () => {
+    copyFileSync('/bin/sleep', path('oomd'));
+    child = spawn(path('oomd'), ['600'], isRoot ? { uid: 65_534 } : {});
+    const texts = saidOf(await report(), 'other-oom-daemon').map(({ text }) => text);
+    expect(texts.filter((text) => text.includes(`process ${child?.pid}`))).toEqual([]);
+  });
+
+  it('lists the units that an eviction holds down, of this boot alone', async () => {
+    mkdirSync(path('run'), { mode: 0o750 });
+    const unit = { unit: 'web.service', pod: 'default/web', qos: 'BestEffort', tolerations: [], conditions: [] };
+    const rest = { isStaticCritical: false, after: 'restart', invocationId: '', level: 0, dueMs: null };
+    const held = { schema: 1, conditions: [], units: [{ ...unit, ...rest }], restarted: [] };
+    const write = (bootId: string) =>
+      writeFileSync(path('run/held.json'), JSON.stringify({ ...held, bootId }), { mode: 0o640 });
+    write(boot.known ? boot.value : '');
+    expect(saidOf(await report(), 'unit-held-down')).toMatchObject([{ mend: 'systemctl start web.service' }]);
+    write('00000000-0000-4000-8000-000000000000');
+    expect(saidOf(await report(), 'unit-held-down')).toEqual([]);
+  });
+
+  it.skipIf(noHungMount !== null)(`says that a disk hangs, and ends all the same [${noHungMount}]`, async () => {
+    mkdirSync(path('hung'));
+    const mount = await mountHungFileSystem(path('hung'));
+    try {
+      configure(`nodefs: { path: ${path('hung')} }`);
+      const said = await report();
+      expect(saidOf(said, 'unfreeable-files')).toMatchObject([
+        { kind: 'unknown', text: expect.stringContaining('the mount may hang') },
+      ]);
+    } finally {
+      await mount.release();
+    }
+  });
+});
+
+describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemon]', () => {
+  const doctor = aDoctor();
+  const { configure, manifest, report } = doctor;
+
+  let fake: FakeSystemd;
+  beforeEach(async () => {
+    configure();
+    fake = await openFakeSystemd();
+    process.env['DBUS_SYSTEM_BUS_ADDRESS'] = fake.daemon.address;
+  });
+  afterEach(async () => {
+    delete process.env['DBUS_SYSTEM_BUS_ADDRESS'];
+    await fake.remove();
+  });
+  const bind = (name: string, priority: number): void =>
+    manifest(
+      name,
+      { 'systemd-unit': `${name}.service` },
+      `  priority: ${priority}\n  terminationGracePeriodSeconds: 60\n`,
+    );
+  const unit = (name: string, more: object = {}): void => {
+    const off = {
+      activeState: 'active',
+      invocation: 1,
+      controlGroup: `/system.slice/${name}.service`,
+      loadState: 'loaded',
+    };
+    fake.units.set(`${name}.service`, { ...off, ...more });
+  };
+
+  it('names a unit that systemd kills before its phase is over, and what to set', async () => {
+    configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
+    bind('web', 0);
+    unit('web', { stopUs: 5_000_000n });
+    const [finding] = saidOf(await report(), 'stop-timeout-short');
+    expect(finding?.text).toContain('systemd kills web.service (default/web) 5s after it is asked to stop');
+    expect(finding?.mend).toContain('TimeoutStopSec=20');
+  });
+
+  it('names a pod whose priority is that of a unit that stops with it', async () => {
+    bind('db', 0);
+    bind('web', 1_000);
+    unit('db', { relations: { RequiredBy: ['web.service'] } });
+    unit('web', { relations: { Requires: ['db.service'] } });
+    expect(saidOf(await report(), 'priority-inherited').map(({ text }) => text)).toEqual([
+      'default/db declares priority 0, but counts with 1000, that of default/web, because stopping its unit stops that one too',
+    ]);
+  });
+
+  it('says of units only what systemd said: a bus that hangs leaves it unknown', async () => {
+    bind('db', 0);
+    unit('db');
+    fake.daemon.pause();
+    const said = await report();
+    expect(codesOf(said, 'unknown')).toEqual(
+      expect.arrayContaining(['agent-not-enabled', 'binding-unresolved', 'priority-inherited']),
+    );
+    expect(said.fine.map(({ code }) => code)).not.toContain('priority-inherited');
+  });
+});
