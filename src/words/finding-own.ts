@@ -34,7 +34,7 @@ const HTTP_TODOS = [
   ['EADDRINUSE', 'set http.listen to another port, or stop what listens there (ss -ltnp shows it)'],
   ['EADDRNOTAVAIL', 'set http.listen to an address of this machine'],
   ['EACCES', 'set http.listen to a port above 1023'],
-  ['EAFNOSUPPORT', 'its unit has no network: install the drop-in config/http.conf, which says how'],
+  ['EAFNOSUPPORT', 'its unit has no network: install the drop-in /usr/share/nodewarden/http.conf, which says how'],
 ] as const;
 
 export const NOT_ARMED = 'shutdown-not-armed';
