@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readBootId } from '../../src/host/clock.ts';
+import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
 import { mountHungFileSystem, noHungMount } from '../host/hung-mount.ts';
 import { hasDbusDaemon } from '../host/private-bus.ts';
@@ -29,7 +30,10 @@ describe('nodewarden doctor and what else is on the host', () => {
 
   it('takes nobody for a daemon who only has its name', async () => {
     copyFileSync('/bin/sleep', path('oomd'));
+    // Another user has to reach it.
+    chmodSync(path('.'), 0o755);
     child = spawn(path('oomd'), ['600'], isRoot ? { uid: 65_534 } : {});
+    expect(child.pid).toBeDefined();
     const texts = saidOf(await report(), 'other-oom-daemon').map(({ text }) => text);
     expect(texts.filter((text) => text.includes(`process ${child?.pid}`))).toEqual([]);
   });
@@ -47,19 +51,22 @@ describe('nodewarden doctor and what else is on the host', () => {
     expect(saidOf(await report(), 'unit-held-down')).toEqual([]);
   });
 
-  it.skipIf(noHungMount !== null)(`says that a disk hangs, and ends all the same [${noHungMount}]`, async () => {
-    mkdirSync(path('hung'));
-    const mount = await mountHungFileSystem(path('hung'));
-    try {
-      configure(`nodefs: { path: ${path('hung')} }`);
-      const said = await report();
-      expect(saidOf(said, 'unfreeable-files')).toMatchObject([
-        { kind: 'unknown', text: expect.stringContaining('the mount may hang') },
-      ]);
-    } finally {
-      await mount.release();
-    }
-  });
+  it.skipIf(noHungMount !== null)(
+    `says that a disk hangs, and ends all the same [needs root and /dev/fuse]`,
+    async () => {
+      mkdirSync(path('hung'));
+      const mount = await mountHungFileSystem(path('hung'));
+      try {
+        configure(`nodefs: { path: ${path('hung')} }`);
+        const said = await report();
+        expect(saidOf(said, 'unfreeable-files')).toMatchObject([
+          { kind: 'unknown', text: expect.stringContaining('the mount may hang') },
+        ]);
+      } finally {
+        await mount.release();
+      }
+    },
+  );
 });
 
 describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemon]', () => {
@@ -101,15 +108,24 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemo
     expect(finding?.mend).toContain('TimeoutStopSec=20');
   });
 
-  it('names a pod whose priority is that of a unit that stops with it', async () => {
-    bind('db', 0);
-    bind('web', 1_000);
-    unit('db', { relations: { RequiredBy: ['web.service'] } });
-    unit('web', { relations: { Requires: ['db.service'] } });
-    expect(saidOf(await report(), 'priority-inherited').map(({ text }) => text)).toEqual([
-      'default/db declares priority 0, but counts with 1000, that of default/web, because stopping its unit stops that one too',
-    ]);
-  });
+  it.skipIf(needsCgroups !== '')(
+    `names a pod whose priority is that of a unit that stops with it ${needsCgroups}`,
+    async () => {
+      bind('db', 0);
+      bind('web', 1_000);
+      const slice = `/nwtest-doctor${process.pid}.slice`;
+      const made = ['', '/db.service', '/web.service'].map((at) => `${mounts?.memory}${slice}${at}`);
+      for (const directory of made) mkdirSync(directory);
+      unit('db', { controlGroup: `${slice}/db.service`, relations: { RequiredBy: ['web.service'] } });
+      unit('web', { controlGroup: `${slice}/web.service`, relations: { Requires: ['db.service'] } });
+      const said = await report().finally(() => {
+        for (const directory of made.toReversed()) rmdirSync(directory);
+      });
+      expect(saidOf(said, 'priority-inherited').map(({ text }) => text)).toEqual([
+        'default/db declares priority 0, but counts with 1000, that of default/web, because stopping its unit stops that one too',
+      ]);
+    },
+  );
 
   it('says of units only what systemd said: a bus that hangs leaves it unknown', async () => {
     bind('db', 0);
