@@ -139,6 +139,18 @@ describe('a usage that is known in part (at least so much)', () => {
     expect(victims([honest(9 * MI), pod({ name: 'none', unwalked: true, relief: null })])).toEqual(['honest']);
   });
 
+  it('saves who frees as much as that pod, and not who frees a byte more, even less than is lacking', () => {
+    const cut = pod({ name: 'cut', atLeast: MI, relief: { writtenBytes: known(5 * MI) } });
+    expect(victims([honest(5 * MI), cut])).toEqual([]);
+    expect(victims([honest(5 * MI + 1), cut])).toEqual(['honest']);
+  });
+
+  it('saves who frees a byte less than is lacking where nothing is known of that pod, and not who frees it all', () => {
+    const cut = pod({ name: 'cut', atLeast: MI, relief: null });
+    expect(victims([honest(10 * MI - 1), cut])).toEqual([]);
+    expect(victims([honest(10 * MI), cut])).toEqual(['honest']);
+  });
+
   it('says nothing against a pod that would go later whatever it used', () => {
     const database = pod({ name: 'database', priority: 1_000, atLeast: MI, relief: { writtenBytes: known(GI) } });
     expect(victims([honest(MI), database])).toEqual(['honest']);
