@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { readBootId } from '../../src/host/clock.ts';
-import { podPath } from '../../src/kube/cgroup-paths.ts';
+import { qosPath } from '../../src/kube/cgroup-paths.ts';
 import {
   CgroupDriver,
   ContainerState,
@@ -123,7 +123,7 @@ function startPods(root: string, numbers: readonly number[]): { readonly remove:
     made.push(directory);
   };
   for (const n of numbers) {
-    const pod = memory + podPath('cgroupfs', root, 'Burstable', uidOf(n));
+    const pod = `${memory}${qosPath('cgroupfs', root, 'Burstable')}/pod${uidOf(n)}`;
     make(pod);
     for (const id of [sandboxOf(n), containerOf(n)]) {
       const directory = path.join(pod, id);

@@ -11,7 +11,7 @@ type WebNeeds = {
   readonly report: WebFacts['report'];
   readonly effective: () => Pick<Effective, 'http' | 'monitoringInterval'>;
 };
-export type Web = {
+type Web = {
   /** After each look: the listener opens, moves or closes with the configuration. */
   readonly seen: (observation: Observation) => void;
   readonly close: () => Promise<void>;

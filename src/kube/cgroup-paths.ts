@@ -35,13 +35,6 @@ export function qosPath(driver: CgroupDriver, cgroupRoot: string, qos: Qos): str
   return LEVELS[qos].reduce((path, level) => `${path}/${childName(driver, path, level)}`, kubepods);
 }
 
-/** D6: where the kubelet puts the pod. Null: not the uid of a pod. */
-export function podPath(driver: CgroupDriver, cgroupRoot: string, qos: Qos, uid: string): string | null {
-  if (!isPodUid(uid)) return null;
-  const parent = qosPath(driver, cgroupRoot, qos);
-  return `${parent}/${childName(driver, parent, `pod${uid}`)}`;
-}
-
 /** A slice's name starts with its parent's name. The kubelet's names contain no `_`, so the uid can be recovered. */
 function childName(driver: CgroupDriver, parent: string, name: string): string {
   return driver === 'cgroupfs' ? name : `${sliceName(parent)}-${name.replaceAll('-', '_')}${SLICE}`;

@@ -78,12 +78,10 @@ export const notEnabled = (state: string): string => `nodewarden.service is ${st
 export const isEnabled = 'nodewarden.service starts at boot';
 export const otherVersion = (agent: string, own: string): string =>
   `the running agent is ${agent}, this command is ${own}`;
-export const sameVersion = (version: string): string => `agent and command are both ${version}`;
 export const dryRun = (by: 'configuration' | 'option'): string =>
   by === 'configuration'
     ? 'dryRun is true in the configuration: decisions are recorded, and nothing is evicted'
     : 'the agent was started with --dry-run: decisions are recorded, and nothing is evicted';
-export const notDry = 'not a dry run';
 export const noOtherFindings = 'the agent has nothing else to report';
 export const placesFine = 'state and record directories: safe to use';
 export const recordFull = (path: string, free: number, what: 'bytes' | 'inodes'): string =>

@@ -2,7 +2,7 @@ import { mkdirSync, rmdirSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import type { CgroupMounts } from '../../src/host/cgroup-mounts.ts';
 import { type CgroupDriver, kubepodsPath } from '../../src/host/kubepods.ts';
-import { podPath, type Qos } from '../../src/kube/cgroup-paths.ts';
+import { type Qos, qosPath } from '../../src/kube/cgroup-paths.ts';
 import { removeCgroup } from '../host/test-cgroup.ts';
 
 let count = 0;
@@ -11,6 +11,13 @@ let count = 0;
 export function aKubeletTree(mounts: CgroupMounts, driver: CgroupDriver) {
   const cgroupRoot = `/nodewarden-test-${process.pid}-kube${++count}`;
   return { cgroupRoot, ...treeIn(mounts, driver, cgroupRoot) };
+}
+
+/** Where a kubelet puts the cgroup of a pod. */
+export function podPath(driver: CgroupDriver, cgroupRoot: string, qos: Qos, uid: string): string {
+  const parent = qosPath(driver, cgroupRoot, qos);
+  if (driver === 'cgroupfs') return `${parent}/pod${uid}`;
+  return `${parent}/${parent.replace(/^.*\/(.*)\.slice$/, '$1')}-pod${uid.replaceAll('-', '_')}.slice`;
 }
 
 export function treeIn(mounts: CgroupMounts, driver: CgroupDriver, cgroupRoot: string) {
@@ -27,7 +34,7 @@ export function treeIn(mounts: CgroupMounts, driver: CgroupDriver, cgroupRoot: s
     make,
     remove: (path: string): void => rmdirSync(mounts.memory + path),
     addPod: (qos: Qos, uid: string, ...ids: readonly string[]): string => {
-      const path = make(podPath(driver, cgroupRoot, qos, uid) ?? '/');
+      const path = make(podPath(driver, cgroupRoot, qos, uid));
       for (const id of ids) make(`${path}/${containerName(id)}`);
       return path;
     },

@@ -36,7 +36,7 @@ export type TrialRun = {
   readonly lastEntryWallMs: number;
 };
 /** One pod that would have been stopped. */
-export type TrialStop = {
+type TrialStop = {
   readonly pod: string;
   readonly times: number;
   readonly causes: readonly TrialCause[];
