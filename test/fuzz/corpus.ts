@@ -30,7 +30,7 @@ export function linesOf(path: string, count: number): readonly string[] {
 /** The fenced blocks of a page in this language. */
 export function blocksOf(page: string, language: string): readonly Example[] {
   const text = readFileSync(page, 'utf8');
-  return [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, of, block]) =>
+  return [...text.matchAll(/^```(\w*)[^\n]*\n(.*?)^```$/gms)].flatMap(([, of, block]) =>
     of === language && block !== undefined ? [example(block)] : [],
   );
 }
