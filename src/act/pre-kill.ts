@@ -1,5 +1,5 @@
 import type { Decision } from '../core/decision.ts';
-import type { CommandRunner } from '../host/transient.ts';
+import { type CommandRunner, TELLING_MAX_BYTES } from '../host/transient.ts';
 import type { Findings } from '../ports.ts';
 import { PRE_KILL, preKillFailed } from '../words/finding-eviction.ts';
 import { failureOf } from './command-failure.ts';
@@ -20,7 +20,9 @@ export function createPreKill(needs: {
     const configured = needs.configured();
     if (configured === null) return;
     const { command: argv, timeoutMs } = configured;
-    const failure = failureOf(await needs.run({ argv, timeoutMs, stdin: `${JSON.stringify(decision)}\n` }));
+    const failure = failureOf(
+      await needs.run({ argv, timeoutMs, stdin: `${JSON.stringify(decision)}\n`, maxMemoryBytes: TELLING_MAX_BYTES }),
+    );
     if (failure === null) needs.findings.clear(PRE_KILL);
     else needs.findings.raise(preKillFailed(failure));
   };

@@ -3,7 +3,7 @@ import type { Effective } from '../config/effective.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { escapeUnsafe } from '../core/units/escape.ts';
-import type { CommandRunner } from '../host/transient.ts';
+import { type CommandRunner, TELLING_MAX_BYTES } from '../host/transient.ts';
 import type { Clock, Finding, Findings } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
 import { sayDecision, sayOutcome } from '../words/decision.ts';
@@ -79,7 +79,9 @@ export function createNotifier(needs: {
   async function send({ command, timeoutMs }: NonNullable<Effective['notify']>, event: Event): Promise<void> {
     const notice: Notice = { ...event, dropped };
     dropped = 0;
-    const failure = failureOf(await run({ argv: command, timeoutMs, stdin: `${JSON.stringify(notice)}\n` }));
+    const failure = failureOf(
+      await run({ argv: command, timeoutMs, stdin: `${JSON.stringify(notice)}\n`, maxMemoryBytes: TELLING_MAX_BYTES }),
+    );
     if (failure === null) context?.findings.clear(NOTIFY);
     else context?.findings.raise(notifyFailed(failure));
   }

@@ -4,8 +4,9 @@ import type { Facts } from './facts.ts';
 
 /** `blocking`: as it is, nothing can be evicted here, or the agent refuses to start. */
 export type Weight = 'blocking' | 'warning';
-/** `fill`: what stands for `<name>` in the command that mends it. */
-export type Found = { readonly text: string; readonly fill?: { readonly [name: string]: string } };
+/** What stands for `<name>` in the command that mends it. */
+export type Fill = { readonly [name: string]: string };
+export type Found = { readonly text: string; readonly fill?: Fill };
 export type Result =
   | { readonly kind: 'fine'; readonly text: string }
   | { readonly kind: 'found'; readonly found: readonly Found[] }

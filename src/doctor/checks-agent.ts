@@ -68,7 +68,7 @@ export const AGENT = {
   'own-directories': {
     weight: 'blocking',
     asks: "whether the agent's directories are safe to use",
-    mend: 'ls -ld /run/nodewarden /var/lib/nodewarden',
+    mend: 'ls -ld <runtime> <state>',
     judge: ({ places: { distrusted } }) => {
       if (!distrusted.known) return unknownBecause(distrusted);
       return distrusted.value === null ? fine(say.placesFine) : found({ text: distrusted.value });

@@ -1,3 +1,4 @@
+import { mayGoFor } from '../core/pod/evict-for.ts';
 import { oomScoreAdj } from '../core/pod/oom-score.ts';
 import { fileSystemOf, isDisk } from '../core/signal.ts';
 import * as say from '../words/doctor.ts';
@@ -35,10 +36,13 @@ function evictable({ pods, findings }: PodsFacts, { effective }: Facts): Result 
   if (findings.some(({ id }) => id === MANIFESTS)) return NOT_APPLICABLE;
   if (pods.length === 0)
     return found({ text: say.noManifest(effective.known ? effective.value.podManifests : 'the manifests directory') });
+  const signals = effective.known ? effective.value.thresholds.map(({ signal }) => signal) : [];
   const open = pods.filter(
-    ({ bound: { declared } }) => !declared.isProtected && !declared.isStaticCritical && declared.evictFor?.length !== 0,
+    ({ bound: { declared } }) =>
+      !declared.isProtected && !declared.isStaticCritical && signals.some((signal) => mayGoFor(declared, signal)),
   );
-  if (open.length === 0) return found({ text: say.allProtected(pods.length) });
+  // Without a threshold that is a finding of its own.
+  if (open.length === 0 && signals.length > 0) return found({ text: say.allProtected(pods.length) });
   const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
   if (unbound >= pods.length) return found({ text: say.nothingBound(pods.length) });
   return fine(say.canBeEvicted(open.length, open.filter(runs).length));
@@ -72,7 +76,7 @@ export const PODS = {
   'nothing-to-evict': {
     weight: 'blocking',
     asks: 'whether there is a pod to evict',
-    mend: 'ls -l /etc/nodewarden/pods.d',
+    mend: 'ls -l <manifests>',
     judge: ofPods(evictable),
   },
   'binding-unresolved': {
@@ -133,10 +137,12 @@ export const PODS = {
   'unit-held-down': {
     weight: 'warning',
     asks: 'whether an eviction holds a unit down',
-    mend: 'systemctl start <unit>',
-    judge: ofPods(({ held }) => {
+    mend: 'nodewarden <command>',
+    judge: ofPods(({ held }, { agent }) => {
       if (!held.known) return unknownBecause(held);
-      const all = held.value.map(({ unit, pod, after }) => ({ text: say.heldDown(unit, pod, after), fill: { unit } }));
+      // A running agent stops it again while its condition lasts, whoever started it.
+      const fill = { command: agent.status.known ? 'status' : 'release-held' };
+      const all = held.value.map(({ unit, pod, after }) => ({ text: say.heldDown(unit, pod, after), fill }));
       return foundOr(all, fine(say.nobodyHeld));
     }),
   },

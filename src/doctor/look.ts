@@ -2,13 +2,14 @@ import { toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { loadLastGood } from '../config/last-good.ts';
 import type { HostSizes } from '../config/margin.ts';
-import { known, type Reading, unknown, valueOrNull } from '../core/reading.ts';
+import { known, type Reading, type Unknown, unknown, valueOrNull } from '../core/reading.ts';
 import { neededTotalMs } from '../core/shutdown/plan.ts';
 import { distrustOwn } from '../daemon/own-files.ts';
 import { busUp, openSystemBus } from '../host/bus.ts';
 import { hasSysResource } from '../host/capabilities.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { readBootId, within } from '../host/clock.ts';
+import { listDirectory } from '../host/files.ts';
 import { findKubelet } from '../host/kubelet-process.ts';
 import { createLogind } from '../host/logind.ts';
 import { createLogindDropIn } from '../host/logind-drop-in.ts';
@@ -127,8 +128,12 @@ async function lookAtPlaces(effective: Effective | null, hung: LoadedHere['hung'
   const why = hung.get(stateDirectory);
   if (why !== undefined) return { distrusted: why, recordPath: stateDirectory, recordFree: why };
   const disk = await openFileSystem(stateDirectory, clock).sample();
+  // What this user may not list says nothing against root's agent.
+  const unlisted = [effective.runtimeDirectory, stateDirectory]
+    .map((directory) => listDirectory(directory, Number.POSITIVE_INFINITY))
+    .find((listed): listed is Unknown => !listed.known && listed.why === 'unreadable' && process.getuid?.() !== 0);
   return {
-    distrusted: known(distrustOwn(effective)),
+    distrusted: unlisted ?? known(distrustOwn(effective)),
     recordPath: stateDirectory,
     recordFree: disk.known
       ? known({ bytes: disk.value.bytesAvailable, inodes: disk.value.inodes === 0 ? null : disk.value.inodesFree })

@@ -1,5 +1,5 @@
 import { sayUnknown } from '../words/doctor.ts';
-import type { Check, Found, Result, Weight } from './check.ts';
+import type { Check, Fill, Result, Weight } from './check.ts';
 import { CHECKS } from './checks.ts';
 import type { Facts } from './facts.ts';
 
@@ -38,20 +38,32 @@ export function doctorReport(facts: Facts, where: Where): DoctorReport {
     ...where,
     mode: facts.effective.known ? facts.effective.value.mode : null,
     isAgentRunning: facts.agent.isRunning,
-    findings: judged.flatMap(({ code, check, result }) => toldOf(code, check, result)),
+    findings: judged.flatMap(({ code, check, result }) => toldOf(code, check, result, placesOf(facts))),
     fine: judged.flatMap(({ code, result }) => (result.kind === 'fine' ? [{ code, text: result.text }] : [])),
   };
 }
 
-function toldOf(code: string, check: Check, result: Result): readonly Told[] {
+/** What the commands name that the configuration may have moved. */
+function placesOf({ effective }: Facts): Fill {
+  if (!effective.known) return {};
+  const { podManifests, runtimeDirectory, stateDirectory } = effective.value;
+  return { manifests: podManifests, runtime: runtimeDirectory, state: stateDirectory };
+}
+
+function toldOf(code: string, check: Check, result: Result, places: Fill): readonly Told[] {
   if (result.kind === 'unknown')
     return [{ code, kind: 'unknown', text: sayUnknown(check.asks, result.because), mend: null }];
   if (result.kind !== 'found') return [];
-  return result.found.map((one) => ({ code, kind: check.weight, text: one.text, mend: filled(check.mend, one) }));
+  return result.found.map(({ text, fill }) => ({
+    code,
+    kind: check.weight,
+    text,
+    mend: filled(check.mend, { ...places, ...fill }),
+  }));
 }
 
 /** Others choose what is filled in: quoted, so that the command may be pasted into a shell. */
-function filled(mend: string, { fill = {} }: Found): string {
+function filled(mend: string, fill: Fill): string {
   return mend.replace(/<([a-z]+)>/g, (blank, name: string) => {
     const value = fill[name];
     if (value === undefined) return blank;

@@ -8,7 +8,11 @@ type Command = {
   readonly timeoutMs: number;
   /** Given whole on standard input. */
   readonly stdin?: string;
+  /** More than this and the kernel ends it, where it runs as a unit; absent: no limit. */
+  readonly maxMemoryBytes?: number;
 };
+/** For a command that tells or records: it runs when memory may be short, and must not take what pods are then evicted for. */
+export const TELLING_MAX_BYTES = 256 * 1024 * 1024;
 export type CommandRunner = (command: Command) => Promise<ExecResult>;
 
 /** What systemd itself may take on top of the command's own time. */
@@ -83,7 +87,7 @@ async function resultOf(systemd: Systemd, name: string): Promise<ExecResult> {
   return { kind: 'failed', detail: `systemd says ${result}` };
 }
 
-function propertiesOf({ argv, timeoutMs, stdin }: Command): readonly UnitProperty[] {
+function propertiesOf({ argv, timeoutMs, stdin, maxMemoryBytes }: Command): readonly UnitProperty[] {
   const [program = ''] = argv;
   const isAbsolute = program.startsWith('/');
   // systemd wants an absolute path; env(1) looks a bare name up without a shell.
@@ -96,6 +100,7 @@ function propertiesOf({ argv, timeoutMs, stdin }: Command): readonly UnitPropert
   });
   const input =
     stdin === undefined ? [] : [of('StandardInput', 's', 'data'), of('StandardInputData', 'ay', bytesOf(stdin))];
+  const limit = maxMemoryBytes === undefined ? [] : [of('MemoryMax', 't', maxMemoryBytes)];
   return [
     of('Description', 's', `A command of nodewarden's configuration`),
     of('Type', 's', 'oneshot'),
@@ -107,6 +112,7 @@ function propertiesOf({ argv, timeoutMs, stdin }: Command): readonly UnitPropert
     // Kept loaded until its result is read.
     of('AddRef', 'b', true),
     of('DefaultDependencies', 'b', false),
+    ...limit,
     ...input,
   ];
 }

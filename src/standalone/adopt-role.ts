@@ -41,7 +41,7 @@ const OF_THE_SYSTEM: readonly { readonly units: RegExp; readonly why: string }[]
   },
   {
     units:
-      /^(NetworkManager|networking|wpa_supplicant|dhcp|dhclient|ifup@|connman|iwd|firewalld|nftables|wg-quick|openvpn|chrony|ntp)/,
+      /^(NetworkManager|networking|wpa_supplicant|dhcp|dhclient|ifup@|connman|iwd|firewalld|nftables|wg-quick|openvpn|chrony|ntp|tailscaled|zerotier|strongswan|frr\.|bird\.|keepalived)/,
     why: 'the network depends on it',
   },
   {

@@ -129,6 +129,8 @@ const GUARDED_UNITS = [
   'systemd-logind.service',
   'systemd-journald.service',
   'systemd-udevd.service',
+  // A command, such as `adopt` or `doctor`, is not the agent.
+  'nodewarden.service',
 ];
 
 /** The current cgroups of what no binding may contain. */

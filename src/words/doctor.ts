@@ -33,7 +33,7 @@ export const manifestsValid = (directory: string, pods: number): string =>
 export const noManifest = (directory: string): string =>
   `no manifest in ${directory} binds a pod: nothing can be evicted`;
 export const allProtected = (pods: number): string =>
-  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected, critical or evicted for nothing (evict-for: none): there is nobody to evict in their place`;
+  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected, critical or evicted for nothing that has a threshold (evict-for): there is nobody to evict in their place`;
 export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
 export const canBeEvicted = (pods: number, running: number): string =>

@@ -43,8 +43,25 @@ describe('nodewarden doctor', () => {
   it('says that nothing can be evicted if every pod is protected', async () => {
     manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
     expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
-      'the only pod is protected, critical or evicted for nothing (evict-for: none): there is nobody to evict in their place',
+      'the only pod is protected, critical or evicted for nothing that has a threshold (evict-for): there is nobody to evict in their place',
     );
+  });
+
+  it('says that nothing can be evicted if no pod may go for what has a threshold', async () => {
+    configure('evictionHard: { memory.available: 100Mi }');
+    manifest('db', { cgroup: 'nodewarden-test-absent', 'evict-for': 'disk,pids' });
+    expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([{ kind: 'blocking' }]);
+    configure('evictionHard: { memory.available: 100Mi, pid.available: 10% }');
+    expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).not.toContain('evict-for');
+  });
+
+  it('names in its commands the directories of the configuration', async () => {
+    expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([{ mend: `ls -l ${path('pods.d')}` }]);
+    mkdirSync(path('state'));
+    chmodSync(path('state'), 0o777);
+    expect(saidOf(await report(), 'own-directories')).toMatchObject([
+      { mend: `ls -ld ${path('run')} ${path('state')}` },
+    ]);
   });
 
   it('says which thresholds are missing, and which have no effect', async () => {

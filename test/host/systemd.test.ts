@@ -163,7 +163,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     const run = createCommandRunner({ systemd: fake.systemd, clock });
     const argv = ['/bin/echo', '$HOME; "x"', '%n'];
     // What is left of a longer time is no whole number. So long that a busy machine does not decide it.
-    expect(await run({ argv, timeoutMs: 30_000.123_456_7, stdin: 'in' })).toEqual({
+    expect(await run({ argv, timeoutMs: 30_000.123_456_7, stdin: 'in', maxMemoryBytes: 1_000_000 })).toEqual({
       kind: 'exited',
       code: 3,
       stdout: '',
@@ -173,6 +173,7 @@ describe.skipIf(!hasDbusDaemon)("an operator's command [needs dbus-daemon]", () 
     const [sent = ''] = properties;
     // Doubled, or systemd would put the variable's value there.
     expect(sent).toContain(JSON.stringify([['/bin/echo', ['/bin/echo', '$$HOME; "x"', '%n'], false]]));
+    expect(sent).toMatch(/"MemoryMax",\{"signature":"t","value":1000000\}/);
     for (const name of ['TimeoutStartUSec', 'CollectMode', 'AddRef', 'StandardInputData']) expect(sent).toContain(name);
   });
 

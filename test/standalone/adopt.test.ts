@@ -40,6 +40,8 @@ describe('a role', () => {
     'sshd@3-1.2.3.4:22.service',
     'getty@tty1.service',
     'NetworkManager.service',
+    'tailscaled.service',
+    'keepalived.service',
     'docker.service',
     'user@1000.service',
   ])('of the system: no manifest is proposed for %s', (unit) => {
@@ -214,6 +216,23 @@ describe.skipIf(why !== null)(`adopt [${why ?? 'root, cgroups, dbus-daemon'}]`, 
     expect(await found()).toMatchObject({
       proposals: [],
       leftOut: [{ name: 'shop', why: 'it is declared already, in mine.yaml' }, { name: 'shop.slice' }],
+    });
+  });
+
+  it('leaves out the slice of the agent, which is another process', async () => {
+    await unit('nodewarden.slice', 0);
+    await unit('nodewarden.slice/nodewarden.service', 10 * MIB);
+    fake.units.set('nodewarden.service', {
+      ...(fake.units.get('nodewarden.slice/nodewarden.service') ?? fail()),
+      id: 'nodewarden.service',
+    });
+    fake.units.delete('nodewarden.slice/nodewarden.service');
+    expect(await found()).toMatchObject({
+      proposals: [],
+      leftOut: [
+        { name: 'nodewarden.service' },
+        { name: 'nodewarden.slice', why: 'it holds nodewarden.service, without which the machine cannot be saved' },
+      ],
     });
   });
 
