@@ -4,7 +4,8 @@ import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { type Problem, sayProblem } from '../document/problem.ts';
 import { watchPath, writeBeside } from '../host/files.ts';
 import type { Clock, Finding, Findings, Log } from '../ports.ts';
-import { CONFIG, lastGoodInForce, modeNotReloaded, notReloaded } from '../words/finding-own.ts';
+import { PRE_KILL } from '../words/finding-eviction.ts';
+import { CONFIG, lastGoodInForce, modeNotReloaded, NOTIFY, notReloaded } from '../words/finding-own.ts';
 
 /** The last reload of the configuration; null = none yet. */
 export type LastReload = { readonly atWallMs: number; readonly ok: boolean; readonly text: string } | null;
@@ -85,6 +86,9 @@ export function createReload(needs: {
   const accept = (loaded: Loaded): void => {
     const text = `the configuration ${loaded.effective.file ?? '(all defaults)'} is in force`;
     findings.clear(CONFIG);
+    // What is no longer run cannot work again.
+    if (loaded.effective.notify === null) findings.clear(NOTIFY);
+    if (loaded.effective.preKill === null) findings.clear(PRE_KILL);
     last = { atWallMs: clock.wallMs(), ok: true, text };
     log.info({ event: 'config' }, text);
     inForce = loaded;

@@ -18,6 +18,8 @@ export type CommandRunner = (command: Command) => Promise<ExecResult>;
 /** What systemd itself may take on top of the command's own time. */
 const MARGIN_MS = 3_000;
 const STOP_SECONDS = 1;
+/** What systemd.exec(5) reports of a program that could not be executed. */
+const EXIT_EXEC = 203;
 const MAX_OUTPUT_BYTES = 64 * 1024;
 
 /**
@@ -81,6 +83,8 @@ async function resultOf(systemd: Systemd, name: string): Promise<ExecResult> {
   if (!end.known) return { kind: 'failed', detail: `how it ended is not known: ${end.detail}` };
   const { result, exitStatus } = end.value;
   if (result === 'timeout') return { kind: 'timed-out' };
+  if (exitStatus === EXIT_EXEC)
+    return { kind: 'failed', detail: 'it could not be started: is it there, and executable?' };
   if (result === 'success' || result === 'exit-code') {
     return { kind: 'exited', code: exitStatus, stdout: '', stderr: '' };
   }

@@ -158,4 +158,16 @@ describe('the daemon', () => {
     });
     expect(readFileSync(told, 'utf8')).toBe(before);
   });
+
+  it('no longer reports the failure of a command that was taken out of the configuration', async () => {
+    const failed = (now: { readonly findings: readonly { readonly id: string }[] }) =>
+      now.findings.some(({ id }) => id === 'notify');
+    write(['notify: { command: [/nonexistent/notify], on: [finding] }']);
+    writeFileSync(join(directory, 'pods.d/broken.yaml'), BROKEN, { mode: 0o644 });
+    await running(async (report) => {
+      await until(report, failed);
+      write([]);
+      await until(report, (now) => !failed(now));
+    });
+  });
 });
