@@ -2,6 +2,7 @@
 // import, so that what only one command needs is not in memory of the daemon; NOTICE and SBOM of what is in them; and, from the
 // commands that are in them, man pages and completions. `--outdir DIR` builds elsewhere, `--entry FILE` something else than
 // src/main.ts.
+import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -105,8 +106,49 @@ async function put(file, content, mode) {
   await rename(temporary, file);
 }
 
+/**
+ * The page as one file that loads nothing: its policy names what of it may run, by hash. `</` would end the element that
+ * it stands in.
+ */
+async function page() {
+  const source = path.join(root, 'src/page');
+  const options = {
+    absWorkingDir: root,
+    bundle: true,
+    minify: true,
+    write: false,
+    charset: 'utf8',
+    legalComments: 'none',
+    metafile: true,
+    logLevel: 'warning',
+  };
+  const script = await build({
+    ...options,
+    entryPoints: [path.join(source, 'main.ts')],
+    format: 'esm',
+    target: 'es2022',
+  });
+  const style = await build({ ...options, entryPoints: [path.join(source, 'page.css')] });
+  const [js, css] = [script, style].map(({ outputFiles }) => outputFiles[0].text.trim().replaceAll('</', '<\\/'));
+  const hashOf = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+  const parts = {
+    policy: `default-src 'none'; script-src ${hashOf(js)}; style-src ${hashOf(css)}; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'`,
+    style: css,
+    script: js,
+  };
+  const template = await readFile(path.join(source, 'page.html'), 'utf8');
+  const html = template.replace(
+    /(?<=content=")(policy)(?=")|\/\* (style|script) \*\//g,
+    (_, policy, rest) => parts[policy ?? rest],
+  );
+  return { html, metafiles: [script.metafile, style.metafile] };
+}
+
 const written = new Set(['package.json', 'NOTICE', 'sbom.cdx.json']);
 const inputs = new Set();
+const note = (output) => {
+  for (const [input, { bytesInOutput }] of Object.entries(output.inputs)) if (bytesInOutput > 0) inputs.add(input);
+};
 await mkdir(outdir, { recursive: true });
 for (const [name, entry] of entries) {
   const { outputFiles, metafile } = await bundle(name, entry);
@@ -116,9 +158,13 @@ for (const [name, entry] of entries) {
     written.add(path.basename(file.path));
     await put(file.path, file.contents, path.basename(file.path) === 'nodewarden.js' ? 0o755 : 0o644);
   }
-  for (const output of Object.values(metafile.outputs)) {
-    for (const [input, { bytesInOutput }] of Object.entries(output.inputs)) if (bytesInOutput > 0) inputs.add(input);
-  }
+  Object.values(metafile.outputs).forEach(note);
+}
+if (values.entry === undefined) {
+  const { html, metafiles } = await page();
+  await put(path.join(outdir, 'page.html'), html, 0o644);
+  written.add('page.html');
+  for (const { outputs } of metafiles) Object.values(outputs).forEach(note);
 }
 // The repository's package.json says "module"; the bundle is CommonJS wherever it lies.
 await put(path.join(outdir, 'package.json'), '{"type":"commonjs"}\n', 0o644);

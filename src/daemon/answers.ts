@@ -1,12 +1,14 @@
 import type { Observation } from '../core/observation.ts';
 import type { NextLook, Verdict } from '../core/verdict.ts';
 import { groupIdOf } from '../host/socket-file.ts';
+import type { SignalHistory } from '../serve/signal-history.ts';
 import { serveSocket } from '../serve/socket.ts';
 import type { NodeFacts, StatusReport } from '../serve/status.ts';
 import { SOCKET, socketNotServed } from '../words/finding-own.ts';
 import type { OpenParts, PartsHost } from './compose.ts';
 import type { Counters } from './counters.ts';
 import { createObservedLooks } from './observed-look.ts';
+import { rehearseShutdown } from './rehearsal.ts';
 import { createReporter, type Daemon, nodeFacts } from './reporter.ts';
 import { createWeb } from './web.ts';
 
@@ -19,6 +21,7 @@ type Answers = {
 
 type AnswersHost = Pick<PartsHost, 'clock' | 'mounts'> & {
   readonly counters: Counters;
+  readonly history: SignalHistory;
   readonly onReport: ((report: StatusReport) => void) | undefined;
 };
 
@@ -32,7 +35,13 @@ export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: D
   const node = (): NodeFacts => nodeFacts(host, daemon.loaded().effective, sinceWallMs);
   const reporter = createReporter(host, parts, { ...daemon, sinceWallMs, node });
   const { withoutPods: report } = reporter;
-  const web = createWeb({ clock, findings, report, effective: () => daemon.loaded().effective });
+  const web = createWeb({
+    ...host,
+    findings,
+    report,
+    page: { live: reporter.live, rehearse: () => rehearseShutdown(daemon.loaded().effective.file) },
+    effective: () => daemon.loaded().effective,
+  });
   const { podsNow } = observer;
   const desk = createObservedLooks({
     clock,

@@ -1,10 +1,14 @@
 import pkg from '../../package.json' with { type: 'json' };
 import { observedOf } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
+import { signalOf } from '../core/explain.ts';
 import type { Observation } from '../core/observation.ts';
 import { unknown } from '../core/reading.ts';
+import type { State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
+import { within } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
+import type { PageFacts } from '../serve/page.ts';
 import { createPodNames } from '../serve/pod-names.ts';
 import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import { type NodeFacts, rankedFor, type StatusReport, statusReport } from '../serve/status.ts';
@@ -19,7 +23,7 @@ export type Daemon = {
   readonly lastReload: () => LastReload;
   readonly shutdownContext: () => ShutdownContext;
 };
-type ReporterHost = Pick<PartsHost, 'mounts'> & {
+type ReporterHost = Pick<PartsHost, 'clock' | 'mounts'> & {
   readonly counters: Pick<Counters, 'now'>;
   readonly onReport: ((report: StatusReport) => void) | undefined;
 };
@@ -30,7 +34,13 @@ type Reporter = {
   readonly now: () => StatusReport | null;
   /** Without pods, which costs the same with any number of them. */
   readonly withoutPods: () => StatusReport | null;
+  /** The next look, with what `explain` needs of it: asks for one. */
+  readonly live: PageFacts['live'];
 };
+type Seen = { readonly observation: Observation; readonly verdict: Verdict; readonly before: State };
+
+/** A look follows at once unless the loop is busy; then the last one has to do. */
+const NEXT_LOOK_MS = 250;
 
 /** The report of the last look, for the socket and for watchers within the process. */
 export function createReporter(
@@ -40,7 +50,8 @@ export function createReporter(
 ): Reporter {
   const { observer, findings, recorder } = parts;
   const names = createPodNames();
-  let last: { readonly observation: Observation; readonly verdict: Verdict } | null = null;
+  let last: Seen | null = null;
+  let waiting: (() => void)[] = [];
   const report = (observation: Observation, verdict: Verdict): StatusReport => {
     const { effective, warnings } = daemon.loaded();
     const { workingSetAvailableBytes, reclaimableAvailableBytes } = observer.memoryFacts();
@@ -68,8 +79,11 @@ export function createReporter(
   };
   return {
     seen: (observation, verdict) => {
-      last = { observation, verdict };
+      last = { observation, verdict, before: last?.verdict.state ?? parts.state };
       names.learn(observation);
+      const waited = waiting;
+      waiting = [];
+      for (const hear of waited) hear();
       host.onReport?.(report(observation, verdict));
     },
     // A reader needs the pods although no decision does.
@@ -79,6 +93,18 @@ export function createReporter(
       return report({ ...last.observation, pods }, last.verdict);
     },
     withoutPods: () => (last === null ? null : report({ ...last.observation, pods: NOT_ASKED }, last.verdict)),
+    live: async () => {
+      const next = new Promise<void>((resolve) => waiting.push(resolve));
+      parts.inbox.wake();
+      await within(host.clock, NEXT_LOOK_MS, next, () => undefined);
+      if (last === null) return null;
+      const { observation, verdict, before } = last;
+      const { decisions, reasons } = verdict;
+      const look = { observation, config: parts.core(), state: before, decisions, reasons };
+      const pods = observer.podsNow(signalOf(look) ?? 'memory.available');
+      const seen = { ...observation, pods };
+      return { status: report(seen, verdict), look: { ...look, observation: seen } };
+    },
   };
 }
 

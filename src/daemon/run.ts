@@ -22,6 +22,7 @@ import { createRecorders } from '../record/writing/recorder.ts';
 import { stateFilePath, wasPreparing } from '../record/writing/state-file.ts';
 import { askDaemon } from '../serve/ask.ts';
 import type { ShutdownContext } from '../serve/shutdown-status.ts';
+import { createSignalHistory, type SignalHistory } from '../serve/signal-history.ts';
 import { isReport, type StatusReport } from '../serve/status.ts';
 import { openShutdown } from '../shutdown/open.ts';
 import { createStandalone } from '../standalone/open.ts';
@@ -55,6 +56,7 @@ type Host = PartsHost & {
   readonly options: DaemonOptions;
   /** They outlive the parts too: a reload sets no count back. */
   readonly counters: Counters;
+  readonly history: SignalHistory;
   isFirst: boolean;
   /** SIGHUP came, perhaps during a reload, when nothing else listened for it. */
   isHungUp: boolean;
@@ -114,6 +116,7 @@ export async function runDaemon(options: DaemonOptions, stop: AbortSignal): Prom
     notify,
     options,
     counters,
+    history: createSignalHistory(clock),
   };
   const host: Host = { ...common, ...ofRun, isFirst: true, isHungUp: false };
   const hungUp = (): void => {

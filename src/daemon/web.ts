@@ -2,6 +2,8 @@ import type { Effective } from '../config/effective.ts';
 import type { Observation } from '../core/observation.ts';
 import type { Clock, Findings } from '../ports.ts';
 import type { OpenHttp } from '../serve/http.ts';
+import type { PageFacts } from '../serve/page.ts';
+import type { SignalHistory } from '../serve/signal-history.ts';
 import type { WebFacts } from '../serve/web.ts';
 import { HTTP, httpNotServed } from '../words/finding-own.ts';
 
@@ -9,6 +11,9 @@ type WebNeeds = {
   readonly clock: Clock;
   readonly findings: Findings;
   readonly report: WebFacts['report'];
+  readonly page: Pick<PageFacts, 'live' | 'rehearse'>;
+  /** Outlives a reload. */
+  readonly history: SignalHistory;
   readonly effective: () => Pick<Effective, 'http' | 'monitoringInterval'>;
 };
 type Web = {
@@ -21,7 +26,7 @@ type Web = {
 const AGAIN_MS = 10_000;
 
 /** The HTTP server, loaded only if `http` is configured. A port that cannot be opened is a finding, and is retried. */
-export function createWeb({ clock, findings, report, effective }: WebNeeds): Web {
+export function createWeb({ clock, findings, report, page, history, effective }: WebNeeds): Web {
   let last: ReturnType<WebFacts['sampled']> = null;
   let open: { readonly server: OpenHttp; readonly key: string } | null = null;
   let followed: Effective['http'] = null;
@@ -29,8 +34,10 @@ export function createWeb({ clock, findings, report, effective }: WebNeeds): Web
   let isClosed = false;
   let cancelAgain: () => void = () => undefined;
   const facts: WebFacts = {
+    ...page,
     clock,
     report,
+    history: history.answer,
     sampled: () => last,
     mostApartMs: () => effective().monitoringInterval.maxMs,
   };
@@ -60,12 +67,15 @@ export function createWeb({ clock, findings, report, effective }: WebNeeds): Web
     moving = moving.then(move);
   };
   return {
-    seen: ({ atMs, signals }) => {
+    seen: (observation) => {
+      const { atMs, signals } = observation;
       const memory = signals['memory.available'];
       if (followed !== effective().http) {
         followed = effective().http;
         follow();
       }
+      if (followed === null) history.forget();
+      else history.seen(observation);
       last = { atMs: memory.known ? atMs : (last?.atMs ?? null), memory };
     },
     close: () => {

@@ -3,8 +3,13 @@ import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 import { sleep, within } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 
-/** `body`: text as UTF-8. */
-export type HttpAnswer = { readonly status: number; readonly type: string; readonly body: string | Buffer };
+/** `body`: text as UTF-8. `policy`: its Content-Security-Policy; absent: it may load and run nothing. */
+export type HttpAnswer = {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string | Buffer;
+  readonly policy?: string;
+};
 /** Answers GET and HEAD of this very path. A route that throws, or takes longer than 5 s, is answered for with 500. */
 export type Route = {
   readonly path: string;
@@ -38,7 +43,6 @@ const BACKLOG = 32;
  * nor run it, nor show it in a frame.
  */
 const HEADERS = [
-  "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options: nosniff',
   'Referrer-Policy: no-referrer',
   'Cross-Origin-Resource-Policy: same-origin',
@@ -46,6 +50,7 @@ const HEADERS = [
   'Cache-Control: no-store',
   'Connection: close',
 ];
+const NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const STATUSES: { readonly [status: number]: string } = {
   200: 'OK',
   400: 'Bad Request',
@@ -189,13 +194,17 @@ async function answerTo(
   }
 }
 
-function sayAnswer({ status, type, body }: HttpAnswer, request: Request | 'too-large' | null): Buffer {
+function sayAnswer(
+  { status, type, body, policy = NOTHING }: HttpAnswer,
+  request: Request | 'too-large' | null,
+): Buffer {
   const content = Buffer.from(body);
   const head = [
     `HTTP/1.1 ${status} ${STATUSES[status] ?? ''}`,
     `Content-Type: ${type}`,
     `Content-Length: ${content.length}`,
     ...(status === 405 ? ['Allow: GET, HEAD'] : []),
+    `Content-Security-Policy: ${policy}`,
     ...HEADERS,
   ];
   const isHead = request !== null && request !== 'too-large' && request.method === 'HEAD';

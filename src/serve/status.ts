@@ -172,6 +172,10 @@ export function isReport(answer: unknown): answer is StatusReport {
   return typeof answer === 'object' && answer !== null && 'schema' in answer && answer.schema === 1;
 }
 
+/** A threshold is met, or something is being done about one. */
+export const isShort = ({ signals, act }: Pick<StatusReport, 'signals' | 'act'>): boolean =>
+  act.kind !== 'idle' || signals.some(({ thresholds }) => thresholds.some(({ metForMs }) => metForMs !== null));
+
 type StatusInput = {
   readonly observation: Observation;
   readonly verdict: Verdict;

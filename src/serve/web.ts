@@ -1,13 +1,13 @@
 import type { MonoMs, Reading } from '../core/reading.ts';
-import type { Clock } from '../ports.ts';
 import { notSampledYet, notSampling } from '../words/health.ts';
 import { type HttpAnswer, type HttpNeeds, type OpenHttp, type Route, serveHttp, text } from './http.ts';
 import { METRICS_TYPE, metricsText } from './metrics.ts';
+import { type PageFacts, pageRoutes } from './page.ts';
+import { shared } from './shared.ts';
 import type { StatusReport } from './status.ts';
 
 /** What the routes tell of. */
-export type WebFacts = {
-  readonly clock: Clock;
+export type WebFacts = PageFacts & {
   /** The last look, without pods; null: there was none. */
   readonly report: () => StatusReport | null;
   /** When memory.available was last read, and what came of it at the last sample; null: not yet. */
@@ -27,6 +27,7 @@ export function openWeb(
   const routes: readonly Route[] = [
     { path: '/healthz', answer: () => health(facts) },
     { path: '/metrics', answer: createMetrics(facts) },
+    ...pageRoutes(facts),
   ];
   return serveHttp({ ...listen, clock: facts.clock, routes });
 }
@@ -35,20 +36,11 @@ export function openWeb(
 const METRICS_MS = 500;
 
 function createMetrics({ clock, report }: WebFacts): () => Promise<HttpAnswer> {
-  let saidMs: MonoMs = Number.NEGATIVE_INFINITY;
-  let said: Promise<HttpAnswer> | null = null;
-  const say = async (): Promise<HttpAnswer> => {
+  return shared(clock, METRICS_MS, async () => {
     const last = report();
     if (last === null) return text(503, notSampledYet(null));
     return { status: 200, type: METRICS_TYPE, body: await metricsText(last) };
-  };
-  return () => {
-    if (said === null || clock.monoMs() - saidMs >= METRICS_MS) {
-      saidMs = clock.monoMs();
-      said = say();
-    }
-    return said;
-  };
+  });
 }
 
 /** 503 with the reason: the loop stands still, or reads nothing. */

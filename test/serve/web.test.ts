@@ -4,13 +4,19 @@ import { openWeb, type WebFacts } from '../../src/serve/web.ts';
 import { aClock } from '../kube/a-clock.ts';
 import { bodyOf, freePort, get, statusOf } from './a-web.ts';
 
+const NO_PAGE: Pick<WebFacts, 'live' | 'history' | 'rehearse'> = {
+  live: async () => null,
+  history: () => ({ schema: 1, stepMs: 10_000, atWallMs: [], lowest: {} }),
+  rehearse: async () => unread,
+};
+
 async function healthOf(facts: Partial<WebFacts>): Promise<{ readonly status: number; readonly body: string }> {
   const port = await freePort();
   const clock = { ...aClock(), monoMs: () => 100_000 };
   const [report, sampled] = [() => null, () => null];
   const web = await openWeb(
     { host: '127.0.0.1', port, hosts: [] },
-    { clock, report, sampled, mostApartMs: () => 10_000, ...facts },
+    { clock, report, sampled, mostApartMs: () => 10_000, ...NO_PAGE, ...facts },
   );
   if (!web.known) throw new Error(web.detail);
   onTestFinished(web.value.close);

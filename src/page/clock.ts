@@ -1,0 +1,11 @@
+import type { Clock } from '../ports.ts';
+
+/** The browser's. */
+export const clock: Clock = {
+  monoMs: () => performance.now(),
+  wallMs: () => Date.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};

@@ -1,0 +1,72 @@
+import type { StatusReport } from '../serve/status.ts';
+import { byId, el, keep, setText, timeOf } from './dom.ts';
+import { sayAgo, sayWhen } from './say.ts';
+
+type DecisionStatus = StatusReport['decisions'][number];
+/** What came of the others is in the log. */
+const HAS_END: readonly string[] = ['evict', 'evict-over-limit', 'reclaim', 'stop-for-shutdown'];
+const ENDED: { readonly [kind: string]: readonly [string, string] } = {
+  ended: ['ok', 'done'],
+  reclaimed: ['ok', 'done'],
+  survived: ['bad', 'failed'],
+  dropped: ['', 'dropped'],
+};
+
+/** Says new decisions, and what came of them, to those who do not see them come. */
+export function createDecisionsView(say: (text: string) => void): (status: StatusReport, nowWallMs: number) => void {
+  let heard: ReadonlySet<string> | null = null;
+  return ({ decisions, node }, nowWallMs) => {
+    const told = decisions.flatMap(({ id, text, outcome }) => [
+      { key: id, text },
+      ...(outcome === null ? [] : [{ key: `${id} ${outcome.kind}`, text: `${text}: ${outcome.text}` }]),
+    ]);
+    const before = heard;
+    if (before !== null) for (const { text } of told.filter(({ key }) => !before.has(key)).toReversed()) say(text);
+    heard = new Set(told.map(({ key }) => key));
+    const place = byId('decisions-body');
+    if (decisions.length === 0) {
+      keep(place, [
+        el(
+          'div',
+          { class: 'empty' },
+          el('p', {}, el('strong', {}, 'No decision since the start.')),
+          el(
+            'p',
+            {},
+            node.dryRun
+              ? 'Here you will see whom it would evict, why, and that it did not.'
+              : 'Here you will see whom it evicts, why, and what came of it.',
+          ),
+        ),
+      ]);
+      return;
+    }
+    const list = place.querySelector('ol') ?? el('ol', { class: 'decisions' });
+    keep(
+      list,
+      decisions.map((decision) => itemOf(decision, nowWallMs)),
+    );
+    if (list.parentElement === null) place.replaceChildren(list);
+    for (const ago of list.querySelectorAll<HTMLElement>('.ago'))
+      setText(ago, sayAgo(nowWallMs - Number(ago.dataset['at'])));
+  };
+}
+
+function itemOf({ atWallMs, kind, text, outcome }: DecisionStatus, nowWallMs: number): HTMLElement {
+  const isOpen = outcome === null && HAS_END.includes(kind);
+  const [level, word] = outcome === null ? ['warn', 'in progress'] : (ENDED[outcome.kind] ?? ['', outcome.kind]);
+  return el(
+    'li',
+    { class: kind === 'evict' || kind === 'evict-over-limit' ? 'eviction' : '' },
+    el(
+      'p',
+      { class: 'when' },
+      timeOf(atWallMs, sayWhen(atWallMs, nowWallMs)),
+      ' · ',
+      el('span', { class: 'ago', 'data-at': String(atWallMs) }, sayAgo(nowWallMs - atWallMs)),
+      ...(outcome !== null || isOpen ? [' ', el('span', { class: `tag ${level}` }, word)] : []),
+    ),
+    el('p', { class: 'text' }, text),
+    ...(outcome === null ? [] : [el('p', { class: 'outcome' }, outcome.text)]),
+  );
+}

@@ -1,0 +1,53 @@
+import { escapeUnsafe } from '../core/units/escape.ts';
+
+type Attributes = { readonly [name: string]: string };
+type Child = Node | string;
+
+/**
+ * An element with its attributes and children. What tenants chose comes into the document here and in `setText` alone: as
+ * text, with everything escaped that could hide or reorder it.
+ */
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[K] {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children.map((child) => (typeof child === 'string' ? escapeUnsafe(child) : child)));
+  return made;
+}
+
+/** Touches the document only for another text: a reader's selection and screen reader stay where they are. */
+export function setText(node: Node, text: string): void {
+  const shown = escapeUnsafe(text);
+  if (node.textContent !== shown) node.textContent = shown;
+}
+
+export function setClass(node: Element, name: string): void {
+  if (node.className !== name) node.className = name;
+}
+
+export function byId(id: string): HTMLElement {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`the page has no #${id}`);
+  return found;
+}
+
+/** The children of `parent` become those of `wanted`; equal ones, by their HTML, stay the same nodes. */
+export function keep(parent: Element, wanted: readonly Element[]): void {
+  wanted.forEach((next, i) => {
+    const now = parent.children[i];
+    if (now === undefined) parent.append(next);
+    else if (!now.isEqualNode(next)) now.replaceWith(next);
+  });
+  while (parent.children.length > wanted.length) parent.lastElementChild?.remove();
+}
+
+/** A time of the wall clock, for people and programs. */
+export function timeOf(wallMs: number, text: string): HTMLTimeElement {
+  return el('time', { datetime: new Date(wallMs).toISOString() }, text);
+}
+
+/** A name that others chose: its direction changes nothing around it. */
+export const nameOf = (name: string): HTMLElement => el('bdi', { class: 'name' }, name);

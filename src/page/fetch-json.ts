@@ -1,0 +1,30 @@
+/** What a request brought: its answer, or in words why there is none. */
+export type Fetched<T> =
+  | { readonly ok: true; readonly answer: T }
+  | { readonly ok: false; readonly why: string; readonly isReached: boolean };
+
+/** One JSON document of this agent. Never rejects. */
+export async function fetchJson<T>(path: string, timeoutMs: number): Promise<Fetched<T>> {
+  try {
+    const response = await fetch(path, { signal: AbortSignal.timeout(timeoutMs), cache: 'no-store' });
+    const body: unknown = await response.json();
+    // The page and the agent are one program; a page of before an upgrade sees another schema.
+    if (response.ok && isOurs(body)) return { ok: true, answer: body as T };
+    return { ok: false, why: errorIn(body), isReached: true };
+  } catch (cause) {
+    const isLate = cause instanceof DOMException && cause.name === 'TimeoutError';
+    return {
+      ok: false,
+      why: isLate ? `no answer within ${timeoutMs / 1_000} seconds` : 'the agent cannot be reached',
+      isReached: false,
+    };
+  }
+}
+
+const isOurs = (body: unknown): boolean =>
+  typeof body === 'object' && body !== null && 'schema' in body && body.schema === 1;
+
+function errorIn(body: unknown): string {
+  if (typeof body === 'object' && body !== null && 'error' in body) return String(body.error);
+  return 'the agent runs another version: reload this page';
+}

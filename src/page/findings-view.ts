@@ -1,0 +1,30 @@
+import type { StatusReport } from '../serve/status.ts';
+import { byId, el, keep, setText } from './dom.ts';
+
+export function showFindings({ findings, warnings }: StatusReport): void {
+  const all = findings.length + warnings.length;
+  const count = byId('findings-count');
+  count.hidden = all === 0;
+  setText(count, String(all));
+  keep(byId('findings-body'), [
+    ...(findings.length === 0
+      ? [
+          el(
+            'div',
+            { class: 'empty' },
+            el('p', {}, el('strong', {}, 'No findings.')),
+            el('p', {}, 'A problem that needs you would be listed here, with what to do.'),
+          ),
+        ]
+      : [
+          listOf(
+            'finding',
+            findings.map(({ text }) => text),
+          ),
+        ]),
+    ...(warnings.length === 0 ? [] : [el('h3', {}, 'About the configuration'), listOf('warning', warnings)]),
+  ]);
+}
+
+const listOf = (kind: string, texts: readonly string[]): HTMLElement =>
+  el('ul', { class: `findings ${kind}` }, ...texts.map((text) => el('li', {}, text)));

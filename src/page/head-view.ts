@@ -1,0 +1,189 @@
+import { podName } from '../core/pod/pod.ts';
+import type { ExplainReport } from '../serve/explain-report.ts';
+import type { StatusReport } from '../serve/status.ts';
+import { byId, el, keep, nameOf, setClass, setText, timeOf } from './dom.ts';
+import { sayAbout, sayAgo, sayFor, sayWhen } from './say.ts';
+import type { Forecast } from './signals-view.ts';
+
+/** Who this is, and how it goes. */
+export function showHead({ node, atWallMs, config }: StatusReport, nowWallMs: number): void {
+  setText(byId('node'), node.name);
+  document.title = `${node.name} · nodewarden`;
+  const facts = [
+    `nodewarden ${node.version}`,
+    `mode ${node.mode}`,
+    `cgroup ${node.cgroupLayout}, node ${node.cgroupRoot}`,
+    `observing for ${sayFor(Math.max(0, atWallMs - node.sinceWallMs))}`,
+  ];
+  keep(
+    byId('facts'),
+    facts.map((fact) => el('span', {}, fact)),
+  );
+  byId('dry').hidden = !node.dryRun;
+  keep(byId('foot'), [footOf(config, nowWallMs)]);
+}
+
+function footOf({ path, loadedWallMs, lastReload }: StatusReport['config'], nowWallMs: number): HTMLElement {
+  const file = path ?? 'no file, all defaults';
+  const { atWallMs, how } =
+    lastReload === null
+      ? { atWallMs: loadedWallMs, how: 'loaded' }
+      : { atWallMs: lastReload.atWallMs, how: lastReload.ok ? 'reloaded' : 'refused, the running one stays in force:' };
+  const refused = lastReload !== null && !lastReload.ok ? `: ${lastReload.text}` : '';
+  return el(
+    'p',
+    {},
+    'Configuration: ',
+    el('code', {}, file),
+    `, ${how} `,
+    timeOf(atWallMs, sayWhen(atWallMs, nowWallMs)),
+    `${refused}. This page only reads.`,
+  );
+}
+
+type Level = 'ok' | 'warn' | 'bad';
+
+/** One sentence for all of it, and why. */
+export function showVerdict(status: StatusReport, forecasts: readonly Forecast[]): void {
+  const { level, text, why } = verdictOf(status, forecasts);
+  setClass(byId('verdict-box'), `verdict ${level}`);
+  setText(byId('verdict'), text);
+  keep(
+    byId('verdict-why'),
+    why.map((line) => el('p', {}, line)),
+  );
+  byId('main').setAttribute('aria-busy', 'false');
+}
+
+function verdictOf(
+  status: StatusReport,
+  forecasts: readonly Forecast[],
+): { level: Level; text: string; why: readonly string[] } {
+  const { act, signals, shutdown, reasons } = status;
+  const because = reasons.map(({ text }) => text);
+  if (shutdown.running !== null) {
+    const { type, phase, podsLeft } = shutdown.running;
+    const waiting =
+      podsLeft.length === 0
+        ? []
+        : [
+            `Waiting for ${podsLeft.slice(0, 5).join(', ')}${podsLeft.length > 5 ? ` and ${podsLeft.length - 5} more` : ''}.`,
+          ];
+    return {
+      level: 'bad',
+      text: `${type ?? 'The machine is going down'}: ${phase === 0 ? 'about to begin' : `shutdown phase ${phase} of ${shutdown.phases.length}`}`,
+      why: waiting,
+    };
+  }
+  if (act.kind === 'evicting') {
+    const waiting = act.evictions.filter(({ isSettled }) => !isSettled);
+    const pods = (waiting.length === 0 ? act.evictions : waiting).map(({ pod, cause }) => `${pod} for ${cause}`);
+    return { level: 'bad', text: `Evicting ${pods.join(', ')}`, why: because };
+  }
+  if (act.kind === 'reclaiming')
+    return { level: 'warn', text: `Reclaiming for ${act.signal}, before any pod goes`, why: because };
+  const met = signals.filter(
+    ({ aliasOf, thresholds }) => aliasOf === null && thresholds.some(({ metForMs }) => metForMs !== null),
+  );
+  if (met.length > 0) {
+    const isHard = met.some(({ thresholds }) => thresholds.some(({ kind, isMet }) => kind === 'hard' && isMet));
+    return {
+      level: isHard ? 'bad' : 'warn',
+      text: `${met.map(({ signal }) => signal).join(', ')} ${met.length === 1 ? 'is' : 'are'} below a threshold`,
+      why: because,
+    };
+  }
+  const soonest = forecasts.toSorted((a, b) => a.inMs - b.inMs)[0];
+  const held = conditionsOf(status);
+  if (soonest !== undefined && soonest.inMs < SOON_MS) {
+    const why = [
+      `At the rate of the last minute. ${soonest.kind === 'hard' ? 'A pod is evicted then.' : 'Its grace period begins then.'}`,
+      ...because,
+    ];
+    return {
+      level: 'warn',
+      text: `${soonest.signal} reaches its ${soonest.kind} threshold in ${sayAbout(soonest.inMs)}`,
+      why,
+    };
+  }
+  const unknown = signals.filter(
+    (of) => of.unknown !== null && of.unknown.why !== 'not-applicable' && of.aliasOf === null,
+  );
+  if (unknown.length > 0)
+    return {
+      level: 'warn',
+      text: `${unknown.map(({ signal }) => signal).join(', ')} ${unknown.length === 1 ? 'is' : 'are'} unknown`,
+      why: ['No decision is based on what is unknown.', ...because],
+    };
+  if (held.length > 0) return { level: 'warn', text: 'Nothing is short any more', why: because };
+  if (!signals.some(({ thresholds }) => thresholds.length > 0))
+    return { level: 'warn', text: 'No threshold is set: nothing is ever evicted', why: [] };
+  return { level: 'ok', text: 'Nothing is short', why: ['Every signal is above its thresholds.', ...because] };
+}
+const SOON_MS = 15 * 60_000;
+
+export function showTiles(status: StatusReport, explain: ExplainReport): void {
+  const held = conditionsOf(status);
+  keep(byId('tiles'), [
+    tile('Eviction', ...evictionTile(status, explain)),
+    tile('Shutdown', ...shutdownTile(status)),
+    held.length === 0
+      ? tile('Conditions', 'plain', 'None', ['no pressure on the node'])
+      : tile('Conditions', 'warn', held.join(', '), ['true, or within the transition period']),
+    tile('Stalled tasks', 'plain', stallsOf(status), ['of the last 10 seconds, whole machine']),
+  ]);
+}
+
+const conditionsOf = ({ conditions }: StatusReport): readonly string[] =>
+  Object.entries(conditions).flatMap(([name, isTrue]) => (isTrue ? [name] : []));
+
+const stallsOf = ({ psi }: StatusReport): string =>
+  (['memory', 'io', 'cpu'] as const)
+    .map((of) => `${of}\u00a0${psi[of] === null ? '?' : `${Math.round(psi[of].some.avg10)}\u00a0%`}`)
+    .join(', ');
+
+type Said = readonly [Level | 'plain', string, readonly (string | Node)[]];
+
+function evictionTile(
+  { node, pods, signals }: StatusReport,
+  { pods: ranked, victim, podsUnknown }: ExplainReport,
+): Said {
+  const first = ranked.find(({ uid }) => uid === victim);
+  const next = first === undefined ? [] : ['first: ', nameOf(podName(first))];
+  if (node.dryRun)
+    return ['warn', 'Dry run', next.length > 0 ? [...next, ', but it would not be stopped'] : ['nothing is stopped']];
+  if (!signals.some(({ thresholds }) => thresholds.length > 0)) return ['warn', 'Off', ['no threshold is configured']];
+  if (podsUnknown !== null || !pods.known) return ['warn', 'Pods unknown', ['no pod is chosen']];
+  if (ranked.length === 0) return ['warn', 'No pods', ['nothing can be evicted']];
+  return first === undefined ? ['warn', 'Armed', ['but no pod may be evicted']] : ['ok', 'Armed', next];
+}
+
+function shutdownTile({ shutdown: { lock }, node }: StatusReport): Said {
+  switch (lock.kind) {
+    case 'off':
+      return ['plain', 'Off', [node.dryRun ? 'a dry run holds no lock' : 'no grace period for a shutdown is set']];
+    case 'released':
+      return ['bad', 'Released', ['the machine is going down']];
+    case 'armed':
+      return [
+        'ok',
+        'Armed',
+        [`needs ${sayFor(lock.neededMs)}, logind grants ${sayFor(lock.grantedMs)}; proven ${sayAgo(lock.provenAgoMs)}`],
+      ];
+    case 'not-armed':
+      return [
+        'bad',
+        'Not armed',
+        [lock.isHeld ? 'the lock is held, and the phases shrink' : 'no lock is held: logind would not wait'],
+      ];
+  }
+}
+
+function tile(name: string, level: Level | 'plain', value: string, note: readonly (string | Node)[]): HTMLElement {
+  return el(
+    'div',
+    { class: `tile ${level}` },
+    el('dt', {}, name),
+    el('dd', {}, el('strong', {}, value), el('span', {}, ...note)),
+  );
+}

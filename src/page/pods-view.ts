@@ -1,0 +1,159 @@
+import { COMPARATORS, type Comparator } from '../core/eviction/comparator.ts';
+import { podName } from '../core/pod/pod.ts';
+import { SIGNAL_FACTS, type Signal } from '../core/signal.ts';
+import type { ExplainedRow, ExplainReport } from '../serve/explain-report.ts';
+import { sayTies } from '../words/decision.ts';
+import { sayPassedOver } from '../words/reason.ts';
+import { sayChange } from '../words/what-if.ts';
+import { byId, el, keep, nameOf, setText } from './dom.ts';
+import { sayUsage } from './say.ts';
+
+/** More are counted, not drawn. */
+const ROWS_MAX = 50;
+
+/** The ranking as `explain` has it. */
+export function showPods(report: ExplainReport): void {
+  const { signal } = report.signal;
+  setText(
+    byId('pods-for'),
+    report.actsOn === null
+      ? `For ${signal}, should it fall below its threshold.`
+      : `For ${signal}, which is short now.`,
+  );
+  keep(byId('pods-body'), bodyOf(report));
+}
+
+function bodyOf(report: ExplainReport): readonly HTMLElement[] {
+  const { pods, podsUnknown } = report;
+  if (podsUnknown !== null) return [empty('The pods are not known.', `${podsUnknown.where}: ${podsUnknown.detail}`)];
+  if (pods.length === 0) {
+    return [
+      empty(
+        'No pods, so nothing can be evicted.',
+        'A pod is listed here once a manifest binds it to a unit, a container or a cgroup that has processes.',
+      ),
+    ];
+  }
+  const more =
+    pods.length > ROWS_MAX
+      ? [el('p', { class: 'note' }, `and ${pods.length - ROWS_MAX} more; nodewarden explain -o json has all`)]
+      : [];
+  return [whatIfOf(report), tableOf(report), ...more];
+}
+
+const empty = (head: string, note: string): HTMLElement =>
+  el('div', { class: 'empty' }, el('p', {}, el('strong', {}, head)), el('p', {}, note));
+
+function whatIfOf({ pods, victim, whatIf, signal: { signal } }: ExplainReport): HTMLElement {
+  const named = (uid: string): HTMLElement | string => {
+    const row = pods.find((pod) => pod.uid === uid);
+    return row === undefined ? uid : nameOf(podName(row));
+  };
+  if (victim === null || whatIf === null) return el('p', { class: 'lead' }, 'No pod may be evicted.');
+  const ways = whatIf.changes.map((change) => sayChange(signal, change));
+  const other =
+    whatIf.other === null ? ['; no other pod could be chosen.'] : ['; without it, ', named(whatIf.other), ' would be.'];
+  const safe = ways.length === 0 ? [] : [` It would be safe ${ways.join(', or ')}.`];
+  return el('p', { class: 'lead' }, named(victim), ' would be evicted first', ...other, ...safe);
+}
+
+function tableOf(report: ExplainReport): HTMLElement {
+  const { signal } = report.signal;
+  const most = Math.max(
+    1,
+    ...report.pods.map(({ usage, request }) => Math.max(usage.known ? usage.value : 0, request ?? 0)),
+  );
+  const table = el(
+    'table',
+    { class: 'pods', role: 'table' },
+    el('caption', { class: 'unseen' }, `Pods in the order in which they would be evicted for ${signal}`),
+    el(
+      'thead',
+      { role: 'rowgroup' },
+      el(
+        'tr',
+        { role: 'row' },
+        ...['#', 'Pod', usedHead(signal), 'Priority', 'Why here'].map((name) =>
+          el('th', { scope: 'col', role: 'columnheader' }, name),
+        ),
+      ),
+    ),
+    el('tbody', { role: 'rowgroup' }, ...report.pods.slice(0, ROWS_MAX).map((row, i) => rowOf(report, row, i, most))),
+  );
+  return table;
+}
+
+const usedHead = (signal: Signal): string =>
+  SIGNAL_FACTS[signal].resource === 'memory' || SIGNAL_FACTS[signal].resource === 'ephemeral-storage'
+    ? 'Uses, of its request'
+    : 'Uses';
+
+function rowOf(report: ExplainReport, row: ExplainedRow, i: number, most: number): HTMLElement {
+  const isFirst = row.uid === report.victim;
+  const cell = (name: string, ...children: (Node | string)[]): HTMLElement =>
+    el('td', { role: 'cell', class: name }, ...children);
+  const marks = [
+    ...(isFirst ? [el('span', { class: 'tag bad' }, 'first')] : []),
+    ...(row.candidate.kind === 'passed-over' ? [el('span', { class: 'tag' }, 'passed over')] : []),
+    ...(row.isProtected ? [el('span', { class: 'tag' }, 'protected')] : []),
+  ];
+  return el(
+    'tr',
+    { role: 'row', ...(isFirst ? { class: 'first' } : {}) },
+    cell('place', String(i + 1)),
+    el(
+      'th',
+      { scope: 'row', role: 'rowheader', class: 'pod' },
+      nameOf(podName(row)),
+      ...marks,
+      el('span', { class: 'sub' }, row.qos),
+    ),
+    cell('uses', ...usesOf(report.signal.signal, row, most)),
+    cell('priority', ...priorityOf(row)),
+    cell('why', ...whyOf(row, i, report.pods.length)),
+  );
+}
+
+function usesOf(signal: Signal, { usage, request }: ExplainedRow, most: number): readonly (Node | string)[] {
+  const { resource } = SIGNAL_FACTS[signal];
+  const asks =
+    request === null
+      ? resource === 'memory' || resource === 'ephemeral-storage'
+        ? ', request unknown'
+        : ''
+      : request === 0
+        ? ', requests none'
+        : ` of ${sayUsage(signal, request)}`;
+  if (!usage.known) return [el('span', { class: 'sub' }, `unknown: ${usage.detail}${asks}`)];
+  const isOver = request !== null && usage.value > request;
+  const bar = el('span', { class: `meter${isOver ? ' over' : ''}`, 'aria-hidden': 'true' });
+  const fill = el('span', { class: 'fill' });
+  fill.style.width = `${(100 * usage.value) / most}%`;
+  bar.append(fill);
+  if (request !== null && request > 0) {
+    const mark = el('span', { class: 'mark' });
+    mark.style.left = `${(100 * request) / most}%`;
+    bar.append(mark);
+  }
+  return [el('span', { class: 'used' }, el('strong', {}, sayUsage(signal, usage.value)), asks), bar];
+}
+
+function priorityOf(row: ExplainedRow): readonly (Node | string)[] {
+  const isUnsaid = row.values.some(({ by, value }) => by === 'priority' && !value.known);
+  const ties = sayTies(row);
+  return [
+    el('span', { class: 'label' }, 'priority '),
+    el('span', { class: 'number' }, isUnsaid ? 'unknown' : String(row.priority)),
+    ...(ties === '' ? [] : [el('span', { class: 'sub' }, ties)]),
+  ];
+}
+
+function whyOf({ candidate, decidedBy }: ExplainedRow, i: number, count: number): readonly (Node | string)[] {
+  const passed =
+    candidate.kind === 'passed-over' ? [el('span', {}, `${capital(sayPassedOver(candidate.because))}.`), ' '] : [];
+  if (decidedBy === null) return [...passed, count === 1 ? 'The only pod.' : 'Last.'];
+  return [...passed, `Before ${i + 2}: ${becauseOf(decidedBy)}.`];
+}
+
+const becauseOf = (by: Comparator): string => COMPARATORS[by].because;
+const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;

@@ -1,0 +1,192 @@
+import { podName } from '../core/pod/pod.ts';
+import type { RehearsalAnswer } from '../serve/live.ts';
+import type { PhaseRow, PodStopRow, RehearseReport } from '../serve/rehearsal.ts';
+import type { StatusReport } from '../serve/status.ts';
+import { sayPriorities } from '../words/phase.ts';
+import { countPods } from '../words/phrases.ts';
+import { sayStopVerdict } from '../words/stop-verdict.ts';
+import { byId, el, keep, nameOf, setText, timeOf } from './dom.ts';
+import { sayAgo, sayFor, sayWhen } from './say.ts';
+
+/** The plan as `rehearse shutdown` gives it; null: not asked for yet. */
+export function showShutdown(status: StatusReport, answer: RehearsalAnswer | null, nowWallMs: number): void {
+  const { phases } = status.shutdown;
+  const rehearsal = phases.length === 0 ? null : (answer?.rehearsal ?? null);
+  const agoMs = rehearsal === null ? 0 : nowWallMs - rehearsal.atWallMs;
+  setText(byId('shutdown-of'), rehearsal === null ? '' : `Rehearsed ${sayAgo(agoMs)} with the pods running then.`);
+  const plan = rehearsal === null ? phasesOf(phases, answer?.why ?? 'it is being rehearsed') : planOf(rehearsal);
+  keep(byId('shutdown-body'), [...plan, ...notesOf(status.shutdown, nowWallMs)]);
+}
+
+function notesOf({ scheduled, last }: StatusReport['shutdown'], nowWallMs: number): readonly HTMLElement[] {
+  const notes: HTMLElement[] = [];
+  if (scheduled !== null) {
+    const at = timeOf(scheduled.atWallMs, sayWhen(scheduled.atWallMs, nowWallMs));
+    notes.push(
+      el('p', { class: 'lead warn' }, `${scheduled.type} is scheduled for `, at, '; nothing is stopped before.'),
+    );
+  }
+  if (last !== null) notes.push(el('p', { class: 'note' }, `Last: ${last}`));
+  return notes;
+}
+
+/** What is known without a rehearsal. */
+function phasesOf(phases: StatusReport['shutdown']['phases'], why: string): readonly HTMLElement[] {
+  if (phases.length === 0) {
+    return [
+      el(
+        'div',
+        { class: 'empty' },
+        el('p', {}, el('strong', {}, 'Off: no pod is stopped in order.')),
+        el(
+          'p',
+          {},
+          'With a grace period for the shutdown (shutdownGracePeriod), its phases would be here on a time axis, and who cannot finish in time.',
+        ),
+      ),
+    ];
+  }
+  const planned = phases.map((row) => {
+    const pods = row.pods === null ? '' : `, ${countPods(row.pods)} now`;
+    return el(
+      'li',
+      {},
+      `Phase ${row.phase}, ${sayPriorities(row, phases)}: ${sayFor(row.periodSeconds * 1_000)}${pods}`,
+    );
+  });
+  return [el('p', { class: 'lead' }, `Not rehearsed yet: ${why}.`), el('ul', { class: 'plain' }, ...planned)];
+}
+
+function planOf(report: RehearseReport): readonly HTMLElement[] {
+  const { phases, withAgent = [], worstMs, expectedMs, cannotFinish, warnings, notes, dryRun } = report;
+  const pods = [...phases, ...withAgent].reduce((sum, phase) => sum + phase.pods.length, 0);
+  const before = expectedMs === worstMs ? '' : `, ${sayFor(expectedMs)} if all stop as fast as before`;
+  const verdict =
+    cannotFinish.length === 0
+      ? 'No pod is known to need more time than it gets.'
+      : `${cannotFinish.length} of ${countPods(pods)} cannot finish in the time they get.`;
+  const total =
+    pods === 0
+      ? 'No pod is running: nothing would be stopped.'
+      : `Takes ${sayFor(worstMs)} at most${before}. ${verdict}${dryRun ? ' This is a dry run: nothing would be stopped.' : ''}`;
+  const endMs = Math.max(1_000, worstMs, ...[...phases, ...withAgent].map(({ worst }) => worst?.endMs ?? 0));
+  return [
+    el('p', { class: `lead${cannotFinish.length > 0 ? ' bad' : ''}` }, total),
+    ...(pods === 0 ? [] : [tableOf('The phases of a shutdown and who is stopped when', phases, endMs)]),
+    ...(withAgent.some((phase) => phase.pods.length > 0)
+      ? [
+          el('p', { class: 'lead' }, 'Then, what stays bound to the node, when systemd stops the agent:'),
+          tableOf('What is stopped with the agent', withAgent, endMs),
+        ]
+      : []),
+    ...[...warnings, ...notes].map((text) => el('p', { class: 'note' }, `${text}.`)),
+  ];
+}
+
+function tableOf(caption: string, phases: readonly PhaseRow[], endMs: number): HTMLElement {
+  return el(
+    'table',
+    { class: 'plan', role: 'table' },
+    el('caption', { class: 'unseen' }, caption),
+    el(
+      'thead',
+      { role: 'rowgroup' },
+      el(
+        'tr',
+        { role: 'row' },
+        el('th', { scope: 'col', role: 'columnheader' }, 'Pod'),
+        el(
+          'th',
+          { scope: 'col', role: 'columnheader', class: 'axis' },
+          el('span', { class: 'unseen' }, 'Time'),
+          ticksOf(endMs),
+        ),
+        el('th', { scope: 'col', role: 'columnheader' }, 'Will it finish?'),
+      ),
+    ),
+    ...phases.map((phase) => groupOf(phase, phases, endMs)),
+  );
+}
+
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600];
+
+function ticksOf(endMs: number): HTMLElement {
+  const step = (STEPS_S.find((seconds) => endMs / 1_000 / seconds <= 5) ?? 7_200) * 1_000;
+  const ticks = el('span', { class: 'ticks', 'aria-hidden': 'true' });
+  for (let at = 0; at <= endMs; at += step) {
+    const tick = el('span', {}, at % 60_000 === 0 && at > 0 ? `${at / 60_000} min` : `${at / 1_000} s`);
+    tick.style.left = `${(100 * at) / endMs}%`;
+    ticks.append(tick);
+  }
+  return ticks;
+}
+
+function groupOf(row: PhaseRow, phases: readonly PhaseRow[], endMs: number): HTMLElement {
+  const { phase, periodSeconds, worst, expected, pods } = row;
+  const time = worst === null ? 'no pods, takes no time' : `${sayFor(worst.startMs)} to ${sayFor(worst.endMs)} at most`;
+  const span = worst === null ? [] : [barOf('phase-bar', worst.startMs, worst.endMs, endMs)];
+  const sooner =
+    worst === null || expected === null || expected.endMs >= worst.endMs
+      ? ''
+      : `, until ${sayFor(expected.endMs)} judging by earlier stops`;
+  return el(
+    'tbody',
+    { role: 'rowgroup' },
+    el(
+      'tr',
+      { role: 'row', class: 'phase' },
+      el(
+        'th',
+        { scope: 'rowgroup', role: 'rowheader' },
+        `Phase ${phase}`,
+        el('span', { class: 'sub' }, `${sayPriorities(row, phases)}, ${sayFor(periodSeconds * 1_000)}`),
+      ),
+      el('td', { role: 'cell', class: 'axis' }, trackOf(span)),
+      el('td', { role: 'cell' }, el('span', { class: 'sub' }, capital(`${time}${sooner}`))),
+    ),
+    ...pods.map((pod) => podOf(pod, worst?.startMs ?? 0, endMs)),
+  );
+}
+
+function podOf(pod: PodStopRow, phaseMs: number, endMs: number): HTMLElement {
+  const { toldAfterMs, getsMs, verdict, observed } = pod;
+  const toldMs = phaseMs + toldAfterMs;
+  const tookMs = observed?.endedMs ?? observed?.unfinishedMs ?? null;
+  const level = verdict.kind === 'finishes' ? '' : verdict.kind === 'cannot-finish' ? ' bad' : ' warn';
+  const bars = [
+    barOf(`gets-bar${level}`, toldMs, toldMs + getsMs, endMs),
+    ...(tookMs === null ? [] : [barOf(`took-bar${level}`, toldMs, toldMs + Math.min(tookMs, getsMs), endMs)]),
+  ];
+  const when = [
+    ...(toldAfterMs > 0 ? [`asked to stop ${sayFor(toldMs)} after the beginning at the latest`] : []),
+    ...(verdict.kind === 'finishes' ? [`gets ${sayFor(getsMs)}`] : []),
+  ].join(', ');
+  return el(
+    'tr',
+    { role: 'row' },
+    el(
+      'th',
+      { scope: 'row', role: 'rowheader' },
+      nameOf(podName(pod)),
+      el('span', { class: 'sub' }, `priority ${pod.priority}`),
+    ),
+    el('td', { role: 'cell', class: 'axis' }, trackOf(bars)),
+    el(
+      'td',
+      { role: 'cell', class: `verdict-of${level}` },
+      el('span', {}, capital(sayStopVerdict(pod, sayFor))),
+      el('span', { class: 'sub' }, capital(when)),
+    ),
+  );
+}
+
+const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+const trackOf = (bars: readonly HTMLElement[]): HTMLElement =>
+  el('span', { class: 'track', 'aria-hidden': 'true' }, ...bars);
+
+function barOf(name: string, fromMs: number, toMs: number, endMs: number): HTMLElement {
+  const bar = el('span', { class: name });
+  bar.style.left = `${(100 * fromMs) / endMs}%`;
+  bar.style.width = `${(100 * Math.max(0, toMs - fromMs)) / endMs}%`;
+  return bar;
+}

@@ -1,0 +1,20 @@
+import type { ExplainReport } from './explain-report.ts';
+import type { RehearseReport } from './rehearsal.ts';
+import type { StatusReport } from './status.ts';
+
+/** What `/api/live` answers: the status of this moment, and its ranking as `explain` has it. */
+export type LiveAnswer = {
+  readonly schema: 1;
+  /** The agent's clock when it answered. */
+  readonly nowWallMs: number;
+  readonly status: StatusReport;
+  readonly explain: ExplainReport;
+};
+/** What `/api/rehearsal` answers. */
+export type RehearsalAnswer = {
+  readonly schema: 1;
+  /** The last one, as `rehearse shutdown -o json` has it; null: there is none yet. */
+  readonly rehearsal: RehearseReport | null;
+  /** Why there is none of this minute. */
+  readonly why: string | null;
+};

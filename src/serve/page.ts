@@ -1,0 +1,86 @@
+import type { ExplainedLook } from '../core/explain.ts';
+import type { Reading } from '../core/reading.ts';
+import { within } from '../host/clock.ts';
+import { readBesideProgram } from '../host/own-program.ts';
+import type { Clock } from '../ports.ts';
+import { explainReport } from './explain-report.ts';
+import type { HttpAnswer, Route } from './http.ts';
+import type { LiveAnswer } from './live.ts';
+import { shared } from './shared.ts';
+import type { HistoryAnswer } from './signal-history.ts';
+import { isShort, type StatusReport } from './status.ts';
+
+/** What the page shows. */
+export type PageFacts = {
+  readonly clock: Clock;
+  /** A look of now with its pods; null: nothing was sampled yet. */
+  readonly live: () => Promise<{ readonly status: StatusReport; readonly look: ExplainedLook } | null>;
+  readonly history: () => HistoryAnswer;
+  /** The JSON of `rehearse shutdown`. Costs a process. */
+  readonly rehearse: () => Promise<Reading<string>>;
+};
+
+const PAGE_BYTES = 1024 * 1024;
+/** Who asks more often, or beside others, gets what was said a moment ago. */
+const LIVE_MS = 500;
+const REHEARSAL_MS = 55_000;
+/** Below what an answer may take. */
+const PATIENCE_MS = 3_000;
+
+export function pageRoutes(facts: PageFacts): readonly Route[] {
+  const { clock, history } = facts;
+  return [
+    { path: '/', answer: page },
+    { path: '/api/live', answer: shared(clock, LIVE_MS, () => liveAnswer(facts)) },
+    { path: '/api/history', answer: () => json(200, JSON.stringify(history())) },
+    { path: '/api/rehearsal', answer: createRehearsal(facts) },
+  ];
+}
+
+/** The page names what of it may run: its policy is said in the header too, where it also keeps the page out of frames. */
+function page(): HttpAnswer {
+  const read = readBesideProgram('page.html', PAGE_BYTES);
+  if (!read.known) return { status: 503, type: TEXT, body: `the page cannot be read: ${read.where}: ${read.detail}\n` };
+  const [, policy = ''] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(read.value) ?? [];
+  return {
+    status: 200,
+    type: 'text/html; charset=utf-8',
+    body: read.value,
+    policy: `${policy}; frame-ancestors 'none'`,
+  };
+}
+const TEXT = 'text/plain; charset=utf-8';
+
+async function liveAnswer({ live, clock }: PageFacts): Promise<HttpAnswer> {
+  const now = await live();
+  if (now === null) return failed('no sample was taken yet');
+  const { status, look } = now;
+  const { name: node, dryRun } = status.node;
+  const source = { kind: 'live', node, dryRun, atWallMs: status.atWallMs } as const;
+  const explain = explainReport(look, source, { signal: null, of: null });
+  const answer: LiveAnswer = { schema: 1, nowWallMs: clock.wallMs(), status, explain };
+  return json(200, JSON.stringify(answer));
+}
+
+/** A process of some 50 MiB and half a second: at most once a minute, and not while the node may be short of them. */
+function createRehearsal({ clock, live, rehearse }: PageFacts): () => Promise<HttpAnswer> {
+  let last: string | null = null;
+  const anew = shared(clock, REHEARSAL_MS, async () => {
+    const made = await rehearse();
+    last = made.known ? made.value : last;
+    return made.known ? null : `${made.where}: ${made.detail}`;
+  });
+  const whyNot = async (): Promise<string | null> => {
+    const now = await live();
+    if (now === null) return 'no sample was taken yet';
+    if (isShort(now.status)) return 'the node is short of something';
+    return await within(clock, PATIENCE_MS, anew(), () => 'it is being rehearsed');
+  };
+  return async () => {
+    const why = await whyNot();
+    return json(200, `{"schema":1,"rehearsal":${last},"why":${JSON.stringify(why)}}`);
+  };
+}
+
+const json = (status: number, body: string): HttpAnswer => ({ status, type: 'application/json; charset=utf-8', body });
+const failed = (error: string): HttpAnswer => json(503, JSON.stringify({ error }));

@@ -1,0 +1,58 @@
+import { existsSync } from 'node:fs';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+
+/** Debian's; the tests fetch no browser. */
+const CHROMIUM = '/usr/bin/chromium';
+export const isBrowserThere = existsSync(CHROMIUM);
+
+/** Nothing of its own: no update, no connection but those of the page. */
+const ALONE = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+export const openBrowser = (): Promise<Browser> => chromium.launch({ executablePath: CHROMIUM, args: ALONE });
+
+export type Look = { readonly width: number; readonly height: number; readonly colour: 'light' | 'dark' };
+export const DESK: Look = { width: 1280, height: 900, colour: 'light' };
+export const DARK: Look = { ...DESK, colour: 'dark' };
+export const PHONE: Look = { width: 360, height: 740, colour: 'light' };
+export const WIDE: Look = { width: 1920, height: 1080, colour: 'dark' };
+
+/** A page with what it should never do: requests elsewhere, refusals by its policy, errors. */
+export type Watched = { readonly page: Page; readonly wrongs: string[]; readonly context: BrowserContext };
+
+export async function openPage(browser: Browser, address: string, look: Look = DESK): Promise<Watched> {
+  const { width, height, colour } = look;
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: colour,
+    timezoneId: 'Europe/Berlin',
+  });
+  const page = await context.newPage();
+  const wrongs: string[] = [];
+  page.on('request', (request) => {
+    if (!request.url().startsWith(address) && !request.url().startsWith('data:'))
+      wrongs.push(`asked for ${request.url()}`);
+  });
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') wrongs.push(`console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => wrongs.push(`thrown: ${error.message}`));
+  await page.addInitScript(
+    "document.addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`))",
+  );
+  await page.goto(address);
+  await page.locator('#main[aria-busy="false"]').waitFor();
+  return { page, wrongs, context };
+}
+
+/** What is shown of the elements, each as one line. */
+export const textsOf = async (page: Page, selector: string): Promise<readonly string[]> =>
+  (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());

@@ -1,0 +1,283 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { sleep } from '../../src/host/clock.ts';
+import type { LiveAnswer } from '../../src/serve/live.ts';
+import { isBoundedCgroupPossible } from '../demo/possible.ts';
+import { clock } from '../lab/scene.ts';
+import { freePort } from '../serve/a-web.ts';
+import {
+  DARK,
+  DESK,
+  isBrowserThere,
+  type Look,
+  openBrowser,
+  openPage,
+  PHONE,
+  textsOf,
+  type Watched,
+  WIDE,
+} from './a-browser.ts';
+import { configure, openPageNode, type PageNode } from './a-node.ts';
+
+const MIB = 2 ** 20;
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** Where pictures for the documentation go; without it none is taken. */
+const PICTURES = process.env['NODEWARDEN_PICTURES'];
+/** A name that a file may have, and a manifest must not. */
+const HOSTILE_FILE = '<img src=x onerror="window.pwned=1">\u202e.yaml';
+const HOSTILE = '<img src=x onerror="window.pwned=1">\u202e\u0007\n<script>window.pwned=1</script>';
+
+let node: PageNode;
+let browser: Browser;
+
+/** Waits for a fact; the deadline only ends a hung run. In the page, whose policy forbids what playwright would wait with. */
+async function eventually(what: string, page: Page, holds: string): Promise<void> {
+  const endMs = clock.monoMs() + 120_000;
+  while (!(await page.evaluate(holds))) {
+    if (clock.monoMs() > endMs) throw new Error(`never so: ${what}`);
+    await sleep(clock, 50);
+  }
+}
+
+async function opened(look: Look = DESK): Promise<Watched> {
+  const watched = await openPage(browser, node.address, look);
+  onTestFinished(() => watched.context.close());
+  return watched;
+}
+
+type Violation = {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[];
+};
+
+async function seriousIn(page: Page): Promise<readonly string[]> {
+  await page.evaluate(AXE);
+  const violations: readonly Violation[] = await page.evaluate(
+    'axe.run(document).then(({ violations }) => violations)',
+  );
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}: ${failureSummary}`));
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  if (PICTURES === undefined) return;
+  mkdirSync(PICTURES, { recursive: true });
+  await page.evaluate('scrollTo(0, 0)');
+  await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+}
+
+/** In this order: the node is short of memory in the end, and the agent is killed. */
+describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
+  beforeAll(async () => {
+    node = await openPageNode(await freePort());
+    browser = await openBrowser();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await node?.close();
+  });
+
+  it('shows what status -o json says', async () => {
+    const { page, wrongs } = await opened();
+    const status = await node.scene.status();
+    const memory = status.signals.find(({ signal }) => signal === 'memory.available');
+    expect(await textsOf(page, 'h1')).toEqual([status.node.name]);
+    expect((await textsOf(page, '#facts')).join()).toContain(`nodewarden ${status.node.version} mode standalone`);
+    const shown = status.signals.filter(
+      ({ unknown, aliasOf }) => aliasOf === null && unknown?.why !== 'not-applicable',
+    );
+    expect(await textsOf(page, '.card h3')).toEqual(shown.map(({ signal }) => signal));
+    const [, availableMiB] =
+      /^([0-9.]+) MiB available of 512 MiB$/.exec((await textsOf(page, '.amount'))[0] ?? '') ?? [];
+    expect(Math.abs(Number(availableMiB) - (memory?.available ?? 0) / MIB)).toBeLessThan(20);
+    expect((await textsOf(page, '.card:first-child .limit')).slice(0, 2)).toEqual([
+      'hard below 80 MiB',
+      'soft below 120 MiB, for 10 minutes',
+    ]);
+    expect(status.pods.known && status.pods.order.map(({ name }) => `lab/${name}`)).toEqual(
+      await textsOf(page, '.pods .name'),
+    );
+    expect((await textsOf(page, '.pods tbody tr'))[0]).toMatch(
+      /^1 lab\/batch ?first BestEffort [0-9.]+ MiB, requests none 0 Before 2: /,
+    );
+    expect(await textsOf(page, '#tiles strong')).toEqual([
+      'Armed',
+      'Not armed',
+      'None',
+      expect.stringContaining('memory'),
+    ]);
+    expect(await textsOf(page, '#decisions .empty strong')).toEqual(['No decision since the start.']);
+    expect(wrongs).toEqual([]);
+  });
+
+  it('shows the shutdown as rehearse gives it, on a time axis', async () => {
+    const { page, wrongs } = await opened();
+    await page.locator('.plan').waitFor();
+    expect(await textsOf(page, '.plan .phase')).toEqual([
+      expect.stringMatching(/^Phase 1 priorities below 2000000000, 30 seconds 0 seconds to 25 seconds at most$/),
+      expect.stringMatching(/^Phase 2 priority 2000000000 and above, 10 seconds 25 seconds to 35 seconds at most$/),
+    ]);
+    expect(await textsOf(page, '.plan tr:not(.phase) .name')).toEqual([
+      'lab/batch',
+      'lab/database',
+      'lab/web',
+      'lab/worker',
+      'lab/ingress',
+    ]);
+    const places = await page.locator('.gets-bar').evaluateAll((bars) => bars.map((bar) => bar.getAttribute('style')));
+    expect(places[4]).toMatch(/left: 71\.4\d*%; width: 28\.5\d*%/);
+    expect(wrongs).toEqual([]);
+  });
+
+  it('can be used by keyboard alone', async () => {
+    const { page } = await opened();
+    const focused = (): Promise<string> =>
+      page.evaluate('document.activeElement.id || document.activeElement.innerText.trim()');
+    await page.keyboard.press('Tab');
+    expect(await focused()).toBe('Skip to the state of the node');
+    await page.keyboard.press('Enter');
+    expect(await focused()).toBe('main');
+    await page.keyboard.press('Shift+Tab');
+    expect(await focused()).toBe('Shutdown');
+    for (const place of ['Findings', 'Decisions']) {
+      await page.keyboard.press('Shift+Tab');
+      expect(await focused()).toMatch(new RegExp(`^${place}`));
+    }
+    await page.keyboard.press('Enter');
+    expect(await focused()).toBe('decisions');
+    expect(
+      await page.evaluate("document.querySelector('#decisions-h').getBoundingClientRect().top < innerHeight"),
+    ).toBe(true);
+  });
+
+  it.each([
+    ['light', DESK],
+    ['dark', WIDE],
+    ['on a phone', PHONE],
+  ])('has no serious finding of axe and nothing beside the screen, %s', async (_, look) => {
+    const { page, wrongs } = await opened(look);
+    await page.locator('.plan').waitFor();
+    expect(await seriousIn(page)).toEqual([]);
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(look.width);
+    expect(wrongs).toEqual([]);
+  });
+
+  it('shows names that others chose as text, with what hides or turns text made visible', async () => {
+    const { page, wrongs } = await opened();
+    const manifest = join(node.scene.agent.places.manifests, HOSTILE_FILE);
+    writeFileSync(manifest, 'kind: Pod\n');
+    onTestFinished(() => rmSync(manifest));
+    // The agent refuses such names of pods in manifests, but the page does not rely on it.
+    await page.route('**/api/live', async (route) => {
+      const answer = (await (await route.fetch()).json()) as LiveAnswer;
+      const text = JSON.stringify(answer).replaceAll('"batch"', JSON.stringify(HOSTILE));
+      await route.fulfill({ body: text, contentType: 'application/json' });
+    });
+    await eventually('the name is there', page, `document.querySelector('.pods').innerText.includes('onerror')`);
+    expect((await textsOf(page, '.pods .name'))[0]).toBe(
+      'lab/<img src=x onerror="window.pwned=1">\\u202e\\u0007\\u000a<script>window.pwned=1</script>',
+    );
+    await eventually(
+      'the finding is there',
+      page,
+      `/a manifest must not contain/.test(document.querySelector('#findings').innerText)`,
+    );
+    const findings = (await textsOf(page, '.findings.finding li')).join('\n');
+    expect(findings).toContain(HOSTILE_FILE.replace('\u202e', '\\u202e'));
+    expect(await page.evaluate('window.pwned')).toBeUndefined();
+    expect(await page.locator('main img, main script, main b:not(.limit b)').count()).toBe(0);
+    expect(wrongs).toEqual([]);
+  });
+
+  it('shows an eviction while it happens, says it to a screen reader, and what came of it', async () => {
+    const { page, wrongs } = await opened();
+    await page.locator('.plan').waitFor();
+    const desk = await opened(DARK);
+    const phone = await opened(PHONE);
+    for (const each of [desk, phone]) await each.page.locator('.plan').waitFor();
+    const leak = node.scene.play('web', 'grow 300 3').catch(() => undefined);
+    await eventually(
+      'it is foreseen',
+      page,
+      `/reaches its hard threshold in|below a threshold/i.test(document.querySelector('#verdict').innerText + document.querySelector('.card .ahead').innerText)`,
+    );
+    await picture(phone.page, 'page-phone');
+    await eventually(
+      'lab/web is evicted',
+      page,
+      `/evict lab\\/web/.test(document.querySelector('#decisions').innerText)`,
+    );
+    await eventually('it is said', page, `/evict lab\\/web/.test(document.querySelector('#said').innerText)`);
+    await eventually(
+      'its end is shown',
+      page,
+      `/ended by sigkill/.test(document.querySelector('.eviction .outcome')?.innerText ?? '')`,
+    );
+    await eventually(
+      'it is gone',
+      page,
+      `![...document.querySelectorAll('.pods .name')].some((name) => name.innerText === 'lab/web')`,
+    );
+    await leak;
+    const { decisions } = await node.scene.status();
+    expect(await textsOf(page, '.eviction .text')).toEqual(
+      decisions.filter(({ kind }) => kind === 'evict').map(({ text }) => text),
+    );
+    await eventually(
+      'the step after it is there',
+      page,
+      `document.querySelector('#verdict').innerText === 'Nothing is short'`,
+    );
+    await picture(page, 'page-light');
+    await picture(desk.page, 'page-dark');
+    expect([...wrongs, ...desk.wrongs, ...phone.wrongs]).toEqual([]);
+  });
+
+  it('asks nothing while it is hidden', async () => {
+    const { page } = await opened();
+    await page.evaluate(
+      `Object.defineProperty(document, 'hidden', { value: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+    );
+    // What had been asked for before may still be on its way.
+    await sleep(clock, 1_000);
+    let asked = 0;
+    page.on('request', () => {
+      asked += 1;
+    });
+    await sleep(clock, 5_000);
+    expect(asked).toBe(0);
+  });
+
+  it('says that it is a dry run', async () => {
+    const { page } = await opened();
+    expect(await page.locator('#dry').isVisible()).toBe(false);
+    configure(node.scene, 'dryRun: true');
+    node.scene.agent.reload();
+    await eventually('it is said', page, `!document.querySelector('#dry').hidden`);
+    expect((await textsOf(page, '#tiles strong'))[0]).toBe('Dry run');
+  });
+
+  it('says since when the connection is lost, and goes on when it is back', async () => {
+    const { page } = await opened();
+    await node.scene.agent.crash();
+    await eventually(
+      'it is said',
+      page,
+      `/^Connection lost since \\d\\d:\\d\\d:\\d\\d CET\\. Everything below is as of/.test(document.querySelector('#lost').innerText)`,
+    );
+    expect(await page.locator('body.stale').count()).toBe(1);
+    expect(await textsOf(page, '.card h3')).toContain('memory.available');
+    await node.scene.agent.start();
+    await eventually(
+      'it goes on',
+      page,
+      `document.querySelector('#lost').hidden && /^Live/.test(document.querySelector('#link').innerText)`,
+    );
+    expect(await page.locator('body.stale').count()).toBe(0);
+  });
+});
