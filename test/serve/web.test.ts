@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
 import { openWeb, type WebFacts } from '../../src/serve/web.ts';
-import { aClock } from '../kube/a-clock.ts';
+import { clock as running } from '../lab/scene.ts';
 import { bodyOf, freePort, get, statusOf } from './a-web.ts';
 
 const NO_PAGE: Pick<WebFacts, 'live' | 'history' | 'rehearse'> = {
@@ -12,7 +12,8 @@ const NO_PAGE: Pick<WebFacts, 'live' | 'history' | 'rehearse'> = {
 
 async function healthOf(facts: Partial<WebFacts>): Promise<{ readonly status: number; readonly body: string }> {
   const port = await freePort();
-  const clock = { ...aClock(), monoMs: () => 100_000 };
+  // Its time stands, but its timers run: answers wait for their turn.
+  const clock = { ...running, monoMs: () => 100_000 };
   const [report, sampled] = [() => null, () => null];
   const web = await openWeb(
     { host: '127.0.0.1', port, hosts: [] },
