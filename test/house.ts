@@ -11,7 +11,14 @@ type Import = { readonly specifier: string; readonly isDynamic: boolean };
 const STATIC_IMPORT = /^\s*(?:import|export)\b(?:[^'"();]*?\bfrom)?\s*(['"])([^'"]+)\1/gm;
 const DYNAMIC_IMPORT = /(?<!typeof )\bimport\(\s*(['"])([^'"]+)\1/g;
 const TYPE_IMPORT = /\btypeof import\(\s*(['"])([^'"]+)\1/g;
-const MAY_IMPORT_DYNAMICALLY = ['daemon/run.ts', 'daemon/web.ts', 'doctor/look.ts', 'main.ts', 'host/hardware.ts'];
+const MAY_IMPORT_DYNAMICALLY = [
+  'cli/status.ts',
+  'daemon/run.ts',
+  'daemon/web.ts',
+  'doctor/look.ts',
+  'main.ts',
+  'host/hardware.ts',
+];
 /** Files outside src/: the version number. */
 const OUTSIDE = new Map([
   ['daemon', ['../package.json']],

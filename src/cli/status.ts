@@ -3,7 +3,6 @@ import { createClock } from '../host/clock.ts';
 import { createHostFacts } from '../host/hardware.ts';
 import type { Clock } from '../ports.ts';
 import { askDaemon, watchDaemon } from '../serve/ask.ts';
-import { metricsText } from '../serve/metrics.ts';
 import { isReport } from '../serve/status.ts';
 import { fail, OTHER_VERSION, ofAnswer, ofAnswers } from './daemon-answer.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
@@ -43,6 +42,8 @@ async function once(socket: string, options: Options, clock: Clock): Promise<num
   const report = asked.answer;
   if (!isReport(report)) return fail(OTHER_VERSION, socket);
   if (options.output === 'prometheus') {
+    // Its library loads an HTTP client, which no other command needs.
+    const { metricsText } = await import('../serve/metrics.ts');
     const said = await ofAnswers(socket, () => metricsText(report));
     process.stdout.write(said ?? '');
     return said === null ? 1 : 0;
