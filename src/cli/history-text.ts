@@ -217,7 +217,8 @@ function outcomeLines({ outcomes, evidence, decision, rungs }: DecisionRecord): 
     i === 0 ? 'steps' : '',
     sayRung(rung, rung.atMs - (evidence?.stopBeganAtMs ?? decision.atMs)),
   ]);
-  if (outcomes.length === 0) return [...steps, ['outcome', 'not recorded: the agent ended before it was known']];
+  if (outcomes.length === 0)
+    return [...steps, ['outcome', 'none recorded: the agent is still stopping it, or ended before that was known']];
   return [...reacted, ...steps, ...ended];
 }
 

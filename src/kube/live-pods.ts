@@ -24,7 +24,8 @@ type Known = {
   /** A stop of ours is under way, or was survived. */
   readonly isStopping: (uid: string) => boolean;
   readonly populated: (cgroup: CgroupRef) => Reading<boolean>;
-  readonly anonBytes: (cgroup: CgroupRef) => Reading<number>;
+  /** Its process memory and the files of its memory volumes: what no reclaim frees, of its children too. */
+  readonly heldBytes: (cgroup: CgroupRef) => Reading<number>;
   /** Null: it has none, or it cannot be read. */
   readonly memoryLimit: (cgroup: CgroupRef) => number | null;
   readonly wallMs: number;
@@ -160,18 +161,19 @@ function undeclaredPod(found: PodCgroup, isElsewhere: boolean, facts: Known): Li
 }
 
 /**
- * Whether its end frees anything. Not if all its containers are known to be dead and only the sandbox lives, unless the
- * sandbox holds the memory, as one that runs its containers inside itself does.
+ * Whether its end frees anything. If all its containers are known to be dead and only the sandbox lives, what the pod still
+ * holds decides: in the sandbox, as with one that runs its containers inside itself, or in a memory volume.
  */
 function frees({ containers, sandboxes }: FoundContainers, pod: PodCgroup | null, facts: Known): boolean {
-  if (containers.length === 0 || pod === null) return false;
+  if (pod === null) return false;
   const isEmpty = ({ cgroup }: { readonly cgroup: CgroupRef }): boolean => {
     const populated = facts.populated(cgroup);
     return populated.known && !populated.value;
   };
-  if (!containers.every(isEmpty) || !sandboxes.some((cgroup) => hasProcesses(cgroup, facts))) return true;
-  const anon = facts.anonBytes(pod.cgroup);
-  return !anon.known || anon.value >= GIVEN_BACK_BYTES;
+  if (!containers.every(isEmpty)) return true;
+  if (!sandboxes.some((cgroup) => hasProcesses(cgroup, facts))) return containers.length > 0;
+  const held = facts.heldBytes(pod.cgroup);
+  return !held.known || held.value >= GIVEN_BACK_BYTES;
 }
 
 function hasProcesses(cgroup: CgroupRef, facts: Known): boolean {

@@ -1,9 +1,9 @@
 import { type CandidateLimit, podName } from '../core/pod/pod.ts';
-import { ifKnown, known, type MonoMs, type Reading, unknown } from '../core/reading.ts';
+import { ifKnown, known, type MonoMs, type Reading, sumOf, unknown } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { anonBytes, hasProcesses, isPopulated } from '../host/cgroupfs.ts';
+import { hasProcesses, isPopulated } from '../host/cgroupfs.ts';
 import type { CgroupDriver } from '../host/kubepods.ts';
 import type { BoundPod, CgroupRef, Clock, Findings, PodSource } from '../ports.ts';
 import type { ApiPod, PodRef } from './api-pod.ts';
@@ -123,7 +123,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
       populated: (cgroup) => isPopulated(mounts, cgroup),
-      anonBytes: (cgroup) => anonBytes(mounts, cgroup),
+      heldBytes,
       memoryLimit,
       wallMs: clock.wallMs(),
       isKubeletEvicting: isKubeletEvicting(),
@@ -141,6 +141,13 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     askOf([...live.values()].filter(isUntold));
     for (const { pod, object } of live.values()) if (pod === null && object !== null) needs.lookUp(object.object);
     return live;
+  }
+
+  function heldBytes({ path }: CgroupRef): Reading<number> {
+    const memory = openMemory(mounts, path);
+    const stat = memory.stat();
+    memory.close();
+    return ifKnown(stat, ({ anonBytes, shmemBytes }) => sumOf([anonBytes, shmemBytes]));
   }
 
   function memoryLimit({ path }: CgroupRef): number | null {
