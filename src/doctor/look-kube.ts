@@ -52,7 +52,7 @@ export async function lookAtKube({ clock, effective, bootId, sizes }: Needs): Pr
       readCredentials(kubeconfig),
       lookAtNode(connection.get, { nodeName, bootId }, DEADLINE_MS),
       firstsNow({ clock, effective, configz }, (signal) => capacityOf(signal, sizes)),
-      Promise.all(API_RIGHTS.map((right) => reviewRight(connection.send, right, nodeName))),
+      Promise.all(API_RIGHTS.map((right) => reviewRight(connection, right, nodeName))),
       strictBudgets(connection.get),
     ]);
     const taints = node.kind === 'node' ? node.taints : [];

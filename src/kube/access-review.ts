@@ -1,6 +1,6 @@
 import { isObject } from '../core/shape.ts';
 import type { ApiRight } from '../words/finding-writes.ts';
-import type { ApiSend } from './connection.ts';
+import type { Connection } from './connection.ts';
 import { notDone } from './write-failure.ts';
 
 /** What the server says of one right; `isAllowed` null: it did not say, and why. */
@@ -10,11 +10,15 @@ const PATH = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 const DEADLINE_MS = 3_000;
 
 /** Whether these credentials have the right, on the own node where it is about nodes. A question: the server stores nothing. */
-export async function reviewRight(send: ApiSend, right: ApiRight, nodeName: string): Promise<ReviewedRight> {
+export async function reviewRight(
+  connection: Pick<Connection, 'send'>,
+  right: ApiRight,
+  nodeName: string,
+): Promise<ReviewedRight> {
   const [verb = '', what = ''] = right.split(' ');
   const [resource = '', subresource = ''] = what.split('/');
   const of = resource === 'nodes' ? { name: nodeName } : {};
-  const answer = await send({
+  const answer = await connection.send({
     method: 'POST',
     path: PATH,
     contentType: 'application/json',

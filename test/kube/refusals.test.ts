@@ -292,11 +292,17 @@ describe('the source', () => {
     fs.readFileSync(path.join(SRC, file), 'utf8').replace(/\/\*[\s\S]*?\*\/|(^|\s)\/\/.*$/gm, '');
   const files = fs.readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
 
-  it('has one file that sends to the API', () => {
+  it('has one file that writes to the API, and one that asks it about rights, which stores nothing', () => {
     const senders = files.filter((file) =>
       /\bApiSend\b|\bconnection\.send\b|\bContentType\b.*merge-patch/.test(code(file)),
     );
-    expect(senders.sort()).toEqual(['kube/api-writes.ts', 'kube/connection.ts']);
+    expect(senders.sort()).toEqual(['kube/access-review.ts', 'kube/api-writes.ts', 'kube/connection.ts']);
+    const paths = code('kube/access-review.ts').match(/'\/apis?\/[^']*'|path: .*|method: .*/g);
+    expect(paths).toEqual([
+      "'/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'",
+      "method: 'POST',",
+      'path: PATH,',
+    ]);
   });
   it('has no word in it for what must not be said', () => {
     for (const file of ['kube/api-writes.ts', 'kube/write-rules.ts']) {
