@@ -32,6 +32,9 @@ export const found = (...all: readonly Found[]): Result => ({ kind: 'found', fou
 /** What was not asked is said once, where the reason for it is found. */
 export const unknownBecause = ({ why, where, detail }: Unknown): Result =>
   why === 'not-asked' ? NOT_APPLICABLE : { kind: 'unknown', because: `${where}: ${detail}` };
+/** Nothing of that kind is here, or what is here cannot be read. */
+export const notHereOrUnknown = (missing: Unknown): Result =>
+  missing.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(missing);
 /** `orElse`: where nothing was found. */
 export const foundOr = (all: readonly Found[], orElse: Result): Result => (all.length > 0 ? found(...all) : orElse);
 

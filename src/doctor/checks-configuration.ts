@@ -9,6 +9,7 @@ import {
   fine,
   foundOr,
   NOT_APPLICABLE,
+  notHereOrUnknown,
   type Result,
   unknownBecause,
 } from './check.ts';
@@ -52,7 +53,7 @@ export const CONFIGURATION = {
     takes: MANIFEST_FINDINGS,
     judge: (facts) => {
       const { pods, effective } = facts;
-      if (!pods.known) return pods.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(pods);
+      if (!pods.known) return notHereOrUnknown(pods);
       const directory = effective.known ? effective.value.podManifests : '';
       const all = manifestFindings(facts, MANIFEST_FINDINGS);
       return foundOr(all, fine(say.manifestsValid(directory, pods.value.pods.length)));

@@ -9,6 +9,7 @@ import {
   found,
   foundOr,
   NOT_APPLICABLE,
+  notHereOrUnknown,
   type Result,
   unknownBecause,
 } from './check.ts';
@@ -21,7 +22,7 @@ const TOLD = 5;
 const WHAT_FILLS = ['what-fills/'];
 
 function outsidePods({ host: { memory } }: Facts): Result {
-  if (!memory.known) return memory.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(memory);
+  if (!memory.known) return notHereOrUnknown(memory);
   const { others, capacityBytes } = memory.value;
   const users = others.filter(({ bytes }) => bytes > 0);
   const outsideBytes = users.reduce((sum, { bytes }) => sum + bytes, 0);

@@ -11,6 +11,7 @@ import {
   found,
   foundOr,
   NOT_APPLICABLE,
+  notHereOrUnknown,
   type Result,
   unknownBecause,
 } from './check.ts';
@@ -21,7 +22,7 @@ const ofKube =
   (facts: Facts): Result => {
     const { kube } = facts;
     if (kube.known) return judge(kube.value, facts);
-    return kube.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(kube);
+    return notHereOrUnknown(kube);
   };
 /** What hangs on an API server that answers: of one that does not, one finding is enough. */
 const ofNode = (judge: (kube: KubeFacts, facts: Facts) => Result) =>
@@ -36,7 +37,7 @@ const RIGHTS = ['api-right/', PODS_NOT_LISTED];
 const merged = (all: readonly Found[]): readonly Found[] =>
   all.filter(({ text }, i) => all.findIndex((one) => one.text === text) === i);
 
-function orFine<T>(reading: Reading<T>, judge: (value: T) => Result): Result {
+function orUnknown<T>(reading: Reading<T>, judge: (value: T) => Result): Result {
   return reading.known ? judge(reading.value) : unknownBecause(reading);
 }
 
@@ -73,7 +74,7 @@ export const KUBELET = {
     mend: 'kubectl get node <node> -o jsonpath={.status.nodeInfo.bootID}',
     takes: [NOT_OUR_NODE],
     judge: ofNode(({ node, nodeName }) =>
-      orFine(node, (finding) =>
+      orUnknown(node, (finding) =>
         finding === null ? NOT_APPLICABLE : found({ text: finding.text, fill: { node: nodeName } }),
       ),
     ),
@@ -84,7 +85,7 @@ export const KUBELET = {
     mend: "sed 's/NODE_NAME/<node>/g' config/kubernetes/rbac-per-node.yaml | kubectl apply -f config/kubernetes/rbac.yaml -f -",
     takes: RIGHTS,
     judge: ofNode(({ rights, nodeName }, facts) =>
-      orFine(rights, (missing) => {
+      orUnknown(rights, (missing) => {
         const all = merged(
           [...missing, ...agentSays(facts, RIGHTS)].map(({ text }) => ({ text, fill: { node: nodeName } })),
         );
@@ -100,7 +101,7 @@ export const KUBELET = {
     judge: ofKube(({ firsts }, facts) => {
       const said = agentSays(facts, FIRSTS);
       if (facts.agent.status.known) return foundOr(said, fine(say.agentFirst));
-      return orFine(firsts, (all) =>
+      return orUnknown(firsts, (all) =>
         foundOr(
           all.map(({ text }) => ({ text })),
           fine(say.agentFirst),

@@ -12,6 +12,7 @@ import {
   foundOr,
   isTaken,
   NOT_APPLICABLE,
+  notHereOrUnknown,
   type Result,
   unknownBecause,
 } from './check.ts';
@@ -25,7 +26,7 @@ const ofPods =
   (facts: Facts): Result => {
     const { pods } = facts;
     if (pods.known) return judge(pods.value, facts);
-    return pods.why === 'not-applicable' ? NOT_APPLICABLE : unknownBecause(pods);
+    return notHereOrUnknown(pods);
   };
 
 const BINDINGS = ['binding/'];

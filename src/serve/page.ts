@@ -4,7 +4,7 @@ import { within } from '../host/clock.ts';
 import { readBesideProgram } from '../host/own-program.ts';
 import type { Clock } from '../ports.ts';
 import { explainReport } from './explain-report.ts';
-import type { HttpAnswer, Route } from './http.ts';
+import { type HttpAnswer, type Route, text } from './http.ts';
 import type { LiveAnswer } from './live.ts';
 import { shared } from './shared.ts';
 import type { HistoryAnswer } from './signal-history.ts';
@@ -40,7 +40,7 @@ export function pageRoutes(facts: PageFacts): readonly Route[] {
 /** The page names what of it may run: its policy is said in the header too, where it also keeps the page out of frames. */
 function page(): HttpAnswer {
   const read = readBesideProgram('page.html', PAGE_BYTES);
-  if (!read.known) return { status: 503, type: TEXT, body: `the page cannot be read: ${read.where}: ${read.detail}\n` };
+  if (!read.known) return text(503, `the page cannot be read: ${read.where}: ${read.detail}`);
   const [, policy = ''] = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(read.value) ?? [];
   return {
     status: 200,
@@ -49,7 +49,6 @@ function page(): HttpAnswer {
     policy: `${policy}; frame-ancestors 'none'`,
   };
 }
-const TEXT = 'text/plain; charset=utf-8';
 
 async function liveAnswer({ live, clock }: PageFacts): Promise<HttpAnswer> {
   const now = await live();

@@ -27,10 +27,10 @@ export function socketNotServed(where: string, detail: string): Finding {
 export const HTTP = 'http';
 /** `detail`: with the code of the system. */
 export function httpNotServed(where: string, detail: string): Finding {
-  const [, todo] = HTTP_TODOS.find(([code]) => detail.includes(code)) ?? [];
-  return { id: HTTP, text: `http does not listen on ${where}: ${detail}${todo === undefined ? '' : `; ${todo}`}` };
+  const [, remedy] = HTTP_REMEDIES.find(([code]) => detail.includes(code)) ?? [];
+  return { id: HTTP, text: `http does not listen on ${where}: ${detail}${remedy === undefined ? '' : `; ${remedy}`}` };
 }
-const HTTP_TODOS = [
+const HTTP_REMEDIES = [
   ['EADDRINUSE', 'set http.listen to another port, or stop what listens there (ss -ltnp shows it)'],
   ['EADDRNOTAVAIL', 'set http.listen to an address of this machine'],
   ['EACCES', 'set http.listen to a port above 1023'],
