@@ -6,6 +6,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { findCgroupMounts } from '../src/host/cgroup-mounts.ts';
 import { type Scene, until, withScene } from '../test/lab/scene.ts';
+import { spread } from '../test/lab/spread.ts';
 import { DURESSES, type Duress } from './duress/duresses.ts';
 import { breach, crossingOf } from './reaction/breach.ts';
 import type { Breach } from './reaction/series.ts';
@@ -18,7 +19,6 @@ const HOLD_MIB = 160;
 const RATE = '250';
 const MOST_P99_MS = 100;
 /** The last moments of a hog are spread over those of the agent's looks. */
-const GOLDEN = 0.618_033_988_75;
 const LONGEST_REST_MS = 500;
 const RECORD_DEADLINE_MS = 20_000;
 
@@ -82,7 +82,7 @@ async function once(scene: Scene, squeeze: () => void, directory: string, run: n
     directory,
     holdMiB: HOLD_MIB,
     stayMiB: null,
-    restMs: ((run * GOLDEN) % 1) * LONGEST_REST_MS,
+    restMs: spread(run) * LONGEST_REST_MS,
     isAlone: false,
     watch: () => crossingOf(scene, NODE_MIB * MIB, THRESHOLD_MIB * MIB),
     onReady: squeeze,

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { sleep } from '../src/host/clock.ts';
 import { clock, type Scene, until, withScene } from '../test/lab/scene.ts';
+import { spread } from '../test/lab/spread.ts';
 import { freePort, get, statusOf } from '../test/serve/a-web.ts';
 import { cpuMsOf } from './footprint/of.ts';
 import { breach, crossingOf } from './reaction/breach.ts';
@@ -17,7 +18,6 @@ const NODE_MIB = 512;
 const THRESHOLD_MIB = 200;
 const HOLD_MIB = 160;
 const LONGEST_REST_MS = 500;
-const GOLDEN = 0.618_033_988_75;
 /** Clients that ask at the same time, and how: client.mjs. */
 const LOADS = [
   { name: 'nobody asks', clients: 0, how: 'none' },
@@ -81,7 +81,7 @@ async function once(scene: Scene, directory: string, run: number) {
     const [last] = (await scene.status()).decisions.filter(({ kind }) => kind === 'evict');
     return last === undefined || last.outcome !== null ? true : null;
   });
-  const restMs = ((run * GOLDEN) % 1) * LONGEST_REST_MS;
+  const restMs = spread(run) * LONGEST_REST_MS;
   const watch = () => crossingOf(scene, NODE_MIB * MIB, THRESHOLD_MIB * MIB);
   const order = { grounds: scene, directory, rate: '250', holdMiB: HOLD_MIB, stayMiB: null, restMs, watch };
   return await breach({ ...order, isAlone: false, onReady: () => undefined });

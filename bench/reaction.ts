@@ -5,6 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { clock, type PodSpec, withScene } from '../test/lab/scene.ts';
+import { spread } from '../test/lab/spread.ts';
 import { breach } from './reaction/breach.ts';
 import { fsyncMedianMs } from './reaction/fsync.ts';
 import { type Grounds, startBystander, withGrounds } from './reaction/grounds.ts';
@@ -53,7 +54,6 @@ const MOST_WAY_MIB = 150;
 const STAYING = { rate: '250', beyondMiB: 8 };
 /** What has a pace of 100 ms meets the crossing at every moment of it. */
 const LONGEST_REST_MS = 200;
-const GOLDEN = 0.618_033_988_75;
 /** More than a mishap: what is measured until then is told. */
 const MOST_BROKEN = 5;
 
@@ -109,7 +109,7 @@ async function runIn(grounds: Grounds, { peer, rate, isStaying }: Plan, index: n
   const isFresh = peer.fresh !== undefined;
   const bystander = await startBystander(grounds.cgroups('bystander'), BYSTANDER_MIB);
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'nodewarden-bench-'));
-  const phase = ((index + 1) * GOLDEN) % 1;
+  const phase = spread(index + 1);
   let stop = (): void => undefined;
   try {
     const ended = await breach({

@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { clock, until } from '../scene.ts';
+import { spread } from '../spread.ts';
 import { type KubeObject, list } from './api.ts';
 import { audit, MIB, STATIC } from './cluster.ts';
 import { barePod, DATABASE, daemonSet, deployment, job, type PodSpec, statefulSet } from './manifests.ts';
@@ -110,7 +111,6 @@ const FRESH: PodSpec = {
 };
 /** Looks of the agent are seconds apart by then: the pod comes at any moment of that. */
 const LONGEST_REST_MS = 2_200;
-const GOLDEN = 0.618_033_988_75;
 
 const freshJob: KubeScene = {
   name: 'a fresh Job that grows at full speed from its first moment, beside a database',
@@ -120,7 +120,7 @@ const freshJob: KubeScene = {
   body: async (scene) => {
     await scene.create(barePod(DATABASE));
     await scene.ready('db');
-    await sleep(clock, ((scene.run.index * GOLDEN) % 1) * LONGEST_REST_MS);
+    await sleep(clock, spread(scene.run.index) * LONGEST_REST_MS);
     const toldMs = clock.monoMs();
     await scene.create(job(FRESH));
     const victim = await until('it has started', () => scene.podsOf('fresh')[0] ?? null);

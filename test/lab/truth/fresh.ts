@@ -4,6 +4,7 @@ import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import type { Workload } from '../../../src/host/workload.ts';
 import { availableMiB, clock, type PodSpec, type Scene } from '../scene.ts';
+import { spread } from '../spread.ts';
 import { DATABASE, DATABASE_MIB, type TruthScene, untilGone } from './truth.ts';
 
 const NODE_MIB = 512;
@@ -13,7 +14,6 @@ const FRESH: PodSpec = { name: 'fresh', requestMiB: 16, isLate: true };
 const OTHER_MIB = 1;
 /** The paths of pods were once trusted for 2 s: the hog comes at any moment of that. */
 const LONGEST_REST_MS = 2_200;
-const GOLDEN = 0.618_033_988_75;
 
 /** As a command of load.pl for so many MiB. */
 const RATES = [
@@ -52,7 +52,7 @@ const afterNobody: TruthScene = {
     const beside = scene.cgroups(FRESH.name).map((directory) => path.join(path.dirname(directory), 'nobodys'));
     outsider.write(`enter ${beside.join(',')}`);
     outsider.write(`grow ${Math.round((await availableMiB(scene)) - LEFT_MIB)} max`);
-    await sleep(clock, 2_000 + ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+    await sleep(clock, 2_000 + spread(index) * LONGEST_REST_MS);
     const workload = await appear(scene, FRESH.name, `grow ${NODE_MIB} 400`);
     return `gone after ${Math.round(await untilGone(scene, 'the fresh pod', workload))} ms`;
   },
@@ -75,7 +75,7 @@ function freshScene({ said: rateSaid, command }: Rate, { said, others, hasDataba
     body: async (scene, { index }) => {
       if (hasDatabase) await scene.play(DATABASE.name, `memory ${DATABASE_MIB}`);
       await Promise.all(crowd.map(({ name }) => scene.play(name, `memory ${OTHER_MIB}`)));
-      await sleep(clock, ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+      await sleep(clock, spread(index) * LONGEST_REST_MS);
       const workload = await appear(scene, FRESH.name, command(memoryMiB));
       return `gone after ${Math.round(await untilGone(scene, 'the fresh pod', workload))} ms`;
     },

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { sleep } from '../../../src/host/clock.ts';
 import { availableMiB, clock, type PodSpec, type Scene, until } from '../scene.ts';
+import { spread } from '../spread.ts';
 import { DATABASE, DATABASE_MIB, evictionsOf, HOG, isOver, SMALL, type TruthScene, untilGone } from './truth.ts';
 
 const SOFT_MIB = 100;
@@ -12,7 +13,6 @@ const STUBBORN: PodSpec = { ...HOG, graceSeconds: GRACE_SECONDS };
 const MEMORY_MIB = 512;
 /** The directory is read again each 30 s, and 200 ms after a change: the manifest comes at any moment. */
 const LONGEST_REST_MS = 1_000;
-const GOLDEN = 0.618_033_988_75;
 
 const manifestOf = (scene: Scene): string => path.join(scene.agent.places.manifests, `${HOG.name}.yaml`);
 /** What may befall it, each in its turn. */
@@ -103,7 +103,7 @@ const appearing: TruthScene = {
     const left = LEFT_MIB[index % LEFT_MIB.length] ?? 0;
     filler.write(`memory ${Math.round((await availableMiB(scene)) - SOFT_MIB - left)}`);
     await until('little is left', async () => (await availableMiB(scene)) < SOFT_MIB + left + 2 || null);
-    await sleep(clock, SETTLED_MS + ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+    await sleep(clock, SETTLED_MS + spread(index) * LONGEST_REST_MS);
     assert.deepEqual(evictionsOf(scene), [], 'who fills the node has crossed the threshold itself: this shows nothing');
     fs.renameSync(aside, file);
     hog.write(`grow ${MEMORY_MIB} 500`);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { sleep } from '../../../src/host/clock.ts';
 import { askStatus, clock, until } from '../scene.ts';
+import { spread } from '../spread.ts';
 import { evictionsOf, type UnitTruth, victimOf } from './truth.ts';
 import { LOAD, type UnitPod, type UnitScene } from './unit-scene.ts';
 
@@ -11,7 +12,6 @@ const HARD = 'evictionHard: { memory.available: "100Mi" }';
 export const DATABASE: UnitPod = { name: 'db', priority: 1000, requestMiB: 128, commands: ['memory 64'] };
 /** Some units were asked after only now and then: the hog comes at any moment of that. */
 const LONGEST_REST_MS = 5_000;
-const GOLDEN = 0.618_033_988_75;
 const FILL = ['memory 1', `grow ${NODE_MIB} max`];
 const DIED = '/run/lab-died';
 const OWN_CGROUP = '/sys/fs/cgroup/memory/lab.slice/lab-fresh.service/memory.limit_in_bytes';
@@ -61,7 +61,7 @@ function freshScene(kind: (typeof KINDS)[number], company: (typeof COMPANIES)[nu
     culprits: ['fresh'],
     body: async (scene, { index }) => {
       fs.rmSync(DIED, { force: true });
-      await sleep(clock, ((index * GOLDEN) % 1) * LONGEST_REST_MS);
+      await sleep(clock, spread(index) * LONGEST_REST_MS);
       scene.start('fresh');
       await untilOver(scene);
       return '';
