@@ -9,6 +9,7 @@
 #   crowd COUNT         so many children that do nothing and end with it
 #   strays COUNT DIR,DIR MS  the same in other cgroups than its own, one every MS; once they have ended nobody reaps them
 #   spin COUNT          so many children that do nothing else than use a processor
+#   pauses MS           nap for 2 ms again and again, and print each nap that took longer than MS, in ms
 #   touch HIGH LOW      hold HIGH, and once a second LOW for 50 ms, for ever
 #   fill DIR MIB        a file of that size in DIR
 #   keep DIR MIB        the same, and it stays when the process has ended
@@ -153,6 +154,15 @@ sub obey {
   elsif ($verb eq 'crowd') { children($args[0], sub { nap(60) while 1 }) }
   elsif ($verb eq 'strays') { my ($count, $directories, $ms) = @args; children($count, sub { enter($directories); nap(60) while 1 }, $ms / 1000) }
   elsif ($verb eq 'spin') { children($args[0], sub { while (1) { } }) }
+  elsif ($verb eq 'pauses') {
+    print "done\n";
+    for (my $at = time; ; ) {
+      nap(0.002);
+      my $now = time;
+      printf "%.1f\n", 1000 * ($now - $at) if $now - $at > $args[0] / 1000;
+      $at = $now;
+    }
+  }
   elsif ($verb eq 'touch') {
     print "done\n";
     while (1) { hold($args[0]); nap(0.95); hold($args[1]); nap(0.05) }
