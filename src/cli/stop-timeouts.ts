@@ -33,8 +33,8 @@ export async function stopTimeouts(podManifests: string, clock: Clock): Promise<
   if (bound.length === 0) return { units: new Map(), defaultMs: NOBODY_ASKED, problems };
   const bus = openSystemBus(clock);
   try {
-    await busUp(bus, clock);
     const systemd = createSystemd(bus);
+    await busUp(systemd, clock);
     const defaultMs = await systemd.defaultStopTimeoutMs();
     const units = new Map<PodUid, UnitTimeout>();
     for (const { uid, unit } of bound) units.set(uid, await unitTimeout(systemd, unit));

@@ -41,7 +41,7 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
     const loaded = await loadHere(configFile, clock);
     const effective = loaded.effective ?? loadLastGood(configFile)?.loaded.effective ?? null;
     // Without a socket there is nothing to wait for.
-    if (bus.state() === 'connecting') await busUp(bus, clock);
+    if (bus.state() === 'connecting') await busUp(systemd, clock);
     const mounts = findCgroupMounts();
     const bootId = readBootId();
     const needs = { clock, systemd, effective };

@@ -81,14 +81,19 @@ const MAX_RETRY_MS = 5_000;
 const DBUS = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' };
 
 /** Once it is up, or after 2 s: after that, every call reports why the bus is away. */
-export function busUp(bus: Pick<SystemBus, 'state' | 'whenUp'>, clock: Clock): Promise<void> {
+export function busUp(
+  { isUp, whenUp }: { readonly isUp: () => boolean; readonly whenUp: SystemBus['whenUp'] },
+  clock: Clock,
+): Promise<void> {
   return new Promise((resolve) => {
-    if (bus.state() === 'up') return resolve();
-    const cancel = clock.after(CALL_MS, resolve);
-    bus.whenUp(() => {
+    if (isUp()) return resolve();
+    const done = (): void => {
       cancel();
+      forget();
       resolve();
-    });
+    };
+    const cancel = clock.after(CALL_MS, done);
+    const forget = whenUp(done);
   });
 }
 

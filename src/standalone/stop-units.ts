@@ -239,6 +239,18 @@ async function stopUnit(
 ): Promise<boolean> {
   const stopped = await systemd.stop(unit, deadlineMs);
   if (stopped.known) findings.clear(stopUnitId(unit));
-  else findings.raise(unitNotStopped(unit, stopped.detail));
+  else {
+    findings.raise(unitNotStopped(unit, stopped.detail));
+    clearIfDown({ systemd, findings }, unit);
+  }
   return stopped.known;
+}
+
+/** Somebody else, or an earlier run, may have asked for it: once the bus is back, the unit itself shows it. */
+function clearIfDown({ systemd, findings }: Pick<TellNeeds, 'systemd' | 'findings'>, unit: string): void {
+  const forget = systemd.whenUp(async () => {
+    forget();
+    const state = await systemd.activeState(unit);
+    if (state.known && [IS_STOPPING, ...DOWN].includes(state.value)) findings.clear(stopUnitId(unit));
+  });
 }

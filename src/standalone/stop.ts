@@ -7,6 +7,7 @@ import type { Outcome, Signalled } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
 import { assertNever, ifKnown, type Reading, unknown } from '../core/reading.ts';
 import { graceFrom as graceOf, LAST_WORD_MS } from '../core/shutdown/chain.ts';
+import { busUp } from '../host/bus.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
@@ -313,7 +314,23 @@ function tellUnreaped(needs: StandaloneKillerNeeds, ref: CgroupRef, pod: string)
 function requestOf(needs: StandaloneKillerNeeds, live: LivePod, order: StopOrder): (() => Promise<Asked>) | null {
   const { unit } = live;
   if (order.why === 'shutdown' && needs.shutdownStops !== null) return needs.shutdownStops.request(live, order);
-  return unit === null ? null : () => askUnit(needs, unit);
+  return unit === null ? null : () => askInTime(needs, unit, live.cgroup, order);
+}
+
+/** An eviction is resumed before the bus is connected, which takes milliseconds. */
+async function askInTime(
+  needs: StandaloneKillerNeeds,
+  unit: string,
+  cgroup: LivePod['cgroup'],
+  { resumedFromMs, first }: StopOrder,
+): Promise<Asked> {
+  if (resumedFromMs !== null && !needs.systemd.isUp()) {
+    await busUp(needs.systemd, needs.clock);
+    // It may have ended meanwhile, and been started again. What got SIGKILL is kept down, also by Restart= (D12).
+    const oldestMs = cgroup.known ? oldestStartMs(needs.mounts, cgroup.value) : null;
+    if (first === 'sigterm' && (oldestMs === null || oldestMs > resumedFromMs)) return 'not-told';
+  }
+  return askUnit(needs, unit);
 }
 
 type Ending =

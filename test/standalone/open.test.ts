@@ -1,10 +1,10 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openSystemBus, type SystemBus } from '../../src/host/bus.ts';
 import { createClock, sleep } from '../../src/host/clock.ts';
-import { createSystemd } from '../../src/host/systemd.ts';
+import { createSystemd, type Systemd } from '../../src/host/systemd.ts';
 import type { BoundPod, Clock, StopOrder } from '../../src/ports.ts';
 import { openStandalone, type Standalone } from '../../src/standalone/open.ts';
 import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
@@ -47,7 +47,9 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       join(directory, 'pods.d', `${name}.yaml`),
       `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\n  annotations:\n    nodewarden.dev/${annotation}\n${more}spec: { containers: [{ name: a }] }\n`,
     );
-  const open = (more: { readonly clock?: Clock; readonly wake?: () => void } = {}): void => {
+  const open = (
+    more: { readonly clock?: Clock; readonly wake?: () => void; readonly systemd?: Systemd } = {},
+  ): void => {
     if (mounts === null) return;
     const at = { cgroupRoot: '/', podManifests: join(directory, 'pods.d'), runtimeDirectory: directory };
     const systemd = createSystemd(bus);
@@ -331,6 +333,50 @@ describe.skipIf(needsCgroups !== '')(`standalone pods ${needsCgroups}`, () => {
       await daemon.kill();
       expect(await stop('web')).toMatchObject({ kind: 'ended' });
       expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('Restart= may bring it back');
+    });
+
+    describe('whose eviction is resumed by a run that has just begun to connect', () => {
+      /** It knows the unit, and reaches systemd over another connection, which is made only now. */
+      const openAnew = async () => {
+        await cgroup(0).run(IGNORES);
+        const made = await openUnit(true);
+        await until(() => podOf('web').cgroup.known);
+        await standalone.close();
+        const before = createSystemd(made.bus);
+        let now = before;
+        const stopUnit: Systemd['stop'] = (name, deadlineMs) => now.stop(name, deadlineMs);
+        const whenUp: Systemd['whenUp'] = (run) => now.whenUp(run);
+        open({ systemd: { ...before, stop: stopUnit, isUp: () => now.isUp(), whenUp } });
+        await until(() => podOf('web').cgroup.known);
+        const connect = (address: string): void => {
+          const late = openSystemBus(clock, { DBUS_SYSTEM_BUS_ADDRESS: address });
+          onTestFinished(late.close);
+          now = createSystemd(late);
+          expect(now.isUp()).toBe(false);
+        };
+        return { ...made, connect };
+      };
+
+      it.each(['sigterm', 'sigkill'] as const)('are stopped through it after all: %s', async (first) => {
+        const { connect, daemon, asked } = await openAnew();
+        connect(daemon.address);
+        const resumed = { first, resumedFromMs: clock.monoMs(), sentBefore: first };
+        expect(await stop('web', resumed)).toMatchObject({ kind: 'ended' });
+        await until(() => asked().length > 0);
+        expect(heard.present.get(`stop-unit/${UNIT}`)).toBeUndefined();
+      });
+
+      it('are no finding any more once systemd says that it had been asked', async () => {
+        const { connect, daemon, units } = await openAnew();
+        connect(`unix:path=${directory}/later`);
+        const unit = units.get(UNIT);
+        if (unit !== undefined) unit.activeState = 'deactivating';
+        const resumed = { resumedFromMs: clock.monoMs(), sentBefore: 'sigterm' } as const;
+        expect(await stop('web', resumed)).toMatchObject({ kind: 'ended' });
+        expect(heard.present.get(`stop-unit/${UNIT}`)).toContain('could not be asked to stop');
+        symlinkSync(daemon.address.slice('unix:path='.length), `${directory}/later`);
+        await until(() => !heard.present.has(`stop-unit/${UNIT}`));
+      });
     });
 
     it('are refused where they hold what must not be stopped, wherever that was moved', async () => {
