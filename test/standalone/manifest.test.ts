@@ -132,6 +132,7 @@ kind: Deployment
     ['memory', ['memory']],
     ['" pids , memory"', ['memory', 'pids']],
     ['none', []],
+    ['" none "', []],
   ])('with evict-for %s may go for %j', (value, evictFor) => {
     const { pods, problems } = parseManifest(
       pod(`{ nodewarden.dev/cgroup: a, nodewarden.dev/evict-for: ${value} }`),

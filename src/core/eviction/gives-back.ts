@@ -12,7 +12,7 @@ const GIVES_BACK: { readonly [what in SignalFacts['comesBack']]: (usage: Usage) 
   swap: ({ swapBytes }) => swapBytes,
   'process-ids': ({ pidsHeld, processes }) => (pidsHeld?.known ? pidsHeld : processes),
   stall: () => known(Number.POSITIVE_INFINITY),
-  nothing: () => known(0),
+  nothing: () => undefined,
 };
 export function givesBack({ usage }: PodView, signal: Signal): number {
   const held = GIVES_BACK[SIGNAL_FACTS[signal].comesBack](usage);

@@ -78,6 +78,18 @@ describe('pods that others have deleted (C10)', () => {
     expect(victim({ signal: 'memory.available', lacking: 7 * MI + 1 }, pods)).toBe('db');
     expect(victim({ signal: 'pid.available', lacking: 9 }, pods)).toBe('db');
   });
+
+  it('free their swap where that is short, none where the kernel does not say how much they have', () => {
+    const requests = { memoryBytes: 9 * MI, ephemeralStorageBytes: 0 };
+    const old = (usage: Partial<PodView['usage']>): string | undefined => {
+      const pod = aPod({ name: 'old', workingSetBytes: 2 * MI, requests, ...deleted });
+      const db = aPod({ name: 'db', workingSetBytes: 8 * MI, requests });
+      return victim({ signal: 'swap.available', lacking: MI }, [db, { ...pod, usage: { ...pod.usage, ...usage } }]);
+    };
+    expect(old({ swapBytes: known(MI) })).toBe('old');
+    expect(old({ swapBytes: known(MI - 1) })).toBe('db');
+    expect(old({})).toBe('db');
+  });
 });
 
 describe('a stall, of which nobody can say how much is whose', () => {

@@ -22,6 +22,8 @@ describe('while the kubelet evicts a pod by itself (F6)', () => {
   it('a hard memory threshold takes who exceeds its request, and waits before it takes anybody else', () => {
     expect(chosen(hardMemory, [within(), over()], () => ({ memory: 50 }))).toEqual(['over']);
     expect(chosen(hardMemory, [within()], () => ({ memory: 50 }))).toEqual([]);
+    const agent = within({ name: 'agent', limitedBy: 'not-stoppable' });
+    expect(chosen(hardMemory, [agent, over()], () => ({ memory: 50 }))).toEqual(['over']);
   });
 
   it('nobody is waited with once memory would be gone within 10 s', () => {

@@ -30,6 +30,7 @@ describe('admission under pressure', () => {
     ['admitted', { operator: 'Equal' }],
     ['admitted', { operator: '' }],
     ['rejected', { operator: 'Equal', value: 'x' }],
+    ['rejected', { operator: 'Gt' }],
     ['rejected', { key: 'node.kubernetes.io/disk-pressure' }],
     ['rejected', { effect: 'NoExecute' }],
   ] as const)('%s: a BestEffort pod that tolerates the taint like %j', (expected, change) => {

@@ -1,10 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../../src/core/decide.ts';
 import { SHORTAGES } from '../../../src/core/eviction/shortage.ts';
+import type { MetThreshold } from '../../../src/core/eviction/threshold.ts';
+import type { Victim } from '../../../src/core/pod/pod.ts';
 import { known } from '../../../src/core/reading.ts';
 import { SIGNALS } from '../../../src/core/signal.ts';
 import { readState } from '../../../src/core/state/read.ts';
-import { type Eviction, initialState, type State } from '../../../src/core/state/state.ts';
+import {
+  type Eviction,
+  initialState,
+  type ShutdownStop,
+  type State,
+  type Stopping,
+} from '../../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../../src/core/units/quantity.ts';
 import { aConfig, anObservation, aPod, aThreshold, MI } from '../../a.ts';
 
@@ -43,33 +51,54 @@ describe('a saved state', () => {
   });
 });
 
-/** All that a state can hold, with a shutdown in the middle of it. */
-function fullState(shutdown: State['shutdown']): State {
+/** All that a state can hold, with a shutdown in the middle of it. A new field does not compile without a value here. */
+function fullState(shutdown: State['shutdown']): Required<State> {
   const limit = quantityOfBytes(100 * MI, 'binary');
-  const threshold = {
+  const threshold: Required<MetThreshold> = {
     id: 'memory.available/evictionHard',
     signal: 'memory.available',
     isHard: true,
     limit: { ...limit, text: '100Mi' },
     target: { ...limit, nanos: '-5' },
     available: 50,
+    windowMs: 10_000,
     sinceMs: 1,
-  } as const;
-  const victim = {
+  };
+  const victim: Required<Victim> = {
     uid: 'u',
     namespace: 'n',
     name: 'web',
     qos: 'Burstable',
     priority: 0,
     boundTo: 'web.service',
-  } as const;
+    unsaid: { why: 'undeclared', priority: true, requests: false },
+  };
   const times = { decidedMs: 1, signalledMs: 2, killedMs: 3, graceEndsMs: 4, deadlineMs: 5, settledMs: 6 };
   const atChoice = { signal: 'memory.available', available: 1, held: 2 } as const;
-  const eviction: Eviction = { decision: 'a-1', victim, atChoice, ...times, cause: { kind: 'threshold', threshold } };
-  const overLimit: Eviction = {
+  const eviction: Omit<Required<Eviction>, 'alsoFor'> = {
+    decision: 'a-1',
+    victim,
+    atChoice,
+    ...times,
+    cause: { kind: 'threshold', threshold },
+  };
+  const overLimit: Required<Eviction> = {
     ...eviction,
     cause: { kind: 'over-limit', limit: 'emptydirfs' },
     alsoFor: [{ ...threshold, id: 'memory.available/evictionSoft' }],
+  };
+  const stop: Required<ShutdownStop> = {
+    ...{
+      decision: 'a-4',
+      decidedMs: 1,
+      uid: 'u',
+      graceEndsMs: 2,
+      waitEndsMs: 3,
+      tier: 'stop',
+      graceSeconds: 4,
+      endsMs: 5,
+    },
+    chain: { after: ['v'], beforeSeconds: 1, restSeconds: 2 },
   };
   return {
     schema: 1,
@@ -91,16 +120,11 @@ function fullState(shutdown: State['shutdown']): State {
     heldBackMs: { memory: 1, pids: 2 },
     trail: { 'memory.available': [{ atMs: 1, available: 2 }] },
     ownerKills: [{ ownerKey: 'o', atMs: 1 }],
-    stops: [
-      {
-        ...{ decision: 'a-4', decidedMs: 1, uid: 'u', graceEndsMs: 2, waitEndsMs: 3, graceSeconds: 4, endsMs: 5 },
-        chain: { after: ['v'], beforeSeconds: 1, restSeconds: 2 },
-      },
-    ],
+    stops: [stop],
     shutdown,
   };
 }
-const stopping: State['shutdown'] = {
+const stopping: { readonly kind: 'stopping' } & Required<Stopping> = {
   ...{
     kind: 'stopping',
     startedMs: 1,
@@ -110,11 +134,14 @@ const stopping: State['shutdown'] = {
   },
   ...{ mustEndMs: 4, again: { u: 1 }, assigned: { u: 2 }, cancelledMs: 5, phase: 1, phaseStartedMs: 6, phaseEndsMs: 7 },
   ...{ pending: ['u'], group: ['u'], wait: { kind: 'volumes', sinceMs: 1, lookMs: 2 } },
+  ...{ confirm: { ms: 1, latestMs: 2 }, byKubelet: 'holds' },
 };
 const shutdowns: readonly State['shutdown'][] = [
   stopping,
   { ...stopping, tier: 'stop', wait: { kind: 'stops' } },
   { ...stopping, wait: { kind: 'next' } },
+  { ...stopping, wait: { kind: 'announce', untilMs: 1 } },
+  { ...stopping, wait: { kind: 'confirm', sinceMs: 1 }, byKubelet: 'released' },
   { kind: 'unarmed', why: 'not started' },
   { kind: 'armed', delayMaxMs: 1 },
   { kind: 'released', atMs: 1 },
@@ -173,7 +200,9 @@ describe('a saved state with everything in it', () => {
       'assigned',
       'atChoice',
       'boundTo',
+      'byKubelet',
       'chain',
+      'confirm',
       'endsMs',
       'graceSeconds',
       'heldBackMs',
@@ -182,7 +211,10 @@ describe('a saved state with everything in it', () => {
       'proofs',
       'reclaims',
       'signalledMs',
+      'tier',
       'trail',
+      'unsaid',
+      'windowMs',
     ]);
   });
 
@@ -210,6 +242,7 @@ describe('a saved state with everything in it', () => {
 
   it.each([
     ...['Guaranteed', 'Burstable', 'BestEffort'].map((qos) => evictionWith(({ victim }) => (victim.qos = qos))),
+    ...['undeclared', 'unreadable'].map((why) => evictionWith(({ victim }) => (victim.unsaid.why = why))),
     ...['binary', 'decimal', 'exponent'].map((format) =>
       evictionWith(({ cause }) => (cause.threshold.limit.format = format)),
     ),
