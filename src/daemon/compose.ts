@@ -28,7 +28,7 @@ import { createObserver, type ObserverNeeds, type OpenObserver } from '../observ
 import type { OomKills, OomWatch } from '../observe/oom-kills.ts';
 import type { Clock, Findings, Inbox, Log } from '../ports.ts';
 import type { RecordEntry } from '../record/entry.ts';
-import { createFindings, type OpenFindings } from '../record/writing/findings.ts';
+import { createFindings } from '../record/writing/findings.ts';
 import { createLog } from '../record/writing/log.ts';
 import type { OpenRecorder, RecorderNeeds } from '../record/writing/recorder.ts';
 import { loadState, stateFilePath } from '../record/writing/state-file.ts';
@@ -100,7 +100,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
   const cpus = procfs.onlineCpus();
   procfs.close();
   const core = memoized(effective, (config) => toCoreConfig(config, cpus.known ? cpus.value : 1));
-  const findings: OpenFindings = createFindings({ clock, log, note: (note) => recorder.note(note) });
+  const findings = createFindings({ clock, log });
   const stateFile = stateFilePath(made.runtimeDirectory, made.dryRun);
   const ownFiles = openOwnFiles({ ...made, clock, bootId, findings, stateFile });
   const saved = loadState(stateFile, bootId, clock, { recordDirectory: made.stateDirectory, dry: made.dryRun });
@@ -116,6 +116,7 @@ export function openParts(host: PartsHost, made: Effective, effective: () => Eff
     onRecordLost: ownFiles.recordLost,
     ...(host.onEntry === undefined ? {} : { onEntry: host.onEntry }),
   });
+  findings.recordIn(recorder);
   host.notifier.follow({
     configured: () => (effective().dryRun ? null : effective().notify),
     findings,

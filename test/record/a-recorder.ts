@@ -6,7 +6,6 @@ import type { Decision } from '../../src/core/decision.ts';
 import { initialState, type State } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
 import { createClock } from '../../src/host/clock.ts';
-import type { Findings } from '../../src/ports.ts';
 import { createFindings } from '../../src/record/writing/findings.ts';
 import { createRecorder, type OpenRecorder } from '../../src/record/writing/recorder.ts';
 import { aConfig, anObservation, aPod, aThreshold, GI, MI } from '../a.ts';
@@ -35,8 +34,8 @@ export function aRecorder() {
     rest: { readonly recordDirectory?: string; readonly dry?: boolean; readonly adopted?: State } = {},
     open = createRecorder,
   ) {
-    const findings: Findings = createFindings({ clock, log: silent, note: (note) => recorder.note(note) });
-    const recorder: OpenRecorder = open({
+    const findings = createFindings({ clock, log: silent });
+    const recorder = open({
       clock,
       stateFile: at('state.json'),
       recordDirectory: at('record'),
@@ -47,6 +46,7 @@ export function aRecorder() {
       config: () => aConfig([aThreshold('memory.available', 100 * MI)]),
       ...rest,
     });
+    findings.recordIn(recorder);
     opened.push(recorder);
     return { recorder, findings };
   }

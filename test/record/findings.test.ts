@@ -3,7 +3,7 @@ import type { RecordNote } from '../../src/ports.ts';
 import { createFindings } from '../../src/record/writing/findings.ts';
 
 /** Findings whose time is turned by hand. */
-function stage() {
+function stage(isRecordOpen = true) {
   let nowMs = 0;
   const timers: { atMs: number; run: () => void }[] = [];
   const lines: string[] = [];
@@ -19,7 +19,9 @@ function stage() {
   };
   const say = (_: unknown, msg: string) => void lines.push(msg);
   const log = { debug: say, info: say, warn: say, error: say };
-  const findings = createFindings({ clock, log, note: (note) => notes.push(note) });
+  const findings = createFindings({ clock, log });
+  const openRecord = (): void => findings.recordIn({ note: (note) => notes.push(note) });
+  if (isRecordOpen) openRecord();
   const pass = (ms: number): void => {
     nowMs += ms;
     for (const timer of timers.filter(({ atMs }) => atMs <= nowMs)) {
@@ -27,7 +29,7 @@ function stage() {
       timer.run();
     }
   };
-  return { findings, lines, notes, pass, timers };
+  return { findings, openRecord, lines, notes, pass, timers };
 }
 const nobody = { id: 'no-candidate/memory.available', text: 'nobody may go' };
 
@@ -44,6 +46,17 @@ describe('findings', () => {
     expect(lines).toEqual(['nobody may go', 'resolved: nobody may go yet']);
     expect(notes).toHaveLength(1);
     expect(timers).toEqual([]);
+  });
+
+  it('that come up before the record is open are recorded once it is', () => {
+    const { findings, openRecord, notes } = stage(false);
+    findings.raise(nobody);
+    openRecord();
+    findings.raise({ ...nobody, id: 'another' });
+    expect(notes).toEqual([
+      { kind: 'finding', atMs: 0, finding: nobody },
+      { kind: 'finding', atMs: 0, finding: { ...nobody, id: 'another' } },
+    ]);
   });
 
   it('that come and go 50 times in 10 s are four lines, and status has each change at once', () => {

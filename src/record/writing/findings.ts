@@ -1,14 +1,14 @@
 import type { MonoMs } from '../../core/reading.ts';
 import { sayDuration } from '../../core/units/duration.ts';
-import type { Clock, Finding, Findings, Log, RecordNote } from '../../ports.ts';
+import type { Clock, Finding, Findings, Log, Recorder, RecordNote } from '../../ports.ts';
 import { tooManyFindings } from '../../words/finding-own.ts';
 
-type FindingsNeeds = {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly note: (note: RecordNote) => void;
+type FindingsNeeds = { readonly clock: Clock; readonly log: Log };
+export type OpenFindings = Findings & {
+  /** Where they are recorded, those raised so far too: some come up before the record is open. */
+  readonly recordIn: (recorder: Pick<Recorder, 'note'>) => void;
+  readonly close: () => void;
 };
-export type OpenFindings = Findings & { readonly close: () => void };
 
 /** Ids may name pods, which tenants make. Beyond the bound one finding says that there are more. */
 const FINDINGS_MAX = 500;
@@ -33,9 +33,11 @@ type Episode = {
  * A finding is logged and recorded once when it is raised and logged once when it is cleared; a new text silently replaces
  * the old one. A flapping finding does not fill the journal: `all` follows each change, the log sums them up.
  */
-export function createFindings({ clock, log, note }: FindingsNeeds): OpenFindings {
+export function createFindings({ clock, log }: FindingsNeeds): OpenFindings {
   const present = new Map<string, Finding>();
   const episodes = new Map<string, Episode>();
+  const early: RecordNote[] = [];
+  let record: Recorder['note'] = (note) => early.push(note);
 
   const sumUp = (episode: Episode): void => {
     if (episode.unreported === 0) return;
@@ -61,7 +63,7 @@ export function createFindings({ clock, log, note }: FindingsNeeds): OpenFinding
     const episode = episodes.get(finding.id);
     if (episode === undefined) {
       log.warn({ event: 'finding', finding: finding.id }, finding.text);
-      note({ kind: 'finding', atMs: clock.monoMs(), finding });
+      record({ kind: 'finding', atMs: clock.monoMs(), finding });
       return;
     }
     episode.finding = finding;
@@ -109,6 +111,10 @@ export function createFindings({ clock, log, note }: FindingsNeeds): OpenFinding
       went(finding);
     },
     all: () => [...present.values()],
+    recordIn: ({ note }) => {
+      record = note;
+      for (const one of early.splice(0)) note(one);
+    },
     close: () => {
       for (const episode of episodes.values()) {
         episode.cancel();
