@@ -1,4 +1,4 @@
-import { resolve } from '../core/eviction/threshold.ts';
+import { resolve } from '../core/eviction/thresholds-met.ts';
 import { known, type Reading, unknown } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
 import type { Signal } from '../core/signal.ts';

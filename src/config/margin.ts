@@ -1,4 +1,4 @@
-import { resolve } from '../core/eviction/threshold.ts';
+import { resolve } from '../core/eviction/thresholds-met.ts';
 import { isDisk, SIGNAL_FACTS, type Signal } from '../core/signal.ts';
 import { addQuantity, compareQuantity, type Quantity, quantityOfBytes } from '../core/units/quantity.ts';
 import type { ConfiguredThreshold } from './eviction.ts';
@@ -25,25 +25,11 @@ const MIB = 1024 ** 2;
 
 /** The capacity that a threshold of this signal is a share of; null if unknown on this host. */
 export function capacityOf(signal: Signal, sizes: HostSizes): number | null {
-  const { source, unit } = SIGNAL_FACTS[signal];
-  const of = (disk: HostSizes['nodefs']): number | null => disk?.[unit === 'inodes' ? 'inodes' : 'bytes'] ?? null;
-  switch (source) {
-    case 'node-memory':
-      return sizes.memoryBytes;
-    case 'pids':
-      return sizes.pids;
-    case 'swap':
-      return sizes.swapBytes;
-    case 'nodefs':
-      return of(sizes.nodefs);
-    case 'imagefs':
-      return of(sizes.imagefs ?? sizes.nodefs);
-    // The limit of the cgroup of all pods, whatever the layout makes of containerfs, and a time.
-    case 'pods-memory':
-    case 'memory-stall':
-    case 'containerfs':
-      return null;
-  }
+  const { hostSize, unit } = SIGNAL_FACTS[signal];
+  if (hostSize === null) return null;
+  // Images lie beside everything else where they have no file system of their own.
+  const size = hostSize === 'imagefs' ? (sizes.imagefs ?? sizes.nodefs) : sizes[hostSize];
+  return size !== null && typeof size === 'object' ? size[unit === 'inodes' ? 'inodes' : 'bytes'] : size;
 }
 
 /**

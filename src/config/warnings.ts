@@ -1,4 +1,5 @@
-import { resolve, type ThresholdValue } from '../core/eviction/threshold.ts';
+import type { ThresholdValue } from '../core/eviction/threshold.ts';
+import { resolve } from '../core/eviction/thresholds-met.ts';
 import { fileSystemOf, isSignal, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import {

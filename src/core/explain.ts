@@ -4,7 +4,7 @@ import { firstCandidate, isGuarded } from './eviction/candidate.ts';
 import { COMPARATORS, type Comparator, TIES, usageFor } from './eviction/comparator.ts';
 import { type Ranked, rank } from './eviction/rank.ts';
 import { compareRipe, type MetThreshold, type Threshold, withContainerfs } from './eviction/threshold.ts';
-import { timersNow } from './eviction/timers.ts';
+import { timersNow } from './eviction/thresholds-met.ts';
 import { evictionsOf } from './eviction/under-way.ts';
 import type { Observation } from './observation.ts';
 import { isEnd } from './outcome.ts';

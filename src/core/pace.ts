@@ -1,5 +1,6 @@
 import type { CoreConfig } from './core-config.ts';
-import { resolve, type Threshold } from './eviction/threshold.ts';
+import type { Threshold } from './eviction/threshold.ts';
+import { resolve } from './eviction/thresholds-met.ts';
 import type { Observation } from './observation.ts';
 import type { Reading } from './reading.ts';
 import { isDisk, SIGNAL_FACTS, type SignalSample, type Unit } from './signal.ts';

@@ -15,6 +15,8 @@ export type SignalFacts = {
   readonly condition: NodeCondition;
   readonly resource: Resource;
   readonly source: SignalSource;
+  /** The capacity of the machine that it is a part of; null: none that is known before it is sampled. */
+  readonly hostSize: 'memoryBytes' | 'swapBytes' | 'pids' | 'nodefs' | 'imagefs' | null;
   /** D1: of several ripe thresholds, the lowest acts. `class` is compared before hard against soft, `place` after it. */
   readonly order: { readonly class: number; readonly place: number };
   /** What the ranking counts of a pod: a field of its usage. */
@@ -86,12 +88,13 @@ const PIDS = {
 
 /** kubelet-eviction.md 1. In display order. */
 const ROWS = {
-  'memory.available': { ...MEMORY, source: 'node-memory', order: { class: 0, place: 0 } },
-  'allocatableMemory.available': { ...MEMORY, source: 'pods-memory', order: { class: 0, place: 1 } },
+  'memory.available': { ...MEMORY, source: 'node-memory', hostSize: 'memoryBytes', order: { class: 0, place: 0 } },
+  'allocatableMemory.available': { ...MEMORY, source: 'pods-memory', hostSize: null, order: { class: 0, place: 1 } },
   'swap.available': {
     ...MEMORY_AND_SWAP,
     configuredIn: 'own-kind',
     source: 'swap',
+    hostSize: 'swapBytes',
     comesBack: 'swap',
     order: { class: 0, place: 2 },
   },
@@ -101,17 +104,18 @@ const ROWS = {
     configuredIn: 'own-section',
     unit: 'ms',
     source: 'memory-stall',
+    hostSize: null,
     comesBack: 'stall',
     order: { class: 0, place: 3 },
     margin: { least: 0, share: 0 },
   },
-  'nodefs.available': { ...DISK, source: 'nodefs', order: { class: 1, place: 1 } },
-  'nodefs.inodesFree': { ...INODES, source: 'nodefs', order: { class: 1, place: 2 } },
-  'imagefs.available': { ...DISK, source: 'imagefs', order: { class: 1, place: 3 } },
-  'imagefs.inodesFree': { ...INODES, source: 'imagefs', order: { class: 1, place: 4 } },
-  'containerfs.available': { ...DISK, source: 'containerfs', order: { class: 1, place: 5 } },
-  'containerfs.inodesFree': { ...INODES, source: 'containerfs', order: { class: 1, place: 6 } },
-  'pid.available': { ...PIDS, source: 'pids', order: { class: 1, place: 0 } },
+  'nodefs.available': { ...DISK, source: 'nodefs', hostSize: 'nodefs', order: { class: 1, place: 1 } },
+  'nodefs.inodesFree': { ...INODES, source: 'nodefs', hostSize: 'nodefs', order: { class: 1, place: 2 } },
+  'imagefs.available': { ...DISK, source: 'imagefs', hostSize: 'imagefs', order: { class: 1, place: 3 } },
+  'imagefs.inodesFree': { ...INODES, source: 'imagefs', hostSize: 'imagefs', order: { class: 1, place: 4 } },
+  'containerfs.available': { ...DISK, source: 'containerfs', hostSize: null, order: { class: 1, place: 5 } },
+  'containerfs.inodesFree': { ...INODES, source: 'containerfs', hostSize: null, order: { class: 1, place: 6 } },
+  'pid.available': { ...PIDS, source: 'pids', hostSize: 'pids', order: { class: 1, place: 0 } },
 } as const satisfies { readonly [signal: string]: SignalFacts };
 
 export type Signal = keyof typeof ROWS;

@@ -1,6 +1,6 @@
 import { decide } from '../core/decide.ts';
 import type { Decision } from '../core/decision.ts';
-import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from '../core/eviction/timers.ts';
+import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from '../core/eviction/thresholds-met.ts';
 import type { Observation, ShutdownEvent } from '../core/observation.ts';
 import type { Heard } from '../core/outcome.ts';
 import { afterGlance } from '../core/pace.ts';

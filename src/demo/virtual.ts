@@ -1,4 +1,4 @@
-import { resolve } from '../core/eviction/threshold.ts';
+import { resolve } from '../core/eviction/thresholds-met.ts';
 import type { Observation } from '../core/observation.ts';
 import type { PodUid, PodView } from '../core/pod/pod.ts';
 import { known, type Reading, valueOrNull } from '../core/reading.ts';

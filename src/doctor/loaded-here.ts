@@ -4,7 +4,7 @@ import { readHostSizes, withDisks } from '../config/host-sizes.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { HostSizes } from '../config/margin.ts';
 import { originOf, sayPlace } from '../config/setting.ts';
-import { isMet, limits } from '../core/eviction/threshold.ts';
+import { isMet, limits } from '../core/eviction/thresholds-met.ts';
 import { known, type Unknown } from '../core/reading.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { listDirectory } from '../host/files.ts';

@@ -1,5 +1,5 @@
 import type { Effective } from '../config/effective.ts';
-import { limits } from '../core/eviction/threshold.ts';
+import { limits } from '../core/eviction/thresholds-met.ts';
 import { known, type Reading, type Unknown } from '../core/reading.ts';
 import {
   type FileSystemRole,

@@ -1,5 +1,5 @@
 import type { Decision, RankRow } from '../core/decision.ts';
-import { timersNow } from '../core/eviction/timers.ts';
+import { timersNow } from '../core/eviction/thresholds-met.ts';
 import {
   type Candidate,
   counterfactuals,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { toCoreConfig } from '../../src/config/core-config.ts';
 import { configOf } from '../../src/config/load.ts';
-import { resolve } from '../../src/core/eviction/threshold.ts';
+import { resolve } from '../../src/core/eviction/thresholds-met.ts';
 import { bytesUp } from '../../src/core/units/quantity.ts';
 import { sayProblem } from '../../src/document/problem.ts';
 import { effective, KUBELET_HEAD, load, problems, SIZES } from './a-config.ts';

@@ -2,7 +2,8 @@
 import { toCoreConfig } from '../../src/config/core-config.ts';
 import { configOf, type LoadedConfig } from '../../src/config/load.ts';
 import { UNKNOWN_SIZES } from '../../src/config/margin.ts';
-import { resolve, type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/eviction/threshold.ts';
+import { type Threshold, type ThresholdValue, withContainerfs } from '../../src/core/eviction/threshold.ts';
+import { resolve } from '../../src/core/eviction/thresholds-met.ts';
 import { isObject } from '../../src/core/shape.ts';
 import type { FsLayout } from '../../src/core/signal.ts';
 import { parseDuration, sayDuration, sayNanoseconds } from '../../src/core/units/duration.ts';

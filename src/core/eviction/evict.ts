@@ -32,8 +32,8 @@ import { overLimits } from './over-limit.ts';
 import { evictionMessage } from './pod-status.ts';
 import { rank } from './rank.ts';
 import { lackingOf, type Shortage, shortageOf } from './shortage.ts';
-import { compareRipe, firstSignal, isMetWithMinReclaim, type MetThreshold, type Threshold } from './threshold.ts';
-import { type Timers, timersNow } from './timers.ts';
+import { compareRipe, firstSignal, type MetThreshold, type Threshold } from './threshold.ts';
+import { isMetWithMinReclaim, type Timers, timersNow } from './thresholds-met.ts';
 import { actOf, evictionsOf, settleEvictions, UNSENT_MS } from './under-way.ts';
 import { trailAfter } from './usage-trend.ts';
 

@@ -1,6 +1,6 @@
 import type { MonoMs } from '../reading.ts';
-import { type FsLayout, realFileSystem, SIGNAL_FACTS, type Signal, type SignalSample, signalsOf } from '../signal.ts';
-import { addQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
+import { type FsLayout, realFileSystem, SIGNAL_FACTS, type Signal, signalsOf } from '../signal.ts';
+import { type Quantity, quantityOfBytes } from '../units/quantity.ts';
 
 export type ThresholdValue =
   | { readonly kind: 'quantity'; readonly amount: Quantity }
@@ -34,32 +34,6 @@ export type MetThreshold = {
 };
 
 export const ZERO_QUANTITY: Quantity = quantityOfBytes(0, 'binary');
-
-/**
- * The amount a value stands for. A fraction is of the capacity, in the kubelet's arithmetic: float64 times float32,
- * truncated, binary whatever the signal (kubelet-eviction.md 2.3.2).
- */
-export function resolve(value: ThresholdValue, capacity: number): Quantity {
-  return value.kind === 'quantity' ? value.amount : quantityOfBytes(Math.trunc(capacity * value.fraction), 'binary');
-}
-
-/** Threshold and threshold plus min reclaim, for one sample's capacity. */
-export function limits(threshold: Threshold, sample: SignalSample): { limit: Quantity; target: Quantity } {
-  const limit = resolve(threshold.value, sample.capacity);
-  const target =
-    threshold.minReclaim === null ? limit : addQuantity(limit, resolve(threshold.minReclaim, sample.capacity));
-  return { limit, target };
-}
-
-/** Strictly below the threshold; equal is not met (kubelet-eviction.md 4.4). */
-export function isMet(threshold: Threshold, sample: SignalSample): boolean {
-  return isLess(sample.available, resolve(threshold.value, sample.capacity));
-}
-
-/** Below the threshold with its min reclaim added: what a node-level reclaim, a latch and the last look compare with. */
-export function isMetWithMinReclaim(threshold: Threshold, sample: SignalSample): boolean {
-  return isLess(sample.available, limits(threshold, sample).target);
-}
 
 /** D12: the first signal to the victim's processes. The API still gets the kubelet's grace period. */
 export function firstSignal({ signal, isHard }: Pick<MetThreshold, 'signal' | 'isHard'>): 'sigterm' | 'sigkill' {

@@ -1,12 +1,8 @@
 import type { CoreConfig } from '../../core/core-config.ts';
 import type { MemoryGrowth } from '../../core/eviction/attribution.ts';
 import { shortageOf } from '../../core/eviction/shortage.ts';
-import {
-  isMetWithMinReclaim,
-  type MetThreshold,
-  type Threshold,
-  type ThresholdValue,
-} from '../../core/eviction/threshold.ts';
+import type { MetThreshold, Threshold, ThresholdValue } from '../../core/eviction/threshold.ts';
+import { isMetWithMinReclaim } from '../../core/eviction/thresholds-met.ts';
 import type { Observation } from '../../core/observation.ts';
 import { isBeingStopped, type PodUid, type PodView } from '../../core/pod/pod.ts';
 import type { MonoMs, Reading } from '../../core/reading.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CoreConfig } from '../../../src/core/core-config.ts';
 import { decide } from '../../../src/core/decide.ts';
-import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from '../../../src/core/eviction/timers.ts';
+import { SEEN_BETWEEN_LOOKS_MS, withoutUnseen } from '../../../src/core/eviction/thresholds-met.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import type { PodView } from '../../../src/core/pod/pod.ts';
 import { known } from '../../../src/core/reading.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../../src/core/decide.ts';
-import { firstSignal, isMet, type Threshold, withContainerfs } from '../../../src/core/eviction/threshold.ts';
+import { firstSignal, type Threshold, withContainerfs } from '../../../src/core/eviction/threshold.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import { known } from '../../../src/core/reading.ts';
 import { initialState } from '../../../src/core/state/state.ts';
@@ -61,14 +61,6 @@ it.each([
   ['a hard disk threshold', 'nodefs.available', true, 'sigterm'],
 ] as const)('%s decides what its victim is sent first (D12)', (_, signal, isHard, first) => {
   expect(firstSignal({ signal, isHard })).toBe(first);
-});
-
-describe('a threshold as it is shown', () => {
-  it('is met below its value, and not at it', () => {
-    const threshold = aThreshold('memory.available', 10);
-    const at = (available: number): boolean => isMet(threshold, { available, capacity: 100, sampledAtMs: 0 });
-    expect([9, 10].map(at)).toEqual([true, false]);
-  });
 });
 
 describe('thresholds of containerfs', () => {

@@ -1,42 +1,38 @@
 import type { Observation } from '../observation.ts';
 import type { MonoMs } from '../reading.ts';
 import type { Reason } from '../reason.ts';
-import { SIGNAL_FACTS, SIGNALS, type Signal } from '../signal.ts';
+import { SIGNAL_FACTS, SIGNALS, type Signal, type SignalSample } from '../signal.ts';
 import type { State } from '../state/state.ts';
-import { isLess } from '../units/quantity.ts';
-import { isSoft, limits, type MetThreshold, type Threshold, type ThresholdId } from './threshold.ts';
+import { addQuantity, isLess, type Quantity, quantityOfBytes } from '../units/quantity.ts';
+import { isSoft, type MetThreshold, type Threshold, type ThresholdId, type ThresholdValue } from './threshold.ts';
 
 /** D2: a soft threshold has recovered when it was unmet at every look for this long. */
 const RECOVERED_AFTER_MS = 1_000;
 
-/** While a timer runs, looks are far closer together: any longer gap between two of them was not observed. */
-export const SEEN_BETWEEN_LOOKS_MS = 1_000;
-
 /**
- * On a live node, a soft grace period counts only observed time, at most `seenMs` of the time since the last look.
- * While no agent ran, or it was stopped or starved, the signal may have recovered. The kubelet counts all of it, and so
- * does `simulate`, whose steps may be far apart. The deadline of an eviction counts no more of it.
+ * The amount a value stands for. A fraction is of the capacity, in the kubelet's arithmetic: float64 times float32,
+ * truncated, binary whatever the signal (kubelet-eviction.md 2.3.2).
  */
-export function withoutUnseen(state: State, atMs: MonoMs, seenMs: number): State {
-  const unseenMs = state.lastLookMs === null ? 0 : atMs - state.lastLookMs - seenMs;
-  if (unseenMs <= 0) return state;
-  const firstMetMs: { [T in ThresholdId]?: MonoMs } = { ...state.firstMetMs };
-  for (const id of Object.keys(firstMetMs) as ThresholdId[]) {
-    const sinceMs = firstMetMs[id];
-    if (isSoft(id) && sinceMs !== undefined) firstMetMs[id] = sinceMs + unseenMs;
-  }
-  return { ...state, firstMetMs, act: withTime(state.act, unseenMs) };
+export function resolve(value: ThresholdValue, capacity: number): Quantity {
+  return value.kind === 'quantity' ? value.amount : quantityOfBytes(Math.trunc(capacity * value.fraction), 'binary');
 }
 
-/** D3: an agent that was stalled has not sent SIGKILL yet, and must not choose another pod because of that. */
-function withTime(act: State['act'], unseenMs: number): State['act'] {
-  if (act.kind !== 'evicting') return act;
-  const evictions = act.evictions.map((eviction) =>
-    eviction.settledMs === null && eviction.killedMs === undefined
-      ? { ...eviction, deadlineMs: eviction.deadlineMs + unseenMs }
-      : eviction,
-  );
-  return { ...act, evictions };
+/** Threshold and threshold plus min reclaim, for one sample's capacity. */
+export function limits(threshold: Threshold, sample: SignalSample): { limit: Quantity; target: Quantity } {
+  const limit = resolve(threshold.value, sample.capacity);
+  const target =
+    threshold.minReclaim === null ? limit : addQuantity(limit, resolve(threshold.minReclaim, sample.capacity));
+  return { limit, target };
+}
+
+/** Strictly below the threshold; equal is not met (kubelet-eviction.md 4.4). */
+export function isMet(threshold: Threshold, sample: SignalSample): boolean {
+  return isLess(sample.available, resolve(threshold.value, sample.capacity));
+}
+
+/** Below the threshold with its min reclaim added: what a node-level reclaim, a latch and the last look compare with. */
+export function isMetWithMinReclaim(threshold: Threshold, sample: SignalSample): boolean {
+  return isLess(sample.available, limits(threshold, sample).target);
 }
 
 /** The state of the thresholds after one look: kubelet-eviction.md 4.4 and 4.5, with D2 and D5. */
@@ -61,7 +57,7 @@ export function timersNow(state: State, observation: Observation, thresholds: re
     const { id } = threshold;
     const isLatched = state.unresolved.includes(id);
     const before = state.firstMetMs[id];
-    const now = metNow(threshold, observation, isLatched, before ?? atMs);
+    const now = metBy(threshold, observation, isLatched, before ?? atMs);
     if (now === 'unmet' && !isRecovering(state, threshold, atMs)) continue;
     if (now === 'not-applicable') continue;
     if (now === 'unmet' || now === 'unknown') {
@@ -96,7 +92,7 @@ export function timersNow(state: State, observation: Observation, thresholds: re
   };
 }
 
-function metNow(
+function metBy(
   threshold: Threshold,
   observation: Observation,
   isLatched: boolean,
@@ -137,4 +133,34 @@ function failedNow(
     reasons.push({ code: 'signal-unknown', signal, unknown: sample, failedLooks: count });
   }
   return { failedLooks, reasons };
+}
+
+/** While a timer runs, looks are far closer together: any longer gap between two of them was not observed. */
+export const SEEN_BETWEEN_LOOKS_MS = 1_000;
+
+/**
+ * On a live node, a soft grace period counts only observed time, at most `seenMs` of the time since the last look.
+ * While no agent ran, or it was stopped or starved, the signal may have recovered. The kubelet counts all of it, and so
+ * does `simulate`, whose steps may be far apart. The deadline of an eviction counts no more of it.
+ */
+export function withoutUnseen(state: State, atMs: MonoMs, seenMs: number): State {
+  const unseenMs = state.lastLookMs === null ? 0 : atMs - state.lastLookMs - seenMs;
+  if (unseenMs <= 0) return state;
+  const firstMetMs: { [T in ThresholdId]?: MonoMs } = { ...state.firstMetMs };
+  for (const id of Object.keys(firstMetMs) as ThresholdId[]) {
+    const sinceMs = firstMetMs[id];
+    if (isSoft(id) && sinceMs !== undefined) firstMetMs[id] = sinceMs + unseenMs;
+  }
+  return { ...state, firstMetMs, act: withTime(state.act, unseenMs) };
+}
+
+/** D3: an agent that was stalled has not sent SIGKILL yet, and must not choose another pod because of that. */
+function withTime(act: State['act'], unseenMs: number): State['act'] {
+  if (act.kind !== 'evicting') return act;
+  const evictions = act.evictions.map((eviction) =>
+    eviction.settledMs === null && eviction.killedMs === undefined
+      ? { ...eviction, deadlineMs: eviction.deadlineMs + unseenMs }
+      : eviction,
+  );
+  return { ...act, evictions };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { timersNow, withoutUnseen } from '../../../src/core/eviction/timers.ts';
+import { isMet, timersNow, withoutUnseen } from '../../../src/core/eviction/thresholds-met.ts';
 import type { Observation } from '../../../src/core/observation.ts';
 import { unknown } from '../../../src/core/reading.ts';
 import { initialState, type State } from '../../../src/core/state/state.ts';
@@ -20,6 +20,14 @@ const running = (lastLookMs: number, rest: Partial<State> = {}): State => ({
   unresolved: [HARD.id],
   lastLookMs,
   ...rest,
+});
+
+describe('a threshold as it is shown', () => {
+  it('is met below its value, and not at it', () => {
+    const threshold = aThreshold('memory.available', 10);
+    const at = (available: number): boolean => isMet(threshold, { available, capacity: 100, sampledAtMs: 0 });
+    expect([9, 10].map(at)).toEqual([true, false]);
+  });
 });
 
 describe('the timers of a look', () => {
