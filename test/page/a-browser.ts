@@ -46,7 +46,7 @@ export async function openPage(browser: Browser, address: string, look: Look = D
   });
   page.on('pageerror', (error) => wrongs.push(`thrown: ${error.message}`));
   await page.addInitScript(
-    "document.addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`))",
+    `document.addEventListener('securitypolicyviolation', (event) => console.error('policy: ' + event.violatedDirective + ' ' + event.blockedURI))`,
   );
   await page.goto(address);
   await page.locator('#main[aria-busy="false"]').waitFor();
