@@ -1,17 +1,21 @@
 import { sayBytes } from '../core/units/quantity.ts';
 import type { Adoption, Proposal } from '../standalone/adopt.ts';
+import { ownCommand } from '../words/own-command.ts';
 import { clean, type Paint, table } from './print.ts';
 
 const NO_SYSTEMD =
   'No systemd runs here. These are cgroups that have processes: whatever made them may start what is stopped again.\n';
 
-/** `written`: the files; null: none was to be. */
-export function adoptText(
-  { source, proposals, leftOut }: Adoption,
-  directory: string,
-  written: readonly string[] | null,
-  paint: Paint,
-): string {
+type Where = {
+  readonly directory: string;
+  /** The files; null: none was to be. */
+  readonly written: readonly string[] | null;
+  /** The configuration that was named. */
+  readonly config: string | null;
+};
+
+export function adoptText({ source, proposals, leftOut }: Adoption, where: Where, paint: Paint): string {
+  const { directory, written } = where;
   const said = (bytes: number | null): string => (bytes === null ? '-' : sayBytes(bytes));
   const rows = proposals.map(({ name, workingSetBytes, peakBytes, requestBytes, priority, role }) => [
     clean(name),
@@ -30,7 +34,7 @@ export function adoptText(
       ? ''
       : `${paint('bold', 'Left out')}\n${leftOut.map(({ name, why }) => `  ${clean(name)}: ${clean(why)}\n`).join('')}`,
     written === null ? proposals.map((proposal) => manifestText(proposal, directory, paint)).join('\n') : '',
-    nextText(proposals, directory, written),
+    nextText(proposals, where),
   ];
   return sections.filter(Boolean).join('\n');
 }
@@ -38,11 +42,12 @@ export function adoptText(
 const manifestText = ({ file, manifest }: Proposal, directory: string, paint: Paint): string =>
   `${paint('bold', `--- ${clean(directory)}/${file}`)}\n${manifest}`;
 
-function nextText(proposals: readonly Proposal[], directory: string, written: readonly string[] | null): string {
+function nextText(proposals: readonly Proposal[], { directory, written, config }: Where): string {
   if (proposals.length === 0) return '';
   if (written === null)
-    return `Nothing was written. nodewarden adopt --write writes these files to ${clean(directory)}.\n`;
+    return `Nothing was written. ${ownCommand('nodewarden adopt --write', config)} writes these files to ${clean(directory)}.\n`;
   if (written.length === 0) return '';
   const files = written.map((path) => `wrote ${clean(path)}\n`).join('');
-  return `${files}Review them, then: nodewarden config check, and nodewarden run --dry-run (or dryRun: true).\n`;
+  const next = ['nodewarden config check', 'nodewarden run --dry-run'].map((command) => ownCommand(command, config));
+  return `${files}Review them, then: ${next.join(', and ')} (or dryRun: true).\n`;
 }

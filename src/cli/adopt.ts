@@ -70,7 +70,7 @@ export function adoptCommand(): Command {
         if (!adoption.known) return fail(`${adoption.where}: ${adoption.detail}`);
         const written = options.write === true ? write(adoption.value, directory, fail) : null;
         printAs(options.output, { ...adoption.value, directory, written }, (paint) =>
-          adoptText(adoption.value, directory, written, paint),
+          adoptText(adoption.value, { directory, written, config: options.config ?? null }, paint),
         );
       } catch (cause) {
         fail(sayCause(cause));

@@ -63,18 +63,20 @@ export function captureCommand(): Command {
       // Once: a second one ends the process at once.
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
       const { socket } = daemonPathsOf(options.config ?? null);
-      process.exitCode = (await ofAnswers(socket, () => run(options, socket, createClock(), stop.signal))) ?? 1;
+      const of = { socket, config: options.config };
+      process.exitCode = (await ofAnswers(of, () => run(options, socket, createClock(), stop.signal))) ?? 1;
     });
 }
 
 async function run(options: Options, socket: string, clock: Clock, stop: AbortSignal): Promise<number> {
-  const { duration, output } = options;
+  const { duration, output, config } = options;
+  const of = { socket, config };
   if (duration > 0) tell(`recording for ${sayDuration(duration)}; Ctrl-C ends it and keeps what was recorded`);
   const recorded = await record(socket, options, clock, stop);
   const { looks, end } = recorded;
   const [first] = looks;
   if (first === undefined) {
-    if (end.kind === 'asked') return fail(end.failure, socket);
+    if (end.kind === 'asked') return fail(end.failure, of);
     tell('interrupted before the first sample: nothing was written');
     return 1;
   }
@@ -91,7 +93,7 @@ async function run(options: Options, socket: string, clock: Clock, stop: AbortSi
     tell('the pods were unknown in every sample: nothing was written');
     return 1;
   }
-  const status = end.kind === 'asked' ? fail(end.failure, socket) : 0;
+  const status = end.kind === 'asked' ? fail(end.failure, of) : 0;
   return put(text, output) ? status : 1;
 }
 

@@ -4,6 +4,7 @@ import { DEFAULT_CONFIG_FILE, type LoadedConfig } from '../config/load.ts';
 import { jsonSchema } from '../config/schema.ts';
 import { type Setting, sayOrigin } from '../config/setting.ts';
 import { loadHere, warningsHere } from '../doctor/loaded-here.ts';
+import { evictedForIt, nobodyToEvict } from '../doctor/who-may-go.ts';
 import { sayProblem } from '../document/problem.ts';
 import { createClock } from '../host/clock.ts';
 import { type CheckedManifests, checkManifest, checkManifests, isManifestFile } from '../standalone/check-manifests.ts';
@@ -13,7 +14,7 @@ import { clean, type Format, formatOption, jsonText, type Paint, printAs, table 
 type Options = { readonly output: Format };
 
 const BAD_CONFIG = 2;
-const NO_MANIFESTS: CheckedManifests = { pods: 0, problems: [] };
+const NO_MANIFESTS: CheckedManifests = { pods: [], problems: [] };
 const DEFAULT_HELP = `(default: ${DEFAULT_CONFIG_FILE} or all defaults)`;
 const CHECK_HELP = `It also warns about valid settings that are probably not intended. It does not compare manifests with each other or
 with what runs on this machine: only the agent does.`;
@@ -82,7 +83,7 @@ function printChecked(format: Format, { file, problems, warnings, good }: Checke
 
 function checkedManifest(file: string): Checked {
   const { pods, problems } = checkManifest(file);
-  const good = (paint: Paint) => (problems.length > 0 ? [] : [sayValid(file, counted(pods, 'pod'), paint)]);
+  const good = (paint: Paint) => (problems.length > 0 ? [] : [sayValid(file, counted(pods.length, 'pod'), paint)]);
   return { file, problems, warnings: [], good };
 }
 
@@ -90,19 +91,37 @@ async function checkedConfig(named: string | null): Promise<Checked> {
   const clock = createClock();
   const loaded = await loadHere(named, clock);
   const { effective, problems } = loaded;
-  if (effective === null) return { file: null, problems, warnings: [], good: () => [] };
-  const warnings = [...loaded.warnings, ...(await warningsHere(effective, loaded.hung, clock))].map(({ text }) => text);
+  if (effective === null) {
+    const warnings = loaded.warnings.map(({ text }) => text);
+    return { file: null, problems, warnings, good: (paint) => warningLines(warnings, paint) };
+  }
   const { file, mode, podManifests } = effective;
   const manifests = mode === 'standalone' ? checkManifests(podManifests) : NO_MANIFESTS;
+  const here = await warningsHere(effective, loaded.hung, clock);
+  const ofPods = mode === 'standalone' && manifests.problems.length === 0 ? podWarnings(effective, manifests.pods) : [];
+  const warnings = [...[...loaded.warnings, ...here].map(({ text }) => text), ...ofPods];
   const good = (paint: Paint) => [
-    ...warnings.map((warning) => `${paint('yellow', 'warning')} ${clean(warning)}`),
+    ...warningLines(warnings, paint),
     sayValid(file ?? `no ${DEFAULT_CONFIG_FILE}, all defaults`, counted(warnings.length, 'warning'), paint),
-    ...(manifests.problems.length > 0 || manifests.pods === 0
+    ...(manifests.problems.length > 0 || manifests.pods.length === 0
       ? []
-      : [sayValid(podManifests, counted(manifests.pods, 'pod'), paint)]),
+      : [sayValid(podManifests, counted(manifests.pods.length, 'pod'), paint)]),
   ];
   return { file, problems: [...problems, ...manifests.problems], warnings, good };
 }
+
+function podWarnings(
+  { thresholds, podManifests, dryRun }: Effective,
+  pods: CheckedManifests['pods'],
+): readonly string[] {
+  const signals = thresholds.map(({ signal }) => signal);
+  // What is not armed evicts nobody anyway.
+  const nobody = dryRun ? null : nobodyToEvict(pods, signals, podManifests);
+  return [nobody, ...pods.map((pod) => evictedForIt(pod, pods, signals))].filter((text) => text !== null);
+}
+
+const warningLines = (warnings: readonly string[], paint: Paint): readonly string[] =>
+  warnings.map((warning) => `${paint('yellow', 'warning')} ${clean(warning)}`);
 
 function sayValid(what: string, count: string, paint: Paint): string {
   return `${clean(what)}: ${paint('green', 'valid')}, ${count}`;

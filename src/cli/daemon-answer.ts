@@ -1,20 +1,26 @@
+import { DEFAULT_CONFIG_FILE } from '../config/load.ts';
 import { sayCause } from '../core/reading.ts';
 import { isObject } from '../core/shape.ts';
 import type { ObservedLook } from '../daemon/observed-look.ts';
 import { sleep } from '../host/clock.ts';
 import type { Clock } from '../ports.ts';
 import { type Asked, askDaemon } from '../serve/ask.ts';
+import { startCommand } from '../words/own-command.ts';
 import { clean } from './print.ts';
 
 export type Failure = Exclude<Asked, { kind: 'answer' }>;
 
 export const OTHER_VERSION: Failure = { kind: 'failed', detail: 'the daemon runs another version; restart it' };
 
+/** The daemon that is asked, and the configuration that was named for it. */
+export type Addressee = { readonly socket: string; readonly config?: string | undefined };
+
 /** Prints why the daemon did not answer, and returns the exit status. */
-export function fail(asked: Failure, socket: string): 1 | 3 {
+export function fail(asked: Failure, { socket, config = DEFAULT_CONFIG_FILE }: Addressee): 1 | 3 {
   if (asked.kind === 'not-running') {
+    const start = startCommand(config === DEFAULT_CONFIG_FILE ? null : config);
     process.stderr.write(
-      `nodewarden is not running: nothing listens on ${socket}; start it with: systemctl start nodewarden\n`,
+      `${clean(`nodewarden is not running: nothing listens on ${socket}; start it with: ${start}`)}\n`,
     );
     return 3;
   }
@@ -23,22 +29,22 @@ export function fail(asked: Failure, socket: string): 1 | 3 {
 }
 
 /** The checked answer. Null, after printing why, if it is incomplete: another version of the daemon may have sent it. */
-export function ofAnswer<T>(socket: string, make: () => T): T | null {
+export function ofAnswer<T>(of: Addressee, make: () => T): T | null {
   try {
     return make();
   } catch (error) {
     const detail = `its answer cannot be read (${clean(sayCause(error))}); if it runs another version, restart it`;
-    fail({ kind: 'failed', detail }, socket);
+    fail({ kind: 'failed', detail }, of);
     return null;
   }
 }
 
 /** The same for a command that asks more than once. */
-export async function ofAnswers<T>(socket: string, make: () => Promise<T>): Promise<T | null> {
+export async function ofAnswers<T>(of: Addressee, make: () => Promise<T>): Promise<T | null> {
   try {
     return await make();
   } catch (error) {
-    return ofAnswer(socket, () => {
+    return ofAnswer(of, () => {
       throw error;
     });
   }

@@ -66,13 +66,15 @@ async function run(pod: string | null, options: Options): Promise<number> {
 }
 
 async function live(pod: string | null, options: Options): Promise<number> {
-  const { socket } = daemonPathsOf(options.config ?? null);
+  const { config } = options;
+  const { socket } = daemonPathsOf(config ?? null);
+  const of = { socket, config };
   const look = await askMeasuredLook(socket, createClock(), (asked) => {
     const signal = options.signal ?? signalOf(asked);
     return signal !== null && isDisk(signal);
   });
-  if ('kind' in look) return fail(look, socket);
-  const told = ofAnswer(socket, () => {
+  if ('kind' in look) return fail(look, of);
+  const told = ofAnswer(of, () => {
     const { node, observation } = look;
     const source = { kind: 'live', node: node.name, dryRun: node.dryRun, atWallMs: observation.wallMs } as const;
     return print(look, source, pod, options);

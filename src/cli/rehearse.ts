@@ -7,7 +7,7 @@ import { observedStops } from '../record/reading/observed-stops.ts';
 import { readRecord } from '../record/reading/record-file.ts';
 import { askDaemon } from '../serve/ask.ts';
 import { isReport } from '../serve/status.ts';
-import { askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './daemon-answer.ts';
+import { type Addressee, askLook, type Failure, fail, OTHER_VERSION, ofAnswers } from './daemon-answer.ts';
 import { daemonPathsOf } from './daemon-paths.ts';
 import { clean, type Format, formatOption, printAs } from './print.ts';
 import { rehearseReport } from './rehearse-report.ts';
@@ -39,7 +39,8 @@ export function rehearseCommand(): Command {
     .addHelpText('after', HELP)
     .action(async (options: Options) => {
       const { socket } = daemonPathsOf(options.config ?? null);
-      process.exitCode = (await ofAnswers(socket, () => run(options, socket, createClock()))) ?? CANNOT_ASK;
+      const of = { socket, config: options.config };
+      process.exitCode = (await ofAnswers(of, () => run(options, socket, createClock()))) ?? CANNOT_ASK;
     });
   return new Command('rehearse')
     .description('Simulate a shutdown with the pods that are running now')
@@ -49,16 +50,17 @@ export function rehearseCommand(): Command {
 
 async function run({ config: file, output }: Options, socket: string, clock: Clock): Promise<number> {
   const { stateDirectory } = daemonPathsOf(file ?? null);
+  const of = { socket, config: file };
   const asked = await askDaemon(socket, { ask: 'status' }, clock);
-  if (asked.kind !== 'answer') return cannotAsk(asked, socket);
+  if (asked.kind !== 'answer') return cannotAsk(asked, of);
   const status = asked.answer;
-  if (!isReport(status)) return cannotAsk(OTHER_VERSION, socket);
+  if (!isReport(status)) return cannotAsk(OTHER_VERSION, of);
   const look = await askLook(socket, clock);
-  if ('kind' in look) return cannotAsk(look, socket);
+  if ('kind' in look) return cannotAsk(look, of);
   const { node, observation, config } = look;
   const { pods } = observation;
   if (!pods.known)
-    return cannotAsk({ kind: 'failed', detail: `the pods are unknown: ${pods.where}: ${pods.detail}` }, socket);
+    return cannotAsk({ kind: 'failed', detail: `the pods are unknown: ${pods.where}: ${pods.detail}` }, of);
   const record = readRecord(stateDirectory);
   for (const why of record.unreadable) process.stderr.write(`not read: ${clean(why)}\n`);
   const { effective } = loadConfig(file ?? null);
@@ -78,7 +80,7 @@ async function run({ config: file, output }: Options, socket: string, clock: Clo
 }
 
 /** Not 1, which means that a pod cannot finish. */
-function cannotAsk(asked: Failure, socket: string): number {
-  fail(asked, socket);
+function cannotAsk(asked: Failure, of: Addressee): number {
+  fail(asked, of);
   return CANNOT_ASK;
 }

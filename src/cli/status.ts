@@ -37,14 +37,15 @@ export function statusCommand(): Command {
 }
 
 async function once(socket: string, options: Options, clock: Clock): Promise<number> {
+  const of = { socket, config: options.config };
   const asked = await askDaemon(socket, { ask: 'status' }, clock);
-  if (asked.kind !== 'answer') return fail(asked, socket);
+  if (asked.kind !== 'answer') return fail(asked, of);
   const report = asked.answer;
-  if (!isReport(report)) return fail(OTHER_VERSION, socket);
+  if (!isReport(report)) return fail(OTHER_VERSION, of);
   if (options.output === 'prometheus') {
     // Its library loads an HTTP client, which no other command needs.
     const { metricsText } = await import('../serve/metrics.ts');
-    const said = await ofAnswers(socket, () => metricsText(report));
+    const said = await ofAnswers(of, () => metricsText(report));
     process.stdout.write(said ?? '');
     return said === null ? 1 : 0;
   }
@@ -54,7 +55,7 @@ async function once(socket: string, options: Options, clock: Clock): Promise<num
     process.stdout.write(jsonText({ ...report, ...facts }));
     return 0;
   }
-  const text = ofAnswer(socket, () => statusText(report, standardPaint()));
+  const text = ofAnswer(of, () => statusText(report, standardPaint()));
   if (text === null) return 1;
   const said = host === null ? '' : host.known ? `\n${hostText(host.value)}` : `\nhost        ${host.detail}\n`;
   process.stdout.write(`${text}${said}`);
@@ -63,6 +64,7 @@ async function once(socket: string, options: Options, clock: Clock): Promise<num
 
 /** A report every second. A terminal is redrawn; other outputs get the reports one after another. */
 function watch(socket: string, options: Options, clock: Clock): Promise<number> {
+  const of = { socket, config: options.config };
   const paint = standardPaint();
   let linesUp = 0;
   return new Promise((resolve) => {
@@ -72,12 +74,12 @@ function watch(socket: string, options: Options, clock: Clock): Promise<number> 
     };
     const stop = watchDaemon(socket, { ask: 'watch' }, clock, (asked) => {
       const report = asked.kind === 'answer' ? asked.answer : null;
-      if (!isReport(report)) return end(fail(asked.kind === 'answer' ? OTHER_VERSION : asked, socket));
+      if (!isReport(report)) return end(fail(asked.kind === 'answer' ? OTHER_VERSION : asked, of));
       if (options.output === 'json') {
         process.stdout.write(`${clean(JSON.stringify(report))}\n`);
         return;
       }
-      const text = ofAnswer(socket, () => statusText(report, paint));
+      const text = ofAnswer(of, () => statusText(report, paint));
       if (text === null) return end(1);
       process.stdout.write(process.stdout.isTTY === true && linesUp > 0 ? `\x1b[${linesUp}A\x1b[J${text}` : text);
       linesUp = text.split('\n').length - 1;

@@ -1,12 +1,15 @@
 import type { Psi } from '../core/observation.ts';
 import { type Reading, valueOrNull } from '../core/reading.ts';
+import { openMemory } from '../host/cgroup-memory.ts';
+import { findCgroupMounts } from '../host/cgroup-mounts.ts';
+import { openPids } from '../host/cgroupfs.ts';
 import { createProcfs, type Meminfo } from '../host/procfs.ts';
 import { openFileSystem } from '../host/statfs.ts';
 import type { Clock } from '../ports.ts';
 import type { Effective } from './effective.ts';
 import type { HostSizes } from './margin.ts';
 
-/** What /proc returns immediately. File systems can hang and are added by `withDisks`. */
+/** What /proc returns immediately. File systems can hang and are added by `withNode`. */
 export function readHostSizes(): HostSizes {
   const procfs = createProcfs();
   const sizes = {
@@ -16,6 +19,7 @@ export function readHostSizes(): HostSizes {
     hasMemoryPressure: hasPressure(procfs.psi('memory')),
     nodefs: null,
     imagefs: null,
+    bounded: null,
   };
   procfs.close();
   return sizes;
@@ -29,13 +33,30 @@ function hasPressure(psi: Reading<Psi>): boolean | null {
   return psi.known ? true : psi.why === 'absent' ? false : null;
 }
 
-/** Adds the file systems of a configuration; one that does not answer stays unknown. */
-export async function withDisks(sizes: HostSizes, effective: Effective, clock: Clock): Promise<HostSizes> {
+/** Adds the node of a configuration: its cgroup and its file systems. One that does not answer stays unknown. */
+export async function withNode(sizes: HostSizes, effective: Effective, clock: Clock): Promise<HostSizes> {
   const sizeOf = async (path: string | null): Promise<HostSizes['nodefs']> => {
     if (path === null) return null;
     const sample = valueOrNull(await openFileSystem(path, clock).sample());
     return sample === null ? null : { bytes: sample.bytesCapacity, inodes: sample.inodes };
   };
   const [nodefs, imagefs] = await Promise.all([sizeOf(effective.nodefsPath), sizeOf(effective.imagefsPath)]);
-  return { ...sizes, nodefs, imagefs };
+  return { ...sizes, nodefs, imagefs, bounded: boundedSizes(sizes, effective.cgroupRoot) };
+}
+
+/** A cgroup with a limit above the machine's capacity, or none, has the machine's (product.md section 4). */
+function boundedSizes({ memoryBytes, pids }: HostSizes, cgroupRoot: string): HostSizes['bounded'] {
+  const mounts = findCgroupMounts();
+  if (cgroupRoot === '/' || !mounts.known) return null;
+  const memory = openMemory(mounts.value, cgroupRoot);
+  const ofPids = openPids(mounts.value, cgroupRoot);
+  const limits = { memory: memory.limit(), pids: ofPids.max() };
+  memory.close();
+  ofPids.close();
+  return { memoryBytes: capacityWithin(limits.memory, memoryBytes), pids: capacityWithin(limits.pids, pids) };
+}
+
+function capacityWithin(limit: Reading<number | null>, ofMachine: number | null): number | null {
+  if (!limit.known) return null;
+  return limit.value === null || ofMachine === null ? ofMachine : Math.min(limit.value, ofMachine);
 }

@@ -1,6 +1,7 @@
 import { check } from '../document/check.ts';
 import { type Dialect, inOrder, MAX_DOCUMENT_BYTES, parseDocuments, type YamlDocument } from '../document/document.ts';
-import type { Problem } from '../document/problem.ts';
+import { nearestName } from '../document/nearest.ts';
+import { type Problem, sayPath } from '../document/problem.ts';
 import { distrust, readDocument } from '../host/files.ts';
 import { type Effective, effectiveOf } from './effective.ts';
 import { readEviction } from './eviction.ts';
@@ -16,6 +17,7 @@ import {
   NODEWARDEN_API_VERSION,
   type NodewardenValues,
   nodewardenSchema,
+  OWN_FIELDS,
 } from './schema.ts';
 import { sectionProblems } from './section-rules.ts';
 import { negativePeriodProblems, readShutdown, shutdownProblems } from './shutdown.ts';
@@ -57,31 +59,74 @@ export function configOf(
   trust: Trust = 'owner',
   importedText: string | null = null,
 ): LoadedConfig {
-  const own = readSource(text, file, ['NodewardenConfiguration', 'KubeletConfiguration'], 'file');
-  if (own.source === null || own.kind === null) return failed(own.problems);
-  if (own.kind === 'KubeletConfiguration')
-    return { ...withKubeletKind(own.source, own.problems, file, sizes), texts: { own: text, imported: null } };
-  const checked = check(nodewardenSchema, withoutEmptyFields(own.source.document));
-  const problems = [...own.problems, ...checked.problems];
-  const imported = readImported(own.source.document, problems, { trust, text: importedText });
-  const fields = createFields(own.source, imported?.source ?? null);
+  const { source, kind, problems: form } = readSource(text, file, KINDS, 'file');
+  if (source === null || kind === null) return failed(form);
+  const read = (from: Source, mistaken: readonly string[] = []): LoadedConfig => {
+    const given: Given = { file, text, source: from, form, sizes, mistaken };
+    return kind === 'KubeletConfiguration' ? ofKubeletKind(given) : ofOwnKind(given, trust, importedText);
+  };
+  const whole = read(source);
+  if (whole.effective !== null || form.length > 0) return whole;
+  // All that can be said in one pass: warnings too, about the fields that are right.
+  const mistaken = mistakenFields(source.document, whole.problems);
+  return { ...whole, warnings: read(without(source, mistaken), meant(mistaken)).warnings };
+}
+
+const KINDS: readonly Kind[] = ['NodewardenConfiguration', 'KubeletConfiguration'];
+type Given = {
+  readonly file: string;
+  readonly text: string;
+  readonly source: Source;
+  /** Problems of the document as such. */
+  readonly form: readonly Problem[];
+  readonly sizes: HostSizes;
+  /** Fields that were left out of the source because of a mistake. */
+  readonly mistaken: readonly string[];
+};
+
+function ofOwnKind(given: Given, trust: Trust, importedText: string | null): LoadedConfig {
+  const { file, text, source, form, sizes, mistaken } = given;
+  const checked = check(nodewardenSchema, withoutEmptyFields(source.document));
+  const problems = [...form, ...checked.problems];
+  const imported = readImported(source.document, problems, { trust, text: importedText });
+  const fields = createFields(source, imported?.source ?? null);
   const rest = rulesOf(fields);
   problems.push(...rest.problems, ...sectionProblems(fields));
   if (problems.length > 0 || checked.value === null) return failed(problems);
-  const good = { ...rest, file, kind: own.kind, fields, own: checked.value, imported: imported?.values ?? null };
+  const kind = OWN_KIND.kind;
+  const good = { ...rest, file, kind, fields, own: checked.value, imported: imported?.values ?? null };
   const texts = { own: text, imported: imported?.text ?? null };
-  return { ...loaded({ ...good, ignoredFields: ignoredOf(imported?.source ?? null) }, sizes), texts };
+  return { ...loaded({ ...good, ignoredFields: ignoredOf(imported?.source ?? null) }, sizes, mistaken), texts };
 }
 
-function withKubeletKind(source: Source, form: readonly Problem[], file: string, sizes: HostSizes): LoadedConfig {
+function ofKubeletKind({ file, text, source, form, sizes, mistaken }: Given): LoadedConfig {
   const checked = check(kubeletSchema, withoutEmptyFields(source.document));
   const fields = createFields(source, null);
   const rest = rulesOf(fields);
   const problems = [...form, ...checked.problems, ...rest.problems];
   if (problems.length > 0 || checked.value === null) return failed(problems);
   const own: NodewardenValues = { ...ownDefaults(), ...checked.value, ...OWN_KIND };
-  const ignoredFields = ignoredOf(source);
-  return loaded({ ...rest, file, kind: 'KubeletConfiguration', fields, own, imported: null, ignoredFields }, sizes);
+  const good = { ...rest, file, kind: 'KubeletConfiguration', fields, own, imported: null } as const;
+  const texts = { own: text, imported: null };
+  return { ...loaded({ ...good, ignoredFields: ignoredOf(source) }, sizes, mistaken), texts };
+}
+
+function mistakenFields({ value }: YamlDocument, problems: readonly Problem[]): readonly string[] {
+  return Object.keys(value ?? {}).filter((name) => {
+    const field = sayPath([name]);
+    return problems.some(({ path }) => path === field || path.startsWith(`${field}.`) || path.startsWith(`${field}[`));
+  });
+}
+
+function without({ document, kind }: Source, names: readonly string[]): Source {
+  const kept = Object.entries(document.value ?? {}).filter(([name]) => !names.includes(name));
+  return { document: { ...document, value: Object.fromEntries(kept) }, kind };
+}
+
+/** A misspelt one stands for the field that it was probably meant to be. */
+function meant(names: readonly string[]): readonly string[] {
+  const valid = [...OWN_FIELDS, ...KUBELET_FIELDS];
+  return names.map((name) => nearestName(name, valid) ?? name);
 }
 
 const OWN_KIND = { apiVersion: NODEWARDEN_API_VERSION, kind: 'NodewardenConfiguration' } as const;
@@ -116,12 +161,13 @@ function rulesOf(fields: Fields): Rules {
 
 type Imported = { readonly source: Source; readonly values: KubeletValues | null; readonly text: string };
 
-function loaded(checked: Parameters<typeof effectiveOf>[0], sizes: HostSizes): LoadedConfig {
+function loaded(
+  checked: Parameters<typeof effectiveOf>[0],
+  sizes: HostSizes,
+  mistaken: readonly string[],
+): LoadedConfig {
   const effective = effectiveOf(checked, sizes);
-  // With a cgroupRoot of its own the node may be smaller than the machine (product.md section 4).
-  const isBounded = effective.mode === 'standalone' && effective.cgroupRoot !== '/';
-  const known = isBounded ? { ...sizes, memoryBytes: null, pids: null } : sizes;
-  return { problems: [], warnings: warnings(effective, known), effective, texts: null };
+  return { problems: [], warnings: warnings(effective, sizes, mistaken), effective, texts: null };
 }
 
 function failed(problems: readonly Problem[]): LoadedConfig {

@@ -11,6 +11,8 @@ export type HostSizes = {
   readonly hasMemoryPressure: boolean | null;
   readonly nodefs: { readonly bytes: number; readonly inodes: number } | null;
   readonly imagefs: { readonly bytes: number; readonly inodes: number } | null;
+  /** Those of a node that is a cgroup; null: it is the machine, or was not looked at. */
+  readonly bounded: Pick<HostSizes, 'memoryBytes' | 'pids'> | null;
 };
 export const UNKNOWN_SIZES: HostSizes = {
   memoryBytes: null,
@@ -19,6 +21,7 @@ export const UNKNOWN_SIZES: HostSizes = {
   hasMemoryPressure: null,
   nodefs: null,
   imagefs: null,
+  bounded: null,
 };
 
 const MIB = 1024 ** 2;

@@ -1,6 +1,6 @@
 import type { ThresholdValue } from '../core/eviction/threshold.ts';
 import { resolve } from '../core/eviction/thresholds-met.ts';
-import { fileSystemOf, isSignal, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
+import { fileSystemOf, isDisk, isSignal, SIGNAL_FACTS, SIGNALS, type Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import {
   addQuantity,
@@ -10,6 +10,7 @@ import {
   quantityOfBytes,
   sayBytes,
 } from '../core/units/quantity.ts';
+import { NO_KUBECONFIG } from '../words/doctor-kube.ts';
 import { NO_PSI } from '../words/finding-own.ts';
 import { sayAmount } from '../words/phrases.ts';
 import type { Effective } from './effective.ts';
@@ -20,34 +21,85 @@ import { shutdownWarnings } from './shutdown-warnings.ts';
 
 /** `no-threshold`: nothing can be evicted; `config-warning`: all that has no code of its own. */
 export type ConfigWarning = {
-  readonly code: 'no-threshold' | 'no-pid-threshold' | 'swap-off' | 'psi-off' | 'config-warning';
+  readonly code:
+    | 'no-threshold'
+    | 'no-pid-threshold'
+    | 'swap-off'
+    | 'psi-off'
+    | 'kubeconfig-unusable'
+    | 'config-warning';
   readonly text: string;
 };
 
-/** What is valid but probably not intended (product.md section 3), each with its position and what to do. */
-export function warnings(effective: Effective, sizes: HostSizes): readonly ConfigWarning[] {
-  return [
-    ...vanishedDefaults(effective),
-    ...withoutCode(softWarnings(effective, sizes)),
-    ...withoutCode(valueWarnings(effective, sizes)),
-    ...withoutEffect(effective, sizes),
-    ...pidWarning(effective, sizes),
-    ...withoutCode(minReclaimWarnings(effective, sizes)),
-    ...withoutCode(reservedWarnings(effective, sizes)),
-    ...withoutCode(conditionWarning(effective)),
-    ...withoutCode(shutdownWarnings(effective)),
-  ];
+/** What the sizes are of. In standalone the node may be a cgroup (product.md section 4). */
+type Capacities = { readonly sizes: HostSizes; readonly ofNode: string };
+type Rule = {
+  /** What it judges: with a mistake in one of these fields it would judge defaults that nobody meant. */
+  readonly of: 'eviction' | 'shutdown' | 'kind';
+  readonly warn: (effective: Effective, capacities: Capacities) => readonly (ConfigWarning | string)[];
+};
+const RULES: readonly Rule[] = [
+  { of: 'kind', warn: kindWarning },
+  { of: 'eviction', warn: vanishedDefaults },
+  { of: 'eviction', warn: softWarnings },
+  { of: 'eviction', warn: valueWarnings },
+  { of: 'eviction', warn: withoutEffect },
+  { of: 'eviction', warn: pidWarning },
+  { of: 'eviction', warn: minReclaimWarnings },
+  { of: 'eviction', warn: reservedWarnings },
+  { of: 'eviction', warn: conditionWarning },
+  { of: 'shutdown', warn: shutdownWarnings },
+];
+/** No rule reads them. */
+const UNJUDGED: readonly string[] = [
+  ...['dryRun', 'podManifests', 'preKill', 'notify', 'oomScoreAdj', 'monitoringInterval', 'guard', 'http', 'socket'],
+  ...['stateDirectory', 'runtimeDirectory', 'log', 'podLogsDir', 'containerRuntimeEndpoint', 'cgroupDriver'],
+];
+const judgedIn = (field: string): readonly Rule['of'][] => {
+  if (UNJUDGED.includes(field)) return [];
+  if (field.startsWith('shutdown')) return ['shutdown'];
+  return ['mode', 'kubeletConfig'].includes(field) ? ['eviction', 'shutdown'] : ['eviction'];
+};
+
+/**
+ * What is valid but probably not intended (product.md section 3), each with its position and what to do. `mistaken`: fields
+ * that had to be left out, and on which nothing is said.
+ */
+export function warnings(
+  effective: Effective,
+  machine: HostSizes,
+  mistaken: readonly string[] = [],
+): readonly ConfigWarning[] {
+  const left = mistaken.flatMap(judgedIn);
+  const { mode, cgroupRoot } = effective;
+  const isBounded = mode === 'standalone' && cgroupRoot !== '/';
+  const { memoryBytes, pids } = (isBounded ? machine.bounded : machine) ?? { memoryBytes: null, pids: null };
+  const capacities = {
+    sizes: { ...machine, memoryBytes, pids },
+    ofNode: isBounded ? `the cgroup ${cgroupRoot}` : 'this host',
+  };
+  return RULES.filter((rule) => !left.includes(rule.of)).flatMap(({ warn }) =>
+    warn(effective, capacities).map((said) =>
+      typeof said === 'string' ? ({ code: 'config-warning', text: said } as const) : said,
+    ),
+  );
 }
 
-const withoutCode = (texts: readonly string[]): readonly ConfigWarning[] =>
-  texts.map((text) => ({ code: 'config-warning', text }));
+/** Of a disk it is the machine's. */
+const ownerOf = (signal: Signal, { ofNode }: Capacities): string => (isDisk(signal) ? 'this host' : ofNode);
+
+/** Such a file cannot name what `run` needs. */
+function kindWarning({ kind, file }: Effective): readonly ConfigWarning[] {
+  if (kind !== 'KubeletConfiguration') return [];
+  return [{ code: 'kubeconfig-unusable', text: `${file}: run does not start with this file alone: ${NO_KUBECONFIG}` }];
+}
 
 function hasThreshold({ thresholds }: Effective, signal: Signal): boolean {
   return thresholds.some((threshold) => threshold.signal === signal);
 }
 
 /** kubelet-eviction.md 3.2. A signal explicitly switched off with 0% is intended. */
-function vanishedDefaults(effective: Effective): readonly ConfigWarning[] {
+function vanishedDefaults(effective: Effective): readonly (ConfigWarning | string)[] {
   const origin = originOf(effective, 'evictionHard');
   if (effective.thresholds.length === 0) {
     const text = `${sayPlace(origin)}evictionHard: no threshold is left, so nothing is ever evicted under pressure`;
@@ -59,9 +111,9 @@ function vanishedDefaults(effective: Effective): readonly ConfigWarning[] {
   );
   if (gone.length === 0) return [];
   const lines = gone.map(([signal, text]) => `${signal}: "${text}"`).join(', ');
-  return withoutCode([
+  return [
     `${sayPlace(origin)}evictionHard: naming one signal drops the defaults of all others; add mergeDefaultEvictionSettings: true, or add the missing ones to evictionHard: ${lines}`,
-  ]);
+  ];
 }
 
 /** In standalone there is no imagefs unless a path is named. */
@@ -69,7 +121,7 @@ function isApplicable({ mode, imagefsPath }: Effective, signal: string): boolean
   return mode === 'kubelet' || imagefsPath !== null || !(isSignal(signal) && fileSystemOf(signal) === 'imagefs');
 }
 
-function softWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+function softWarnings(effective: Effective, { sizes }: Capacities): readonly string[] {
   const soft = effective.thresholds.filter(({ graceMs }) => graceMs > 0);
   const said = soft.flatMap((threshold) => {
     const { signal, value, origin } = threshold;
@@ -95,12 +147,12 @@ function isAtMost(soft: ThresholdValue, hard: ThresholdValue, capacity: number |
 }
 
 /** Thresholds that are never, or always, met (kubelet-eviction.md 2.3.3). */
-function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+function valueWarnings(effective: Effective, capacities: Capacities): readonly string[] {
   return effective.thresholds.flatMap(({ signal, value, origin, field }) => {
     const place = `${sayPlace(origin)}${field}: ${signal} ${sayValue(value)}`;
     if (value.kind === 'fraction' && !(value.fraction > 0))
       return [`${place} is never met; to switch it off, write "0%"`];
-    const capacity = capacityOf(signal, sizes);
+    const capacity = capacityOf(signal, capacities.sizes);
     const isAll =
       value.kind === 'fraction'
         ? value.fraction >= 1
@@ -108,12 +160,14 @@ function valueWarnings(effective: Effective, sizes: HostSizes): readonly string[
           capacity !== null && capacity > 0 && compareQuantity(value.amount, quantityOfBytes(capacity, 'binary')) >= 0;
     if (!isAll) return [];
     const all =
-      capacity === null ? 'the whole capacity' : `the whole capacity of this host (${sayAmount(signal, capacity)})`;
+      capacity === null
+        ? 'the whole capacity'
+        : `the whole capacity of ${ownerOf(signal, capacities)} (${sayAmount(signal, capacity)})`;
     return [`${place} is ${all}: it is met as soon as anything is used`];
   });
 }
 
-function withoutEffect(effective: Effective, sizes: HostSizes): readonly ConfigWarning[] {
+function withoutEffect(effective: Effective, { sizes }: Capacities): readonly (ConfigWarning | string)[] {
   const said: string[] = [];
   const isSoft = (signal: Signal) =>
     effective.thresholds.some((threshold) => threshold.signal === signal && threshold.field === 'evictionSoft');
@@ -139,58 +193,59 @@ function withoutEffect(effective: Effective, sizes: HostSizes): readonly ConfigW
     said.push(`${sayPlace(originOf(effective, 'kubernetes'))}kubernetes: has no effect in mode standalone`);
   }
   const inapplicables = effective.thresholds.flatMap((threshold) => inapplicable(effective, threshold, sizes));
-  return [...withoutCode(said), ...inapplicables];
+  return [...said, ...inapplicables];
 }
 
 function inapplicable(
   effective: Effective,
   { signal, origin, field }: ConfiguredThreshold,
   sizes: HostSizes,
-): readonly ConfigWarning[] {
+): readonly (ConfigWarning | string)[] {
   if (origin.kind === 'default') return [];
   const place = `${sayPlace(origin)}${field}: ${signal} has no effect`;
   const { source } = SIGNAL_FACTS[signal];
   if (source === 'containerfs') {
-    return withoutCode([`${place}: containerfs thresholds are always copied from nodefs or imagefs`]);
+    return [`${place}: containerfs thresholds are always copied from nodefs or imagefs`];
   }
   if (source === 'swap' && sizes.swapBytes === 0)
     return [{ code: 'swap-off', text: `${place}: this host has no swap` }];
   if (source === 'memory-stall' && sizes.hasMemoryPressure === false)
     return [{ code: 'psi-off', text: `${place}: ${NO_PSI}` }];
   if (effective.mode === 'kubelet') return [];
-  if (source === 'imagefs' && effective.imagefsPath === null) return withoutCode([`${place}: imagefs.path is not set`]);
-  if (source === 'pods-memory') return withoutCode([`${place} in mode standalone: there is no cgroup of all pods`]);
+  if (source === 'imagefs' && effective.imagefsPath === null) return [`${place}: imagefs.path is not set`];
+  if (source === 'pods-memory') return [`${place} in mode standalone: there is no cgroup of all pods`];
   return [];
 }
 
-function pidWarning(effective: Effective, sizes: HostSizes): readonly ConfigWarning[] {
+function pidWarning(effective: Effective, { sizes, ofNode }: Capacities): readonly ConfigWarning[] {
   if (hasThreshold(effective, 'pid.available') || effective.thresholds.length === 0) return [];
   const percent = 10;
   const here =
-    sizes.pids === null ? '' : ` (on this host ${Math.trunc((sizes.pids * percent) / 100)} of ${sizes.pids})`;
+    sizes.pids === null ? '' : ` (on ${ofNode} ${Math.trunc((sizes.pids * percent) / 100)} of ${sizes.pids})`;
   const isDefault = originOf(effective, 'evictionHard') === undefined;
   const merged = isDefault ? ' together with mergeDefaultEvictionSettings: true, which keeps the defaults' : '';
   const text = `evictionHard: no threshold for pid.available, so a fork bomb is not stopped; add pid.available: "${percent}%"${here}${merged}`;
   return [{ code: 'no-pid-threshold', text }];
 }
 
-function minReclaimWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+function minReclaimWarnings(effective: Effective, capacities: Capacities): readonly string[] {
   const told = new Set<Signal>();
   return effective.thresholds.flatMap(({ signal, field, value, minReclaim }) => {
-    const capacity = capacityOf(signal, sizes);
+    const capacity = capacityOf(signal, capacities.sizes);
     if (minReclaim === null || capacity === null || told.has(signal)) return [];
     const target = addQuantity(resolve(value, capacity), resolve(minReclaim, capacity));
     if (compareQuantity(target, quantityOfBytes(capacity, 'binary')) <= 0) return [];
     told.add(signal);
     const origin = originOf(effective, `evictionMinimumReclaim["${signal}"]`);
     return [
-      `${sayPlace(origin)}evictionMinimumReclaim: ${signal} ${sayValue(minReclaim)} above its ${field} threshold is more than the capacity of this host (${sayAmount(signal, capacity)}): once met, it stays met and pod after pod is evicted`,
+      `${sayPlace(origin)}evictionMinimumReclaim: ${signal} ${sayValue(minReclaim)} above its ${field} threshold is more than the capacity of ${ownerOf(signal, capacities)} (${sayAmount(signal, capacity)}): once met, it stays met and pod after pod is evicted`,
     ];
   });
 }
 
 /** kubelet-eviction.md 3.3: the kubelet does not start with it. */
-function reservedWarnings(effective: Effective, sizes: HostSizes): readonly string[] {
+function reservedWarnings(effective: Effective, { sizes }: Capacities): readonly string[] {
+  if (effective.cgroupRoot !== '/' && effective.mode === 'standalone') return [];
   const rules = [
     { resource: 'memory', signal: 'memory.available' },
     { resource: 'ephemeral-storage', signal: 'nodefs.available' },

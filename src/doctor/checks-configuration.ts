@@ -20,7 +20,7 @@ const CHECK = 'nodewarden config check';
 /** Of the warnings of `config check` those with this code. */
 function warned({ warnings, problems }: Facts, code: Facts['warnings'][number]['code'], orElse: Result): Result {
   if (problems.length > 0) return NOT_APPLICABLE;
-  const all = warnings.filter((warning) => warning.code === code).map(({ text }) => ({ text }));
+  const all = warnings.filter((warning) => warning.code === code).map(({ code: _, ...warning }) => warning);
   return foundOr(all, orElse);
 }
 
@@ -76,6 +76,12 @@ export const CONFIGURATION = {
     asks: 'whether the configured paths exist',
     mend: CHECK,
     judge: (facts) => warned(facts, 'path-missing', NOT_APPLICABLE),
+  },
+  'program-unsafe': {
+    weight: 'warning',
+    asks: 'whether the programs that root runs for the agent are safe',
+    mend: 'namei -l <program>',
+    judge: (facts) => warned(facts, 'program-unsafe', NOT_APPLICABLE),
   },
   'no-pid-threshold': {
     weight: 'warning',

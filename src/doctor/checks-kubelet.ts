@@ -82,7 +82,7 @@ export const KUBELET = {
   'rbac-missing': {
     weight: 'warning',
     asks: 'whether the agent has all rights',
-    mend: "sed 's/NODE_NAME/<node>/g' config/kubernetes/rbac-per-node.yaml | kubectl apply -f config/kubernetes/rbac.yaml -f -",
+    mend: "sed 's/NODE_NAME/<node>/g' /usr/share/nodewarden/kubernetes/rbac-per-node.yaml | kubectl apply -f /usr/share/nodewarden/kubernetes/rbac.yaml -f -",
     takes: RIGHTS,
     judge: ofNode(({ rights, nodeName }, facts) =>
       orUnknown(rights, (missing) => {

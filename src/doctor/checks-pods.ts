@@ -1,4 +1,3 @@
-import { mayGoFor } from '../core/pod/evict-for.ts';
 import { oomScoreAdj } from '../core/pod/oom-score.ts';
 import { fileSystemOf, isDisk } from '../core/signal.ts';
 import * as say from '../words/doctor.ts';
@@ -19,6 +18,7 @@ import {
 import { manifestFindings } from './checks-configuration.ts';
 import type { Facts, FoundPod, PodsFacts } from './facts.ts';
 import { nameOf } from './look-pods.ts';
+import { evictedForIt, mayBeEvicted, nobodyToEvict } from './who-may-go.ts';
 
 /** The judgement of the pods; in mode kubelet there are no manifests. */
 const ofPods =
@@ -35,17 +35,14 @@ const runs = ({ memoryBytes }: FoundPod): boolean => memoryBytes !== null;
 
 function evictable({ pods, findings }: PodsFacts, { effective }: Facts): Result {
   if (findings.some(({ id }) => id === MANIFESTS)) return NOT_APPLICABLE;
-  if (pods.length === 0)
-    return found({ text: say.noManifest(effective.known ? effective.value.podManifests : 'the manifests directory') });
+  const directory = effective.known ? effective.value.podManifests : 'the manifests directory';
   const signals = effective.known ? effective.value.thresholds.map(({ signal }) => signal) : [];
-  const open = pods.filter(
-    ({ bound: { declared } }) =>
-      !declared.isProtected && !declared.isStaticCritical && signals.some((signal) => mayGoFor(declared, signal)),
-  );
-  // Without a threshold that is a finding of its own.
-  if (open.length === 0 && signals.length > 0) return found({ text: say.allProtected(pods.length) });
+  const declared = pods.map(({ bound }) => bound.declared);
+  const nobody = nobodyToEvict(declared, signals, directory);
+  if (nobody !== null) return found({ text: nobody });
   const unbound = findings.filter((finding) => isTaken(finding, BINDINGS)).length;
   if (unbound >= pods.length) return found({ text: say.nothingBound(pods.length) });
+  const open = pods.filter(({ bound }) => mayBeEvicted(bound.declared, signals));
   return fine(say.canBeEvicted(open.length, open.filter(runs).length));
 }
 
@@ -79,6 +76,22 @@ export const PODS = {
     asks: 'whether there is a pod to evict',
     mend: 'ls -l <manifests>',
     judge: ofPods(evictable),
+  },
+  'evict-for-unbounded': {
+    weight: 'warning',
+    asks: 'whether others are evicted for a pod that is not',
+    mend: 'systemctl show -P MemoryMax <unit>',
+    judge: ofPods(({ pods }, { effective }) => {
+      if (!effective.known) return NOT_APPLICABLE;
+      const signals = effective.value.thresholds.map(({ signal }) => signal);
+      const declared = pods.map(({ bound }) => bound.declared);
+      const all = pods.flatMap(({ bound, unit, limitBytes }) => {
+        const text = evictedForIt(bound.declared, declared, signals, limitBytes);
+        if (text === null) return [];
+        return [unit === null ? { text } : { text, fill: { unit } }];
+      });
+      return foundOr(all, NOT_APPLICABLE);
+    }),
   },
   'binding-unresolved': {
     weight: 'warning',

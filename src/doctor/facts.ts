@@ -21,6 +21,8 @@ import type { HereWarning } from './loaded-here.ts';
 
 /** Everything that the checks judge, looked at once. What could not be looked at is unknown, with the reason. */
 export type Facts = {
+  /** The file of the configuration that was asked about; null: the one that the service takes. */
+  readonly named: string | null;
   readonly problems: readonly Problem[];
   readonly warnings: readonly (ConfigWarning | HereWarning)[];
   /** Of a configuration that is refused: the last good one, by which the agent runs. */
@@ -76,6 +78,8 @@ export type FoundPod = {
   readonly unit: string | null;
   /** Its working set; null: it does not run. */
   readonly memoryBytes: Reading<number> | null;
+  /** The memory limit of its cgroup; null: none; undefined: it does not run, or cannot be read. */
+  readonly limitBytes: number | null | undefined;
   /** What its processes carry, each value once. */
   readonly oomScores: readonly number[];
   readonly timeout: UnitTimeout | null;

@@ -1,6 +1,6 @@
 import { observedOf, toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
-import { readHostSizes, withDisks } from '../config/host-sizes.ts';
+import { readHostSizes, withNode } from '../config/host-sizes.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { HostSizes } from '../config/margin.ts';
 import { originOf, sayPlace } from '../config/setting.ts';
@@ -9,18 +9,19 @@ import { known, type Unknown } from '../core/reading.ts';
 import { findCgroupMounts } from '../host/cgroup-mounts.ts';
 import { listDirectory } from '../host/files.ts';
 import { diskHangs } from '../host/hung-disk.ts';
+import { programFault } from '../host/operator-program.ts';
 import { createObserver } from '../observe/look.ts';
 import type { Clock } from '../ports.ts';
 import { sayAmount, sayLimit } from '../words/phrases.ts';
 
-/** Adds the sizes of this host's file systems, which can be read only once the paths are known. */
+/** Adds the sizes of the node that the configuration names, which can be read only once that is known. */
 export async function loadHere(file: string | null, clock: Clock): Promise<LoadedHere> {
   const sizes = readHostSizes();
   const first = loadConfig(file, sizes);
   if (first.effective === null) return { ...first, sizes, hung: new Map() };
   const hung = await hungDisks(first.effective);
   if (hung.size > 0) return { ...first, sizes, hung };
-  const all = await withDisks(sizes, first.effective, clock);
+  const all = await withNode(sizes, first.effective, clock);
   return { ...loadConfig(file, all), sizes: all, hung };
 }
 
@@ -28,14 +29,21 @@ export async function loadHere(file: string | null, clock: Clock): Promise<Loade
 export type LoadedHere = LoadedConfig & { readonly sizes: HostSizes; readonly hung: HungDisks };
 type HungDisks = ReadonlyMap<string, Unknown>;
 
-async function hungDisks({ nodefsPath, imagefsPath, containerfsPath, stateDirectory }: Effective): Promise<HungDisks> {
-  const paths = [nodefsPath, imagefsPath, containerfsPath, stateDirectory].filter((path) => path !== null);
+async function hungDisks(effective: Effective): Promise<HungDisks> {
+  const { nodefsPath, imagefsPath, containerfsPath, stateDirectory } = effective;
+  const programs = programsOf(effective).map(({ program }) => program);
+  const paths = [nodefsPath, imagefsPath, containerfsPath, stateDirectory, ...programs].filter((path) => path !== null);
   const asked = await Promise.all([...new Set(paths)].map(async (path) => [path, await diskHangs(path)] as const));
   return new Map(asked.flatMap(([path, why]) => (why === null ? [] : [[path, why] as const])));
 }
 
 /** A valid configuration as it meets this host at this moment. */
-export type HereWarning = { readonly code: 'path-missing' | 'threshold-met'; readonly text: string };
+export type HereWarning = {
+  readonly code: 'path-missing' | 'threshold-met' | 'program-unsafe';
+  readonly text: string;
+  /** What of it stands in the command that mends it. */
+  readonly fill?: { readonly [name: string]: string };
+};
 
 /**
  * Warnings about what a valid configuration would meet on this machine now, and that is probably not intended. If a disk
@@ -50,6 +58,7 @@ export async function warningsHere(
   return [
     ...missingPaths(effective, hung).map((text): HereWarning => ({ code: 'path-missing', text })),
     ...met.map((text): HereWarning => ({ code: 'threshold-met', text })),
+    ...programWarnings(effective, hung),
   ];
 }
 
@@ -68,6 +77,31 @@ function missingPaths(effective: Effective, hung: HungDisks): readonly string[] 
     return found.known || found.why !== 'absent'
       ? []
       : [`${sayPlace(origin)}${field}: ${path} does not exist on this machine: ${then} until it does`];
+  });
+}
+
+/** What the configuration has root run. */
+function programsOf({ notify, preKill, reclaimCommands }: Effective) {
+  const fields = [
+    { field: 'notify', path: 'notify.command', command: notify?.command ?? [] },
+    { field: 'preKill', path: 'preKill.command', command: preKill?.command ?? [] },
+    ...reclaimCommands.map(({ command }, i) => ({
+      field: 'reclaimCommands',
+      path: `reclaimCommands[${i}].command`,
+      command,
+    })),
+  ];
+  return fields.flatMap(({ field, path, command: [program] }) =>
+    program === undefined ? [] : [{ field, path, program }],
+  );
+}
+
+function programWarnings(effective: Effective, hung: HungDisks): readonly HereWarning[] {
+  return programsOf(effective).flatMap(({ field, path, program }) => {
+    const fault = hung.has(program) ? null : programFault(program);
+    if (fault === null) return [];
+    const text = `${sayPlace(originOf(effective, field))}${path}: ${fault}`;
+    return [{ code: 'program-unsafe', text, fill: { program } } as const];
   });
 }
 

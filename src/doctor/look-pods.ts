@@ -97,6 +97,7 @@ async function foundPod(
     bound,
     unit,
     memoryBytes: cgroup.known ? workingSet(mounts, cgroup.value) : null,
+    limitBytes: cgroup.known ? limitOf(mounts, cgroup.value) : undefined,
     oomScores: cgroup.known ? oomScoresIn(mounts, cgroup.value) : [],
     timeout: unit === null || !systemd.isUp() ? null : await unitTimeout(systemd, unit),
   };
@@ -107,6 +108,13 @@ function workingSet(mounts: CgroupMounts, { path }: CgroupRef): Reading<number> 
   const use = memory.read();
   memory.close();
   return use.known ? known(use.value.workingSetBytes) : use;
+}
+
+function limitOf(mounts: CgroupMounts, { path }: CgroupRef): number | null | undefined {
+  const memory = openMemory(mounts, path);
+  const limit = memory.limit();
+  memory.close();
+  return limit.known ? limit.value : undefined;
 }
 
 function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): readonly number[] {

@@ -1,6 +1,7 @@
 import { toCoreConfig } from '../config/core-config.ts';
 import type { Effective } from '../config/effective.ts';
 import { loadLastGood } from '../config/last-good.ts';
+import { DEFAULT_CONFIG_FILE } from '../config/load.ts';
 import type { HostSizes } from '../config/margin.ts';
 import { known, type Reading, type Unknown, unknown, valueOrNull } from '../core/reading.ts';
 import { neededTotalMs } from '../core/shutdown/plan.ts';
@@ -64,6 +65,7 @@ export async function lookAround(configFile: string | null, clock: Clock): Promi
           : unknown('not-applicable', 'the memory controller', 'there is none')
         : memoryUsers({ clock, mounts: mounts.value, effective }, pods);
     return {
+      named: configFile === DEFAULT_CONFIG_FILE ? null : configFile,
       problems: loaded.problems,
       warnings: [...loaded.warnings, ...here],
       effective: effective === null ? NO_CONFIG : known(effective),

@@ -1,4 +1,5 @@
 import { sayUnknown } from '../words/doctor.ts';
+import { ownCommand, shellWord, startCommand } from '../words/own-command.ts';
 import type { Check, Fill, Result, Weight } from './check.ts';
 import { CHECKS } from './checks.ts';
 import type { Facts } from './facts.ts';
@@ -38,7 +39,7 @@ export function doctorReport(facts: Facts, where: Where): DoctorReport {
     ...where,
     mode: facts.effective.known ? facts.effective.value.mode : null,
     isAgentRunning: facts.agent.isRunning,
-    findings: judged.flatMap(({ code, check, result }) => toldOf(code, check, result, placesOf(facts))),
+    findings: judged.flatMap(({ code, check, result }) => toldOf(code, check, result, facts)),
     fine: judged.flatMap(({ code, result }) => (result.kind === 'fine' ? [{ code, text: result.text }] : [])),
   };
 }
@@ -50,7 +51,7 @@ function placesOf({ effective }: Facts): Fill {
   return { manifests: podManifests, runtime: runtimeDirectory, state: stateDirectory };
 }
 
-function toldOf(code: string, check: Check, result: Result, places: Fill): readonly Told[] {
+function toldOf(code: string, check: Check, result: Result, facts: Facts): readonly Told[] {
   if (result.kind === 'unknown')
     return [{ code, kind: 'unknown', text: sayUnknown(check.asks, result.because), mend: null }];
   if (result.kind !== 'found') return [];
@@ -58,15 +59,19 @@ function toldOf(code: string, check: Check, result: Result, places: Fill): reado
     code,
     kind: check.weight,
     text,
-    mend: filled(check.mend, { ...places, ...fill }),
+    mend: forNamed(filled(check.mend, { ...placesOf(facts), ...fill }), facts.named),
   }));
 }
 
-/** Others choose what is filled in: quoted, so that the command may be pasted into a shell. */
+/** The same for the configuration that was named. */
+function forNamed(mend: string, named: string | null): string {
+  if (mend === startCommand(null)) return startCommand(named);
+  return mend.startsWith('nodewarden ') ? ownCommand(mend, named) : mend;
+}
+
 function filled(mend: string, fill: Fill): string {
   return mend.replace(/<([a-z]+)>/g, (blank, name: string) => {
     const value = fill[name];
-    if (value === undefined) return blank;
-    return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
+    return value === undefined ? blank : shellWord(value);
   });
 }

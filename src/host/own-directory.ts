@@ -28,8 +28,12 @@ export function distrustDirectory(directory: string, isOurs: (name: string) => b
   return distrustPath(directory) ?? distrustEntries(directory, isOurs);
 }
 
-function distrustPath(directory: string): string | null {
-  for (const path of pathsTo(directory)) {
+/** The same for a single file or directory; links are followed. */
+export function distrustPath(given: string): string | null {
+  const all = pathsTo(given);
+  // The target of a link comes last.
+  const itself = [given, all.at(-1)];
+  for (const path of all) {
     const facts = factsOf(path);
     if (typeof facts === 'string') return facts;
     if (facts === null) return null;
@@ -37,7 +41,7 @@ function distrustPath(directory: string): string | null {
       if (!isTrustedUser(facts)) return `${say(path, facts)}: remove it, or name the directory itself`;
       continue;
     }
-    const isItself = path === directory;
+    const isItself = itself.includes(path);
     const isOpen = isItself
       ? (facts.mode & WRITABLE_BY_OTHERS) !== 0
       : (facts.mode & WRITABLE_BY_ALL) !== 0 && (facts.mode & STICKY) === 0;
@@ -49,12 +53,12 @@ function distrustPath(directory: string): string | null {
 }
 
 /** The directory, all its parents, and the same for the targets of links on the way. */
-function pathsTo(directory: string): readonly string[] {
+function pathsTo(given: string): readonly string[] {
   const above = (path: string): string[] => (path === '/' ? ['/'] : [...above(dirname(path)), path]);
   try {
-    return [...new Set([...above(directory), ...above(realpathSync(directory))])];
+    return [...new Set([...above(given), ...above(realpathSync(given))])];
   } catch {
-    return above(directory); // It is not there yet.
+    return above(given); // It is not there yet.
   }
 }
 

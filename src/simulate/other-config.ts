@@ -36,6 +36,7 @@ function withMargins(effective: Effective, { startWallMs, steps }: EvictionScena
     hasMemoryPressure: null,
     nodefs: diskOf('nodefs'),
     imagefs: diskOf('imagefs'),
+    bounded: null,
   };
   const thresholds = effective.thresholds.map((threshold) =>
     capacityOf(threshold.signal) === null

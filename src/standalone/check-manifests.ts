@@ -2,10 +2,14 @@ import { valueAt } from '../document/check.ts';
 import { MAX_DOCUMENT_BYTES, parseDocuments } from '../document/document.ts';
 import type { Problem } from '../document/problem.ts';
 import { distrust, listDirectory, readDocument } from '../host/files.ts';
-import { parseManifest } from './manifest.ts';
+import { type ManifestPod, parseManifest } from './manifest.ts';
 import { IS_MANIFEST, MAX_FILES, refusedName } from './manifest-files.ts';
 
-export type CheckedManifests = { readonly pods: number; readonly problems: readonly Problem[] };
+/** `pods`: as declared, also those of a file with a mistake. */
+export type CheckedManifests = {
+  readonly pods: readonly ManifestPod['declared'][];
+  readonly problems: readonly Problem[];
+};
 
 const KINDS: readonly unknown[] = ['Pod', 'List', 'PodList'];
 
@@ -24,11 +28,11 @@ export function checkManifest(path: string): CheckedManifests {
   const text = readDocument(path, MAX_DOCUMENT_BYTES);
   if (!text.known) return refused(text.detail);
   const { pods, problems } = parseManifest(text.value, path);
-  return { pods: pods.length, problems };
+  return { pods: pods.map(({ declared }) => declared), problems };
 }
 
 function refusedAt(file: string, text: string): CheckedManifests {
-  return { pods: 0, problems: [{ file, line: 1, column: 1, path: '', text }] };
+  return { pods: [], problems: [{ file, line: 1, column: 1, path: '', text }] };
 }
 
 /** The same for a whole directory; a missing one has no mistakes. */
@@ -36,7 +40,7 @@ export function checkManifests(directory: string): CheckedManifests {
   const distrusted = distrust(directory);
   if (distrusted !== null) return refusedAt(directory, distrusted);
   const names = listDirectory(directory, MAX_FILES);
-  if (!names.known) return { pods: 0, problems: [] };
+  if (!names.known) return { pods: [], problems: [] };
   const checked = names.value
     .filter((name) => IS_MANIFEST.test(name))
     .toSorted()
@@ -45,7 +49,7 @@ export function checkManifests(directory: string): CheckedManifests {
       return refused === null ? checkManifest(`${directory}/${name}`) : refusedAt(directory, refused);
     });
   return {
-    pods: checked.reduce((sum, { pods }) => sum + pods, 0),
+    pods: checked.flatMap(({ pods }) => pods),
     problems: checked.flatMap(({ problems }) => problems),
   };
 }

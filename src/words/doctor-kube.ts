@@ -8,7 +8,7 @@ export const kubeconfigRead = 'credentials for the API server can be used';
 export const apiAway = (why: string): string =>
   `the API server does not answer (${why}): pods are stopped by their cgroups alone, and nobody is told`;
 export const apiAnswers = (node: string): string => `the API server answers for node ${node}`;
-export const rightsThere = 'the agent has all rights of config/kubernetes';
+export const rightsThere = 'the agent has all rights of /usr/share/nodewarden/kubernetes';
 export const agentFirst = 'the kubelet reaches no threshold before the agent';
 export const strictBudget = (namespace: string, name: string, pods: number): string =>
   `the disruption budget ${namespace}/${name} allows no eviction, even while all of its ${countPods(pods)} are healthy: a soft threshold evicts none of them. Add replicas or relax the budget`;

@@ -2,6 +2,7 @@ import type { Signal } from '../core/signal.ts';
 import { sayDuration } from '../core/units/duration.ts';
 import { sayBytes } from '../core/units/quantity.ts';
 import { NO_PSI } from './finding-own.ts';
+import { ownCommand } from './own-command.ts';
 import { counted, countPods, sayAmount, sayNames } from './phrases.ts';
 
 /** What `nodewarden doctor` says. Names are as tenants chose them: escaped when they are printed. */
@@ -21,7 +22,7 @@ export function sayVerdict({ blocking, warnings, unknown }: Verdict): string {
 }
 /** `file` null: the one that the command takes by itself. */
 export const sayNext = (file: string | null): string =>
-  `next: nodewarden doctor${file === null ? '' : ` --config ${file}`} shows what is in the way, and what to do about it`;
+  `next: ${ownCommand('nodewarden doctor', file)} shows what is in the way, and what to do about it`;
 export const sayUnknown = (asks: string, because: string): string => `not known ${asks}: ${because}`;
 
 // Configuration and manifests
@@ -34,6 +35,9 @@ export const noManifest = (directory: string): string =>
   `no manifest in ${directory} binds a pod: nothing can be evicted`;
 export const allProtected = (pods: number): string =>
   `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected, critical or evicted for nothing that has a threshold (evict-for): there is nobody to evict in their place`;
+/** `evictFor`: as in the annotation. */
+export const othersGoFor = (pod: string, evictFor: string, requestBytes: number): string =>
+  `${pod} is never evicted for memory (nodewarden.dev/evict-for: ${evictFor}): ${requestBytes === 0 ? 'it requests none, and for whatever it uses' : `for what it uses above its request of ${sayBytes(requestBytes)}`} another pod is evicted, even one within its request. Limit it to what it requests (MemoryMax= of its unit)`;
 export const nothingBound = (pods: number): string =>
   `none of ${countPods(pods)} is bound to anything that exists here: nothing can be evicted`;
 export const canBeEvicted = (pods: number, running: number): string =>

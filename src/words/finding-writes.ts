@@ -31,7 +31,7 @@ export const rightId = (right: ApiRight): string => `api-right/${right}`;
 /** C3: no outage. `said`: by the server. */
 export function rightMissing(right: ApiRight, said: string): Finding {
   const file = right.includes('nodes') ? 'rbac-per-node.yaml' : 'rbac.yaml';
-  const text = `the API server does not allow this agent to ${right} (${said}): ${WITHOUT[right]}; see config/kubernetes/${file}`;
+  const text = `the API server does not allow this agent to ${right} (${said}): ${WITHOUT[right]}; see /usr/share/nodewarden/kubernetes/${file}`;
   return { id: rightId(right), text };
 }
 

@@ -86,7 +86,7 @@ export function aCommand() {
     notRunning: (): Ended => ({
       code: 3,
       out: '',
-      err: `nodewarden is not running: nothing listens on ${directory}/nw.sock; start it with: systemctl start nodewarden\n`,
+      err: `nodewarden is not running: nothing listens on ${directory}/nw.sock; start it with: nodewarden run --config ${directory}/config.yaml\n`,
     }),
     /** Until it holds, or the child has ended. */
     until: async (holds: () => boolean): Promise<void> => {

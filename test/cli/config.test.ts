@@ -72,7 +72,7 @@ describe('config check', () => {
     const { code, out, err } = await nodewarden('check', file('evictionHard: {pid.available: 5%}\n'));
     expect([code, err]).toEqual([0, '']);
     expect(out).toMatch(
-      /^warning config\.yaml:3: evictionHard: naming one signal drops .*\nconfig\.yaml: valid, 1 warning\n$/,
+      /^warning config\.yaml:3: evictionHard: naming one signal drops .*\nwarning no manifest in \/etc\/nodewarden\/pods\.d binds a pod: nothing can be evicted\nconfig\.yaml: valid, 2 warnings\n$/,
     );
   });
 
@@ -90,6 +90,26 @@ describe('config check', () => {
       /^warning config\.yaml:5: evictionHard: pid\.available is already below \d+ pids: \d+ pids of \d+ pids is available now, so the agent would evict at once$/m,
     );
     expect(out).not.toContain('memory.available is below');
+  });
+
+  it('warns beside mistakes of what is right, and of nothing that the mistakes may concern', async () => {
+    const text = 'evictionHard: {memory.available: 1Mi}\nshutdownGracePeriod: 30s\n';
+    const both = await nodewarden('check', file(`${text}log: {level: loud}\n`));
+    expect([both.code, both.err.trimEnd().split('\n').at(-1)]).toEqual([2, '1 error']);
+    expect(both.out).toContain('warning config.yaml:3: evictionHard: naming one signal drops the defaults');
+    expect(both.out).toContain('warning config.yaml:4: shutdownGracePeriod: critical pods get 0 s of it');
+    const one = await nodewarden('check', file(`${text}evictionSft: {memory.available: 2Mi}\n`));
+    expect(one.out).toBe(`warning ${both.out.split('warning ').at(-1)}`);
+  });
+
+  it('warns that run does not start with a KubeletConfiguration alone', async () => {
+    const path = join(directory, 'kubelet.yaml');
+    writeFileSync(path, 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n', { mode: 0o644 });
+    const { code, out } = await nodewarden('check', path);
+    expect(code).toBe(0);
+    expect(out).toContain(
+      'warning kubelet.yaml: run does not start with this file alone: mode kubelet needs credentials',
+    );
   });
 
   it('tells the same as JSON', async () => {

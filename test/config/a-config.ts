@@ -15,6 +15,7 @@ export const SIZES: HostSizes = {
   hasMemoryPressure: true,
   nodefs: { bytes: 100 * GIB, inodes: 6_553_600 },
   imagefs: null,
+  bounded: null,
 };
 export const NO_SIZES: HostSizes = UNKNOWN_SIZES;
 

@@ -58,6 +58,21 @@ describe('warnings', () => {
     expect(said('mergeDefaultEvictionSettings: true\nevictionHard: {pid.available: 10%}')).toBe('');
   });
 
+  it('judge a node that is a cgroup by its limits, and not at all where they are not known', () => {
+    const text = 'cgroupRoot: /shop\nevictionMinimumReclaim: {memory.available: 1Gi}';
+    const bounded = { ...SIZES, bounded: { memoryBytes: 1024 ** 3, pids: 512 } };
+    expect(warnings(text, bounded)).toEqual([
+      'c.yaml:4: evictionMinimumReclaim: memory.available 1Gi above its evictionHard threshold is more than the capacity of the cgroup /shop (1 GiB): once met, it stays met and pod after pod is evicted',
+    ]);
+    expect(
+      load(text, bounded)
+        .warnings.map((warning) => warning.text)
+        .join(),
+    ).toContain('(on the cgroup /shop 51 of 512)');
+    expect(warnings(text, { ...bounded, bounded: { memoryBytes: 2 * 1024 ** 3, pids: null } })).toEqual([]);
+    expect(warnings(text)).toEqual([]);
+  });
+
   it('tell a minimum reclaim that can never be reached, once for each signal', () => {
     const text = [
       'evictionMinimumReclaim: {memory.available: 8Gi, nodefs.available: 91%}',

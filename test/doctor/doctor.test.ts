@@ -15,7 +15,7 @@ describe('nodewarden doctor', () => {
       /^2 findings in the way; .*\nnodewarden [^\n]*: mode standalone, Node\.js \d+\.\d+\.\d+\n\nblocking\n/,
     );
     expect(out).toContain(`  agent-not-running: nodewarden is not running (nothing listens on ${path('nw.sock')})`);
-    expect(out).toContain('\n    $ systemctl start nodewarden\n');
+    expect(out).toContain(`\n    $ nodewarden run --config ${path('config.yaml')}\n`);
     expect(out).toContain(`  nothing-to-evict: no manifest in ${path('pods.d')} binds a pod: nothing can be evicted\n`);
     expect(out).toContain('\nfine\n');
   });
@@ -36,7 +36,7 @@ describe('nodewarden doctor', () => {
   it('names a manifest with a mistake, with file and line', async () => {
     manifest('web', { cgroup: 'web', 'no-such': 'x' });
     const [finding] = saidOf(await report(), 'manifest-invalid');
-    expect(finding).toMatchObject({ kind: 'blocking', mend: 'nodewarden config check' });
+    expect(finding).toMatchObject({ kind: 'blocking', mend: `nodewarden config check ${path('config.yaml')}` });
     expect(finding?.text).toContain(`${path('pods.d/web.yaml')}:7:5: `);
   });
 
@@ -53,6 +53,40 @@ describe('nodewarden doctor', () => {
     expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([{ kind: 'blocking' }]);
     configure('evictionHard: { memory.available: 100Mi, pid.available: 10% }');
     expect(saidOf(await report(), 'nothing-to-evict')).toEqual([]);
+  });
+
+  it('says that others are evicted for a pod that never is and that nothing limits to its request', async () => {
+    const resources = (limit: string) => `  resources: { requests: { memory: 64Mi }, limits: { memory: ${limit} } }\n`;
+    manifest('web', { cgroup: 'nodewarden-test-absent' });
+    manifest('db', { cgroup: 'nodewarden-test-other', 'evict-for': 'none' });
+    const [finding] = saidOf(await report(), 'evict-for-unbounded');
+    expect(finding?.text).toMatch(
+      /^default\/db is never evicted for memory \(nodewarden\.dev\/evict-for: none\): it requests none, and for whatever it uses another pod is evicted/,
+    );
+    manifest('db', { cgroup: 'nodewarden-test-other', 'evict-for': 'disk' }, resources('128Mi'));
+    expect(saidOf(await report(), 'evict-for-unbounded')[0]?.text).toContain('above its request of 64 MiB');
+  });
+
+  it('names a program that others can change, or that is not there, and shows its path', async () => {
+    const program = path('tell');
+    writeFileSync(program, '#!/bin/sh\n');
+    chmodSync(program, 0o777);
+    configure(
+      `notify: { command: [${program}] }`,
+      `preKill: { command: [${path('gone')}] }`,
+      'evictionHard: { memory.available: 100Mi, nodefs.available: 1% }',
+      'reclaimCommands: [{ signal: nodefs.available, command: [/], timeout: 1s }]',
+    );
+    const said = saidOf(await report(), 'program-unsafe');
+    expect(said.map(({ text }) => text.replace(/^.*?: /, ''))).toEqual([
+      expect.stringMatching(/^notify\.command: .*\/tell belongs to user \d+ and has mode 0777, .* chmod go-w /),
+      `preKill.command: ${path('gone')} does not exist`,
+      'reclaimCommands[0].command: / is not a file',
+    ]);
+    expect(said[0]?.mend).toBe(`namei -l ${program}`);
+    chmodSync(program, 0o755);
+    configure(`notify: { command: [${program}] }`, 'preKill: { command: [/bin/true] }');
+    expect(saidOf(await report(), 'program-unsafe')).toEqual([]);
   });
 
   it('names in its commands the directories of the configuration', async () => {

@@ -46,7 +46,9 @@ describe('nodewarden doctor and what else is on the host', () => {
     const write = (bootId: string) =>
       writeFileSync(path('run/held.json'), JSON.stringify({ ...held, bootId }), { mode: 0o640 });
     write(boot.known ? boot.value : '');
-    expect(saidOf(await report(), 'unit-held-down')).toMatchObject([{ mend: 'nodewarden release-held' }]);
+    expect(saidOf(await report(), 'unit-held-down')).toMatchObject([
+      { mend: `nodewarden release-held --config ${path('config.yaml')}` },
+    ]);
     write('00000000-0000-4000-8000-000000000000');
     expect(saidOf(await report(), 'unit-held-down')).toEqual([]);
   });

@@ -1,0 +1,45 @@
+import { evictResourceOf, mayGoFor, sayEvictFor } from '../core/pod/evict-for.ts';
+import { type PodView, podName } from '../core/pod/pod.ts';
+import type { Signal } from '../core/signal.ts';
+import { compareQuantity } from '../core/units/quantity.ts';
+import * as say from '../words/doctor.ts';
+
+/** By what manifests declare: who may be evicted, and what follows from `evict-for`. */
+
+type Declared = Omit<PodView, 'usage'>;
+
+export const mayBeEvicted = (pod: Declared, signals: readonly Signal[]): boolean =>
+  !pod.isProtected && !pod.isStaticCritical && signals.some((signal) => mayGoFor(pod, signal));
+
+/** Null: there is somebody to evict, or no threshold, which is a finding of its own. */
+export function nobodyToEvict(pods: readonly Declared[], signals: readonly Signal[], directory: string): string | null {
+  if (pods.length === 0) return say.noManifest(directory);
+  if (signals.length === 0 || pods.some((pod) => mayBeEvicted(pod, signals))) return null;
+  return say.allProtected(pods.length);
+}
+
+/**
+ * A pod that is not evicted for memory and may use more than it requests: another one is evicted for it. Null: it is, or may
+ * not. `limitBytes`: what the kernel enforces, null: nothing; undefined: it does not run, and its manifest counts.
+ */
+export function evictedForIt(
+  pod: Declared,
+  pods: readonly Declared[],
+  signals: readonly Signal[],
+  limitBytes?: number | null,
+): string | null {
+  const { evictFor, requests } = pod;
+  if (evictFor === undefined || evictFor.includes('memory')) return null;
+  const memory = signals.filter((signal) => evictResourceOf(signal) === 'memory');
+  if (!pods.some((other) => mayBeEvicted(other, memory))) return null;
+  const isBounded =
+    limitBytes === undefined ? isLimitedToRequest(pod) : limitBytes !== null && limitBytes <= requests.memoryBytes;
+  return isBounded ? null : say.othersGoFor(podName(pod), sayEvictFor(evictFor), requests.memoryBytes);
+}
+
+/** Nothing of a pod-level limit is known here. */
+const isLimitedToRequest = ({ containers }: Declared): boolean =>
+  containers.every(
+    ({ requests, limits }) =>
+      limits.memory !== null && requests.memory !== null && compareQuantity(limits.memory, requests.memory) <= 0,
+  );
