@@ -22,6 +22,7 @@ check_armed() { # armed is proven: listed, granted, and the drop-in sorts behind
   [ "$(ns sh 'ls /etc/systemd/logind.conf.d /run/systemd/logind.conf.d | grep conf$ | LC_ALL=C sort | tail -n 1')" = zz-nodewarden.conf ] || fail 'another drop-in sorts last'
   [ "$(granted_ms)" = "$ASKED_MS" ] || fail "granted $(granted_ms) ms, asked for $ASKED_MS"
   [ "$(status shutdown.lock.neededMs)" -ge 8000 ]
+  figure 'granted by logind where other drop-ins say less ms' "$(granted_ms)"
   ns journal -b -o cat -u nodewarden | grep -q '"event":"armed"' || fail 'no log line'
 }
 check_enough() { # where logind grants more already, nothing is written and nothing lowered

@@ -5,6 +5,14 @@
 KUBE=$LAB/kube
 export LAB_NODE_NAME=$LAB_VM LAB_KUBE=$LAB_VM LAB_KUBE_PORT=${LAB_KUBE_PORT:-17443}
 out=$(mktemp -d)
+# skip_unless_possible NAME  ends here if no guest can be a node, and says why
+skip_unless_possible() {
+  local missing; missing=$(guest_missing)
+  [ -n "$missing" ] || "$KUBE/build" --check || missing="Kubernetes is not in $LAB_CACHE: test/lab/kubelet --build builds it"
+  [ -n "$missing" ] || return 0
+  skipped=1; echo "skipped $1: $missing"
+  finish "$1"; exit
+}
 trap 'vm stop --purge; "$KUBE/down"; rm -rf "$out"' EXIT
 k() { "$KUBE/k" "$@"; }
 until_so() { # until_so SECONDS CMD...
@@ -19,7 +27,7 @@ release() {
 }
 
 # join_node  a fresh control plane, and a fresh guest as its node, with the agent. Standard input: what its configuration
-# has besides what reaches the node.
+# has besides what reaches the node; MORE_KUBERNETES: further fields of `kubernetes`.
 join_node() {
   local config
   config=$(cat)
@@ -34,7 +42,7 @@ kind: NodewardenConfiguration
 mode: kubelet
 cgroupDriver: systemd
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
-kubernetes: { kubeconfig: /opt/kube/nodewarden.conf, nodeName: '"$LAB_NODE_NAME"' }
+kubernetes: { kubeconfig: /opt/kube/nodewarden.conf, nodeName: '"$LAB_NODE_NAME${MORE_KUBERNETES:+, $MORE_KUBERNETES}"' }
 '"$config"'
 C
     cd config/kubernetes
