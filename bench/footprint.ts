@@ -8,9 +8,17 @@ import { parseArgs } from 'node:util';
 import { sleep } from '../src/host/clock.ts';
 import { clock, type Scene, until, withScene } from '../test/lab/scene.ts';
 import { cpuMsOf, type Memory, memoryOf } from './footprint/of.ts';
-import { idlePeers, type Running, startAgent, startBesideKubelet } from './footprint/peers.ts';
+import {
+  HTTP,
+  idlePeers,
+  PAGE_OPEN,
+  type Running,
+  startAgent,
+  startBesideKubelet,
+  startWithPages,
+} from './footprint/peers.ts';
 import { breach, crossingOf, readNumber, usageFile } from './reaction/breach.ts';
-import { atMost, type Bar, barsTable, machine, quantile, sayMachine, table, writeResult } from './result.ts';
+import { atMost, type Bar, barsTable, has, machine, quantile, sayMachine, table, writeResult } from './result.ts';
 
 const { values } = parseArgs({
   options: {
@@ -71,8 +79,9 @@ async function measureIdle(): Promise<readonly Idle[]> {
   try {
     running.push(await startAgent('nodewarden', starts));
     running.push(await startAgent('nodewarden, swap and stall', starts));
-    running.push(await startAgent('nodewarden, http', starts));
     if (pods > 0) running.push(await startBesideKubelet(pods, starts));
+    if (pods > 0 && has('chromium')) running.push(...(await startWithPages(pods, starts)));
+    else console.log('skipped the page: chromium is not installed, or there are no pods');
     for (const peer of idlePeers(starts)) {
       const one = await peer.start();
       if (typeof one === 'string') console.log(`skipped ${peer.name}: ${one}`);
@@ -186,6 +195,22 @@ function sayAbove({ seconds, headroomMiB, cpuShare, cpuShares, rssMiB, jumpMs, l
   return `\n${sat}; then it jumps: ${jumpMs.map(one).join(', ')} ms, ${lost} lost\n`;
 }
 
+const withPart = (idle: readonly Idle[], part: string): Idle | undefined =>
+  idle.find(({ name }) => name.includes(part));
+
+/** Measured beside the same agent without it. */
+function barsOfPage(idle: readonly Idle[]): readonly Bar[] {
+  const [open, unseen] = [withPart(idle, PAGE_OPEN), withPart(idle, HTTP)];
+  const without = idle.find(({ name }) => name === `nodewarden, ${pods} pods`);
+  if (open === undefined || unseen === undefined || without === undefined) return [];
+  const more = (unseen.cpuShare - without.cpuShare) * 100;
+  return [
+    atMost(`${open.name}: RSS`, 75, open.memory.rssMiB, 'MiB'),
+    atMost(`${open.name}: processor`, 1, open.cpuShare * 100, '% of a core'),
+    atMost(`${unseen.name}: processor, more than without http`, 0.02, Math.max(0, more), '% of a core'),
+  ];
+}
+
 function barsOf(idle: readonly Idle[], above: Above): readonly Bar[] {
   const own = idle.find(({ name }) => name === 'nodewarden');
   if (own === undefined) throw new Error('the agent was not measured');
@@ -229,7 +254,7 @@ async function main(): Promise<void> {
   console.log(say(idle));
   const above = jumps > 0 ? await measureAbove() : null;
   if (above !== null) console.log(sayAbove(above));
-  const bars = above === null ? [] : barsOf(idle, above);
+  const bars = [...(above === null ? [] : barsOf(idle, above)), ...barsOfPage(idle)];
   if (bars.length > 0) console.log(barsTable(bars));
   const [loadAfter] = os.loadavg();
   writeResult(values.result, { on, loadAfter, settleSeconds: settle, seconds, idle, above, bars });

@@ -58,6 +58,7 @@ const TITLES: { readonly [name: string]: string } = {
   'footprint-30min': 'The same for half an hour, on a slower machine',
   'footprint-guest': 'At rest in the guest, beside systemd-oomd and earlyoom',
   'footprint-kubelet': 'At rest beside a kubelet',
+  'footprint-page': 'At rest with 110 pods, with `http` and a page open',
   cuts: 'Connections to the API server cut again and again',
   scale: 'Scale',
   simulate: 'Simulate',

@@ -45,7 +45,7 @@ async function gather(directory: string): Promise<void> {
     format: 'esm',
     target: 'node20',
     // Are only for out here.
-    external: ['./footprint/guest.ts', './kube-node.ts'],
+    external: ['./footprint/guest.ts', './kube-node.ts', './page-node.ts'],
     logLevel: 'warning',
   });
   for (const script of ['bench/reaction/hog.pl', 'test/lab/load.pl']) {

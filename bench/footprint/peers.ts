@@ -5,6 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { clock } from '../../test/lab/scene.ts';
 import { readUnitStart } from '../../test/lab/unit-start.ts';
+import { freePort } from '../../test/serve/a-web.ts';
 import { has } from '../result.ts';
 
 /** Something that is measured while it has nothing to do. */
@@ -39,8 +40,9 @@ const CONFIGURED = {
     'evictionHard: { swap.available: 10% }',
     'evictionStall: { memory: { full: 30%, for: 10s, belowAvailable: 25% } }',
   ],
-  'nodewarden, http': ['http: {}'],
 } as const;
+
+export const [HTTP, PAGE_OPEN] = [', http, nobody looks', ', http, a page open'];
 
 /** Of a node with so many pods, beside a kubelet that this process plays. */
 export async function startBesideKubelet(pods: number, times: number): Promise<Running> {
@@ -52,6 +54,35 @@ export async function startBesideKubelet(pods: number, times: number): Promise<R
     await node.close();
   };
   return { ...agent, stop };
+}
+
+/** On a node with so many idle pods: without `http`, with it when nobody looks any more, and while a page is open. */
+export async function startWithPages(pods: number, times: number): Promise<readonly Running[]> {
+  // In the guest there is no browser.
+  const { lookAt, openPodNode } = await import('./page-node.ts');
+  const node = await openPodNode(pods);
+  const agent = async (what: string, port?: number): Promise<Running> => {
+    const http = port === undefined ? [] : [`http: { listen: "127.0.0.1:${port}" }`];
+    const config = [...node.config, ...http];
+    return start(`nodewarden, ${pods} pods${what}`, times, {
+      config,
+      manifests: node.manifests,
+      options: ['--dry-run'],
+    });
+  };
+  const [left, looked] = [await freePort(), await freePort()];
+  const without = await agent('');
+  const unseen = await agent(HTTP, left);
+  const seen = await agent(PAGE_OPEN, looked);
+  // What a page leaves behind is part of what it costs when nobody looks.
+  await (await lookAt(left)).close();
+  const page = await lookAt(looked);
+  const stop = async (): Promise<void> => {
+    await page.close();
+    await seen.stop();
+    await node.close();
+  };
+  return [without, unseen, { ...seen, stop }];
 }
 
 export const startAgent = (name: keyof typeof CONFIGURED, times: number): Promise<Running> =>
@@ -67,11 +98,13 @@ async function start(
   times: number,
   {
     config,
+    manifests = '',
     options = [],
     nodeOptions = [],
     env: more = {},
   }: {
     readonly config: readonly string[];
+    readonly manifests?: string;
     readonly options?: readonly string[];
     readonly nodeOptions?: readonly string[];
     readonly env?: Readonly<Record<string, string>>;
@@ -82,6 +115,7 @@ async function start(
     path.join(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir(), 'nodewarden-bench-'),
   );
   const file = writeConfiguration(directory, config);
+  if (manifests !== '') fs.writeFileSync(path.join(directory, 'pods.d/pods.yaml'), manifests, { mode: 0o644 });
   const socket = path.join(directory, 'notify');
   const hears = spawn('/usr/bin/perl', ['-e', NOTIFIED, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   await lineOf(hears, (line) => line === 'bound');

@@ -13,6 +13,9 @@ import { showShutdown } from './shutdown-view.ts';
 import { createSignalsView } from './signals-view.ts';
 
 const LIVE_MS = 2_000;
+/** An answer takes the agent some 0.2 ms for each pod, of which a page may take less than 1 % of a core. */
+const LIVE_POD_MS = 30;
+const LIVE_SLOWEST_MS = 10_000;
 const HISTORY_MS = 10_000;
 const REHEARSAL_MS = 60_000;
 /** Why there is none may be over soon. */
@@ -104,6 +107,11 @@ async function pollLive(): Promise<void> {
   showLink();
 }
 
+function livePaceMs(): number {
+  const pods = lost === null ? (live?.explain.pods.length ?? 0) : 0;
+  return Math.min(LIVE_SLOWEST_MS, LIVE_MS + LIVE_POD_MS * pods);
+}
+
 async function pollHistory(): Promise<void> {
   const fetched = await fetchJson<HistoryAnswer>('api/history', ANSWER_MS);
   if (fetched.ok) samples.steps(fetched.answer);
@@ -121,7 +129,7 @@ async function pollRehearsal(): Promise<void> {
 }
 
 /** Again and again while somebody looks; a hidden page asks nothing. */
-function every(ms: number, ask: () => Promise<void>): void {
+function every(ms: () => number, ask: () => Promise<void>): void {
   let isAsking = false;
   let cancel = (): void => undefined;
   const tick = async (): Promise<void> => {
@@ -130,7 +138,7 @@ function every(ms: number, ask: () => Promise<void>): void {
     isAsking = true;
     await ask();
     isAsking = false;
-    cancel = clock.after(ms, () => void tick());
+    cancel = clock.after(ms(), () => void tick());
   };
   document.addEventListener('visibilitychange', () => void tick());
   void tick();
@@ -138,5 +146,5 @@ function every(ms: number, ask: () => Promise<void>): void {
 
 showLink();
 await pollHistory();
-every(LIVE_MS, pollLive);
-every(HISTORY_MS, pollHistory);
+every(livePaceMs, pollLive);
+every(() => HISTORY_MS, pollHistory);
