@@ -31,7 +31,7 @@ export function machine(): Machine {
 /** BENCH_COMMIT names it where no repository is. */
 function commit(): string {
   const named = process.env['BENCH_COMMIT'];
-  return named ?? execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+  return named ?? execFileSync('git', ['describe', '--always', '--dirty', '--exclude=*'], { encoding: 'utf8' }).trim();
 }
 
 export function sayMachine({ cpu, cores, memoryGiB, kernel, node, commit, loadBefore }: Machine): string {
@@ -86,7 +86,9 @@ export function barsTable(bars: readonly Bar[]): string {
   );
 }
 
-export const resultFile = (name: string): string => path.join(import.meta.dirname, 'results', name);
+/** BENCH_RESULTS: another directory than that of the results that are kept. */
+const RESULTS = process.env['BENCH_RESULTS'] ?? path.join(import.meta.dirname, 'results');
+export const resultFile = (name: string): string => path.join(RESULTS, name);
 
 export function writeResult(name: string, result: unknown): void {
   fs.mkdirSync(resultFile(''), { recursive: true });

@@ -1,0 +1,71 @@
+import { atMost, type Machine } from '../bench/result.ts';
+import type { Check, Evidence } from './evidence.ts';
+import type { Line, Use } from './lines.ts';
+import { commandOf, type PartName } from './parts.ts';
+
+/** A command of this run. `ended`: null where it ended with 0. */
+export type Ran = Evidence & {
+  readonly seconds: number;
+  readonly loadBefore: number;
+  readonly ended: string | null;
+};
+/** Why it was not run. */
+export type Left = { readonly why: string };
+export type Run = { readonly on: Machine; readonly parts: { readonly [name in PartName]?: Ran | Left } };
+
+export type Verdict = 'holds' | 'does not hold' | 'not run here';
+export type Judged = {
+  readonly verdict: Verdict;
+  readonly figure: string;
+  readonly uses: readonly Shown[];
+};
+/** By one command: `all` its figures. */
+type Shown = { readonly use: Use; readonly shown: readonly Check[]; readonly all: readonly string[] };
+
+const MOST_OWN = 2;
+
+export function judge({ uses }: Line, { parts }: Run): Judged {
+  const byUse = uses.map((use) => shownBy(use, parts[use.part]));
+  const checks = byUse.flatMap(({ shown }) => shown);
+  const is = (holds: boolean | null): readonly Check[] => checks.filter((check) => check.holds === holds);
+  const verdict = is(false).length > 0 ? 'does not hold' : is(null).length > 0 ? 'not run here' : 'holds';
+  const tried = is(true).length + is(false).length;
+  const sentences = [
+    tried === 0 ? '' : `${is(true).length} of ${tried} checks hold`,
+    ...is(false).map(({ name, figures }) => `not: ${name}${figures === '' ? '' : ` (${figures})`}`),
+    ...is(null).map(({ name, figures }) => `not run: ${name} (${figures})`),
+    ...byUse.flatMap(({ use, all }) => all.filter((figure) => use.figures?.test(figure))),
+    // The only check of a command says it best itself.
+    ...(checks.length <= MOST_OWN ? is(true).map(({ figures }) => figures) : []),
+  ];
+  return { verdict, figure: sentences.filter((text) => text !== '').join('; '), uses: byUse };
+}
+
+function shownBy(use: Use, ran: Ran | Left | undefined): Shown {
+  if (ran === undefined || 'why' in ran) {
+    const figures = ran?.why ?? 'not asked for';
+    return { use, shown: [{ name: commandOf(use.part), holds: null, figures }], all: [] };
+  }
+  const { checks, figures } = ran;
+  // What was skipped may have been any of them.
+  const shown = checks.filter(({ name, holds }) => holds === null || (use.checks?.test(name) ?? true));
+  const bar =
+    use.atMost === undefined || shown.every(({ holds }) => holds === null) ? [] : [barOf(use.atMost, figures)];
+  return { use, shown: [...shown, ...bar, ...brokenOf(use, ran, shown)], all: figures };
+}
+
+/** A command that ended without having shown what it is run for. */
+function brokenOf({ part }: Use, { checks, ended, isWhole }: Ran, shown: readonly Check[]): readonly Check[] {
+  // One that fails for a check has said so there.
+  const isExplained = ended === null || (isWhole && checks.some(({ holds }) => holds === false));
+  if (isExplained && isWhole && shown.length > 0) return [];
+  const figures = ended ?? 'it ended without a word of it';
+  return [{ name: commandOf(part), holds: false, figures }];
+}
+
+function barOf({ figure, most, unit }: NonNullable<Use['atMost']>, figures: readonly string[]): Check {
+  const said = figures.find((one) => one.startsWith(`${figure} `));
+  const value = said === undefined ? Number.NaN : Number(said.slice(figure.length + 1));
+  const bar = atMost(figure, most, value, unit);
+  return { name: figure, holds: bar.holds, figures: `${bar.value}, wanted ${bar.bar}` };
+}

@@ -1,0 +1,83 @@
+// The ten that decide (product.md section 13): what is claimed, and which checks of which commands show it.
+import type { PartName } from './parts.ts';
+
+export type Use = {
+  readonly part: PartName;
+  /** Those that count, by name; all by default. */
+  readonly checks?: RegExp;
+  /** Those that the table shows; none by default. */
+  readonly figures?: RegExp;
+  /** A figure of the command that may be no more than this. */
+  readonly atMost?: { readonly figure: string; readonly most: number; readonly unit: string };
+};
+export type Line = { readonly name: string; readonly claim: string; readonly uses: readonly Use[] };
+
+const NOT_COMPARED = 'was not compared';
+
+export const LINES: readonly Line[] = [
+  {
+    name: 'reaction',
+    claim: 'The pod that grows is stopped before the kernel kills, on cgroup v1 and v2.',
+    uses: [
+      { part: 'reaction', figures: new RegExp(`^(nodewarden|earlyoom|looks each 10 s), as fast|${NOT_COMPARED}`) },
+      { part: 'guest', figures: new RegExp(`^(nodewarden|earlyoom|systemd-oomd), 50|${NOT_COMPARED}`) },
+    ],
+  },
+  {
+    name: 'page-cache',
+    claim: 'Page cache evicts nobody. A pod that takes memory is evicted beside it.',
+    uses: [{ part: 'memory' }],
+  },
+  {
+    name: 'one-kill',
+    claim: 'A breach costs one kill. It is proven before anybody else is chosen.',
+    uses: [{ part: 'oneKill' }],
+  },
+  {
+    name: 'hard-over-soft',
+    claim: 'A hard threshold cuts the grace period of a soft eviction that is in progress.',
+    uses: [{ part: 'hard' }],
+  },
+  {
+    name: 'why',
+    claim: "Every choice can be derived again from its record, and the rules are the kubelet's.",
+    uses: [{ part: 'soak', checks: /mistakes|derived again|kills by the kernel/ }, { part: 'conformance' }],
+  },
+  {
+    name: 'armed',
+    claim: 'A shutdown is armed with the time that logind really grants. If it is not, that is said everywhere.',
+    uses: [{ part: 'armed', figures: /granted/ }],
+  },
+  {
+    name: 'statuses',
+    claim: 'The API shows deleted pods as ended before the machine is off.',
+    uses: [{ part: 'kubeUp', checks: /the API shows/, figures: /the API shows/ }],
+  },
+  {
+    name: 'no-hang',
+    claim: 'Nothing hangs at the end of a shutdown, not even where a container ignores SIGTERM.',
+    uses: [
+      {
+        part: 'kubeUp',
+        checks: /goes down|nothing is waited for/,
+        figures: /to off/,
+        atMost: { figure: "up: from the last pod's end to off ms", most: 5_000, unit: 'ms' },
+      },
+      { part: 'kubeAlone', figures: /to off/ },
+    ],
+  },
+  {
+    name: 'in-place',
+    claim: 'A reboot can leave all pods in their place.',
+    uses: [{ part: 'kubeRestart', checks: /told|stays bound|pods run|the same/ }],
+  },
+  {
+    name: 'cordon',
+    claim: "The node does not stay cordoned, and nobody else's cordon is lifted.",
+    uses: [
+      { part: 'kubeUp', checks: /takes new ones/ },
+      { part: 'kubeRestart', checks: /the cordon of somebody else/ },
+      { part: 'cordon' },
+    ],
+  },
+];
