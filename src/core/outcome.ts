@@ -6,7 +6,15 @@ import type { Signal } from './signal.ts';
 /** beside-a-kubelet.md B11: one step to end a victim, and its result as the API or the kernel reported it. */
 export type Rung = {
   readonly atMs: MonoMs;
-  readonly act: 'evict' | 'delete' | 'kill-containers' | 'kill-pod' | 'kill-again' | 'spool' | 'stop-container';
+  readonly act:
+    | 'evict'
+    | 'delete'
+    | 'kill-containers'
+    | 'kill-pod'
+    | 'kill-again'
+    | 'spool'
+    | 'withdraw'
+    | 'stop-container';
   readonly answer: string;
   /** Whether the API server accepted to end the pod; absent: unknown, or not what was asked. */
   readonly isAccepted?: boolean;

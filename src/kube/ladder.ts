@@ -1,9 +1,11 @@
 import type { KillEnd } from '../act/kill.ts';
+import { oldestStartMs } from '../act/oldest-start.ts';
+import type { DecisionId } from '../core/decision.ts';
 import { type Outcome, type Rung, type Signalled, withRung } from '../core/outcome.ts';
 import { podName } from '../core/pod/pod.ts';
-import type { Reading } from '../core/reading.ts';
+import type { MonoMs, Reading } from '../core/reading.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
-import { isPopulated } from '../host/cgroupfs.ts';
+import { anonBytes, GIVEN_BACK_BYTES, isPopulated } from '../host/cgroupfs.ts';
 import { sleep } from '../host/clock.ts';
 import type { DyingHelp } from '../host/dying-help.ts';
 import type { CgroupRef, Clock, Findings, RecordNote, StopOrder } from '../ports.ts';
@@ -32,8 +34,8 @@ export type StopThroughApi = {
   readonly evict: (pod: Deletable, graceSeconds: number) => Promise<Said> | null;
   /** DisruptionTarget, then DELETE (A16, B2). */
   readonly remove: (pod: Deletable, graceSeconds: number, why?: 'shutdown') => Promise<Said> | null;
-  /** Queues the request until the API is back (C5). */
-  readonly later: (pod: Deletable, decision: string) => void;
+  /** Queues the request until the API is back (C5). `madeAtMs`: when its age begins. Resolves when it is on the disk. */
+  readonly later: (pod: Deletable, decision: DecisionId, madeAtMs: MonoMs) => Promise<void>;
   /** Removes it from the queue: the answer to the first request came late. */
   readonly heard: (pod: Deletable) => void;
 };
@@ -82,15 +84,60 @@ type Drop = Extract<Outcome, { kind: 'dropped' }>['because'];
 export type Result = KillEnd | { readonly kind: 'by-api' } | { readonly drop: Drop };
 
 export function isAlive({ mounts }: KubeKillerNeeds, { cgroup }: LivePod): boolean {
-  if (!cgroup.known) return cgroup.why !== 'absent';
-  const populated = isPopulated(mounts, cgroup.value);
-  return !populated.known || populated.value;
+  return cgroup.known ? isRunning(mounts, cgroup.value) : cgroup.why !== 'absent';
+}
+
+function isRunning(mounts: CgroupMounts, ref: CgroupRef): boolean {
+  const populated = isPopulated(mounts, ref);
+  return populated.known ? populated.value : populated.why !== 'absent';
 }
 
 /** The cgroups of its containers; the pod's own if they cannot be distinguished from the sandbox (B5). */
 export function refsOf({ containers, cgroup }: LivePod): readonly CgroupRef[] {
   if (containers.length > 0) return containers.map((container) => container.cgroup);
   return cgroup.known ? [cgroup.value] : [];
+}
+
+/** As `refsOf`; of an eviction that an earlier run began, what is left of its victim. */
+export function partsOf(ladder: Ladder, live: LivePod): readonly CgroupRef[] {
+  const { why, resumedFromMs } = ladder.order;
+  return why === 'eviction' && resumedFromMs !== null ? leftOf(ladder, live, resumedFromMs) : refsOf(live);
+}
+
+/**
+ * B13: a container that started after the decision is no part of its victim. Beside such a container, or after the kill, a
+ * cgroup that nobody can name and that holds nothing is taken for the sandbox: to end it would end the other one.
+ */
+function leftOf({ needs, order }: Ladder, live: LivePod, decidedMs: MonoMs): readonly CgroupRef[] {
+  const { mounts } = needs;
+  const { containers, sandboxes } = live;
+  if (containers.length === 0) {
+    return sandboxes.length > 0 ? [] : refsOf(live).filter((ref) => !isNewer(mounts, ref, decidedMs));
+  }
+  const running = containers.filter(({ cgroup }) => isRunning(mounts, cgroup));
+  const older = running.filter(({ cgroup }) => !isNewer(mounts, cgroup, decidedMs));
+  const mayBeOver = wasKilled(order) || older.length < running.length;
+  const isPart = ({ name, cgroup }: LivePod['containers'][number]): boolean =>
+    !mayBeOver || name !== null || holdsMemory(mounts, cgroup);
+  return older.filter(isPart).map(({ cgroup }) => cgroup);
+}
+
+/** Whether containers of it run that are no part of the victim. */
+export function hasOthers(ladder: Ladder, live: LivePod): boolean {
+  const { mounts } = ladder.needs;
+  const parts = new Set(partsOf(ladder, live).map(({ inode }) => inode));
+  return live.containers.some(({ cgroup }) => !parts.has(cgroup.inode) && isRunning(mounts, cgroup));
+}
+
+export const wasKilled = ({ doneBefore = [] }: StopOrder): boolean =>
+  doneBefore.some(({ act }) => act.startsWith('kill-') || act === 'stop-container');
+
+const isNewer = (mounts: CgroupMounts, ref: CgroupRef, thanMs: MonoMs): boolean =>
+  (oldestStartMs(mounts, ref) ?? thanMs) > thanMs;
+
+function holdsMemory(mounts: CgroupMounts, ref: CgroupRef): boolean {
+  const anon = anonBytes(mounts, ref);
+  return !anon.known || anon.value >= GIVEN_BACK_BYTES;
 }
 
 /** Kept at once: an agent that is killed now does not take it along. `correct`: what turned out to be so instead. */
@@ -150,19 +197,20 @@ export async function killAll(
   const { uid } = order.victim;
   // Read again: it may have started another one during the API request.
   const now = needs.source.find(uid) ?? found;
-  const refs = refsOf(now);
+  const refs = partsOf(ladder, now);
   const kill = { ...how, givesBack: order.givesBack, hasten, signalled, resists: resistsTo(ladder) };
   const signal = how.first === 'sigkill' ? 'SIGKILL' : 'SIGTERM';
   let whole: Promise<KillEnd> | null = null;
   const cancel = clock.after(how.graceMs + WHOLE_MS, () => {
     const { cgroup } = now;
-    if (!cgroup.known) return;
+    const isResumed = order.resumedFromMs !== null;
+    if (!cgroup.known || (isResumed && hasOthers(ladder, needs.source.find(uid) ?? now))) return;
     tell(ladder, 'kill-pod', cgroup.value.path);
     whole = killContainers(needs, [cgroup.value], { ...kill, first: 'sigkill', graceMs: 0 });
   });
-  const ending = killContainers(needs, refs, kill);
+  // Before the signal: of what an agent that is killed has done, its next run must miss nothing.
   const at = tell(ladder, 'kill-containers', `${signal} to ${counted(refs.length, 'cgroup')}`);
-  const end = await ending;
+  const end = await killContainers(needs, refs, kill);
   cancel();
   await whole;
   if (end.kind === 'gone') at.correct('nobody was left in it');
@@ -183,7 +231,7 @@ export function hastenedOrder({ reason }: AbortSignal): Pick<StopOrder, 'first' 
 export async function untilEnded(ladder: Ladder, found: LivePod, ms: number): Promise<'ended' | 'hastened' | 'late'> {
   const { needs, hasten } = ladder;
   const { clock, mounts } = needs;
-  const refs = refsOf(found);
+  const refs = partsOf(ladder, found);
   const endsMs = clock.monoMs() + ms;
   const hastened = hastenedOf(hasten);
   for (;;) {

@@ -50,7 +50,7 @@ const VERIFY_MS = 30_000;
 const RECOVERED_MS = 60_000;
 
 export function openKubeApi(
-  needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'wake' | 'dry'> & {
+  needs: Pick<ModeNeeds, 'clock' | 'findings' | 'log' | 'note' | 'wake' | 'dry'> & {
     /** By the kubelet's uid: it has processes. */
     readonly isRunning: (uid: PodUid) => boolean;
   },
@@ -77,7 +77,7 @@ export function openKubeApi(
   const isUp = (): boolean => state() === 'up';
   const isAway = (): boolean => state() === 'away';
   const spool = openSpool({
-    ...{ clock, bootId, writes, isUp, hasRecovered, findings, log },
+    ...{ clock, bootId, writes, isUp, hasRecovered, findings, log, note: needs.note },
     directory: `${settings.stateDirectory}/spool`,
   });
   const evictions = createKubeletEvictions(clock);
@@ -92,7 +92,7 @@ export function openKubeApi(
       const pods = watch.pods();
       if (pods.known) evictions.see(pods.value.values());
       // C7: what could not be said is said after a list, which shows who is still there.
-      if (!dry && watch.lists() !== lists && pods.known) spool.flush(isThere);
+      if (!dry && watch.lists() !== lists && watch.hasListed()) spool.flush(isThere);
       lists = watch.lists();
       kept.changed();
       needs.wake();
@@ -113,9 +113,11 @@ export function openKubeApi(
       known([...pods.values()].find(({ object }) => object.uid === objectUid) ?? null),
     );
   }
+  /** On this node, and to be deleted yet. */
   function isThere(uid: PodUid): boolean | null {
     const pod = podOf(uid);
-    return pod.known ? pod.value !== null : null;
+    if (!pod.known) return null;
+    return pod.value !== null && pod.value.isElsewhere !== true && pod.value.deletionWallMs === null;
   }
   /** C5. Whether the signal is clear is not asked: while it is not, the pod is chosen anew. */
   function hasRecovered(uid: PodUid, sinceMs: MonoMs): boolean {
@@ -168,11 +170,12 @@ export function openKubeApi(
     isAway,
     isBudgetRequired: settings.isBudgetRequired,
     heard: (pod) => spool.heard(pod.object.uid),
-    later: (pod, decision) => {
+    later: async (pod, decision, madeAtMs) => {
       const victim = victimOf(pod);
       if (victim === null) return;
       const said = { kind: 'delete', why: 'EvictionByNodewarden', message: LOW_ON_RESOURCES } as const;
-      spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs: clock.monoMs(), bootId });
+      spool.put({ ...said, graceSeconds: HARD_GRACE_SECONDS, decision, victim, madeAtMs, bootId });
+      await spool.saved();
     },
   });
   return {

@@ -23,7 +23,7 @@ export type OpenRuntime = Runtime & {
   /** E12. Resolves when it has stopped, or the grace and 5 s later. */
   readonly stopContainer: (containerId: string, graceSeconds: number) => Promise<Reading<null>>;
   readonly stopSandbox: (sandboxId: string) => Promise<Reading<null>>;
-  /** Its last answer came. While it is away a question is a search for it. */
+  /** Its last answer came, or the first one may still come. While it is away a question is a search for it. */
   readonly isAnswering: () => boolean;
   /** Whichever is connected, to read from. */
   readonly connect: () => Promise<Reading<CriClient>>;
@@ -65,7 +65,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   let layersAskedMs = Number.NEGATIVE_INFINITY;
   let restAskedMs = Number.NEGATIVE_INFINITY;
   let isProofWanted = false;
-  let isAnswering = false;
+  let isAnswering = true;
   let cancelRest = (): void => undefined;
   let isClosed = false;
 

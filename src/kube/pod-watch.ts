@@ -42,6 +42,8 @@ export type PodWatch = {
   readonly isCurrent: () => boolean;
   /** When the pods last matched the server's: now while they are current; null: never. */
   readonly atMs: () => MonoMs | null;
+  /** Whether the server has listed them: not the pods of an earlier run. */
+  readonly hasListed: () => boolean;
   /** How many times all pods were listed. */
   readonly lists: () => number;
   /** Takes in an object that was requested by the name of the pod with this uid. */
@@ -259,6 +261,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
       tell();
     },
     atMs: () => (openedMs !== null ? clock.monoMs() : hasListed || kept === null ? heardMs : kept.atMs),
+    hasListed: () => hasListed,
     lists: () => lists,
     close: () => {
       isClosed = true;

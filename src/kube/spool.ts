@@ -1,14 +1,17 @@
+import type { Rung } from '../core/outcome.ts';
 import type { PodUid } from '../core/pod/pod.ts';
 import { type MonoMs, sayCause } from '../core/reading.ts';
 import { ensureDirectory, writeBeside } from '../host/files.ts';
 import { keepAside } from '../host/own-file.ts';
 import { openRecordDisk } from '../host/record-disk.ts';
-import type { Clock, Findings, Log } from '../ports.ts';
+import type { Clock, Findings, Log, RecordNote } from '../ports.ts';
 import { SPOOL, spoolDamaged, spoolFull, spoolNotSaved } from '../words/finding-writes.ts';
 import { ACT_MS, type ApiWrites } from './api-writes.ts';
 import { rightFor } from './events.ts';
 import type { DeleteAnswer } from './eviction.ts';
+import { UNANSWERED } from './ladder.ts';
 import { keyOf, mustBeSpooled, readSpool, SPOOL_LINE_START, type Spooled, sayDone, sayEntry } from './spool-file.ts';
+import { saidOf } from './stop-through-api.ts';
 import type { NotDone } from './write-failure.ts';
 import { reportWrite } from './write-findings.ts';
 
@@ -20,7 +23,8 @@ export type Spool = {
   readonly said: (entry: Spooled) => void;
   /**
    * After a relist: what waits is said, acts first, facts last. `isThere`: by the uid of the object; an act for a pod that is
-   * gone (false) is dropped, and kept where the pods are not known (null). Before the first call nothing is said.
+   * gone or being deleted (false) is dropped, and kept where the pods are not known (null). Before the first call nothing is
+   * said.
    */
   readonly flush: (isThere: IsThere) => void;
   /** Its end was accepted after all. */
@@ -42,7 +46,10 @@ type SpoolNeeds = {
   readonly isUp: () => boolean;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
   readonly log: Pick<Log, 'info' | 'warn'>;
+  /** What became of an act belongs to its decision, whichever run made that. */
+  readonly note: (rung: Extract<RecordNote, { kind: 'rung' }>) => void;
 };
+type Act = Extract<Spooled, { kind: 'delete' }>;
 
 /** C5. */
 export const ENTRIES_MAX = 10_000;
@@ -55,8 +62,12 @@ const AGAIN_MS = 10_000;
 const DEAD_LINES_MAX = 1_000;
 const NAME = 'spool.jsonl';
 
+const TOO_LATE = 'it could not be sent in time';
+const NOT_THERE = 'the API server shows the pod as gone, or as being deleted';
+const RECOVERED = 'the pod had run again, ready, for a minute';
+
 export function openSpool(needs: SpoolNeeds): Spool {
-  const { clock, directory, writes, findings, log } = needs;
+  const { clock, directory, writes, findings, log, note } = needs;
   const path = `${directory}/${NAME}`;
   const made = ensureDirectory(directory, 0o750);
   if (!made.known) findings.raise(spoolNotSaved(made.where, made.detail));
@@ -132,13 +143,24 @@ export function openSpool(needs: SpoolNeeds): Spool {
     const key = keyOf(entry);
     if (entries.get(key) === entry) remove(key);
   };
-  const isStaleAct = (entry: Spooled): boolean =>
-    entry.kind === 'delete' &&
-    (entry.bootId !== needs.bootId ||
-      clock.monoMs() - entry.madeAtMs > ACT_MAX_AGE_MS ||
-      entry.madeAtMs > clock.monoMs());
+  const tell = ({ decision }: Act, rung: Rung): void => note({ kind: 'rung', of: decision, ...rung });
+  const withdraw = (entry: Act, answer: string): void => {
+    remove(keyOf(entry));
+    // The decisions of another boot have the same numbers.
+    if (entry.bootId === needs.bootId) tell(entry, { atMs: clock.monoMs(), act: 'withdraw', answer });
+  };
+  const whyNot = ({ victim, madeAtMs, bootId }: Act): string | null => {
+    const ageMs = clock.monoMs() - madeAtMs;
+    if (bootId !== needs.bootId || ageMs > ACT_MAX_AGE_MS || ageMs < 0) return TOO_LATE;
+    if (isThere === null) return null;
+    if (isThere(victim.uid) === false) return NOT_THERE;
+    return needs.hasRecovered(victim.uid, madeAtMs) ? RECOVERED : null;
+  };
   const expire = (): void => {
-    for (const [key, entry] of entries) if (isStaleAct(entry)) remove(key);
+    for (const entry of entries.values()) {
+      const because = entry.kind === 'delete' ? whyNot(entry) : null;
+      if (entry.kind === 'delete' && because !== null) withdraw(entry, because);
+    }
   };
   const bound = (): void => {
     while (entries.size > ENTRIES_MAX) {
@@ -179,29 +201,32 @@ export function openSpool(needs: SpoolNeeds): Spool {
       const said = await writes.createEvent(entry.event);
       return after(said.kind === 'done' ? null : said, entry, blocked);
     }
-    const { victim, graceSeconds, why, message } = entry;
+    const act = entry;
+    const { victim, graceSeconds, why, message } = act;
     const rehearsed = await writes.rehearseDelete(victim, graceSeconds);
     const isOpen = rehearsed.kind === 'accepted' || rehearsed.kind === 'rejected';
     const ended = isOpen ? await markAndDelete() : rehearsed;
-    const isDone = ended.kind === 'accepted' || ended.kind === 'gone' || ended.kind === 'replaced';
+    const isGone = ended.kind === 'gone' || ended.kind === 'replaced';
+    if (!isOpen && isGone) tell(act, { atMs: clock.monoMs(), act: 'withdraw', answer: NOT_THERE });
+    const isDone = ended.kind === 'accepted' || isGone;
     const waitMs = after(isDone ? null : ended, entry, blocked);
     return waitMs === null ? null : waitMs + 2 * PACE_MS;
 
     /** A16, C6: the mark only together with a DELETE that can succeed, which does not wait for it. */
     async function markAndDelete(): Promise<DeleteAnswer> {
       const marked = writes.markDisruption(victim, why, message);
+      const sent = { atMs: clock.monoMs(), act: 'delete' } as const;
+      tell(act, { ...sent, answer: UNANSWERED });
       const deleted = await writes.deletePod(victim, graceSeconds, ACT_MS.soft);
+      const said = saidOf(deleted);
+      const isUnheard = said.kind === 'not-said' && said.because === 'unheard';
+      tell(act, { ...sent, answer: said.text, ...(isUnheard ? {} : { isAccepted: said.kind === 'accepted' }) });
       await marked;
       return deleted;
     }
   };
   const next = (blocked: ReadonlySet<Spooled['kind']>): Spooled | null => {
     expire();
-    for (const [key, entry] of entries) {
-      if (entry.kind !== 'delete') continue;
-      const { victim, madeAtMs } = entry;
-      if (isThere?.(victim.uid) === false || needs.hasRecovered(victim.uid, madeAtMs)) remove(key);
-    }
     const open = [...entries.values()].filter(({ kind }) => !blocked.has(kind));
     return open.find(({ kind }) => kind === 'delete') ?? open[0] ?? null;
   };

@@ -73,7 +73,8 @@ export function createStopThroughApi({
 
 const AWAY: Said = { kind: 'not-said', because: 'unheard', text: 'the API server is away' };
 
-function saidOf(answer: EvictAnswer | DeleteAnswer): Said {
+/** What the answer comes to for the victim. */
+export function saidOf(answer: EvictAnswer | DeleteAnswer): Said {
   switch (answer.kind) {
     case 'accepted':
       return { kind: 'accepted', text: 'accepted' };

@@ -4,10 +4,10 @@ import { largestProcesses } from '../act/largest-processes.ts';
 import { oldestStartMs } from '../act/oldest-start.ts';
 import { NOT_MEASURED, releasedBy, releasedSince, usageBytes } from '../act/released-memory.ts';
 import { HARD_GRACE_SECONDS } from '../core/pod/grace.ts';
-import { type PodUid, podName } from '../core/pod/pod.ts';
+import { podName } from '../core/pod/pod.ts';
 import { ifKnown, type MonoMs, unknown } from '../core/reading.ts';
 import { hasProcesses } from '../host/cgroupfs.ts';
-import { sleep, within } from '../host/clock.ts';
+import { within } from '../host/clock.ts';
 import type { CgroupRef, Killer, StopOrder } from '../ports.ts';
 import { budgetRefuses, budgetRefusesId } from '../words/finding-eviction.ts';
 import { counted } from '../words/phrases.ts';
@@ -15,17 +15,20 @@ import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
   ask,
+  hasOthers,
   hastenedOf,
   hastenedOrder,
   isAlive,
   type KubeKillerNeeds,
   killAll,
   type Ladder,
+  partsOf,
   type Result,
   refsOf,
   type Said,
   tell,
   untilEnded,
+  wasKilled,
 } from './ladder.ts';
 import type { LivePod } from './live-pods.ts';
 import { untilUnmounted } from './memory-volumes.ts';
@@ -40,9 +43,10 @@ const LEAVE_MS = 5_000;
 /** B11, soft: after its grace it has so long before the grace is cut, and then so long before it is killed. */
 const OVERDUE_MS = 2_000;
 const CUT_MS = 3_000;
-/** So long after a kill a deletion is no surprise. */
-const KNOWN_MS = 30_000;
-const KNOWN_POLL_MS = 250;
+/** B13: whoever resumes a kill whose victim may have been started again waits so long for the runtime to name the sandbox. */
+const NAMED_MS = 1_000;
+/** What the API has not heard is on the disk by then, or the disk hangs. */
+const KEEP_MS = 1_000;
 
 /**
  * Stops pods beside a kubelet: the API is told, the containers' processes are killed, and the end is proven (B11, B12). A
@@ -93,39 +97,57 @@ function goneBefore({ order, released }: Ladder): ReturnType<typeof goneAs> {
   return isAsked ? { kind: 'ended', via: 'api', releasedBytes: released() } : { kind: 'dropped', because: 'gone' };
 }
 
-const wasKilled = ({ doneBefore = [] }: StopOrder): boolean =>
-  doneBefore.some(({ act }) => act.startsWith('kill-') || act === 'stop-container');
-
 async function stop(ladder: Ladder): Promise<Result> {
   const { needs, order } = ladder;
-  const { mounts } = needs;
-  const { usedBefore = NOT_MEASURED } = order;
-  const found = needs.source.find(order.victim.uid);
+  const result = await stopFound(ladder, needs.source.find(order.victim.uid));
+  const isOver = 'kind' in result && result.kind === 'gone';
+  // The earlier run may have died before it could keep the deletion. How old that is counts from its decision (C5).
+  if (isOver && order.resumedFromMs !== null && order.why === 'eviction' && wasKilled(order) && !ladder.isAccepted) {
+    needs.guard.killed(order.victim.uid);
+    await keepDeletion(ladder, null, order.resumedFromMs);
+  }
+  return result;
+}
+
+async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result> {
+  const { needs, order } = ladder;
+  const { mounts, source } = needs;
+  const { usedBefore = NOT_MEASURED, resumedFromMs } = order;
+  const { uid } = order.victim;
   if (found === null) return { kind: 'gone' };
   const { cgroup } = found;
   if (cgroup.known) ladder.released = () => releasedBy(mounts, cgroup.value, usedBefore);
   if (!isAlive(needs, found)) return { kind: 'gone' };
-  const oldestMs = order.resumedFromMs !== null && cgroup.known ? oldestContainerMs(needs, found) : null;
+  source.stopBegan(uid);
+  const now = resumedFromMs === null ? found : await named(ladder, found);
   // Resumed: what runs now was started after the decision, so the victim has ended (B13).
-  if (order.resumedFromMs !== null && oldestMs !== null && oldestMs > order.resumedFromMs) return { kind: 'gone' };
+  const isOver = resumedFromMs !== null && !hasLeft(ladder, now, resumedFromMs);
   const before = order.usedBefore ?? ifKnown(cgroup, (ref) => usageBytes(mounts, ref));
-  ladder.released = () => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
-  needs.source.stopBegan(order.victim.uid);
-  const result = await stopBy(ladder, found);
-  needs.source.stopEnded(order.victim.uid, 'kind' in result && result.kind === 'survived' ? 'survived' : 'ended');
+  if (!isOver) ladder.released = () => ifKnown(cgroup, (ref) => releasedSince(mounts, ref, before));
+  const result: Result = isOver ? { kind: 'gone' } : await stopBy(ladder, now);
+  source.stopEnded(uid, 'kind' in result && result.kind === 'survived' ? 'survived' : 'ended');
   return result;
+}
+
+/** The same pod with its sandbox named, where that may be all that is left of the victim. */
+async function named(ladder: Ladder, found: LivePod): Promise<LivePod> {
+  const { needs, order } = ladder;
+  if (!hasUnnamed(found) || !(wasKilled(order) || hasOthers(ladder, found))) return found;
+  await within<unknown>(needs.clock, NAMED_MS, needs.runtime.refresh(), () => null);
+  return needs.source.find(order.victim.uid) ?? found;
+}
+
+function hasLeft(ladder: Ladder, found: LivePod, decidedMs: MonoMs): boolean {
+  if (ladder.order.why === 'eviction') return partsOf(ladder, found).length > 0;
+  const starts = refsOf(found).map((ref) => oldestStartMs(ladder.needs.mounts, ref));
+  const oldestMs = Math.min(...starts.filter((start) => start !== null));
+  return !Number.isFinite(oldestMs) || oldestMs <= decidedMs;
 }
 
 function stopBy(ladder: Ladder, found: LivePod): Promise<Result> {
   const { order } = ladder;
   if (order.why === 'shutdown') return order.tier === 'stop' ? byRuntime(ladder, found) : byDelete(ladder, found);
   return order.isHard ? byForce(ladder, found, order) : byLeave(ladder, found);
-}
-
-function oldestContainerMs({ mounts }: KubeKillerNeeds, found: LivePod): MonoMs | null {
-  const starts = refsOf(found).map((ref) => oldestStartMs(mounts, ref));
-  const oldest = Math.min(...starts.filter((start) => start !== null));
-  return Number.isFinite(oldest) ? oldest : null;
 }
 
 /** B11, soft. */
@@ -135,6 +157,11 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
   const { uid } = order.victim;
   const pod = podName(order.victim);
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.ceil(order.graceMs / 1_000));
+  // An earlier run has asked, and heard: the kubelet is at it.
+  if (ladder.isByUs) {
+    ladder.signalled('sigterm');
+    return byApi(ladder, found, order.graceMs);
+  }
   const evicted = found.object === null ? null : needs.tell.evict(found.object, graceSeconds);
   const inTime = evicted === null ? null : within(clock, LEAVE_MS, evicted, () => SILENT);
   const said = await answered(ladder, ask(ladder, 'evict', inTime));
@@ -158,11 +185,11 @@ async function byLeave(ladder: Ladder, found: LivePod): Promise<Result> {
 
 /** The kubelet stops it. What is overdue is hastened, and then killed. */
 async function byApi(ladder: Ladder, found: LivePod, graceMs: number): Promise<Result> {
-  const { needs, hasten } = ladder;
+  const { hasten } = ladder;
   const by = await untilEnded(ladder, found, graceMs + OVERDUE_MS);
   if (by === 'ended') return byWhom(ladder);
   if (by === 'hastened') return byForce(ladder, found, hastenedOrder(hasten));
-  if (found.object !== null) void ask(ladder, 'delete', needs.tell.remove(found.object, HARD_GRACE_SECONDS));
+  void askDelete(ladder, found.object, HARD_GRACE_SECONDS);
   const then = await untilEnded(ladder, found, CUT_MS);
   if (then === 'ended') return byWhom(ladder);
   return finished(ladder, found, await killAll(ladder, found, { first: 'sigkill', graceMs: 0 }));
@@ -182,9 +209,9 @@ async function byForce(
   // A shutdown that overtakes a soft eviction gives it the time of its phase.
   const graceSeconds =
     first === 'sigkill' ? HARD_GRACE_SECONDS : Math.max(HARD_GRACE_SECONDS, Math.ceil(graceMs / 1_000));
-  const removed = found.object === null ? null : ask(ladder, 'delete', needs.tell.remove(found.object, graceSeconds));
-  const named = hasUnnamed(found) && needs.runtime.isAnswering() ? needs.runtime.refresh() : null;
-  await within<unknown>(needs.clock, SAY_MS, Promise.all([removed, named]), () => null);
+  const removed = askDelete(ladder, found.object, graceSeconds);
+  const listed = hasUnnamed(found) && needs.runtime.isAnswering() ? needs.runtime.refresh() : null;
+  await within<unknown>(needs.clock, SAY_MS, Promise.all([removed, listed]), () => null);
   const end = await killAll(ladder, found, { first, graceMs });
   // It ended meanwhile: by our order, if the API has taken it.
   if (end.kind === 'gone' && removed !== null) await within(needs.clock, HEAR_MS, removed, () => undefined);
@@ -201,44 +228,59 @@ async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<R
   if (end.kind !== 'ended') return end;
   if (!ladder.isAccepted) {
     needs.guard.killed(order.victim.uid);
-    await killNewcomers(ladder, found);
-    const now = found.object ?? needs.source.find(order.victim.uid)?.object ?? null;
-    if (now === null) void tellOnceKnown(needs, order.victim.uid);
-    else if (!ladder.isAccepted && ladder.unsaid !== 'never') {
-      needs.tell.later(now, order.decision);
-      void ladder.asked?.then(() => hearLate(ladder, now));
-      tell(ladder, 'spool', LATER[ladder.unsaid]);
-    }
+    // Of an eviction that is resumed, they are no part of the victim.
+    if (order.resumedFromMs === null) await killNewcomers(ladder, found);
+    const pod = found.object ?? needs.source.find(order.victim.uid)?.object ?? null;
+    // The API has told of it meanwhile.
+    const removed = ladder.asked === null ? askDelete(ladder, pod, HARD_GRACE_SECONDS) : null;
+    if (removed !== null) await within<unknown>(needs.clock, HEAR_MS, removed, () => null);
+    if (!ladder.isAccepted && ladder.unsaid !== 'never') await keepDeletion(ladder, pod, needs.clock.monoMs());
   }
   if (found.cgroup.known) await untilUnmounted(needs, found.cgroup.value, () => ladder.signalled('unmount'));
   return end;
 }
+
+/** Null: there is nobody to ask for, or an earlier run has asked, and heard. */
+function askDelete(ladder: Ladder, object: Deletable | null, graceSeconds: number): Promise<Said> | null {
+  const pod = object ?? askedBefore(ladder);
+  const isTaken = ladder.rungs.some(({ act, isAccepted }) => act === 'delete' && isAccepted);
+  return pod === null || isTaken ? null : ask(ladder, 'delete', ladder.needs.tell.remove(pod, graceSeconds));
+}
+
+/** Right after a start the API has not told of the pod yet. An earlier run that has asked for it had heard of it. */
+function askedBefore({ order }: Ladder): Deletable | null {
+  const hasAsked = order.doneBefore?.some(({ act }) => act === 'evict' || act === 'delete') === true;
+  return hasAsked ? deletableOf(order) : null;
+}
+
+const deletableOf = ({ victim: { namespace, name, uid } }: StopOrder): Deletable => ({
+  object: { namespace, name, uid },
+  isMirror: false,
+});
 
 const LATER = {
   unheard: 'told to the API when it answers again',
   'not-now': 'the API is told to delete it again, for 5 minutes at most',
 } as const;
 
+/**
+ * What the API has not heard is kept before the outcome is recorded: an agent that is killed in between resumes. Of a pod that
+ * the API has not told of yet, the deletion waits for its list (B13): the kubelet would start it again.
+ */
+async function keepDeletion(ladder: Ladder, told: Deletable | null, madeAtMs: MonoMs): Promise<void> {
+  const { needs, order } = ladder;
+  const { clock, tell: api } = needs;
+  const pod = told ?? askedBefore(ladder) ?? deletableOf(order);
+  await within<unknown>(clock, KEEP_MS, api.later(pod, order.decision, madeAtMs), () => null);
+  void ladder.asked?.then(() => hearLate(ladder, pod));
+  if (!ladder.isAccepted && ladder.unsaid !== 'never') tell(ladder, 'spool', LATER[ladder.unsaid]);
+}
+
 /** The answer that the kill did not wait for says that the pod goes: the kubelet does not start it again. */
 function hearLate({ needs, order, isAccepted }: Ladder, pod: Deletable): void {
   if (!isAccepted) return;
   needs.tell.heard(pod);
   needs.guard.accepted(order.victim.uid);
-}
-
-/**
- * Right after a start the API has not told of the pod yet: it is deleted as soon as it does, or the kubelet would start it again
- * (B13).
- */
-async function tellOnceKnown({ clock, source, tell: api }: KubeKillerNeeds, uid: PodUid): Promise<void> {
-  const endsMs = clock.monoMs() + KNOWN_MS;
-  while (clock.monoMs() < endsMs) {
-    const pod = source.find(uid)?.object ?? null;
-    const said = pod === null ? null : api.remove(pod, HARD_GRACE_SECONDS);
-    const kind = said === null ? null : (await said).kind;
-    if (kind === 'accepted' || kind === 'gone') return;
-    await sleep(clock, KNOWN_POLL_MS);
-  }
 }
 
 /** B11, rung 4: the kubelet has started a container anew before the API heard of the end. */
@@ -249,7 +291,7 @@ async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   const isNew = (ref: CgroupRef): boolean => !before.has(ref.inode) && hasProcesses(needs.mounts, ref);
   const refs = now === null || !hasContainers(now) ? [] : refsOf(now).filter(isNew);
   if (now === null || refs.length === 0) return;
-  if (now.object !== null) void ask(ladder, 'delete', needs.tell.remove(now.object, HARD_GRACE_SECONDS));
+  void askDelete(ladder, now.object, HARD_GRACE_SECONDS);
   tell(ladder, 'kill-again', counted(refs.length, 'container'));
   const never = new AbortController().signal;
   await killContainers(needs, refs, {

@@ -80,6 +80,7 @@ const ACTS: { readonly [A in Rung['act']]: string } = {
   'kill-pod': 'killed what was left in its cgroup',
   'kill-again': 'killed what the kubelet had started again',
   spool: 'kept the deletion for later',
+  withdraw: 'dropped the deletion that was kept',
   'stop-container': 'asked the container runtime to stop a container',
 };
 

@@ -51,7 +51,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
           asked.push(`delete ${grace} ${why}`);
           return ACCEPTED;
         },
-        later: () => void asked.push('later'),
+        later: async () => void asked.push('later'),
         heard: () => undefined,
       },
       runtime: aRuntime(),
@@ -103,7 +103,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
     const app = await cgroup.child(APP, OBEYS);
     const remove = async (): Promise<Said> => REFUSED;
     const outcome = await stop(null, 1, {
-      tell: { evict: () => null, remove, later: () => void asked.push('later'), heard: () => undefined },
+      tell: { evict: () => null, remove, later: async () => void asked.push('later'), heard: () => undefined },
     });
     expect(outcome).toMatchObject({ kind: 'dropped', because: 'not-deleted' });
     expect(app.isAlive()).toBe(true);
@@ -117,7 +117,7 @@ describe.skipIf(needsCgroups !== '')(`stopping a pod for a shutdown ${needsCgrou
       return REFUSED;
     };
     const stopping = stop(null, 30, {
-      tell: { evict: () => null, remove, later: () => undefined, heard: () => undefined },
+      tell: { evict: () => null, remove, later: async () => undefined, heard: () => undefined },
     });
     await sleep(clock, 100);
     app.kill('SIGTERM');

@@ -51,6 +51,7 @@ const event = (name: string): Spooled => {
 function aSpool(api = anApi(), clock = aClock()) {
   const found = new Map<string, string>();
   const logged: string[] = [];
+  const noted: unknown[] = [];
   const log = (_: unknown, msg: string) => void logged.push(msg);
   const ready = new Set<string>();
   const spool = openSpool({
@@ -62,10 +63,11 @@ function aSpool(api = anApi(), clock = aClock()) {
     isUp: () => true,
     findings: { raise: ({ id, text }) => void found.set(id, text), clear: (id) => void found.delete(id) },
     log: { info: log, warn: log },
+    note: ({ of, act: did, answer, isAccepted }) => void noted.push([of, did, answer, isAccepted]),
   });
   open.push(spool);
   const said = () => api.sent().map(({ method, path: at }) => `${method} ${at.slice(at.lastIndexOf('/') + 1)}`);
-  return { spool, clock, api, found, logged, said, ready };
+  return { spool, clock, api, found, logged, noted, said, ready };
 }
 const thereAre = () => true;
 
@@ -155,6 +157,47 @@ describe('what could not be said', () => {
       .flatMap(({ method, body }) => (method === 'DELETE' ? [body?.['gracePeriodSeconds']] : []));
     expect(graces.at(-1)).toBe(2);
     expect(spool.waiting().acts).toBe(0);
+  });
+});
+
+describe('what became of a deletion that was kept', () => {
+  it('belongs to its decision, also in the next run: what was sent, and the answer', async () => {
+    const { spool } = aSpool();
+    spool.put(act());
+    await spool.saved();
+    const next = aSpool();
+    next.spool.flush(thereAre);
+    await next.clock.advance(1_000);
+    expect(next.noted).toEqual([
+      ['d-1', 'delete', 'sent; its answer is not known', undefined],
+      ['d-1', 'delete', 'accepted', true],
+    ]);
+  });
+  it('also where it was sent in vain, and why it is sent no more', async () => {
+    const api = anApi((method, _, body) =>
+      method === 'DELETE' && body?.['dryRun'] === undefined ? 'silence' : undefined,
+    );
+    const { spool, clock, noted } = aSpool(api);
+    spool.put(act());
+    spool.flush(thereAre);
+    await clock.advance(6_000);
+    expect(noted.at(-1)).toEqual(['d-1', 'delete', expect.stringContaining('no answer'), undefined]);
+    spool.flush(() => false);
+    await clock.advance(12_000);
+    expect(noted.at(-1)).toEqual([
+      'd-1',
+      'withdraw',
+      'the API server shows the pod as gone, or as being deleted',
+      undefined,
+    ]);
+  });
+  it('is not said of a decision of another boot, which has the number of one of this boot', async () => {
+    const { spool } = aSpool();
+    spool.put(act({ bootId: EARLIER_BOOT }));
+    await spool.saved();
+    const { spool: next, noted } = aSpool();
+    expect(next.waiting().acts).toBe(0);
+    expect(noted).toEqual([]);
   });
 });
 

@@ -1,121 +1,34 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Rung } from '../../src/core/outcome.ts';
-import type { PodView } from '../../src/core/pod/pod.ts';
-import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { known } from '../../src/core/reading.ts';
 import { until } from '../../src/demo/cast.ts';
-import { refOf } from '../../src/host/cgroupfs.ts';
-import { createClock, sleep } from '../../src/host/clock.ts';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
-import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
-import type { LivePod } from '../../src/kube/live-pods.ts';
-import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
-import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
-import { createKubeKiller } from '../../src/kube/stop.ts';
-import type { CgroupRef, Clock, Finding, Findings, Killer, RecordNote, StopOrder } from '../../src/ports.ts';
-import { makeCgroup, mounts, needsCgroups, type TestCgroup } from '../act/a-cgroup.ts';
+import { sleep } from '../../src/host/clock.ts';
+import type { KubeKillerNeeds, Said } from '../../src/kube/ladder.ts';
+import { createRefusals } from '../../src/kube/refusals.ts';
+import type { Clock } from '../../src/ports.ts';
+import { needsCgroups } from '../act/a-cgroup.ts';
 import { aClock } from './a-clock.ts';
+import {
+  ACCEPTED,
+  actsOf,
+  asked,
+  clock,
+  findings,
+  guard,
+  IGNORES,
+  killer,
+  noted,
+  pod,
+  raised,
+  refusals,
+  run,
+  savedWith,
+  soft,
+  UID,
+} from './a-killer.ts';
 import { aRuntime } from './a-runtime.ts';
 
-const clock = createClock();
-const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
-const UID = '0f8fad5b-d9cb-469f-a165-70867728950e';
-const DECLARED: Omit<PodView, 'usage'> = {
-  ...{ uid: UID, namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 },
-  requests: { memoryBytes: 0, ephemeralStorageBytes: 0 },
-  ...{ podLevelMemoryRequest: null, ephemeralStorageLimit: null, containers: [], volumes: [], tolerations: [] },
-  ...{ terminationGraceSeconds: 30, startedAtWallMs: null, ownerKey: null, isDaemonSet: false },
-  ...{ isStaticCritical: false, isProtected: false, isTerminating: false, limitedBy: null },
-};
-const API_POD: ApiPod = {
-  ...{ declared: DECLARED, object: { namespace: 'shop', name: 'web', uid: UID }, resourceVersion: '7' },
-  ...{
-    phase: 'Running',
-    isEvictedByKubelet: false,
-    isMirror: false,
-    restartPolicy: 'Always',
-    owner: null,
-    deletionWallMs: null,
-    containers: [],
-  },
-};
-const ACCEPTED: Said = { kind: 'accepted', text: '201' };
-const NEVER = new Promise<Said>(() => undefined);
-
 describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgroups}`, () => {
-  let pod: TestCgroup;
-  let raised: Finding[];
-  let asked: string[];
-  let noted: Extract<RecordNote, { kind: 'rung' }>[];
-  let refusals: Refusals;
-  let guard: RestartGuard;
-  beforeEach(() => {
-    pod = makeCgroup();
-    raised = [];
-    asked = [];
-    noted = [];
-    guard = createRestartGuard(clock);
-    refusals = createRefusals(clock, findings);
-  });
-  afterEach(() => pod.remove());
-  const findings: Findings = {
-    raise: (finding) => void raised.push(finding),
-    clear: (id) => {
-      raised = raised.filter((finding) => finding.id !== id);
-    },
-    all: () => raised,
-  };
-  const refIn = (name: string): Reading<CgroupRef> =>
-    mounts === null ? unknown('absent', name, '') : refOf(mounts, `${pod.path}/${name}`);
-  const live = (...names: readonly string[]): LivePod => ({
-    ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, object: API_POD, sandboxes: [] },
-    containers: names.flatMap((name) => {
-      const cgroup = refIn(name);
-      return cgroup.known ? [{ id: name, name: name === 'unnamed' ? null : name, cgroup: cgroup.value }] : [];
-    }),
-  });
-  type Answers = {
-    readonly evict?: Promise<Said> | null;
-    readonly remove?: Promise<Said> | null;
-    readonly onRemove?: () => void;
-  };
-  const killer = (
-    names: () => readonly string[],
-    { evict = NEVER, remove = NEVER, onRemove }: Answers,
-    other: Partial<Pick<KubeKillerNeeds, 'clock' | 'runtime'>> = {},
-  ): Killer => {
-    if (mounts === null) throw new Error('no cgroups');
-    const tell: StopThroughApi = {
-      evict: (_, seconds) => {
-        asked.push(`evict ${seconds}`);
-        return evict;
-      },
-      remove: (_, seconds) => {
-        asked.push(`delete ${seconds}`);
-        onRemove?.();
-        return remove;
-      },
-      later: (_, decision) => void asked.push(`later ${decision}`),
-      heard: () => void asked.push('heard'),
-    };
-    const find = (uid: string) => (uid === UID ? live(...names()) : null);
-    const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
-    const runtime = aRuntime();
-    return createKubeKiller({
-      ...{ clock, mounts, source, tell, refusals, guard, findings, runtime, ...other },
-      deleting: () => undefined,
-      note: (rung) => void noted.push(rung),
-    });
-  };
-  const order = (more: Partial<StopOrder>): StopOrder => ({
-    ...{ decision: 'd1', victim: DECLARED, graceMs: 1_000, why: 'eviction', isHard: true, resumedFromMs: null },
-    ...{ first: 'sigkill', givesBack: 'memory' },
-    ...more,
-  });
-  const soft = (graceMs: number): Partial<StopOrder> => ({ isHard: false, first: 'sigterm', graceMs });
-  const run = (of: Killer, more: Partial<StopOrder> = {}, hasten = new AbortController()) =>
-    of.stop(order(more), hasten.signal);
-  const actsOf = (outcome: Awaited<ReturnType<Killer['stop']>>) => outcome.rungs?.map(({ act }) => act);
-
   it('kills every container under a hard threshold and leaves the sandbox', async () => {
     const [app, log, sandbox] = [await pod.child('app', IGNORES), await pod.child('log'), await pod.child('sandbox')];
     const outcome = await run(killer(() => ['app', 'log'], { remove: Promise.resolve(ACCEPTED) }));
@@ -354,6 +267,28 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     const app = await pod.child('app', IGNORES);
     expect((await run(killer(() => [], { remove: null }))).kind).toBe('ended');
     await until(clock, () => !app.isAlive(), 10_000);
+  });
+
+  it('does not say how it ended before what the API has not heard is on the disk', async () => {
+    await pod.child('app');
+    let save = (): void => undefined;
+    savedWith(
+      new Promise((resolve) => {
+        save = resolve;
+      }),
+    );
+    let isTold = false;
+    const slow: Clock = { ...clock, after: (ms, run) => clock.after(ms < 1_000 ? ms : ms * 50, run) };
+    const stopping = run(killer(() => ['app'], { remove: null }, { clock: slow }));
+    void stopping.then(() => {
+      isTold = true;
+    });
+    await until(clock, () => asked.includes('later d1'), 10_000);
+    await sleep(clock, 50);
+    expect(isTold).toBe(false);
+    expect(noted.map(({ act }) => act)).not.toContain('spool');
+    save();
+    expect(actsOf(await stopping)).toContain('spool');
   });
 
   it('has nothing to do for a pod that has ended, or whose containers started after the decision', async () => {

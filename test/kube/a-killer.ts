@@ -1,0 +1,132 @@
+import { afterEach, beforeEach } from 'vitest';
+import type { PodView } from '../../src/core/pod/pod.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { refOf } from '../../src/host/cgroupfs.ts';
+import { createClock } from '../../src/host/clock.ts';
+import type { ApiPod } from '../../src/kube/api-pod.ts';
+import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
+import type { LivePod } from '../../src/kube/live-pods.ts';
+import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
+import { createRestartGuard, type RestartGuard } from '../../src/kube/restart-guard.ts';
+import { createKubeKiller } from '../../src/kube/stop.ts';
+import type { CgroupRef, Finding, Findings, Killer, RecordNote, StopOrder } from '../../src/ports.ts';
+import { makeCgroup, mounts, type TestCgroup } from '../act/a-cgroup.ts';
+import { aRuntime } from './a-runtime.ts';
+
+export const clock = createClock();
+export const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
+export const UID = '0f8fad5b-d9cb-469f-a165-70867728950e';
+const DECLARED: Omit<PodView, 'usage'> = {
+  ...{ uid: UID, namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 },
+  requests: { memoryBytes: 0, ephemeralStorageBytes: 0 },
+  ...{ podLevelMemoryRequest: null, ephemeralStorageLimit: null, containers: [], volumes: [], tolerations: [] },
+  ...{ terminationGraceSeconds: 30, startedAtWallMs: null, ownerKey: null, isDaemonSet: false },
+  ...{ isStaticCritical: false, isProtected: false, isTerminating: false, limitedBy: null },
+};
+const API_POD: ApiPod = {
+  ...{ declared: DECLARED, object: { namespace: 'shop', name: 'web', uid: UID }, resourceVersion: '7' },
+  ...{
+    phase: 'Running',
+    isEvictedByKubelet: false,
+    isMirror: false,
+    restartPolicy: 'Always',
+    owner: null,
+    deletionWallMs: null,
+    containers: [],
+  },
+};
+export const ACCEPTED: Said = { kind: 'accepted', text: '201' };
+const NEVER = new Promise<Said>(() => undefined);
+/** A container that nobody can name; what it is where the runtime has listed it as the sandbox. */
+export const [UNNAMED, SANDBOX] = ['unnamed', 'pause'];
+
+/** Of the test that runs: made before it and removed after it, for whoever imports this file. */
+export let pod: TestCgroup;
+export let raised: Finding[];
+export let asked: string[];
+export let noted: Extract<RecordNote, { kind: 'rung' }>[];
+export let refusals: Refusals;
+export let guard: RestartGuard;
+/** The age of what was kept for later begins then, and it is on the disk when this resolves. */
+export let keptMs: number | null;
+let saved: Promise<void>;
+export const savedWith = (promise: Promise<void>): void => {
+  saved = promise;
+};
+beforeEach(() => {
+  pod = makeCgroup();
+  raised = [];
+  asked = [];
+  noted = [];
+  keptMs = null;
+  saved = Promise.resolve();
+  guard = createRestartGuard(clock);
+  refusals = createRefusals(clock, findings);
+});
+afterEach(() => pod.remove());
+export const findings: Findings = {
+  raise: (finding) => void raised.push(finding),
+  clear: (id) => {
+    raised = raised.filter((finding) => finding.id !== id);
+  },
+  all: () => raised,
+};
+const refIn = (name: string): Reading<CgroupRef> =>
+  mounts === null ? unknown('absent', name, '') : refOf(mounts, `${pod.path}/${name}`);
+const live = (...names: readonly string[]): LivePod => ({
+  ...{ declared: DECLARED, cgroup: known(pod.ref), pod: API_POD, object: API_POD },
+  sandboxes: refsIn(names.filter((name) => name === SANDBOX)).map(({ cgroup }) => cgroup),
+  containers: refsIn(names.filter((name) => name !== SANDBOX)),
+});
+const refsIn = (names: readonly string[]) =>
+  names.flatMap((name) => {
+    const cgroup = refIn(name === SANDBOX ? UNNAMED : name);
+    return cgroup.known ? [{ id: name, name: name === UNNAMED ? null : name, cgroup: cgroup.value }] : [];
+  });
+type Answers = {
+  readonly evict?: Promise<Said> | null;
+  readonly remove?: Promise<Said> | null;
+  readonly onRemove?: () => void;
+};
+export const killer = (
+  names: () => readonly string[],
+  { evict = NEVER, remove = NEVER, onRemove }: Answers,
+  other: Partial<Pick<KubeKillerNeeds, 'clock' | 'runtime'>> = {},
+  object: LivePod['object'] = API_POD,
+): Killer => {
+  if (mounts === null) throw new Error('no cgroups');
+  const tell: StopThroughApi = {
+    evict: (_, seconds) => {
+      asked.push(`evict ${seconds}`);
+      return evict;
+    },
+    remove: (_, seconds) => {
+      asked.push(`delete ${seconds}`);
+      onRemove?.();
+      return remove;
+    },
+    later: async (_, decision, madeAtMs) => {
+      asked.push(`later ${decision}`);
+      keptMs = madeAtMs;
+      await saved;
+    },
+    heard: () => void asked.push('heard'),
+  };
+  const find = (uid: string) => (uid === UID ? { ...live(...names()), object } : null);
+  const source = { find, stopBegan: () => undefined, stopEnded: () => undefined };
+  const runtime = aRuntime();
+  return createKubeKiller({
+    ...{ clock, mounts, source, tell, refusals, guard, findings, runtime, ...other },
+    deleting: () => undefined,
+    note: (rung) => void noted.push(rung),
+  });
+};
+const order = (more: Partial<StopOrder>): StopOrder => ({
+  ...{ decision: 'd1', victim: DECLARED, graceMs: 1_000, why: 'eviction', isHard: true, resumedFromMs: null },
+  ...{ first: 'sigkill', givesBack: 'memory' },
+  ...more,
+});
+export const soft = (graceMs: number): Partial<StopOrder> => ({ isHard: false, first: 'sigterm', graceMs });
+export const run = (of: Killer, more: Partial<StopOrder> = {}, hasten = new AbortController()) =>
+  of.stop(order(more), hasten.signal);
+export const actsOf = (outcome: Awaited<ReturnType<Killer['stop']>>) => outcome.rungs?.map(({ act }) => act);
