@@ -23,8 +23,8 @@ export function timeOf(
   if (mustEndMs === null) return wanted;
   const periodMs = Math.max(0, shareMs(shutdown, groups, mustEndMs - atMs));
   // Carried over or not: never past the end, and never into the time of later phases.
-  if (wanted.endsMs - atMs <= periodMs) return wanted;
-  return { endsMs: atMs + periodMs, periodSeconds: periodMs / 1_000, wantedMs: wanted.endsMs - atMs };
+  if (wanted.wantedMs <= periodMs) return wanted;
+  return { ...wanted, endsMs: atMs + periodMs, periodSeconds: periodMs / 1_000 };
 }
 
 /** Its own period or, with carry-over, the rest of all periods up to its end. */
@@ -38,12 +38,9 @@ function wantedTime(
   const isCarried = shutdownCarryOver && carriedMs > ownSeconds * 1_000;
   // Late looks must not add up to more time than the lock was armed for.
   const latestMs = startedMs + totalMs(phases);
-  const endsMs = Math.min(atMs + (isCarried ? carriedMs : Math.max(0, ownSeconds * 1_000)), latestMs);
-  return {
-    endsMs,
-    periodSeconds: isCarried ? Math.floor(carriedMs / 1_000) : ownSeconds,
-    wantedMs: Math.max(0, endsMs - atMs),
-  };
+  const endsMs = Math.max(atMs, Math.min(atMs + (isCarried ? carriedMs : ownSeconds * 1_000), latestMs));
+  const periodSeconds = isCarried ? Math.floor(carriedMs / 1_000) : ownSeconds;
+  return { endsMs, periodSeconds, wantedMs: endsMs - atMs };
 }
 
 /** D11: what later phases leave of `leftMs` if all fit into it, else the phase's share by period. Phases without pods get none. */

@@ -52,20 +52,18 @@ export function planShutdown(
   pods: readonly ShutdownPod[],
   assigned: Assigned = {},
 ): readonly ShutdownGroup[] {
-  const stopsOf = phases.map((): PlannedStop[] => []);
+  const groups = phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: [] as PlannedStop[] }));
   for (const pod of pods) {
-    const index = (assigned[pod.uid] ?? phaseNumber(phases, pod)) - 1;
-    const phase = phases[index];
-    if (phase !== undefined) stopsOf[index]?.push(planStop(pod, phase.periodSeconds));
+    const group = groups[(assigned[pod.uid] ?? phaseNumber(phases, pod)) - 1];
+    group?.stops.push(planStop(pod, group.periodSeconds));
   }
-  return phases.map((phase, index) => ({ ...phase, phase: index + 1, stops: withChains(stopsOf[index] ?? []) }));
+  return groups.map((group) => ({ ...group, stops: withChains(group.stops) }));
 }
 
 /** Adds the chains, with the grace periods as now planned. */
 export function withChains(stops: readonly PlannedStop[]): readonly PlannedStop[] {
   const links = stops.map(({ pod: { uid, stopsAfter }, graceSeconds }) => ({ uid, graceSeconds, stopsAfter }));
   const chains = chainsOf(links);
-  if (chains.size === 0) return stops;
   return stops.map((stop) => {
     const chain = chains.get(stop.pod.uid);
     return chain === undefined ? stop : { ...stop, chain };

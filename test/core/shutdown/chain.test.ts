@@ -29,6 +29,14 @@ describe('pods that are stopped one after another', () => {
     for (const { restSeconds } of circle.values()) expect(restSeconds).toBeLessThanOrEqual(2);
   });
 
+  it('are counted once each, though more ways than anybody could walk lead through them', () => {
+    const names = (tier: number) => [`a${tier}`, `b${tier}`, `c${tier}`];
+    const links = Array.from({ length: 40 }, (_, tier) =>
+      names(tier).map((uid) => ({ uid, graceSeconds: 3, stopsAfter: tier === 0 ? [] : names(tier - 1) })),
+    );
+    expect(chainsOf(links.flat()).get('b39')).toMatchObject({ beforeSeconds: 39 * 3, restSeconds: 3 });
+  });
+
   it('share the time of the phase when each uses up its part', () => {
     const chains = chainsOf(three(30));
     const turn = (uid: string) => turnOf(30, chains.get(uid), { atMs: 0, endsMs: 9_000 });

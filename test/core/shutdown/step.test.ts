@@ -148,6 +148,14 @@ describe('the phases', () => {
     look(31_400);
     expect(look(35_000).state.shutdown).toEqual({ kind: 'released', atMs: 35_000 });
   });
+
+  it('are over at once, and not said to get less than no time, where a look comes after all of it', () => {
+    const { look } = aCore(aShutdownConfig(), [web, db]);
+    look(0, START);
+    const late = look(40_000);
+    expect(said(late)).toEqual(['stop db in 2 for 10 s', 'release-lock all-phases-done']);
+    expect(late.reasons.map(({ code }) => code)).toEqual(['shutdown-phase-over', 'shutdown-phase-over']);
+  });
 });
 
 describe('the pods', () => {

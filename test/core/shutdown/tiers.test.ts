@@ -8,6 +8,8 @@ import { aCore, aShutdownConfig, CANCELLED, db, LOCK, PREPARING, said, web } fro
 const CONFIG = aShutdownConfig({ tiers: { announceMs: 2_000, confirmMs: 10_000 } });
 const ANNOUNCED = { kind: 'announced', detail: 'the node is cordoned and tainted' } as const;
 const START = { shutdownEvents: [LOCK, PREPARING] };
+const BY_KUBELET = { shutdownEvents: [LOCK, { ...PREPARING, byKubelet: true }] } as const;
+const LET_GO = { kind: 'kubelet-released' } as const;
 const STOPPED = { kind: 'stopped-without-signal', leftMs: 80_000 } as const;
 const daemon = aPod({ name: 'daemon', leaves: 'with-agent' });
 const etcd = aPod({ name: 'etcd', leaves: 'last' });
@@ -47,6 +49,8 @@ describe('a shutdown in two tiers', () => {
     const { look } = aCore(CONFIG, [web, daemon, etcd]);
     look(0, START);
     expect(said(look(1, { shutdownEvents: [ANNOUNCED] }))).toEqual(['stop web in 1 for 20 s']);
+    // That nothing is left in the API ends no phase.
+    expect(said(look(2_000, { unconfirmed: GONE }))).toEqual([]);
   });
 
   it('holds the lock until the API shows what it stopped as gone', () => {
@@ -128,19 +132,45 @@ describe('a shutdown in two tiers', () => {
 
   it('stops nobody while the kubelet does, and waits for it as long as logind does', () => {
     const { look } = aCore(CONFIG, [web, daemon]);
-    const first = look(0, { shutdownEvents: [LOCK, { ...PREPARING, byKubelet: true }] });
+    const first = look(0, BY_KUBELET);
     expect(first.decisions).toMatchObject([{ kind: 'announce-shutdown', byKubelet: true }]);
     const unconfirmed = left(['shop/web']);
     expect(said(look(1, { shutdownEvents: [ANNOUNCED], unconfirmed }))).toEqual([]);
     expect(said(look(300_000, { unconfirmed }))).toEqual([]);
     // It lets go: its last words to the API are waited for.
-    expect(said(look(301_000, { shutdownEvents: [{ kind: 'kubelet-released' }], unconfirmed }))).toEqual([]);
+    const letGo = look(301_000, { shutdownEvents: [LET_GO], unconfirmed });
+    expect(said(letGo)).toEqual([]);
+    expect(readState(JSON.parse(JSON.stringify(letGo.state)))).toEqual(letGo.state);
     expect(said(look(310_999, { unconfirmed }))).toEqual([]);
     expect(said(look(311_000, { unconfirmed }))).toEqual(['release-lock all-phases-done']);
     expect(said(look(312_000, { shutdownEvents: [STOPPED] }))).toEqual([
       'stop web in 1 for 20 s',
       'stop daemon in 1 for 20 s',
     ]);
+  });
+
+  it('waits for what uses a volume after the kubelet as long as logind does', () => {
+    const { look } = aCore(CONFIG, [web]);
+    look(0, BY_KUBELET);
+    const unconfirmed = left([], ['csi^1']);
+    look(1, { shutdownEvents: [ANNOUNCED, LET_GO], unconfirmed });
+    expect(said(look(597_999, { unconfirmed }))).toEqual([]);
+    expect(said(look(598_000, { unconfirmed }))).toEqual(['release-lock all-phases-done']);
+  });
+
+  it('announces itself also where the kubelet lets go before that is answered', () => {
+    const { look } = aCore(CONFIG, [web]);
+    look(0, BY_KUBELET);
+    look(500, { shutdownEvents: [LET_GO] });
+    const { detail } = ANNOUNCED;
+    expect(look(700, { shutdownEvents: [ANNOUNCED] }).reasons).toContainEqual({ code: 'shutdown-announced', detail });
+  });
+
+  it('does not lay its own stops at the door of a kubelet that lets go during them', () => {
+    const { look } = aCore(CONFIG, [web]);
+    look(0, BY_KUBELET);
+    look(1, { shutdownEvents: [STOPPED] });
+    expect(look(2, { shutdownEvents: [LET_GO] }).state.shutdown).not.toHaveProperty('byKubelet');
   });
 
   it.each([
@@ -153,6 +183,8 @@ describe('a shutdown in two tiers', () => {
     const cancelled = look(1_000, { shutdownEvents: [CANCELLED], unconfirmed: left(['shop/web']) });
     expect(said(cancelled)).toEqual(['undo-stops']);
     expect(cancelled.reasons.map(({ code }) => code)).not.toContain('shutdown-phase-over');
+    // What was asked for before is answered late.
+    expect(look(1_100, { shutdownEvents: [ANNOUNCED, LET_GO] }).state.shutdown.kind).toBe('armed');
   });
 
   it('stops the pods of one controller three times, whatever they are called', () => {
