@@ -129,9 +129,9 @@ export function openKubeApi(
 
   /** Whether the node is this machine, and how evictions are said. */
   async function ask(): Promise<void> {
+    const wasOurs = isOurs;
     const seen = await writes.verify();
     if (seen.kind === 'node') {
-      const wasOurs = isOurs;
       isOurs = true;
       findings.clear(NOT_OUR_NODE);
       if (wasOurs !== true) kept.changed();
@@ -146,7 +146,7 @@ export function openKubeApi(
     const found = version === null ? await discoverEviction(get, ASK_MS) : null;
     if (found?.known) version = found.value;
     if (isClosed) return;
-    needs.wake();
+    if (isOurs !== wasOurs) needs.wake();
     const isDone = isOurs === true && version !== null;
     cancel();
     cancel = clock.after(isDone ? VERIFY_MS : ASK_AGAIN_MS, () => void ask());

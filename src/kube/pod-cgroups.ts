@@ -28,7 +28,8 @@ export type PodCgroups = {
   /**
    * All pods below kubepods at this moment (D13): a listing for each class and a call for each pod, or for `containers` for
    * each of those too. Else a container that was replaced by another one is still the old one, until the next call that
-   * asks. None where there is no kubepods. Unknown if a part of it cannot be read.
+   * asks. None where there is no kubepods. Unknown if a part of it cannot be read. The same object as the last time if
+   * nothing has changed.
    */
   readonly now: (of: 'pods' | 'containers') => Reading<FoundPods>;
   /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has made none. */
@@ -64,6 +65,9 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   const trees: readonly [Tree, Tree] = [treeOf('cgroupfs', cgroupRoot), treeOf('systemd', cgroupRoot)];
   /** By path. */
   const kept = new Map<string, Kept>();
+  /** Since `last` was made. */
+  let isChanged = false;
+  let last: { readonly of: string; readonly found: FoundPods } | null = null;
   const nowhere = unknown('absent', trees.map(({ kubepods }) => kubepods).join(' or '), 'there is no such cgroup');
   let kubepods: Reading<string> = nowhere;
   let mismatch: string | null = null;
@@ -71,6 +75,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
 
   function now(of: 'pods' | 'containers'): Reading<FoundPods> {
     isWhole = true;
+    for (const entry of kept.values()) entry.isUsed = false;
     const said = driver();
     const found: Found[] = [];
     for (const tree of trees) {
@@ -83,17 +88,11 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
     const used = found[0];
     kubepods = used === undefined ? nowhere : known(used.tree.kubepods);
     mismatch = used === undefined || !said.known ? null : mismatchOf(said.value, used);
-    for (const [path, entry] of kept) {
-      if (!entry.isUsed) kept.delete(path);
-      entry.isUsed = false;
-    }
-    const byUid = new Map<string, PodCgroup[]>();
-    for (const pod of found.flatMap(({ pods }) => pods)) {
-      const same = byUid.get(pod.uid);
-      if (same === undefined) byUid.set(pod.uid, [pod]);
-      else same.push(pod);
-    }
-    return known(byUid);
+    for (const [path, entry] of kept) if (!entry.isUsed) isChanged = kept.delete(path);
+    const inOrder = found.map(({ tree }) => tree.driver).join();
+    if (isChanged || last?.of !== inOrder) last = { of: inOrder, found: byUid(found) };
+    isChanged = false;
+    return known(last.found);
   }
 
   function podsOf(tree: Tree, before: number, isDeep: boolean): Reading<readonly PodCgroup[]> {
@@ -136,6 +135,7 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
       const below = isSame && (!isDeep || old.children.every(isStillThere)) ? known(old) : list(cgroup);
       return ifKnown(below, (entry) => {
         entry.isUsed = true;
+        isChanged ||= entry !== old;
         kept.set(path, entry);
         return known({ uid, qos, cgroup, containers: entry.containers });
       });
@@ -159,6 +159,16 @@ export function createPodCgroups({ mounts, cgroupRoot, driver }: PodCgroupsNeeds
   }
 
   return { now, kubepods: () => kubepods, mismatch: () => mismatch, isWhole: () => isWhole };
+}
+
+function byUid(found: readonly Found[]): FoundPods {
+  const pods = new Map<string, PodCgroup[]>();
+  for (const pod of found.flatMap((of) => of.pods)) {
+    const same = pods.get(pod.uid);
+    if (same === undefined) pods.set(pod.uid, [pod]);
+    else same.push(pod);
+  }
+  return pods;
 }
 
 const isStillThere = ({ directory, inode }: Child): boolean => cgroupInode(directory) === inode;

@@ -1,5 +1,5 @@
 import { type CandidateLimit, podName } from '../core/pod/pod.ts';
-import { ifKnown, known, type MonoMs, type Reading, sumOf, unknown } from '../core/reading.ts';
+import { ifKnown, known, type MonoMs, type Reading, sumOf, unknown, valueOrNull } from '../core/reading.ts';
 import { cgroupPathOf } from '../host/cgroup-members.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
@@ -10,7 +10,7 @@ import type { ApiPod, PodRef } from './api-pod.ts';
 import { podOfPath } from './cgroup-paths.ts';
 import { type LivePod, livePods } from './live-pods.ts';
 import { createPodCgroups, type FoundPods } from './pod-cgroups.ts';
-import { createRuntimeIndex, shortId } from './pod-containers.ts';
+import { createRuntimeIndex, type RuntimeIndex, shortId } from './pod-containers.ts';
 import type { Runtime } from './runtime.ts';
 import { createSourceFindings } from './source-findings.ts';
 
@@ -51,6 +51,7 @@ export type KubeSource = PodSource & {
   readonly stopEnded: (uid: string, how: 'ended' | 'survived') => void;
 };
 
+const NOT_ASKED = unknown('not-asked', 'cgroup', 'no pod is chosen');
 /** How often what is told is refreshed; `pods` always returns the pods as they are at that moment. */
 const REFRESH_MS = 2_000;
 const FAR_REFRESH_MS = 10_000;
@@ -67,6 +68,12 @@ const ASK_RUNTIME_MS = 1_000;
 const ASK_RUNTIME_MOST_MS = 60_000;
 
 type Pods = ReadonlyMap<string, LivePod>;
+type Rough = {
+  readonly found: FoundPods;
+  readonly runtime: RuntimeIndex;
+  readonly api: ReadonlyMap<string, ApiPod> | null;
+  readonly pods: Pods;
+};
 /** `inode`: of the cgroup that a stop did not empty; null: the stop is under way. */
 type Stopping = { readonly inode: number | null };
 
@@ -85,6 +92,8 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   const stops = new Map<string, number>();
   /** The last declarations of the pods that had a cgroup at the last look. */
   let declaredBefore: ReadonlyMap<string, ApiPod> = new Map();
+  /** What `podsRoughly` made, and what of. */
+  let rough: Rough | null = null;
   /** Several readers ask in one look; dropped before anything else runs. */
   let ofThisLook: Reading<Pods> | null = null;
   let ownUid: string | null = null;
@@ -106,14 +115,37 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   }
 
   function podsWith(of: 'pods' | 'containers'): Reading<Pods> {
-    ofThisLook = ifKnown(cgroups.now(of), (found) => known(livePodsOf(found)));
+    ofThisLook = ifKnown(cgroups.now(of), (found) => known(livePodsOf(found, (cgroup) => isPopulated(mounts, cgroup))));
     queueMicrotask(() => {
       ofThisLook = null;
     });
     return ofThisLook;
   }
 
-  function livePodsOf(found: FoundPods): Pods {
+  /**
+   * For who chooses none of them: which are empty is not read, which costs ten times as much as to list them. `isLate`: what
+   * changes by itself, as a limit does, is as of the last change of cgroups, declarations or names.
+   */
+  function podsRoughly(of: 'pods' | 'containers', isLate: boolean): Reading<Pods> {
+    return ifKnown(cgroups.now(of), (found) => {
+      const from = { found, runtime: index(), api: valueOrNull(needs.apiPods()) };
+      if (isLate && rough?.found === found && rough.runtime === from.runtime && rough.api === from.api) {
+        return known(rough.pods);
+      }
+      const pods = livePodsOf(found, () => NOT_ASKED);
+      const isComplete = untold.pods === '' && [...pods.values()].every(({ pod }) => pod !== null);
+      // What is missing is asked for each time.
+      rough = isComplete ? { ...from, pods } : null;
+      return known(pods);
+    });
+  }
+
+  function forget(): void {
+    ofThisLook = null;
+    rough = null;
+  }
+
+  function livePodsOf(found: FoundPods, populated: (cgroup: CgroupRef) => Reading<boolean>): Pods {
     const api = needs.apiPods();
     if (api.known) hasSettled = true;
     // Without a list, no pod is known to be gone.
@@ -122,7 +154,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       runtime: index(),
       ownLimitOf: needs.ownLimitOf,
       isStopping: (uid) => stopping.has(uid),
-      populated: (cgroup) => isPopulated(mounts, cgroup),
+      populated,
       heldBytes,
       memoryLimit,
       wallMs: clock.wallMs(),
@@ -205,9 +237,11 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     ownUid = path.known ? (podOfPath(cgroupRoot, path.value)?.uid ?? null) : null;
     const isDeep = !isFar || refreshedMs - comparedMs >= COMPARE_MS;
     if (isDeep) comparedMs = refreshedMs;
-    const pods = podsWith(isDeep ? 'containers' : 'pods');
+    const pods = podsRoughly(isDeep ? 'containers' : 'pods', isFar);
+    const isSame = pods.known && seen.known && pods.value === seen.value;
     seen = pods;
     if (told.tell({ pods, api: needs.apiPods(), runtime: index(), cgroups })) askRuntime();
+    if (isSame) return;
     const now = pods.known ? JSON.stringify([...pods.value.values()].map(identityOf)) : '';
     if (now !== identities) needs.wake();
     identities = now;
@@ -246,7 +280,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     // The agent holds the lock even if the API server does not answer.
     isSettled: () => hasSettled || clock.monoMs() - startMs >= SETTLE_MS,
     running: () => {
-      const pods = podsNow();
+      const pods = ofThisLook ?? podsRoughly('pods', true);
       if (!pods.known) return [];
       const isRunning = ({ cgroup }: LivePod): boolean => cgroup.known && hasProcesses(mounts, cgroup.value);
       return [...pods.value.values()].filter(isRunning).map(({ declared }) => declared);
@@ -254,7 +288,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     kubepods: cgroups.kubepods,
     stopBegan: (uid) => {
       stopping.set(uid, { inode: null });
-      ofThisLook = null;
+      forget();
     },
     stopEnded: (uid, how) => {
       const pods = podsNow();
@@ -262,7 +296,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
       if (how === 'survived' && cgroup?.known === true) stopping.set(uid, { inode: cgroup.value.inode });
       else stopping.delete(uid);
       stops.set(uid, (stops.get(uid) ?? 0) + 1);
-      ofThisLook = null;
+      forget();
     },
     close: async () => {
       isClosed = true;

@@ -14,6 +14,8 @@ import {
 
 type GrowthNeeds = ShareNeeds & {
   readonly pods: () => Reading<readonly BoundPod[]>;
+  /** As in PodSource: the baseline needs to know only where pods lie. */
+  readonly podsLately?: () => Reading<readonly BoundPod[]>;
   /** The cgroup whose memory is the node's. */
   readonly nodePath: (atMs: MonoMs) => Reading<string>;
 };
@@ -48,50 +50,49 @@ type Sample = ShareSample & {
 
 /** What took the node's memory (product.md section 8). */
 export function createGrowth(needs: GrowthNeeds): Growth {
+  const { pods: podsNow, podsLately = podsNow } = needs;
   const reader = createShareReader(needs);
   let samples: readonly Sample[] = [];
   let readMs = Number.NEGATIVE_INFINITY;
 
   /** Right after the start units are not resolved yet, and their memory would count as that of their slice. */
-  const areFound = (): boolean => {
-    const bound = needs.pods();
-    return bound.known && bound.value.every(({ cgroup }) => cgroup.known || cgroup.why !== 'not-asked');
-  };
-  const podPaths = (measured: (uid: string) => number | null): Reading<PodPaths> => {
-    const bound = needs.pods();
-    if (!bound.known) return bound;
-    const paths = new Map<string, number | null>();
-    for (const { cgroup, declared } of bound.value)
-      if (cgroup.known) paths.set(cgroup.value.path, measured(declared.uid));
-    return known(paths);
-  };
+  const areFound = (bound: readonly BoundPod[]): boolean =>
+    bound.every(({ cgroup }) => cgroup.known || cgroup.why !== 'not-asked');
+  const podPaths = (bound: readonly BoundPod[], measured: (uid: string) => number | null): PodPaths =>
+    new Map(
+      bound.flatMap(({ cgroup, declared }) =>
+        cgroup.known ? [[cgroup.value.path, measured(declared.uid)] as const] : [],
+      ),
+    );
   return {
     follow: (atMs) => {
       if (atMs - readMs < PACE_MS) return;
-      const pods = podPaths(() => null);
-      if (!pods.known || !areFound()) return;
+      const bound = podsLately();
+      if (!bound.known || !areFound(bound.value)) return;
       readMs = atMs;
+      const pods = podPaths(bound.value, () => null);
       const node = needs.nodePath(atMs);
-      const sample = node.known ? reader.now(node.value, atMs, pods.value) : node;
+      const sample = node.known ? reader.now(node.value, atMs, pods) : node;
       if (!node.known || !sample.known) return;
       const fresh = samples.filter((old) => old.node === node.value && atMs - old.shares.atMs <= WINDOW_MS);
-      const services = servicesOf(reader, sample.value, pods.value);
-      samples = [...fresh, { ...sample.value, node: node.value, pods: pods.value, services }];
+      const services = servicesOf(reader, sample.value, pods);
+      samples = [...fresh, { ...sample.value, node: node.value, pods, services }];
     },
     read: (atMs, views) => {
       if (!views.known) return views;
       const measured = new Map(views.value.map(({ uid, usage }) => [uid, usage.workingSetBytes]));
-      const bound = podPaths((uid) => {
+      const bound = podsNow();
+      if (!bound.known) return bound;
+      const present = podPaths(bound.value, (uid) => {
         const bytes = needs.memoryAvailable === 'workingSet' ? measured.get(uid) : undefined;
         return bytes?.known ? bytes.value : null;
       });
-      if (!bound.known) return bound;
       const node = needs.nodePath(atMs);
       if (!node.known) return node;
       const before = samples.find((old) => old.node === node.value && old.shares.atMs < atMs);
       if (before === undefined) return unknown('absent', 'growth', 'there is no earlier sample to compare with');
       // A pod that lost its manifest since then still counts as before: its memory is not growth of its slice.
-      const pods: PodPaths = new Map([...before.pods, ...bound.value]);
+      const pods: PodPaths = new Map([...before.pods, ...present]);
       const now = reader.now(node.value, atMs, pods, READING_MS);
       if (!now.known) return now;
       const growth = growthBetween(before.shares, now.value.shares);

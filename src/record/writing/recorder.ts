@@ -64,7 +64,7 @@ export type OpenRecorder = Recorder & {
 const RECENT_MAX = 10;
 const KEEP_MS = 1_000;
 /** While nothing happens, a restart loses nothing within this time. */
-const CALM_KEEP_MS = 10_000;
+const CALM_KEEP_MS = 60_000;
 const CLOSE_MS = 2_000;
 /** An observation of 1,000 pods costs 10 ms to write down, which no kill waits for. Only an agent that dies within this loses it. */
 const EVIDENCE_MS = 20;
