@@ -1,9 +1,11 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
+import type { ApiPod } from '../../src/kube/api-pod.ts';
 import { createKubeSource } from '../../src/kube/source.ts';
 import { clock, machine } from '../host/test-cgroup.ts';
 import { someFindings } from '../observe/a-bound-pod.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';
+import { anApiPod } from './an-api-pod.ts';
 
 const [WEB, OTHER] = [aUid('1'), aUid('2')];
 const [APP, NEW] = [anId('a'), anId('b')];
@@ -15,6 +17,7 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
     const tree = aKubeletTree(mounts, 'cgroupfs');
     const pod = tree.addPod('Burstable', WEB, APP);
     const away = unknown('absent', 'CRI', 'the runtime has not answered yet');
+    let declared = new Map<string, ApiPod>();
     let aheadMs = 0;
     let due: (() => void) | null = null;
     const source = createKubeSource({
@@ -29,7 +32,7 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
         },
       },
       ...{ mounts, findings: someFindings(), cgroupRoot: tree.cgroupRoot, configuredDriver: null },
-      apiPods: () => known(new Map()),
+      apiPods: () => known(declared),
       runtime: { facts: () => away, cgroupDriver: () => away, refresh: async () => away },
       ...{ ownLimitOf: () => null, isKubeletEvicting: () => false, isDrained: () => true },
       ...{ disk: async () => away, lookUp: () => undefined, wake: () => undefined },
@@ -45,7 +48,10 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
       const pods = source.podsLately?.();
       return pods?.known ? pods.value : [];
     };
-    return { tree, pod, pass, lately };
+    const declare = (...pods: readonly ApiPod[]): void => {
+      declared = new Map(pods.map((one) => [one.declared.uid, one]));
+    };
+    return { source, tree, pod, pass, lately, declare };
   };
 
   it('have a new pod after 10 s', async () => {
@@ -66,5 +72,29 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
     expect(lately().flatMap(({ containers }) => containers.map(({ cgroup }) => cgroup))).toMatchObject([
       { known: true, value: { path: tree.containerIn(pod, NEW) } },
     ]);
+  });
+
+  it('have what the API says of a pod after 10 s, and are without it 10 s after both forgot it', async () => {
+    const { tree, pod, pass, lately, declare } = openFar();
+    declare(anApiPod({ uid: WEB, name: 'web', api: { containers: [{ name: 'app', id: APP }] } }));
+    for (let i = 0; i < 2; i++) await pass();
+    expect(lately().map(({ declared }) => declared.name)).toEqual(['web']);
+    declare(anApiPod({ uid: WEB, name: 'web', priority: 7, api: { containers: [{ name: 'app', id: APP }] } }));
+    await pass();
+    expect(lately().map(({ declared }) => declared.priority)).toEqual([7]);
+    declare();
+    tree.remove(tree.containerIn(pod, APP));
+    tree.remove(pod);
+    await pass();
+    expect(lately()).toEqual([]);
+  });
+
+  it('show that a pod is being stopped', async () => {
+    const { source, pass, lately, declare } = openFar();
+    declare(anApiPod({ uid: WEB, name: 'web', api: { containers: [{ name: 'app', id: APP }] } }));
+    for (let i = 0; i < 2; i++) await pass();
+    source.stopBegan(WEB);
+    await pass();
+    expect(lately().map(({ declared }) => declared.isTerminating)).toEqual([true]);
   });
 });
