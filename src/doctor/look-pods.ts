@@ -4,7 +4,7 @@ import { known, type Reading, unknown } from '../core/reading.ts';
 import { openMemory } from '../host/cgroup-memory.ts';
 import type { CgroupMounts } from '../host/cgroup-mounts.ts';
 import { processesOf } from '../host/cgroupfs.ts';
-import { sleep } from '../host/clock.ts';
+import { sleep, within } from '../host/clock.ts';
 import { readOomScoreAdj } from '../host/oom-score.ts';
 import { readOwnFile } from '../host/own-file.ts';
 import type { Systemd } from '../host/systemd.ts';
@@ -27,6 +27,7 @@ type Needs = {
 const SETTLE_MS = 2_000;
 const TIES_MS = 1_000;
 const POLL_MS = 20;
+const SCRATCH_MS = 1_000;
 /** Of more pods, and of more processes of one, only the first ones are read. */
 const MAX_PODS = 500;
 const MAX_PROCESSES = 100;
@@ -74,6 +75,7 @@ export async function lookAtPods({ clock, effective, mounts, systemd, bootId }: 
     const areTold = !hasUnits || (systemd.isUp() && areTied);
     const tied = ties.tied(pods).slice(0, MAX_PODS);
     const found = await Promise.all(tied.map((pod) => foundPod(pod, unitOf(pod.declared.uid), { mounts, systemd })));
+    await within(clock, SCRATCH_MS, source.scratchTold(), () => undefined);
     const units = areTold ? known(true as const) : unknown('timed-out', 'systemd', 'it did not answer about the units');
     return {
       pods: found,

@@ -113,9 +113,9 @@ export function withSafeScratch(
 
 /**
  * When manifests are read, reports scratch directories that could not be emptied in their current state. Beside the loop,
- * one round at a time: a file system that hangs blocks one thread.
+ * one round at a time: a file system that hangs blocks one thread. Resolves when these pods, or later ones, were looked at.
  */
-export function createScratchPlaces(findings: Findings): (pods: readonly ManifestPod[]) => void {
+export function createScratchPlaces(findings: Findings): (pods: readonly ManifestPod[]) => Promise<void> {
   /** The latest call; earlier calls that are still running stop. */
   let latest: readonly ManifestPod[] = [];
   let last = Promise.resolve();
@@ -134,6 +134,7 @@ export function createScratchPlaces(findings: Findings): (pods: readonly Manifes
   return (pods) => {
     latest = pods;
     last = last.then(() => (pods === latest ? look(pods) : undefined));
+    return last;
   };
 }
 

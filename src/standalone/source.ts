@@ -53,6 +53,8 @@ export type LivePod = {
 };
 export type StandaloneSource = PodSource & {
   readonly find: (uid: string) => LivePod | null;
+  /** The scratch directories of the present manifests were looked at: those that would not be emptied are findings. */
+  readonly scratchTold: () => Promise<void>;
   /** False right after the start, while no query has been answered: then running pods may be missing. */
   readonly isSettled: () => boolean;
   /** Units that run where nothing of them can be measured, a slice not among them; as of the last refresh. */
@@ -126,6 +128,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
   let cancelSoon: (() => void) | null = null;
 
   const tellUnsafe = createScratchPlaces(findings);
+  let scratchTold = Promise.resolve();
   function readManifests(): void {
     readMs = clock.monoMs();
     if (files.read()) adopt();
@@ -147,7 +150,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       for (const idOf of [bindingId, refusedScratchId, unsafeScratchId]) findings.clear(idOf(pod));
     }
     for (const finding of refused) findings.raise(finding);
-    tellUnsafe(pods);
+    scratchTold = tellUnsafe(pods);
     const keys = new Set([...entries.values()].map(({ manifest }) => keyOf(manifest)));
     for (const key of places.keys()) if (!keys.has(key)) places.delete(key);
   }
@@ -321,6 +324,7 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
         .now()
         .filter(({ cgroup }) => cgroup.known && hasProcesses(mounts, cgroup.value))
         .map(({ declared }) => declared),
+    scratchTold: () => scratchTold,
     find: (uid) => {
       const entry = entries.get(uid);
       if (entry === undefined) return null;

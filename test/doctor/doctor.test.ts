@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { aDoctor, codesOf, saidOf } from './a-doctor.ts';
+import { aDoctor, saidOf } from './a-doctor.ts';
 
 describe('nodewarden doctor', () => {
   const doctor = aDoctor();
@@ -106,7 +106,7 @@ describe('nodewarden doctor', () => {
     );
     expect(saidOf(said, 'config-warning')[0]?.text).toContain('naming one signal drops the defaults');
     configure('evictionHard: {}');
-    expect(codesOf(await report(), 'blocking')).toContain('no-threshold');
+    expect(saidOf(await report(), 'no-threshold')).toMatchObject([{ kind: 'blocking' }]);
   });
 
   it('says that a threshold is met already', async () => {

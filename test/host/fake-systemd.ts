@@ -20,6 +20,7 @@ export type FakeUnit = {
   id?: string;
   /** system.slice where absent. */
   slice?: string;
+  unitFileState?: string;
   /** Lists of units by the name of the property. */
   relations?: { readonly [name: string]: readonly string[] };
 };
@@ -178,6 +179,10 @@ function property(unit: FakeUnit | undefined, path: string, name: string): Answe
       return given('s', unit?.loadState ?? 'not-found');
     case 'ActiveState':
       return given('s', unit?.activeState ?? 'inactive');
+    case 'UnitFileState':
+      return unit?.unitFileState === undefined
+        ? { error: 'org.freedesktop.DBus.Error.UnknownProperty' }
+        : given('s', unit.unitFileState);
     case 'SubState':
       return given('s', unit?.subState ?? 'dead');
     case 'ExecStop':

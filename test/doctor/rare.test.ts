@@ -1,0 +1,250 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { known, type Reading, unknown } from '../../src/core/reading.ts';
+import { initialState } from '../../src/core/state/state.ts';
+import { CHECKS } from '../../src/doctor/checks.ts';
+import type { Facts } from '../../src/doctor/facts.ts';
+import { lookAround } from '../../src/doctor/look.ts';
+import { doctorReport } from '../../src/doctor/report.ts';
+import { hasSysResource } from '../../src/host/capabilities.ts';
+import { openMemory } from '../../src/host/cgroup-memory.ts';
+import { findCgroupMounts } from '../../src/host/cgroup-mounts.ts';
+import { findKubelet } from '../../src/host/kubelet-process.ts';
+import { createLogindDropIn } from '../../src/host/logind-drop-in.ts';
+import { readSharedMemory } from '../../src/host/shared-memory.ts';
+import type { Finding } from '../../src/ports.ts';
+import { statusReport } from '../../src/serve/status.ts';
+import { aConfig, anObservation } from '../a.ts';
+import { makeCgroup, mounts, needsCgroups } from '../act/a-cgroup.ts';
+import { type FakeSystemd, openFakeSystemd } from '../host/fake-systemd.ts';
+import { hasDbusDaemon } from '../host/private-bus.ts';
+import { clock, limitMemory } from '../host/test-cgroup.ts';
+import { aTree } from '../host/tree.ts';
+import { aContext, aVerdict } from '../serve/a-report.ts';
+import { aDoctor, saidOf } from './a-doctor.ts';
+
+const isRoot = process.getuid?.() === 0;
+const MIB = 1024 ** 2;
+const FIXTURES = path.resolve(import.meta.dirname, '../fixtures');
+/** Another version than the agent's in `aContext`. */
+const HERE = { atWallMs: 0, node: 'node-1', version: '9.9.9', nodeVersion: '20.20.2' };
+
+/** Checks that no ordinary machine fires: each judges what was looked at here, with one part of another machine in it. */
+describe('nodewarden doctor on a machine of another kind', () => {
+  const doctor = aDoctor();
+  const { configure, manifest, path: at } = doctor;
+  beforeEach(() => configure());
+
+  const look = (): Promise<Facts> => lookAround(at('config.yaml'), clock);
+  const says = (facts: Facts, code: string) => saidOf(doctorReport(facts, HERE), code);
+  const withHost = (facts: Facts, host: Partial<Facts['host']>): Facts => ({
+    ...facts,
+    host: { ...facts.host, ...host },
+  });
+  const serving = (...findings: readonly Finding[]): Promise<void> => {
+    const parts = { observation: anObservation(0, {}), verdict: aVerdict(initialState('boot')), config: aConfig([]) };
+    const report = statusReport({ ...parts, context: aContext({ findings }) });
+    return doctor.serve({ answer: () => report });
+  };
+
+  it('names paths that do not exist, swap that is not there, and a kernel that counts no stalls', async () => {
+    configure(
+      `nodefs: { path: ${at('none')} }`,
+      'evictionHard: { memory.available: 1Mi, swap.available: 10% }',
+      'evictionStall: { memory: { full: 30%, for: 10s, belowAvailable: 25% } }',
+    );
+    const facts = await look();
+    expect(says(facts, 'path-missing')).toMatchObject([
+      { text: expect.stringContaining(`${at('none')} does not exist`) },
+    ]);
+    const sizes = { ...facts.host.sizes, swapBytes: 0, hasMemoryPressure: false };
+    const { warnings } = loadConfig(at('config.yaml'), sizes);
+    const other = { ...withHost(facts, { sizes }), warnings };
+    expect(says(other, 'swap-off')).toMatchObject([{ text: expect.stringContaining('this host has no swap') }]);
+    expect(says(other, 'psi-off')).toMatchObject([{ text: expect.stringContaining('evictionStall') }]);
+  });
+
+  it('judges what the running agent says: its version, its shutdown, its scores, and the rest', async () => {
+    configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
+    manifest('web', { cgroup: 'nodewarden-test-absent' });
+    await serving(
+      { id: 'shutdown-not-armed', text: 'the shutdown is not armed: logind refuses' },
+      { id: 'oom-score-adj', text: 'default/web: 3 processes have another value' },
+      { id: 'something-new', text: 'something that no check knows' },
+    );
+    const facts = await look();
+    expect(says(facts, 'agent-version')).toMatchObject([{ text: 'the running agent is 0.1.0, this command is 9.9.9' }]);
+    expect(says(facts, 'shutdown-not-armed')).toMatchObject([{ text: expect.stringContaining('logind refuses') }]);
+    expect(says(facts, 'oom-score-adj')).toMatchObject([{ text: expect.stringContaining('default/web: 3') }]);
+    expect(says(facts, 'agent-finding').map(({ text }) => text)).toEqual(['something that no check knows']);
+  });
+
+  it('says that nothing can be measured without cgroups, and what is not without the pids controller or a boot ID', async () => {
+    const facts = await look();
+    const mountinfo = 'proc/self/mountinfo';
+    const of = (line: string, controllers = ''): Reading<never> | Facts['host']['mounts'] =>
+      findCgroupMounts(aTree({ [mountinfo]: line, 'sys/fs/cgroup/cgroup.controllers': controllers }));
+    const none = of('20 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n');
+    expect(says(withHost(facts, { mounts: none }), 'no-memory-controller')).toMatchObject([{ kind: 'blocking' }]);
+    const v2 = '35 31 0:32 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n';
+    expect(says(withHost(facts, { mounts: of(v2, 'cpu memory\n') }), 'no-pids-controller')).toMatchObject([
+      { text: expect.stringContaining('no pids controller') },
+    ]);
+    const bootId = unknown('absent', '/proc/sys/kernel/random/boot_id', 'no such file');
+    expect(says(withHost(facts, { bootId }), 'boot-id')).toMatchObject([
+      { kind: 'blocking', text: '/proc/sys/kernel/random/boot_id: no such file' },
+    ]);
+  });
+
+  it.skipIf(!isRoot)('says that a kubelet runs here, of another machine [needs root]', async () => {
+    const proc = aTree({
+      '100/comm': 'kubelet\n',
+      '100/cgroup': '0::/system.slice/kubelet.service\n',
+      '100/cmdline': '/usr/bin/kubelet\0',
+    });
+    symlinkSync('/', `${proc}/100/cwd`);
+    const facts = withHost(await look(), { kubelet: await findKubelet(clock, proc) });
+    expect(says(facts, 'kubelet-beside-standalone')).toMatchObject([{ mend: expect.stringContaining('config show') }]);
+  });
+
+  it('says that oom_score_adj cannot be lowered without the capability, if a pod needs it', async () => {
+    const resources = '{ requests: { cpu: 1, memory: 64Mi }, limits: { cpu: 1, memory: 64Mi } }';
+    writeFileSync(
+      at('pods.d/db.yaml'),
+      `apiVersion: v1\nkind: Pod\nmetadata: { name: db, annotations: { nodewarden.dev/cgroup: nodewarden-test-absent } }\nspec: { containers: [{ name: main, resources: ${resources} }] }\n`,
+      { mode: 0o644 },
+    );
+    const facts = await look();
+    const proc = aTree({ '1/status': 'Name:\tinit\nCapEff:\t000001fffeffffff\n' });
+    expect(says(withHost(facts, { mayLowerOomScores: hasSysResource(1, proc) }), 'cap-sys-resource')).toMatchObject([
+      { text: expect.stringContaining('a lower oom_score_adj to default/db') },
+    ]);
+  });
+
+  it('names a pod whose cgroup has no memory figures', async () => {
+    manifest('web', { cgroup: 'nodewarden-test-absent' });
+    const facts = await look();
+    const root = `${FIXTURES}/6.1.192-v2-debian12`;
+    const other = { unified: root, memory: root, pids: root, systemd: root, version: 2, layout: 'v2' } as const;
+    const memory = openMemory(other, '/no-such-cgroup').read();
+    const [web] = facts.pods.known ? facts.pods.value.pods : [];
+    if (!facts.pods.known || web === undefined || memory.known) throw new Error('no pod, or memory that is there');
+    const cgroup = known({ path: '/system.slice/web.service', inode: '1' } as never);
+    const pod = { ...web, bound: { ...web.bound, cgroup }, memoryBytes: memory };
+    const blind = { ...facts, pods: known({ ...facts.pods.value, pods: [pod] }) };
+    expect(says(blind, 'pod-unmeasured')).toMatchObject([
+      { text: expect.stringContaining('Its cgroup /system.slice/web.service lacks the memory controller') },
+    ]);
+  });
+
+  it('says that a scratch directory would not be emptied', async () => {
+    mkdirSync(at('real'));
+    symlinkSync(at('real'), at('link'));
+    manifest('web', { cgroup: 'nodewarden-test-absent', scratch: at('link') });
+    expect(says(await look(), 'scratch-unsafe')).toMatchObject([{ text: expect.stringContaining(at('link')) }]);
+  });
+
+  it('names a file of logind that caps the delay below the phases', async () => {
+    configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
+    const facts = await look();
+    const root = aTree({ 'etc/systemd/logind.conf.d/50-cap.conf': '[Login]\nInhibitDelayMaxSec=5\n' });
+    const delay = createLogindDropIn(at('run'), root).winner();
+    const shutdown = { ...facts.shutdown, delay, grantedMs: known(5_000) };
+    expect(says({ ...facts, shutdown }, 'shutdown-delay-capped')).toMatchObject([
+      { text: expect.stringContaining('50-cap.conf sets InhibitDelayMaxSec to 5s, but all phases need 30s') },
+    ]);
+  });
+
+  it('says what fills a disk that is near its threshold', { timeout: 60_000 }, async () => {
+    mkdirSync(at('data'));
+    configure(`nodefs: { path: ${at('data')} }`, 'evictionHard: { nodefs.available: 99% }');
+    expect(says(await look(), 'unfreeable-files')).toMatchObject([
+      { kind: 'warning', text: expect.stringMatching(/^nodefs\.available is .*, near its threshold of /) },
+    ]);
+  });
+
+  it.skipIf(!isRoot)('names files in memory, and a record without room [needs root]', async () => {
+    const facts = await look();
+    const tmpfs = at('tmpfs');
+    mkdirSync(tmpfs);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'nodewarden-test', tmpfs]);
+    try {
+      writeFileSync(`${tmpfs}/large`, Buffer.alloc(5 * MIB, 1));
+      const sharedMemory = await readSharedMemory(4 * MIB);
+      expect(says(withHost(facts, { sharedMemory }), 'memory-without-process')).toMatchObject([
+        { text: expect.stringContaining(`${tmpfs}/large`) },
+      ]);
+      rmSync(at('state'), { recursive: true, force: true });
+      symlinkSync(tmpfs, at('state'));
+      expect(says(await look(), 'record-space')).toMatchObject([{ text: expect.stringContaining('3 MiB left') }]);
+    } finally {
+      execFileSync('umount', [tmpfs]);
+    }
+  });
+
+  it.skipIf(needsCgroups !== '')(`names who uses the memory outside the pods ${needsCgroups}`, async () => {
+    const node = makeCgroup();
+    try {
+      if (mounts === null) throw new Error('no cgroups');
+      limitMemory(mounts, node.path, 64 * MIB);
+      await node.child('hog', 'x=$(head -c 24000000 /dev/zero | tr "\\0" x); echo ready; sleep 600');
+      configure(`cgroupRoot: ${node.path}`);
+      const facts = await look();
+      expect(says(facts, 'memory-outside-pods')).toMatchObject([
+        { text: expect.stringContaining('of 64 MiB of memory') },
+      ]);
+    } finally {
+      await node.remove();
+    }
+  });
+
+  it('says that mode kubelet has no credentials', async () => {
+    writeFileSync(at('config.yaml'), 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n', {
+      mode: 0o644,
+    });
+    expect(says(await look(), 'kubeconfig-unusable')).toMatchObject([{ kind: 'blocking' }]);
+    configure('mode: kubelet', `kubernetes: { kubeconfig: ${at('none')}, nodeName: node-1 }`);
+    expect(says(await look(), 'kubeconfig-unusable')).toMatchObject([{ text: expect.stringContaining(at('none')) }]);
+  });
+});
+
+describe.skipIf(!hasDbusDaemon)('nodewarden doctor and the service of the agent [needs dbus-daemon]', () => {
+  const doctor = aDoctor();
+  let fake: FakeSystemd;
+  beforeEach(async () => {
+    doctor.configure('shutdownGracePeriod: 30s', 'shutdownGracePeriodCriticalPods: 10s');
+    fake = await openFakeSystemd();
+    process.env['DBUS_SYSTEM_BUS_ADDRESS'] = fake.daemon.address;
+  });
+  afterEach(async () => {
+    delete process.env['DBUS_SYSTEM_BUS_ADDRESS'];
+    await fake.remove();
+  });
+
+  it('says that it failed, is not enabled and has no time for the phases, and names a binding to no unit', async () => {
+    const service = { invocation: 1, controlGroup: '', loadState: 'loaded', unitFileState: 'disabled' };
+    fake.units.set('nodewarden.service', { ...service, activeState: 'failed', stopUs: 15_000_000n });
+    doctor.manifest('web', { 'systemd-unit': 'no-such.service' });
+    const facts = await lookAround(doctor.path('config.yaml'), clock);
+    const said = (code: string) => saidOf(doctorReport(facts, HERE), code);
+    expect(said('agent-failed')).toMatchObject([{ text: expect.stringContaining('(exit-code, exit status 3)') }]);
+    expect(said('agent-not-enabled')).toMatchObject([{ text: expect.stringContaining('is disabled') }]);
+    expect(said('agent-stop-timeout-short')).toMatchObject([{ mend: expect.stringContaining('TimeoutStopSec=35') }]);
+    expect(said('binding-unresolved')).toMatchObject([{ text: expect.stringContaining('no-such.service') }]);
+  });
+});
+
+describe('the checks', () => {
+  it('are all seen to fire by a test', () => {
+    const tests = readdirSync(import.meta.dirname).filter(
+      (name) => name.endsWith('.test.ts') && name !== 'docs.test.ts',
+    );
+    const texts = tests.map((name) => readFileSync(path.join(import.meta.dirname, name), 'utf8')).join('\n');
+    const isSeen = (code: string): boolean =>
+      [`, '${code}')`, `said('${code}')`, `  ${code}: `].some((text) => texts.includes(text));
+    expect(Object.keys(CHECKS).filter((code) => !isSeen(code))).toEqual([]);
+  });
+});
