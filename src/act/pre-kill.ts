@@ -3,6 +3,7 @@ import { type CommandRunner, TELLING_MAX_BYTES } from '../host/transient.ts';
 import type { Findings } from '../ports.ts';
 import { PRE_KILL, preKillFailed } from '../words/finding-eviction.ts';
 import { failureOf } from './command-failure.ts';
+import { inputOf } from './command-input.ts';
 
 export type PreKill = {
   /** Collects evidence before a soft eviction; the command gets the decision on standard input. */
@@ -21,7 +22,7 @@ export function createPreKill(needs: {
     if (configured === null) return;
     const { command: argv, timeoutMs } = configured;
     const failure = failureOf(
-      await needs.run({ argv, timeoutMs, stdin: `${JSON.stringify(decision)}\n`, maxMemoryBytes: TELLING_MAX_BYTES }),
+      await needs.run({ argv, timeoutMs, stdin: inputOf(decision), maxMemoryBytes: TELLING_MAX_BYTES }),
     );
     if (failure === null) needs.findings.clear(PRE_KILL);
     else needs.findings.raise(preKillFailed(failure));

@@ -1,4 +1,5 @@
 import { failureOf } from '../act/command-failure.ts';
+import { inputOf } from '../act/command-input.ts';
 import type { Effective } from '../config/effective.ts';
 import type { Decision, DecisionId } from '../core/decision.ts';
 import type { Outcome } from '../core/outcome.ts';
@@ -80,7 +81,7 @@ export function createNotifier(needs: {
     const notice: Notice = { ...event, dropped };
     dropped = 0;
     const failure = failureOf(
-      await run({ argv: command, timeoutMs, stdin: `${JSON.stringify(notice)}\n`, maxMemoryBytes: TELLING_MAX_BYTES }),
+      await run({ argv: command, timeoutMs, stdin: inputOf(notice), maxMemoryBytes: TELLING_MAX_BYTES }),
     );
     if (failure === null) context?.findings.clear(NOTIFY);
     else context?.findings.raise(notifyFailed(failure));
