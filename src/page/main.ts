@@ -14,7 +14,7 @@ import { createSignalsView } from './signals-view.ts';
 
 const LIVE_MS = 2_000;
 /** An answer takes the agent some 0.2 ms for each pod, of which a page may take less than 1 % of a core. */
-const LIVE_POD_MS = 30;
+const LIVE_POD_MS = 20;
 const LIVE_SLOWEST_MS = 10_000;
 const HISTORY_MS = 10_000;
 const REHEARSAL_MS = 60_000;
