@@ -22,8 +22,6 @@ export type Judged = {
 /** By one command: `all` its figures. */
 type Shown = { readonly use: Use; readonly shown: readonly Check[]; readonly all: readonly string[] };
 
-const MOST_OWN = 2;
-
 export function judge({ uses }: Line, { parts }: Run): Judged {
   const byUse = uses.map((use) => shownBy(use, parts[use.part]));
   const checks = byUse.flatMap(({ shown }) => shown);
@@ -34,11 +32,17 @@ export function judge({ uses }: Line, { parts }: Run): Judged {
     tried === 0 ? '' : `${is(true).length} of ${tried} checks hold`,
     ...is(false).map(({ name, figures }) => `not: ${name}${figures === '' ? '' : ` (${figures})`}`),
     ...is(null).map(({ name, figures }) => `not run: ${name} (${figures})`),
-    ...byUse.flatMap(({ use, all }) => all.filter((figure) => use.figures?.test(figure))),
-    // The only check of a command says it best itself.
-    ...(checks.length <= MOST_OWN ? is(true).map(({ figures }) => figures) : []),
+    ...byUse.flatMap(sayFigures),
   ];
   return { verdict, figure: sentences.filter((text) => text !== '').join('; '), uses: byUse };
+}
+
+/** Those for the table: of the command, and of its checks. */
+function sayFigures({ use: { figures: wanted }, shown, all }: Shown): readonly string[] {
+  if (wanted === undefined) return [];
+  const checks = shown.filter(({ name, holds, figures }) => holds === true && figures !== '' && wanted.test(name));
+  const sayCheck = ({ name, figures }: Check): string => (shown.length === 1 ? figures : `${name}: ${figures}`);
+  return [...all.filter((figure) => wanted.test(figure)), ...checks.map(sayCheck)];
 }
 
 function shownBy(use: Use, ran: Ran | Left | undefined): Shown {

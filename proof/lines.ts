@@ -5,7 +5,7 @@ export type Use = {
   readonly part: PartName;
   /** Those that count, by name; all by default. */
   readonly checks?: RegExp;
-  /** Those that the table shows; none by default. */
+  /** Those that the table shows, by what the command calls them, or by the name of the check; none by default. */
   readonly figures?: RegExp;
   /** A figure of the command that may be no more than this. */
   readonly atMost?: { readonly figure: string; readonly most: number; readonly unit: string };
@@ -17,31 +17,35 @@ const NOT_COMPARED = 'was not compared';
 export const LINES: readonly Line[] = [
   {
     name: 'reaction',
-    claim: 'The pod that grows is stopped before the kernel kills, on cgroup v1 and v2.',
+    claim:
+      'The pod that grows is stopped before the kernel kills, and in the time that is promised, on cgroup v1 and v2.',
     uses: [
       { part: 'reaction', figures: new RegExp(`^(nodewarden|earlyoom|looks each 10 s), as fast|${NOT_COMPARED}`) },
-      { part: 'guest', figures: new RegExp(`^(nodewarden|earlyoom|systemd-oomd), 50|${NOT_COMPARED}`) },
+      { part: 'guest', figures: new RegExp(`^(nodewarden|earlyoom|systemd-oomd[^,]*), 50|${NOT_COMPARED}`) },
     ],
   },
   {
     name: 'page-cache',
     claim: 'Page cache evicts nobody. A pod that takes memory is evicted beside it.',
-    uses: [{ part: 'memory' }],
+    uses: [{ part: 'memory', figures: /^without swap/ }],
   },
   {
     name: 'one-kill',
     claim: 'A breach costs one kill. It is proven before anybody else is chosen.',
-    uses: [{ part: 'oneKill' }],
+    uses: [{ part: 'oneKill', figures: /./ }],
   },
   {
     name: 'hard-over-soft',
     claim: 'A hard threshold cuts the grace period of a soft eviction that is in progress.',
-    uses: [{ part: 'hard' }],
+    uses: [{ part: 'hard', figures: /./ }],
   },
   {
     name: 'why',
     claim: "Every choice can be derived again from its record, and the rules are the kubelet's.",
-    uses: [{ part: 'soak', checks: /mistakes|derived again|kills by the kernel/ }, { part: 'conformance' }],
+    uses: [
+      { part: 'soak', checks: /mistakes|derived again|kills by the kernel/, figures: /derived again/ },
+      { part: 'conformance', figures: /./ },
+    ],
   },
   {
     name: 'armed',
