@@ -73,7 +73,7 @@ export function stopAgain(step: Step, observation: Observation): Step {
   const stopped = withChains(wanted);
   const seen = back.reduce((now, { uid }) => comesBack(now, uid, line(uid)), step);
   const { tier } = shutdown;
-  return stopped.length === 0 ? seen : stopPods(seen, stopped, { phase, atMs, endsMs: phaseEndsMs, tier });
+  return stopPods(seen, stopped, { phase, atMs, endsMs: phaseEndsMs, tier });
 }
 
 /** Successors are counted per controller, because each successor is a new pod (beside-a-kubelet.md E5). */

@@ -180,14 +180,14 @@ describe('a pod that is started during the shutdown', () => {
   });
 
   it('is left running after that, and said to be', () => {
-    const { look, ended } = aCore(config, [since(-60_000), db]);
+    const blocker = aPod({ name: 'slow' });
+    const { look, ended } = aCore(config, [since(-60_000), blocker]);
     look(0, { ...START, ...wall(0) });
     const said4: (readonly string[])[] = [];
     const reasons: number[] = [];
     let outcomes = [ended(since(0), 1_000)];
     for (let i = 0; i < 6; i++) {
       const atMs = 1_000 + i * 1_000;
-      const blocker = aPod({ name: 'slow' });
       const verdict = look(atMs, { ...wall(atMs), outcomes, pods: known([since(atMs), blocker]) });
       said4.push(said(verdict));
       reasons.push(...verdict.reasons.flatMap((r) => (r.code === 'shutdown-started-again' ? [r.times] : [])));
@@ -195,6 +195,17 @@ describe('a pod that is started during the shutdown', () => {
     }
     expect(said4.flat().filter((text) => text.startsWith('stop back')).length).toBe(3);
     expect(reasons).toEqual([0, 1, 2, 3]);
+  });
+
+  it('has its three times to itself, however many others come back', () => {
+    const back = (atMs: number) =>
+      ['a', 'b', 'c', 'd'].map((name) => aPod({ name, startedAtWallMs: 1_000_000 + atMs }));
+    const { look, ended } = aCore(config, back(-60_000));
+    look(0, { ...START, ...wall(0) });
+    for (const atMs of [1_000, 2_000, 3_000]) {
+      const outcomes = back(0).map((pod) => ended(pod, atMs));
+      expect(said(look(atMs, { ...wall(atMs), outcomes, pods: known(back(atMs)) }))).toHaveLength(4);
+    }
   });
 
   it('is no pod that was started at the very moment of the signal, nor one that is being stopped', () => {

@@ -48,9 +48,9 @@ describe('what a tenant named', () => {
   });
 
   it('comes back from JSON as it was, also beyond the BMP', () => {
-    const name = `a\u{e0041}b\u202e\u{1d173}😀`;
+    const name = `a\u0085\u{e0041}b\u202e\u{1d173}😀`;
     const said = escapeUnsafe(JSON.stringify({ name }));
-    expect(said).toBe('{"name":"a\\udb40\\udc41b\\u202e\\ud834\\udd73😀"}');
+    expect(said).toBe('{"name":"a\\u0085\\udb40\\udc41b\\u202e\\ud834\\udd73😀"}');
     expect(JSON.parse(said)).toEqual({ name });
   });
 });
