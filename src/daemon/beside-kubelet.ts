@@ -10,7 +10,7 @@ import { kubeletFirst, kubeletFirstId } from '../words/finding-kubelet.ts';
 type Needs = {
   readonly clock: Clock;
   readonly findings: Findings;
-  readonly mode: Pick<Mode, 'kubeletConfigz'>;
+  readonly mode: Pick<Mode, 'kubeletConfigz' | 'isSettled'>;
   readonly effective: () => Pick<Effective, 'mode' | 'kubeletConfig' | 'thresholds'>;
   readonly find?: typeof findKubelet;
 };
@@ -41,8 +41,9 @@ export function createBesideKubelet({ clock, findings, mode, effective, find }: 
   return {
     seen: (observation: Observation): void => {
       const { mode: name, thresholds } = effective();
-      // Capacities are known from the first look that really observes.
-      if (name !== 'kubelet' || !observation.signals['memory.available'].known) return;
+      // Capacities are known from the first look that really observes. Finding the kubelet takes longer than a choice, which
+      // a start in the middle of pressure must make first.
+      if (name !== 'kubelet' || !observation.signals['memory.available'].known || !mode.isSettled()) return;
       if (observation.atMs - checkedMs < AGAIN_MS && checkedFor === thresholds) return;
       checkedMs = observation.atMs;
       checkedFor = thresholds;

@@ -209,7 +209,7 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
   });
   const tell = createAnnouncer({ log, findings });
   for (const { text } of now.warnings) log.warn({ event: 'config' }, text);
-  const pulse = createPulse(clock, notify, () => {
+  const ready = (): void => {
     options.onReady?.();
     log.info(
       { event: 'config', ...startFacts(host, now.effective) },
@@ -217,7 +217,12 @@ async function runParts(host: Host, given: Loaded, stop: AbortSignal): Promise<L
     );
     log.info({ event: 'config' }, sayNext(options.configFile));
     void lastBoot.tell(now.effective.dryRun);
-    void parts.warmUp(ended.signal); // Now that there is time.
+  };
+  const pulse = createPulse(clock, notify, {
+    ready,
+    isSettled: parts.mode.isSettled,
+    // Now that there is time: if memory is short at the start, the choice does not wait for it.
+    settled: () => void parts.warmUp(ended.signal),
   });
   await goingDown.resume();
   const resumed = resumeEvictions(parts.state, clock.monoMs());
@@ -293,14 +298,23 @@ async function settled(clock: Clock, actor: Actor): Promise<void> {
 }
 
 /** READY at the first look that really observes; then the watchdog, as long as looks come. */
-function createPulse(clock: Clock, notify: Notify, onReady: () => void): (observation: Observation) => void {
+function createPulse(
+  clock: Clock,
+  notify: Notify,
+  on: { readonly ready: () => void; readonly isSettled: () => boolean; readonly settled: () => void },
+): (observation: Observation) => void {
   let isReady = false;
+  let isSettled = false;
   let pingedMs = clock.monoMs();
   return ({ atMs, signals }) => {
     if (!isReady && signals['memory.available'].known) {
       isReady = true;
       notify.ready();
-      onReady();
+      on.ready();
+    }
+    if (!isSettled && isReady && on.isSettled()) {
+      isSettled = true;
+      on.settled();
     }
     if (notify.watchdogMs !== null && atMs - pingedMs >= notify.watchdogMs) {
       pingedMs = atMs;

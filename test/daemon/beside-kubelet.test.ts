@@ -26,9 +26,10 @@ function beside(needs: {
   const { findings, present } = heardParts();
   const thresholds = kubeletThresholds([hard(needs.ours)], {});
   let configz = needs.configz ?? nothing;
+  let isSettled = true;
   const watch = createBesideKubelet({
     ...{ clock, findings },
-    mode: { kubeletConfigz: async () => configz },
+    mode: { kubeletConfigz: async () => configz, isSettled: () => isSettled },
     effective: () => ({ mode: 'kubelet', kubeletConfig: null, thresholds: thresholds.known ? thresholds.value : [] }),
     find: async () => (needs.argv === undefined ? nothing : known({ argv: needs.argv, cwd: directory })),
   });
@@ -43,6 +44,9 @@ function beside(needs: {
     say: (text: string) => {
       configz = known(text);
     },
+    settle: (is: boolean) => {
+      isSettled = is;
+    },
   };
 }
 
@@ -56,6 +60,15 @@ describe('the thresholds of the kubelet', () => {
     await look(0);
     expect([...present.keys()]).toEqual(['kubelet-first/memory.available/hard']);
     expect([...present.values()][0]).toContain('its hard threshold is 2 GiB (as the kubelet says)');
+  });
+  it('are looked for once the pods are known, which a choice waits for', async () => {
+    const { look, present, settle } = beside({ ours: '1Gi', configz: known(JSON.stringify(hard('2Gi'))) });
+    settle(false);
+    await look(0);
+    expect([...present.keys()]).toEqual([]);
+    settle(true);
+    await look(1_000);
+    expect([...present.keys()]).toEqual(['kubelet-first/memory.available/hard']);
   });
   it('are those of its file, relative to where it runs, and of its command line', async () => {
     const file = 'kind: KubeletConfiguration\nevictionHard: {memory.available: 3Gi}\n';
