@@ -15,7 +15,7 @@ GROUP=nodewarden
 SUMS=$LIB/installed.sha256
 ORDER=$UNITS/nodewarden.service.d/20-standalone-order.conf
 NO_REALTIME=$UNITS/nodewarden.service.d/50-no-realtime.conf
-# Man pages and completions: the file in dist/, and where it is looked for. zsh looks elsewhere on Debian.
+# Man pages and completions: the file in dist/, and where it is installed. zsh uses another directory on Debian.
 if command -v dpkg >/dev/null; then zsh=vendor-completions; else zsh=site-functions; fi
 PAGES="man/nodewarden.1:/usr/share/man/man1/nodewarden.1
 man/nodewarden.5:/usr/share/man/man5/nodewarden.5

@@ -91,7 +91,7 @@ export const CONFIGURATION = {
   },
   'swap-off': {
     weight: 'warning',
-    asks: 'whether a threshold of swap has an effect',
+    asks: 'whether a swap threshold has an effect',
     mend: 'swapon --show',
     judge: (facts) => warned(facts, 'swap-off', NOT_APPLICABLE),
   },
@@ -109,7 +109,7 @@ export const CONFIGURATION = {
   },
   'config-warning': {
     weight: 'warning',
-    asks: 'whether the configuration says what is meant',
+    asks: 'whether the configuration says what was probably intended',
     mend: CHECK,
     judge: (facts) => warned(facts, 'config-warning', NOT_APPLICABLE),
   },

@@ -74,7 +74,7 @@ export const HOST = {
   },
   'boot-id': {
     weight: 'blocking',
-    asks: 'whether the boot can be told from the one before',
+    asks: 'whether this boot can be told from the previous one',
     mend: 'cat /proc/sys/kernel/random/boot_id',
     judge: ({ host: { bootId } }) =>
       bootId.known ? NOT_APPLICABLE : found({ text: `${bootId.where}: ${bootId.detail}` }),
@@ -104,7 +104,7 @@ export const HOST = {
   },
   'memory-outside-pods': {
     weight: 'warning',
-    asks: 'who uses the memory outside pods',
+    asks: 'what uses the memory outside pods',
     mend: 'systemd-cgtop -m -n 1',
     judge: outsidePods,
   },

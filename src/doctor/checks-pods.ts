@@ -162,7 +162,7 @@ export const PODS = {
   },
   'oom-score-adj': {
     weight: 'warning',
-    asks: 'whether the pods carry their oom_score_adj',
+    asks: 'whether the pods have their oom_score_adj',
     mend: 'nodewarden status',
     takes: [OOM_SCORES],
     judge: ofPods(({ pods }, facts) => {

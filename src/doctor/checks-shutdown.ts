@@ -98,7 +98,7 @@ export const SHUTDOWN = {
   },
   'agent-stop-timeout-short': {
     weight: 'warning',
-    asks: 'whether the agent has time for all phases without a signal of logind',
+    asks: 'whether the agent has time for all phases without a signal from logind',
     mend: "mkdir -p /etc/systemd/system/nodewarden.service.d && printf '[Service]\\nTimeoutStopSec=<seconds>\\n' > /etc/systemd/system/nodewarden.service.d/stop.conf && systemctl daemon-reload",
     judge: ofPhases(agentStop),
   },

@@ -79,7 +79,7 @@ function openVersion1(needs: BoundedCgroupNeeds): Reading<BoundedCgroup> {
     writeFileSync(join(pids, 'pids.max'), String(needs.maxPids));
   } catch (cause) {
     for (const path of [memory, pids]) if (existsSync(path)) rmdirSync(path);
-    return unknown('unreadable', mounts.memory, `no cgroup can be made there: ${sayCause(cause)}`);
+    return unknown('unreadable', mounts.memory, `no cgroup can be created there: ${sayCause(cause)}`);
   }
   return known(opened(needs, `/${name}`, 'cgroup v1 directories'));
 }
@@ -93,7 +93,11 @@ function openVersion2(needs: BoundedCgroupNeeds): Reading<BoundedCgroup> {
     limitVersion2(directory, needs);
   } catch (cause) {
     if (existsSync(directory)) rmdirSync(directory);
-    return unknown('unreadable', mounts.memory, `no cgroup with memory and pids can be made there: ${sayCause(cause)}`);
+    return unknown(
+      'unreadable',
+      mounts.memory,
+      `no cgroup with memory and pids can be created there: ${sayCause(cause)}`,
+    );
   }
   return known(opened(needs, `/${name}`, 'a cgroup v2 directory'));
 }

@@ -256,7 +256,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     const deadlineMs = call.deadlineMs ?? CALL_MS;
     return within(clock, deadlineMs, asked, () => {
       forget();
-      const what = isSent ? 'no answer from' : 'calls that came before are not answered yet by';
+      const what = isSent ? 'no answer from' : 'earlier calls have not been answered yet by';
       return unknown('timed-out', where, `${what} ${call.destination} within ${deadlineMs} ms`);
     });
   }

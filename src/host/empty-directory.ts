@@ -2,11 +2,11 @@ import type { CommandRunner } from './transient.ts';
 
 /** What the exit status of the program says. */
 const SAID: { readonly [status: number]: string } = {
-  1: 'it needs a mount namespace of its own, and that could not be made (unshare); the journal says why',
-  3: 'it, or a directory above it, is a symbolic link or no directory',
+  1: 'it needs a mount namespace of its own, which could not be created (unshare); the journal says why',
+  3: 'it, or a directory above it, is a symbolic link or not a directory',
   4: 'a file system is mounted at it or below it',
   5: 'not everything in it could be removed',
-  6: 'it could not be mounted apart from all others (mount --bind); the journal says why',
+  6: 'it could not be bind-mounted on its own (mount --bind); the journal says why',
 };
 
 /**
@@ -119,7 +119,7 @@ export async function emptyDirectory(run: CommandRunner, path: string, timeoutMs
     case 'exited':
       return ended.code === 0 ? null : (SAID[ended.code] ?? `exit status ${ended.code}`);
     case 'timed-out':
-      return `it was not done after ${timeoutMs / 1_000} s`;
+      return `it was not finished after ${timeoutMs / 1_000} s`;
     case 'failed':
       return ended.detail;
   }

@@ -14,7 +14,7 @@ export async function findKubelet(clock: Clock, proc = '/proc'): Promise<Reading
   const found = await scanProcesses(clock, kubeletAt, 1, proc);
   if (!found.known) return found;
   const [kubelet] = found.value;
-  return kubelet === undefined ? unknown('absent', proc, 'no process of the name kubelet') : known(kubelet);
+  return kubelet === undefined ? unknown('absent', proc, 'there is no process named kubelet') : known(kubelet);
 }
 
 function kubeletAt(directory: string): KubeletProcess | null {

@@ -82,7 +82,7 @@ export type ApiWrites = {
   readonly setNodeConditions: (conditions: readonly NodeConditionEntry[]) => Promise<Done | NotDone>;
   readonly removeNodeConditions: (types: readonly OwnCondition[]) => Promise<Done | NotDone>;
   readonly changeTaints: (change: TaintChange) => Promise<NodeChange>;
-  /** E4: cordon and taint in one patch. A node that somebody else has cordoned gets only the taint (A15). */
+  /** E4: cordon and taint in one patch. A node that someone else has cordoned gets only the taint (A15). */
   readonly cordon: (mark: ShutdownMark) => Promise<Cordoned>;
   /** E18, E22: takes back the taint, and the cordon that bears the mark of the cancelled shutdown or of another boot. */
   readonly uncordon: (cancelled: ShutdownMark | null) => Promise<Uncordoned>;
@@ -111,7 +111,7 @@ const SEEN_MS = 60_000;
 const JITTER_MS = 50;
 const MESSAGE_MAX = 4_096;
 const ANNOTATIONS_MAX = 16;
-/** F16: whoever sets one of these drains the node itself. The last one is Karpenter's before version 1. */
+/** F16: a controller that sets one of these drains the node itself. The last one is Karpenter's before version 1. */
 const OTHERS_DRAIN = ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted', 'karpenter.sh/disruption'];
 const AGENT = 'nodewarden.dev/agent';
 
@@ -173,7 +173,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
     });
   };
 
-  /** A14: sends the whole list as read, with our own entries changed, and only if nobody wrote in between. */
+  /** A14: sends the whole list as read, with our own entries changed, and only if it has not changed in between. */
   const editNode = async <T>(
     edit: (seen: OwnNode) => { readonly result: T; readonly change: NodeEdit | null },
   ): Promise<T | NotDone> => {
@@ -199,7 +199,7 @@ export function createApiWrites(needs: WritesNeeds): ApiWrites {
       mustBeGrace(graceSeconds);
       const version = evictionVersion();
       if (version === null) {
-        const text = 'the server has not said which version of pods/eviction it reads';
+        const text = 'it is not known yet which version of pods/eviction the server accepts';
         return Promise.resolve({ kind: 'unheard', isTimeout: false, text });
       }
       return onOurNode(async () => {

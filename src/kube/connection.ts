@@ -14,7 +14,7 @@ export type ApiAnswer =
 export type ApiState = 'up' | 'suspect' | 'away';
 /** `path` begins with `/api` or `/apis` and carries its query. Never rejects; `deadlineMs` is a timer of our own. */
 export type ApiGet = (path: string, deadlineMs: number) => Promise<ApiAnswer>;
-/** For api-writes.ts alone: no PUT can be said (A6). */
+/** Only for api-writes.ts: it cannot express a PUT (A6). */
 export type ApiSend = (request: {
   readonly method: 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;

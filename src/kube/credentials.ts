@@ -67,7 +67,7 @@ async function credentialsOf(document: Json, path: string, alsoTrusted: string |
   const cluster = config.getCurrentCluster();
   const user = config.getCurrentUser();
   if (cluster === null || user === null) {
-    const text = 'its current-context names no cluster and user of this file';
+    const text = 'its current-context does not name a cluster and a user of this file';
     return unknown('malformed', path, text);
   }
   const given = userIn(document, user.name);
@@ -111,14 +111,14 @@ function refusalOf(
   cluster: { readonly server: string; readonly skipTLSVerify?: boolean; readonly proxyUrl?: string },
   user: Json,
 ): string | null {
-  if (!URL.canParse(cluster.server)) return `cluster.server is no URL: ${cluster.server}`;
+  if (!URL.canParse(cluster.server)) return `cluster.server is not a URL: ${cluster.server}`;
   if (new URL(cluster.server).protocol !== 'https:') {
     return `cluster.server must begin with https://, it is ${cluster.server}`;
   }
   if (cluster.skipTLSVerify) {
-    return 'insecure-skip-tls-verify is refused: anybody on the network could be the API server; name its certificate-authority';
+    return 'insecure-skip-tls-verify is refused: anyone on the network could impersonate the API server; set certificate-authority';
   }
-  if (cluster.proxyUrl) return 'proxy-url is refused: the API server is reached directly, or not at all';
+  if (cluster.proxyUrl) return 'proxy-url is refused: the agent connects to the API server only directly';
   for (const [field, why] of REFUSED) if (user[field] !== undefined && user[field] !== null) return `${field} ${why}`;
   return null;
 }
@@ -128,8 +128,8 @@ const REFUSED: readonly (readonly [string, string])[] = [
     'auth-provider',
     'is refused: a daemon of root runs no plugin for its credentials; use a client certificate or a tokenFile',
   ],
-  ['as', 'is refused: the agent acts as nobody else'],
-  ['username', 'is refused: API servers take no passwords since 1.19'],
+  ['as', 'is refused: the agent does not impersonate anyone'],
+  ['username', 'is refused: API servers accept no passwords since 1.19'],
 ];
 
 function readToken(

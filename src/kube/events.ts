@@ -36,8 +36,9 @@ const NAME_MAX = 253;
 type Pace = { tokens: number; atMs: MonoMs; last: ApiEvent | null; cancel: (() => void) | null };
 
 /**
- * Reports what was done as events, in the background: nobody waits for it, and it never throws. For one object and reason,
- * 25 events are created, then one every five minutes; those in between increase the count of the last one (A18).
+ * Reports what was done as events, in the background: nothing waits for it, and it never throws. For one object and
+ * reason, 25 events are created, then one every five minutes; those in between increase the count of the last one
+ * (A18).
  */
 export function createEvents(needs: EventNeeds): { readonly tell: TellEvent; readonly close: () => void } {
   const { clock, writes } = needs;

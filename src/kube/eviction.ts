@@ -42,7 +42,7 @@ export async function discoverEviction(get: ApiGet, deadlineMs: number): Promise
   const body = answer.kind === 'answer' ? answer.body : null;
   const resources = isObject(body) && Array.isArray(body['resources']) ? body['resources'] : [];
   const eviction = resources.find((resource) => isObject(resource) && resource['name'] === 'pods/eviction');
-  if (!isObject(eviction)) return unknown('absent', `GET ${PATH}`, 'the server has no pods/eviction');
+  if (!isObject(eviction)) return unknown('absent', `GET ${PATH}`, 'the server does not serve pods/eviction');
   const version = `${eviction['group']}/${eviction['version']}`;
   if (version === 'policy/v1' || version === 'policy/v1beta1') return known(version);
   return unknown('malformed', `GET ${PATH}`, 'pods/eviction has neither version policy/v1 nor policy/v1beta1');

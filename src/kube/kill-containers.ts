@@ -17,7 +17,7 @@ type KillNeeds = {
 type ContainerKill = Pick<StopOrder, 'first' | 'graceMs' | 'givesBack'> & {
   /** SIGTERM goes to the first process of each container alone, as the runtime's stop does; otherwise to all of them. */
   readonly isAsRuntime?: true;
-  /** How a container is asked to stop instead. */
+  /** Another way to ask a container to stop. */
   readonly ask?: (ref: CgroupRef) => Promise<Asked>;
   readonly hasten: AbortSignal;
   readonly signalled: (how: Signalled['with']) => void;

@@ -3,10 +3,10 @@ import type { MonoMs } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
 import type { ApiPod } from './api-pod.ts';
 
-/** F6 (i): so long after the kubelet has evicted a pod it is waited for what that frees. */
+/** F6 (i): after the kubelet has evicted a pod, the agent waits this long for what that frees. */
 const RECENT_MS = 15_000;
 
-/** When the kubelet of this node evicted a pod by itself, as the API shows it: the pod becomes Failed, and stays. */
+/** When the kubelet of this node itself evicted a pod, as the API shows it: the pod becomes Failed, and stays. */
 export function createKubeletEvictions(clock: Clock) {
   const seen = new Set<PodUid>();
   let isFirst = true;

@@ -71,7 +71,7 @@ export type Ladder = {
   isAccepted: boolean;
   /** The last request to the API; null: none. */
   asked: Promise<unknown> | null;
-  /** Shared by all: whether the kubelet was seen to stop a pod that the API was asked to delete. */
+  /** Shared by all stops: whether the kubelet has been seen to stop a pod whose deletion was requested. */
   readonly kubelet: { isAtWork: boolean };
   /** The accepted request was ours. */
   isByUs: boolean;
@@ -157,9 +157,9 @@ export function tell(
   return { correct: (instead, now = {}) => keep({ ...rung, answer: instead, ...now }) };
 }
 
-export const UNANSWERED = 'sent; its answer is not known';
+export const UNANSWERED = 'sent; the answer is not known';
 
-/** What the API is asked: written down as it is sent, and again with the answer. */
+/** A request to the API: recorded when it is sent, and again with the answer. */
 export function ask(ladder: Ladder, act: Rung['act'], asked: Promise<Said> | null): Promise<Said> {
   const at = asked === null ? tell(ladder, act, NOT_ASKED.text, { isAccepted: false }) : tell(ladder, act, UNANSWERED);
   const heard = Promise.resolve(asked ?? NOT_ASKED).then((said) => {

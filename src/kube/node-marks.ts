@@ -21,7 +21,7 @@ import {
   taintKey,
 } from './write-rules.ts';
 
-/** Said by the agent itself; the others follow from pressure. */
+/** Set by the agent itself; the others follow from pressure. */
 type ToldCondition = Exclude<OwnCondition, `Nodewarden${NodeCondition}`>;
 /** The agent's conditions and taints on the node (A13, A14). All work is in the background; nothing throws or rejects. */
 type KubeMarks = NodeMarks & {
@@ -64,7 +64,7 @@ type MarksNeeds = {
   readonly taken: (by: AgentId) => void;
 };
 
-/** Of a pod that nobody has named yet (live-pods.ts). */
+/** For a pod without a known name (live-pods.ts). */
 const UNNAMED = '?';
 /** A13: a heartbeat that is older than 3 min means unknown. */
 const HEARTBEAT_MS = 60_000;
@@ -93,7 +93,7 @@ const PRESSURES: {
   },
 };
 const AWAY: NotDone = { kind: 'unheard', isTimeout: false, text: 'the API server is away' };
-const TAKEN: NotDone = { kind: 'unheard', isTimeout: false, text: 'another agent keeps this node' };
+const TAKEN: NotDone = { kind: 'unheard', isTimeout: false, text: 'another agent manages this node' };
 /** Well below the limit for a message, so that the writer's identity is not cut off. */
 const MESSAGE_MAX = 3_900;
 const CLEAR_MS = 5_000;
@@ -208,7 +208,7 @@ export function createKubeMarks(needs: MarksNeeds): KubeMarks {
     cancelBeat = clock.after(HEARTBEAT_MS, beat);
     unsaid.clear();
     if (wants.conditions) conditions.poke();
-    // Somebody else may have removed them.
+    // Someone else may have removed them.
     if (wants.taints !== null && pressures.size > 0) taints.poke();
   }
   const stop = async (): Promise<void> => {

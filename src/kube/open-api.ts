@@ -17,7 +17,7 @@ import { openSpool, type Spool } from './spool.ts';
 import { createStopThroughApi, LOW_ON_RESOURCES } from './stop-through-api.ts';
 import { victimOf } from './write-rules.ts';
 
-/** All that this node hears of the API server, and says to it. */
+/** Everything that this node reads from the API server and writes to it. */
 export type KubeApi = {
   /**
    * Unknown until the node of our name has shown to be this machine (D3), and until its pods are listed. A checkpoint of this
@@ -42,7 +42,7 @@ export type KubeApi = {
   readonly close: () => Promise<void>;
 };
 
-/** What is asked once of a connection is asked again until it is answered. */
+/** A query that is needed once per connection is repeated until it is answered. */
 const ASK_AGAIN_MS = 5_000;
 const ASK_MS = 5_000;
 /** D3: and whether the node is this machine, for good. */
@@ -64,7 +64,7 @@ export function openKubeApi(
   const connection = openConnection({ clock, findings, kubeconfig: settings.kubeconfig });
   let version: EvictionVersion | null = null;
   let isOurs: boolean | null = null;
-  let whyNot = 'the API server has not said yet whether this is its node';
+  let whyNot = 'the API server has not confirmed yet that this machine is its node';
   let lists = 0;
   let isClosed = false;
   let cancel = (): void => undefined;
@@ -91,7 +91,7 @@ export function openKubeApi(
     onChange: () => {
       const pods = watch.pods();
       if (pods.known) evictions.see(pods.value.values());
-      // C7: what could not be said is said after a list, which shows who is still there.
+      // C7: what could not be sent is sent after a list, which shows which pods still exist.
       if (!dry && watch.lists() !== lists && watch.hasListed()) spool.flush(isThere);
       lists = watch.lists();
       kept.changed();
@@ -119,7 +119,7 @@ export function openKubeApi(
     if (!pod.known) return null;
     return pod.value !== null && pod.value.isElsewhere !== true && pod.value.deletionWallMs === null;
   }
-  /** C5. Whether the signal is clear is not asked: while it is not, the pod is chosen anew. */
+  /** C5. Whether the signal is clear is not checked: while it is not, the pod can be chosen again. */
   function hasRecovered(uid: PodUid, sinceMs: MonoMs): boolean {
     const pod = podOf(uid);
     if (!pod.known || pod.value?.readySinceWallMs === undefined) return false;
@@ -127,7 +127,7 @@ export function openKubeApi(
     return readyMs >= RECOVERED_MS && needs.isRunning(pod.value.declared.uid);
   }
 
-  /** Whether the node is this machine, and how evictions are said. */
+  /** Whether the node is this machine, and which eviction API the server accepts. */
   async function ask(): Promise<void> {
     const wasOurs = isOurs;
     const seen = await writes.verify();
@@ -156,7 +156,7 @@ export function openKubeApi(
     // It may come back as another version.
     if (now === 'away') {
       version = null;
-      log.warn({ event: 'api-away' }, 'the API server is away: evictions go on without it');
+      log.warn({ event: 'api-away' }, 'the API server is away: evictions continue without it');
     }
     if (now !== 'up') return;
     log.info({ event: 'api-away' }, 'the API server answers');

@@ -29,7 +29,7 @@ type ConnectionNeeds = {
 /** One set of credentials, and the warm connections that were made with it. */
 type Session = { readonly credentials: Credentials; readonly agent: Agent };
 
-/** A list of 10,000 pods; anything else that is asked for is smaller. */
+/** A list of 10,000 pods; every other answer is smaller. */
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
 /** API servers close a connection that was idle for 90 s: one request before that keeps it, and shows that they are there. */
 const KEEP_WARM_MS = 60_000;
@@ -46,7 +46,7 @@ const PROBE_PATH = '/version';
 const LEAST_LIFE = 0.2;
 
 /**
- * The connection to the API server: one warm for what is asked and done, and one for each stream. It begins as `suspect`,
+ * The connection to the API server: one kept open for requests, and one for each stream. It begins as `suspect`,
  * until the first answer. Nothing here rejects or throws; without usable credentials every answer is `none`.
  */
 export function openConnection({ clock, findings, kubeconfig, chance = Math.random }: ConnectionNeeds): Connection {
@@ -112,7 +112,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
   }
 
   const sayUnusable = (): string =>
-    unusable === null ? 'the credentials are not read yet' : `${unusable.where}: ${unusable.detail}`;
+    unusable === null ? 'the credentials have not been read yet' : `${unusable.where}: ${unusable.detail}`;
 
   /** One request, once again where the warm connection had been closed unseen. Every act is idempotent by uid or name. */
   async function ask({ credentials, agent }: Session, request: Wire, deadlineMs: number): Promise<Exchanged> {
@@ -129,7 +129,7 @@ export function openConnection({ clock, findings, kubeconfig, chance = Math.rand
     const how = { deadlineMs, maxBytes: MAX_BODY_BYTES, heard };
     let exchanged = await exchange(clock, wire, how);
     const leftMs = deadlineMs - (clock.monoMs() - startMs);
-    // Not once it is closed: its own end looks the same, and the agent would open a socket that nobody closes.
+    // Not once it is closed: its own end looks the same, and the agent would open a socket that nothing closes.
     if (exchanged.kind === 'none' && exchanged.isStale && leftMs > 0 && !isClosed) {
       exchanged = await exchange(clock, wire, { ...how, deadlineMs: leftMs });
     }

@@ -16,7 +16,7 @@ import type { Runtime, RuntimeFacts, RuntimeFilesystems } from './runtime.ts';
 
 /** What only who opens it needs. */
 export type OpenRuntime = Runtime & {
-  /** Asked again if the last answer was asked for longer ago than this. By container id; each with its own time. */
+  /** Queried again if the last query is older than this. By container id; each with its own time. */
   readonly writableLayers: (maxAgeMs: number) => Promise<Reading<ReadonlyMap<string, WritableLayer>>>;
   /** D7: the runtime's own word for where a container runs. */
   readonly cgroupsPath: (containerId: string) => Promise<Reading<string>>;
@@ -28,8 +28,8 @@ export type OpenRuntime = Runtime & {
   /** Whichever is connected, to read from. */
   readonly connect: () => Promise<Reading<CriClient>>;
   /**
-   * For reclaim.ts: unknown unless it runs a known pod, since nothing is removed from somebody else's runtime. As long as
-   * that is not proven, whoever asks has it looked for anew.
+   * For reclaim.ts: unknown unless it runs a known pod, since nothing is removed from someone else's runtime. As long
+   * as that is not proven, each call searches for it again.
    */
   readonly connectProven: () => Promise<Reading<CriClient>>;
 };
@@ -53,7 +53,7 @@ const NOT_YET = 'it has not answered yet';
 /**
  * Looks at once, and from then on whenever it is asked or nobody has asked for 60 s (5 s while
  * nothing answers). Never throws, and nothing of it rejects.
- * While nothing answers, each look searches for the runtime anew; READY waits for none of it (E8).
+ * While nothing answers, each look searches for the runtime again; READY does not wait for that (E8).
  */
 export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   const { clock, findings, knownPods, sockets = () => socketsOf(needs.endpoint) } = needs;
@@ -82,7 +82,7 @@ export function openRuntime(needs: RuntimeNeeds): OpenRuntime {
   };
   function take(next: Reading<FoundRuntime>): void {
     if (next.known && found.known && next.value.socket === found.value.socket) {
-      // Somebody may be asking it something.
+      // A query may be in progress.
       next.value.client.close();
       found = known({ ...found.value, isProven: next.value.isProven });
     } else {

@@ -42,7 +42,7 @@ export function openKube(needs: KubeNeeds, settings: KubeSettings, images: SeenI
   const { clock, mounts, findings, log, wake, dry } = needs;
   const isRunning = (uid: PodUid): boolean => source.running().some((declared) => declared.uid === uid);
   let isListed = false;
-  // Whose runtime it is can be told from now on, and image ages and facts wait for that (D11).
+  // From now on it is known whose runtime it is; image ages and facts wait for that (D11).
   const listed = (): void => {
     if (!isListed && api.pods().known) {
       isListed = true;
@@ -165,7 +165,7 @@ function openMarks(
     isAlive: isAliveHere,
     taken: ({ pid }) => {
       takeBack.close();
-      taken = `another nodewarden (process ${pid}) keeps the conditions of the node ${nodeName}`;
+      taken = `another nodewarden (process ${pid}) sets the conditions of the node ${nodeName}`;
       wake();
     },
   });

@@ -43,7 +43,7 @@ function readOwnNode(answer: ApiAnswer, nodeName: string, bootId: string): OwnNo
   }
   if (bootId === '' || itsBoot !== bootId) {
     const has = isText(itsBoot) && /^[0-9a-f-]{36}$/.test(itsBoot) ? `the boot id ${itsBoot}` : 'no boot id';
-    const ours = bootId === '' ? 'the one of this machine is not known' : `this machine has ${bootId}`;
+    const ours = bootId === '' ? 'that of this machine is not known' : `this machine has ${bootId}`;
     const text = `the node ${nodeName} has ${has} in the API, and ${ours}`;
     return { kind: 'not-our-node', text };
   }

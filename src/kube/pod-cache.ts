@@ -9,7 +9,7 @@ import { readableOf } from './readable-pod.ts';
 
 /** H14: what a node could have, many times over. */
 const MAX_PODS = 10_000;
-/** An unreadable pod is only told of. */
+/** An unreadable pod is only reported. */
 const MAX_UNREADABLE = 1_000;
 
 /** A pod object that was refused. */

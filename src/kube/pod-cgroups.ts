@@ -34,9 +34,9 @@ export type PodCgroups = {
   readonly now: (of: 'pods' | 'containers') => Reading<FoundPods>;
   /** The cgroup of all pods, as of the last `now`. Unknown `absent`: the kubelet has made none. */
   readonly kubepods: () => Reading<string>;
-  /** Why what was said of the driver is not what is on disk; null: it is. As of the last `now`. */
+  /** How the reported driver differs from what is on disk; null: it does not. As of the last `now`. */
   readonly mismatch: () => string | null;
-  /** False: there are more pods than are looked at. As of the last `now`. */
+  /** False: there are more pods than are read. As of the last `now`. */
   readonly isWhole: () => boolean;
 };
 
@@ -178,7 +178,7 @@ function treeOf(driver: CgroupDriver, cgroupRoot: string): Tree {
   return { driver, kubepods: kubepodsPath(driver, cgroupRoot), parents };
 }
 
-/** D7: what is said is verified on disk: a tree that has pods before one that has none, then what is said, then more pods. */
+/** D7: the reported driver is verified on disk: a tree with pods wins over one without, then the reported one, then more pods. */
 function rankOf({ tree, pods }: Found, said: Reading<CgroupDriver>): number {
   if (said.known && said.value === tree.driver) return pods.length === 0 ? SAID_EMPTY : SAID;
   return pods.length;
@@ -188,4 +188,4 @@ function rankOf({ tree, pods }: Found, said: Reading<CgroupDriver>): number {
 const mismatchOf = (said: CgroupDriver, { tree, pods }: Found): string | null =>
   tree.driver === said || pods.length === 0
     ? null
-    : `the cgroup driver is said to be ${said}, but the pods are in ${tree.kubepods}`;
+    : `the cgroup driver should be ${said}, but the pods are in ${tree.kubepods}`;

@@ -4,10 +4,10 @@ import type { ApiPod } from './api-pod.ts';
 import type { ContainerCgroup } from './pod-cgroups.ts';
 import type { RuntimeContainer, RuntimeFacts, RuntimeSandbox } from './runtime.ts';
 
-/** `name` null: nobody could say it. */
+/** `name` null: unknown. */
 type FoundContainer = { readonly id: string; readonly name: string | null; readonly cgroup: CgroupRef };
 export type FoundContainers = {
-  /** All that are not known to be a sandbox: one that nobody can name counts as a container. */
+  /** All that are not known to be a sandbox: an unnamed one counts as a container. */
   readonly containers: readonly FoundContainer[];
   readonly sandboxes: readonly CgroupRef[];
 };
@@ -27,7 +27,7 @@ const NOTHING: RuntimeIndex = {
   atMs: Number.NEGATIVE_INFINITY,
 };
 
-/** What the runtime listed, by id; made anew only for another list. */
+/** What the runtime listed, by id; rebuilt only for another list. */
 export function createRuntimeIndex(facts: () => Reading<RuntimeFacts>): () => RuntimeIndex {
   let of: RuntimeFacts | null = null;
   let index = NOTHING;

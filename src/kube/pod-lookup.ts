@@ -21,7 +21,7 @@ const MAX_ASKED = 1_000;
 
 /**
  * Asks the API server for single pods that run here but are in neither its list nor its watch (beside-a-kubelet.md C9).
- * Nobody waits for the answer.
+ * Nothing waits for the answer.
  */
 export function createPodLookup({ clock, get, isUp, learn }: LookupNeeds): (pod: PodRef) => void {
   const askedMs = new Map<PodUid, MonoMs>();

@@ -86,7 +86,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
   let stream: { readonly close: () => void } | null = null;
   let openedMs: MonoMs | null = null;
   let heardMs: MonoMs | null = null;
-  let failure = 'the API server has not been asked yet';
+  let failure = 'the API server has not been queried yet';
   let cancelStep = (): void => undefined;
   let cancelTell: (() => void) | null = null;
 
@@ -163,7 +163,7 @@ export function watchPods(needs: WatchNeeds): PodWatch {
           else if (event.kind === 'ignored') return;
           else if (!isBefore(event.resourceVersion, resourceVersion)) take(event);
           // The server was restored from a backup: later changes no longer exist.
-          else leave('gone', 'the versions of the server have gone back');
+          else leave('gone', 'the resource versions of the server have gone back');
         },
         ended: (why) => ended(because, why),
       },

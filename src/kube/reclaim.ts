@@ -31,7 +31,7 @@ import type { CriClient } from './cri/client.ts';
 import { type Container, ContainerState, type Image, type ImageSpec, type PodSandbox } from './cri/cri_pb.ts';
 import type { OpenRuntime } from './open-runtime.ts';
 
-/** Images seen since the agent started: their age counts from the first sighting. `at`: of which runtime. */
+/** Images seen since the agent started: their age counts from the first sighting. `at`: the runtime. */
 export type SeenImages = { sightings: Sightings; at?: string };
 type RuntimeReclaim = { readonly reclaim: NodeReclaim; readonly close: () => void };
 

@@ -5,14 +5,14 @@ import { budgetRefusesId } from '../words/finding-eviction.ts';
 
 /** Evictions that a disruption budget refused recently (beside-a-kubelet.md B1, B11). */
 export type Refusals = {
-  /** `said`: why. A refusal for the same reason again doubles the wait. */
+  /** `said`: the reason. Another refusal for the same reason doubles the wait. */
   readonly add: (uid: PodUid, retryAfterMs: number, said: string) => void;
   /** `budgets-refuse`: three others were refused, and the next request is not due yet. */
   readonly limitOf: (uid: PodUid) => CandidateLimit | null;
 };
 type Refusal = { readonly untilMs: MonoMs; readonly waitMs: number; readonly said: string };
 
-/** B1: a budget is not asked again before that, whatever the server says. */
+/** B1: the minimum wait before the next request, whatever the server says. */
 const LEAST_MS = 5_000;
 const LONGEST_MS = 60_000;
 /** B11: the maximum number of requests in one pass. */

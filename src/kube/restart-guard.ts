@@ -13,7 +13,7 @@ export type RestartGuard = {
 };
 
 const WINDOW_MS = 600_000;
-/** After this many kills in vain, others go first. */
+/** After this many kills in vain, other pods are evicted first. */
 const KILLS = 2;
 
 export function createRestartGuard(clock: Clock): RestartGuard {

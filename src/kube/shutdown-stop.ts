@@ -19,7 +19,7 @@ const SAME_MS = 1_000;
 /** containerd answers when the container has ended: who has not answered by then may be waiting for it, or hang. */
 const ASKED_MS = 1_000;
 const ALIVE_MS = 2_000;
-/** Its network goes with it; nobody waits longer for that. */
+/** Its network ends with it; this is the longest wait for that. */
 const SANDBOX_MS = 2_000;
 
 /** E11: by DELETE; at the end of its phase what still runs is killed (B5). Where the API takes none, the pod is left alone. */
@@ -34,7 +34,7 @@ export async function byDelete(ladder: Ladder, found: LivePod): Promise<Result> 
   const lastWordMs = Math.min(LAST_WORD_MS, (endsMs - clock.monoMs()) / 2);
   for (let now: LivePod | null = found; now !== null; now = stillRunning(ladder)) {
     if ((await untilEnded(ladder, now, endsMs - lastWordMs - clock.monoMs())) === 'ended') continue;
-    // A kubelet that is dead has told nobody: nobody is killed untold.
+    // A dead kubelet has not asked the containers to stop, and none is killed without being asked.
     const said = { first: 'sigterm', graceMs: Math.max(1, endsMs - clock.monoMs()), isAsRuntime: true } as const;
     const { isAtWork } = ladder.kubelet;
     if (isAtWork && (await untilEnded(ladder, now, endsMs - clock.monoMs())) === 'ended') continue;
@@ -56,7 +56,7 @@ async function isDeleted(ladder: Ladder, pod: ApiPod, endsMs: MonoMs): Promise<b
   const { clock } = needs;
   const leftMs = Math.min(order.graceMs, endsMs - clock.monoMs());
   const graceSeconds = Math.max(HARD_GRACE_SECONDS, Math.round(leftMs / 1_000));
-  // F17: whoever deletes it has given it less.
+  // F17: someone else's deletion has given it less.
   if (pod.deletionWallMs !== null && pod.deletionWallMs <= clock.wallMs() + graceSeconds * 1_000 + SAME_MS) {
     tell(ladder, 'delete', 'it is being deleted already');
     return true;

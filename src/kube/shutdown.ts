@@ -25,7 +25,7 @@ type ShutdownNeeds = {
   readonly pods: () => Reading<ReadonlyMap<PodUid, ApiPod>>;
   /** Pods with processes, by the kubelet's uid. */
   readonly running: () => readonly PodUid[];
-  /** The condition and the event for the shutdown (E6). Nobody waits for them. */
+  /** The condition and the event for the shutdown (E6). Nothing waits for them. */
   readonly tell: (decision: DecisionId, totalMs: number) => void;
 };
 /** What a shutdown writes to the API, sees confirmed there, and undoes if it is cancelled. */
@@ -72,7 +72,8 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
   function save(): void {
     isSaving = false;
     const failed = saveTold(runtimeDirectory, bootId, told);
-    if (failed !== null) log.warn({ event: 'cordon' }, `what the shutdown has told the API is not kept: ${failed}`);
+    if (failed !== null)
+      log.warn({ event: 'cordon' }, `what the shutdown has written to the API could not be saved: ${failed}`);
   }
 
   async function cordon(shutdownId: string): Promise<string> {
@@ -93,7 +94,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     if (failed === null) {
       told = null;
       save();
-      log.info({ event: 'cordon' }, 'the shutdown is cancelled: the node takes pods again');
+      log.info({ event: 'cordon' }, 'the shutdown is cancelled: the node accepts pods again');
     }
     for (const tell of heard.splice(0)) tell(failed);
     return failed;
@@ -109,7 +110,7 @@ export function createKubeShutdown(needs: ShutdownNeeds): KubeShutdown {
     });
   }
 
-  /** A kubelet shows a pod as failed, and without its containers, before it tells these to end. */
+  /** A kubelet shows a pod as failed, and without its containers, before it asks these to stop. */
   function leftByKubelet(before: ReadonlyMap<PodUid, ApiPod>, now: ReadonlyMap<PodUid, ApiPod>): readonly string[] {
     const isShown = ([uid, { object }]: readonly [PodUid, ApiPod]): boolean => {
       const pod = now.get(uid);

@@ -30,7 +30,7 @@ type Seen = {
   readonly cgroups: Pick<PodCgroups, 'kubepods' | 'mismatch' | 'isWhole'>;
 };
 
-/** A pod that has just started is told of by API and runtime a moment later, and a kubelet makes its cgroups when it starts. */
+/** API and runtime report a pod that has just started a moment later, and a kubelet creates its cgroups when it starts. */
 const LASTING_MS = 10_000;
 
 /** What a person should know of how the pods were found: one finding of a kind, whatever tenants do (H14). */
@@ -55,7 +55,7 @@ export function createSourceFindings({ clock, findings }: { readonly clock: Cloc
   const sayLasting: typeof sayOf = (id, pods, words) => sayOf(id, lasting(id, pods), words);
 
   return {
-    /** Whether the runtime has to be asked before the next time. */
+    /** Whether the runtime has to be queried before the next call. */
     tell: ({ pods, api, runtime, cgroups }: Seen): boolean => {
       const kubepods = cgroups.kubepods();
       sayLasting(NO_KUBEPODS, kubepods.known ? [] : [kubepods.where], ([where = '']) => noKubepods(where));
@@ -71,7 +71,7 @@ export function createSourceFindings({ clock, findings }: { readonly clock: Cloc
         [...runtime.containers.values()].flatMap(({ podUid, state }) => (state === 'running' ? [podUid] : [])),
       );
       const undeclared = live.filter(({ pod }) => pod === null);
-      // A container that has ended since the runtime was asked is none that is missing: the pod waits to start it again.
+      // A container that has ended since the runtime was queried is not missing: the pod waits to restart it.
       const isListedSince = runtime.atMs >= toldMs;
       toldMs = clock.monoMs();
       const empty = live.filter(({ containers, declared }) => containers.length === 0 && running.has(declared.uid));

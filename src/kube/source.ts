@@ -18,7 +18,7 @@ type KubeSourceNeeds = {
   readonly clock: Clock;
   readonly mounts: CgroupMounts;
   readonly findings: Findings;
-  /** The kubelet's: where kubepods lies. */
+  /** The kubelet's: the parent of kubepods. */
   readonly cgroupRoot: string;
   /** As the kubelet's configuration says, for a runtime that does not (D7); null: nor does that. */
   readonly configuredDriver: CgroupDriver | null;
@@ -52,15 +52,15 @@ export type KubeSource = PodSource & {
 };
 
 const NOT_ASKED = unknown('not-asked', 'cgroup', 'no pod is chosen');
-/** How often what is told is refreshed; `pods` always returns the pods as they are at that moment. */
+/** How often findings are refreshed; `pods` always returns the pods as they are at that moment. */
 const REFRESH_MS = 2_000;
 const FAR_REFRESH_MS = 10_000;
-/** Far away, each container is compared only so often: whoever stops a pod compares them anyway. */
+/** Far from every threshold, containers are compared only this often: stopping a pod compares them anyway. */
 const COMPARE_MS = 60_000;
 /** How long no pod is chosen because the list is missing (D13), and how long a shutdown waits for it. */
 const SETTLE_MS = 2_000;
 const SETTLE_SHUTDOWN_MS = 500;
-/** F6 (i): nobody waits longer for what the kubelet frees, which may be nothing; who waits at all: core/eviction/kubelet-wait.ts. */
+/** F6 (i): the longest wait for what the kubelet frees, which may be nothing. Which pods wait: core/eviction/kubelet-wait.ts. */
 const KUBELET_EVICTS_MS = 10_000;
 /** The minimum time between queries to the runtime while there are containers that it has not listed. */
 const ASK_RUNTIME_MS = 1_000;
@@ -105,7 +105,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
   let comparedMs: MonoMs = Number.NEGATIVE_INFINITY;
   let identities = '';
   /** At the last refresh. */
-  let seen: Reading<Pods> = unknown('not-asked', 'the pods of this node', 'they have not been looked at yet');
+  let seen: Reading<Pods> = unknown('not-asked', 'the pods of this node', 'they have not been read yet');
   let isFar = false;
   let isClosed = false;
   let cancelTimer: () => void = () => undefined;
@@ -207,7 +207,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     if (pods !== '' && askRuntime(untold.againMs)) untold.againMs = Math.min(2 * untold.againMs, ASK_RUNTIME_MOST_MS);
   }
 
-  /** Whether it is asked now: not if it was less than so long ago. */
+  /** Whether it is queried now: not if the last query is more recent than that. */
   function askRuntime(pauseMs = ASK_RUNTIME_MS): boolean {
     if (isClosed || clock.monoMs() - askedRuntimeMs < pauseMs) return false;
     askedRuntimeMs = clock.monoMs();
@@ -230,7 +230,7 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     };
   }
 
-  /** Beside the loop: what a person should hear of, and whether a look is worth while. */
+  /** Beside the loop: findings, and whether another look is worthwhile. */
   function refresh(): void {
     refreshedMs = clock.monoMs();
     const path = cgroupPathOf(mounts, process.pid);

@@ -14,7 +14,7 @@ import {
   mustBeVictim,
 } from './write-rules.ts';
 
-/** What could not be said (C5). */
+/** What could not be sent (C5). */
 export type Spooled =
   | {
       readonly kind: 'delete';
@@ -54,7 +54,7 @@ export const sayDone = (key: string): string => `${LINE}${JSON.stringify({ done:
 type SpoolFile = {
   readonly entries: ReadonlyMap<string, Spooled>;
   readonly lines: number;
-  /** Lines that nobody of ours wrote; the last one may be torn. */
+  /** Lines that this program did not write; the last one may be torn. */
   readonly badLines: number;
   /** Null: it could be read, or is not there. */
   readonly unreadable: string | null;

@@ -15,11 +15,11 @@ import { saidOf } from './stop-through-api.ts';
 import type { NotDone } from './write-failure.ts';
 import { reportWrite } from './write-findings.ts';
 
-/** What is to be said to the API server, until it has heard it (C5 to C7). */
+/** Messages to the API server, kept until it has received them (C5 to C7). */
 export type Spool = {
-  /** Never waits; throws where the entry is one that could never be said. */
+  /** Never waits; throws for an entry that could never be sent. */
   readonly put: (entry: Spooled) => void;
-  /** Somebody else has said it, or it can never be said; what took its place meanwhile stays. */
+  /** It was sent elsewhere, or can never be sent; an entry that replaced it meanwhile stays. */
   readonly said: (entry: Spooled) => void;
   /**
    * After a relist: what waits is said, acts first, facts last. `isThere`: by the uid of the object; an act for a pod that is
@@ -41,7 +41,7 @@ type SpoolNeeds = {
   readonly directory: string;
   readonly bootId: string;
   readonly writes: Pick<ApiWrites, 'deletePod' | 'rehearseDelete' | 'markDisruption' | 'createEvent'>;
-  /** C5: it has run again, ready, for so long that its end since then would be a second disruption. */
+  /** C5: it has been ready again for so long that ending it now would be a second disruption. */
   readonly hasRecovered: (uid: PodUid, sinceMs: MonoMs) => boolean;
   readonly isUp: () => boolean;
   readonly findings: Pick<Findings, 'raise' | 'clear'>;
@@ -56,7 +56,7 @@ export const ENTRIES_MAX = 10_000;
 const ACT_MAX_AGE_MS = 300_000;
 /** C7: five writes a second. */
 const PACE_MS = 200;
-/** For what was not heard although the connection is up. */
+/** For messages that got no answer although the connection is up. */
 const AGAIN_MS = 10_000;
 /** So many lines may lie in the file for nothing. */
 const DEAD_LINES_MAX = 1_000;
@@ -90,7 +90,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
     directory,
     name: NAME,
     lineStart: SPOOL_LINE_START,
-    // It grows until it is written anew, and is never rotated.
+    // It grows until it is rewritten, and is never rotated.
     maxBytes: Number.POSITIVE_INFINITY,
     onCorrupt: (keptAs, line) => {
       isStale = true;
@@ -183,7 +183,7 @@ export function openSpool(needs: SpoolNeeds): Spool {
         settled(entry);
         log.warn(
           { event: 'api-away', key, said: failed.text },
-          `the API server refuses for good what waited for it: ${key}`,
+          `the API server refuses a queued message for good: ${key}`,
         );
         return PACE_MS;
       case 'forbidden':

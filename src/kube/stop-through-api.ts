@@ -11,7 +11,7 @@ type TellNeeds = {
   readonly writes: Pick<ApiWrites, 'evictPod' | 'deletePod' | 'markDisruption'>;
   /** Known to be away (C1). */
   readonly isAway: () => boolean;
-  /** `kubernetes.pdb: required`: who cannot be asked has refused. */
+  /** `kubernetes.pdb: required`: without an answer, the budget counts as refusing. */
   readonly isBudgetRequired: boolean;
   readonly later: StopThroughApi['later'];
   readonly heard: StopThroughApi['heard'];
@@ -22,12 +22,12 @@ const MARK_MS = 30;
 /** What a pod's condition says of its end. */
 export const LOW_ON_RESOURCES = 'the node was low on resources';
 const SHUTTING_DOWN = 'the node is shutting down';
-/** All pods of a phase are asked for at once. */
+/** All pods of a phase are deleted at once. */
 const SHUTDOWN_MS = 2_000;
 /** Mirror pods are never victims (B16): who reaches this has found a mistake. */
 const MIRROR: Said = { kind: 'not-said', because: 'never', text: 'a mirror pod is not deleted' };
 
-/** What the killer says to the API server of a victim, and what the answer comes to for it. */
+/** The killer's requests to the API server for a victim, and what the answers mean for it. */
 export function createStopThroughApi({
   clock,
   writes,
@@ -39,7 +39,7 @@ export function createStopThroughApi({
   const remove = async (pod: Deletable, graceSeconds: number, why?: 'shutdown'): Promise<Said> => {
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
-    // On another connection the deletion could overtake it, and nobody would see why (A16).
+    // On another connection the deletion could overtake it, and the reason would be lost (A16).
     const [reason, message] =
       why === 'shutdown'
         ? (['TerminationByNodewarden', SHUTTING_DOWN] as const)
@@ -52,12 +52,12 @@ export function createStopThroughApi({
     const victim = victimOf(pod);
     if (victim === null) return MIRROR;
     const answer = await writes.evictPod(victim, graceSeconds);
-    // G3: without the right to ask, the pod is deleted, and that is said.
+    // G3: without the right to evict, the pod is deleted, and the answer says so.
     if (answer.kind !== 'forbidden' || isBudgetRequired) return saidOf(answer);
     const said = await remove(pod, graceSeconds);
     return { ...said, text: `its disruption budget was not asked (${answer.text}); ${said.text}` };
   };
-  /** What is not known to be allowed is not, where the budget must be asked. */
+  /** If the budget must be respected, an eviction that is not known to be allowed is not. */
   const required = (said: Said): Said =>
     isBudgetRequired && said.kind === 'not-said' ? { kind: 'refused', retryAfterMs: 0, text: said.text } : said;
   return {

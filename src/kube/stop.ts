@@ -36,11 +36,11 @@ import { byDelete, byRuntime } from './shutdown-stop.ts';
 
 /** B6: a kill waits no longer for the API. */
 const SAY_MS = 100;
-/** C1: by then its deletion is answered, or it is not heard. */
+/** C1: the deadline for an answer to the deletion. */
 const HEAR_MS = 1_000;
 /** B11: an eviction that is not answered by then is done without the API. */
 const LEAVE_MS = 5_000;
-/** B11, soft: after its grace it has so long before the grace is cut, and then so long before it is killed. */
+/** B11, soft: the time after its grace period until the grace is cut, and from then until it is killed. */
 const OVERDUE_MS = 2_000;
 const CUT_MS = 3_000;
 /** B13: whoever resumes a kill whose victim may have been started again waits so long for the runtime to name the sandbox. */
@@ -49,8 +49,8 @@ const NAMED_MS = 1_000;
 const KEEP_MS = 1_000;
 
 /**
- * Stops pods beside a kubelet: the API is told, the containers' processes are killed, and the end is proven (B11, B12). A
- * soft threshold asks the pod's disruption budget first; a hard one waits for nobody.
+ * Stops pods beside a kubelet: requests the deletion, kills the containers' processes, and proves the end (B11, B12). A
+ * soft threshold respects the pod's disruption budget; a hard one waits for nothing.
  */
 export function createKubeKiller(needs: KubeKillerNeeds): Killer {
   const { clock, mounts, source } = needs;
@@ -218,10 +218,10 @@ async function byForce(
   return finished(ladder, found, end);
 }
 
-/** B5: a moment after its start, or ours, only the runtime can tell its sandbox from its containers. */
+/** B5: right after its start, or ours, only the runtime can tell its sandbox from its containers. */
 const hasUnnamed = ({ containers }: LivePod): boolean => containers.some(({ name }) => name === null);
 
-/** What a kill leaves to be done: a container that started meanwhile, a memory volume, and what the API has not heard. */
+/** What remains after a kill: a container that started meanwhile, a memory volume, and requests that the API has not received. */
 async function finished(ladder: Ladder, found: LivePod, end: KillEnd): Promise<Result> {
   const { needs, order } = ladder;
   if (end.kind === 'gone') return byWhom(ladder);
@@ -276,14 +276,14 @@ async function keepDeletion(ladder: Ladder, told: Deletable | null, madeAtMs: Mo
   if (!ladder.isAccepted && ladder.unsaid !== 'never') tell(ladder, 'spool', LATER[ladder.unsaid]);
 }
 
-/** The answer that the kill did not wait for says that the pod goes: the kubelet does not start it again. */
+/** The answer that the kill did not wait for accepts the deletion: the kubelet does not restart the pod. */
 function hearLate({ needs, order, isAccepted }: Ladder, pod: Deletable): void {
   if (!isAccepted) return;
   needs.tell.heard(pod);
   needs.guard.accepted(order.victim.uid);
 }
 
-/** B11, rung 4: the kubelet has started a container anew before the API heard of the end. */
+/** B11, rung 4: the kubelet has restarted a container before the API received the deletion. */
 async function killNewcomers(ladder: Ladder, found: LivePod): Promise<void> {
   const { needs, order } = ladder;
   const before = new Set(refsOf(found).map(({ inode }) => inode));

@@ -26,12 +26,12 @@ type UndoCordon = {
 const AGAIN_MS = 5_000;
 /** For what only others can change. */
 const WATCH_MS = 60_000;
-/** An agent that was restarted in the middle of a shutdown has heard of it by then. */
+/** An agent that was restarted in the middle of a shutdown knows of it by then. */
 const OVER_MS = 30_000;
 
 /**
- * After a boot, a cancelled shutdown and a soft-reboot: waits for the kubelet to be ready, and takes back what bears our mark
- * (beside-a-kubelet.md E21, E22). Nothing that anybody else has set.
+ * After a boot, a cancelled shutdown and a soft-reboot: waits for the kubelet to be ready, and removes what bears our
+ * mark (beside-a-kubelet.md E21, E22). Removes nothing that others have set.
  */
 export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   const { clock, writes, findings } = needs;
@@ -43,7 +43,7 @@ export function createUndoCordon(needs: TakeBackNeeds): UndoCordon {
   let isLooking = false;
   let cancel = (): void => undefined;
 
-  /** How soon it is worth while again; null: it is not. */
+  /** Delay until the next check; null: none is needed. */
   async function look(): Promise<number | null> {
     const node = needs.isUp() ? await writes.verify() : null;
     if (node?.kind !== 'node') return AGAIN_MS;

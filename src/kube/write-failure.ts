@@ -53,7 +53,7 @@ export function readSaid(answer: Extract<ApiAnswer, { kind: 'answer' }>): Said {
   };
 }
 
-/** Null: it was done; else it took that right. Of 404 and 409 only whoever asked knows whether they mean more than this. */
+/** Null: it was done; else it took that right. Only the caller knows whether a 404 or 409 means more than this. */
 export function notDone(answer: ApiAnswer, right: ApiRight | null): NotDone | null {
   if (answer.kind === 'none') {
     return { kind: 'unheard', isTimeout: answer.isTimeout, text: escapeUnsafe(answer.detail.slice(0, TEXT_MAX)) };
@@ -61,7 +61,7 @@ export function notDone(answer: ApiAnswer, right: ApiRight | null): NotDone | nu
   const { status } = answer;
   if (status >= 200 && status < 300) return null;
   const { text, causes, retryAfterMs, reason } = readSaid(answer);
-  // A namespace that goes away takes nothing new, whatever our rights.
+  // A namespace that is being deleted accepts nothing new, whatever our rights.
   if (causes.some((cause) => cause.reason === 'NamespaceTerminating')) return { kind: 'rejected', status, text };
   if (status === 401) return { kind: 'forbidden', right: null, text };
   if (status === 403) return { kind: 'forbidden', right, text };

@@ -4,7 +4,7 @@ import type { NotDone } from './write-failure.ts';
 
 /**
  * What a write came to, as findings that a person should know; null: it was done, by this right. That the server does not
- * know us at all (401), or is away, is told by the connection.
+ * know us at all (401), or is away, is reported by the connection.
  */
 export function reportWrite(
   findings: Pick<Findings, 'raise' | 'clear'>,

@@ -50,7 +50,7 @@ export const CORDONED_BY = 'nodewarden.dev/cordoned-by';
 /** Whose cordon it is: `<boot-id>/<shutdown-id>` in the annotation (A15). */
 export type ShutdownMark = { readonly bootId: string; readonly shutdownId: string };
 export const sayMark = ({ bootId, shutdownId }: ShutdownMark): string => `${bootId}/${shutdownId}`;
-/** Null: nobody of ours wrote that. */
+/** Null: this program did not write that. */
 export function readMark(text: unknown): ShutdownMark | null {
   const parts = typeof text === 'string' ? /^([0-9a-f-]{36})\/([A-Za-z0-9_.:-]{1,100})$/.exec(text) : null;
   const [bootId, shutdownId] = parts?.slice(1) ?? [];
@@ -64,7 +64,7 @@ export type EventObject = { readonly kind: 'Node' } | ({ readonly kind: 'Pod' } 
 export const EVENT_REASONS = ['Evicted', 'EvictionThresholdMet', 'NodeShutdown'] as const;
 export type EventReason = (typeof EVENT_REASONS)[number];
 export type ApiEvent = {
-  /** Derived from the decision: told twice, it is still one event (C6). */
+  /** Derived from the decision: sent twice, it is still one event (C6). */
   readonly name: string;
   readonly about: EventObject;
   readonly reason: EventReason;

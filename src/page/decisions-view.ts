@@ -34,8 +34,8 @@ export function createDecisionsView(say: (text: string) => void): (status: Statu
             'p',
             {},
             node.dryRun
-              ? 'Here you will see whom it would evict, why, and that it did not.'
-              : 'Here you will see whom it evicts, why, and what came of it.',
+              ? 'The pods that it would evict appear here, with the reason. It stops nothing.'
+              : 'Evictions appear here, with the reason and the outcome.',
           ),
         ),
       ]);

@@ -13,7 +13,7 @@ export function showFindings({ findings, warnings }: StatusReport): void {
             'div',
             { class: 'empty' },
             el('p', {}, el('strong', {}, 'No findings.')),
-            el('p', {}, 'A problem that needs you would be listed here, with what to do.'),
+            el('p', {}, 'A problem that needs your attention would be listed here, with what to do.'),
           ),
         ]
       : [

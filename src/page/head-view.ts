@@ -37,7 +37,7 @@ function footOf({ path, loadedWallMs, lastReload }: StatusReport['config'], nowW
     el('code', {}, file),
     `, ${how} `,
     timeOf(atWallMs, sayWhen(atWallMs, nowWallMs)),
-    `${refused}. This page only reads.`,
+    `${refused}. This page is read-only.`,
   );
 }
 
@@ -81,7 +81,7 @@ function verdictOf(
     return { level: 'bad', text: `Evicting ${pods.join(', ')}`, why: because };
   }
   if (act.kind === 'reclaiming')
-    return { level: 'warn', text: `Reclaiming for ${act.signal}, before any pod goes`, why: because };
+    return { level: 'warn', text: `Reclaiming for ${act.signal}, before any pod is evicted`, why: because };
   const met = signals.filter(
     ({ aliasOf, thresholds }) => aliasOf === null && thresholds.some(({ metForMs }) => metForMs !== null),
   );
@@ -113,12 +113,12 @@ function verdictOf(
     return {
       level: 'warn',
       text: `${unknown.map(({ signal }) => signal).join(', ')} ${unknown.length === 1 ? 'is' : 'are'} unknown`,
-      why: ['No decision is based on what is unknown.', ...because],
+      why: ['No decision is based on unknown values.', ...because],
     };
-  if (held.length > 0) return { level: 'warn', text: 'Nothing is short any more', why: because };
+  if (held.length > 0) return { level: 'warn', text: 'No longer under pressure', why: because };
   if (!signals.some(({ thresholds }) => thresholds.length > 0))
     return { level: 'warn', text: 'No threshold is set: nothing is ever evicted', why: [] };
-  return { level: 'ok', text: 'Nothing is short', why: ['Every signal is above its thresholds.', ...because] };
+  return { level: 'ok', text: 'No pressure', why: ['Every signal is above its thresholds.', ...because] };
 }
 const SOON_MS = 15 * 60_000;
 
@@ -161,7 +161,7 @@ function evictionTile(
 function shutdownTile({ shutdown: { lock }, node }: StatusReport): Said {
   switch (lock.kind) {
     case 'off':
-      return ['plain', 'Off', [node.dryRun ? 'a dry run holds no lock' : 'no grace period for a shutdown is set']];
+      return ['plain', 'Off', [node.dryRun ? 'a dry run holds no lock' : 'no shutdown grace period is set']];
     case 'released':
       return ['bad', 'Released', ['the machine is going down']];
     case 'armed':

@@ -96,7 +96,7 @@ async function pollLive(): Promise<void> {
   const fetched = await fetchJson<LiveAnswer>('api/live', ANSWER_MS);
   if (fetched.ok) {
     if (live !== null && live.status.node.pid !== fetched.answer.status.node.pid) rehearseNextMs = 0;
-    if (lost !== null && live !== null) say('Connected again.');
+    if (lost !== null && live !== null) say('Reconnected.');
     live = fetched.answer;
     heardMs = clock.monoMs();
     lost = null;

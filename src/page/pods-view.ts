@@ -16,9 +16,7 @@ export function showPods(report: ExplainReport): void {
   const { signal } = report.signal;
   setText(
     byId('pods-for'),
-    report.actsOn === null
-      ? `For ${signal}, should it fall below its threshold.`
-      : `For ${signal}, which is short now.`,
+    report.actsOn === null ? `For ${signal}, if it fell below its threshold.` : `For ${signal}, which is short now.`,
   );
   keep(byId('pods-body'), bodyOf(report));
 }
@@ -36,7 +34,7 @@ function bodyOf(report: ExplainReport): readonly HTMLElement[] {
   }
   const more =
     pods.length > ROWS_MAX
-      ? [el('p', { class: 'note' }, `and ${pods.length - ROWS_MAX} more; nodewarden explain -o json has all`)]
+      ? [el('p', { class: 'note' }, `and ${pods.length - ROWS_MAX} more; nodewarden explain -o json lists all`)]
       : [];
   return [whatIfOf(report), tableOf(report), ...more];
 }
@@ -85,7 +83,7 @@ function tableOf(report: ExplainReport): HTMLElement {
 
 const usedHead = (signal: Signal): string =>
   SIGNAL_FACTS[signal].resource === 'memory' || SIGNAL_FACTS[signal].resource === 'ephemeral-storage'
-    ? 'Uses, of its request'
+    ? 'Usage and request'
     : 'Uses';
 
 function rowOf(report: ExplainReport, row: ExplainedRow, i: number, most: number): HTMLElement {

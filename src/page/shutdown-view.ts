@@ -41,7 +41,7 @@ function phasesOf(phases: StatusReport['shutdown']['phases'], why: string): read
         el(
           'p',
           {},
-          'With a grace period for the shutdown (shutdownGracePeriod), its phases would be here on a time axis, and who cannot finish in time.',
+          'With shutdownGracePeriod set, this shows the phases on a time axis, and which pods cannot finish in time.',
         ),
       ),
     ];
@@ -60,7 +60,7 @@ function phasesOf(phases: StatusReport['shutdown']['phases'], why: string): read
 function planOf(report: RehearseReport): readonly HTMLElement[] {
   const { phases, withAgent = [], worstMs, expectedMs, cannotFinish, warnings, notes, dryRun } = report;
   const pods = [...phases, ...withAgent].reduce((sum, phase) => sum + phase.pods.length, 0);
-  const before = expectedMs === worstMs ? '' : `, ${sayFor(expectedMs)} if all stop as fast as before`;
+  const before = expectedMs === worstMs ? '' : `, ${sayFor(expectedMs)} if all stop as fast as they did before`;
   const verdict =
     cannotFinish.length === 0
       ? 'No pod is known to need more time than it gets.'
@@ -72,11 +72,11 @@ function planOf(report: RehearseReport): readonly HTMLElement[] {
   const endMs = Math.max(1_000, worstMs, ...[...phases, ...withAgent].map(({ worst }) => worst?.endMs ?? 0));
   return [
     el('p', { class: `lead${cannotFinish.length > 0 ? ' bad' : ''}` }, total),
-    ...(pods === 0 ? [] : [tableOf('The phases of a shutdown and who is stopped when', phases, endMs)]),
+    ...(pods === 0 ? [] : [tableOf('The phases of a shutdown, and when each pod is stopped', phases, endMs)]),
     ...(withAgent.some((phase) => phase.pods.length > 0)
       ? [
-          el('p', { class: 'lead' }, 'Then, what stays bound to the node, when systemd stops the agent:'),
-          tableOf('What is stopped with the agent', withAgent, endMs),
+          el('p', { class: 'lead' }, 'Then, when systemd stops the agent, the pods that stay bound to the node:'),
+          tableOf('Pods that are stopped with the agent', withAgent, endMs),
         ]
       : []),
     ...[...warnings, ...notes].map((text) => el('p', { class: 'note' }, `${text}.`)),
@@ -158,7 +158,7 @@ function podOf(pod: PodStopRow, phaseMs: number, endMs: number): HTMLElement {
     ...(tookMs === null ? [] : [barOf(`took-bar${level}`, toldMs, toldMs + Math.min(tookMs, getsMs), endMs)]),
   ];
   const when = [
-    ...(toldAfterMs > 0 ? [`asked to stop ${sayFor(toldMs)} after the beginning at the latest`] : []),
+    ...(toldAfterMs > 0 ? [`asked to stop ${sayFor(toldMs)} after the start at the latest`] : []),
     ...(verdict.kind === 'finishes' ? [`gets ${sayFor(getsMs)}`] : []),
   ].join(', ');
   return el(

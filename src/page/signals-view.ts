@@ -127,7 +127,7 @@ function aheadText(signal: Signal, { thresholds }: SignalStatus, trend: Trend, n
   if (thresholds.length === 0) return 'No threshold is set for it.';
   if (thresholds.every(({ isMet }) => isMet)) return 'Below every threshold.';
   if (next !== null)
-    return `Reaches its ${next.kind} threshold in ${sayAbout(next.inMs)} at the present rate, ${rateText(signal, trend)}.`;
+    return `Reaches its ${next.kind} threshold in ${sayAbout(next.inMs)} at the current rate, ${rateText(signal, trend)}.`;
   switch (trend.kind) {
     case 'too-few':
       return 'Its rate is not known yet.';
@@ -144,8 +144,8 @@ function rateText(signal: Signal, trend: Trend): string {
   if (trend.kind !== 'falling') return '';
   const perSecond = -trend.perSecond;
   return perSecond >= 1
-    ? `${sayAmount(signal, Math.round(perSecond))} a second`
-    : `${sayAmount(signal, Math.ceil(perSecond * 60))} a minute`;
+    ? `${sayAmount(signal, Math.round(perSecond))} per second`
+    : `${sayAmount(signal, Math.ceil(perSecond * 60))} per minute`;
 }
 
 function limitOf(signal: Signal, threshold: ThresholdStatus): HTMLElement {
@@ -186,7 +186,7 @@ function notesOf(
   const lines = [
     ...(lowest === undefined || span < 10_000 ? [] : [`Lowest in ${within}: ${sayAmount(signal, lowest.amount)}.`]),
     ...(signal === 'memory.available' && other !== null
-      ? [`Counted ${ways}, ${sayAmount(signal, other)} would be available.`]
+      ? [`Measured ${ways}, ${sayAmount(signal, other)} would be available.`]
       : []),
     ...(ageMs !== null && ageMs >= (isDisk(signal) ? 15_000 : 2_000)
       ? [`Measured ${sayFor(ageMs)} before this sample.`]

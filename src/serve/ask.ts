@@ -58,7 +58,7 @@ export function watchDaemon(
   socket.on('close', () => end({ kind: 'failed', detail: `${path}: the daemon closed the connection` }));
   socket.on('data', (chunk: string) => {
     received += chunk;
-    if (received.length > ANSWER_CHARS) end({ kind: 'failed', detail: `${path}: the answer does not end` });
+    if (received.length > ANSWER_CHARS) end({ kind: 'failed', detail: `${path}: the answer is too long` });
     for (let at = received.indexOf('\n'); at >= 0 && !isOver; at = received.indexOf('\n')) {
       const asked = parseAnswer(path, received.slice(0, at));
       received = received.slice(at + 1);
@@ -83,7 +83,7 @@ function connectFailure(path: string, error: Error): Asked {
 
 function parseAnswer(path: string, line: string): Asked {
   const json = parseJson(line);
-  if (json === null) return { kind: 'failed', detail: `${path}: what answers is not nodewarden` };
+  if (json === null) return { kind: 'failed', detail: `${path}: another program answers there` };
   if (isObject(json) && 'answer' in json) return { kind: 'answer', answer: json['answer'] };
   const error = isObject(json) && 'error' in json ? String(json['error']) : 'no answer';
   return { kind: 'failed', detail: `${path}: ${error}` };

@@ -176,16 +176,16 @@ async function answerTo(
   { clock, routes, names }: Served,
   localAddress: string,
 ): Promise<HttpAnswer> {
-  if (request === 'too-large') return text(431, `a request may have ${HEAD_BYTES / 1024} KiB`);
-  if (request === null) return text(400, 'this is no request of HTTP/1.1');
+  if (request === 'too-large') return text(431, `a request may have at most ${HEAD_BYTES / 1024} KiB`);
+  if (request === null) return text(400, 'this is not an HTTP/1.1 request');
   const { method, target, host } = request;
-  if (method !== 'GET' && method !== 'HEAD') return text(405, 'only GET and HEAD are answered');
+  if (method !== 'GET' && method !== 'HEAD') return text(405, 'only GET and HEAD are allowed');
   if (!isNamed(host, names, localAddress)) {
-    return text(421, 'the Host of this request is no name of this server: add it to http.hosts, or use the address');
+    return text(421, 'the Host of this request is not a name of this server: add it to http.hosts, or use the address');
   }
   const [path = '', ...query] = target.split('?');
   const route = routes.find((one) => one.path === path);
-  if (route === undefined) return text(404, `nothing is here; there is ${routes.map((one) => one.path).join(', ')}`);
+  if (route === undefined) return text(404, `not found; available: ${routes.map((one) => one.path).join(', ')}`);
   try {
     const asked = Promise.resolve(route.answer(new URLSearchParams(query.join('?'))));
     return await within(clock, ANSWER_MS, asked, () => text(500, `no answer within ${ANSWER_MS / 1_000} s`));

@@ -22,19 +22,19 @@ const ROWS: { readonly [name: string]: Row } = {
     ],
   },
   nodewarden_signal_available: {
-    help: 'What is available of the signal, in its unit.',
+    help: 'Available amount, in the unit of the signal.',
     type: 'gauge',
     labels: ['signal', 'unit'],
     samples: (report) => ofSignals(report, ({ available }) => available),
   },
   nodewarden_signal_capacity: {
-    help: 'What there is of the signal in total, in its unit.',
+    help: 'Capacity, in the unit of the signal.',
     type: 'gauge',
     labels: ['signal', 'unit'],
     samples: (report) => ofSignals(report, ({ capacity }) => capacity),
   },
   nodewarden_signal_age_seconds: {
-    help: 'How long ago the signal was measured.',
+    help: 'Time since the signal was measured.',
     type: 'gauge',
     labels: ['signal', 'unit'],
     samples: (report) => ofSignals(report, ({ ageMs }) => seconds(ageMs)),
@@ -68,7 +68,7 @@ const ROWS: { readonly [name: string]: Row } = {
     samples: (report) => ofPsi(report, 'full'),
   },
   nodewarden_findings: {
-    help: 'Problems that a person should look at, by kind; see: nodewarden status.',
+    help: 'Problems that need attention, by kind; see: nodewarden status.',
     type: 'gauge',
     labels: ['finding'],
     samples: ({ findings }) => {
@@ -92,19 +92,19 @@ const ROWS: { readonly [name: string]: Row } = {
     samples: ({ counts }) => one(seconds(counts.shutdown?.startWallMs ?? null)),
   },
   nodewarden_graceful_shutdown_end_time_seconds: {
-    help: 'When it ended, since 1970; absent where it did not come to its end.',
+    help: 'When it ended, since 1970; absent if it was not completed.',
     type: 'gauge',
     labels: [],
     samples: ({ counts }) => one(seconds(counts.shutdown?.endWallMs ?? null)),
   },
   nodewarden_evictions_total: {
-    help: 'Pods that an eviction ended.',
+    help: 'Evicted pods.',
     type: 'counter',
     labels: ['signal', 'kind'],
     samples: evictions,
   },
   nodewarden_eviction_duration_seconds: {
-    help: 'From the first signal to a victim until no process of it was left.',
+    help: 'From the first signal to a victim until none of its processes was left.',
     type: 'histogram',
     labels: [],
     counted: ({ counts }) => counts.evictionTimes,

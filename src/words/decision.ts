@@ -89,7 +89,7 @@ export function sayRemoved(removed: Removed | undefined): string {
   if (removed === undefined) return '';
   const { containers, images, problem } = removed;
   const what = `${counted(containers, 'dead container')} and ${counted(images, 'unused image')} removed`;
-  return problem === null ? what : `${what}, not all that could go: ${problem}`;
+  return problem === null ? what : `${what}, not everything that could be removed: ${problem}`;
 }
 
 type Dropped = Extract<Outcome, { kind: 'dropped' }>['because'];

@@ -34,7 +34,7 @@ export const manifestsValid = (directory: string, pods: number): string =>
 export const noManifest = (directory: string): string =>
   `no manifest in ${directory} binds a pod: nothing can be evicted`;
 export const allProtected = (pods: number): string =>
-  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected, critical or evicted for nothing that has a threshold (evict-for): there is nobody to evict in their place`;
+  `${pods === 1 ? 'the only pod is' : `all ${countPods(pods)} are`} protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted`;
 /** `evictFor`: as in the annotation. */
 export const othersGoFor = (pod: string, evictFor: string, requestBytes: number): string =>
   `${pod} is never evicted for memory (nodewarden.dev/evict-for: ${evictFor}): ${requestBytes === 0 ? 'it requests none, and for whatever it uses' : `for what it uses above its request of ${sayBytes(requestBytes)}`} another pod is evicted, even one within its request. Limit it to what it requests (MemoryMax= of its unit)`;
@@ -47,19 +47,19 @@ export const unmeasured = (pod: string, cgroup: string, why: string): string =>
   `${pod} runs, but its memory cannot be read (${why}): it is not evicted. Its cgroup ${cgroup} lacks the memory controller`;
 export const allMeasured = 'memory of every running pod can be read';
 export const noDirectories = (pods: readonly string[], signals: readonly Signal[]): string =>
-  `${countPods(pods.length)} ${pods.length === 1 ? 'declares' : 'declare'} no directory, so usage for ${signals.join(', ')} is unknown: ${named(pods)}. They are evicted for a disk only while they are seen to write to it`;
+  `${countPods(pods.length)} ${pods.length === 1 ? 'declares' : 'declare'} no directory, so usage for ${signals.join(', ')} is unknown: ${named(pods)}. They are evicted for a disk only while the kernel attributes writes to them`;
 export const allDeclareDirectories = 'disk directories: declared by every pod';
 export const inheritsPriority = (
   pod: string,
   own: number,
   { priority, from }: { readonly priority: number; readonly from: string },
 ): string =>
-  `${pod} declares priority ${own}, but counts with ${priority}, that of ${from}, because stopping its unit stops that one too`;
+  `${pod} declares priority ${own}, but ranks with ${priority}, that of ${from}, because stopping its unit stops that one too`;
 export const noInheritance = 'unit dependencies agree with the priorities';
 export const heldDown = (unit: string, pod: string, after: 'restart' | 'stay'): string =>
   after === 'restart'
-    ? `${unit} (${pod}) is still stopped by an eviction; it is started once the pressure is over`
-    : `${unit} (${pod}) is still stopped by an eviction, and stays so (nodewarden.dev/after-eviction: stay)`;
+    ? `${unit} (${pod}) is held down by an eviction; it is restarted once the pressure is over`
+    : `${unit} (${pod}) is held down by an eviction, and stays down (nodewarden.dev/after-eviction: stay)`;
 export const nobodyHeld = 'no unit is held down by an eviction';
 export const oomScores = (pods: readonly { readonly pod: string; readonly scores: readonly number[] }[]): string =>
   `oom_score_adj: ${sayNames(
@@ -102,7 +102,7 @@ export const otherDaemon = (name: string, pid: number): string =>
   `${name} runs here too (process ${pid}): it may kill another process before nodewarden evicts a pod, and without a record of why`;
 export const noOtherDaemon = 'no other out-of-memory daemon runs';
 export const kubeletBeside =
-  'a kubelet runs here, and nodewarden is in mode standalone: both would act on the same memory, and the pods of the kubelet count as users outside';
+  "a kubelet runs here, and nodewarden is in mode standalone: both would act on the same memory, and the kubelet's pods count as usage outside all pods";
 export const noKubelet = 'no kubelet runs here';
 type Share = { readonly where: string; readonly bytes: number };
 const share = ({ where, bytes }: Share): string => `${where} ${sayBytes(bytes)}`;

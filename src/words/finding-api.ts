@@ -7,20 +7,20 @@ import { counted, sayNames } from './phrases.ts';
 
 export const API_AWAY = 'api-away';
 export function apiAway(why: string): Finding {
-  const then = 'what is known of the pods stays as it was, and they are stopped by their cgroups alone';
+  const then = 'the last known state of the pods stays in force, and they are stopped only by their cgroups';
   return { id: API_AWAY, text: `the API server is away (${escapeUnsafe(why)}): ${then}` };
 }
 
 export const API_CREDENTIALS = 'api-credentials';
 /** `isInForce`: those that were read before still are. */
 export function credentialsUnusable(where: string, detail: string, isInForce: boolean): Finding {
-  const then = isInForce ? 'those of before stay in use' : 'nothing can be asked of the API server';
+  const then = isInForce ? 'the previous ones stay in use' : 'the API server cannot be queried';
   return { id: API_CREDENTIALS, text: `${where} cannot be used for the API server (${detail}): ${then}` };
 }
 
 export const API_REFUSED = 'api-refused';
 export function credentialsRefused(where: string): Finding {
-  const text = `the API server does not accept the credentials of ${where} (401): pods are stopped by their cgroup alone`;
+  const text = `the API server does not accept the credentials of ${where} (401): pods are stopped only by their cgroups`;
   return { id: API_REFUSED, text };
 }
 
@@ -28,7 +28,7 @@ export const API_CERTIFICATE = 'api-certificate';
 export function certificateEnds(where: string, leftMs: number): Finding {
   const text =
     leftMs <= 0
-      ? `the client certificate of ${where} has expired: the API server will refuse every act`
+      ? `the client certificate of ${where} has expired: the API server will refuse every request`
       : `the client certificate of ${where} expires in ${sayDuration(Math.round(leftMs / 60_000) * 60_000)}: renew it`;
   return { id: API_CERTIFICATE, text };
 }
@@ -44,8 +44,8 @@ export function podsUnreadable(
   pods: readonly { readonly pod: string; readonly why: string; readonly isPart: boolean; readonly isKept: boolean }[],
 ): Finding {
   const said = pods.map(({ pod, why, isPart, isKept }) => {
-    const part = 'that counts as unknown: it gives way only to pods that are known to exceed their requests';
-    const then = isPart ? part : isKept ? 'its last good version stays in force' : 'it is not known';
+    const part = 'this field counts as unknown: the pod gives way only to pods that are known to exceed their requests';
+    const then = isPart ? part : isKept ? 'its last good version stays in force' : 'the pod is unknown';
     return `${escapeUnsafe(pod)} (${why}; ${then})`;
   });
   return { id: PODS_UNREADABLE, text: `${counted(pods.length, 'pod')} cannot be read: ${sayNames(said, 3)}` };
@@ -60,17 +60,17 @@ export function podsAnnotated(pods: readonly string[], protectNamespaces: readon
 
 export const TOO_MANY_PODS = 'api-too-many-pods';
 export function tooManyPods(leftOut: number): Finding {
-  return { id: TOO_MANY_PODS, text: `${counted(leftOut, 'pod')} too many on this node: they are not known` };
+  return { id: TOO_MANY_PODS, text: `too many pods on this node: ${counted(leftOut, 'pod')} left out` };
 }
 
 export const CHECKPOINT = 'api-checkpoint';
 export function checkpointNotSaved(where: string, detail: string): Finding {
-  const then = 'after a restart without the API server the pods would not be known';
+  const then = 'an agent that restarts without the API server would not know the pods';
   return { id: CHECKPOINT, text: `${where} cannot be written (${detail}): ${then}` };
 }
 const CHECKPOINT_UNUSABLE = 'api-checkpoint-corrupt';
 export const checkpointUnusable = (complaint: string): Finding => ({ id: CHECKPOINT_UNUSABLE, text: complaint });
 export function checkpointCut(pods: number): Finding {
-  const text = `the checkpoint has no room for ${counted(pods, 'pod')}: after a restart without the API server they would not be known`;
+  const text = `the checkpoint has no room for ${counted(pods, 'pod')}: an agent that restarts without the API server would not know them`;
   return { id: CHECKPOINT, text };
 }

@@ -7,12 +7,15 @@ const named = (pods: readonly string[]): string => escapeUnsafe(sayNames(pods, N
 
 export const NO_KUBEPODS = 'kube-no-pods-cgroup';
 export function noKubepods(where: string): Finding {
-  const text = `there is no cgroup ${where}: the kubelet has not started, has another cgroupRoot, or runs with cgroupsPerQOS: false; no pod is seen`;
+  const text = `there is no cgroup ${where}: the kubelet has not started, has another cgroupRoot, or runs with cgroupsPerQOS: false; no pod is found`;
   return { id: NO_KUBEPODS, text };
 }
 
 export const OTHER_DRIVER = 'kube-cgroup-driver';
-export const otherDriver = (detail: string): Finding => ({ id: OTHER_DRIVER, text: `${detail}: those are used` });
+export const otherDriver = (detail: string): Finding => ({
+  id: OTHER_DRIVER,
+  text: `${detail}: nodewarden uses those`,
+});
 
 export const PODS_CGROUPS = 'kube-pod-cgroups';
 export const podCgroupsUnreadable = (where: string, detail: string): Finding => ({
@@ -21,7 +24,7 @@ export const podCgroupsUnreadable = (where: string, detail: string): Finding => 
 });
 export const tooManyPodCgroups = (): Finding => ({
   id: PODS_CGROUPS,
-  text: 'there are more cgroups of pods than are looked at: the others are never chosen',
+  text: 'there are more pod cgroups than the agent reads: the other pods are never chosen',
 });
 
 export const UNDECLARED = 'kube-pods-undeclared';
@@ -32,13 +35,13 @@ export function undeclaredPods(pods: readonly string[]): Finding {
 
 export const NO_CONTAINERS = 'kube-containers-missing';
 export function containersMissing(pods: readonly string[]): Finding {
-  const text = `the runtime says that ${countPods(pods.length)} run, but no cgroup of a container is found for them: ${named(pods)}; never chosen`;
+  const text = `the runtime reports ${countPods(pods.length)} as running, but none of their containers has a cgroup: ${named(pods)}; never chosen`;
   return { id: NO_CONTAINERS, text };
 }
 
 export const UNNAMED = 'kube-containers-unnamed';
 export function unnamedContainers(pods: readonly string[]): Finding {
-  const text = `containers of ${countPods(pods.length)} are known to neither the runtime nor the API server: ${named(pods)}; a stop of the pod ends them too, its sandbox perhaps among them`;
+  const text = `containers of ${countPods(pods.length)} are known to neither the runtime nor the API server: ${named(pods)}; stopping the pod ends them too, possibly including its sandbox`;
   return { id: UNNAMED, text };
 }
 

@@ -24,8 +24,8 @@ export function kubeletFirst({ signal, kind, theirs, ours, margin, from }: Kubel
   const source = escapeUnsafe(from);
   const id = kubeletFirstId(signal, kind);
   if (kind === 'reclaim') {
-    const stops = ours === null ? '' : `, and nodewarden stops at ${say(ours)}`;
-    const text = `${signal}: once the kubelet evicts, it goes on to ${say(theirs)} (${source})${stops}: raise evictionMinimumReclaim`;
+    const stops = ours === null ? '' : `, but nodewarden stops at ${say(ours)}`;
+    const text = `${signal}: once the kubelet evicts, it continues to ${say(theirs)} (${source})${stops}: raise evictionMinimumReclaim`;
     return { id, text };
   }
   const its = `its ${kind} threshold is ${say(theirs)} (${source})`;
@@ -34,7 +34,10 @@ export function kubeletFirst({ signal, kind, theirs, ours, margin, from }: Kubel
       ? `set evictionHard of nodewarden to at least ${say(theirs + margin)}`
       : 'give nodewarden a soft threshold that is not lower, with a grace period at least 15 s shorter';
   if (ours === null)
-    return { id, text: `${signal}: the kubelet acts first: ${its}, and nodewarden has none that acts before; ${todo}` };
+    return {
+      id,
+      text: `${signal}: the kubelet acts first: ${its}, and nodewarden has none that acts earlier; ${todo}`,
+    };
   const first = ours > theirs ? 'the kubelet may act first' : 'the kubelet acts first';
-  return { id, text: `${signal}: ${first}: ${its}, that of nodewarden ${say(ours)}; ${todo}` };
+  return { id, text: `${signal}: ${first}: ${its}, that of nodewarden is ${say(ours)}; ${todo}` };
 }

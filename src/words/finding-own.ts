@@ -51,11 +51,11 @@ export function notifyFailed(how: string): Finding {
 export const KUBELET_NOT_ARMED = 'kubelet-not-armed';
 export function kubeletNotArmed(): Finding {
   const text =
-    'the configuration of the kubelet gives it time for a shutdown, but logind lists no lock of it: nodewarden stops the pods instead. To arm the kubelet, restart it';
+    'the kubelet is configured with shutdown grace periods, but logind lists no lock of it: nodewarden stops the pods instead. To arm the kubelet, restart it';
   return { id: KUBELET_NOT_ARMED, text };
 }
 export function kubeletLetGo(pods: readonly string[]): Finding {
-  const text = `the kubelet has given back its shutdown lock, and the API still shows ${countPods(pods.length)}: ${escapeUnsafe(sayNames(pods))}; what runs is stopped with nodewarden`;
+  const text = `the kubelet has released its shutdown lock, but the API still shows ${countPods(pods.length)}: ${escapeUnsafe(sayNames(pods))}; whatever is still running is stopped with nodewarden`;
   return { id: 'kubelet-let-go', text };
 }
 

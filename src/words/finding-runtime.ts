@@ -14,7 +14,7 @@ export const RUNTIME_ENTRIES = 'runtime-entries';
 export function runtimeEntriesIgnored(count: number): Finding {
   return {
     id: RUNTIME_ENTRIES,
-    text: `the container runtime lists ${counted(count, 'object')} with an id or a name that no kubelet gives: ignored`,
+    text: `the container runtime lists ${counted(count, 'object')} with an id or a name that no kubelet assigns: ignored`,
   };
 }
 
@@ -24,10 +24,10 @@ export function runtimeReclaimFailed(problem: string): Finding {
   const text = `not all dead containers and unused images could be removed: ${problem}`;
   return { id: RUNTIME_RECLAIM, text: escapeUnsafe(text) };
 }
-export const NO_CONTAINER = 'the runtime lists no container, so that no image can be told to be unused';
+export const NO_CONTAINER = 'the runtime lists no container, so no image is known to be unused';
 export const SANDBOX_UNKNOWN =
-  'the runtime does not say which of its images is that of the sandboxes, so that any may be the one without which no pod starts';
+  'the runtime does not say which image the sandboxes use, and without that image no pod can start';
 export function imagesTooYoung(count: number, minAgeMs: number): string {
   const verb = count === 1 ? 'stays' : 'stay';
-  return `${counted(count, 'unused image')} ${verb}: seen for less than ${sayDuration(minAgeMs)} (imageMinimumGCAge)`;
+  return `${counted(count, 'unused image')} ${verb}: known for less than ${sayDuration(minAgeMs)} (imageMinimumGCAge)`;
 }

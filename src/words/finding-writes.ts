@@ -18,11 +18,11 @@ const WITHOUT: { readonly [R in ApiRight]: string } = {
   'get nodes': 'nothing can be written to the API, since nothing proves that the node of this name is this machine',
   'patch nodes': 'no taint and no cordon keeps new pods away',
   'patch nodes/status': 'the node shows no conditions of this agent',
-  'delete pods': 'pods are killed, but the kubelet starts them again',
-  'create pods/eviction': 'soft evictions cannot ask PodDisruptionBudgets',
-  'patch pods/status': 'Jobs do not see that an eviction was a disruption',
+  'delete pods': 'pods are killed, but the kubelet restarts them',
+  'create pods/eviction': 'soft evictions cannot respect PodDisruptionBudgets',
+  'patch pods/status': 'Jobs do not recognise an eviction as a disruption',
   'create events': 'events are only in the log',
-  'patch events': 'events that were told once are not counted',
+  'patch events': 'repeated events are not counted',
 };
 
 export const API_RIGHTS = Object.keys(WITHOUT) as readonly ApiRight[];
@@ -37,7 +37,7 @@ export function rightMissing(right: ApiRight, said: string): Finding {
 
 export const NOT_OUR_NODE = 'not-our-node';
 export function notOurNode(why: string): Finding {
-  const then = 'check kubernetes.nodeName, unless the kubelet of this boot is still to come';
+  const then = 'check kubernetes.nodeName, unless the kubelet has not reported yet in this boot';
   return { id: NOT_OUR_NODE, text: `nothing is written to the API: ${why}; ${then}` };
 }
 
@@ -48,10 +48,13 @@ export function spoolNotSaved(where: string, detail: string): Finding {
 }
 export function spoolDamaged(path: string, bad: number, kept: string): Finding {
   const lines = counted(bad, 'line');
-  return { id: 'spool-corrupt', text: `${path} has ${lines} that cannot be used and ${kept}; what was whole goes on` };
+  return {
+    id: 'spool-corrupt',
+    text: `${path} has ${lines} that cannot be used and ${kept}; the intact lines stay in use`,
+  };
 }
 export function spoolFull(dropped: number, most: number): Finding {
-  const lost = `${counted(dropped, 'message')} to it were dropped, the oldest events first`;
+  const lost = `${counted(dropped, 'message')} dropped, the oldest events first`;
   const text = `more than ${most} messages wait for the API server: ${lost}`;
   return { id: 'spool-full', text };
 }

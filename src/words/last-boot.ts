@@ -25,7 +25,7 @@ export type LastShutdown = {
 };
 
 const NAMES_SAID = 20;
-const NOT_KNOWN = 'it is not known how the last boot ended';
+const NOT_KNOWN = 'how the last boot ended is unknown';
 
 export function sayLastBoot({ end, running, shutdown }: LastBoot): string {
   switch (end) {
@@ -47,7 +47,7 @@ export function sayLastBoot({ end, running, shutdown }: LastBoot): string {
 function sayShutdown({ type, phases, pods, late, lost, released, cut }: LastShutdown): string {
   const name = `a shutdown${type === null ? '' : ` (${type})`}`;
   const notInTime = late.length === 0 ? '' : `; not in time: ${sayNames(late, NAMES_SAID)}`;
-  const unknown = lost.length === 0 ? '' : `; end not known: ${sayNames(lost, NAMES_SAID)}`;
+  const unknown = lost.length === 0 ? '' : `; end unknown: ${sayNames(lost, NAMES_SAID)}`;
   if (released !== null) {
     const why = released.isOutOfTime ? 'its time was used up' : 'all phases were done';
     return `${name} of ${countPods(pods)}: ${why} after ${sayTenths(released.tookMs)}${notInTime}${unknown}`;

@@ -9,7 +9,7 @@ export const sayGoingDown = (totalMs: number): string => `the node is shutting d
 
 const CORDONS = {
   ours: 'the node is cordoned and tainted',
-  others: 'the node is tainted; somebody else had cordoned it',
+  others: 'the node is tainted; someone else had cordoned it',
   autoscaler: 'the node is tainted; an autoscaler is removing it',
 } as const;
 /** Who has cordoned the node now. */
@@ -19,8 +19,8 @@ export const notCordoned = (why: string): string => `the node could not be cordo
 
 /** E18: what cannot be undone. `owner`: the controller that creates another pod; null: none. */
 export function sayDeleted(pod: Parameters<typeof podName>[0] & { readonly owner: string | null }): string {
-  const then = pod.owner === null ? 'nobody makes another one' : `its ${pod.owner} makes another one`;
+  const then = pod.owner === null ? 'nothing recreates it' : `its ${pod.owner} recreates it`;
   return `${podName(pod)} was deleted: ${then}`;
 }
 
-export const cordonLeft = (why: string): string => `the cordon of the node, which is tried again: ${why}`;
+export const cordonLeft = (why: string): string => `the cordon of the node (retrying): ${why}`;

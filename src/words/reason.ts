@@ -92,7 +92,7 @@ const PASSED_OVER: { readonly [B in PassedOver]: string } = {
   'restart-guard': 'it has just restarted after an eviction',
   'not-stoppable': 'it cannot be stopped',
   'declaration-unknown': 'it is not yet known to the API, or not in full',
-  'kubelet-evicting': 'the kubelet has just evicted a pod, and what that frees is waited for',
+  'kubelet-evicting': 'the kubelet has just evicted a pod, and the agent waits for what that frees',
   'budget-refused': 'its disruption budget has just refused its eviction',
   'budgets-refuse': 'the disruption budgets of three pods have just refused their evictions',
 };
@@ -119,14 +119,14 @@ export const NOT_ANNOUNCED = 'the API server did not answer in time';
 
 /** What the API shows after the last phase; null: it could not be asked. */
 export function sayConfirmed(left: Unconfirmed | null): string {
-  if (left === null) return 'the API server could not be asked whether the pods are gone';
+  if (left === null) return 'the API server did not say whether the pods are gone';
   const { pods, volumes } = left;
   const still = [
     ...(pods.length === 0 ? [] : [`${countPods(pods.length)} (${sayNames(pods)})`]),
     ...(volumes.length === 0 ? [] : [`${counted(volumes.length, 'volume')} in use (${sayNames(volumes)})`]),
   ];
   return still.length === 0
-    ? 'the API shows that all stopped pods are over, and their volumes free'
+    ? 'the API shows that all stopped pods have ended and their volumes are free'
     : `the API still shows ${still.join(' and ')}`;
 }
 

@@ -14,7 +14,7 @@ export type Advice =
 export function sayAdvice(shown: Advice): string {
   switch (shown.code) {
     case 'nothing-decided':
-      return 'No threshold was met. The dry run therefore shows nothing about who would go: nodewarden explain names the first pod of each signal, and nodewarden simulate tries what did not happen.';
+      return 'No threshold was met. So the dry run does not show which pods would be evicted: nodewarden explain names the first pod for each signal, and nodewarden simulate tries what did not happen.';
     case 'within-request':
       return `${shown.pod} used no more than it requests at ${times(shown.times)} for ${shown.signal}: no other pod that may be evicted exceeded its request. Lower requests that are too generous, declare what else uses memory or disk as pods, or move the threshold.`;
     case 'often':

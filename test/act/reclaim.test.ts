@@ -48,7 +48,7 @@ describe('a reclaim', () => {
     ]);
     expect(sayOutcome(outcome, null)).toBe('freed 3 MiB; 1 dead container and 2 unused images removed');
     const partial = { ...outcome, removed: { ...removed, problem: 'no answer' } };
-    expect(sayOutcome(partial, null)).toContain('removed, not all that could go: no answer');
+    expect(sayOutcome(partial, null)).toContain('removed, not everything that could be removed: no answer');
   });
 
   it('asks no runtime for a signal that it has nothing for, and where there is none', async () => {

@@ -97,7 +97,7 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     const eviction = await evictionIn(agent.places.stateDirectory);
     const sent = stub.heard.filter(({ method }) => method === 'DELETE');
     expect(eviction.rungs.filter(({ act }) => act === 'delete').map(({ answer }) => answer)).toEqual([
-      'sent; its answer is not known',
+      'sent; the answer is not known',
       ...sent.slice(1).map(() => 'accepted'),
     ]);
     expect(eviction.outcomes[0]?.rungs).toEqual(eviction.rungs);

@@ -43,11 +43,11 @@ describe('nodewarden doctor', () => {
   it('says that nothing can be evicted if every pod is protected', async () => {
     manifest('db', { cgroup: 'nodewarden-test-absent', protect: 'true' });
     expect(saidOf(await report(), 'nothing-to-evict')[0]?.text).toBe(
-      'the only pod is protected, critical or evicted for nothing that has a threshold (evict-for): there is nobody to evict in their place',
+      'the only pod is protected, critical or excluded by evict-for from every resource that has a threshold: nothing else can be evicted',
     );
   });
 
-  it('says that nothing can be evicted if no pod may go for what has a threshold', async () => {
+  it('says that nothing can be evicted if no pod may be evicted for anything that has a threshold', async () => {
     configure('evictionHard: { memory.available: 100Mi }');
     manifest('db', { cgroup: 'nodewarden-test-absent', 'evict-for': 'disk,pids' });
     expect(saidOf(await report(), 'nothing-to-evict')).toMatchObject([{ kind: 'blocking' }]);

@@ -124,7 +124,7 @@ describe.skipIf(!hasDbusDaemon)('nodewarden doctor and systemd [needs dbus-daemo
         for (const directory of made.toReversed()) rmdirSync(directory);
       });
       expect(saidOf(said, 'priority-inherited').map(({ text }) => text)).toEqual([
-        'default/db declares priority 0, but counts with 1000, that of default/web, because stopping its unit stops that one too',
+        'default/db declares priority 0, but ranks with 1000, that of default/web, because stopping its unit stops that one too',
       ]);
     },
   );

@@ -83,7 +83,7 @@ describe('a kubeconfig', () => {
 
   it.each([
     ['http://10.0.0.1:8080', /must begin with https:/],
-    ['10.0.0.1:6443', /no URL|must begin with https/],
+    ['10.0.0.1:6443', /not a URL|must begin with https/],
   ])('of the server %s is refused', async (server, sentence) => {
     expect(await why({}, server)).toMatch(sentence);
   });

@@ -95,7 +95,7 @@ describe('the connection to the API server', () => {
     await get(NODES, 50);
     expect(connection?.state()).toBe('away');
     expect(parts.present.get('api-away')).toBe(
-      'the API server is away (no answer within 50 ms): what is known of the pods stays as it was, and they are stopped by their cgroups alone',
+      'the API server is away (no answer within 50 ms): the last known state of the pods stays in force, and they are stopped only by their cgroups',
     );
     const before = stub.heard.length;
     expect(await get(NODES, 5_000)).toMatchObject({ kind: 'none', detail: expect.stringContaining('is away') });
@@ -259,7 +259,7 @@ describe('credentials', () => {
     const { get } = open({}, 20);
     await isState('up');
     writeFileSync(authority.at('client.key'), 'half of a k');
-    await eventually(() => expect(parts.present.get('api-credentials')).toMatch(/those of before stay in use$/));
+    await eventually(() => expect(parts.present.get('api-credentials')).toMatch(/the previous ones stay in use$/));
     expect(await get(NODES, 50_000)).toMatchObject({ status: 200 });
     authority.issue('client', '/CN=renewed');
     await eventually(() => expect(parts.present.has('api-credentials')).toBe(false));

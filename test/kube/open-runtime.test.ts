@@ -133,7 +133,7 @@ describe('the facts of the runtime', () => {
     expect(facts.known && facts.value.containers[1]?.image.ref).toBe('x'.repeat(1_024));
     expect(facts.known && facts.value.sandboxes).toMatchObject([{ id: hex(1), source: null }]);
     expect(findings.all().map(({ text }) => text)).toEqual([
-      'the container runtime lists 5 objects with an id or a name that no kubelet gives: ignored',
+      'the container runtime lists 5 objects with an id or a name that no kubelet assigns: ignored',
     ]);
   });
 

@@ -107,7 +107,7 @@ describe.skipIf(machine === null).each(hierarchies)(
       tree.remove(path);
       cgroups.now('pods');
       expect(cgroups.kubepods()).toEqual(known(old.kubepods));
-      expect(cgroups.mismatch()).toContain('is said to be systemd');
+      expect(cgroups.mismatch()).toContain('the cgroup driver should be systemd');
     });
 
     it('are not said to be where none are: a tree that was left behind', () => {

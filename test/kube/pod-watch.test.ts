@@ -211,7 +211,9 @@ describe('the pods of the node', () => {
     store.say({ type: 'ADDED', object: { metadata: { name: 'b\n<3>', uid: '../..', resourceVersion: '102' } } });
     await clock.advance(100);
     expect(seen(watch)).toEqual(before);
-    expect(present.get('api-pods-unreadable')).toMatch(/^2 pods cannot be read: .*default\/a .*last good.*not known/);
+    expect(present.get('api-pods-unreadable')).toMatch(
+      /^2 pods cannot be read: .*default\/a .*last good.*the pod is unknown/,
+    );
     expect(present.get('api-pods-unreadable')).not.toContain('\n');
     store.put(a);
     await clock.advance(100);
@@ -260,10 +262,10 @@ describe('the pods of the node', () => {
     const watch = start();
     await clock.advance(100);
     expect(seen(watch)).toHaveLength(10_000);
-    expect(present.get('api-too-many-pods')).toMatch(/^3 pods too many/);
+    expect(present.get('api-too-many-pods')).toMatch(/3 pods left out/);
     store.remove('default/pod-10002');
     await clock.advance(100);
-    expect(present.get('api-too-many-pods')).toMatch(/^2 pods too many/);
+    expect(present.get('api-too-many-pods')).toMatch(/2 pods left out/);
   });
 
   it.each([401, 403, 404, 429, 500, 503])(

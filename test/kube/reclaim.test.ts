@@ -123,7 +123,7 @@ describe('a reclaim of images', () => {
     const { reclaim, findings } = openOn(model);
     expect(await reclaim(['images'])).toMatchObject({
       images: 0,
-      problem: expect.stringContaining('which of its images is that of the sandboxes'),
+      problem: expect.stringContaining('which image the sandboxes use'),
     });
     expect(findings()).toHaveLength(1);
     model.node.images = [{ n: 0 }, { n: 1 }, { n: 2 }, { n: 3, isPinned: true }];
@@ -139,7 +139,7 @@ describe('a reclaim of images', () => {
     const model = aNode({ ...base(), images: [{ n: 0 }, { n: 1 }, { n: 2 }] });
     const { reclaim, said, pass } = openOn(model, { minImageAgeMs: 120_000 });
     expect(await reclaim(['images'])).toEqual({ containers: 0, images: 0, problem: null });
-    expect(said).toEqual(['1 unused image stays: seen for less than 2m0s (imageMinimumGCAge)']);
+    expect(said).toEqual(['1 unused image stays: known for less than 2m0s (imageMinimumGCAge)']);
     model.node.images.push({ n: 3 });
     pass(60_000);
     await reclaim(['images']);

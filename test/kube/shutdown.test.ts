@@ -74,7 +74,7 @@ describe('what a shutdown says to the API server', () => {
     await shutdown.announce(PLAN);
     shutdown.deleting(web);
     const { notUndone } = await shutdown.undo();
-    expect(notUndone).toEqual(['default/web was deleted: its ReplicaSet makes another one']);
+    expect(notUndone).toEqual(['default/web was deleted: its ReplicaSet recreates it']);
     expect(isOpen()).toBe(true);
     expect(api.node.metadata.annotations[MARK]).toBeUndefined();
     expect(shutdown.hasTold()).toBe(false);
@@ -84,7 +84,7 @@ describe('what a shutdown says to the API server', () => {
   it('leaves the cordon of somebody else', async () => {
     api.node.spec.unschedulable = true;
     const shutdown = open();
-    expect(await shutdown.announce(PLAN)).toContain('somebody else had cordoned it');
+    expect(await shutdown.announce(PLAN)).toContain('someone else had cordoned it');
     await shutdown.undo();
     expect(api.node.spec).toEqual({ unschedulable: true, taints: [] });
   });

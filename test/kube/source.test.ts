@@ -482,7 +482,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     aWeb();
     saidDriver = known('systemd');
     open({ configuredDriver: 'cgroupfs' });
-    expect(textOf('kube-cgroup-driver')).toContain(`said to be systemd, but the pods are in ${tree.kubepods}`);
+    expect(textOf('kube-cgroup-driver')).toContain(`be systemd, but the pods are in ${tree.kubepods}`);
     saidDriver = away;
     await pass(2_000);
     expect(textOf('kube-cgroup-driver')).toBeUndefined();

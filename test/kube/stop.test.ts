@@ -126,7 +126,7 @@ describe.skipIf(needsCgroups !== '')(`ending a pod beside a kubelet ${needsCgrou
     await pod.child('app');
     await run(killer(() => ['app'], { remove: Promise.resolve(ACCEPTED) }));
     expect(noted.filter(({ act }) => act === 'delete')).toMatchObject([
-      { of: 'd1', answer: 'sent; its answer is not known' },
+      { of: 'd1', answer: 'sent; the answer is not known' },
       { of: 'd1', answer: '201', isAccepted: true },
     ]);
   });

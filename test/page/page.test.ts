@@ -231,7 +231,7 @@ describe.skipIf(!isBoundedCgroupPossible || !isBrowserThere)('the page', () => {
     await eventually(
       'the step after it is there',
       page,
-      `document.querySelector('#verdict').innerText === 'Nothing is short'`,
+      `document.querySelector('#verdict').innerText === 'No pressure'`,
     );
     await picture(page, 'page-light');
     await picture(desk.page, 'page-dark');

@@ -42,7 +42,7 @@ describe('the report of the last boot', () => {
     expect(report).toMatchObject({ isUngraceful: false, finding: { id: 'last-boot' } });
     expect(report?.sentence).toBe(
       'the last boot ended with a shutdown (reboot) whose record ends in phase 2 of 2: nodewarden or the machine ' +
-        'ended before it was done; not in time: shop/db; end not known: shop/dns',
+        'ended before it was done; not in time: shop/db; end unknown: shop/dns',
     );
     expect(sentenceOf([boot.fact(5, { ...BEGAN, type: null })])).toBe(
       'the last boot ended with a shutdown whose record ends before the first phase of 2: nodewarden or the machine ' +

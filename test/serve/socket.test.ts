@@ -289,7 +289,7 @@ describe('asking', () => {
     await new Promise((resolve) => server.once('listening', resolve));
     expect(await askDaemon(path, { ask: 'status' }, clock)).toMatchObject({
       kind: 'failed',
-      detail: `${path}: what answers is not nodewarden`,
+      detail: `${path}: another program answers there`,
     });
     await new Promise((resolve) => server.close(resolve));
   });

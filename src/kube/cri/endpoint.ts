@@ -36,7 +36,7 @@ export function socketsOf(endpoint: string): Reading<readonly string[]> {
 
 /**
  * D11: the first runtime that answers Version and runs a known pod; else the first socket (the configured one), if it
- * answers. Any other one without a pod of ours may be somebody else's runtime. A runtime that does not support CRI v1 is
+ * answers. Any other one without a pod of ours may be someone else's runtime. A runtime that does not support CRI v1 is
  * reported as such. The connections to all others are closed.
  */
 export async function findRuntime(needs: {
