@@ -78,7 +78,8 @@ export function openKubeApi(
   const isAway = (): boolean => state() === 'away';
   const spool = openSpool({
     ...{ clock, bootId, writes, isUp, hasRecovered, findings, log, note: needs.note },
-    directory: `${settings.stateDirectory}/spool`,
+    // What waits in the file is of the agent that acts.
+    directory: `${settings.stateDirectory}/${dry ? 'spool-dry' : 'spool'}`,
   });
   const evictions = createKubeletEvictions(clock);
   const { stateDirectory } = settings;

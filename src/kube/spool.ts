@@ -204,6 +204,8 @@ export function openSpool(needs: SpoolNeeds): Spool {
     const act = entry;
     const { victim, graceSeconds, why, message } = act;
     const rehearsed = await writes.rehearseDelete(victim, graceSeconds);
+    // The first answer came meanwhile.
+    if (!entries.has(keyOf(act))) return PACE_MS;
     const isOpen = rehearsed.kind === 'accepted' || rehearsed.kind === 'rejected';
     const ended = isOpen ? await markAndDelete() : rehearsed;
     const isGone = ended.kind === 'gone' || ended.kind === 'replaced';

@@ -4,14 +4,14 @@ import path from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { valueOrNull } from '../../src/core/reading.ts';
 import { readBootId } from '../../src/host/clock.ts';
-import { startWorkload } from '../../src/host/workload.ts';
+import { startWorkload, type Workload } from '../../src/host/workload.ts';
 import { type DecisionRecord, joinDecisions, type RecordEntry } from '../../src/record/entry.ts';
 import { readRecord } from '../../src/record/reading/record-file.ts';
 import { mounts, needsCgroups } from '../act/a-cgroup.ts';
 import { aKubeletTree, anId, aUid } from '../kube/a-kubelet-tree.ts';
 import { createAuthority, writeKubeconfig } from '../kube/certificates.ts';
 import { aV1Pod, NODE } from '../kube/pod-store.ts';
-import { startStubApi } from '../kube/stub-api.ts';
+import { type Heard, startStubApi } from '../kube/stub-api.ts';
 import { ownAgent } from '../lab/agent.ts';
 import { availableMiB, until, withScene } from '../lab/scene.ts';
 import { clock } from './a-daemon.ts';
@@ -55,53 +55,97 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
     });
   });
 
-  it('is recorded with the deletion that the earlier run sent, beside a kubelet', async () => {
-    if (mounts === null || !boot.known) return;
+  /** An agent beside a kubelet whose pods have 300 MiB, with a pod that does not run yet. */
+  const besideKubelet = async (act: (request: Heard) => void) => {
+    if (mounts === null || !boot.known) throw new Error('no cgroups');
     const directory = mkdtempSync(path.join(os.tmpdir(), 'nodewarden-killed-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const authority = createAuthority();
     onTestFinished(authority.remove);
     const agent = ownAgent(directory);
-    const killed: Promise<void>[] = [];
-    // The agent dies while it waits for the answer to its first deletion.
-    const stub = await startStubApi(authority, ({ method, path: at, body }) => {
+    const stub = await startStubApi(authority, (request) => {
+      const { method, path: at, body } = request;
       if (method === 'GET') return null;
-      if (method === 'DELETE' && killed.length === 0) killed.push(agent.crash());
+      act(request);
       return at.includes('/pods/') || at.startsWith('/api/v1/nodes/') ? { status: 200, body: body ?? {} } : null;
     });
     onTestFinished(stub.stop);
     Object.assign(stub.node, { status: { nodeInfo: { bootID: boot.value }, conditions: [] } });
     const tree = aKubeletTree(mounts, 'cgroupfs');
-    const [uid, app] = [aUid('a'), anId('b')];
-    const pod = tree.addPod('BestEffort', uid, app);
+    const uid = aUid('a');
+    const [app, later] = [anId('b'), anId('c')];
+    const pod = tree.addPod('BestEffort', uid, app, later);
     const limit = mounts.version === 1 ? 'memory.limit_in_bytes' : 'memory.max';
     writeFileSync(`${mounts.memory}${tree.kubepods}/${limit}`, String(300 * MIB));
     const status = { containerStatuses: [{ name: 'main', containerID: `containerd://${app}` }] };
     stub.store.put(aV1Pod({ name: 'hog', uid, status, spec: { containers: [{ name: 'main' }] } }));
-    writeFileSync(
-      agent.places.configFile,
-      configOf(agent.places, tree.cgroupRoot, writeKubeconfig(authority, stub.url)),
-    );
+    const { places } = agent;
+    writeFileSync(places.configFile, configOf(places, tree.cgroupRoot, writeKubeconfig(authority, stub.url)));
     await agent.start();
     onTestFinished(agent.close);
-    const hog = startWorkload({
-      argv: ['/usr/bin/perl', '-e', 'my $x = "x" x ($ARGV[0] << 20); sleep 1000', '220'],
-      join: [`${mounts.memory}${tree.containerIn(pod, app)}`],
-      monoMs: clock.monoMs,
-      line: () => undefined,
+    const start = (id: string, mib: number): Workload => {
+      const workload = startWorkload({
+        argv: ['/usr/bin/perl', '-e', 'my $x = "x" x ($ARGV[0] << 20); sleep 1000', String(mib)],
+        join: [`${mounts?.memory}${tree.containerIn(pod, id)}`],
+        monoMs: clock.monoMs,
+        line: () => undefined,
+      });
+      if (typeof workload === 'string') throw new Error(workload);
+      onTestFinished(() => workload.kill('SIGKILL'));
+      return workload;
+    };
+    const deletions = () =>
+      stub.heard.filter(({ method, body }) => method === 'DELETE' && body?.['dryRun'] === undefined);
+    return {
+      agent,
+      stub,
+      deletions,
+      hog: () => start(app, 220),
+      again: () => start(later, 8),
+    };
+  };
+  const deletionsIn = ({ rungs }: DecisionRecord): readonly string[] =>
+    rungs.filter(({ act }) => act === 'delete').map(({ answer }) => answer);
+
+  it('is recorded with the deletion that the earlier run sent, beside a kubelet', async () => {
+    const killed: Promise<void>[] = [];
+    // The agent dies while it waits for the answer to its first deletion.
+    const { agent, deletions, ...pod } = await besideKubelet(({ method }) => {
+      if (method === 'DELETE' && killed.length === 0) killed.push(agent.crash());
     });
-    if (typeof hog === 'string') throw new Error(hog);
+    const hog = pod.hog();
     await until('the agent is killed', () => killed[0] ?? null);
     await agent.start();
     await until('the hog ends', () => hog.ended());
     const eviction = await evictionIn(agent.places.stateDirectory);
-    const sent = stub.heard.filter(({ method }) => method === 'DELETE');
-    expect(eviction.rungs.filter(({ act }) => act === 'delete').map(({ answer }) => answer)).toEqual([
+    expect(deletionsIn(eviction)).toEqual([
       'sent; the answer is not known',
-      ...sent.slice(1).map(() => 'accepted'),
+      ...deletions()
+        .slice(1)
+        .map(() => 'accepted'),
     ]);
     expect(eviction.outcomes[0]?.rungs).toEqual(eviction.rungs);
     expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
+  });
+
+  it('leaves what the kubelet has started since, and is recorded with the deletion that the next run sends', async () => {
+    const { agent, stub, deletions, ...pod } = await besideKubelet(() => undefined);
+    const { stateDirectory } = agent.places;
+    await stub.stop();
+    const hog = pod.hog();
+    await until('the hog ends', () => hog.ended());
+    await agent.crash();
+    const again = pod.again();
+    await agent.start();
+    await stub.listen();
+    const recorded = await until('the deletion is recorded', () => {
+      const { entries } = readRecord(stateDirectory);
+      return joinDecisions(entries).find((record) => deletionsIn(record).includes('accepted')) ?? null;
+    });
+    expect(again.isAlive()).toBe(true);
+    expect(recorded.outcomes).toMatchObject([{ kind: 'ended', via: expect.stringMatching(/kill/) }]);
+    expect(deletionsIn(recorded)).toEqual(['the API is away', 'accepted']);
+    expect(deletions()).toHaveLength(1);
   });
 });
 

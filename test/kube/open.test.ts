@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -145,6 +145,22 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     await mode.close(true);
     open();
     expect(mode.hasStops()).toBe(true);
+  });
+
+  it('leaves in a dry run what the agent that acts has kept to be said', async () => {
+    const spool = path.join(directory, 'spool', 'spool.jsonl');
+    mkdirSync(path.dirname(spool));
+    const victim = { namespace: 'default', name: 'web', uid: aUid(), isMirror: false };
+    const act = { kind: 'delete', decision: 'd1', victim, graceSeconds: 1, why: 'EvictionByNodewarden' };
+    const entry = { ...act, message: 'memory', madeAtMs: 0, bootId: EARLIER };
+    writeFileSync(spool, `${JSON.stringify({ schema: 1, entry })}\n`);
+    const before = readFileSync(spool, 'utf8');
+    open(true);
+    await mode.close(true);
+    expect(readFileSync(spool, 'utf8')).toBe(before);
+    open();
+    await mode.close(true);
+    expect(readFileSync(spool, 'utf8')).not.toBe(before);
   });
 
   it('names no pod to be chosen as long as the node is not shown to be this machine', async () => {

@@ -191,6 +191,17 @@ describe('what became of a deletion that was kept', () => {
       undefined,
     ]);
   });
+  it('is nothing where the first answer came while it was being asked for anew', async () => {
+    const api = anApi((method, _, body) => {
+      if (method === 'DELETE' && body?.['dryRun'] !== undefined) spool.heard(VICTIM.uid);
+      return undefined;
+    });
+    const { spool, clock, noted, said } = aSpool(api);
+    spool.put(act());
+    spool.flush(thereAre);
+    await clock.advance(2_000);
+    expect([said(), noted]).toEqual([[], []]);
+  });
   it('is not said of a decision of another boot, which has the number of one of this boot', async () => {
     const { spool } = aSpool();
     spool.put(act({ bootId: EARLIER_BOOT }));
