@@ -123,7 +123,7 @@ function leftOf({ needs, order }: Ladder, live: LivePod, decidedMs: MonoMs): rea
 }
 
 /** Whether containers of it run that are no part of the victim. */
-export function hasOthers(ladder: Ladder, live: LivePod): boolean {
+function hasOthers(ladder: Ladder, live: LivePod): boolean {
   const { mounts } = ladder.needs;
   const parts = new Set(partsOf(ladder, live).map(({ inode }) => inode));
   return live.containers.some(({ cgroup }) => !parts.has(cgroup.inode) && isRunning(mounts, cgroup));

@@ -15,7 +15,6 @@ import type { Deletable } from './api-pod.ts';
 import { killContainers } from './kill-containers.ts';
 import {
   ask,
-  hasOthers,
   hastenedOf,
   hastenedOrder,
   isAlive,
@@ -43,7 +42,7 @@ const LEAVE_MS = 5_000;
 /** B11, soft: the time after its grace period until the grace is cut, and from then until it is killed. */
 const OVERDUE_MS = 2_000;
 const CUT_MS = 3_000;
-/** B13: whoever resumes a kill whose victim may have been started again waits so long for the runtime to name the sandbox. */
+/** B13: an agent that has just started to resume a kill waits so long for the runtime to name the sandbox. */
 const NAMED_MS = 1_000;
 /** What the API has not heard is on the disk by then, or the disk hangs. */
 const KEEP_MS = 1_000;
@@ -129,10 +128,9 @@ async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result>
   return result;
 }
 
-/** The same pod with its sandbox named, where that may be all that is left of the victim. */
-async function named(ladder: Ladder, found: LivePod): Promise<LivePod> {
-  const { needs, order } = ladder;
-  if (!hasUnnamed(found) || !(wasKilled(order) || hasOthers(ladder, found))) return found;
+/** The same pod with its sandbox named, which may be all that is left of the victim. */
+async function named({ needs, order }: Ladder, found: LivePod): Promise<LivePod> {
+  if (!hasUnnamed(found)) return found;
   await within<unknown>(needs.clock, NAMED_MS, needs.runtime.refresh(), () => null);
   return needs.source.find(order.victim.uid) ?? found;
 }

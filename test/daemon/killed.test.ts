@@ -124,7 +124,8 @@ describe.skipIf(needsCgroups !== '' || !boot.known)(`an eviction whose agent get
         .slice(1)
         .map(() => 'accepted'),
     ]);
-    expect(eviction.outcomes[0]?.rungs).toEqual(eviction.rungs);
+    // The answers may come later.
+    expect(eviction.outcomes[0]?.rungs?.map(({ act }) => act)).toEqual(eviction.rungs.map(({ act }) => act));
     expect(releasedBytes(eviction)).toBeGreaterThan(200 * MIB);
   });
 

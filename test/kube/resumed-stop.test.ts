@@ -63,6 +63,25 @@ describe.skipIf(needsCgroups !== '')(`an end beside a kubelet that an earlier ru
     expect(asked).toEqual([]);
   });
 
+  it('leaves the sandbox of a victim that lives, once the runtime has named it', async () => {
+    const hog = await pod.child('hog', IGNORES);
+    const sandbox = await pod.child(UNNAMED);
+    let isListed = false;
+    const runtime: KubeKillerNeeds['runtime'] = {
+      ...aRuntime(),
+      // Longer than a kill waits that is decided now.
+      refresh: async () => {
+        await sleep(clock, 300);
+        isListed = true;
+        return known({ containers: [], sandboxes: [], atMs: 0 });
+      },
+    };
+    const of = killer(() => ['hog', isListed ? SANDBOX : UNNAMED], { remove: Promise.resolve(ACCEPTED) }, { runtime });
+    expect(await run(of, { resumedFromMs: clock.monoMs() + 20 })).toMatchObject({ kind: 'ended' });
+    await until(clock, () => !hog.isAlive(), 10_000);
+    expect(sandbox.isAlive()).toBe(true);
+  });
+
   it('leaves the sandbox where all containers are dead, and their cgroups gone', async () => {
     const { sandbox, resumedFromMs, again } = await started();
     again.kill('SIGKILL');
