@@ -169,7 +169,7 @@ describe('what became of a deletion that was kept', () => {
     next.spool.flush(thereAre);
     await next.clock.advance(1_000);
     expect(next.noted).toEqual([
-      ['d-1', 'delete', 'sent; its answer is not known', undefined],
+      ['d-1', 'delete', 'sent; the answer is not known', undefined],
       ['d-1', 'delete', 'accepted', true],
     ]);
   });
