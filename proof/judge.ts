@@ -51,8 +51,9 @@ function shownBy(use: Use, ran: Ran | Left | undefined): Shown {
     return { use, shown: [{ name: commandOf(use.part), holds: null, figures }], all: [] };
   }
   const { checks, figures } = ran;
-  // What was skipped may have been any of them.
-  const shown = checks.filter(({ name, holds }) => holds === null || (use.checks?.test(name) ?? true));
+  const asked = checks.filter(({ name }) => use.checks?.test(name) ?? true);
+  // A command that was skipped says so under a name of its own.
+  const shown = asked.length > 0 ? asked : checks.filter(({ holds }) => holds === null);
   const bar =
     use.atMost === undefined || shown.every(({ holds }) => holds === null) ? [] : [barOf(use.atMost, figures)];
   return { use, shown: [...shown, ...bar, ...brokenOf(use, ran, shown)], all: figures };

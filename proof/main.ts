@@ -40,8 +40,7 @@ Exit status: 0 if everything that was run holds, 1 if something does not hold, 2
 }
 
 async function shown(name: PartName, results: string): Promise<Ran | Left> {
-  if (interrupt.signal.aborted) return { why: 'the proof was interrupted' };
-  console.error(`\n== ${commandOf(name)}`);
+  if (!interrupt.signal.aborted) console.error(`\n== ${commandOf(name)}`);
   return await run(PARTS[name], results, interrupt.signal);
 }
 

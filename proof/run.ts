@@ -10,11 +10,13 @@ import type { Part } from './parts.ts';
 const ROOT = path.join(import.meta.dirname, '..');
 /** A lab removes its guests and cgroups first. */
 const CLEAN_UP_MS = 60_000;
+const INTERRUPTED = 'the proof was interrupted';
 const MOST_OUTPUT_CHARS = 16 * 2 ** 20;
 const clock = createClock();
 
 /** Runs the command to its end, or stops it when its time is over or `interrupt` says so. What it says goes to stderr too. */
 export async function run(part: Part, results: string, interrupt: AbortSignal): Promise<Ran | Left> {
+  if (interrupt.aborted) return { why: INTERRUPTED };
   if (part.isForRoot && process.getuid?.() !== 0) return { why: 'only root can run it' };
   const loadBefore = Math.round((os.loadavg()[0] ?? 0) * 10) / 10;
   const startMs = clock.monoMs();
@@ -29,6 +31,8 @@ export async function run(part: Part, results: string, interrupt: AbortSignal): 
   });
   for (const stream of [child.stdout, child.stderr]) stream.pipe(process.stderr, { end: false });
   const ended = await endOf(child, part.minutes, interrupt);
+  // Which says nothing of what it would have shown.
+  if (interrupt.aborted) return { why: INTERRUPTED };
   return { seconds: Math.round((clock.monoMs() - startMs) / 1000), loadBefore, ended, ...part.read({ text, results }) };
 }
 
@@ -46,7 +50,7 @@ async function endOf(child: ChildProcess, minutes: number, interrupt: AbortSigna
   }
   signalGroup(child, 'SIGTERM');
   if (!(await within(CLEAN_UP_MS))) signalGroup(child, 'SIGKILL');
-  return interrupt.aborted ? 'it was interrupted' : `it was stopped after ${minutes} minutes`;
+  return `it was stopped after ${minutes} minutes`;
 }
 
 function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {

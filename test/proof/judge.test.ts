@@ -97,6 +97,10 @@ describe('a claim', () => {
     expect(judged({ why: 'only root can run it' }).verdict).toBe('not run here');
     expect(judged(undefined).verdict).toBe('not run here');
   });
+  it('is not judged by a check that was not asked for, run or not', () => {
+    const more = ran(`${LAB}skipped the guest: QEMU is not installed\n`, 'it ended with 1');
+    expect(judged(more, { checks: /hog/ }).verdict).toBe('holds');
+  });
   it('is bound to a figure of the command, and does not hold where that is too large', () => {
     const upTo = (most: number) =>
       judged(ran(LAB), { checks: /hog/, atMost: { figure: 'granted ms', most, unit: 'ms' } });
