@@ -1,4 +1,5 @@
 import { Variant } from 'dbus-next';
+import { known, type Reading, sayCause, unknown } from '../core/reading.ts';
 
 /**
  * What travels in the body of a message: text, numbers, booleans, lists (arrays, structs and bytes), dictionaries with
@@ -42,6 +43,15 @@ export function decodeValue(value: unknown): BusValue {
   const decoded: { [key: string]: BusValue } = Object.create(null);
   for (const [key, entry] of Object.entries(value)) decoded[key] = decodeValue(entry);
   return decoded;
+}
+
+/** All of an answer; unknown: its values are nested too deep. */
+export function decodeBody(body: readonly unknown[], where: string): Reading<readonly BusValue[]> {
+  try {
+    return known(body.map(decodeValue));
+  } catch (cause) {
+    return unknown('malformed', where, sayCause(cause));
+  }
 }
 
 function saturated(value: bigint): number {

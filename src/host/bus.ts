@@ -4,8 +4,9 @@ import { Duplex } from 'node:stream';
 import { Message, type MessageBus, MessageType, sessionBus } from 'dbus-next';
 import { known, type Reading, sayCause, type Unknown, unknown } from '../core/reading.ts';
 import type { Clock } from '../ports.ts';
+import { guardReader } from './bus-reader.ts';
 import { type BusTurns, createBusTurns } from './bus-turns.ts';
-import { type BusValue, decodeValue, encodeBody, isVariant } from './bus-value.ts';
+import { type BusValue, decodeBody, decodeValue, encodeBody, isVariant } from './bus-value.ts';
 import { within } from './clock.ts';
 
 type BusCall = {
@@ -148,7 +149,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
     if (isClosed || !address.known) return;
     // To find it missing by a connection costs a hundred times as much, for ever on a host without a bus.
     const made = existsSync(address.value)
-      ? createConnection(address.value)
+      ? createConnection(address.value, (of, cause) => lose(of, `a message cannot be read: ${sayCause(cause)}`))
       : unknown('absent', SYSTEM_BUS, `${address.value} does not exist`);
     if (!made.known) {
       downBecause = made;
@@ -243,7 +244,7 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
         mine.bus.call(message).then(
           (reply) => {
             settled();
-            finish(known((reply?.body ?? []).map(decodeValue)));
+            finish(decodeBody(reply?.body ?? [], where));
           },
           (cause: unknown) => {
             forgetReply(mine.bus, message.serial);
@@ -317,14 +318,26 @@ export function openSystemBus(clock: Clock, env: NodeJS.ProcessEnv = process.env
 /** The package's first call. */
 const HELLO_SERIAL = 1;
 
+/** The largest answer that is needed is a list of a thousand units: 200 KiB. */
+const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
+
 /** Its private names are pinned by a test: `_connection.stream` and `_methodReturnHandlers`. */
-function createConnection(socket: string): Reading<Connection> {
+function createConnection(socket: string, broken: (of: Connection, cause: unknown) => void): Reading<Connection> {
   try {
     const bus = sessionBus({ busAddress: `unix:path=${socket}` });
     const inner: unknown = Reflect.get(bus, '_connection');
     const stream: unknown = inner instanceof EventEmitter ? Reflect.get(inner, 'stream') : null;
-    if (!(stream instanceof Duplex)) throw new Error('dbus-next has no _connection.stream');
-    return known({ bus, stream, lost: new Set(), rules: new Set(), turns: createBusTurns() });
+    if (!(inner instanceof EventEmitter && stream instanceof Duplex))
+      throw new Error('dbus-next has no _connection.stream');
+    const made = {
+      bus,
+      stream,
+      lost: new Set<(why: Unknown) => void>(),
+      rules: new Set<string>(),
+      turns: createBusTurns(),
+    };
+    guardReader(inner, stream, { maxBytes: MAX_MESSAGE_BYTES, broken: (cause) => broken(made, cause) });
+    return known(made);
   } catch (cause) {
     return unknown('unreadable', socket, sayCause(cause));
   }
