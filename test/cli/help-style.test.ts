@@ -52,6 +52,18 @@ const OLD_PHRASES = [
   'the schema has told',
   'told by the schema',
   'Plan against fact',
+  'nobody is told',
+  'nobody to evict',
+  'starts it by itself',
+  'who would go first',
+  'Whom it never chooses',
+  'makes another one',
+  'left on the node: no new pods',
+  'not all that could go',
+  'its answer is not known',
+  'asks no disruption budget',
+  'cannot ask PodDisruptionBudgets',
+  'What there is of the signal',
 ] as const;
 
 function inside(command: Command, parents = ''): readonly { readonly name: string; readonly command: Command }[] {
