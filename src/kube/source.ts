@@ -130,12 +130,12 @@ export function createKubeSource(needs: KubeSourceNeeds): KubeSource {
     return ifKnown(cgroups.now(of), (found) => {
       const from = { found, runtime: index(), api: valueOrNull(needs.apiPods()) };
       if (isLate && rough?.found === found && rough.runtime === from.runtime && rough.api === from.api) {
+        askOf([...rough.pods.values()].filter(isUntold));
         return known(rough.pods);
       }
       const pods = livePodsOf(found, () => NOT_ASKED);
-      const isComplete = untold.pods === '' && [...pods.values()].every(({ pod }) => pod !== null);
-      // What is missing is asked for each time.
-      rough = isComplete ? { ...from, pods } : null;
+      // A pod that the API has not told of is asked for each time.
+      rough = [...pods.values()].every(({ pod }) => pod !== null) ? { ...from, pods } : null;
       return known(pods);
     });
   }
