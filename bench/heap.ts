@@ -109,13 +109,13 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
     node,
     config: parts.core,
     podsNow: observer.podsNow,
-    adopted: state,
   });
   const tell = createAnnouncer({ log, findings });
   const end = new AbortController();
   const samples: Sample[] = [];
   const real = createClock();
   let done = 0;
+  let before = state;
   let sinceMs = real.monoMs();
   await runLoop(
     state,
@@ -129,7 +129,8 @@ async function look(scene: Scene, directory: string): Promise<readonly Sample[]>
       publish: (observation, verdict) => {
         tell(observation, verdict);
         parts.oomKills(observation.atMs, verdict.state);
-        desk.seen(observation, verdict);
+        desk.seen({ observation, verdict, before });
+        before = verdict.state;
         if (++done % (looks / 10) !== 0) return;
         const usPerLook = (1000 * (real.monoMs() - sinceMs)) / (looks / 10);
         collectGarbage();

@@ -49,7 +49,6 @@ export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: D
     node,
     config: parts.core,
     podsNow,
-    adopted: parts.state,
   });
   const serve = (): ReturnType<typeof serveSocket> =>
     serveSocket({
@@ -84,11 +83,14 @@ export async function openAnswers(host: AnswersHost, parts: OpenParts, daemon: D
       servingAgain = null;
     });
   });
+  let before = parts.state;
   return {
     wanted: desk.wanted,
     seen: (observation, verdict) => {
-      reporter.seen(observation, verdict);
-      desk.seen(observation, verdict);
+      const seen = { observation, verdict, before };
+      before = verdict.state;
+      reporter.seen(seen);
+      desk.seen(seen);
       web.seen(observation);
     },
     close: async () => {

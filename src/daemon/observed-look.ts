@@ -9,6 +9,13 @@ import type { NodeFacts } from '../serve/status.ts';
 
 /** The answer to `{"ask":"observe"}`: one look of the daemon with every pod, and its decisions. Plain JSON. */
 export type ObservedLook = ExplainedLook & { readonly schema: 1; readonly node: NodeFacts };
+/** A look of the loop. */
+export type Seen = {
+  readonly observation: Observation;
+  readonly verdict: Verdict;
+  /** The state before it. */
+  readonly before: State;
+};
 type ObservedLooksNeeds = {
   readonly clock: Clock;
   /** A look is wanted now. */
@@ -16,18 +23,25 @@ type ObservedLooksNeeds = {
   readonly node: () => NodeFacts;
   readonly config: () => ExplainedLook['config'];
   readonly podsNow: () => Reading<readonly PodView[]>;
-  /** Before the first look. */
-  readonly adopted: State;
 };
 type ObservedLooks = {
   /** The next look as JSON text. */
   readonly ask: () => Promise<string>;
   /** What the next look reads: every pod when a reader asked for them and the core did not. */
   readonly wanted: (next: NextLook) => NextLook;
-  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  readonly seen: (seen: Seen) => void;
   /** Its source of pods is about to close: pending readers get no answer. */
   readonly close: () => void;
 };
+
+/** `pods`: as read for who asks. */
+export function explainedLook(
+  { observation, verdict: { decisions, reasons }, before }: Seen,
+  config: ExplainedLook['config'],
+  pods: Observation['pods'],
+): ExplainedLook {
+  return { observation: { ...observation, pods }, config, state: before, decisions, reasons };
+}
 
 /** 1,000 pods take 10 to 20 ms to write down, which no kill of this look waits for. */
 const WRITE_AFTER_MS = 20;
@@ -36,7 +50,6 @@ const LEAST_APART_MS = 100;
 
 /** Gives the next look to every reader that asks. They share one look and one text, however many they are. */
 export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
-  let before = needs.adopted;
   let waiting: ((text: string) => void)[] = [];
   let givenMs = Number.NEGATIVE_INFINITY;
   let isGiven = false;
@@ -55,29 +68,18 @@ export function createObservedLooks(needs: ObservedLooksNeeds): ObservedLooks {
       if (!isGiven) return next;
       return { ...next, isForReader: true, pods: isWhole ? 'all' : next.pods };
     },
-    seen: (observation, verdict) => {
-      const state = before;
-      before = verdict.state;
+    seen: (seen) => {
       if (!isGiven) return;
       givenMs = needs.clock.monoMs();
       const readers = waiting;
       waiting = [];
-      const { decisions, reasons } = verdict;
       const config = needs.config();
-      const hasPods = isWhole && observation.pods.known;
+      const hasPods = isWhole && seen.observation.pods.known;
       needs.clock.after(WRITE_AFTER_MS, () => {
         if (isClosed) return;
         // The core's own question about pods is for one signal: the rest of their usage is read now.
-        const pods = hasPods ? observation.pods : needs.podsNow();
-        const look: ObservedLook = {
-          schema: 1,
-          node: needs.node(),
-          observation: { ...observation, pods },
-          config,
-          state,
-          decisions,
-          reasons,
-        };
+        const pods = hasPods ? seen.observation.pods : needs.podsNow();
+        const look: ObservedLook = { schema: 1, node: needs.node(), ...explainedLook(seen, config, pods) };
         const text = JSON.stringify(look);
         for (const read of readers) read(text);
       });

@@ -4,7 +4,6 @@ import type { Effective } from '../config/effective.ts';
 import { signalOf } from '../core/explain.ts';
 import type { Observation } from '../core/observation.ts';
 import { unknown } from '../core/reading.ts';
-import type { State } from '../core/state/state.ts';
 import type { Verdict } from '../core/verdict.ts';
 import { within } from '../host/clock.ts';
 import { hostName } from '../host/host-name.ts';
@@ -14,6 +13,7 @@ import type { ShutdownContext } from '../serve/shutdown-status.ts';
 import { type NodeFacts, rankedFor, type StatusReport, statusReport } from '../serve/status.ts';
 import type { OpenParts, PartsHost } from './compose.ts';
 import type { Counters } from './counters.ts';
+import { explainedLook, type Seen } from './observed-look.ts';
 import type { LastReload, Loaded } from './reload.ts';
 
 const NOT_ASKED = unknown('not-asked', 'pods', 'not read');
@@ -29,7 +29,7 @@ type ReporterHost = Pick<PartsHost, 'clock' | 'mounts'> & {
 };
 
 type Reporter = {
-  readonly seen: (observation: Observation, verdict: Verdict) => void;
+  readonly seen: (seen: Seen) => void;
   /** With the pods as they are now, read for it. Null: nothing was sampled yet, as below. */
   readonly now: () => StatusReport | null;
   /** Without pods, which costs the same with any number of them. */
@@ -37,7 +37,6 @@ type Reporter = {
   /** The next look, with what `explain` needs of it: asks for one. */
   readonly live: PageFacts['live'];
 };
-type Seen = { readonly observation: Observation; readonly verdict: Verdict; readonly before: State };
 
 /** A look follows at once unless the loop is busy; then the last one has to do. */
 const NEXT_LOOK_MS = 250;
@@ -78,8 +77,9 @@ export function createReporter(
     });
   };
   return {
-    seen: (observation, verdict) => {
-      last = { observation, verdict, before: last?.verdict.state ?? parts.state };
+    seen: (seen) => {
+      last = seen;
+      const { observation, verdict } = seen;
       names.learn(observation);
       const waited = waiting;
       waiting = [];
@@ -98,12 +98,11 @@ export function createReporter(
       parts.inbox.wake();
       await within(host.clock, NEXT_LOOK_MS, next, () => undefined);
       if (last === null) return null;
-      const { observation, verdict, before } = last;
-      const { decisions, reasons } = verdict;
-      const look = { observation, config: parts.core(), state: before, decisions, reasons };
+      const { observation, verdict } = last;
+      const look = explainedLook(last, parts.core(), observation.pods);
       const pods = observer.podsNow(signalOf(look) ?? 'memory.available');
-      const seen = { ...observation, pods };
-      return { status: report(seen, verdict), look: { ...look, observation: seen } };
+      const ofNow = { ...observation, pods };
+      return { status: report(ofNow, verdict), look: { ...look, observation: ofNow } };
     },
   };
 }

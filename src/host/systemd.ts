@@ -9,7 +9,7 @@ export type JobEnd = { readonly unit: string; readonly result: string; readonly 
 /** Also how an operator's command ended; read before the unit is released. */
 type ServiceEnd = { readonly result: string; readonly exitStatus: number };
 /** Directories that systemd makes for a service, as absolute paths. */
-export type UnitDirectories = {
+type UnitDirectories = {
   readonly state: readonly string[];
   readonly logs: readonly string[];
   readonly cache: readonly string[];

@@ -40,7 +40,7 @@ export type ApiPod = {
 const MIRROR = 'kubernetes.io/config.mirror';
 const HASH = 'kubernetes.io/config.hash';
 export const OURS = 'nodewarden.dev/';
-export const PROTECT = `${OURS}protect`;
+const PROTECT = `${OURS}protect`;
 /** Honoured only in `protectNamespaces`: a tenant cannot exempt its own pods. */
 export const SPARING: readonly string[] = [PROTECT, EVICT_FOR];
 const QOS_CLASSES: readonly PodView['qos'][] = ['Guaranteed', 'Burstable', 'BestEffort'];

@@ -1,8 +1,8 @@
 import uPlot from 'uplot';
 import { sayTime } from './say.ts';
 
-export type Line = { readonly amount: number; readonly kind: 'hard' | 'soft' };
-export type Curve = {
+type Line = { readonly amount: number; readonly kind: 'hard' | 'soft' };
+type Curve = {
   /** Seconds since 1970. */
   readonly at: readonly number[];
   readonly amounts: readonly (number | null)[];

@@ -1,5 +1,5 @@
 import type { StatusReport } from '../serve/status.ts';
-import { byId, el, keep, setText, timeOf } from './dom.ts';
+import { byId, el, emptyNote, keep, setText, timeOf } from './dom.ts';
 import { sayAgo, sayWhen } from './say.ts';
 
 type DecisionStatus = StatusReport['decisions'][number];
@@ -26,17 +26,11 @@ export function createDecisionsView(say: (text: string) => void): (status: Statu
     const place = byId('decisions-body');
     if (decisions.length === 0) {
       keep(place, [
-        el(
-          'div',
-          { class: 'empty' },
-          el('p', {}, el('strong', {}, 'No decision since the start.')),
-          el(
-            'p',
-            {},
-            node.dryRun
-              ? 'The pods that it would evict appear here, with the reason. It stops nothing.'
-              : 'Evictions appear here, with the reason and the outcome.',
-          ),
+        emptyNote(
+          'No decision since the start.',
+          node.dryRun
+            ? 'The pods that it would evict appear here, with the reason. It stops nothing.'
+            : 'Evictions appear here, with the reason and the outcome.',
         ),
       ]);
       return;

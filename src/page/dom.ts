@@ -51,3 +51,7 @@ export function timeOf(wallMs: number, text: string): HTMLTimeElement {
 
 /** A name that others chose: its direction changes nothing around it. */
 export const nameOf = (name: string): HTMLElement => el('bdi', { class: 'name' }, name);
+
+/** In place of a list without entries: what is not there, and what would be. */
+export const emptyNote = (head: string, note: string): HTMLElement =>
+  el('div', { class: 'empty' }, el('p', {}, el('strong', {}, head)), el('p', {}, note));

@@ -1,5 +1,5 @@
 import type { StatusReport } from '../serve/status.ts';
-import { byId, el, keep, setText } from './dom.ts';
+import { byId, el, emptyNote, keep, setText } from './dom.ts';
 
 export function showFindings({ findings, warnings }: StatusReport): void {
   const all = findings.length + warnings.length;
@@ -8,14 +8,7 @@ export function showFindings({ findings, warnings }: StatusReport): void {
   setText(count, String(all));
   keep(byId('findings-body'), [
     ...(findings.length === 0
-      ? [
-          el(
-            'div',
-            { class: 'empty' },
-            el('p', {}, el('strong', {}, 'No findings.')),
-            el('p', {}, 'A problem that needs your attention would be listed here, with what to do.'),
-          ),
-        ]
+      ? [emptyNote('No findings.', 'A problem that needs your attention would be listed here, with what to do.')]
       : [
           listOf(
             'finding',

@@ -5,8 +5,9 @@ import type { ExplainedRow, ExplainReport } from '../serve/explain-report.ts';
 import { sayTies } from '../words/decision.ts';
 import { sayPassedOver } from '../words/reason.ts';
 import { sayChange } from '../words/what-if.ts';
-import { byId, el, keep, nameOf, setText } from './dom.ts';
-import { sayUsage } from './say.ts';
+import { byId, el, emptyNote, keep, nameOf, setText } from './dom.ts';
+import { capital, sayUsage } from './say.ts';
+import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from './table.ts';
 
 /** More are counted, not drawn. */
 const ROWS_MAX = 50;
@@ -18,15 +19,16 @@ export function showPods(report: ExplainReport): void {
     byId('pods-for'),
     report.actsOn === null ? `For ${signal}, if it fell below its threshold.` : `For ${signal}, which is short now.`,
   );
-  keep(byId('pods-body'), bodyOf(report));
+  keep(byId('pods-body'), contentOf(report));
 }
 
-function bodyOf(report: ExplainReport): readonly HTMLElement[] {
+function contentOf(report: ExplainReport): readonly HTMLElement[] {
   const { pods, podsUnknown } = report;
-  if (podsUnknown !== null) return [empty('The pods are not known.', `${podsUnknown.where}: ${podsUnknown.detail}`)];
+  if (podsUnknown !== null)
+    return [emptyNote('The pods are not known.', `${podsUnknown.where}: ${podsUnknown.detail}`)];
   if (pods.length === 0) {
     return [
-      empty(
+      emptyNote(
         'No pods, so nothing can be evicted.',
         'A pod is listed here once a manifest binds it to a unit, a container or a cgroup that has processes.',
       ),
@@ -36,11 +38,8 @@ function bodyOf(report: ExplainReport): readonly HTMLElement[] {
     pods.length > ROWS_MAX
       ? [el('p', { class: 'note' }, `and ${pods.length - ROWS_MAX} more; nodewarden explain -o json lists all`)]
       : [];
-  return [whatIfOf(report), tableOf(report), ...more];
+  return [whatIfOf(report), rankingOf(report), ...more];
 }
-
-const empty = (head: string, note: string): HTMLElement =>
-  el('div', { class: 'empty' }, el('p', {}, el('strong', {}, head)), el('p', {}, note));
 
 function whatIfOf({ pods, victim, whatIf, signal: { signal } }: ExplainReport): HTMLElement {
   const named = (uid: string): HTMLElement | string => {
@@ -55,30 +54,19 @@ function whatIfOf({ pods, victim, whatIf, signal: { signal } }: ExplainReport): 
   return el('p', { class: 'lead' }, named(victim), ' would be evicted first', ...other, ...safe);
 }
 
-function tableOf(report: ExplainReport): HTMLElement {
+function rankingOf(report: ExplainReport): HTMLElement {
   const { signal } = report.signal;
   const most = Math.max(
     1,
     ...report.pods.map(({ usage, request }) => Math.max(usage.known ? usage.value : 0, request ?? 0)),
   );
-  const table = el(
-    'table',
-    { class: 'pods', role: 'table' },
-    el('caption', { class: 'unseen' }, `Pods in the order in which they would be evicted for ${signal}`),
-    el(
-      'thead',
-      { role: 'rowgroup' },
-      el(
-        'tr',
-        { role: 'row' },
-        ...['#', 'Pod', usedHead(signal), 'Priority', 'Why here'].map((name) =>
-          el('th', { scope: 'col', role: 'columnheader' }, name),
-        ),
-      ),
-    ),
-    el('tbody', { role: 'rowgroup' }, ...report.pods.slice(0, ROWS_MAX).map((row, i) => rowOf(report, row, i, most))),
+  const rows = report.pods.slice(0, ROWS_MAX).map((row, i) => podRow(report, row, i, most));
+  return tableOf(
+    'pods',
+    `Pods in the order in which they would be evicted for ${signal}`,
+    ['#', 'Pod', usedHead(signal), 'Priority', 'Why here'].map((name) => columnHead('', name)),
+    [bodyOf(rows)],
   );
-  return table;
 }
 
 const usedHead = (signal: Signal): string =>
@@ -86,26 +74,17 @@ const usedHead = (signal: Signal): string =>
     ? 'Usage and request'
     : 'Uses';
 
-function rowOf(report: ExplainReport, row: ExplainedRow, i: number, most: number): HTMLElement {
+function podRow(report: ExplainReport, row: ExplainedRow, i: number, most: number): HTMLElement {
   const isFirst = row.uid === report.victim;
-  const cell = (name: string, ...children: (Node | string)[]): HTMLElement =>
-    el('td', { role: 'cell', class: name }, ...children);
   const marks = [
     ...(isFirst ? [el('span', { class: 'tag bad' }, 'first')] : []),
     ...(row.candidate.kind === 'passed-over' ? [el('span', { class: 'tag' }, 'passed over')] : []),
     ...(row.isProtected ? [el('span', { class: 'tag' }, 'protected')] : []),
   ];
-  return el(
-    'tr',
-    { role: 'row', ...(isFirst ? { class: 'first' } : {}) },
+  return rowOf(
+    isFirst ? 'first' : '',
     cell('place', String(i + 1)),
-    el(
-      'th',
-      { scope: 'row', role: 'rowheader', class: 'pod' },
-      nameOf(podName(row)),
-      ...marks,
-      el('span', { class: 'sub' }, row.qos),
-    ),
+    rowHead('row', 'pod', nameOf(podName(row)), ...marks, el('span', { class: 'sub' }, row.qos)),
     cell('uses', ...usesOf(report.signal.signal, row, most)),
     cell('priority', ...priorityOf(row)),
     cell('why', ...whyOf(row, i, report.pods.length)),
@@ -154,4 +133,3 @@ function whyOf({ candidate, decidedBy }: ExplainedRow, i: number, count: number)
 }
 
 const becauseOf = (by: Comparator): string => COMPARATORS[by].because;
-const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;

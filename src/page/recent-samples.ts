@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 /** What was sampled while this page was open, for the rate of the last minute. */
 const FINE_MS = 90_000;
 
-export type Curves = { readonly at: readonly number[]; readonly amounts: readonly (number | null)[] };
+type Curves = { readonly at: readonly number[]; readonly amounts: readonly (number | null)[] };
 export type RecentSamples = {
   readonly heard: (status: StatusReport) => void;
   readonly steps: (history: HistoryAnswer) => void;

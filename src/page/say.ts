@@ -72,6 +72,9 @@ export function sayWhen(wallMs: number, nowWallMs: number): string {
 /** Local time of day. */
 export const sayTime = (wallMs: number): string => time.format(wallMs);
 
-export function zoneOf(wallMs: number): string {
+function zoneOf(wallMs: number): string {
   return zone.formatToParts(wallMs).find(({ type }) => type === 'timeZoneName')?.value ?? '';
 }
+
+/** As the beginning of a sentence. */
+export const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;

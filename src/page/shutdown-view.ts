@@ -5,8 +5,9 @@ import type { StatusReport } from '../serve/status.ts';
 import { sayPriorities } from '../words/phase.ts';
 import { countPods } from '../words/phrases.ts';
 import { sayStopVerdict } from '../words/stop-verdict.ts';
-import { byId, el, keep, nameOf, setText, timeOf } from './dom.ts';
-import { sayAgo, sayFor, sayWhen } from './say.ts';
+import { byId, el, emptyNote, keep, nameOf, setText, timeOf } from './dom.ts';
+import { capital, sayAgo, sayFor, sayWhen } from './say.ts';
+import { bodyOf, cell, columnHead, rowHead, rowOf, tableOf } from './table.ts';
 
 /** The plan as `rehearse shutdown` gives it; null: not asked for yet. */
 export function showShutdown(status: StatusReport, answer: RehearsalAnswer | null, nowWallMs: number): void {
@@ -34,15 +35,9 @@ function notesOf({ scheduled, last }: StatusReport['shutdown'], nowWallMs: numbe
 function phasesOf(phases: StatusReport['shutdown']['phases'], why: string): readonly HTMLElement[] {
   if (phases.length === 0) {
     return [
-      el(
-        'div',
-        { class: 'empty' },
-        el('p', {}, el('strong', {}, 'Off: no pod is stopped in order.')),
-        el(
-          'p',
-          {},
-          'With shutdownGracePeriod set, this shows the phases on a time axis, and which pods cannot finish in time.',
-        ),
+      emptyNote(
+        'Off: no pod is stopped in order.',
+        'With shutdownGracePeriod set, this shows the phases on a time axis, and which pods cannot finish in time.',
       ),
     ];
   }
@@ -72,39 +67,28 @@ function planOf(report: RehearseReport): readonly HTMLElement[] {
   const endMs = Math.max(1_000, worstMs, ...[...phases, ...withAgent].map(({ worst }) => worst?.endMs ?? 0));
   return [
     el('p', { class: `lead${cannotFinish.length > 0 ? ' bad' : ''}` }, total),
-    ...(pods === 0 ? [] : [tableOf('The phases of a shutdown, and when each pod is stopped', phases, endMs)]),
+    ...(pods === 0 ? [] : [axisOf('The phases of a shutdown, and when each pod is stopped', phases, endMs)]),
     ...(withAgent.some((phase) => phase.pods.length > 0)
       ? [
           el('p', { class: 'lead' }, 'Then, when systemd stops the agent, the pods that stay bound to the node:'),
-          tableOf('Pods that are stopped with the agent', withAgent, endMs),
+          axisOf('Pods that are stopped with the agent', withAgent, endMs),
         ]
       : []),
     ...[...warnings, ...notes].map((text) => el('p', { class: 'note' }, `${text}.`)),
   ];
 }
 
-function tableOf(caption: string, phases: readonly PhaseRow[], endMs: number): HTMLElement {
-  return el(
-    'table',
-    { class: 'plan', role: 'table' },
-    el('caption', { class: 'unseen' }, caption),
-    el(
-      'thead',
-      { role: 'rowgroup' },
-      el(
-        'tr',
-        { role: 'row' },
-        el('th', { scope: 'col', role: 'columnheader' }, 'Pod'),
-        el(
-          'th',
-          { scope: 'col', role: 'columnheader', class: 'axis' },
-          el('span', { class: 'unseen' }, 'Time'),
-          ticksOf(endMs),
-        ),
-        el('th', { scope: 'col', role: 'columnheader' }, 'Will it finish?'),
-      ),
-    ),
-    ...phases.map((phase) => groupOf(phase, phases, endMs)),
+function axisOf(caption: string, phases: readonly PhaseRow[], endMs: number): HTMLElement {
+  const heads = [
+    columnHead('', 'Pod'),
+    columnHead('axis', el('span', { class: 'unseen' }, 'Time'), ticksOf(endMs)),
+    columnHead('', 'Will it finish?'),
+  ];
+  return tableOf(
+    'plan',
+    caption,
+    heads,
+    phases.map((phase) => groupOf(phase, phases, endMs)),
   );
 }
 
@@ -129,23 +113,18 @@ function groupOf(row: PhaseRow, phases: readonly PhaseRow[], endMs: number): HTM
     worst === null || expected === null || expected.endMs >= worst.endMs
       ? ''
       : `, until ${sayFor(expected.endMs)} judging by earlier stops`;
-  return el(
-    'tbody',
-    { role: 'rowgroup' },
-    el(
-      'tr',
-      { role: 'row', class: 'phase' },
-      el(
-        'th',
-        { scope: 'rowgroup', role: 'rowheader' },
-        `Phase ${phase}`,
-        el('span', { class: 'sub' }, `${sayPriorities(row, phases)}, ${sayFor(periodSeconds * 1_000)}`),
-      ),
-      el('td', { role: 'cell', class: 'axis' }, trackOf(span)),
-      el('td', { role: 'cell' }, el('span', { class: 'sub' }, capital(`${time}${sooner}`))),
+  const head = rowOf(
+    'phase',
+    rowHead(
+      'rowgroup',
+      '',
+      `Phase ${phase}`,
+      el('span', { class: 'sub' }, `${sayPriorities(row, phases)}, ${sayFor(periodSeconds * 1_000)}`),
     ),
-    ...pods.map((pod) => podOf(pod, worst?.startMs ?? 0, endMs)),
+    cell('axis', trackOf(span)),
+    cell('', el('span', { class: 'sub' }, capital(`${time}${sooner}`))),
   );
+  return bodyOf([head, ...pods.map((pod) => podOf(pod, worst?.startMs ?? 0, endMs))]);
 }
 
 function podOf(pod: PodStopRow, phaseMs: number, endMs: number): HTMLElement {
@@ -161,26 +140,18 @@ function podOf(pod: PodStopRow, phaseMs: number, endMs: number): HTMLElement {
     ...(toldAfterMs > 0 ? [`asked to stop ${sayFor(toldMs)} after the start at the latest`] : []),
     ...(verdict.kind === 'finishes' ? [`gets ${sayFor(getsMs)}`] : []),
   ].join(', ');
-  return el(
-    'tr',
-    { role: 'row' },
-    el(
-      'th',
-      { scope: 'row', role: 'rowheader' },
-      nameOf(podName(pod)),
-      el('span', { class: 'sub' }, `priority ${pod.priority}`),
-    ),
-    el('td', { role: 'cell', class: 'axis' }, trackOf(bars)),
-    el(
-      'td',
-      { role: 'cell', class: `verdict-of${level}` },
+  return rowOf(
+    '',
+    rowHead('row', '', nameOf(podName(pod)), el('span', { class: 'sub' }, `priority ${pod.priority}`)),
+    cell('axis', trackOf(bars)),
+    cell(
+      `verdict-of${level}`,
       el('span', {}, capital(sayStopVerdict(pod, sayFor))),
       el('span', { class: 'sub' }, capital(when)),
     ),
   );
 }
 
-const capital = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 const trackOf = (bars: readonly HTMLElement[]): HTMLElement =>
   el('span', { class: 'track', 'aria-hidden': 'true' }, ...bars);
 

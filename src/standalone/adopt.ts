@@ -39,7 +39,7 @@ export type Proposal = Omit<Adopted, 'notes'> & {
   readonly file: string;
   readonly manifest: string;
 };
-export type LeftOut = { readonly name: string; readonly why: string };
+type LeftOut = { readonly name: string; readonly why: string };
 /** A cgroup that may become a pod. `service`: systemd knows directories of it. */
 type Candidate = {
   readonly name: string;

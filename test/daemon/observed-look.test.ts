@@ -19,7 +19,6 @@ function aDesk() {
     node: () => aContext().node,
     config: () => aConfig([]),
     podsNow: () => known(readPods),
-    adopted,
   });
   const never = new AbortController().signal;
   /** Time passes; promises settle on the way. */
@@ -33,12 +32,13 @@ describe('who asks for a look', () => {
   it('gets the next one, at which every pod was read although the core wanted none', async () => {
     const { desk, wakes, pass } = aDesk();
     expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: null });
-    desk.seen(anObservation(1, {}), aVerdict(initialState('first')));
+    const [before, verdict] = [initialState('first'), aVerdict(initialState('second'))];
+    desk.seen({ observation: anObservation(1, {}), verdict: aVerdict(before), before: adopted });
     const answers = [read(desk.ask()), read(desk.ask())];
     await pass(0);
     expect(wakes()).toBe(2);
     expect(desk.wanted({ afterMs: 5, pods: null })).toEqual({ afterMs: 5, pods: 'all', isForReader: true });
-    desk.seen(anObservation(2, {}, { pods: known(seenPods) }), aVerdict(initialState('second')));
+    desk.seen({ observation: anObservation(2, {}, { pods: known(seenPods) }), verdict, before });
     await pass(20);
     for (const look of await Promise.all(answers)) {
       expect(look).toMatchObject({ schema: 1, observation: { atMs: 2 }, state: { bootId: 'first' } });
@@ -52,7 +52,8 @@ describe('who asks for a look', () => {
     const { desk, pass } = aDesk();
     const answer = read(desk.ask());
     expect(desk.wanted({ afterMs: 0, pods: 'nodefs.available' }).pods).toBe('nodefs.available');
-    desk.seen(anObservation(1, {}, { pods: known(seenPods) }), aVerdict(adopted));
+    const observation = anObservation(1, {}, { pods: known(seenPods) });
+    desk.seen({ observation, verdict: aVerdict(adopted), before: adopted });
     await pass(20);
     const look = await answer;
     expect(namesOf(look)).toEqual(['read']);
@@ -66,7 +67,7 @@ describe('who asks for a look', () => {
       heard = true;
     });
     desk.wanted({ afterMs: 5, pods: null });
-    desk.seen(anObservation(1, {}), aVerdict(adopted));
+    desk.seen({ observation: anObservation(1, {}), verdict: aVerdict(adopted), before: adopted });
     desk.close();
     await pass(1_000);
     expect(heard).toBe(false);
@@ -74,7 +75,8 @@ describe('who asks for a look', () => {
 
   it('without end gets no more than ten looks a second, and wakes the loop no more often', async () => {
     const { desk, wakes, pass } = aDesk();
-    const look = () => desk.seen(anObservation(1, {}, { pods: known(seenPods) }), aVerdict(adopted));
+    const observation = anObservation(1, {}, { pods: known(seenPods) });
+    const look = () => desk.seen({ observation, verdict: aVerdict(adopted), before: adopted });
     const first = desk.ask();
     expect(desk.wanted({ afterMs: 5, pods: null }).pods).toBe('all');
     look();

@@ -2,14 +2,13 @@ import { execFileSync, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { known, unknown } from '../../src/core/reading.ts';
-import { createKubeSource } from '../../src/kube/source.ts';
 import { clock, enter, machine } from '../host/test-cgroup.ts';
-import { someFindings } from '../observe/a-bound-pod.ts';
+import { aKubeSource } from './a-kube-source.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';
 import { anApiPod, aSandbox } from './an-api-pod.ts';
 
 const [WEB, APP, SANDBOX] = [aUid('1'), anId('a'), anId('f')];
-const nothing = unknown('absent', 'disk', 'it is not measured here');
+const nothing = unknown('absent', 'CRI', 'it is not asked here');
 
 describe.skipIf(machine === null)('a pod of which only the sandbox lives [needs root and cgroups]', () => {
   const mounts = machine as NonNullable<typeof machine>;
@@ -24,10 +23,9 @@ describe.skipIf(machine === null)('a pod of which only the sandbox lives [needs 
     onTestFinished(() => rmSync(file, { force: true }));
     const script = 'echo $$ > "$0/cgroup.procs"; exec head -c 4194304 /dev/zero > "$1"';
     execFileSync('/bin/sh', ['-c', script, `${mounts.memory}${pod}/${APP}`, file]);
-    const source = createKubeSource({
+    const source = aKubeSource({
       clock: { ...clock, after: () => () => undefined },
       mounts,
-      findings: someFindings(),
       cgroupRoot: tree.cgroupRoot,
       configuredDriver: 'cgroupfs',
       apiPods: () =>
@@ -38,14 +36,7 @@ describe.skipIf(machine === null)('a pod of which only the sandbox lives [needs 
         cgroupDriver: () => nothing,
         refresh: async () => nothing,
       },
-      ownLimitOf: () => null,
-      isKubeletEvicting: () => false,
-      isDrained: () => true,
-      disk: async () => nothing,
-      lookUp: () => undefined,
-      wake: () => undefined,
     });
-    onTestFinished(() => source.close());
     const limit = async () => {
       await Promise.resolve();
       return source.find(WEB)?.declared.limitedBy;

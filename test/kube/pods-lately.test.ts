@@ -1,9 +1,8 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { known, unknown } from '../../src/core/reading.ts';
+import { describe, expect, it } from 'vitest';
+import { known } from '../../src/core/reading.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
-import { createKubeSource } from '../../src/kube/source.ts';
-import { clock, machine } from '../host/test-cgroup.ts';
-import { someFindings } from '../observe/a-bound-pod.ts';
+import { machine } from '../host/test-cgroup.ts';
+import { aKubeSource, aTurnedClock } from './a-kube-source.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';
 import { anApiPod } from './an-api-pod.ts';
 
@@ -16,34 +15,12 @@ describe.skipIf(machine === null)('the pods as of the last refresh [needs root a
   const openFar = () => {
     const tree = aKubeletTree(mounts, 'cgroupfs');
     const pod = tree.addPod('Burstable', WEB, APP);
-    const away = unknown('absent', 'CRI', 'the runtime has not answered yet');
     let declared = new Map<string, ApiPod>();
-    let aheadMs = 0;
-    let due: (() => void) | null = null;
-    const source = createKubeSource({
-      clock: {
-        monoMs: () => clock.monoMs() + aheadMs,
-        wallMs: clock.wallMs,
-        after: (_, run) => {
-          due = run;
-          return () => {
-            due = null;
-          };
-        },
-      },
-      ...{ mounts, findings: someFindings(), cgroupRoot: tree.cgroupRoot, configuredDriver: null },
-      apiPods: () => known(declared),
-      runtime: { facts: () => away, cgroupDriver: () => away, refresh: async () => away },
-      ...{ ownLimitOf: () => null, isKubeletEvicting: () => false, isDrained: () => true },
-      ...{ disk: async () => away, lookUp: () => undefined, wake: () => undefined },
-    });
-    onTestFinished(() => source.close());
+    const time = aTurnedClock();
+    const { cgroupRoot } = tree;
+    const source = aKubeSource({ clock: time.clock, mounts, cgroupRoot, apiPods: () => known(declared) });
     source.follow(10_000);
-    const pass = async (): Promise<void> => {
-      aheadMs += 10_000;
-      due?.();
-      await Promise.resolve();
-    };
+    const pass = (): Promise<void> => time.pass(10_000);
     const lately = () => {
       const pods = source.podsLately?.();
       return pods?.known ? pods.value : [];

@@ -7,10 +7,11 @@ import { directoryOf } from '../../src/host/cgroup-walk.ts';
 import type { CgroupDriver } from '../../src/host/kubepods.ts';
 import type { ApiPod } from '../../src/kube/api-pod.ts';
 import type { RuntimeFacts } from '../../src/kube/runtime.ts';
-import { createKubeSource, type KubeSource } from '../../src/kube/source.ts';
-import type { BoundPod, Clock } from '../../src/ports.ts';
+import type { KubeSource } from '../../src/kube/source.ts';
+import type { BoundPod } from '../../src/ports.ts';
 import { aProcess, clock, enter, machine, until } from '../host/test-cgroup.ts';
 import { someFindings } from '../observe/a-bound-pod.ts';
+import { aKubeSource, aTurnedClock } from './a-kube-source.ts';
 import { aKubeletTree, anId, aUid } from './a-kubelet-tree.ts';
 import { aContainer, anApiPod, aSandbox } from './an-api-pod.ts';
 
@@ -32,9 +33,8 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
   let guarded: readonly string[];
   let asked: number;
   let wakes: number;
-  let aheadMs: number;
   let lookedUp: string[];
-  let due: (() => void) | null;
+  let time: ReturnType<typeof aTurnedClock>;
   let findings: ReturnType<typeof someFindings>;
   beforeEach(() => {
     tree = aKubeletTree(mounts, 'cgroupfs');
@@ -46,36 +46,14 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     guarded = [];
     asked = 0;
     wakes = 0;
-    aheadMs = 0;
     lookedUp = [];
-    due = null;
+    time = aTurnedClock();
     findings = someFindings();
   });
-  /** Goes on when the test says so; the one timer of the source runs by `pass`. */
-  const ours: Clock = {
-    monoMs: () => clock.monoMs() + aheadMs,
-    wallMs: clock.wallMs,
-    after: (_, run) => {
-      due = run;
-      return () => {
-        due = null;
-      };
-    },
-  };
-  const pass = async (ms: number): Promise<void> => {
-    aheadMs += ms;
-    const run = due;
-    due = null;
-    run?.();
-    await Promise.resolve();
-  };
-  const open = (more: Partial<Parameters<typeof createKubeSource>[0]> = {}): KubeSource => {
-    const source = createKubeSource({
-      clock: ours,
-      mounts,
-      findings,
-      cgroupRoot: tree.cgroupRoot,
-      configuredDriver: null,
+  const open = (more: Partial<Parameters<typeof aKubeSource>[0]> = {}): KubeSource => {
+    const { cgroupRoot } = tree;
+    return aKubeSource({
+      ...{ clock: time.clock, mounts, findings, cgroupRoot },
       apiPods: () => api,
       runtime: {
         facts: () => runtime,
@@ -87,8 +65,6 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       },
       ownLimitOf: (uid) => (guarded.includes(uid) ? 'restart-guard' : null),
       isKubeletEvicting: () => isKubeletEvicting,
-      isDrained: () => true,
-      disk: async () => notListed,
       lookUp: ({ name }) => {
         lookedUp.push(name);
       },
@@ -97,8 +73,6 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
       },
       ...more,
     });
-    onTestFinished(() => source.close());
-    return source;
   };
   const declare = (pod: ApiPod): void => void listed.set(pod.declared.uid, pod);
   const podsOf = async (source: KubeSource): Promise<readonly BoundPod[]> => {
@@ -151,10 +125,10 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(source.find(WEB)?.sandboxes).toEqual([]);
     expect(asked).toBe(1);
     expect(textOf('kube-containers-unnamed')).toBeUndefined();
-    await pass(10_000);
+    await time.pass(10_000);
     expect(textOf('kube-containers-unnamed')).toContain('default/web');
     tellRuntime();
-    await pass(2_000);
+    await time.pass(2_000);
     expect(textOf('kube-containers-unnamed')).toBeUndefined();
     expect((await podOf(source))?.containers).toHaveLength(1);
   });
@@ -170,12 +144,12 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     expect(asked).toBe(1);
     tellRuntime();
     expect((await podOf(source))?.declared).toMatchObject({ name: 'web', namespace: 'default' });
-    await pass(2_000);
-    await pass(10_000);
+    await time.pass(2_000);
+    await time.pass(10_000);
     expect(textOf('kube-pods-undeclared')).toContain('default/web');
     declare(anApiPod({ name: 'web', uid: WEB, qos: 'Guaranteed', api: { containers: [{ name: 'app', id: APP }] } }));
     expect(await limitOf(source)).toBeNull();
-    await pass(2_000);
+    await time.pass(2_000);
     expect(findings.all()).toEqual([]);
   });
 
@@ -284,9 +258,9 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     guarded = [WEB];
     expect(await limitOf(source)).toBe('restart-guard');
     guarded = [];
-    aheadMs += 9_000;
+    time.ahead(9_000);
     expect(await limitOf(source)).toBe('kubelet-evicting');
-    aheadMs += 1_000;
+    time.ahead(1_000);
     expect(await limitOf(source)).toBeNull();
     isKubeletEvicting = false;
     expect(await limitOf(source)).toBeNull();
@@ -382,10 +356,10 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     const unsettled = (forWhat: 'memory.available' | 'all') => source.unsettled?.(forWhat) ?? null;
     expect(unsettled('memory.available')).toMatchObject({ known: false, detail: notListed.detail });
     expect(source.isSettled()).toBe(false);
-    aheadMs += 600;
+    time.ahead(600);
     expect(unsettled('all')).toBeNull();
     expect(unsettled('memory.available')).not.toBeNull();
-    aheadMs += 1_500;
+    time.ahead(1_500);
     expect(unsettled('memory.available')).toBeNull();
     expect(await limitOf(source)).toBe('declaration-unknown');
     api = known(listed);
@@ -396,12 +370,12 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
   it('wake a look when one comes or goes, and not otherwise', async () => {
     open();
     const before = wakes;
-    await pass(2_000);
+    await time.pass(2_000);
     expect(wakes).toBe(before);
     aWeb();
-    await pass(2_000);
+    await time.pass(2_000);
     expect(wakes).toBe(before + 1);
-    await pass(2_000);
+    await time.pass(2_000);
     expect(wakes).toBe(before + 1);
   });
 
@@ -428,7 +402,7 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     const askedIn = async (seconds: number): Promise<number> => {
       const before = asked;
       for (let second = 0; second < seconds; second++) {
-        aheadMs += 1_000;
+        time.ahead(1_000);
         await podsOf(source);
       }
       return asked - before;
@@ -457,23 +431,23 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
 
   it('that the runtime says to run, and whose containers are in no cgroup of theirs, are told of when that lasts', async () => {
     declare(anApiPod({ name: 'web', uid: WEB }));
-    const listNow = (): void => tellRuntime({ atMs: ours.monoMs() });
+    const listNow = (): void => tellRuntime({ atMs: time.clock.monoMs() });
     listNow();
     open();
     listNow();
-    await pass(10_000);
+    await time.pass(10_000);
     expect(textOf('kube-containers-missing')).toContain('default/web');
     tree.addPod('Burstable', WEB, APP);
-    await pass(2_000);
+    await time.pass(2_000);
     expect(textOf('kube-containers-missing')).toBeUndefined();
   });
 
   it('that wait to be started again lack no container, although the runtime said a while ago that it runs', async () => {
     aWeb();
-    tellRuntime({ atMs: ours.monoMs() });
+    tellRuntime({ atMs: time.clock.monoMs() });
     open();
     tree.remove(tree.containerIn(tree.addPod('Burstable', WEB), APP));
-    for (let times = 0; times < 4; times++) await pass(10_000);
+    for (let times = 0; times < 4; times++) await time.pass(10_000);
     expect(textOf('kube-containers-missing')).toBeUndefined();
     expect(asked).toBeGreaterThan(0);
   });
@@ -484,16 +458,16 @@ describe.skipIf(machine === null)('the pods of a node with a kubelet [needs root
     open({ configuredDriver: 'cgroupfs' });
     expect(textOf('kube-cgroup-driver')).toContain(`be systemd, but the pods are in ${tree.kubepods}`);
     saidDriver = away;
-    await pass(2_000);
+    await time.pass(2_000);
     expect(textOf('kube-cgroup-driver')).toBeUndefined();
   });
 
   it('are nowhere without a kubelet, which is said when it lasts, and taken back when it comes', async () => {
     open();
-    await pass(10_000);
+    await time.pass(10_000);
     expect(textOf('kube-no-pods-cgroup')).toContain(`${tree.cgroupRoot}/kubepods`);
     tree.make(tree.kubepods);
-    await pass(2_000);
+    await time.pass(2_000);
     expect(textOf('kube-no-pods-cgroup')).toBeUndefined();
   });
 });
