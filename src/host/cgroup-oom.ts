@@ -33,8 +33,8 @@ type OomCounters = {
 type Opened = { readonly directory: number; readonly links: number; readonly counter: number };
 
 /** For cgroups that are read at every kill on the machine: on v1, opening a pod again takes some 2 ms. */
-export function createOomCounters(mounts: CgroupMounts, openFiles = maxOpenFiles()): OomCounters {
-  const most = Math.floor((SHARE_OF_FILES * openFiles) / FILES_EACH);
+export function createOomCounters(mounts: CgroupMounts): OomCounters {
+  const most = Math.floor((SHARE_OF_FILES * maxOpenFiles()) / FILES_EACH);
   let count = 0;
   let isClosed = false;
   const kept = createOpenCgroups<readonly Opened[]>((cgroups) => {

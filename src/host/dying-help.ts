@@ -56,8 +56,8 @@ while (my $line = <STDIN>) {
 }
 `;
 
-export function createDyingHelp(mounts: CgroupMounts, env: NodeJS.ProcessEnv = process.env): DyingHelp {
-  const reaper = startReaper(env);
+export function createDyingHelp(mounts: CgroupMounts): DyingHelp {
+  const reaper = startReaper();
   const hierarchies = { cpu: findHierarchy('cpu'), freezer: findHierarchy('freezer') };
   return {
     begin: (ref) => {
@@ -87,13 +87,17 @@ export function createDyingHelp(mounts: CgroupMounts, env: NodeJS.ProcessEnv = p
   };
 }
 
-function startReaper(env: NodeJS.ProcessEnv): {
+function startReaper(): {
   readonly reap: (pids: readonly number[]) => void;
   readonly close: () => void;
 } {
   const child = startChild(
     (): ChildProcess =>
-      spawn('perl', ['-e', REAPER], { cwd: '/', env: { PATH: env['PATH'] }, stdio: ['pipe', 'ignore', 'ignore'] }),
+      spawn('perl', ['-e', REAPER], {
+        cwd: '/',
+        env: { PATH: process.env['PATH'] },
+        stdio: ['pipe', 'ignore', 'ignore'],
+      }),
   );
   // Without perl they die by their own time, as they did before.
   if (typeof child === 'string') return { reap: () => undefined, close: () => undefined };

@@ -331,8 +331,8 @@ function hasFlag(pid: number, flag: number, root: string): Reading<boolean> {
 }
 
 /** A letter as ps shows it: of its main thread. */
-export function processState(pid: number, root = ''): Reading<string> {
-  return statField(pid, 0, /^[A-Za-z]$/, root);
+export function processState(pid: number): Reading<string> {
+  return statField(pid, 0, /^[A-Za-z]$/, '');
 }
 
 /** Counted from the state, which is the first after the name. */

@@ -12,7 +12,6 @@ export type Workload = {
   readonly ended: () => WorkloadEnd | null;
   /** Ignored when it is gone. */
   readonly write: (line: string) => void;
-  readonly closeInput: () => void;
   readonly kill: (signal: 'SIGTERM' | 'SIGKILL') => void;
 };
 type WorkloadEnd = { readonly atMs: number; readonly signal: string | null; readonly code: number | null };
@@ -54,7 +53,6 @@ export function startWorkload(needs: WorkloadNeeds): Workload | string {
     isAlive: () => ended === null,
     ended: () => ended,
     write: (line) => void (child.stdin.writable && child.stdin.write(`${line}\n`)),
-    closeInput: () => void child.stdin.end(),
     kill: (signal) => killIfOurs(child, signal),
   };
 }

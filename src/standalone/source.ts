@@ -36,8 +36,6 @@ type SourceNeeds = ManifestFilesNeeds & {
   readonly wake: () => void;
   /** What an earlier configuration of this run knew; absent: nothing. */
   readonly places?: PlaceMemory;
-  /** Systemd has said all of a pod's unit, also how it hangs together with others; called again when it says more. */
-  readonly resolved?: (pod: ManifestPod, facts: UnitFacts) => void;
   /** The agent's own directories, which no pod's scratch directory may overlap. */
   readonly own?: readonly string[];
 };
@@ -202,7 +200,6 @@ export function createStandaloneSource(needs: SourceNeeds): StandaloneSource {
       // One that started or ended during the query is queried again.
       const inode = path === null ? 0 : cgroupInode(directoryOf(mounts, path));
       entry.factsInode = facts !== null && (facts.controlGroup !== null) === (inode !== 0) ? inode : null;
-      if (facts !== null) needs.resolved?.(entry.manifest, facts);
     }
     soon();
   }

@@ -15,7 +15,7 @@ describe('the report of the last boot', () => {
 
   it('says in one sentence how a shutdown went, and raises nothing', () => {
     const report = lastBoot([boot.started(1), ...aWholeShutdown(boot)], 'now');
-    expect(report).toMatchObject({ isUngraceful: false, finding: null, shutdown: { bootId: 'b' } });
+    expect(report).toMatchObject({ finding: null, shutdown: { bootId: 'b' } });
     expect(report?.sentence).toBe(
       'the last boot ended with a shutdown (reboot) of 3 pods: all phases were done after 22.5s; not in time: shop/db',
     );
@@ -30,7 +30,7 @@ describe('the report of the last boot', () => {
 
   it('is a finding when the boot ended without a trace: what may have happened, what ran, where to look', () => {
     const report = lastBoot([boot.started(1), boot.running(2, 'shop/db', 'shop/web')], 'now');
-    expect(report).toMatchObject({ isUngraceful: true, shutdown: null, finding: { id: 'last-boot' } });
+    expect(report).toMatchObject({ shutdown: null, finding: { id: 'last-boot' } });
     expect(report?.finding?.text).toBe(
       'the last boot ended without a shutdown (power cut, crash, reboot -f, or nodewarden was killed before it): ' +
         'these pods were running: shop/db, shop/web; see: nodewarden history --shutdowns',
@@ -39,7 +39,7 @@ describe('the report of the last boot', () => {
 
   it('is a finding when a shutdown was cut, with its phase and who was not in time', () => {
     const report = lastBoot([boot.started(1), ...aWholeShutdown(boot).slice(0, 8)], 'now');
-    expect(report).toMatchObject({ isUngraceful: false, finding: { id: 'last-boot' } });
+    expect(report).toMatchObject({ finding: { id: 'last-boot' } });
     expect(report?.sentence).toBe(
       'the last boot ended with a shutdown (reboot) whose record ends in phase 2 of 2: nodewarden or the machine ' +
         'ended before it was done; not in time: shop/db; end unknown: shop/dns',

@@ -40,7 +40,7 @@ export function firstCandidate(
   ranking: readonly Ranked[],
   underWay: readonly PodUid[],
   guarded: (pod: PodView) => boolean,
-  lacking = 0,
+  lacking: number,
 ): Choice {
   const isRequested = hasRequest(signal);
   const barred = new Map<PodUid, Why>();

@@ -11,8 +11,6 @@ type BootReport = {
   readonly boot: BootRecord;
   /** Its last one; null: none is in the record. */
   readonly shutdown: ShutdownRecord | null;
-  /** No trace of an end: power cut, panic, `reboot -f`. */
-  readonly isUngraceful: boolean;
   /** For the log. Names of pods in it are as tenants chose them. */
   readonly sentence: string;
   /** null: nothing that a person has to look at. */
@@ -41,7 +39,6 @@ export function lastBoot(entries: readonly RecordEntry[], bootId: string): BootR
   return {
     boot,
     shutdown,
-    isUngraceful: boot.end === 'ungraceful',
     sentence,
     finding: isFinding ? lastBootUnclean(sentence) : null,
   };

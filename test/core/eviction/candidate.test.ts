@@ -12,7 +12,7 @@ const unmeasured = { containers: absent, workingSetBytes: absent };
 
 /** The choice; `guarded` names pods whose owner lost too many. */
 function choice(signal: Signal, pods: readonly PodView[], guarded: readonly string[] = []): Choice {
-  return firstCandidate(signal, rank(signal, pods, 'nodefs-only'), [], ({ name }) => guarded.includes(name));
+  return firstCandidate(signal, rank(signal, pods, 'nodefs-only'), [], ({ name }) => guarded.includes(name), 0);
 }
 
 /** Who goes under memory pressure. */

@@ -124,7 +124,6 @@ function watched(unit: string): Workload {
     isAlive,
     ended: () => (isAlive() ? null : { atMs: endedMs ?? Number.NaN, signal: null, code: null }),
     write: () => undefined,
-    closeInput: () => undefined,
     kill: (signal) => void (isAlive() && process.kill(pid, signal)),
   };
 }
