@@ -29,6 +29,8 @@ describe('who cannot finish', () => {
       needsMs: 45_000,
       sets: ['phase 45', 'terminationGracePeriodSeconds 45'],
     });
+    expect(verdict(25, { timeouts: { web: 45_000 } })).toMatchObject({ kind: 'may-need-more', needsMs: 45_000 });
+    expect(verdict(25, { timeouts: { web: 25_000 } })).toMatchObject({ kind: 'may-need-more', needsMs: 25_000 });
     expect(verdict(30, { timeouts: { web: 12_000 } })).toMatchObject({ kind: 'finishes', because: 'stop-timeout' });
     const endless = verdict(20, { timeouts: { web: Number.POSITIVE_INFINITY } });
     expect(endless).toMatchObject({ kind: 'may-need-more', because: 'stop-timeout', needsMs: null, sets: [] });
@@ -49,6 +51,7 @@ describe('who cannot finish', () => {
 
   it('is told from how long it took before, whatever is declared', () => {
     expect(verdict(300, { observed: { web: ended(2_500) } })).toMatchObject({ kind: 'finishes', because: 'observed' });
+    expect(verdict(300, { observed: { web: ended(20_000) } })).toMatchObject({ kind: 'finishes', because: 'observed' });
     expect(verdict(300, { observed: { web: ended(24_000) } })).toMatchObject({ needsMs: 24_000, sets: ['phase 30'] });
     expect(verdict(10, { observed: { web: ended(16_000) } })).toEqual({
       kind: 'cannot-finish',
@@ -76,8 +79,8 @@ describe('who cannot finish', () => {
     expect(verdict(30, { observed: { web: once } })).toMatchObject({ kind: 'may-need-more', because: 'declared' });
   });
 
-  it('is one that systemd killed, although its stop ended within the grace', () => {
-    expect(verdict(20, { timeouts: { web: 5_000 }, observed: { web: ended(5_010) } })).toEqual({
+  it.each([5_000, 5_010])('is one that systemd killed, although its stop ended within the grace: after %d ms', (ms) => {
+    expect(verdict(20, { timeouts: { web: 5_000 }, observed: { web: ended(ms) } })).toEqual({
       kind: 'cannot-finish',
       because: 'observed',
       needsMs: null,
