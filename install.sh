@@ -170,7 +170,7 @@ install_program() {
 # The schema of the configuration, and the examples that README.md and --help name.
 install_examples() {
   for source in "$HERE"/config/* "$HERE"/config/*/*; do
-    [ ! -f "$source" ] || [ "$source" = "$HERE/config/config.yaml" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
+    [ ! -f "$source" ] || put "$source" "$SHARE/${source#"$HERE"/config/}" 644
   done
 }
 

@@ -12,6 +12,7 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { type Block, type Command, commandsOf, matches, split, trimmed } from '../page-blocks.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const TREES = ['docs', 'bench', 'config', 'contrib'];
@@ -26,24 +27,6 @@ const PAGES = [
 ];
 
 const read = (page: string): string => readFileSync(path.join(ROOT, page), 'utf8');
-
-/** A fenced block: what stands after the fence, and the lines in it. */
-type Block = { readonly info: string; readonly lines: readonly string[] };
-
-function split(text: string): { readonly prose: string; readonly blocks: readonly Block[] } {
-  const prose: string[] = [];
-  const blocks: { info: string; lines: string[] }[] = [];
-  let isOpen = false;
-  for (const line of text.split('\n')) {
-    const fence = /^ *```(.*)$/.exec(line);
-    if (fence !== null) {
-      isOpen = !isOpen;
-      if (isOpen) blocks.push({ info: fence[1] ?? '', lines: [] });
-    } else if (isOpen) blocks.at(-1)?.lines.push(line);
-    else prose.push(line);
-  }
-  return { prose: prose.join('\n'), blocks };
-}
 
 /** The anchors of a page as GitHub makes them: lower case, no punctuation, a number at the second of the same name. */
 function anchorsOf(page: string): ReadonlySet<string> {
@@ -109,23 +92,16 @@ describe('the links of the pages', () => {
  */
 type Step =
   | { readonly kind: 'file'; readonly name: string; readonly text: string }
-  | { readonly kind: 'run'; readonly command: string; readonly printed: readonly string[] };
+  | ({ readonly kind: 'run' } & Command);
 
 const SHARE = '/usr/share/nodewarden/';
 
 function stepsOf({ info, lines }: Block): readonly Step[] {
-  const here = lines.map((line) => line.replaceAll(SHARE, 'config/').trimEnd());
+  const here = lines.map((line) => line.replaceAll(SHARE, 'config/'));
   const [, name] = /^yaml file (\S+)$/.exec(info) ?? [];
   if (name !== undefined) return [{ kind: 'file', name, text: `${lines.join('\n')}\n` }];
   if (info !== 'console run') return [];
-  return here
-    .flatMap((line, at) => (line.startsWith('$ ') ? [at] : []))
-    .map((at) => {
-      const rest = here.slice(at + 1);
-      const next = rest.findIndex((line) => line.startsWith('$ '));
-      const printed = next < 0 ? rest : rest.slice(0, next);
-      return { kind: 'run', command: (here[at] ?? '').slice(2), printed };
-    });
+  return commandsOf(here).map((command) => ({ kind: 'run', ...command }));
 }
 
 /** What a command prints on both outputs, and its exit status when that is not 0. */
@@ -133,20 +109,8 @@ function sh(command: string, cwd: string, bin: string): readonly string[] {
   const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}`, NO_COLOR: '1', COLUMNS: '120' };
   const wrapped = `{ ${command}\n} 2>&1; s=$?; [ $s = 0 ] || echo "exit status $s"`;
   const printed = execFileSync('sh', ['-c', wrapped], { cwd, env, encoding: 'utf8', timeout: 60_000 });
-  return printed
-    .trimEnd()
-    .split('\n')
-    .map((line) => line.trimEnd());
+  return trimmed(printed.split('\n'));
 }
-
-function matches(wanted: readonly string[], got: readonly string[]): boolean {
-  const [first, ...rest] = wanted;
-  if (first === undefined) return got.length === 0 || (got.length === 1 && got[0] === '');
-  if (first === '...') return got.some((_, at) => matches(rest, got.slice(at))) || matches(rest, []);
-  return got[0] === first && (rest.length === 0 ? got.length === 1 : matches(rest, got.slice(1)));
-}
-
-const trimmed = (lines: readonly string[]): readonly string[] => lines.join('\n').trimEnd().split('\n');
 
 describe('what docs/troubleshooting.md quotes', () => {
   const program = ['src/words', 'src/cli', 'src/config', 'src/host', 'src/daemon', 'src/serve']
@@ -196,7 +160,7 @@ describe('the commands of the pages', () => {
       if (step.kind === 'file') writeFileSync(path.join(cwd, step.name), step.text);
       else {
         const got = sh(step.command, cwd, bin);
-        if (!matches(trimmed(step.printed), got)) expect(got, step.command).toEqual(step.printed);
+        if (!matches(step.printed, got)) expect(got, step.command).toEqual(step.printed);
       }
     }
   });
