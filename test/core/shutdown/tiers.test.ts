@@ -49,8 +49,6 @@ describe('a shutdown in two tiers', () => {
     const { look } = aCore(CONFIG, [web, daemon, etcd]);
     look(0, START);
     expect(said(look(1, { shutdownEvents: [ANNOUNCED] }))).toEqual(['stop web in 1 for 20 s']);
-    // That nothing is left in the API ends no phase.
-    expect(said(look(2_000, { unconfirmed: GONE }))).toEqual([]);
   });
 
   it('holds the lock until the API shows what it stopped as gone', () => {
