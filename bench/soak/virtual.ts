@@ -8,6 +8,7 @@ import type { CoreConfig } from '../../src/core/core-config.ts';
 import type { Threshold } from '../../src/core/eviction/threshold.ts';
 import type { Observation } from '../../src/core/observation.ts';
 import { type Heard, isEnd } from '../../src/core/outcome.ts';
+import { SIGNAL_FACTS } from '../../src/core/signal.ts';
 import { initialState } from '../../src/core/state/state.ts';
 import { quantityOfBytes } from '../../src/core/units/quantity.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
@@ -262,12 +263,16 @@ function checkLook(
   if (state.spent.length > 61) checker.problem(`${state.spent.length} entries of D2's minute`);
   if (state.ownerKills.length > 200) checker.problem(`${state.ownerKills.length} losses of owners`);
   const evictions = state.act.kind === 'evicting' ? state.act.evictions : [];
-  const unsettled = evictions.filter(({ cause, settledMs }) => cause.kind === 'threshold' && settledMs === null);
-  if (unsettled.length > 1) checker.problem(`${unsettled.length} evictions are waited for at once (D3)`);
+  const waitedFor = evictions.flatMap(({ cause, settledMs }) =>
+    cause.kind === 'threshold' && settledMs === null ? [SIGNAL_FACTS[cause.threshold.signal].resource] : [],
+  );
+  // Resources do not wait for each other.
+  const twice = waitedFor.find((resource, i) => waitedFor.indexOf(resource) !== i);
+  if (twice !== undefined) checker.problem(`2 evictions for ${twice} are waited for at once (D3)`);
   const memory = signals['memory.available'];
   if (!memory.known || memory.value.available >= MEMORY_HARD_BYTES || next.afterMs === 0) return;
   const isSaid = reasons.some(({ code }) => code === 'no-candidate' || code === 'clean-up-wait');
-  const isSeenTo = decisions.length > 0 || unsettled.length > 0 || isSaid;
+  const isSeenTo = decisions.length > 0 || waitedFor.includes('memory') || isSaid;
   if (!isSeenTo) checker.problem(`at ${atMs} ms memory is below its hard threshold and nobody sees to it`);
 }
 
