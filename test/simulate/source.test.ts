@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sayProblem } from '../../src/document/problem.ts';
@@ -138,16 +140,21 @@ describe('standard input', () => {
     expect(await read(['-'], [])).toEqual([['<stdin>:1:1: is empty']]);
   });
 
-  it('holds one line at a time: 200 MB of lines pass in a heap of 64 MB more', async () => {
-    const line = `{"a": "${'x'.repeat(1_000_000)}"}\n`;
-    function* lines(): Generator<Buffer> {
-      for (let i = 0; i < 200; i++) yield Buffer.from(line);
-    }
-    let peak = 0;
-    const before = process.memoryUsage().heapUsed;
-    for await (const _ of readScenarioFiles(['-'], () => textOf(Readable.from(lines()), '<stdin>'))) {
-      peak = Math.max(peak, process.memoryUsage().heapUsed - before);
-    }
-    expect(peak).toBeLessThan(64 * 1024 * 1024);
+  it('holds one line at a time: 200 MB of lines pass in a heap of 128 MB', async () => {
+    // In a process of its own, which ends when its heap is full: what this one holds depends on when it collects garbage.
+    const source = new URL('../../src/simulate/source.ts', import.meta.url).href;
+    const streams = new URL('../../src/host/text-stream.ts', import.meta.url).href;
+    const script = `
+      import { Readable } from 'node:stream';
+      const { readScenarioFiles } = await import(${JSON.stringify(source)});
+      const { textOf } = await import(${JSON.stringify(streams)});
+      const line = Buffer.from('{"a": "' + 'x'.repeat(1_000_000) + '"}\\n');
+      function* lines() { for (let i = 0; i < 200; i++) yield Buffer.from(line); }
+      let count = 0;
+      for await (const _ of readScenarioFiles(['-'], () => textOf(Readable.from(lines()), '<stdin>'))) count++;
+      console.log(count);`;
+    const argv = ['--max-old-space-size=128', '--import', 'tsx', '--input-type=module', '--eval', script];
+    const { stdout } = await promisify(execFile)(process.execPath, argv);
+    expect(stdout).toBe('200\n');
   });
 });
