@@ -135,6 +135,10 @@ export const wasKilled = ({ doneBefore = [] }: StopOrder): boolean =>
 const isNewer = (mounts: CgroupMounts, ref: CgroupRef, thanMs: MonoMs): boolean =>
   (oldestStartMs(mounts, ref) ?? thanMs) > thanMs;
 
+/** Whether what is left of the victim has memory to give back. */
+export const holdsMuch = (ladder: Ladder, live: LivePod): boolean =>
+  partsOf(ladder, live).some((ref) => holdsMemory(ladder.needs.mounts, ref));
+
 function holdsMemory(mounts: CgroupMounts, ref: CgroupRef): boolean {
   const anon = anonBytes(mounts, ref);
   return !anon.known || anon.value >= GIVEN_BACK_BYTES;

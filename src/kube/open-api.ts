@@ -93,8 +93,11 @@ export function openKubeApi(
       const pods = watch.pods();
       if (pods.known) evictions.see(pods.value.values());
       // C7: what could not be sent is sent after a list, which shows which pods still exist.
-      if (!dry && watch.lists() !== lists && watch.hasListed()) spool.flush(isThere);
-      lists = watch.lists();
+      // A list that is slow is still to come when the last known pods stand in for it.
+      if (watch.hasListed() && watch.lists() !== lists) {
+        lists = watch.lists();
+        if (!dry) spool.flush(isThere);
+      }
       kept.changed();
       needs.wake();
     },

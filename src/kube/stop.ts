@@ -17,6 +17,7 @@ import {
   ask,
   hastenedOf,
   hastenedOrder,
+  holdsMuch,
   isAlive,
   type KubeKillerNeeds,
   killAll,
@@ -128,10 +129,15 @@ async function stopFound(ladder: Ladder, found: LivePod | null): Promise<Result>
   return result;
 }
 
-/** The same pod with its sandbox named, which may be all that is left of the victim. */
-async function named({ needs, order }: Ladder, found: LivePod): Promise<LivePod> {
+/**
+ * The same pod with its sandbox named, which may be all that is left of the victim. A hard threshold does not wait where
+ * that is more: the kernel would kill first.
+ */
+async function named(ladder: Ladder, found: LivePod): Promise<LivePod> {
+  const { needs, order } = ladder;
   if (!hasUnnamed(found)) return found;
-  await within<unknown>(needs.clock, NAMED_MS, needs.runtime.refresh(), () => null);
+  const waitMs = order.isHard && holdsMuch(ladder, found) ? SAY_MS : NAMED_MS;
+  await within<unknown>(needs.clock, waitMs, needs.runtime.refresh(), () => null);
   return needs.source.find(order.victim.uid) ?? found;
 }
 

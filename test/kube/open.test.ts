@@ -163,6 +163,31 @@ describe.skipIf(machine === null || !boot.known)('the mode beside a kubelet', ()
     expect(readFileSync(spool, 'utf8')).not.toBe(before);
   });
 
+  it('sends what an earlier run has kept, also where the last known pods stood in for a list that was slow', async () => {
+    const uid = aUid();
+    stub.store.put(aV1Pod({ name: 'web', uid, status: statuses }));
+    runPod(uid);
+    open();
+    await until(() => podNamed('web')?.declared.limitedBy === null);
+    await mode.close(false);
+    const victim = { namespace: 'default', name: 'web', uid, isMirror: false };
+    const act = { kind: 'delete', decision: 'd1', victim, graceSeconds: 1, why: 'EvictionByNodewarden' };
+    const entry = { ...act, message: 'memory', madeAtMs: clock.monoMs(), bootId: boot.known ? boot.value : '' };
+    writeFileSync(path.join(directory, 'spool', 'spool.jsonl'), `${JSON.stringify({ schema: 1, entry })}\n`);
+    // They stand in once the list has been asked for for 1 s: here, at once.
+    let isFirst = true;
+    const hurried: Clock = {
+      ...clock,
+      after: (ms, run) => {
+        const isStandIn = isFirst && ms === 1_000;
+        if (isStandIn) isFirst = false;
+        return clock.after(isStandIn ? 1 : ms, run);
+      },
+    };
+    open(false, hurried);
+    await until(() => written.some(({ method, path: url }) => method === 'DELETE' && url.includes('/pods/web')));
+  });
+
   it('names no pod to be chosen as long as the node is not shown to be this machine', async () => {
     sayBoot('99999999-2222-4333-8444-555555555555');
     const uid = aUid();

@@ -23,6 +23,8 @@ import {
 } from './a-killer.ts';
 import { aRuntime } from './a-runtime.ts';
 
+const HOLDS_MEMORY = "x=$(head -c 8000000 /dev/zero | tr '\\0' a); echo up; while :; do sleep 1000; done";
+
 describe.skipIf(needsCgroups !== '')(`an end beside a kubelet that an earlier run began ${needsCgroups}`, () => {
   const KILLED: Rung = { atMs: 2, act: 'kill-containers', answer: 'SIGKILL to 1 cgroup' };
   const unheard: Rung = { atMs: 1, act: 'delete', answer: 'no answer' };
@@ -80,6 +82,22 @@ describe.skipIf(needsCgroups !== '')(`an end beside a kubelet that an earlier ru
     expect(await run(of, { resumedFromMs: clock.monoMs() + 20 })).toMatchObject({ kind: 'ended' });
     await until(clock, () => !hog.isAlive(), 10_000);
     expect(sandbox.isAlive()).toBe(true);
+  });
+
+  it('kills a victim that holds memory, without waiting for a runtime that does not answer', async () => {
+    const hog = await pod.child('hog', HOLDS_MEMORY);
+    await pod.child(UNNAMED);
+    const runtime: KubeKillerNeeds['runtime'] = {
+      ...aRuntime(),
+      isAnswering: () => false,
+      refresh: () => new Promise(() => undefined),
+    };
+    // A second never passes.
+    const brief: Clock = { ...clock, after: (ms, run) => (ms >= 1_000 ? () => undefined : clock.after(ms, run)) };
+    const of = killer(() => ['hog', UNNAMED], { remove: Promise.resolve(ACCEPTED) }, { runtime, clock: brief });
+    void run(of, { resumedFromMs: clock.monoMs() + 20 });
+    await until(clock, () => !hog.isAlive(), 10_000);
+    expect(hog.isAlive()).toBe(false);
   });
 
   it('leaves the sandbox where all containers are dead, and their cgroups gone', async () => {
