@@ -158,4 +158,6 @@ in_guest 'uninstalling starts what an eviction still holds down' '
   for i in $(seq 300); do [ "$(systemctl is-active lab-web)" != inactive ] || break; sleep 0.2; done
   sleep 1; journalctl --no-pager --unit nodewarden --lines 20; fails systemctl is-active lab-web
   /opt/nodewarden/install.sh --uninstall
-  [ "$(systemctl is-active lab-web)" = active ]'
+  [ "$(systemctl is-active lab-web)" = active ]
+  # As bare as it was, for what comes after.
+  systemctl stop lab-web lab-eater; rm -r /etc/nodewarden /run/systemd/system/lab*; systemctl daemon-reload'

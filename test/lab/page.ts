@@ -34,10 +34,11 @@ function stepsOf({ info, lines }: Block): readonly Step[] {
   ];
 }
 
-/** Without what differs from machine to machine: figures with their units, the number of a decision, and the width of columns. */
+/** Without what differs from machine to machine: figures with their units, a slow disk, the number of a decision, and the width of columns. */
 const masked = (lines: readonly string[]): readonly string[] =>
   lines.map((line) =>
     line
+      .replace(' [recorded late: slow disk]', '')
       .replace(/\b[0-9a-f]{8}-\d+\b/g, '0')
       .replace(/\d[\d.,:]*( ?([KMG]i)?B\b| ?%)?/g, '0')
       .replace(/(0(ms|[dhms]))+\b/g, '0')
