@@ -34,7 +34,7 @@ function stepsOf({ info, lines }: Block): readonly Step[] {
   ];
 }
 
-/** Without what differs from machine to machine: figures with their units, a slow disk, the number of a decision, and the width of columns. */
+/** Without what differs from machine to machine: figures with their units, a slow disk or stop, the number of a decision, and the width of columns. */
 const masked = (lines: readonly string[]): readonly string[] =>
   lines.map((line) =>
     line
@@ -42,6 +42,7 @@ const masked = (lines: readonly string[]): readonly string[] =>
       .replace(/\b[0-9a-f]{8}-\d+\b/g, '0')
       .replace(/\d[\d.,:]*( ?([KMG]i)?B\b| ?%)?/g, '0')
       .replace(/(0(ms|[dhms]))+\b/g, '0')
+      .replace(/asked to stop after 0; /, '')
       .replace(/ +/g, ' '),
   );
 
