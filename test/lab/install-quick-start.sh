@@ -70,5 +70,6 @@ in_guest 'nothing is left but what the page wrote elsewhere, and nobody was stop
 active" ]'
 rm "$transcript"
 # Both take as long as the machine lets them: reported, not judged.
-echo "zero to protected, by the commands of the quick start: $protected_s s in the guest, ${native_s:-not measured: no container} s in a container at native speed"
+native=${native_s:+$native_s s}
+echo "zero to protected, by the commands of the quick start: $protected_s s in the guest; in a container at native speed: ${native:-not measured}"
 [ -z "${native_s:-}" ] || awk "BEGIN { printf \"the emulation takes %.1f times as long\n\", $protected_s / $native_s }"
