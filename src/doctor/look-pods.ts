@@ -98,25 +98,20 @@ async function foundPod(
   return {
     bound,
     unit,
-    memoryBytes: cgroup.known ? workingSet(mounts, cgroup.value) : null,
-    limitBytes: cgroup.known ? limitOf(mounts, cgroup.value) : undefined,
+    ...(cgroup.known ? memoryOf(mounts, cgroup.value) : { memoryBytes: null, limitBytes: undefined }),
     oomScores: cgroup.known ? oomScoresIn(mounts, cgroup.value) : [],
     timeout: unit === null || !systemd.isUp() ? null : await unitTimeout(systemd, unit),
   };
 }
 
-function workingSet(mounts: CgroupMounts, { path }: CgroupRef): Reading<number> {
+function memoryOf(mounts: CgroupMounts, { path }: CgroupRef): Pick<FoundPod, 'memoryBytes' | 'limitBytes'> {
   const memory = openMemory(mounts, path);
-  const use = memory.read();
+  const [use, limit] = [memory.read(), memory.limit()];
   memory.close();
-  return use.known ? known(use.value.workingSetBytes) : use;
-}
-
-function limitOf(mounts: CgroupMounts, { path }: CgroupRef): number | null | undefined {
-  const memory = openMemory(mounts, path);
-  const limit = memory.limit();
-  memory.close();
-  return limit.known ? limit.value : undefined;
+  return {
+    memoryBytes: use.known ? known(use.value.workingSetBytes) : use,
+    limitBytes: limit.known ? limit.value : undefined,
+  };
 }
 
 function oomScoresIn(mounts: CgroupMounts, ref: CgroupRef): readonly number[] {

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { CoreConfig } from '../../src/core/core-config.ts';
 import { decide } from '../../src/core/decide.ts';
-import { rank } from '../../src/core/eviction/rank.ts';
 import { type Shortage, shortageOf } from '../../src/core/eviction/shortage.ts';
 import { evictionsOf, thresholdsOf } from '../../src/core/eviction/under-way.ts';
 import type { Observation } from '../../src/core/observation.ts';
@@ -11,36 +10,15 @@ import { mayGoFor } from '../../src/core/pod/evict-for.ts';
 import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import type { Reason } from '../../src/core/reason.ts';
-import { SIGNAL_FACTS, SIGNALS, type Signal } from '../../src/core/signal.ts';
+import { SIGNALS, type Signal } from '../../src/core/signal.ts';
 import { readState } from '../../src/core/state/read.ts';
 import { type Eviction, initialState, type State } from '../../src/core/state/state.ts';
 import type { Verdict } from '../../src/core/verdict.ts';
-import { aConfig, anObservation, aPod, aThreshold, MI } from '../a.ts';
+import { aConfig, anObservation, aThreshold, MI } from '../a.ts';
+import { pods } from './some-pods.ts';
 
 const CAPACITY = 1_000 * MI;
 const USED: readonly Signal[] = ['memory.available', 'nodefs.available', 'pid.available'];
-
-const pod = fc
-  .record({
-    name: fc.integer({ min: 0, max: 7 }).map((n) => `pod-${n}`),
-    priority: fc.constantFrom(0, 0, 10, 1_000),
-    workingSetBytes: fc.integer({ min: 0, max: 5 }).map((n) => n * 100 * MI),
-    diskBytes: fc.integer({ min: 0, max: 3 }).map((n) => n * MI),
-    processes: fc.integer({ min: 0, max: 5 }),
-    requestBytes: fc.constantFrom(0, 100 * MI, 300 * MI),
-    isStaticCritical: fc.constantFrom(false, false, false, true),
-    isProtected: fc.constantFrom(false, false, false, true),
-    evictFor: fc.constantFrom(null, null, ['memory'] as const, ['disk', 'pids'] as const),
-    isTerminating: fc.constantFrom(false, false, false, true),
-    hasStatistics: fc.constantFrom(true, true, true, false),
-    startedAtWallMs: fc.constantFrom(null, 1, 2, 3),
-  })
-  .map(({ requestBytes, hasStatistics, evictFor, ...rest }): PodView => {
-    const requests = { memoryBytes: requestBytes, ephemeralStorageBytes: 0 };
-    const usage = hasStatistics ? {} : { containers: unknown('absent', 'stats', 'none') };
-    return aPod({ ...rest, ...(evictFor === null ? {} : { evictFor }), requests, usage });
-  });
-const pods = fc.uniqueArray(pod, { selector: ({ uid }) => uid, maxLength: 6 });
 
 type Step = {
   readonly gapMs: number;
@@ -374,50 +352,4 @@ function signalOfReason(reason: Extract<Reason, { code: 'below-threshold' | 'min
   const signal = SIGNALS.find((other) => reason.threshold.startsWith(`${other}/`));
   if (signal === undefined) throw new Error(`${reason.threshold} is of no signal`);
   return signal;
-}
-
-describe('rank', () => {
-  it('does not depend on the order of the pods, and keeps every pod', () => {
-    fc.assert(
-      fc.property(pods, fc.constantFrom(...SIGNALS), fc.nat(), (given, signal, seed) => {
-        const shuffled = given
-          .toSorted((a, b) => ((a.uid.length * seed) % 7) - ((b.uid.length * seed) % 7))
-          .toReversed();
-        const order = (list: readonly PodView[]) => rank(signal, list, 'nodefs-only').map(({ row }) => row);
-        expect(order(shuffled)).toEqual(order(given));
-        expect(
-          order(given)
-            .map(({ uid }) => uid)
-            .toSorted(),
-        ).toEqual(given.map(({ uid }) => uid).toSorted());
-      }),
-      RUNS,
-    );
-  });
-
-  it('can be re-derived from the values it prints', () => {
-    fc.assert(
-      fc.property(pods, fc.constantFrom(...SIGNALS), (given, signal) => {
-        const rows = rank(signal, given, 'nodefs-only').map(({ row }) => row);
-        for (const [i, row] of rows.entries()) {
-          const next = rows[i + 1];
-          if (next === undefined) {
-            expect(row.decidedBy).toBeNull();
-            continue;
-          }
-          const differing = SIGNAL_FACTS[signal].rankedBy.find(
-            (by) => JSON.stringify(valueAt(row, by)) !== JSON.stringify(valueAt(next, by)),
-          );
-          if (differing === undefined) expect(['younger', 'name', 'uid']).toContain(row.decidedBy);
-          else expect(row.decidedBy).toBe(differing);
-        }
-      }),
-      RUNS,
-    );
-  });
-});
-
-function valueAt(row: ReturnType<typeof rank>[number]['row'], by: string): unknown {
-  const value = row.values.find((entry) => entry.by === by)?.value;
-  return value?.known === true ? value.value : 'unknown';
 }

@@ -1,9 +1,7 @@
 import { afterEach, beforeEach } from 'vitest';
-import type { PodView } from '../../src/core/pod/pod.ts';
 import { known, type Reading, unknown } from '../../src/core/reading.ts';
 import { refOf } from '../../src/host/cgroupfs.ts';
 import { createClock } from '../../src/host/clock.ts';
-import type { ApiPod } from '../../src/kube/api-pod.ts';
 import type { KubeKillerNeeds, Said, StopThroughApi } from '../../src/kube/ladder.ts';
 import type { LivePod } from '../../src/kube/live-pods.ts';
 import { createRefusals, type Refusals } from '../../src/kube/refusals.ts';
@@ -12,29 +10,13 @@ import { createKubeKiller } from '../../src/kube/stop.ts';
 import type { CgroupRef, Finding, Findings, Killer, RecordNote, StopOrder } from '../../src/ports.ts';
 import { makeCgroup, mounts, type TestCgroup } from '../act/a-cgroup.ts';
 import { aRuntime } from './a-runtime.ts';
+import { anApiPod } from './an-api-pod.ts';
 
 export const clock = createClock();
 export const IGNORES = "trap '' TERM; echo up; while :; do sleep 1000; done";
 export const UID = '0f8fad5b-d9cb-469f-a165-70867728950e';
-const DECLARED: Omit<PodView, 'usage'> = {
-  ...{ uid: UID, namespace: 'shop', name: 'web', qos: 'Burstable', priority: 0 },
-  requests: { memoryBytes: 0, ephemeralStorageBytes: 0 },
-  ...{ podLevelMemoryRequest: null, ephemeralStorageLimit: null, containers: [], volumes: [], tolerations: [] },
-  ...{ terminationGraceSeconds: 30, startedAtWallMs: null, ownerKey: null, isDaemonSet: false },
-  ...{ isStaticCritical: false, isProtected: false, isTerminating: false, limitedBy: null },
-};
-const API_POD: ApiPod = {
-  ...{ declared: DECLARED, object: { namespace: 'shop', name: 'web', uid: UID }, resourceVersion: '7' },
-  ...{
-    phase: 'Running',
-    isEvictedByKubelet: false,
-    isMirror: false,
-    restartPolicy: 'Always',
-    owner: null,
-    deletionWallMs: null,
-    containers: [],
-  },
-};
+const API_POD = anApiPod({ uid: UID, namespace: 'shop', name: 'web' });
+const DECLARED = API_POD.declared;
 export const ACCEPTED: Said = { kind: 'accepted', text: '201' };
 const NEVER = new Promise<Said>(() => undefined);
 /** A container that nobody can name; what it is where the runtime has listed it as the sandbox. */
