@@ -1,25 +1,25 @@
-// What a command of this repository has shown, read from its output or from the result that it wrote.
+// Reads what a command showed, from its output or from the result file that it wrote.
 import fs from 'node:fs';
 import path from 'node:path';
 import { type Row, reactionOf } from '../bench/reaction/series.ts';
 import type { Bar } from '../bench/result.ts';
 
-/** `holds`: null where it was not tried here; `figures` then says why. */
+/** `holds`: null if it was not tried here; `figures` then says why. */
 export type Check = { readonly name: string; readonly holds: boolean | null; readonly figures: string };
 export type Evidence = {
   readonly checks: readonly Check[];
   readonly figures: readonly string[];
-  /** It came to its own end: what it says last is there. */
+  /** It ran to its end: its last line is there. */
   readonly isWhole: boolean;
 };
-/** `results`: the directory that the benches wrote to. */
+/** `results`: the directory that the benches write to. */
 export type Output = { readonly text: string; readonly results: string };
 export type Read = (output: Output) => Evidence;
 
 const MOST_FIGURE_CHARS = 400;
 const NOTHING: Evidence = { checks: [], figures: [], isWhole: false };
 
-/** A lab says "ok|FAILED|skipped NAME (N s)", its figures indented below, and those of all checks in a line of their own. */
+/** A lab prints "ok|FAILED|skipped NAME (N s)" with its figures indented below, and the figures of all checks in a line of their own. */
 export function readLab({ text }: Output): Evidence {
   const checks: Check[] = [];
   const figures: string[] = [];
@@ -45,7 +45,7 @@ type Result = {
   readonly skipped?: readonly { readonly name: string; readonly why: string }[];
 };
 
-/** A bench writes its bars, and rows of the peers that it measured side by side. Without a result it says "skipped". */
+/** A bench writes its bars, and rows for the peers that it measured side by side. Without a result it prints "skipped". */
 export const readBench =
   (name: string): Read =>
   (output) => {

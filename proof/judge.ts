@@ -3,7 +3,7 @@ import type { Check, Evidence } from './evidence.ts';
 import type { Line, Use } from './lines.ts';
 import { commandOf, type PartName } from './parts.ts';
 
-/** A command of this run. `ended`: null where it ended with 0. */
+/** A command of this run. `ended`: null if it exited with 0. */
 export type Ran = Evidence & {
   readonly seconds: number;
   readonly loadBefore: number;
@@ -19,7 +19,7 @@ export type Judged = {
   readonly figure: string;
   readonly uses: readonly Shown[];
 };
-/** By one command: `all` its figures. */
+/** What one command showed; `all` are its figures. */
 type Shown = { readonly use: Use; readonly shown: readonly Check[]; readonly all: readonly string[] };
 
 export function judge({ uses }: Line, { parts }: Run): Judged {
@@ -37,7 +37,7 @@ export function judge({ uses }: Line, { parts }: Run): Judged {
   return { verdict, figure: sentences.filter((text) => text !== '').join('; '), uses: byUse };
 }
 
-/** Those for the table: of the command, and of its checks. */
+/** The figures for the table, from the command and from its checks. */
 function sayFigures({ use: { figures: wanted }, shown, all }: Shown): readonly string[] {
   if (wanted === undefined) return [];
   const checks = shown.filter(({ name, holds, figures }) => holds === true && figures !== '' && wanted.test(name));
@@ -52,16 +52,16 @@ function shownBy(use: Use, ran: Ran | Left | undefined): Shown {
   }
   const { checks, figures } = ran;
   const asked = checks.filter(({ name }) => use.checks?.test(name) ?? true);
-  // A command that was skipped says so under a name of its own.
+  // A skipped command reports that under a name of its own.
   const shown = asked.length > 0 ? asked : checks.filter(({ holds }) => holds === null);
   const bar =
     use.atMost === undefined || shown.every(({ holds }) => holds === null) ? [] : [barOf(use.atMost, figures)];
   return { use, shown: [...shown, ...bar, ...brokenOf(use, ran, shown)], all: figures };
 }
 
-/** A command that ended without having shown what it is run for. */
+/** A command that ended without showing what it was run for. */
 function brokenOf({ part }: Use, { checks, ended, isWhole }: Ran, shown: readonly Check[]): readonly Check[] {
-  // One that fails for a check has said so there.
+  // If it failed because of a check, that check says so.
   const isExplained = ended === null || (isWhole && checks.some(({ holds }) => holds === false));
   if (isExplained && isWhole && shown.length > 0) return [];
   const figures = ended ?? 'it ended without a word of it';

@@ -1,13 +1,13 @@
-// The ten that decide (product.md section 13): what is claimed, and which checks of which commands show it.
+// The ten claims (product.md section 13), and which checks of which commands test each.
 import type { PartName } from './parts.ts';
 
 export type Use = {
   readonly part: PartName;
-  /** Those that count, by name; all by default. */
+  /** The checks that count, by name; all by default. */
   readonly checks?: RegExp;
-  /** Those that the table shows, by what the command calls them, or by the name of the check; none by default. */
+  /** The figures that the table shows, by the command's name for them or by the name of the check; none by default. */
   readonly figures?: RegExp;
-  /** A figure of the command that may be no more than this. */
+  /** An upper limit for one figure of the command. */
   readonly atMost?: { readonly figure: string; readonly most: number; readonly unit: string };
 };
 export type Line = { readonly name: string; readonly claim: string; readonly uses: readonly Use[] };
@@ -18,7 +18,7 @@ export const LINES: readonly Line[] = [
   {
     name: 'reaction',
     claim:
-      'The pod that grows is stopped before the kernel kills, and in the time that is promised, on cgroup v1 and v2.',
+      'The growing pod is stopped before the kernel kills anything, within the promised time, on cgroup v1 and v2.',
     uses: [
       { part: 'reaction', figures: new RegExp(`^(nodewarden|earlyoom|looks each 10 s), as fast|${NOT_COMPARED}`) },
       { part: 'guest', figures: new RegExp(`^(nodewarden|earlyoom|systemd-oomd[^,]*), 50|${NOT_COMPARED}`) },
@@ -26,12 +26,12 @@ export const LINES: readonly Line[] = [
   },
   {
     name: 'page-cache',
-    claim: 'Page cache evicts nobody. A pod that takes memory is evicted beside it.',
+    claim: 'Page cache causes no eviction. A pod that allocates memory beside it is evicted.',
     uses: [{ part: 'memory', figures: /^without swap/ }],
   },
   {
     name: 'one-kill',
-    claim: 'A breach costs one kill. It is proven before anybody else is chosen.',
+    claim: 'A breach costs one kill, which is proven before another victim is chosen.',
     uses: [{ part: 'oneKill', figures: /./ }],
   },
   {
@@ -41,7 +41,7 @@ export const LINES: readonly Line[] = [
   },
   {
     name: 'why',
-    claim: "Every choice can be derived again from its record, and the rules are the kubelet's.",
+    claim: "Every choice can be re-derived from its record, and the rules are the kubelet's.",
     uses: [
       { part: 'soak', checks: /mistakes|derived again|kills by the kernel/, figures: /derived again/ },
       { part: 'conformance', figures: /./ },
@@ -49,7 +49,7 @@ export const LINES: readonly Line[] = [
   },
   {
     name: 'armed',
-    claim: 'A shutdown is armed with the time that logind really grants. If it is not, that is said everywhere.',
+    claim: 'A shutdown is armed with the time that logind really grants. If it is not armed, every interface says so.',
     uses: [{ part: 'armed', figures: /granted/ }],
   },
   {
@@ -60,7 +60,7 @@ export const LINES: readonly Line[] = [
   {
     name: 'no-hang',
     claim:
-      'Nothing hangs at the end of a shutdown, not even where a container ignores SIGTERM: the machine is off within 5 s of the last pod.',
+      "Nothing hangs at the end of a shutdown, even if a container ignores SIGTERM: the machine is off within 5 s of the last pod's end.",
     uses: [
       {
         part: 'kubeUp',
@@ -73,12 +73,12 @@ export const LINES: readonly Line[] = [
   },
   {
     name: 'in-place',
-    claim: 'A reboot can leave all pods in their place.',
+    claim: 'A reboot can leave all pods in place.',
     uses: [{ part: 'kubeRestart', checks: /told|stays bound|pods run|the same/ }],
   },
   {
     name: 'cordon',
-    claim: "The node does not stay cordoned, and nobody else's cordon is lifted.",
+    claim: 'The node does not stay cordoned, and a cordon that somebody else set is kept.',
     uses: [
       { part: 'kubeUp', checks: /takes new ones/ },
       { part: 'kubeRestart', checks: /the cordon of somebody else/ },

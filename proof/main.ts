@@ -1,4 +1,4 @@
-// `npm run proof`: the ten that decide, each by the command that shows it, and docs/proof.md from what they showed.
+// `npm run proof`: runs the commands that test the ten claims, and writes what they showed to docs/proof.md.
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import { run } from './run.ts';
 const ROOT = path.join(import.meta.dirname, '..');
 const RESULT = path.join(import.meta.dirname, 'result.json');
 const PAGE = path.join(ROOT, 'docs/proof.md');
-/** What is started is in a group of its own, which hears no Ctrl-C. */
+/** Commands run in process groups of their own, which Ctrl-C does not reach. */
 const interrupt = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupt.abort());
 
@@ -28,14 +28,14 @@ function help(): string {
   const rows = LINES.map((line) => [line.name, `${minutesOf([line])} min`, line.claim]);
   return `Usage: npm run proof [-- --only LINE]...
 
-Show the ten claims that decide, each by the command that shows it. Run as root.
+Test the ten claims, each by the commands that show it. Run as root.
 
-  --only LINE  show this one alone; may be repeated. Only a run of all ten writes docs/proof.md
+  --only LINE  test only this claim; may be repeated. Only a run of all ten writes docs/proof.md
 
 ${table(['line', 'at most', 'claim'], rows)}
 
 All ten take about ${Math.round(minutesOf(LINES) / 3)} minutes on a quiet machine, and ${minutesOf(LINES)} at most: a command that takes longer is stopped.
-Exit status: 0 if everything that was run holds, 1 if something does not hold, 2 for a wrong option.
+Exit status: 0 if everything that was run holds, 1 if something does not hold, 2 for an invalid option.
 `;
 }
 

@@ -5,7 +5,7 @@ import { commandOf, PARTS, type PartName } from './parts.ts';
 
 const partsOf = ({ uses }: Line): readonly PartName[] => [...new Set(uses.map(({ part }) => part))];
 
-/** Commands that several lines share count once. */
+/** A command that several claims share counts once. */
 export function minutesOf(lines: readonly Line[]): number {
   return [...new Set(lines.flatMap(partsOf))].reduce((sum, part) => sum + PARTS[part].minutes, 0);
 }
@@ -28,7 +28,7 @@ export function sayRun(lines: readonly Line[], run: Run): string {
 
 const sayOn = ({ on }: Run): string => `${sayMachine(on)}, ${on.at.slice(0, 10)}`;
 
-/** Of a row of Markdown. */
+/** A cell in a Markdown row. */
 const cell = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('|', '\\|').replaceAll('<', '&lt;');
 const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
 const BOLD: { readonly [verdict in Judged['verdict']]: string } = {
@@ -42,17 +42,17 @@ export function page(run: Run): string {
   const all = judged(LINES, run);
   const count = (verdict: Judged['verdict']): number =>
     all.filter(([, judgement]) => judgement.verdict === verdict).length;
-  return `# The ten that decide
+  return `# The ten claims
 
-Ten claims, each with the commands that show it and what they showed in one run of \`npm run proof\`. The page is written by it;
-nothing here is from another run. As root: \`npm run proof\`, or \`npm run proof -- --only ${LINES[0]?.name}\` for one of them.
-What the labs showed in more runs: [labs.md](labs.md). All benches: [bench/RESULTS.md](../bench/RESULTS.md).
+nodewarden's ten claims, the commands that test each, and what they showed in one run of \`npm run proof\`, which writes this
+page. As root: \`npm run proof\`, or \`npm run proof -- --only ${LINES[0]?.name}\` for a single claim. More runs of the labs:
+[labs.md](labs.md). All benches: [bench/RESULTS.md](../bench/RESULTS.md).
 
-On ${sayOn(run)}. A virtual machine here has an emulated processor, which is many times slower.
+Machine: ${sayOn(run)}. Its virtual machines have an emulated processor, which is many times slower.
 
-${count('holds')} hold, ${count('does not hold')} do not hold, ${count('not run here')} were not run here in full.
+${count('holds')} hold, ${count('does not hold')} do not hold, ${count('not run here')} were not run in full.
 
-| | claim | shown by | measured in this run | |
+| | claim | tested by | measured in this run | |
 |---|---|---|---|---|
 ${all
   .map(([line, { verdict, figure }], i) =>

@@ -1,9 +1,9 @@
-// The commands that the proof runs. Each is also there for itself: CONTRIBUTING.md and bench/README.md say what it does.
+// The commands that the proof runs. CONTRIBUTING.md and bench/README.md describe each.
 import { type Read, readBench, readConformance, readLab, readVitest } from './evidence.ts';
 
 export type Part = {
   readonly argv: readonly string[];
-  /** It is stopped after so long. A quiet machine takes about a third of it. */
+  /** The command is stopped after this time. A quiet machine needs about a third of it. */
   readonly minutes: number;
   readonly isForRoot: boolean;
   readonly read: Read;

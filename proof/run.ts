@@ -8,22 +8,22 @@ import type { Left, Ran } from './judge.ts';
 import type { Part } from './parts.ts';
 
 const ROOT = path.join(import.meta.dirname, '..');
-/** A lab removes its guests and cgroups first. */
+/** A lab removes its guests and cgroups before it ends. */
 const CLEAN_UP_MS = 60_000;
 const INTERRUPTED = 'the proof was interrupted';
 const MOST_OUTPUT_CHARS = 16 * 2 ** 20;
 const clock = createClock();
 
-/** Runs the command to its end, or stops it when its time is over or `interrupt` says so. What it says goes to stderr too. */
+/** Runs the command to its end, or stops it after its time or on `interrupt`. Its output is copied to stderr. */
 export async function run(part: Part, results: string, interrupt: AbortSignal): Promise<Ran | Left> {
   if (interrupt.aborted) return { why: INTERRUPTED };
   if (part.isForRoot && process.getuid?.() !== 0) return { why: 'only root can run it' };
   const loadBefore = Math.round((os.loadavg()[0] ?? 0) * 10) / 10;
   const startMs = clock.monoMs();
-  // Benches keep what an earlier, longer run has measured.
+  // Otherwise benches would keep the results of an earlier, longer run.
   const env = { ...process.env, BENCH_RESULTS: results };
   const [command = '', ...args] = part.argv;
-  // In a group of its own, which ends as a whole, and hears no Ctrl-C.
+  // In a process group of its own, which can be ended as a whole, and which Ctrl-C does not reach.
   const child = spawn(command, args, { cwd: ROOT, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
@@ -31,12 +31,12 @@ export async function run(part: Part, results: string, interrupt: AbortSignal): 
   });
   for (const stream of [child.stdout, child.stderr]) stream.pipe(process.stderr, { end: false });
   const ended = await endOf(child, part.minutes, interrupt);
-  // Which says nothing of what it would have shown.
+  // An interrupted command proves nothing either way.
   if (interrupt.aborted) return { why: INTERRUPTED };
   return { seconds: Math.round((clock.monoMs() - startMs) / 1000), loadBefore, ended, ...part.read({ text, results }) };
 }
 
-/** Null: with 0, by itself and in time. */
+/** Null if it exited with 0, in time. */
 async function endOf(child: ChildProcess, minutes: number, interrupt: AbortSignal): Promise<string | null> {
   const gone = once(child, 'close').catch((error: Error) => [error.message]);
   const within = (ms: number, signal?: AbortSignal): Promise<boolean> =>
