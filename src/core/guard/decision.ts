@@ -1,0 +1,153 @@
+import type { MonoMs } from '../reading.ts';
+import type { MethodKey } from './config.ts';
+import type { Attachment, PodOnNode } from './observation.ts';
+import type {
+  Contradiction,
+  DecisionId,
+  FencingId,
+  FencingRecord,
+  HoldScope,
+  NodeRef,
+  Phase,
+  StormKind,
+} from './record.ts';
+import type { GuardState } from './state.ts';
+
+export type GuardVerdict = {
+  readonly state: GuardState;
+  readonly decisions: readonly GuardDecision[];
+  readonly reasons: readonly GuardReason[];
+  readonly next: NextGuardLook;
+};
+
+/**
+ * `store` kinds: first the compare-and-swap, then, only if it was stored, the act. What is stored, and a decision without a
+ * store, is answered by one `GuardOutcome`; `hold` and `resign` are not.
+ */
+export type GuardDecision = {
+  readonly id: DecisionId;
+  readonly atMs: MonoMs;
+} /** A new record, with every gate as it stood. */ & (
+  | ({
+      readonly kind: 'fence';
+      readonly node: NodeRef;
+      readonly gates: readonly GateRow[];
+      readonly frees: Frees;
+      /** In dry run nothing is stored and nothing follows. */
+      readonly isDry: boolean;
+    } & Store)
+  /** The kind says where to: `confirm` to proven by a person, `recover` to on-sent, the others to the phase of their name. */
+  | ({
+      readonly kind: 'advance' | 'abort' | 'confirm' | 'recover' | 'leave-off' | 'close';
+      readonly node: NodeRef;
+      readonly from: Phase;
+    } & Store)
+  /** A dead node is not fenced: told when the first closed gate is another one. */
+  | { readonly kind: 'hold'; readonly node: NodeRef; readonly gates: readonly GateRow[] }
+  /** A mark of ours on a node without a record: removed, and nothing else. */
+  | { readonly kind: 'unmark'; readonly node: NodeRef; readonly act: Act }
+  /** To be stored in `guard-orders`. */
+  | { readonly kind: 'answer'; readonly order: string; readonly answer: OrderAnswer }
+  /** Give the lease back and do not run for this long: the own node is suspect. */
+  | { readonly kind: 'resign'; readonly forMs: number }
+);
+
+export type Store = {
+  readonly fencing: FencingId;
+  readonly record: FencingRecord;
+  /** The resourceVersion to replace; null: to be created. */
+  readonly replaces: string | null;
+  /** Begun only if the record was stored and authority still holds. */
+  readonly act: Act | null;
+};
+
+/** What changes the world. `status` and looks change nothing: they are asked for by `NextGuardLook`. */
+export type Act =
+  /** All methods in parallel, each up to its deadline. */
+  | { readonly kind: 'off'; readonly methods: readonly MethodKey[] }
+  /** One step after the other, the methods of a step in parallel. */
+  | { readonly kind: 'on'; readonly steps: readonly (readonly MethodKey[])[] }
+  /** One locked patch adds both taints; then the condition and an event. */
+  | { readonly kind: 'tell'; readonly resourceVersion: string; readonly notAfterMs: MonoMs }
+  /** Removes the out-of-service taint of this fencing; gone already is done. */
+  | { readonly kind: 'untell' }
+  /** Removes every mark of this fencing: both taints and the condition. */
+  | { readonly kind: 'clear' };
+
+/** `gate`: what refused it; `why`: a code. */
+export type OrderAnswer =
+  | { readonly isAccepted: true; readonly fencing: FencingId | null }
+  | { readonly isAccepted: false; readonly gate: GateName | null; readonly why: string };
+
+export const GATES = ['self', 'scope', 'planned', 'dead', 'witness', 'worth', 'device', 'storm', 'rate'] as const;
+export type GateName = (typeof GATES)[number];
+
+/** One gate for one node. `because` is a code; `value` and `limit` are what was compared. */
+export type GateRow = {
+  readonly gate: GateName;
+  readonly isOpen: boolean;
+  readonly because: string;
+  readonly value: number | string | null;
+  readonly limit: number | string | null;
+  /** When it would open if nothing else changed; null: not by time alone. */
+  readonly opensMs: MonoMs | null;
+};
+
+/** What a fencing would free (guard.md 6.4). */
+export type Frees = { readonly pods: readonly PodOnNode[]; readonly attachments: readonly Attachment[] };
+
+/** What the core wants to know at the next look. */
+export type NextGuardLook = {
+  /** At the latest; news (an outcome, an answer, an order) may bring it earlier. */
+  readonly afterMs: number;
+  /** uids of nodes whose kubelet's port is to be tried. */
+  readonly witness: readonly string[];
+  /** uids of nodes whose pods are to be listed. */
+  readonly pods: readonly string[];
+  readonly attachments: boolean;
+  /** uids of nodes whose Lease and Node are to be read consistently, not before now. */
+  readonly looks: readonly string[];
+  readonly status: readonly StatusAsk[];
+};
+
+/** `patrol` is at leisure; the others are for a dead node or a fencing and go first. */
+export type StatusAsk = {
+  readonly node: NodeRef;
+  readonly method: MethodKey;
+  readonly for: 'fencing' | 'dead' | 'patrol';
+};
+
+/** What is worth telling beside the decisions: codes and data, words stand in src/words. */
+export type GuardReason =
+  | { readonly code: 'settling'; readonly for: string; readonly untilMs: MonoMs }
+  | { readonly code: 'storm-began' | 'storm-ended'; readonly kind: StormKind; readonly scope: HoldScope }
+  | { readonly code: 'life-after-proof'; readonly node: NodeRef; readonly fencing: FencingId; readonly sign: string }
+  | {
+      readonly code: 'device-contradicted';
+      readonly node: NodeRef;
+      readonly method: MethodKey;
+      readonly by: Contradiction;
+    }
+  | {
+      readonly code: 'agent-failed';
+      readonly node: NodeRef;
+      readonly fencing: FencingId;
+      readonly method: MethodKey;
+      readonly detail: string;
+    }
+  | { readonly code: 'act-failed'; readonly node: NodeRef; readonly fencing: FencingId; readonly detail: string }
+  | { readonly code: 'not-proven'; readonly node: NodeRef; readonly fencing: FencingId; readonly lacks: string }
+  | { readonly code: 'not-drained'; readonly node: NodeRef; readonly fencing: FencingId; readonly left: Frees }
+  | { readonly code: 'foreign-taint'; readonly node: NodeRef; readonly value: string }
+  | { readonly code: 'conflict'; readonly node: NodeRef; readonly fencing: FencingId }
+  | {
+      readonly code: 'taken-over';
+      readonly node: NodeRef;
+      readonly fencing: FencingId;
+      readonly phase: Phase;
+      readonly waitsMs: number;
+    }
+  | { readonly code: 'higher-epoch'; readonly fencing: FencingId; readonly epoch: number }
+  | { readonly code: 'unreadable-record'; readonly fencing: FencingId; readonly problem: string }
+  | { readonly code: 'orphan-mark'; readonly node: NodeRef; readonly value: string }
+  | { readonly code: 'open-in-dry-run'; readonly fencing: FencingId };

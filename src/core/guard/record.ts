@@ -1,0 +1,140 @@
+import type { MethodKey, NodePlan } from './config.ts';
+
+/** `<key of the node>-<count>`; its ConfigMap is `fencing-<id>`, its taint's value `nodewarden.<id>`. */
+export type FencingId = string;
+
+export type DecisionId = string;
+
+export type PowerState = 'on' | 'off';
+
+export type NodeRef = { readonly name: string; readonly uid: string; readonly bootId: string };
+
+/** guard.md 7.3, in order; the last five are where a fencing stays until the node is back, or for ever. */
+export const PHASES = [
+  'decided',
+  'isolating',
+  'off-sent',
+  'proving',
+  'proven',
+  'tainted',
+  'untainting',
+  'on-sent',
+  'booting',
+  'failed',
+  'stuck',
+  'aborted',
+  'left-off',
+  'not-back',
+  'closed',
+] as const;
+export type Phase = (typeof PHASES)[number];
+
+/**
+ * The contents of one ConfigMap (guard.md 7.2). Plain JSON, without secrets. Stored before every act: whoever reads it
+ * knows what may have been done.
+ */
+export type FencingRecord = {
+  readonly schema: 1;
+  readonly id: FencingId;
+  readonly node: NodeRef;
+  /** A rehearsal writes no taint. */
+  readonly purpose: 'fence' | 'rehearse';
+  readonly phase: Phase;
+  /** One more with every store: the newer of two copies is the one with the higher revision. */
+  readonly revision: number;
+  /** `leaseTransitions` of its writer's leadership. */
+  readonly epoch: number;
+  /** The process that wrote it last. */
+  readonly writer: string;
+  /** As resolved at the decision: a reload does not change it. */
+  readonly plan: NodePlan;
+  /** Index into `plan.levels`. */
+  readonly level: number;
+  /** The count of `off` commands to this level, from 1; 0: none yet. */
+  readonly attempt: number;
+  /** How often it was begun again after `failed`. */
+  readonly retries: number;
+  /** Methods that may have been sent `off`, and `on`; never shortened (G4). */
+  readonly offSent: readonly MethodKey[];
+  readonly onSent: readonly MethodKey[];
+  /** The count of `on` commands. */
+  readonly onAttempt: number;
+  /** The lease's token for "no sign of life since"; null: to be taken after the power-off, because it was alive. */
+  readonly renewed: string | null;
+  /** A named person ordered it; null: decided by itself. */
+  readonly order: {
+    readonly verb: 'fence' | 'confirm-off' | 'rehearse';
+    readonly by: string;
+    readonly because: string;
+  } | null;
+  readonly proof: Proof | null;
+  /** The machine stays off: said by this at its decision or since; null: it is to be powered on. */
+  readonly staysOff: StaysOff | null;
+  /** Life was seen after the proof. */
+  readonly isAlive: boolean;
+  /** A sentence's code for how it came to this phase, if not the usual way. */
+  readonly why: string | null;
+  /** Answers of its devices since the decision, at most 40, the oldest dropped. */
+  readonly answers: readonly RecordedAnswer[];
+  /** The phases so far; `wallMs` for display and the limits per hour and day. */
+  readonly steps: readonly RecordedStep[];
+  /** From the last sign of life to the decision. */
+  readonly silentMs: number;
+};
+
+/** `person`: a named person said so (`confirm-off`). */
+export type Proof =
+  | { readonly by: 'devices'; readonly level: number }
+  | { readonly by: 'person'; readonly name: string };
+
+/** `loop`: too often in 24 hours. `nothing-sent`: it was off already, and is not ours to switch on. */
+export type StaysOff = 'power-on-off' | 'loop' | 'nothing-sent' | 'person' | 'node-deleted';
+
+/** `afterMs`: since the fencing's decision by the writer's clock. */
+export type RecordedAnswer = {
+  readonly method: MethodKey;
+  readonly act: 'status' | 'off' | 'on';
+  readonly says: PowerState | 'unknown' | 'ok' | 'error';
+  readonly phase: Phase;
+  readonly wallMs: number;
+  readonly tookMs: number;
+};
+export type RecordedStep = { readonly phase: Phase; readonly wallMs: number };
+
+/** `version`: the ConfigMap's resourceVersion. `record` null: unreadable, for the reason in `problem`. */
+export type StoredRecord =
+  | { readonly id: FencingId; readonly version: string; readonly record: FencingRecord }
+  | { readonly id: FencingId; readonly version: string; readonly record: null; readonly problem: string };
+
+/** What outlives a leader about one method of one node (`guard-devices`). */
+export type KeptDevice = {
+  readonly node: string;
+  readonly method: MethodKey;
+  readonly says: PowerState | 'unknown';
+  readonly wallMs: number;
+  /** It said on for this node once. */
+  readonly hasSaidOn: boolean;
+  /** What it said cannot be true. */
+  readonly contradicted: Contradiction | null;
+  /** When a rehearsal last proved its wiring. */
+  readonly rehearsedWallMs: number | null;
+};
+/** `off-while-alive`: off, and the node's lease was renewed since. `life-after-proof`: it lived after its proof of off. */
+export type Contradiction = { readonly why: 'off-while-alive' | 'life-after-proof'; readonly wallMs: number };
+
+/** What outlives a leader about the cluster (`guard-state`). */
+export type KeptState = {
+  readonly paused: { readonly by: string; readonly because: string; readonly wallMs: number } | null;
+  readonly holds: readonly KeptHold[];
+};
+/** A storm: open, or in its cool-down. */
+export type KeptHold = { readonly kind: StormKind; readonly scope: HoldScope };
+/** In the order of guard.md 6.3; `cool-down` is what each of them leaves behind. */
+export const STORM_KINDS = ['cluster', 'domain', 'burst', 'all'] as const;
+export type StormKind = (typeof STORM_KINDS)[number];
+export type HoldScope =
+  /** Workers and control plane are counted apart. */
+  | { readonly kind: 'cluster'; readonly group: 'workers' | 'control-plane' }
+  | { readonly kind: 'domain'; readonly label: string; readonly value: string }
+  /** uids. */
+  | { readonly kind: 'nodes'; readonly nodes: readonly string[] };

@@ -1,0 +1,154 @@
+import type { MonoMs } from '../reading.ts';
+import type { MethodKey } from './config.ts';
+import type { DeviceAnswer, LeaseView, NodeObject, ReleaseScope } from './observation.ts';
+import type {
+  Contradiction,
+  DecisionId,
+  FencingId,
+  FencingRecord,
+  HoldScope,
+  KeptState,
+  PowerState,
+  StormKind,
+} from './record.ts';
+
+/**
+ * The memory of the guard's core. It belongs to one process and is never stored: ages of another process mean nothing here
+ * (G7). What outlives it are records, `devices` and `kept`.
+ */
+export type GuardState = {
+  readonly nextDecision: number;
+  readonly self: SelfMemory;
+  /** By node uid. */
+  readonly nodes: ReadonlyMap<string, NodeMemory>;
+  /** Not closed, by id. */
+  readonly fencings: ReadonlyMap<FencingId, Fencing>;
+  /** By `deviceKey`. The leader stores it in `guard-devices` when it changed, at most once a minute. */
+  readonly devices: ReadonlyMap<string, DeviceMemory>;
+  /** The leader stores it, with the holds, in `guard-state` when it changed. */
+  readonly paused: KeptState['paused'];
+  readonly holds: readonly Hold[];
+  readonly releases: readonly Release[];
+  /** By order id: when it was first seen, and whether it was answered. */
+  readonly orders: ReadonlyMap<string, { readonly seenMs: MonoMs; readonly isAnswered: boolean }>;
+  /** By node uid: what would have been fenced in dry run, until it lives again. */
+  readonly dryFenced: ReadonlyMap<string, { readonly wallMs: number }>;
+  /** By node uid or other subject: what was said last and when, so that it is said once. */
+  readonly said: ReadonlyMap<string, { readonly what: string; readonly atMs: MonoMs }>;
+  /** When the patrol last asked, and which method is next. */
+  readonly patrol: { readonly askedMs: MonoMs | null; readonly at: number };
+};
+
+export type SelfMemory = {
+  readonly startedMs: MonoMs;
+  /** Nothing new before this (G6), for the reason. */
+  readonly settlesMs: MonoMs;
+  readonly settlesFor: SettlesFor;
+  /** The clocks at the last look; null: no look yet. */
+  readonly clocks: { readonly atMs: MonoMs; readonly wallMs: number; readonly uptimeMs: number } | null;
+  /** `asOfMs` of the last answered list; null: none yet. */
+  readonly readMs: MonoMs | null;
+  /** When any node last gave a sign of life; null: never. */
+  readonly anySignMs: MonoMs | null;
+  /** The epoch of the leadership whose kept memory was adopted; null: none, or not leader. */
+  readonly adoptedEpoch: number | null;
+};
+export type SettlesFor = 'start' | 'election' | 'api-return' | 'clock-jump';
+
+export type NodeMemory = {
+  /** As last seen; what is derived from it is derived again when it is another one. */
+  readonly object: NodeObject;
+  readonly lease: LeaseView | null;
+  /** Tokens as last seen. */
+  readonly tokens: { readonly lease: string | null; readonly ready: string; readonly own: string };
+  /** When this process saw the last change of a token; null: never. */
+  readonly signMs: MonoMs | null;
+  /** Since when it is watched without a gap. */
+  readonly sinceMs: MonoMs;
+  /** The first look at which it was older than `deadAfter`; null: it is not. */
+  readonly overdueMs: MonoMs | null;
+  /** Until then it counts as suspect in a storm, though it shows life. */
+  readonly countsUntilMs: MonoMs;
+  readonly isSuspect: boolean;
+  /** Since when a shutdown is announced, it is cordoned, or it is asked to be left alone; null: it is not. */
+  readonly announcedMs: MonoMs | null;
+  readonly cordonedMs: MonoMs | null;
+  readonly skippedMs: MonoMs | null;
+};
+
+export type Fencing = {
+  readonly record: FencingRecord;
+  /** Of the record as last known to be stored; null: its creation is not confirmed yet. */
+  readonly version: string | null;
+  /** When this process saw its present revision stored. */
+  readonly sinceMs: MonoMs;
+  /** Another process wrote the present revision. */
+  readonly isTakenOver: boolean;
+  /** A decision whose outcome is awaited: nothing else is decided meanwhile. `becomes`: the record if it is stored. */
+  readonly pending: { readonly decision: DecisionId; readonly atMs: MonoMs; readonly becomes: FencingRecord } | null;
+  /** When the last `off` returned; null: none did while this process watched. */
+  readonly offReturnedMs: MonoMs | null;
+  /** Of this phase, by method, oldest first; at most 8 each. */
+  readonly answers: ReadonlyMap<MethodKey, readonly DeviceAnswer[]>;
+  /** When an act last failed, so that it is tried again a second later; null: it did not. */
+  readonly actFailedMs: MonoMs | null;
+  /** Since when it has been Ready and alive; null: it is not. */
+  readonly readyMs: MonoMs | null;
+};
+
+export type DeviceMemory = {
+  readonly node: string;
+  readonly method: MethodKey;
+  readonly says: PowerState | 'unknown';
+  /** When the status was begun, by this process; null: told by an earlier leader. */
+  readonly begunMs: MonoMs | null;
+  readonly wallMs: number;
+  /** The last answers on or off, at most 3, oldest first. */
+  readonly recent: readonly { readonly says: PowerState; readonly begunMs: MonoMs; readonly endedMs: MonoMs }[];
+  readonly hasSaidOn: boolean;
+  readonly contradicted: Contradiction | null;
+  readonly rehearsedWallMs: number | null;
+};
+
+/** A storm. `endedMs` null: it lasts; else its cool-down runs from then. */
+export type Hold = {
+  readonly kind: StormKind;
+  readonly scope: HoldScope;
+  readonly sinceMs: MonoMs;
+  readonly endedMs: MonoMs | null;
+};
+
+/** `release` of a person, by the leader's clock; it ends with the leader. */
+export type Release = {
+  readonly scope: ReleaseScope;
+  readonly untilMs: MonoMs;
+  readonly by: string;
+};
+
+/** The key of `GuardState.devices`. */
+export const deviceKey = (uid: string, method: MethodKey): string => `${uid} ${method}`;
+
+export function initialGuardState(atMs: MonoMs, settleMs: number): GuardState {
+  return {
+    nextDecision: 1,
+    self: {
+      startedMs: atMs,
+      settlesMs: atMs + settleMs,
+      settlesFor: 'start',
+      clocks: null,
+      readMs: null,
+      anySignMs: null,
+      adoptedEpoch: null,
+    },
+    nodes: new Map(),
+    fencings: new Map(),
+    devices: new Map(),
+    paused: null,
+    holds: [],
+    releases: [],
+    orders: new Map(),
+    dryFenced: new Map(),
+    said: new Map(),
+    patrol: { askedMs: null, at: 0 },
+  };
+}
